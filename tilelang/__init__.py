@@ -1,0 +1,1 @@
+"""TileLang for Blackwell: a tile-kernel compiler for NVIDIA GPUs and a machine to run it on."""
