@@ -7,12 +7,36 @@ build that is not installed).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import tvm_ffi
+from . import errors
+
+
+@contextlib.contextmanager
+def _torch_hidden() -> Iterator[None]:
+    """Keeps tvm-ffi from importing torch, which costs more time than everything else together.
+
+    Tensors of a torch that is imported later still work: they are recognised by their class's
+    DLPack exchange table, not by the module.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
+
+with _torch_hidden():
+    import tvm_ffi
 
 
 def _find_library() -> Path:
@@ -31,6 +55,9 @@ def _find_library() -> Path:
 LIBRARY_PATH = _find_library()
 # Keeps the library loaded for the life of the process.
 _LIBRARY = tvm_ffi.load_module(str(LIBRARY_PATH))
+
+for _kind, _error in errors.KINDS.items():
+    tvm_ffi.register_error(_kind, _error)
 
 
 def get(name: str) -> Any:

@@ -1,0 +1,30 @@
+"""Markers shared by all tests: what needs a GPU is deselected where there is none."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import pytest
+
+
+@functools.cache
+def _has_gpu() -> bool:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return (
+        driver.cuInit(0) == 0
+        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        and count.value > 0
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    gpu_tests = [item for item in items if item.get_closest_marker("requires_cuda")]
+    if not gpu_tests or _has_gpu():
+        return
+    config.hook.pytest_deselected(items=gpu_tests)
+    items[:] = [item for item in items if not item.get_closest_marker("requires_cuda")]
