@@ -1,0 +1,40 @@
+// What the core needs of the asynchronous engines (cp.async, TMA, tcgen05, mbarrier): the async
+// library derives from these classes and makes the objects.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace tilelang::emulator {
+
+class Cluster;
+class Cta;
+
+// Operations that were issued and have not acted yet, for one cluster (a lone CTA is a cluster).
+// An operation is a closure with engine, issuer and what it completes; the derived class holds
+// them and knows in which orders they may act.
+class AsyncEngines {
+ public:
+  virtual ~AsyncEngines() = default;
+  // Called between time slices of warps. With `stalled`, no warp can run: act on at least the
+  // operation(s) whose completion somebody may be waiting for. Returns true if anything acted.
+  virtual bool Advance(bool stalled) = 0;
+  // All threads have exited: perform what is pending (stores drain at kernel end).
+  virtual void Drain() = 0;
+  // For deadlock reports: one line for each pending operation; empty if none.
+  virtual std::string Describe() const = 0;
+};
+
+// State of the asynchronous units that belongs to one CTA: tensor memory with its allocation,
+// mbarrier bookkeeping, cp.async and bulk groups of each thread.
+class CtaAsyncState {
+ public:
+  virtual ~CtaAsyncState() = default;
+  // All threads of the CTA have exited and the engines are drained: report leaks.
+  virtual void OnExit() = 0;
+};
+
+std::unique_ptr<AsyncEngines> MakeAsyncEngines(Cluster& cluster);
+std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta);
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,27 @@
+// The instruction families, each registered by the file that implements it.
+#pragma once
+
+namespace tilelang::emulator {
+
+void RegisterControl();
+void RegisterInteger();
+void RegisterBitField();
+void RegisterFloat();
+void RegisterHalf();
+void RegisterTranscendental();
+void RegisterConvert();
+void RegisterCompare();
+void RegisterMove();
+void RegisterMemory();
+void RegisterAtomics();
+void RegisterWarpOps();
+void RegisterBarriers();
+void RegisterMisc();
+void RegisterCalls();
+// mbarrier, cp.async, bulk copies, tensor maps, tcgen05: in src/emulator/async.
+void RegisterAsync();
+
+// Registers all of them, once.
+void RegisterFamilies();
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,89 @@
+// A decoded kernel and the module it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/core/error.h"
+#include "emulator/core/op.h"
+#include "emulator/core/types.h"
+
+namespace tilelang::emulator {
+
+class GlobalMemory;
+class Module;
+
+enum class Special : uint8_t {
+  kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ, kCtaidX, kCtaidY, kCtaidZ,
+  kNctaidX, kNctaidY, kNctaidZ, kLaneid, kWarpid, kNwarpid, kSmid, kNsmid, kGridid,
+  kClusteridX, kClusteridY, kClusteridZ, kNclusteridX, kNclusteridY, kNclusteridZ,
+  kClusterCtaidX, kClusterCtaidY, kClusterCtaidZ,
+  kClusterNctaidX, kClusterNctaidY, kClusterNctaidZ, kClusterCtarank, kClusterNctarank,
+  kIsExplicitCluster, kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
+  kDynamicSmemSize, kTotalSmemSize, kSharedBase,  // shared window offset of this CTA (rank << 24)
+};
+
+// A slot that is filled when a warp starts.
+struct SlotInit {
+  uint32_t slot;
+  uint8_t bits;  // 1 (predicate), 8, 16, 32, 64 or 128
+  bool is_special = false;
+  Special special = Special::kTidX;
+  uint64_t value = 0;  // of constants; added to the value of specials
+};
+
+struct SourceLine {
+  int ptx_line = 0;
+  int file = 0, line = 0;  // by .loc
+};
+
+struct ParamInfo {
+  std::string name;
+  Type type = Type::kB8;
+  uint32_t offset = 0, size = 0, align = 1;
+  bool is_array = false;  // an aggregate: .b8 name[size]
+};
+
+struct Kernel {
+  std::string name;
+  const Module* module = nullptr;
+  std::vector<Op> code;
+  std::vector<SourceLine> sources;  // by Op::source
+  std::vector<uint32_t> slot_pool;
+  std::vector<std::shared_ptr<void>> owned;
+  std::vector<SlotInit> constants;  // the same in every warp
+  std::vector<SlotInit> specials;   // depend on warp and CTA
+  uint32_t register_bytes = 0;      // of the file's writable part; constants and specials behind
+  uint32_t file_bytes = 0;
+  std::vector<ParamInfo> params;
+  uint32_t param_bytes = 0;
+  uint32_t static_shared = 0, shared_align = 16;
+  bool uses_dynamic_shared = false;
+  uint32_t dynamic_shared_offset = 0;  // behind the reserved kilobyte and the static part
+  uint32_t local_bytes = 0;
+  std::vector<int> reqntid, maxntid, reqnctapercluster;
+  int minnctapersm = 0, maxnreg = 0;
+  bool communicates = false;  // CTAs may exchange values through global memory
+};
+
+// One loaded PTX text. Global variables live in `memory`, constant banks here.
+class Module {
+ public:
+  std::string target;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::map<int, std::string> files;
+  std::vector<std::string> lines;
+  std::vector<uint8_t> constant_bank;
+  std::map<std::string, uint64_t> globals;  // name -> virtual address
+  std::vector<uint64_t> owned_globals;      // to unmap
+
+  const Kernel* Find(const std::string& name) const;
+};
+
+// Parses and decodes every kernel. Throws EmulatorError.
+std::shared_ptr<Module> LoadModule(const std::string& text, GlobalMemory& memory);
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,70 @@
+// One launch of a kernel: its configuration, what it shares between host threads, its outcome.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emulator/core/error.h"
+#include "emulator/core/kernel.h"
+#include "emulator/memory/access.h"
+
+namespace tilelang::emulator {
+
+// When asynchronous operations act: as late as allowed, at once, or in a seeded legal order.
+enum class Schedule : uint8_t { kLate, kEager, kRandom };
+
+struct LaunchOptions {
+  Dim3 grid, block, cluster;
+  bool explicit_cluster = false;
+  uint32_t dynamic_shared = 0;
+  Schedule schedule = Schedule::kLate;
+  uint64_t seed = 0;
+  uint64_t instruction_limit = 0;  // warp instructions of the whole launch; 0: none
+  int threads = 0;                 // host threads; 0: chosen
+  std::set<std::string> lints;
+};
+
+struct Warning {
+  std::string kind, message;
+  Where where;
+  uint64_t count = 1;
+};
+
+struct Launch {
+  Launch(const Kernel& kernel, GlobalMemory& global) : kernel(kernel), global(global) {}
+
+  const Kernel& kernel;
+  GlobalMemory& global;
+  LaunchOptions options;
+  std::vector<uint8_t> params;
+  AccessObserver* observer = nullptr;
+
+  // Shared by the host threads.
+  std::atomic<uint64_t> next_cluster{0};
+  std::atomic<uint64_t> finished_ctas{0};
+  std::atomic<uint64_t> instructions{0};       // warp instructions
+  std::atomic<uint64_t> lane_instructions{0};
+  std::atomic<bool> cancelled{false};
+  std::mutex mutex;  // guards what follows
+  std::optional<EmulatorError> error;
+  uint64_t error_cta = ~uint64_t{0};
+  std::map<std::pair<std::string, int>, Warning> warnings;  // by kind and PTX line
+  std::map<uint64_t, std::string> output;                   // printf text by CTA
+
+  uint64_t clusters() const {
+    return options.grid.count() / options.cluster.count();
+  }
+  bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
+};
+
+// Runs to completion on options.threads host threads (blocking). The error, if any, is in
+// launch.error: that of the lowest CTA that failed.
+void Run(Launch& launch);
+
+}  // namespace tilelang::emulator

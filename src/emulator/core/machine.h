@@ -1,0 +1,191 @@
+// The emulated machine while a kernel runs: warps, CTAs, clusters, and what handlers do with them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/core/async.h"
+#include "emulator/core/decoder.h"
+#include "emulator/core/error.h"
+#include "emulator/core/kernel.h"
+#include "emulator/core/launch.h"
+#include "emulator/core/op.h"
+#include "emulator/memory/access.h"
+#include "emulator/memory/global.h"
+#include "emulator/memory/shared.h"
+
+namespace tilelang::emulator {
+
+constexpr int kLanes = 32;
+constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
+
+// What a split waits for; turned into text only for a deadlock report.
+struct WaitInfo {
+  const char* object = "";  // "mbarrier", "barrier 3", ...
+  uint64_t address = 0;
+  int64_t detail = 0;  // e.g. the parity
+  std::string (*describe)(const Warp& warp, const WaitInfo& info) = nullptr;
+  // A wait that ends by itself after a while (mbarrier.try_wait, nanosleep): when nothing else can
+  // run, `expired` is set and the handler is called again to give up (e.g. return false).
+  bool timed = false;
+  bool expired = false;
+};
+
+// Lanes of a warp that run together. Splits with equal program counters merge.
+struct Split {
+  uint32_t pc = 0;
+  uint32_t mask = 0;
+  // Scratch of the current instruction between retries; 0 when it starts.
+  uint64_t resume = 0;
+  bool waiting = false;
+  WaitInfo wait;
+  uint64_t last_run = 0;
+};
+
+class Warp {
+ public:
+  Warp(Cta& cta, uint32_t index, uint32_t lanes);
+
+  template <typename T>
+  T* Reg(uint32_t slot) {
+    return reinterpret_cast<T*>(registers_ + slot);
+  }
+  template <typename T>
+  const T* Reg(uint32_t slot) const {
+    return reinterpret_cast<const T*>(registers_ + slot);
+  }
+  // Lanes where the predicate (negation applied) is true.
+  uint32_t Predicate(uint32_t slot) const {
+    uint32_t value = *Reg<uint32_t>(slot & ~1u);
+    return (slot & 1) ? ~value : value;
+  }
+  void SetPredicate(uint32_t slot, uint32_t mask, uint32_t value) {
+    if (slot == kNoSlot) return;
+    uint32_t& target = *Reg<uint32_t>(slot);
+    target = (target & ~mask) | (value & mask);
+  }
+
+  Cta& cta;
+  const uint32_t index;
+  uint32_t live = 0;         // lanes that exist and have not exited
+  uint32_t existing = 0;     // lanes that the block has
+  const Op* op = nullptr;    // the instruction being executed
+
+  Split& split() { return splits_[current_]; }
+  const Split& split() const { return splits_[current_]; }
+  const std::vector<Split>& splits() const { return splits_; }
+  bool Converged() const { return split().mask == live; }
+
+  // For handlers. Each returns the Flow to return.
+  Flow WaitOn(const WaitInfo& info) {
+    split().wait = info;
+    return Flow::kWait;
+  }
+  Flow Jump(uint32_t pc) {
+    split().pc = pc;
+    return Flow::kJump;
+  }
+  // Lanes in `taken` go to `pc`, the others of the split to the next instruction.
+  Flow Diverge(uint32_t taken, uint32_t pc);
+  Flow Exit(uint32_t lanes);
+  // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
+  // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
+  Flow Align(uint32_t mask);
+
+  Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
+
+  std::vector<uint8_t>& local(int lane) { return local_[lane]; }
+
+ private:
+  friend class WarpRunner;
+  friend class Cta;
+  uint8_t* registers_ = nullptr;
+  std::vector<uint64_t> storage_;
+  std::vector<Split> splits_;
+  size_t current_ = 0;
+  std::vector<uint8_t> local_[kLanes];
+};
+
+// Threads that arrived at a named barrier (bar/barrier.cta).
+struct NamedBarrier {
+  uint32_t arrived = 0;    // threads of the current phase
+  uint32_t expected = 0;   // 0: all threads of the CTA
+  uint64_t phase = 0;
+  uint32_t reduction_and = 1, reduction_or = 0, reduction_popc = 0;  // running
+  uint32_t result = 0;     // of the last phase
+  uint32_t result_and = 0, result_or = 0;
+};
+
+class Cta {
+ public:
+  Cta(Cluster& cluster, uint32_t rank);
+
+  Cluster& cluster;
+  const uint32_t rank;  // in the cluster
+  Dim3 id{0, 0, 0};     // %ctaid
+  uint64_t linear_id = 0;
+  SharedMemory shared;
+  std::vector<std::unique_ptr<Warp>> warps;
+  NamedBarrier barriers[16];
+  uint32_t live_threads = 0;
+  std::unique_ptr<CtaAsyncState> async;
+
+  // What the CTA's own 32-bit shared addresses start with: rank << 24 in a cluster launch.
+  uint32_t shared_base() const { return rank << 24; }
+};
+
+class Cluster {
+ public:
+  explicit Cluster(Launch& launch);
+
+  Launch& launch;
+  Dim3 id{0, 0, 0};
+  std::vector<std::unique_ptr<Cta>> ctas;
+  std::unique_ptr<AsyncEngines> engines;
+  uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
+
+  const Kernel& kernel() const { return launch.kernel; }
+  // The CTA whose window holds the 32-bit shared address, or nullptr.
+  Cta* SharedOwner(uint32_t address) {
+    uint32_t rank = address >> 24;
+    return rank < ctas.size() ? ctas[rank].get() : nullptr;
+  }
+};
+
+[[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message);
+[[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message,
+                       uint64_t address, const std::string& buffer = "");
+// Reported once for each kind and line.
+void Warn(const Issuer& issuer, const std::string& kind, const std::string& message);
+Where WhereOf(const Issuer& issuer);
+
+// Checked access for instructions and engines alike: bounds, alignment, uninitialised reads
+// (warning), observer. Fails with a message that names space, address and buffer.
+// 32-bit shared address (cluster encoding) -> host pointer.
+uint8_t* SharedAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, uint32_t bytes,
+                      uint32_t align, AccessKind kind, Proxy proxy = Proxy::kGeneric,
+                      const char* engine = "thread");
+uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, uint32_t bytes,
+                      uint32_t align, AccessKind kind, Proxy proxy = Proxy::kGeneric,
+                      const char* engine = "thread");
+// Any space, for one lane of a warp. `space` kGeneric looks at the address.
+uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint32_t bytes,
+                      uint32_t align, AccessKind kind);
+// Generic or .shared address of a lane -> 32-bit shared address; fails when it is not shared.
+uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address);
+
+inline uint64_t AddressOperand::At(const Warp& warp, int lane) const {
+  uint64_t base = wide ? warp.Reg<uint64_t>(slot)[lane] : warp.Reg<uint32_t>(slot)[lane];
+  uint64_t address = base + static_cast<uint64_t>(offset);
+  return wide ? address : static_cast<uint32_t>(address);
+}
+
+template <typename F>
+inline void ForEachLane(uint32_t mask, F&& body) {
+  for (; mask; mask &= mask - 1) body(__builtin_ctz(mask));
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,53 @@
+// Every access to emulated memory as checkers see it, and the hook by which they see it.
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/core/types.h"
+
+namespace tilelang::emulator {
+
+class Cta;
+struct Op;
+
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+// Which path to memory: the PTX proxies, and tensor memory's own pipes.
+enum class Proxy : uint8_t { kGeneric, kAsync, kTensorCore, kTensorMemory };
+
+// Who did something: enough to name thread and line later, cheap to copy into a pending operation.
+struct Issuer {
+  const Cta* cta = nullptr;
+  const Op* op = nullptr;
+  int warp = -1;
+  int lane = -1;
+};
+
+enum class Storage : uint8_t { kGlobal, kShared, kTensor, kLocal, kParam, kConst };
+
+struct Access {
+  Storage storage = Storage::kGlobal;
+  AccessKind kind = AccessKind::kRead;
+  Proxy proxy = Proxy::kGeneric;
+  const char* engine = "thread";  // "tma", "tensor-core", "cp.async", ...
+  const Cta* owner = nullptr;     // whose shared or tensor memory
+  // Global: virtual address. Shared: offset in the CTA's window. Tensor: lane << 16 | column.
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  Issuer issuer;
+};
+
+// Kinds of ordering that a happens-before checker needs to know of.
+enum class SyncEvent : uint8_t {
+  kBarrierArrive, kBarrierPass,      // named barrier: address = id
+  kMbarrierArrive, kMbarrierPass,    // address = shared offset
+  kFence, kProxyFence, kAsyncIssue, kAsyncComplete, kWaitGroup,
+};
+
+class AccessObserver {
+ public:
+  virtual ~AccessObserver() = default;
+  virtual void OnAccess(const Access& access) = 0;
+  virtual void OnSync(SyncEvent event, uint64_t address, const Issuer& issuer) = 0;
+};
+
+}  // namespace tilelang::emulator
