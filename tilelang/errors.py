@@ -146,6 +146,10 @@ class SynchronizationError(CompileError):
     """Barriers or asynchronous operations that cannot be ordered as written."""
 
 
+class SemanticsError(CompileError):
+    """A kernel that breaks a rule of the language which no other class is about."""
+
+
 class UnsupportedError(CompileError, NotImplementedError):
     """A meaningful program that this version, or this target, cannot compile."""
 

@@ -1,0 +1,36 @@
+"""The environment variables that TileLang reads, and the folders it uses.
+
+===========================  ===================================================================
+``TILELANG_CACHE_DIR``       folder of the disk cache (default: the user's cache folder)
+``TILELANG_DISABLE_CACHE``   1: neither read nor write the disk cache
+``TILELANG_DEFAULT_TARGET``  the target that ``"auto"`` stands for
+``TILELANG_FULL_TRACEBACK``  1: keep the frames of TileLang in the traceback of user errors
+``TILELANG_DUMP_IR``         folder that receives the program after every pass
+``TILELANG_REMARKS``         1: print the remarks of the passes
+===========================  ===================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def flag(name: str) -> bool:
+    """Returns whether the environment variable is set to something but 0, false or no."""
+    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def cache_directory() -> Path:
+    """Returns the folder of the disk cache; it need not exist yet."""
+    chosen = os.environ.get("TILELANG_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("tilelang-sm100", appauthor=False))
+
+
+def default_target() -> str | None:
+    """Returns the target named by ``TILELANG_DEFAULT_TARGET``, or None."""
+    return os.environ.get("TILELANG_DEFAULT_TARGET") or None

@@ -1,0 +1,103 @@
+"""Targets: the architectures that kernels are compiled for.
+
+A target is written ``"auto"``, ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``. Also understood:
+``"cuda"`` (as ``"auto"``), architectures without their suffix (``"sm_90"``, ``"sm_100"``),
+``"cuda -arch=sm_90a"`` and ``{"kind": "cuda", "arch": "sm_90a"}``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tvm_ffi import Object, register_object
+
+from . import _ffi, env
+from .errors import TargetError
+
+
+@register_object("tl.Target", init=False)
+class Target(Object):
+    """One row of the architecture table in ``src/target``: limits in bytes, threads, registers."""
+
+    def __str__(self) -> str:
+        return str(self.arch)
+
+
+@functools.cache
+def architectures() -> dict[str, Target]:
+    """Returns every supported architecture by name, oldest first."""
+    return {str(target.arch): target for target in _ffi.get("target.All")()}
+
+
+def device_target(device_id: int = 0) -> Target | None:
+    """Returns the target that fits a GPU of this machine; None if there is none that does.
+
+    A GPU runs code of its own major compute capability only where the name ends in ``a``;
+    ``sm_80`` serves every newer one of the same major number.
+    """
+    capability = _ffi.get("runtime.DeviceCapability")(device_id)
+    matching = [t for t in architectures().values() if _runs_on(t, tuple(capability))]
+    return matching[-1] if matching else None
+
+
+def _runs_on(target: Target, capability: tuple[int, ...]) -> bool:
+    wanted = (target.major, target.minor)
+    if str(target.arch).endswith("a"):
+        return capability == wanted
+    return capability[:1] == wanted[:1] and capability >= wanted
+
+
+def resolve(target: Any = "auto") -> Target:
+    """Returns the target that a user's description names.
+
+    ``"auto"`` is ``TILELANG_DEFAULT_TARGET`` if set, else the GPU of this machine, else
+    ``sm_100a``, which the emulator executes.
+
+    Raises:
+        TargetError: the description names no supported architecture.
+    """
+    if isinstance(target, Target):
+        return target
+    arch = _architecture_name(target)
+    if arch is not None:
+        return _named(arch, target)
+    chosen = env.default_target()
+    if chosen and chosen not in ("auto", "cuda"):
+        return resolve(chosen)
+    return device_target() or architectures()["sm_100a"]
+
+
+def _architecture_name(target: Any) -> str | None:
+    """Extracts "sm_..." from a description; None for the automatic choice."""
+    if target is None:
+        return None
+    if isinstance(target, Mapping):
+        if target.get("kind", "cuda") != "cuda":
+            raise _unknown(target)
+        return target.get("arch")
+    if not isinstance(target, str):
+        raise _unknown(target)
+    text = target.strip()
+    if text in ("auto", "cuda"):
+        return None
+    match = re.fullmatch(r"cuda\s+-?-?arch=(\S+)", text)
+    return match[1] if match else text
+
+
+def _named(arch: str, description: Any) -> Target:
+    table = architectures()
+    found = table.get(arch) or table.get(arch + "a")
+    if found is None:
+        raise _unknown(description)
+    return found
+
+
+def _unknown(description: Any) -> TargetError:
+    names = ", ".join(f'"{name}"' for name in architectures())
+    return TargetError(
+        f"unknown target {description!r}",
+        notes=[f'the targets are {names}, and "auto" for the GPU of this machine'],
+    )
