@@ -1,8 +1,8 @@
 """Loads ``libtilelang.so`` and gives access to the functions it registers.
 
-The library is searched beside the package (an installed wheel), then through the import
-system's resource files (an editable install), then in ``$TILELANG_LIBRARY`` (a development
-build that is not installed).
+``$TILELANG_LIBRARY`` names it (a development build that is not installed); else it is among the
+package's resources: beside the package in an installed wheel, in site-packages while the package
+lies in the source tree in an editable install, which is rebuilt when its sources changed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,14 @@ def _find_library() -> Path:
     override = os.environ.get("TILELANG_LIBRARY")
     if override:
         return Path(override)
-    path = resources.files("tilelang") / "lib" / "libtilelang.so"
+    path = Path(str(resources.files("tilelang") / "lib" / "libtilelang.so"))
     if path.is_file():
-        return Path(str(path))
+        package = Path(__file__).resolve().parent
+        if package not in path.parents and (package.parent / "CMakeLists.txt").is_file():
+            from tilelang._rebuild import rebuild_if_changed
+
+            rebuild_if_changed(package.parent, path)
+        return path
     raise ImportError(
         "libtilelang.so was not found beside the tilelang package; install the package with "
         "`pip install .`, or point TILELANG_LIBRARY at a built libtilelang.so"

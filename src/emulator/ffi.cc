@@ -9,9 +9,8 @@ using tvm::ffi::Array;
 using tvm::ffi::String;
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.emulator.Architectures", []() {
-    return Array<String>{"sm_80", "sm_90a", "sm_100a"};
-  });
+  tvm::ffi::reflection::GlobalDef().def(
+      "tl.emulator.Architectures", []() { return Array<String>{"sm_80", "sm_90a", "sm_100a"}; });
 }
 
 }  // namespace tilelang::emulator

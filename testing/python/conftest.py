@@ -1,4 +1,4 @@
-"""Markers shared by all tests: what needs a GPU is deselected where there is none."""
+"""What all tests share: golden files; what needs a GPU is deselected where there is none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import ctypes
 import functools
 
 import pytest
+from golden import golden
+
+__all__ = ["golden"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
 @functools.cache

@@ -1,0 +1,59 @@
+# The two commands of the README: `make demo` and `make test`. Both find or make their own Python
+# environment (scripts/in_env.sh says how) and need Python >= 3.10, g++, git and make, no more.
+
+ENV   := scripts/in_env.sh
+DEMO  := examples/gemm_sm100/gemm_tcgen5mma_ts.py
+# pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
+PYTEST ?= -n auto -m "not requires_cuda"
+
+CPP_FILES = $(shell find src testing/cpp -name '*.h' -o -name '*.cc')
+
+.PHONY: demo test pytest cpp-test check format docs clean help
+
+help:
+	@echo 'make demo | test | pytest | cpp-test | check | format | docs | clean'
+
+demo:
+	@$(ENV) torch python $(DEMO)
+
+test:
+	@$(ENV) test $(MAKE) --no-print-directory IN_ENV=1 check cpp-test pytest
+
+# Inside `make test` the environment is already there.
+ifdef IN_ENV
+TEST_ENV :=
+CHECK_ENV :=
+else
+TEST_ENV := $(ENV) test
+CHECK_ENV := $(ENV) check
+endif
+
+pytest:
+	@$(TEST_ENV) python -c 'import tilelang._ffi'
+	@$(TEST_ENV) pytest $(PYTEST)
+
+# The C++ unit tests, under the address and undefined-behaviour sanitizers.
+cpp-test:
+	@$(TEST_ENV) cmake -S . -B build/sanitize -G Ninja -DTILELANG_BUILD_CPP_TESTS=ON \
+	  -DTILELANG_SANITIZE=address,undefined --log-level=WARNING
+	@$(TEST_ENV) cmake --build build/sanitize --target cpp_tests
+	@$(TEST_ENV) ctest --test-dir build/sanitize --output-on-failure
+
+check:
+	@$(CHECK_ENV) ruff format --check --quiet .
+	@$(CHECK_ENV) ruff check --quiet .
+	@$(CHECK_ENV) clang-format --dry-run -Werror $(CPP_FILES)
+	@$(CHECK_ENV) python scripts/check_sizes.py
+	@$(CHECK_ENV) mypy tilelang
+
+format:
+	@$(CHECK_ENV) clang-format -i $(CPP_FILES)
+	@$(CHECK_ENV) ruff format --quiet .
+	@$(CHECK_ENV) ruff check --fix --quiet .
+
+docs:
+	@$(ENV) docs sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo 'docs/_build/html/index.html'
+
+clean:
+	rm -rf build docs/_build docs/generated

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# usage: scripts/in_env.sh EXTRA COMMAND...
+#
+# Runs COMMAND from the project's root in an environment that has the package, its C++ library and
+# the optional dependencies EXTRA (a key of [project.optional-dependencies]). That environment is
+#   - the active virtual environment,
+#   - else a python3 on PATH that has all of it already,
+#   - else .venv, made here from the first Python >= 3.10 found.
+# What is missing is installed, the package itself in editable form: a changed C++ source is
+# rebuilt on the next import.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+extra=$1
+shift
+
+case $extra in
+  torch) modules="torch" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin" ;;
+  docs) modules="sphinx myst_parser furo" ;;
+  check) modules="mypy ruff clang_format" ;;
+  *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
+esac
+
+# Run from / so that the source tree beside us is not taken for an installed package.
+has() { (cd / && "$1" -c 'import sys, importlib.util as u
+import tilelang._ffi
+sys.exit(not all(map(u.find_spec, sys.argv[1:])))' $modules) >/dev/null 2>&1; }
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+
+make_venv() {
+  local candidate
+  for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.10; do
+    if new_enough "$candidate"; then
+      "$candidate" -m venv .venv
+      return
+    fi
+  done
+  echo "in_env.sh: no Python >= 3.10 on PATH; name one: make PYTHON=/path/to/python3 ..." >&2
+  exit 1
+}
+
+if [ -n "${VIRTUAL_ENV:-}" ] && [ -x "$VIRTUAL_ENV/bin/python" ]; then
+  python=$VIRTUAL_ENV/bin/python
+elif [ ! -e .venv ] && command -v python3 >/dev/null && has python3; then
+  python=$(command -v python3)
+else
+  [ -x .venv/bin/python ] || make_venv
+  python=$PWD/.venv/bin/python
+fi
+
+# The pinned torch is the CPU build where there is no GPU: PyTorch's own index has it, and a local
+# version such as 2.13.0+cpu wins over the plain one whichever index it comes from.
+cpu_index() {
+  [ -e /dev/nvidiactl ] && return
+  local url=https://download.pytorch.org/whl/cpu
+  if "$python" -c "import urllib.request as r; r.urlopen('$url/torch/', timeout=5)" 2>/dev/null; then
+    echo "--extra-index-url $url"
+  fi
+}
+
+stamp=$("$python" -c 'import sys; print(sys.prefix)')/.tilelang-$extra
+stale() { [ -e "$stamp" ] && [ pyproject.toml -nt "$stamp" ]; }
+if stale || ! has "$python"; then
+  pip() { "$python" -m pip --disable-pip-version-check "$@"; }
+  torch=$(grep -o 'torch==[0-9.]*' pyproject.toml)
+  build_tools=$(grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | tr -d '"')
+  # A rebuild on import is quick when the build tools stay in the environment, hence no isolation.
+  pip install $(cpu_index) "$torch" $build_tools
+  pip install --no-build-isolation -e ".[$extra]"
+  touch "$stamp"
+fi
+
+PATH=$(dirname "$python"):$PATH exec "$@"
