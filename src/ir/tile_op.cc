@@ -1,0 +1,169 @@
+#include "ir/tile_op.h"
+
+#include "ir/error.h"
+#include "ir/function.h"
+
+namespace tilelang::ir {
+
+namespace {
+
+template <typename NodeT>
+ffi::ObjectPtr<NodeT> NewOp(Span span) {
+  auto node = ffi::make_object<NodeT>();
+  node->span = std::move(span);
+  return node;
+}
+
+}  // namespace
+
+Region::Region(Buffer buffer, Array<Expr> mins, Array<Expr> extents) {
+  TL_CHECK(mins.size() == buffer->shape.size() && extents.size() == mins.size(), buffer->span,
+           "region of rank " << mins.size() << " of buffer " << std::string(buffer->name));
+  auto node = ffi::make_object<RegionNode>();
+  node->buffer = std::move(buffer);
+  node->mins = std::move(mins);
+  node->extents = std::move(extents);
+  data_ = std::move(node);
+}
+
+Region Region::Whole(const Buffer& buffer) {
+  return Region(buffer, Array<Expr>(buffer->shape.size(), Expr(0)), buffer->shape);
+}
+
+bool Region::IsWhole() const {
+  const RegionNode* node = get();
+  for (size_t i = 0; i < node->mins.size(); ++i) {
+    const Expr& extent = node->extents[i];
+    const Expr& size = node->buffer->shape[i];
+    bool same = extent.same_as(size) || (AsInt(extent) && AsInt(extent) == AsInt(size));
+    if (!IsConst(node->mins[i], 0) || !same) return false;
+  }
+  return true;
+}
+
+Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span) {
+  auto node = NewOp<CopyNode>(std::move(span));
+  node->src = std::move(src);
+  node->dst = std::move(dst);
+  node->annotations = std::move(annotations);
+  data_ = std::move(node);
+}
+
+Fill::Fill(Region dst, Expr value, Span span) {
+  auto node = NewOp<FillNode>(std::move(span));
+  node->dst = std::move(dst);
+  node->value = std::move(value);
+  data_ = std::move(node);
+}
+
+Reduce::Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
+               Span span) {
+  auto node = NewOp<ReduceNode>(std::move(span));
+  node->src = std::move(src);
+  node->dst = std::move(dst);
+  node->op = std::move(op);
+  node->dim = dim;
+  node->clear = clear;
+  node->nan_propagate = nan_propagate;
+  data_ = std::move(node);
+}
+
+ParallelFor::ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body,
+                         Map<String, Any> annotations, Span span) {
+  auto node = NewOp<ParallelForNode>(std::move(span));
+  node->vars = std::move(vars);
+  node->extents = std::move(extents);
+  node->body = std::move(body);
+  node->annotations = std::move(annotations);
+  data_ = std::move(node);
+}
+
+Gemm::Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
+           Map<String, Any> annotations, Span span) {
+  auto node = NewOp<GemmNode>(std::move(span));
+  node->a = std::move(a);
+  node->b = std::move(b);
+  node->c = std::move(c);
+  node->trans_a = trans_a;
+  node->trans_b = trans_b;
+  node->clear_accum = std::move(clear_accum);
+  node->mbar = std::move(mbar);
+  node->annotations = std::move(annotations);
+  data_ = std::move(node);
+}
+
+Func::Func(String name, Array<Any> params, Stmt body, Map<String, Any> attrs, Span span) {
+  auto node = ffi::make_object<FuncNode>();
+  node->name = std::move(name);
+  node->params = std::move(params);
+  node->body = std::move(body);
+  node->attrs = std::move(attrs);
+  node->span = std::move(span);
+  data_ = std::move(node);
+}
+
+Func Func::WithBody(Stmt body) const {
+  const FuncNode* node = get();
+  return Func(node->name, node->params, std::move(body), node->attrs, node->span);
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = ffi::reflection;
+  refl::ObjectDef<RegionNode>()
+      .def_ro("buffer", &RegionNode::buffer)
+      .def_ro("mins", &RegionNode::mins)
+      .def_ro("extents", &RegionNode::extents);
+  refl::ObjectDef<CopyNode>()
+      .def_ro("src", &CopyNode::src)
+      .def_ro("dst", &CopyNode::dst)
+      .def_ro("annotations", &CopyNode::annotations);
+  refl::ObjectDef<FillNode>().def_ro("dst", &FillNode::dst).def_ro("value", &FillNode::value);
+  refl::ObjectDef<ReduceNode>()
+      .def_ro("src", &ReduceNode::src)
+      .def_ro("dst", &ReduceNode::dst)
+      .def_ro("op", &ReduceNode::op)
+      .def_ro("dim", &ReduceNode::dim)
+      .def_ro("clear", &ReduceNode::clear)
+      .def_ro("nan_propagate", &ReduceNode::nan_propagate);
+  refl::ObjectDef<ParallelForNode>()
+      .def_ro("vars", &ParallelForNode::vars, refl::AttachFieldFlag::SEqHashDefPattern())
+      .def_ro("extents", &ParallelForNode::extents)
+      .def_ro("body", &ParallelForNode::body)
+      .def_ro("annotations", &ParallelForNode::annotations);
+  refl::ObjectDef<GemmNode>()
+      .def_ro("a", &GemmNode::a)
+      .def_ro("b", &GemmNode::b)
+      .def_ro("c", &GemmNode::c)
+      .def_ro("trans_a", &GemmNode::trans_a)
+      .def_ro("trans_b", &GemmNode::trans_b)
+      .def_ro("clear_accum", &GemmNode::clear_accum)
+      .def_ro("mbar", &GemmNode::mbar)
+      .def_ro("annotations", &GemmNode::annotations);
+  refl::ObjectDef<FuncNode>()
+      .def_ro("name", &FuncNode::name, refl::AttachFieldFlag::SEqHashIgnore())
+      .def_ro("params", &FuncNode::params, refl::AttachFieldFlag::SEqHashDefPattern())
+      .def_ro("body", &FuncNode::body)
+      .def_ro("attrs", &FuncNode::attrs)
+      .def_ro("span", &FuncNode::span, refl::AttachFieldFlag::SEqHashIgnore());
+  refl::GlobalDef()
+      .def("tl.ir.Region",
+           [](Buffer b, Array<Expr> mins, Array<Expr> extents) { return Region(b, mins, extents); })
+      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
+                            Span s) { return Copy(src, dst, notes, s); })
+      .def("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
+      .def("tl.ir.Reduce",
+           [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
+              Span s) { return Reduce(src, dst, op, dim, clear, nan_propagate, s); })
+      .def("tl.ir.ParallelFor",
+           [](Array<Var> vars, Array<Expr> extents, Stmt body, Map<String, Any> notes, Span s) {
+             return ParallelFor(vars, extents, body, notes, s);
+           })
+      .def("tl.ir.Gemm",
+           [](Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
+              Map<String, Any> notes,
+              Span s) { return Gemm(a, b, c, trans_a, trans_b, clear_accum, mbar, notes, s); })
+      .def("tl.ir.Func", [](String name, Array<Any> params, Stmt body, Map<String, Any> attrs,
+                            Span s) { return Func(name, params, body, attrs, s); });
+}
+
+}  // namespace tilelang::ir

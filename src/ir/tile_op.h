@@ -1,0 +1,130 @@
+// Tile operators: statements over whole tiles, executed by all threads of a CTA together.
+// What each infers, touches and lowers to is in src/op/.
+#ifndef TILELANG_IR_TILE_OP_H_
+#define TILELANG_IR_TILE_OP_H_
+
+#include "ir/stmt.h"
+
+namespace tilelang::ir {
+
+// A box of a buffer: element (i0, ..) of the region is buffer[mins[0] + i0, ..]. Extents of
+// shared, fragment and tensor-memory regions are constants.
+class RegionNode : public ffi::Object {
+ public:
+  Buffer buffer;
+  Array<Expr> mins;
+  Array<Expr> extents;
+
+  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Region", RegionNode, ffi::Object);
+};
+class Region : public ffi::ObjectRef {
+ public:
+  Region(Buffer buffer, Array<Expr> mins, Array<Expr> extents);
+  static Region Whole(const Buffer& buffer);
+  bool IsWhole() const;
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Region, ffi::ObjectRef, RegionNode);
+};
+
+// dst[...] = cast(src[...]). After dropping dimensions of extent 1 both regions have the same
+// extents. annotations: coalesced_width (int), disable_tma (bool), eviction_policy (String),
+// prefer_instruction (String), loop_layout (Fragment).
+class CopyNode : public StmtNode {
+ public:
+  Region src;
+  Region dst;
+  Map<String, Any> annotations;
+
+  CopyNode() : StmtNode(StmtKind::kCopy) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Copy", CopyNode, StmtNode);
+};
+class Copy : public Stmt {
+ public:
+  Copy(Region src, Region dst, Map<String, Any> annotations = {}, Span span = Span());
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Copy, Stmt, CopyNode);
+};
+
+// dst[...] = value, a scalar of dst's dtype. T.clear is Fill with zero.
+class FillNode : public StmtNode {
+ public:
+  Region dst;
+  Expr value;
+
+  FillNode() : StmtNode(StmtKind::kFill) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Fill", FillNode, StmtNode);
+};
+class Fill : public Stmt {
+ public:
+  Fill(Region dst, Expr value, Span span = Span());
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Fill, Stmt, FillNode);
+};
+
+// dst = reduce(src, dim), or combined with the old dst when `clear` is false. dst has src's
+// shape without `dim`, or with extent 1 there.
+// op: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor".
+class ReduceNode : public StmtNode {
+ public:
+  Region src;
+  Region dst;
+  String op;
+  int64_t dim = 0;  // >= 0
+  bool clear = true;
+  bool nan_propagate = false;
+
+  ReduceNode() : StmtNode(StmtKind::kReduce) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Reduce", ReduceNode, StmtNode);
+};
+class Reduce : public Stmt {
+ public:
+  Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
+         Span span = Span());
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Reduce, Stmt, ReduceNode);
+};
+
+// `for i, j in T.Parallel(n, m)`: independent iterations spread over the threads of the CTA.
+// annotations: coalesced_width (int), loop_layout (Fragment).
+class ParallelForNode : public StmtNode {
+ public:
+  Array<Var> vars;
+  Array<Expr> extents;
+  Stmt body;
+  Map<String, Any> annotations;
+
+  ParallelForNode() : StmtNode(StmtKind::kParallelFor) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.ParallelFor", ParallelForNode, StmtNode);
+};
+class ParallelFor : public Stmt {
+ public:
+  ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body, Map<String, Any> annotations = {},
+              Span span = Span());
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ParallelFor, Stmt, ParallelForNode);
+};
+
+// c (+)= op(a) @ op(b). a: (M, K), or (K, M) with trans_a; b: (K, N), or (N, K) with trans_b;
+// c: (M, N). clear_accum: bool expression. mbar: a Load of a "shared.barrier" element on which
+// completion arrives, null when the compiler waits. annotations: policy (int),
+// is_tcgen05 (bool: T.tcgen05_gemm, issue only).
+class GemmNode : public StmtNode {
+ public:
+  Region a;
+  Region b;
+  Region c;
+  bool trans_a = false;
+  bool trans_b = false;
+  Expr clear_accum;
+  Expr mbar;
+  Map<String, Any> annotations;
+
+  GemmNode() : StmtNode(StmtKind::kGemm) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Gemm", GemmNode, StmtNode);
+};
+class Gemm : public Stmt {
+ public:
+  Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
+       Map<String, Any> annotations = {}, Span span = Span());
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);
+};
+
+}  // namespace tilelang::ir
+
+#endif  // TILELANG_IR_TILE_OP_H_
