@@ -1,0 +1,14 @@
+/*! User errors of the layout algebra. */
+#ifndef TILELANG_LAYOUT_ERROR_H_
+#define TILELANG_LAYOUT_ERROR_H_
+
+#include <tvm/ffi/error.h>
+
+/*! Raises `tilelang.errors.<Kind>` with the streamed message. */
+#define TL_THROW(Kind) TVM_FFI_THROW(tilelang.Kind)
+
+/*! Raises `tilelang.errors.<Kind>` with the streamed message unless the condition holds. */
+#define TL_CHECK(condition, Kind) \
+  if (!(condition)) TL_THROW(Kind)
+
+#endif  // TILELANG_LAYOUT_ERROR_H_
