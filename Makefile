@@ -2,7 +2,7 @@
 # environment (scripts/in_env.sh says how) and need Python >= 3.10, g++, git and make, no more.
 
 ENV   := scripts/in_env.sh
-DEMO  := examples/gemm_sm100/gemm_tcgen5mma_ts.py
+DEMO  := $(firstword $(wildcard examples/gemm_sm100/gemm_tcgen5mma_ts.py examples/*/*.py))
 # pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
 PYTEST ?= -n auto -m "not requires_cuda"
 
@@ -42,7 +42,7 @@ cpp-test:
 check:
 	@$(CHECK_ENV) ruff format --check --quiet .
 	@$(CHECK_ENV) ruff check --quiet .
-	@$(CHECK_ENV) clang-format --dry-run -Werror $(CPP_FILES)
+	@$(CHECK_ENV) clang-format --dry-run -Werror --ferror-limit=1 $(CPP_FILES)
 	@$(CHECK_ENV) python scripts/check_sizes.py
 	@$(CHECK_ENV) mypy tilelang
 

@@ -22,6 +22,10 @@ from .errors import TargetError
 class Target(Object):
     """One row of the architecture table in ``src/target``: limits in bytes, threads, registers."""
 
+    arch: str
+    major: int
+    minor: int
+
     def __str__(self) -> str:
         return str(self.arch)
 

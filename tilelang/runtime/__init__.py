@@ -1,0 +1,1 @@
+"""What runs compiled kernels: driver, launching, toolchain."""
