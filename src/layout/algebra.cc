@@ -11,8 +11,8 @@ namespace {
 /*! The layout as one form over its linear index; raises for what is no plain tree. */
 Digits LinearForm(const Layout& layout, const char* operation) {
   if (!layout->IsLinear()) {
-    TL_THROW(LayoutError) << operation << " needs a layout without swizzle or table, but got "
-                          << layout->ToString();
+    LAYOUT_THROW(LayoutError) << operation << " needs a layout without swizzle or table, but got "
+                              << layout->ToString();
   }
   Digits flat;
   const std::vector<Digits>& forms = layout->Forms();
@@ -20,8 +20,8 @@ Digits LinearForm(const Layout& layout, const char* operation) {
     flat.insert(flat.end(), forms[d].begin(), forms[d].end());
   }
   if (DigitsSize(flat) != layout->Size()) {
-    TL_THROW(LayoutError) << operation << " needs a layout whose tree fills its shape, but got "
-                          << layout->ToString();
+    LAYOUT_THROW(LayoutError) << operation << " needs a layout whose tree fills its shape, but got "
+                              << layout->ToString();
   }
   return flat;
 }
@@ -88,7 +88,7 @@ Layout Coalesce(const Layout& layout) {
 }
 
 Layout Composition(const Layout& outer, const Layout& inner) {
-  TL_CHECK(inner->Cosize() <= outer->Size(), LayoutError)
+  LAYOUT_REQUIRE(inner->Cosize() <= outer->Size(), LayoutError)
       << "composition " << outer->ToString() << " o " << inner->ToString() << ": the inner layout "
       << "reaches index " << inner->Cosize() - 1 << ", but the outer one has size "
       << outer->Size();
@@ -98,8 +98,8 @@ Layout Composition(const Layout& outer, const Layout& inner) {
   Layout result = Layout::FromValues(inner->Extents(), values);
   bool wanted_tree = outer->IsLinear() && inner->IsLinear();
   if (wanted_tree && result->IsTable()) {
-    TL_THROW(LayoutError) << "composition " << outer->ToString() << " o " << inner->ToString()
-                          << " is no shape:stride layout: the extents do not divide";
+    LAYOUT_THROW(LayoutError) << "composition " << outer->ToString() << " o " << inner->ToString()
+                              << " is no shape:stride layout: the extents do not divide";
   }
   return result;
 }
@@ -108,8 +108,8 @@ Layout Complement(const Layout& layout, int64_t size) {
   Digits rest;
   int64_t reached = 1;
   auto fail = [&](const char* why) {
-    TL_THROW(LayoutError) << "complement of " << layout->ToString() << " in " << size << ": "
-                          << why;
+    LAYOUT_THROW(LayoutError) << "complement of " << layout->ToString() << " in " << size << ": "
+                              << why;
   };
   for (const Digit& d : SortedByStride(LinearForm(layout, "complement"))) {
     if (d.stride == 0) fail("the layout is not injective");
@@ -125,8 +125,8 @@ Layout Complement(const Layout& layout, int64_t size) {
 
 Layout RightInverse(const Layout& layout) {
   if (layout->offset != 0) {
-    TL_THROW(LayoutError) << "right_inverse of " << layout->ToString()
-                          << ": a layout with an offset does not reach 0";
+    LAYOUT_THROW(LayoutError) << "right_inverse of " << layout->ToString()
+                              << ": a layout with an offset does not reach 0";
   }
   Digits form = LinearForm(layout, "right_inverse");
   struct Entry {
@@ -155,8 +155,8 @@ Layout RightInverse(const Layout& layout) {
 
 Layout LeftInverse(const Layout& layout) {
   if (!layout->IsLinear() || layout->offset != 0) {
-    TL_THROW(LayoutError) << "left_inverse of " << layout->ToString()
-                          << " needs a layout without swizzle, table or offset";
+    LAYOUT_THROW(LayoutError) << "left_inverse of " << layout->ToString()
+                              << " needs a layout without swizzle, table or offset";
   }
   Digits form = LinearForm(layout, "left_inverse");
   std::vector<std::pair<Digit, int64_t>> entries;
@@ -174,8 +174,8 @@ Layout LeftInverse(const Layout& layout) {
     bool nested =
         digit.stride >= reached && digit.stride > 0 && digit.stride % DigitsSize(inverse) == 0;
     if (!nested) {
-      TL_THROW(LayoutError) << "left_inverse of " << layout->ToString()
-                            << ": not injective, or the strides do not divide each other";
+      LAYOUT_THROW(LayoutError) << "left_inverse of " << layout->ToString()
+                                << ": not injective, or the strides do not divide each other";
     }
     // Values between this digit's reach and the next stride are not values of the layout.
     int64_t gap = digit.stride / DigitsSize(inverse);
@@ -221,14 +221,14 @@ namespace {
 /*! The modes (rest, tile) of each dimension. */
 std::vector<std::pair<Layout, Layout>> DivideEach(const Layout& layout, const Coord& tile) {
   LinearForm(layout, "divide");
-  TL_CHECK(tile.size() == layout->Rank() && !layout->IsFlat(), LayoutError)
+  LAYOUT_REQUIRE(tile.size() == layout->Rank() && !layout->IsFlat(), LayoutError)
       << "cannot divide layout " << layout->ToString() << " of rank " << layout->Rank()
       << " by tile " << CoordToString(tile);
   std::vector<std::pair<Layout, Layout>> parts;
   for (size_t d = 0; d < tile.size(); ++d) {
     Layout mode = FromFlat(layout->Forms()[d]);
     int64_t extent = layout->extents[d];
-    TL_CHECK(tile[d] >= 1 && extent % tile[d] == 0, LayoutError)
+    LAYOUT_REQUIRE(tile[d] >= 1 && extent % tile[d] == 0, LayoutError)
         << "cannot divide layout " << layout->ToString() << " by tile " << CoordToString(tile)
         << ": " << extent << " is no multiple of " << tile[d];
     Layout inner(IntTuple(tile[d]), IntTuple(1));

@@ -5,10 +5,10 @@
 #include <tvm/ffi/error.h>
 
 /*! Raises `tilelang.errors.<Kind>` with the streamed message. */
-#define TL_THROW(Kind) TVM_FFI_THROW(tilelang.Kind)
+#define LAYOUT_THROW(Kind) TVM_FFI_THROW(tilelang.Kind)
 
 /*! Raises `tilelang.errors.<Kind>` with the streamed message unless the condition holds. */
-#define TL_CHECK(condition, Kind) \
-  if (!(condition)) TL_THROW(Kind)
+#define LAYOUT_REQUIRE(condition, Kind) \
+  if (!(condition)) LAYOUT_THROW(Kind)
 
 #endif  // TILELANG_LAYOUT_ERROR_H_

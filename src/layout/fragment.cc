@@ -25,10 +25,10 @@ const std::vector<int64_t>& FragmentNode::InverseTable() const {
     for (int64_t i = 0; i < size; ++i) {
       int64_t& slot = slots[(threads[i] + copies[rep]) * regs + registers[i]];
       if (slot >= 0) {
-        TL_THROW(LayoutError) << "fragment puts elements "
-                              << CoordToString(Delinearize(Extents(), slot % size)) << " and "
-                              << CoordToString(Delinearize(Extents(), i))
-                              << " into the same register: " << ToString();
+        LAYOUT_THROW(LayoutError) << "fragment puts elements "
+                                  << CoordToString(Delinearize(Extents(), slot % size)) << " and "
+                                  << CoordToString(Delinearize(Extents(), i))
+                                  << " into the same register: " << ToString();
       }
       slot = static_cast<int64_t>(rep) * size + i;
     }
@@ -42,8 +42,8 @@ std::optional<std::pair<Coord, int64_t>> FragmentNode::Inverse(int64_t thread_in
   const std::vector<int64_t>& slots = InverseTable();
   int64_t regs = RegsPerThread();
   if (thread_index < 0 || reg_index < 0 || reg_index >= regs || thread_index >= NumThreads()) {
-    TL_THROW(BoundsError) << "slot (thread " << thread_index << ", register " << reg_index
-                          << ") is outside fragment " << ToString();
+    LAYOUT_THROW(BoundsError) << "slot (thread " << thread_index << ", register " << reg_index
+                              << ") is outside fragment " << ToString();
   }
   int64_t content = slots[thread_index * regs + reg_index];
   if (content < 0) return std::nullopt;
@@ -75,7 +75,8 @@ bool HasRuns(const FragmentNode* fragment, size_t dim, int64_t width) {
 }  // namespace
 
 int64_t FragmentNode::VectorWidth(size_t dim) const {
-  TL_CHECK(dim < Rank(), BoundsError) << "dimension " << dim << " of a fragment of rank " << Rank();
+  LAYOUT_REQUIRE(dim < Rank(), BoundsError)
+      << "dimension " << dim << " of a fragment of rank " << Rank();
   int64_t bound = std::gcd(Extents()[dim], RegsPerThread());
   auto threads = SeparableForms(thread.get()), regs = SeparableForms(reg.get());
   if (threads && regs) {
@@ -109,7 +110,7 @@ std::string FragmentNode::ToString() const {
 
 Fragment::Fragment(Layout thread, Layout reg, std::optional<Layout> replica) {
   if (!replica) replica = Layout::RowMajor({1});
-  TL_CHECK(thread->Extents() == reg->Extents() && (*replica)->Rank() == 1, LayoutError)
+  LAYOUT_REQUIRE(thread->Extents() == reg->Extents() && (*replica)->Rank() == 1, LayoutError)
       << "a fragment's thread and register layouts need one shape, but they are on "
       << CoordToString(thread->Extents()) << " and " << CoordToString(reg->Extents());
   auto node = ffi::make_object<FragmentNode>(std::move(thread), std::move(reg), *replica);
@@ -118,7 +119,7 @@ Fragment::Fragment(Layout thread, Layout reg, std::optional<Layout> replica) {
 }
 
 Fragment Fragment::Partition(const Coord& extents, int64_t threads, int64_t vector) {
-  TL_CHECK(threads >= 1 && vector >= 1, LayoutError)
+  LAYOUT_REQUIRE(threads >= 1 && vector >= 1, LayoutError)
       << "cannot partition over " << threads << " threads by vectors of " << vector;
   int64_t size = Product(extents);
   int64_t tiles = (size + threads * vector - 1) / (threads * vector);
@@ -171,7 +172,7 @@ Layout Continued(const Layout& layout, size_t dim, int64_t n, int64_t step) {
 }  // namespace
 
 Fragment Fragment::Repeat(size_t dim, int64_t n, bool on_threads) const {
-  TL_CHECK(dim < get()->Rank() && n >= 1, LayoutError)
+  LAYOUT_REQUIRE(dim < get()->Rank() && n >= 1, LayoutError)
       << "cannot repeat dimension " << dim << " " << n << " times in " << get()->ToString();
   int64_t thread_step = on_threads ? get()->NumThreads() : 0;
   int64_t reg_step = on_threads ? 0 : get()->RegsPerThread();
@@ -180,7 +181,7 @@ Fragment Fragment::Repeat(size_t dim, int64_t n, bool on_threads) const {
 }
 
 Fragment Fragment::Replicate(int64_t n) const {
-  TL_CHECK(n >= 1, LayoutError) << "cannot replicate a fragment " << n << " times";
+  LAYOUT_REQUIRE(n >= 1, LayoutError) << "cannot replicate a fragment " << n << " times";
   return Fragment(get()->thread, get()->reg, Continued(get()->replica, 0, n, get()->NumThreads()));
 }
 
@@ -227,8 +228,8 @@ Layout ReducedReplicas(const FragmentNode* fragment, size_t dim) {
   auto forms = SeparableForms(fragment->thread.get());
   std::vector<int64_t> offsets;
   if (!forms) {
-    TL_THROW(LayoutError) << "cannot reduce dimension " << dim << " of " << fragment->ToString()
-                          << ": its thread map does not split into dimensions";
+    LAYOUT_THROW(LayoutError) << "cannot reduce dimension " << dim << " of " << fragment->ToString()
+                              << ": its thread map does not split into dimensions";
   }
   for (int64_t i = 0; i < extents[dim]; ++i) offsets.push_back(DigitsAt((*forms)[dim], i));
   std::vector<int64_t> threads;
@@ -243,7 +244,7 @@ Layout ReducedReplicas(const FragmentNode* fragment, size_t dim) {
 }  // namespace
 
 Fragment Fragment::ReduceDim(size_t dim, bool keep_dim) const {
-  TL_CHECK(dim < get()->Rank(), BoundsError)
+  LAYOUT_REQUIRE(dim < get()->Rank(), BoundsError)
       << "cannot reduce dimension " << dim << " of a fragment of rank " << get()->Rank();
   Coord begin(get()->Rank(), 0), row = get()->Extents();
   row[dim] = 1;
@@ -279,7 +280,7 @@ bool Fragment::SameMap(const Fragment& other) const {
 }
 
 Conversion ConversionBetween(const Fragment& from, const Fragment& to) {
-  TL_CHECK(from->Extents() == to->Extents(), LayoutError)
+  LAYOUT_REQUIRE(from->Extents() == to->Extents(), LayoutError)
       << "cannot convert between fragments of different shapes: " << from->ToString() << " and "
       << to->ToString();
   if (from.SameMap(to)) return Conversion::kIdentical;

@@ -51,9 +51,9 @@ IntTuple IntTuple::FromAny(const ffi::Any& any) {
   }
   auto array = any.as<ffi::Array<ffi::Any>>();
   if (!array) {
-    TL_THROW(LayoutError) << "a layout's shape and stride are integers or nested tuples of "
-                             "integers, but got a value of type "
-                          << any.GetTypeKey();
+    LAYOUT_THROW(LayoutError) << "a layout's shape and stride are integers or nested tuples of "
+                                 "integers, but got a value of type "
+                              << any.GetTypeKey();
   }
   for (const ffi::Any& item : *array) items.push_back(FromAny(item));
   return IntTuple(std::move(items));

@@ -56,18 +56,18 @@ std::pair<IntTuple, IntTuple> EntryOf(const Digits& digits) {
 
 void CheckNonNegative(const IntTuple& shape, const IntTuple& stride) {
   for (int64_t extent : shape.FastestFirst()) {
-    TL_CHECK(extent >= 1, LayoutError)
+    LAYOUT_REQUIRE(extent >= 1, LayoutError)
         << "layout extents must be at least 1, but the shape is " << shape.ToString();
   }
   for (int64_t value : stride.FastestFirst()) {
-    TL_CHECK(value >= 0, LayoutError)
+    LAYOUT_REQUIRE(value >= 0, LayoutError)
         << "layout strides must not be negative, but the strides are " << stride.ToString();
   }
 }
 
 ffi::ObjectPtr<LayoutNode> MakeTree(const Coord& extents, const IntTuple& shape,
                                     const IntTuple& stride, int64_t offset, Swizzle swizzle) {
-  TL_CHECK(offset >= 0, LayoutError)
+  LAYOUT_REQUIRE(offset >= 0, LayoutError)
       << "a layout's offset must not be negative, but it is " << offset;
   auto node = ffi::make_object<LayoutNode>();
   node->extents = ffi::Shape(extents);
@@ -108,8 +108,8 @@ int64_t LayoutNode::Forward(const Coord& coord) const {
     inside = coord[d] >= 0 && coord[d] < extents[d];
   }
   if (!inside) {
-    TL_THROW(BoundsError) << "coordinate " << CoordToString(coord) << " is outside shape "
-                          << CoordToString(Extents()) << " of layout " << ToString();
+    LAYOUT_THROW(BoundsError) << "coordinate " << CoordToString(coord) << " is outside shape "
+                              << CoordToString(Extents()) << " of layout " << ToString();
   }
   if (IsTable()) return table.value()[Linearize(Extents(), coord)];
   return GetSwizzle()(Unswizzled(coord));
@@ -173,7 +173,7 @@ std::string LayoutNode::ToString() const {
 // ---- Layout: constructors ----
 
 Layout::Layout(const IntTuple& shape, const IntTuple& stride, int64_t offset, Swizzle swizzle) {
-  TL_CHECK(shape.IsCongruent(stride), LayoutError)
+  LAYOUT_REQUIRE(shape.IsCongruent(stride), LayoutError)
       << "a layout's shape and stride must be nested alike, but they are " << shape.ToString()
       << " and " << stride.ToString();
   CheckNonNegative(shape, stride);
@@ -265,10 +265,11 @@ std::optional<Layout> RecoverSwizzled(const Coord& extents, const std::vector<in
 }  // namespace
 
 Layout Layout::FromValues(const Coord& extents, const std::vector<int64_t>& values) {
-  TL_CHECK(Product(extents) == static_cast<int64_t>(values.size()) && !values.empty(), LayoutError)
+  LAYOUT_REQUIRE(Product(extents) == static_cast<int64_t>(values.size()) && !values.empty(),
+                 LayoutError)
       << "a layout of shape " << CoordToString(extents) << " needs " << Product(extents)
       << " values, but got " << values.size();
-  TL_CHECK(*std::min_element(values.begin(), values.end()) >= 0, LayoutError)
+  LAYOUT_REQUIRE(*std::min_element(values.begin(), values.end()) >= 0, LayoutError)
       << "a layout of shape " << CoordToString(extents) << " has negative values";
   if (auto forms = RecoverForms(extents, values)) return FromForms(extents, *forms, values[0]);
   if (auto swizzled = RecoverSwizzled(extents, values)) return *swizzled;
@@ -317,9 +318,9 @@ Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
     inside = begin[d] >= 0 && extents[d] >= 1 && begin[d] + extents[d] <= self->extents[d];
   }
   if (!inside) {
-    TL_THROW(BoundsError) << "region at " << CoordToString(begin) << " of extents "
-                          << CoordToString(extents) << " is not inside shape "
-                          << CoordToString(self->Extents());
+    LAYOUT_THROW(BoundsError) << "region at " << CoordToString(begin) << " of extents "
+                              << CoordToString(extents) << " is not inside shape "
+                              << CoordToString(self->Extents());
   }
   if (!self->IsTable() && !self->IsFlat()) {
     std::vector<Digits> forms;
@@ -346,7 +347,7 @@ Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
 }
 
 Layout Layout::Reshape(const Coord& extents) const {
-  TL_CHECK(Product(extents) == get()->Size(), LayoutError)
+  LAYOUT_REQUIRE(Product(extents) == get()->Size(), LayoutError)
       << "cannot reshape layout " << get()->ToString() << " of size " << get()->Size()
       << " to shape " << CoordToString(extents);
   if (get()->IsFlat() || (get()->Rank() == 1 && !get()->IsTable())) {
@@ -356,7 +357,7 @@ Layout Layout::Reshape(const Coord& extents) const {
 }
 
 Layout Layout::WithSwizzle(Swizzle swizzle) const {
-  TL_CHECK(get()->IsLinear(), LayoutError)
+  LAYOUT_REQUIRE(get()->IsLinear(), LayoutError)
       << "layout " << get()->ToString() << " cannot take " << swizzle.ToString()
       << ": it already has a swizzle or is a table";
   return FromForms(get()->Extents(), get()->Forms(), get()->offset, swizzle);
