@@ -153,7 +153,7 @@ void RegisterFragmentOperations() {
              SlotExprs slot = InverseExprs(f, thread, reg, num_threads);
              std::vector<ir::Expr> all = slot.coord;
              all.push_back(slot.rep);
-             all.push_back(slot.valid.defined() ? slot.valid : ir::Const(ir::kBool, 1));
+             all.push_back(slot.valid.defined() ? slot.valid : ir::Const(ir::dtypes::kBool, 1));
              return ToArray(all);
            });
 }

@@ -1,0 +1,185 @@
+"""Layouts from logical coordinates to one integer, and their algebra."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+
+from tilelang import _ffi
+from tilelang.layout._tabulate import checked_shape, tabulate
+
+
+def _call(name: str, *args: Any) -> Any:
+    return _ffi.get(f"layout.{name}")(*args)
+
+
+@tvm_ffi.register_object("tl.Layout")
+class Layout(tvm_ffi.Object):
+    """A map from the coordinates of a logical shape to an integer (usually an element index).
+
+    ``Layout(shape)`` is row-major; ``Layout(shape, stride)`` is a CuTe-like tree, read row-major:
+    nested tuples of ints, the last entry fastest at every level; ``Layout(shape, function)`` takes
+    any function of the coordinates, evaluated at every one of them. A function that is a sum of
+    digits of the coordinates, or an XOR swizzle of one, is stored in that form.
+
+    Args:
+        shape: extents, nested where ``stride`` is.
+        stride_or_function: strides, congruent to ``shape``; or a function from one int per
+            dimension to an int, or to several (which are then linearised row-major).
+        offset: added to the tree's value.
+        swizzle: ``(bits, base, shift)``: index bits ``[base+shift, base+shift+bits)`` are XORed
+            into bits ``[base, base+bits)``, after the offset.
+
+    Raises:
+        LayoutError: shape and stride are not congruent, or something is negative.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        shape: Any,
+        stride_or_function: Any = None,
+        *,
+        offset: int = 0,
+        swizzle: Sequence[int] = (),
+    ) -> None:
+        if callable(stride_or_function):
+            extents = checked_shape(shape)
+            values = tabulate(extents, stride_or_function)
+            self.__init_handle_by_constructor__(_ffi.get("layout.FromValues"), extents, values)
+        elif stride_or_function is None:
+            extents = checked_shape(shape)
+            self.__init_handle_by_constructor__(_ffi.get("layout.RowMajor"), extents)
+        else:
+            self.__init_handle_by_constructor__(
+                _ffi.get("layout.Tree"), shape, stride_or_function, offset, tuple(swizzle)
+            )
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Extents of the logical coordinates."""
+        return tuple(self.extents)
+
+    @property
+    def swizzle(self) -> tuple[int, int, int] | None:
+        """``(bits, base, shift)``, or None."""
+        if self.swizzle_bits == 0:
+            return None
+        return (self.swizzle_bits, self.swizzle_base, self.swizzle_shift)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return _call("Size", self)
+
+    @property
+    def cosize(self) -> int:
+        """Largest value plus one."""
+        return _call("Cosize", self)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the values are kept as a table, for want of a closed form."""
+        return _call("IsTable", self)
+
+    @property
+    def is_injective(self) -> bool:
+        """Whether no two coordinates share a value."""
+        return _call("IsInjective", self)
+
+    def forward(self, *coord: int) -> int:
+        """The value at a coordinate; BoundsError outside the shape."""
+        return _call("Forward", self, coord)
+
+    __call__ = forward
+
+    def forward_expr(self, *indices: Any) -> Any:
+        """The value at symbolic coordinates (IR expressions); UnsupportedError for tables."""
+        return _call("ForwardExpr", self, list(indices))
+
+    def values(self) -> list[int]:
+        """All values, in row-major order of the coordinates."""
+        return list(_call("Tabulate", self))
+
+    def transpose(self, *axes: int) -> Layout:
+        """Dimensions in another order (default: reversed)."""
+        return _call("Transpose", self, axes or tuple(reversed(range(len(self.extents)))))
+
+    def slice(self, begin: Sequence[int], extents: Sequence[int]) -> Layout:
+        """The map restricted to a region, whose coordinates count from ``begin``."""
+        return _call("Slice", self, tuple(begin), tuple(extents))
+
+    def reshape(self, *extents: int) -> Layout:
+        """The same values under another shape of equal size."""
+        return _call("Reshape", self, extents)
+
+    def __add__(self, other: Layout) -> Layout:
+        """Sum of the values at every coordinate; both have one shape."""
+        return _call("Add", self, other)
+
+    def same_map(self, other: Layout) -> bool:
+        """Equality as functions: one shape, one value everywhere."""
+        return _call("SameMap", self, other)
+
+    def __repr__(self) -> str:
+        return _call("ToString", self)
+
+
+def coalesce(layout: Layout) -> Layout:
+    """The shortest rank-1 layout with the same value at every linear index."""
+    return _call("Coalesce", layout)
+
+
+def composition(outer: Layout, inner: Layout) -> Layout:
+    """``outer(inner(c))``: inner's values are linear indices of outer; keeps inner's shape.
+
+    Raises:
+        LayoutError: inner reaches beyond outer, or the result is no shape:stride layout.
+    """
+    return _call("Composition", outer, inner)
+
+
+def complement(layout: Layout, size: int) -> Layout:
+    """The layout whose values, added to those of ``layout``, reach each of ``range(size)`` once."""
+    return _call("Complement", layout, operator.index(size))
+
+
+def right_inverse(layout: Layout) -> Layout:
+    """The longest ``R`` with ``layout(R(i)) == i``."""
+    return _call("RightInverse", layout)
+
+
+def left_inverse(layout: Layout) -> Layout:
+    """``R`` with ``R(layout(i)) == i``; the layout must be injective."""
+    return _call("LeftInverse", layout)
+
+
+def concatenate(*layouts: Layout) -> Layout:
+    """The modes of several layouts side by side."""
+    return _call("Concatenate", list(layouts))
+
+
+def logical_product(block: Layout, copies: Layout) -> Layout:
+    """``(copies, block)``: the block repeated over its complement in the order of ``copies``."""
+    return _call("LogicalProduct", block, copies)
+
+
+def logical_divide(layout: Layout, tile: Layout | Sequence[int]) -> Layout:
+    """``(rest, tile)`` for a layout as tiler; ``((rest0, tile0), ...)`` for a tuple of extents."""
+    if isinstance(tile, Layout):
+        return _call("LogicalDivide", layout, tile)
+    return _call("LogicalDivideDims", layout, tuple(tile))
+
+
+def zipped_divide(layout: Layout, tile: Sequence[int]) -> Layout:
+    """``((rest0, rest1, ...), (tile0, tile1, ...))``."""
+    return _call("ZippedDivide", layout, tuple(tile))
+
+
+def tiled_divide(layout: Layout, tile: Sequence[int]) -> Layout:
+    """``(rest0, rest1, ..., (tile0, tile1, ...))``."""
+    return _call("TiledDivide", layout, tuple(tile))
