@@ -1,0 +1,66 @@
+"""Sphinx configuration. Pages of the reference are generated, one for each module with names."""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+project = "TileLang for Blackwell"
+author = "The TileLang for Blackwell authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = project
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "undoc-members": False}
+add_module_names = False
+python_use_unqualified_type_names = True
+toc_object_entries = False
+
+# Pages of generated/ and the packages that they describe, every public module of each.
+_REFERENCE = {
+    "language": ["tilelang.language"],
+    "python": [
+        "tilelang.jit",
+        "tilelang.runtime",
+        "tilelang.layout",
+        "tilelang.tools",
+        "tilelang.emulator",
+        "tilelang.target",
+        "tilelang.env",
+        "tilelang.errors",
+    ],
+}
+_TITLES = {"language": "Language reference", "python": "Python reference"}
+
+
+def _modules(name: str) -> list[str]:
+    """Returns ``name`` and its public submodules, as far as they exist."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return []
+    # A package whose __init__ is missing has no docstring to show.
+    found = [name] if spec.origin else []
+    for module in pkgutil.iter_modules(spec.submodule_search_locations or []):
+        if not module.name.startswith("_"):
+            found += _modules(f"{name}.{module.name}")
+    return found
+
+
+def _write_reference(app: Any) -> None:
+    folder = Path(app.srcdir) / "generated"
+    folder.mkdir(exist_ok=True)
+    for page, packages in _REFERENCE.items():
+        parts = [f"# {_TITLES[page]}"]
+        for name in [module for package in packages for module in _modules(package)]:
+            parts.append(f"## `{name}`\n\n```{{eval-rst}}\n.. automodule:: {name}\n```")
+        (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n")
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", _write_reference)
