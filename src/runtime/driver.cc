@@ -71,16 +71,6 @@ Context PrimaryContext(Device device) {
   return contexts[device];
 }
 
-// Compute capability (major, minor) of a device; (0, 0) where there is no such device.
-tvm::ffi::Array<int64_t> DeviceCapability(int device) {
-  if (device >= DeviceCount()) return {0, 0};
-  int major = 0;
-  int minor = 0;
-  Check(Get().device_attribute(&major, kDeviceCapabilityMajor, device), "cuDeviceGetAttribute");
-  Check(Get().device_attribute(&minor, kDeviceCapabilityMinor, device), "cuDeviceGetAttribute");
-  return {major, minor};
-}
-
 }  // namespace
 
 const Api& Get() {
@@ -96,6 +86,15 @@ int DeviceCount() {
     return 0;
   }
   return count;
+}
+
+std::pair<int, int> Capability(Device device) {
+  if (device >= DeviceCount()) return {0, 0};
+  int major = 0;
+  int minor = 0;
+  Check(Get().device_attribute(&major, kDeviceCapabilityMajor, device), "cuDeviceGetAttribute");
+  Check(Get().device_attribute(&minor, kDeviceCapabilityMinor, device), "cuDeviceGetAttribute");
+  return {major, minor};
 }
 
 void Check(Result result, const char* action) {
@@ -124,7 +123,10 @@ DeviceGuard::~DeviceGuard() {
 TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::GlobalDef()
       .def("tl.runtime.DeviceCount", DeviceCount)
-      .def("tl.runtime.DeviceCapability", DeviceCapability);
+      .def("tl.runtime.DeviceCapability", [](int device) {
+        auto [major, minor] = Capability(device);
+        return tvm::ffi::Array<int64_t>{major, minor};
+      });
 }
 
 }  // namespace tilelang::driver

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace tilelang::driver {
 
@@ -73,6 +74,9 @@ const Api& Get();
 
 // The number of GPUs; 0 where there is no driver.
 int DeviceCount();
+
+// Compute capability (major, minor) of a device; (0, 0) where there is no such device.
+std::pair<int, int> Capability(Device device);
 
 // Throws tilelang.DriverError, saying what failed and the driver's name and text of the error.
 void Check(Result result, const char* action);

@@ -1,0 +1,357 @@
+#include "runtime/arguments.h"
+
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <set>
+#include <sstream>
+
+namespace tilelang::runtime {
+
+namespace {
+
+template <typename... Parts>
+[[noreturn]] void Fail(const Parts&... parts) {
+  std::ostringstream message;
+  (message << ... << parts);
+  throw ffi::Error("tilelang.ArgumentError", message.str(), "");
+}
+
+std::string TupleText(const int64_t* values, int count) {
+  std::string text = "(";
+  for (int i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + (count == 1 ? ",)" : ")");
+}
+
+std::string DeviceText(DLDevice device) {
+  if (device.device_type == kDLCPU) return "the CPU";
+  if (device.device_type == kDLCUDA) return "cuda:" + std::to_string(device.device_id);
+  return "a device of DLPack type " + std::to_string(device.device_type);
+}
+
+// Managed memory is used as the device's, pinned memory as the host's.
+DLDevice Normalized(DLDevice device) {
+  if (device.device_type == kDLCUDAManaged) device.device_type = kDLCUDA;
+  if (device.device_type == kDLCUDAHost) device = {kDLCPU, 0};
+  return device;
+}
+
+struct HostAllocator {
+  void AllocData(DLTensor* tensor) {
+    size_t bytes = ffi::GetDataSize(*tensor);
+    tensor->data = std::aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
+  }
+  void FreeData(DLTensor* tensor) { std::free(tensor->data); }
+};
+
+// Strides are optional in DLPack; without them the tensor is contiguous.
+int64_t StrideOf(const DLTensor& tensor, size_t dimension) {
+  if (tensor.strides != nullptr) return tensor.strides[dimension];
+  int64_t stride = 1;
+  for (int i = tensor.ndim - 1; i > static_cast<int>(dimension); --i) stride *= tensor.shape[i];
+  return stride;
+}
+
+// What the user would call the type of an argument.
+std::string TypeName(ffi::AnyView arg) {
+  std::string key = arg.GetTypeKey();
+  if (key == "ffi.SmallStr" || key == "ffi.String") return "str";
+  if (key == "ffi.Tensor") return "tensor";
+  if (key == "ffi.OpaquePyObject") return "Python object of another kind";
+  return key;
+}
+
+const ffi::TensorObj* ObjectOf(const ffi::ObjectRef& tensor) {
+  return static_cast<const ffi::TensorObj*>(tensor.get());
+}
+
+// Range of an integer dtype, as far as int64 can hold it.
+std::pair<int64_t, int64_t> IntegerRange(ir::DType dtype) {
+  if (ir::IsBool(dtype)) return {0, 1};
+  if (dtype.bits >= 64) {
+    int64_t low = ir::IsUInt(dtype) ? 0 : std::numeric_limits<int64_t>::min();
+    return {low, std::numeric_limits<int64_t>::max()};
+  }
+  if (ir::IsUInt(dtype)) return {0, (int64_t{1} << dtype.bits) - 1};
+  int64_t half = int64_t{1} << (dtype.bits - 1);
+  return {-half, half - 1};
+}
+
+int64_t IntegerValue(const std::string& name, ir::DType dtype, ffi::AnyView arg) {
+  if (arg.type_index() != ffi::TypeIndex::kTVMFFIInt &&
+      arg.type_index() != ffi::TypeIndex::kTVMFFIBool) {
+    Fail("argument '", name, "' must be an integer (", ir::ToString(dtype), "), not a ",
+         TypeName(arg));
+  }
+  int64_t value = arg.cast<int64_t>();
+  auto [low, high] = IntegerRange(dtype);
+  if (value < low || value > high) {
+    Fail("argument '", name, "' is ", value, ", which does not fit ", ir::ToString(dtype));
+  }
+  return value;
+}
+
+}  // namespace
+
+Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, VarSlots* slots) {
+  int count = static_cast<int>(spec->params.size());
+  std::set<int64_t> output_set;
+  for (int64_t index : outputs) {
+    if (index < 0 || index >= count || !spec->params[index].as<ir::Buffer>()) {
+      Fail("out_idx names parameter ", index, ", but '", std::string(spec->name), "' has ", count,
+           " parameters and only its tensors can be outputs");
+    }
+    output_set.insert(index);
+  }
+  for (int i = 0; i < count; ++i) {
+    ffi::Any any = spec->params[i];
+    if (auto buffer = any.as<ir::Buffer>()) {
+      int64_t alignment = spec->alignment.Get(*buffer).value_or(ir::Bytes((*buffer)->dtype));
+      tensor_index_[buffer->get()] = i;
+      params_.push_back(MakeTensor(*buffer, alignment, slots));
+      params_.back().is_output = output_set.count(i) > 0;
+    } else {
+      params_.push_back(MakeScalar(any.cast<ir::Var>(), slots));
+    }
+    passed_count_ += !params_.back().is_output;
+  }
+  for (const ir::Buffer& buffer : spec->workspaces) {
+    tensor_index_[buffer.get()] = static_cast<int>(params_.size() + workspaces_.size());
+    workspaces_.push_back(MakeTensor(buffer, 1, slots));
+  }
+  // Only now is it known which parameters are passed and can give values.
+  for (Param& param : params_) MarkBinding(&param);
+}
+
+std::vector<Signature::Extent> Signature::MakeExtents(const ir::Array<ir::Expr>& exprs,
+                                                      VarSlots* slots) {
+  std::vector<Extent> extents;
+  for (const ir::Expr& expr : exprs) extents.push_back({HostProgram(expr, slots), false});
+  return extents;
+}
+
+Signature::Param Signature::MakeTensor(const ir::Buffer& buffer, int64_t alignment,
+                                       VarSlots* slots) {
+  Param param;
+  param.name = buffer->name;
+  param.dtype = buffer->dtype;
+  param.is_tensor = true;
+  param.alignment = alignment;
+  param.shape = MakeExtents(buffer->shape, slots);
+  param.strides = MakeExtents(buffer->strides, slots);
+  return param;
+}
+
+Signature::Param Signature::MakeScalar(const ir::Var& var, VarSlots* slots) {
+  Param param;
+  param.name = var->name;
+  param.dtype = var->dtype;
+  param.slot = slots->Intern(var.get());
+  return param;
+}
+
+void Signature::MarkBinding(Param* param) {
+  if (!param->is_tensor) {
+    origin_.insert_or_assign(param->slot, "the argument '" + param->name + "'");
+    return;
+  }
+  if (param->is_output) return;
+  auto mark = [&](std::vector<Extent>* extents, const char* what) {
+    for (size_t i = 0; i < extents->size(); ++i) {
+      Extent& extent = (*extents)[i];
+      int slot = extent.program.VariableSlot();
+      if (slot < 0 || origin_.count(slot)) continue;
+      origin_[slot] = std::string(what) + " " + std::to_string(i) + " of '" + param->name + "'";
+      extent.binds = true;
+    }
+  };
+  mark(&param->shape, "dimension");
+  mark(&param->strides, "stride");
+}
+
+void Signature::Seal(const VarSlots& slots) {
+  slot_count_ = slots.size();
+  for (int slot = 0; slot < slots.size(); ++slot) {
+    if (origin_.count(slot)) continue;
+    Fail("no argument determines the symbolic dimension '", slots.name(slot),
+         "'\n@note a dimension that is just '", slots.name(slot),
+         "' must appear in a tensor that is passed, or be a scalar parameter");
+  }
+}
+
+int Signature::TensorIndex(const ir::Buffer& buffer) const {
+  auto position = tensor_index_.find(buffer.get());
+  TVM_FFI_ICHECK(position != tensor_index_.end())
+      << "'" << buffer->name << "' is neither a parameter nor a workspace";
+  return position->second;
+}
+
+void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
+  if (args.size() != passed_count_) {
+    std::string names;
+    for (const Param& param : params_) {
+      if (!param.is_output) names += (names.empty() ? "" : ", ") + param.name;
+    }
+    Fail("the kernel takes ", passed_count_, " arguments (", names, "), but ", args.size(),
+         " were given");
+  }
+  state->values.resize(slot_count_);
+  state->tensors.resize(params_.size() + workspaces_.size());
+  int next = 0;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    const Param& param = params_[i];
+    if (param.is_output) continue;
+    if (param.is_tensor) {
+      state->tensors[i] = BindTensor(param, args[next++], state);
+    } else {
+      state->values[param.slot] = BindScalar(param, args[next++]);
+    }
+  }
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (params_[i].is_output) {
+      state->outputs.push_back(Allocate(params_[i], *state));
+      state->tensors[i] = ObjectOf(state->outputs.back());
+    } else if (params_[i].is_tensor) {
+      CheckTensor(params_[i], *state->tensors[i], *state);
+    }
+  }
+  for (size_t i = 0; i < workspaces_.size(); ++i) {
+    state->workspaces.push_back(Allocate(workspaces_[i], *state));
+    state->tensors[params_.size() + i] = ObjectOf(state->workspaces.back());
+  }
+}
+
+const ffi::TensorObj* Signature::BindTensor(const Param& param, ffi::AnyView arg,
+                                            CallState* state) const {
+  // tvm-ffi makes such an object of whatever speaks DLPack.
+  auto* tensor = arg.as<ffi::TensorObj>();
+  if (tensor == nullptr) {
+    Fail("argument '", param.name, "' must be a tensor of ", ir::ToString(param.dtype), ", not a ",
+         TypeName(arg));
+  }
+  const DLTensor& given = *tensor;
+  if (given.ndim != static_cast<int>(param.shape.size())) {
+    Fail("argument '", param.name, "' must have ", param.shape.size(), " dimensions, but has ",
+         given.ndim, ", shape ", TupleText(given.shape, given.ndim));
+  }
+  DLDevice device = Normalized(given.device);
+  if (!state->device) {
+    state->device = device;
+    state->device_owner = &param.name;
+  } else if (state->device->device_type != device.device_type ||
+             state->device->device_id != device.device_id) {
+    Fail("argument '", param.name, "' is on ", DeviceText(device), ", but '", *state->device_owner,
+         "' is on ", DeviceText(*state->device));
+  }
+  for (size_t i = 0; i < param.shape.size(); ++i) {
+    const Extent& extent = param.shape[i];
+    if (extent.binds) state->values[extent.program.VariableSlot()] = given.shape[i];
+  }
+  for (size_t i = 0; i < param.strides.size(); ++i) {
+    const Extent& extent = param.strides[i];
+    if (extent.binds) state->values[extent.program.VariableSlot()] = StrideOf(given, i);
+  }
+  return tensor;
+}
+
+int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg) const {
+  if (param.dtype.code == kDLOpaqueHandle) {
+    if (auto tensor = arg.try_cast<DLTensor*>()) {
+      return reinterpret_cast<int64_t>((*tensor)->data) + (*tensor)->byte_offset;
+    }
+    return IntegerValue(param.name, ir::dtypes::kInt64, arg);
+  }
+  if (!ir::IsFloat(param.dtype)) return IntegerValue(param.name, param.dtype, arg);
+  auto value = arg.try_cast<double>();
+  if (!value) {
+    Fail("argument '", param.name, "' must be a number (", ir::ToString(param.dtype), "), not a ",
+         TypeName(arg));
+  }
+  return std::bit_cast<int64_t>(*value);
+}
+
+std::string Signature::Expectation(const Extent& extent, int64_t value) const {
+  if (extent.program.IsConstant()) return std::to_string(value);
+  std::string text = extent.program.text() + " = " + std::to_string(value);
+  int slot = extent.program.VariableSlot();
+  return slot < 0 ? text : text + " (" + origin_.at(slot) + ")";
+}
+
+void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
+                            const CallState& state) const {
+  if (tensor.dtype != param.dtype) {
+    Fail("argument '", param.name, "' must have dtype ", ir::ToString(param.dtype), ", but has ",
+         ir::ToString(tensor.dtype));
+  }
+  for (int i = 0; i < tensor.ndim; ++i) {
+    const Extent& extent = param.shape[i];
+    int64_t expected = extent.program.Evaluate(state.values.data());
+    if (tensor.shape[i] != expected) {
+      Fail("dimension ", i, " of argument '", param.name, "' must be ",
+           Expectation(extent, expected), ", but is ", tensor.shape[i], ", in shape ",
+           TupleText(tensor.shape, tensor.ndim));
+    }
+    if (extent.binds && expected > extent.program.max_value()) {
+      Fail("dimension ", i, " of argument '", param.name, "' is ", expected,
+           ", which does not fit the dtype of '", extent.program.text(), "'");
+    }
+  }
+  CheckStrides(param, tensor, state);
+  uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+  if (address % param.alignment != 0) {
+    Fail("argument '", param.name, "' must start at a multiple of ", param.alignment,
+         " bytes, but starts ", address % param.alignment,
+         " bytes after one\n@note a slice of a larger tensor may start anywhere: pass "
+         "a copy of it (`.clone()`)");
+  }
+}
+
+void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
+                             const CallState& state) const {
+  if (tensor.strides == nullptr && param.strides.empty()) return;
+  if (std::count(tensor.shape, tensor.shape + tensor.ndim, 0) > 0) return;  // no element to find
+  int64_t contiguous = 1;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    int64_t expected = contiguous;
+    if (!param.strides.empty()) {
+      expected = param.strides[i].program.Evaluate(state.values.data());
+    }
+    int64_t actual = StrideOf(tensor, i);
+    // The stride of a dimension of one element is never used.
+    if (actual != expected && tensor.shape[i] > 1) {
+      if (param.strides.empty()) {
+        Fail("argument '", param.name, "' must be contiguous, but has strides ",
+             TupleText(tensor.strides, tensor.ndim), " with shape ",
+             TupleText(tensor.shape, tensor.ndim),
+             "\n@note pass a contiguous copy (`.contiguous()`), or declare the parameter with "
+             "T.StridedTensor");
+      }
+      Fail("stride ", i, " of argument '", param.name, "' must be ",
+           Expectation(param.strides[i], expected), ", but is ", actual);
+    }
+    contiguous *= tensor.shape[i];
+  }
+}
+
+ffi::Tensor Signature::Allocate(const Param& param, const CallState& state) const {
+  if (!state.device) {
+    Fail("'", param.name,
+         "' cannot be allocated, as no tensor is passed that tells on which device");
+  }
+  std::vector<int64_t> shape;
+  for (const Extent& extent : param.shape) {
+    shape.push_back(extent.program.Evaluate(state.values.data()));
+  }
+  ffi::ShapeView view(shape.data(), shape.size());
+  bool host = state.device->device_type == kDLCPU;
+  if (host && TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr) {
+    return ffi::Tensor::FromNDAlloc(HostAllocator(), view, param.dtype, *state.device);
+  }
+  return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, view, param.dtype, *state.device);
+}
+
+}  // namespace tilelang::runtime

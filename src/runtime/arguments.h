@@ -1,0 +1,86 @@
+// Binding the arguments of a call to the parameters of a kernel: every check before a launch.
+#ifndef TILELANG_RUNTIME_ARGUMENTS_H_
+#define TILELANG_RUNTIME_ARGUMENTS_H_
+
+#include <tvm/ffi/cast.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/host_eval.h"
+#include "runtime/kernel_spec.h"
+
+namespace tilelang::runtime {
+
+// What one call knows after its arguments were bound.
+struct CallState {
+  std::vector<int64_t> values;                 // by slot: integers, bits of a double, or addresses
+  std::vector<const ffi::TensorObj*> tensors;  // by parameter, then by workspace; null for scalars
+  std::vector<ffi::Tensor> outputs;            // allocated for the caller
+  std::vector<ffi::Tensor> workspaces;
+  std::optional<DLDevice> device;             // CUDA or CPU; none without a tensor
+  const std::string* device_owner = nullptr;  // the argument that chose it
+};
+
+// The parameters of a kernel in the form that checks them fast.
+// Bind throws tilelang.ArgumentError, naming the argument, its expectation and what came.
+class Signature {
+ public:
+  // `outputs`: indices of the parameters that the caller does not pass. Throws ArgumentError for
+  // an index out of range.
+  Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, VarSlots* slots);
+
+  // To be called once, when every expression that reads the slots was compiled. Throws
+  // ArgumentError if a symbolic dimension is determined by no argument.
+  void Seal(const VarSlots& slots);
+
+  // Binds the arguments of a call; allocates outputs and workspaces.
+  void Bind(ffi::PackedArgs args, CallState* state) const;
+
+  // Position of a tensor parameter or workspace in CallState::tensors.
+  int TensorIndex(const ir::Buffer& buffer) const;
+
+ private:
+  struct Extent {
+    HostProgram program;
+    bool binds;  // the place that gives its variable a value
+  };
+  struct Param {
+    std::string name;
+    ir::DType dtype{};
+    bool is_tensor = false;
+    bool is_output = false;
+    int slot = -1;  // of a scalar
+    std::vector<Extent> shape;
+    std::vector<Extent> strides;  // empty: contiguous
+    int64_t alignment = 1;
+  };
+
+  Param MakeTensor(const ir::Buffer& buffer, int64_t alignment, VarSlots* slots);
+  Param MakeScalar(const ir::Var& var, VarSlots* slots);
+  std::vector<Extent> MakeExtents(const ffi::Array<ir::Expr>& exprs, VarSlots* slots);
+  // Lets a parameter give values to the variables that nothing before it determines.
+  void MarkBinding(Param* param);
+
+  // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
+  const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
+  int64_t BindScalar(const Param& param, ffi::AnyView arg) const;
+  void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
+  void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;
+  ffi::Tensor Allocate(const Param& param, const CallState& state) const;
+  std::string Expectation(const Extent& extent, int64_t value) const;
+
+  std::vector<Param> params_;
+  std::vector<Param> workspaces_;
+  std::unordered_map<const void*, int> tensor_index_;
+  std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from
+  int passed_count_ = 0;
+  int slot_count_ = 0;
+};
+
+}  // namespace tilelang::runtime
+
+#endif  // TILELANG_RUNTIME_ARGUMENTS_H_

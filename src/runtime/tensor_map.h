@@ -1,0 +1,44 @@
+// Tensor maps (CUtensorMap) computed from the tensors of a call.
+#ifndef TILELANG_RUNTIME_TENSOR_MAP_H_
+#define TILELANG_RUNTIME_TENSOR_MAP_H_
+
+#include <vector>
+
+#include "runtime/arguments.h"
+#include "runtime/driver.h"
+
+namespace tilelang::runtime {
+
+// A TensorMapSpec with its expressions compiled.
+class TensorMapPlan {
+ public:
+  TensorMapPlan(const TensorMapSpec& spec, const Signature& signature, VarSlots* slots);
+
+  // Encodes the map for the driver. Throws tilelang.ArgumentError when the tensor breaks a rule of
+  // the copy engine (16-byte address and strides, extents of at most 2^32).
+  void Encode(const CallState& state, driver::TensorMap* map) const;
+
+  // The map as plain values for the emulator: {tensor, dtype, dims, strides, box,
+  // element_strides, swizzle, interleave, l2_promotion, oob_fill}.
+  ffi::Map<ffi::String, ffi::Any> Describe(const CallState& state) const;
+
+ private:
+  struct Geometry {
+    uint64_t dims[5];
+    uint64_t strides[4];
+    void* address;
+  };
+  Geometry Evaluate(const CallState& state) const;
+
+  TensorMapSpec spec_;
+  int tensor_index_;
+  int driver_dtype_;
+  std::vector<HostProgram> dims_;
+  std::vector<HostProgram> strides_;
+  std::vector<uint32_t> box_;
+  std::vector<uint32_t> element_strides_;
+};
+
+}  // namespace tilelang::runtime
+
+#endif  // TILELANG_RUNTIME_TENSOR_MAP_H_

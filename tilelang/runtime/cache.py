@@ -1,0 +1,122 @@
+"""The disk cache of compiled kernels.
+
+An entry is one file, named by the SHA-256 of all that its content depends on. It is written beside
+its final place and renamed, so readers see all of it or nothing, however many processes write and
+whenever they are killed; a checksum turns any other damage into a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import env
+from . import nvrtc
+from .nvrtc import Artifact
+
+_MAGIC = b"TLK1"
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_ABANDONED_SECONDS = 3600
+_enabled = True
+
+
+def enable_cache() -> None:
+    """Lets kernels be read from and written to the disk cache (the default)."""
+    global _enabled
+    _enabled = True
+
+
+def disable_cache() -> None:
+    """Keeps kernels from being read from or written to the disk cache."""
+    global _enabled
+    _enabled = False
+
+
+def is_cache_enabled() -> bool:
+    """Returns whether the disk cache is used; ``TILELANG_DISABLE_CACHE=1`` overrules all."""
+    return _enabled and not env.flag("TILELANG_DISABLE_CACHE")
+
+
+@functools.cache
+def _headers_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted((nvrtc.template_root() / "tl_templates").rglob("*.h")):
+        digest.update(str(path.name).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def key(source: str, arch: str, extra: tuple[str, ...]) -> str:
+    """Returns the name of a compilation: a digest of everything its result depends on.
+
+    The generated source stands for the program, the options of the passes and the library.
+    """
+    parts = (nvrtc.version(), _headers_digest(), *nvrtc.options_for(arch, extra), source)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def compile_cached(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifact:
+    """As :func:`nvrtc.compile_cuda`, but reads the result from the disk cache if it is there."""
+    if not is_cache_enabled():
+        return nvrtc.compile_cuda(source, arch, extra)
+    return DiskCache(env.cache_directory()).get_or_make(
+        key(source, arch, extra), lambda: nvrtc.compile_cuda(source, arch, extra)
+    )
+
+
+class DiskCache:
+    """A folder of artifacts; a folder that cannot be written to only makes every read a miss."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """Returns the file of an entry, present or not."""
+        return self.folder / name[:2] / f"{name}.tlk"
+
+    def get_or_make(self, name: str, make: Callable[[], Artifact]) -> Artifact:
+        """Returns an entry, made and stored if it is missing or damaged."""
+        found = self.get(name)
+        if found is None:
+            found = make()
+            self.put(name, found)
+        return found
+
+    def get(self, name: str) -> Artifact | None:
+        """Returns an entry, or None if it is missing or damaged."""
+        try:
+            data = self.path(name).read_bytes()
+        except OSError:
+            return None
+        digest, body = data[4 : 4 + _DIGEST_SIZE], data[4 + _DIGEST_SIZE :]
+        if data[:4] != _MAGIC or hashlib.sha256(body).digest() != digest:
+            return None
+        return Artifact.from_bytes(body)
+
+    def put(self, name: str, artifact: Artifact) -> None:
+        """Stores an entry, replacing a damaged one."""
+        body = artifact.to_bytes()
+        path = self.path(name)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_abandoned(path.parent)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+
+    def _remove_abandoned(self, folder: Path) -> None:
+        """Removes what killed writers left behind."""
+        for path in folder.glob(".new-*"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()

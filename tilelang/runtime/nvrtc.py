@@ -1,0 +1,179 @@
+"""CUDA C++ to PTX and machine code with NVRTC, in this process and without a CUDA toolkit.
+
+The compiler and the CUDA headers come from the wheels ``nvidia-cuda-nvrtc`` and
+``nvidia-cuda-runtime``; the device headers of TileLang lie in ``tl_templates``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import _ffi
+from ..errors import ConfigError, DriverError, InternalError
+
+_BASE_OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What one compilation gives.
+
+    Attributes:
+        ptx: the PTX text.
+        cubin: the ELF image for one architecture.
+        log: what NVRTC and ptxas said, with the resources that each kernel uses.
+    """
+
+    ptx: str
+    cubin: bytes
+    log: str
+
+    def to_bytes(self) -> bytes:
+        """Returns the artifact as one block of bytes."""
+        head = json.dumps({**asdict(self), "cubin": len(self.cubin)}).encode()
+        return len(head).to_bytes(8, "little") + head + self.cubin
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Artifact:
+        """Inverse of :meth:`to_bytes`; raises ValueError for anything else."""
+        end = 8 + int.from_bytes(data[:8], "little")
+        fields = json.loads(data[8:end])
+        cubin = data[end:]
+        if len(cubin) != fields["cubin"]:
+            raise ValueError("truncated artifact")
+        return Artifact(fields["ptx"], cubin, fields["log"])
+
+
+@functools.cache
+def _nvrtc() -> Any:
+    from cuda.bindings import nvrtc
+
+    return nvrtc
+
+
+@functools.cache
+def version() -> str:
+    """Returns the version of NVRTC, e.g. ``"13.0"``."""
+    major, minor = _checked(_nvrtc().nvrtcVersion())
+    return f"{major}.{minor}"
+
+
+@functools.cache
+def template_root() -> Path:
+    """Returns the folder that contains ``tl_templates``, TileLang's device headers."""
+    source_tree = Path(__file__).resolve().parents[2] / "src"
+    for folder in (source_tree, _ffi.LIBRARY_PATH.parent):
+        if (folder / "tl_templates").is_dir():
+            return folder
+    return source_tree
+
+
+@functools.cache
+def cuda_include() -> Path:
+    """Returns the folder of the CUDA headers; raises ConfigError when they are not installed."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        for header in sorted(Path(folder).glob("cu*/include/cuda_fp16.h"), reverse=True):
+            return header.parent
+    raise ConfigError(
+        "the CUDA headers were not found", notes=["pip install 'nvidia-cuda-runtime>=13.0,<13.1'"]
+    )
+
+
+def options_for(arch: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Returns the NVRTC options for an architecture ("sm_90a"), without include folders."""
+    return (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *extra)
+
+
+def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifact:
+    """Compiles CUDA C++ for one architecture.
+
+    Args:
+        source: the program; ``#include <tl_templates/cuda/...>`` and CUDA's headers are found.
+        arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+        extra: further NVRTC options.
+
+    Raises:
+        InternalError: the program does not compile; holds the log and the lines at fault.
+        ConfigError: NVRTC does not know one of the options.
+    """
+    nvrtc = _nvrtc()
+    options = [
+        *options_for(arch, extra),
+        f"-I{template_root()}",
+        f"-I{cuda_include()}",
+    ]
+    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    try:
+        encoded = [option.encode() for option in options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        log = _text(program, "ProgramLog")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise _failure(status, source, log, options)
+        return Artifact(_text(program, "PTX"), _bytes(program, "CUBIN"), log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _checked(results: tuple[Any, ...]) -> Any:
+    nvrtc = _nvrtc()
+    status, *values = results
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise DriverError(f"NVRTC failed: {nvrtc.nvrtcGetErrorString(status)[1].decode()}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _bytes(program: Any, what: str) -> bytes:
+    nvrtc = _nvrtc()
+    buffer = b" " * _checked(getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    _checked(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
+    return buffer
+
+
+def _text(program: Any, what: str) -> str:
+    return _bytes(program, what).rstrip(b"\0").decode(errors="replace")
+
+
+def _failure(status: Any, source: str, log: str, options: list[str]) -> Exception:
+    nvrtc = _nvrtc()
+    if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+        return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
+    excerpt = "\n".join(_lines_at_fault(source, log))
+    return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")
+
+
+def _lines_at_fault(source: str, log: str) -> list[str]:
+    """Returns the generated lines that the log complains about, each with two lines around it."""
+    physical = _physical_lines(source)
+    lines = source.split("\n")
+    excerpt = []
+    for file, number in dict.fromkeys(
+        re.findall(r"^(.+?)\((\d+)\): (?:catastrophic )?error", log, re.M)
+    ):
+        at = physical.get((file, int(number)))
+        if at is None:
+            continue
+        excerpt.append(f"--- generated code for {file}:{number}")
+        for i in range(max(0, at - 2), min(len(lines), at + 3)):
+            excerpt.append(f"{'>' if i == at else ' '}{i + 1:>5} | {lines[i]}")
+    return excerpt[:40]
+
+
+def _physical_lines(source: str) -> dict[tuple[str, int], int]:
+    """Maps (file, line) as ``#line`` directives number them to the index of the line itself."""
+    file, number = "kernel.cu", 1
+    physical: dict[tuple[str, int], int] = {}
+    for index, line in enumerate(source.split("\n")):
+        directive = re.match(r'\s*#\s*line\s+(\d+)(?:\s+"(.*)")?', line)
+        if directive:
+            file, number = directive[2] or file, int(directive[1])
+            continue
+        physical.setdefault((file, number), index)
+        number += 1
+    return physical
