@@ -33,18 +33,6 @@ Layout FromFlat(const Digits& digits, int64_t offset = 0) {
 IntTuple ShapeOf(const Layout& layout) { return IntTuple::FromAny(layout->shape); }
 IntTuple StrideOf(const Layout& layout) { return IntTuple::FromAny(layout->stride); }
 
-/*! Digits as a tuple entry, slowest first. */
-std::pair<IntTuple, IntTuple> EntryOf(const Digits& digits) {
-  if (digits.empty()) return {IntTuple(1), IntTuple(0)};
-  std::vector<IntTuple> shape, stride;
-  for (auto it = digits.rbegin(); it != digits.rend(); ++it) {
-    shape.emplace_back(it->extent);
-    stride.emplace_back(it->stride);
-  }
-  if (shape.size() == 1) return {shape[0], stride[0]};
-  return {IntTuple(std::move(shape)), IntTuple(std::move(stride))};
-}
-
 /*! Rebuilds the nesting of `profile`, taking its leaves' new entries fastest first. */
 std::pair<IntTuple, IntTuple> Renest(const IntTuple& profile, const std::vector<Digits>& leaves,
                                      size_t* next) {
@@ -66,7 +54,6 @@ std::optional<Layout> ComposeTrees(const Layout& outer, const Layout& inner) {
   auto composed = ComposeDigits(outer_form, leaves, inner->offset);
   if (!composed) return std::nullopt;
   for (Digits& leaf : composed->first) leaf = Canonical(leaf, DigitsSize(leaf));
-  // Canonical forms lose extent-1 leaves; a leaf keeps its extent through EntryOf.
   size_t next = 0;
   auto [shape, stride] = Renest(profile, composed->first, &next);
   return Layout(shape, stride, composed->second + outer->offset);

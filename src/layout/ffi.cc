@@ -13,7 +13,6 @@ namespace refl = tvm::ffi::reflection;
 
 namespace {
 
-Coord ToCoord(const ffi::Shape& shape) { return Coord(shape.begin(), shape.end()); }
 std::vector<size_t> ToAxes(const ffi::Shape& shape) {
   return std::vector<size_t>(shape.begin(), shape.end());
 }

@@ -33,6 +33,18 @@ std::string CoordToString(const Coord& coord) {
   return text + ")";
 }
 
+std::pair<IntTuple, IntTuple> EntryOf(const Digits& digits) {
+  std::vector<IntTuple> shape, stride;
+  for (auto it = digits.rbegin(); it != digits.rend(); ++it) {
+    if (it->extent == 1) continue;
+    shape.emplace_back(it->extent);
+    stride.emplace_back(it->stride);
+  }
+  if (shape.empty()) return {IntTuple(1), IntTuple(0)};
+  if (shape.size() == 1) return {shape[0], stride[0]};
+  return {IntTuple(std::move(shape)), IntTuple(std::move(stride))};
+}
+
 namespace {
 
 Digits FormOf(const IntTuple& shape, const IntTuple& stride) {
@@ -40,18 +52,6 @@ Digits FormOf(const IntTuple& shape, const IntTuple& stride) {
   Digits digits;
   for (size_t i = 0; i < extents.size(); ++i) digits.push_back({extents[i], strides[i]});
   return digits;
-}
-
-/*! Writes a form as a tree entry: a leaf for one digit, a tuple (slowest first) for several. */
-std::pair<IntTuple, IntTuple> EntryOf(const Digits& digits) {
-  if (digits.empty()) return {IntTuple(1), IntTuple(0)};
-  if (digits.size() == 1) return {IntTuple(digits[0].extent), IntTuple(digits[0].stride)};
-  std::vector<IntTuple> shape, stride;
-  for (auto it = digits.rbegin(); it != digits.rend(); ++it) {
-    shape.emplace_back(it->extent);
-    stride.emplace_back(it->stride);
-  }
-  return {IntTuple(std::move(shape)), IntTuple(std::move(stride))};
 }
 
 void CheckNonNegative(const IntTuple& shape, const IntTuple& stride) {
@@ -346,10 +346,31 @@ Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
   });
 }
 
+namespace {
+
+/*! Separable forms under a shape that differs in dimensions of extent 1 only. */
+std::optional<std::vector<Digits>> ReshapedForms(const LayoutNode* layout, const Coord& extents) {
+  if (layout->IsTable() || layout->IsFlat()) return std::nullopt;
+  std::vector<Digits> forms(extents.size());
+  size_t from = 0;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 1) continue;
+    while (from < layout->Rank() && layout->extents[from] == 1) ++from;
+    if (from == layout->Rank() || layout->extents[from] != extents[d]) return std::nullopt;
+    forms[d] = layout->Forms()[from++];
+  }
+  return forms;
+}
+
+}  // namespace
+
 Layout Layout::Reshape(const Coord& extents) const {
   LAYOUT_REQUIRE(Product(extents) == get()->Size(), LayoutError)
       << "cannot reshape layout " << get()->ToString() << " of size " << get()->Size()
       << " to shape " << CoordToString(extents);
+  if (auto forms = ReshapedForms(get(), extents)) {
+    return FromForms(extents, *forms, get()->offset, get()->GetSwizzle());
+  }
   if (get()->IsFlat() || (get()->Rank() == 1 && !get()->IsTable())) {
     return FromForms(extents, {get()->Forms()[0]}, get()->offset, get()->GetSwizzle());
   }

@@ -22,6 +22,7 @@ namespace tilelang::layout {
 
 using Coord = std::vector<int64_t>;
 
+inline Coord ToCoord(const ffi::Shape& shape) { return Coord(shape.begin(), shape.end()); }
 /*! Row-major linear index of a coordinate. */
 int64_t Linearize(const Coord& shape, const Coord& coord);
 /*! The coordinate at a row-major linear index. */
@@ -53,7 +54,7 @@ class LayoutNode : public ffi::Object {
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.Layout", LayoutNode, ffi::Object);
 
-  Coord Extents() const { return Coord(extents.begin(), extents.end()); }
+  Coord Extents() const { return ToCoord(extents); }
   size_t Rank() const { return extents.size(); }
   /*! Number of coordinates. */
   int64_t Size() const { return extents.Product(); }
@@ -111,6 +112,9 @@ class Layout : public ffi::ObjectRef {
 
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Layout, ffi::ObjectRef, LayoutNode);
 };
+
+/*! A form as a tree entry: a leaf for one digit, a tuple (slowest first) for several. */
+std::pair<IntTuple, IntTuple> EntryOf(const Digits& digits);
 
 /*! The canonical forms of a tree layout (see Canonical), one for each dimension. */
 std::vector<Digits> CanonicalForms(const LayoutNode* layout);

@@ -18,11 +18,35 @@ from tilelang.layout.layout import (
     tiled_divide,
     zipped_divide,
 )
+from tilelang.layout.shared import (
+    bank_cycles,
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_linear_layout,
+    make_padded_layout,
+    make_quarter_bank_swizzled_layout,
+    make_swizzled_layout,
+    shared_access_cost,
+)
+from tilelang.layout.tmem import (
+    TmemAtom,
+    TmemCopyPlan,
+    TmemInstruction,
+    TmemLayout,
+    plan_tmem_copy,
+    tmem_atoms,
+    tmem_fragment,
+)
 
 __all__ = [
     "Conversion",
     "Fragment",
     "Layout",
+    "TmemAtom",
+    "TmemCopyPlan",
+    "TmemInstruction",
+    "TmemLayout",
+    "bank_cycles",
     "coalesce",
     "complement",
     "composition",
@@ -31,7 +55,17 @@ __all__ = [
     "left_inverse",
     "logical_divide",
     "logical_product",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_linear_layout",
+    "make_padded_layout",
+    "make_quarter_bank_swizzled_layout",
+    "make_swizzled_layout",
+    "plan_tmem_copy",
     "right_inverse",
+    "shared_access_cost",
     "tiled_divide",
+    "tmem_atoms",
+    "tmem_fragment",
     "zipped_divide",
 ]

@@ -1,0 +1,304 @@
+#include "layout/tmem_copy.h"
+
+#include <algorithm>
+
+#include "layout/error.h"
+
+namespace tilelang::layout {
+
+namespace {
+
+/*! What each 32-bit register of each thread must exchange with tensor memory. */
+struct Demand {
+  int64_t warps = 0;
+  int64_t regs = 0;  // 32-bit registers of a thread
+  struct Slot {
+    int64_t lane = -1;  // -1: the register holds no element
+    int64_t column = 0;
+    int64_t elements = 0;
+  };
+  std::vector<Slot> slots;  // [warp][thread in warp][register]
+
+  Slot& At(int64_t thread, int64_t reg) { return slots[thread * regs + reg]; }
+  const Slot& At(int64_t warp, int64_t thread, int64_t reg) const {
+    return slots[(warp * 32 + thread) * regs + reg];
+  }
+};
+
+class DemandBuilder {
+ public:
+  DemandBuilder(const TmemLayoutNode* tmem, const FragmentNode* fragment,
+                const TmemCopyOptions& options, TmemDirection direction, bool pack)
+      : tmem_(tmem), fragment_(fragment), options_(options), direction_(direction), pack_(pack) {}
+
+  /*! Returns why no instruction can do it, or nothing. */
+  std::string Build(Demand* demand) {
+    per_reg_ = kTmemColumnBits / tmem_->element_bits;
+    demand->warps = options_.num_threads / 32;
+    demand->regs = (fragment_->RegsPerThread() + per_reg_ - 1) / per_reg_;
+    demand->slots.resize(options_.num_threads * demand->regs);
+    std::string why = Fill(demand);
+    if (why.empty() && direction_ == TmemDirection::kStore) why = CheckStore(*demand);
+    return why;
+  }
+
+ private:
+  std::string Fill(Demand* demand) {
+    std::vector<int64_t> threads = fragment_->thread->Tabulate(), regs = fragment_->reg->Tabulate();
+    std::vector<int64_t> lanes = tmem_->lane->Tabulate(), bits = tmem_->bit->Tabulate();
+    std::vector<int64_t> replicas = fragment_->replica->Tabulate();
+    copies_ = tmem_->copies->Tabulate();
+    written_.assign(lanes.size() * copies_.size(), false);
+    int64_t cta = lanes[0] / kTmemLanes;
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      if (lanes[i] / kTmemLanes != cta) return "the tile spans both CTAs of a pair";
+      for (int64_t replica : replicas) {
+        int64_t thread = threads[i] + replica - options_.thread_begin;
+        std::string why = Place(demand, i, thread, regs[i], lanes[i] % kTmemLanes, bits[i]);
+        if (!why.empty()) return why;
+      }
+    }
+    return "";
+  }
+
+  std::string Where(size_t element) const {
+    return "element " + CoordToString(Delinearize(tmem_->Extents(), element));
+  }
+
+  /*! Enters one element's demand on one thread. */
+  std::string Place(Demand* demand, size_t element, int64_t thread, int64_t reg, int64_t lane,
+                    int64_t bit) {
+    if (thread < 0 || thread >= options_.num_threads) {
+      return Where(element) + " is in a thread that takes no part in the copy";
+    }
+    int64_t quarter = thread / kTmemLanesPerWarp % 4, copy = -1;
+    for (size_t k = 0; k < copies_.size(); ++k) {
+      if ((lane + copies_[k]) / kTmemLanesPerWarp == quarter) copy = k;
+    }
+    if (copy < 0) {
+      return Where(element) + " lies in lane " + std::to_string(lane) + ", which warp " +
+             std::to_string(thread / 32) + " cannot reach";
+    }
+    written_[element * copies_.size() + copy] = true;
+    int64_t column = bit / kTmemColumnBits, part = bit % kTmemColumnBits / tmem_->element_bits;
+    int64_t part_of_reg = reg % per_reg_;
+    if (pack_) {
+      column -= part_of_reg;  // the register's high half goes to the next column
+    } else if (part != part_of_reg) {
+      return Where(element) + " is part " + std::to_string(part_of_reg) + " of its register, but " +
+             "part " + std::to_string(part) + " of its column";
+    }
+    lane += copies_[copy];
+    Demand::Slot& slot = demand->At(thread, reg / per_reg_);
+    if (slot.elements > 0 && (slot.lane != lane || slot.column != column)) {
+      return Where(element) + " shares a register, but not a column, with another element";
+    }
+    slot = {lane, column, slot.elements + 1};
+    return "";
+  }
+
+  /*! A store must write every copy, and nothing but elements. */
+  std::string CheckStore(const Demand& demand) const {
+    auto missing = std::find(written_.begin(), written_.end(), false);
+    if (missing != written_.end()) {
+      return Where((missing - written_.begin()) / copies_.size()) +
+             " must be stored in several lanes, but no thread in reach of one of them holds it";
+    }
+    for (const Demand::Slot& slot : demand.slots) {
+      if (slot.lane >= 0 && slot.elements < per_reg_ && !options_.may_clobber) {
+        return "a store would overwrite the rest of a partly used column";
+      }
+    }
+    return "";
+  }
+
+  const TmemLayoutNode* tmem_;
+  const FragmentNode* fragment_;
+  const TmemCopyOptions& options_;
+  TmemDirection direction_;
+  bool pack_;
+  int64_t per_reg_ = 1;
+  std::vector<int64_t> copies_;
+  std::vector<bool> written_;
+};
+
+/*! Covers a demand with instructions of one shape. */
+class Cover {
+ public:
+  Cover(const Demand& demand, const TmemAtom& atom, bool pack, bool gaps, int64_t max_repeat)
+      : demand_(demand),
+        atom_(atom),
+        pack_(pack),
+        gaps_(gaps),
+        max_repeat_(max_repeat),
+        origin_(demand.warps, -1) {}
+
+  /*! Returns why the shape does not fit, or nothing. */
+  std::string Run(TmemCopyPlanNode* plan) {
+    if (atom_.shape == TmemShape::k16x32bx2 && !FindHalfOffset()) {
+      return "no column offset between threads 0..15 and 16..31";
+    }
+    for (int64_t reg = 0; reg < demand_.regs;) {
+      if (IsUnused(reg)) {
+        ++reg;
+        continue;
+      }
+      std::optional<ffi::ObjectPtr<TmemInstructionNode>> found = Largest(reg);
+      if (!found) return "register " + std::to_string(reg) + " does not fit the shape";
+      plan->instructions.push_back(ffi::ObjectRef(*found));
+      reg += (*found)->num_regs;
+    }
+    return Finish(plan);
+  }
+
+ private:
+  bool IsUnused(int64_t reg) const {
+    for (int64_t thread = 0; thread < demand_.warps * 32; ++thread) {
+      if (demand_.At(0, thread, reg).lane >= 0) return false;
+    }
+    return true;
+  }
+
+  bool IsIdle(int64_t warp) const {
+    auto begin = demand_.slots.begin() + warp * 32 * demand_.regs;
+    return std::all_of(begin, begin + 32 * demand_.regs,
+                       [](const Demand::Slot& slot) { return slot.lane < 0; });
+  }
+
+  bool FindHalfOffset() {
+    for (int64_t i = 0; i < demand_.warps * 32 * demand_.regs; ++i) {
+      int64_t reg = i % demand_.regs, thread = i / demand_.regs;
+      if (thread % 32 >= 16) continue;
+      const Demand::Slot &low = demand_.At(0, thread, reg), &high = demand_.At(0, thread + 16, reg);
+      if (low.lane < 0 || high.lane != low.lane) continue;
+      half_offset_ = high.column - low.column;
+      return half_offset_ > 0;
+    }
+    return false;
+  }
+
+  std::optional<ffi::ObjectPtr<TmemInstructionNode>> Largest(int64_t reg) {
+    int64_t repeat = std::min(atom_.max_repeat, max_repeat_);
+    for (; repeat >= 1; repeat /= 2) {
+      if (reg + repeat * atom_.regs > demand_.regs) continue;
+      auto instruction = ffi::make_object<TmemInstructionNode>();
+      instruction->repeat = repeat;
+      instruction->reg = reg;
+      instruction->num_regs = repeat * atom_.regs;
+      if (Fits(instruction.get())) return instruction;
+    }
+    return std::nullopt;
+  }
+
+  /*! Whether all warps want exactly this instruction; fills in its offsets. */
+  bool Fits(TmemInstructionNode* instruction) {
+    std::vector<int64_t> origin = origin_;
+    bool placed = false;
+    for (int64_t warp = 0; warp < demand_.warps; ++warp) {
+      TmemCell base{-1, 0};
+      if (!FitsWarp(*instruction, warp, &base)) return false;
+      if (base.lane < 0) continue;
+      if (!placed) instruction->lane = base.lane;
+      if (base.lane != instruction->lane) return false;
+      if (origin[warp] < 0) origin[warp] = placed ? base.column - instruction->column : base.column;
+      if (!placed) instruction->column = base.column - origin[warp];
+      if (base.column - origin[warp] != instruction->column) return false;
+      placed = true;
+    }
+    origin_ = origin;
+    return true;
+  }
+
+  /*! `base` becomes the address (lane relative to the quarter) that serves one warp. */
+  bool FitsWarp(const TmemInstructionNode& instruction, int64_t warp, TmemCell* base) const {
+    if (IsIdle(warp)) return true;
+    for (int64_t thread = 0; thread < 32; ++thread) {
+      for (int64_t k = 0; k < instruction.num_regs; ++k) {
+        const Demand::Slot& slot = demand_.At(warp, thread, instruction.reg + k);
+        if (slot.lane < 0) {
+          if (gaps_) continue;
+          return false;
+        }
+        TmemCell cell = TmemCellOf(atom_, thread, k, half_offset_, pack_);
+        TmemCell address{slot.lane - cell.lane - warp % 4 * kTmemLanesPerWarp,
+                         slot.column - cell.column};
+        if (base->lane < 0) *base = address;
+        if (!(address == *base)) return false;
+      }
+    }
+    bool aligned = base->lane == 0 || (base->lane == 16 && atom_.lanes == 16) || base->lane < 0;
+    return aligned && base->column >= 0;
+  }
+
+  std::string Finish(TmemCopyPlanNode* plan) const {
+    int64_t first = -1, step = 0;
+    for (int64_t warp = 0; warp < demand_.warps; ++warp) {
+      if (origin_[warp] < 0) continue;
+      plan->warps.push_back(warp);
+      int64_t group = warp / 4;
+      if (first < 0) first = origin_[warp] - group * step;
+      if (group > 0 && step == 0) step = (origin_[warp] - first) / group;
+      if (origin_[warp] != first + group * step) return "warpgroups do not advance evenly";
+    }
+    plan->first_column = first;
+    plan->warpgroup_columns = step;
+    plan->half_offset = half_offset_;
+    return "";
+  }
+
+  const Demand& demand_;
+  const TmemAtom& atom_;
+  bool pack_;
+  bool gaps_;
+  int64_t max_repeat_;
+  int64_t half_offset_ = 0;
+  std::vector<int64_t> origin_;  // column of each warp's first instruction; -1: none yet
+};
+
+}  // namespace
+
+TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
+                           TmemDirection direction, const TmemCopyOptions& options) {
+  LAYOUT_REQUIRE(tmem->Extents() == fragment->Extents(), LayoutError)
+      << "a copy needs equal shapes, but " << tmem->ToString() << " and " << fragment->ToString()
+      << " differ";
+  bool whole = options.num_threads % 32 == 0 && options.num_threads > 0;
+  if (!whole || options.thread_begin % 128 != 0) {
+    return {{}, "tensor memory is reached by whole warps from a multiple of 128 threads on"};
+  }
+  bool pack = tmem->IsUnpacked() && tmem->element_bits == 16;
+  Demand demand;
+  std::string why =
+      DemandBuilder(tmem.get(), fragment.get(), options, direction, pack).Build(&demand);
+  if (!why.empty()) return {{}, why};
+  bool gaps = direction == TmemDirection::kLoad || options.may_clobber;
+  TmemCopyPlans result;
+  using enum TmemShape;
+  for (TmemShape shape : {k32x32b, k16x256b, k16x128b, k16x64b, k16x32bx2}) {
+    auto plan = ffi::make_object<TmemCopyPlanNode>();
+    const TmemAtom& atom = GetTmemAtom(shape);
+    plan->shape = static_cast<int64_t>(shape);
+    plan->name = atom.name;
+    plan->pack = pack;
+    why = Cover(demand, atom, pack, gaps, options.max_repeat).Run(plan.get());
+    if (why.empty()) {
+      result.plans.push_back(TmemCopyPlan(plan));
+    } else {
+      result.reason += (result.reason.empty() ? "" : "; ") + std::string(atom.name) + ": " + why;
+    }
+  }
+  if (!result.plans.empty()) result.reason.clear();
+  return result;
+}
+
+std::string TmemCopyPlanNode::ToString() const {
+  std::string text = std::string(name) + (pack ? " pack::16b" : "");
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const TmemInstructionNode* step = Instruction(i);
+    text += (i ? ", x" : ": x") + std::to_string(step->repeat) + " r" + std::to_string(step->reg) +
+            " @(" + std::to_string(step->lane) + "," + std::to_string(step->column) + ")";
+  }
+  return text;
+}
+
+}  // namespace tilelang::layout

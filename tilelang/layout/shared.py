@@ -1,0 +1,112 @@
+"""Layouts of tiles in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang import _ffi
+from tilelang.errors import LayoutError
+from tilelang.layout._tabulate import checked_shape
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
+
+
+def _call(name: str, *args: Any) -> Any:
+    return _ffi.get(f"layout.{name}")(*args)
+
+
+def _tile(tile: Any, element_bits: int | None) -> tuple[tuple[int, ...], int]:
+    """Shape and element width of a buffer, or of a shape with ``element_bits``."""
+    if element_bits is None:
+        dtype = getattr(tile, "dtype", None)
+        if dtype is None:
+            raise LayoutError("give element_bits with a shape, or pass a buffer")
+        element_bits = int(dtype.bits)
+    shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]
+    return checked_shape(shape), element_bits
+
+
+def make_swizzled_layout(
+    tile: Any,
+    k_major: bool = True,
+    allow_pad: bool = True,
+    *,
+    element_bits: int | None = None,
+    swizzle_bytes: int | None = None,
+) -> Layout:
+    """The layout of a shared-memory tile as TMA, ``wgmma`` and ``tcgen05.mma`` read it.
+
+    Atoms of 8 rows x ``swizzle_bytes``; a wider tile is split into atom columns
+    ``[width / atom][rows][atom]``. The last dimension is the contiguous one, so K-major and
+    MN-major operands are stored alike.
+
+    Args:
+        tile: a buffer, or a shape (then ``element_bits`` is needed).
+        k_major: accepted for compatibility; the storage does not depend on it.
+        allow_pad: when no atom fits the row width, pad rows by 16 bytes instead of leaving the
+            tile plain.
+        element_bits: width of an element in bits.
+        swizzle_bytes: 128, 64, 32, or 16 (unswizzled core matrices); default: the widest of the
+            first three that divides the row width.
+
+    Raises:
+        LayoutError: the row width is no multiple of ``swizzle_bytes``.
+    """
+    shape, bits = _tile(tile, element_bits)
+    if swizzle_bytes is not None:
+        return _call("Swizzled", shape, bits, swizzle_bytes)
+    widest = _call("WidestSwizzle", shape, bits)
+    if widest > 16:
+        return _call("Swizzled", shape, bits, widest)
+    return _call("Padded", shape, 128 // bits if allow_pad and len(shape) > 1 else 0)
+
+
+def make_full_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+    """128-byte swizzle: 16-byte chunk c of row r at c ^ (r % 8)."""
+    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=128)
+
+
+def make_half_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+    """64-byte swizzle: 16-byte chunk c of row r at c ^ (r // 2 % 4)."""
+    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=64)
+
+
+def make_quarter_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+    """32-byte swizzle: 16-byte chunk c of row r at c ^ (r // 4 % 2)."""
+    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=32)
+
+
+def make_linear_layout(tile: Any) -> Layout:
+    """Row-major, without swizzle or padding. ``tile`` is a buffer or a shape."""
+    shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]
+    return Layout(checked_shape(shape))
+
+
+def make_padded_layout(tile: Any, pad: int) -> Layout:
+    """Row-major with ``pad`` unused elements behind each row. ``tile`` is a buffer or a shape."""
+    shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]
+    return _call("Padded", checked_shape(shape), pad)
+
+
+def bank_cycles(addresses: Sequence[int], access_bytes: int) -> int:
+    """Shared-memory cycles of one warp access.
+
+    Args:
+        addresses: byte address of each thread; negative for inactive ones.
+        access_bytes: width of each thread's access, 1 to 16.
+
+    The model: 32 banks of 4 bytes; 8-byte accesses by half-warps, 16-byte ones by quarter-warps;
+    threads that touch the same word share it.
+    """
+    return _call("BankCycles", tuple(addresses), access_bytes)
+
+
+def shared_access_cost(
+    layout: Layout, fragment: Fragment, element_bits: int, vector: int = 1
+) -> tuple[int, int]:
+    """(cycles, least possible cycles) of moving ``fragment`` to or from shared ``layout``.
+
+    ``vector`` consecutive elements of the last dimension move in one access.
+    """
+    return tuple(_call("SharedAccessCost", layout, fragment, element_bits, vector))
