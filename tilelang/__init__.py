@@ -1,3 +1,43 @@
 """TileLang for Blackwell: a tile-kernel compiler for NVIDIA GPUs and a machine to run it on."""
 
-from . import _ffi as _ffi
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
+from . import env as env
+from . import errors as errors
+from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
+from .runtime.cache import disable_cache, enable_cache, is_cache_enabled
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "JITKernel",
+    "PassConfigKey",
+    "TensorSupplyType",
+    "cdiv",
+    "compile",
+    "disable_cache",
+    "enable_cache",
+    "is_cache_enabled",
+    "jit",
+    "par_compile",
+]
+
+# Imported at first use, as they are not needed for compiling a kernel.
+_LAZY_MODULES = ("emulator", "language", "layout", "profiler", "target", "testing", "tools")
+
+
+def cdiv(a: int, b: int) -> int:
+    """Returns the quotient of two integers, rounded up."""
+    return -(-a // b)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name == "TensorSupplyType":
+        return importlib.import_module(f"{__name__}.profiler").TensorSupplyType
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

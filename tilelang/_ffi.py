@@ -17,25 +17,24 @@ from typing import Any
 
 from . import errors
 
+# What tvm-ffi imports if it is there, and what importing us must not wait for. Tensors of a torch
+# that is imported later still work: their class's DLPack exchange table tells what they are.
+_HIDDEN = ("torch", "cuda.bindings.driver")
+
 
 @contextlib.contextmanager
-def _torch_hidden() -> Iterator[None]:
-    """Keeps tvm-ffi from importing torch, which costs more time than everything else together.
-
-    Tensors of a torch that is imported later still work: they are recognised by their class's
-    DLPack exchange table, not by the module.
-    """
-    if "torch" in sys.modules:
-        yield
-        return
-    sys.modules["torch"] = None  # type: ignore[assignment]
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Makes modules that are not imported yet look as if they were not installed."""
+    names = tuple(name for name in names if name not in sys.modules)
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules["torch"]
+        for name in names:
+            del sys.modules[name]
 
 
-with _torch_hidden():
+with _hidden(_HIDDEN):
     import tvm_ffi
 
 

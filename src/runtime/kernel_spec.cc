@@ -2,13 +2,6 @@
 
 namespace tilelang::runtime {
 
-CompiledKernel::CompiledKernel(ffi::String source, KernelSpec spec) {
-  auto node = ffi::make_object<CompiledKernelNode>();
-  node->source = std::move(source);
-  node->spec = std::move(spec);
-  data_ = std::move(node);
-}
-
 namespace {
 
 TensorMapSpec MakeTensorMapSpec(ir::Buffer buffer, ffi::Array<ir::Expr> dims,
@@ -77,12 +70,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("alignment", &KernelSpecNode::alignment)
       .def_ro("workspaces", &KernelSpecNode::workspaces)
       .def_ro("launches", &KernelSpecNode::launches);
-  refl::ObjectDef<CompiledKernelNode>()
-      .def_ro("source", &CompiledKernelNode::source)
-      .def_ro("spec", &CompiledKernelNode::spec);
   refl::GlobalDef()
-      .def("tl.runtime.CompiledKernel",
-           [](ffi::String source, KernelSpec spec) { return CompiledKernel(source, spec); })
       .def("tl.runtime.TensorMapSpec", MakeTensorMapSpec)
       .def("tl.runtime.LaunchSpec", MakeLaunchSpec)
       .def("tl.runtime.KernelSpec", MakeKernelSpec);

@@ -68,20 +68,6 @@ class KernelSpec : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(KernelSpec, ffi::ObjectRef, KernelSpecNode);
 };
 
-// What the compiler makes of a function: CUDA C++ for NVRTC, and how to launch it.
-class CompiledKernelNode : public ffi::Object {
- public:
-  ffi::String source;
-  KernelSpec spec;
-
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.CompiledKernel", CompiledKernelNode, ffi::Object);
-};
-class CompiledKernel : public ffi::ObjectRef {
- public:
-  CompiledKernel(ffi::String source, KernelSpec spec);
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CompiledKernel, ffi::ObjectRef, CompiledKernelNode);
-};
-
 }  // namespace tilelang::runtime
 
 #endif  // TILELANG_RUNTIME_KERNEL_SPEC_H_

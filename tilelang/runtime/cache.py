@@ -46,8 +46,9 @@ def is_cache_enabled() -> bool:
 @functools.cache
 def _headers_digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted((nvrtc.template_root() / "tl_templates").rglob("*.h")):
-        digest.update(str(path.name).encode() + b"\0" + path.read_bytes())
+    root = nvrtc.template_root() / "tl_templates"
+    for path in sorted(root.rglob("*.h")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -56,3 +56,9 @@ def spec(name, params, launches, alignment=None, workspaces=()) -> Any:
     return _ffi.get("runtime.KernelSpec")(
         name, list(params), alignment or {}, list(workspaces), list(launches)
     )
+
+
+def tensor_map(buffer, dims, strides, box, swizzle=0) -> Any:
+    return _ffi.get("runtime.TensorMapSpec")(
+        buffer, [expr(e) for e in dims], [expr(e) for e in strides], list(box), swizzle
+    )

@@ -1,0 +1,8 @@
+"""Compiling and calling kernels."""
+
+from .compiler import compile, par_compile
+from .decorator import JITFunction, jit
+from .kernel import JITKernel
+from .pass_config import PassConfigKey
+
+__all__ = ["JITFunction", "JITKernel", "PassConfigKey", "compile", "jit", "par_compile"]

@@ -1,0 +1,77 @@
+"""``tilelang.compile``: a ``T.prim_func`` becomes a kernel object."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from .. import target as targets
+from ..errors import ConfigError, boundary
+from . import pass_config
+from .kernel import JITKernel, normalize_out_idx
+from .lower import ir_function, lower
+
+_BACKENDS = ("auto", "tvm_ffi", "nvrtc", "cython")
+_logger = logging.getLogger("tilelang")
+
+
+@boundary
+def compile(
+    func: Any,
+    out_idx: Sequence[int] | int | None = None,
+    execution_backend: str = "auto",
+    target: Any = "auto",
+    target_host: Any = None,
+    verbose: bool = False,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+) -> JITKernel:
+    """Compiles a function for one architecture.
+
+    Args:
+        func: what ``@T.prim_func`` gives.
+        out_idx: indices of the tensor parameters that each call allocates and returns; negative
+            ones count from the end.
+        execution_backend: accepted for compatibility; there is one way to launch.
+        target: see :mod:`tilelang.target`.
+        target_host: accepted for compatibility; no host code is generated.
+        verbose: print the generated source.
+        pass_configs: options of the compiler, see :class:`tilelang.PassConfigKey`.
+        compile_flags: further options for NVRTC.
+
+    Raises:
+        CompileError: the kernel cannot be compiled as written.
+        TargetError, ConfigError: a setting is unknown.
+    """
+    if execution_backend not in _BACKENDS:
+        raise ConfigError(f"unknown execution backend {execution_backend!r}")
+    configs = pass_config.normalize(pass_configs)
+    resolved = targets.resolve(target)
+    normalize_out_idx(out_idx, len(ir_function(func).params))
+    lowered = lower(func, resolved, configs)
+    kernel = JITKernel(
+        func,
+        lowered,
+        resolved,
+        out_idx,
+        (*pass_config.nvrtc_options(configs), *_flags(compile_flags)),
+    )
+    if verbose:
+        _logger.warning("%r:\n%s", kernel, lowered.source)
+    return kernel
+
+
+def par_compile(
+    funcs: Iterable[Any], num_workers: int | None = None, **options: Any
+) -> list[JITKernel]:
+    """Compiles several functions at once with the same options; results keep their order."""
+    with ThreadPoolExecutor(num_workers) as pool:
+        return list(pool.map(lambda func: compile(func, **options), funcs))
+
+
+def _flags(flags: Sequence[str] | str | None) -> tuple[str, ...]:
+    if flags is None:
+        return ()
+    return tuple(flags.split()) if isinstance(flags, str) else tuple(flags)

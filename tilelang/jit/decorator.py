@@ -1,0 +1,120 @@
+"""``@tilelang.jit``: a function that returns a ``T.prim_func`` becomes a factory of kernels."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..errors import ConfigError, boundary
+from . import compiler
+from .kernel import JITKernel
+from .lower import ir_function
+
+
+class JITFunction:
+    """A function that builds a kernel from Python parameters.
+
+    Calling it returns the kernel compiled for those parameters, the same object for equal ones.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = dict(options)
+        self._kernels: dict[Any, JITKernel] = {}
+        self._lock = threading.RLock()
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """Returns the kernel for the given parameters, compiled at their first appearance."""
+        key = _freeze((args, kwargs))
+        kernel = self._kernels.get(key)
+        if kernel is not None:
+            return kernel
+        with self._lock:
+            if key not in self._kernels:
+                self._kernels[key] = self._compile(args, kwargs)
+            return self._kernels[key]
+
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """As calling the function."""
+        return self(*args, **kwargs)
+
+    @boundary
+    def get_tir(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the ``T.prim_func`` for the given parameters, without compiling it."""
+        return self._function(*args, **kwargs)
+
+    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+        """Returns the generated CUDA C++ for the given parameters."""
+        return self(*args, **kwargs).get_kernel_source()
+
+    def par_compile(
+        self, configs: Iterable[Any], num_workers: int | None = None
+    ) -> list[JITKernel]:
+        """Compiles for several sets of parameters at once, each a tuple or a mapping."""
+        funcs = [self._apply(self._function, config) for config in configs]
+        kernels = compiler.par_compile(funcs, num_workers, **self._options)
+        for config, kernel in zip(configs, kernels, strict=True):
+            args, kwargs = self._apply(lambda *a, **k: (a, k), config)
+            self._kernels.setdefault(_freeze((args, kwargs)), kernel)
+        return kernels
+
+    def _apply(self, function: Callable[..., Any], config: Any) -> Any:
+        return function(**config) if isinstance(config, Mapping) else function(*config)
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
+        func = self._function(*args, **kwargs)
+        if not hasattr(ir_function(func), "params"):
+            raise ConfigError(
+                f"{self.__name__} returned {type(func).__name__}, but a function decorated with "  # type: ignore[attr-defined]
+                "@tilelang.jit must return a function decorated with @T.prim_func"
+            )
+        return compiler.compile(func, **self._options)
+
+
+def jit(
+    func: Callable[..., Any] | None = None,
+    *,
+    out_idx: Any = None,
+    target: Any = "auto",
+    target_host: Any = None,
+    execution_backend: str = "auto",
+    verbose: bool = False,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Any = None,
+    debug_root_path: str | None = None,
+) -> Any:
+    """Makes a :class:`JITFunction` of a function; used with or without arguments.
+
+    The arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
+    compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
+    """
+    options = {
+        "out_idx": out_idx,
+        "target": target,
+        "target_host": target_host,
+        "execution_backend": execution_backend,
+        "verbose": verbose,
+        "pass_configs": pass_configs,
+        "compile_flags": compile_flags,
+    }
+    if func is not None:
+        return JITFunction(func, options)
+    return lambda function: JITFunction(function, options)
+
+
+def _freeze(value: Any) -> Any:
+    """Returns a hashable stand-in: equal for equal values of equal types, through containers."""
+    if isinstance(value, Mapping):
+        return (dict, tuple(sorted((str(k), _freeze(v)) for k, v in value.items())))
+    if isinstance(value, (list, tuple)):
+        return (type(value), tuple(_freeze(item) for item in value))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), repr(value))
+    # 1, 1.0 and True are equal, but not the same parameter.
+    return (type(value), value)

@@ -1,0 +1,184 @@
+"""The object that compiling gives: a kernel to call, inspect, profile and export."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import _ffi
+from ..errors import ArgumentError, ConfigError, UserError, boundary
+from ..runtime import cache, disassembly, resources
+from ..runtime.emulation import make_emulate
+from ..runtime.outputs import to_user
+from ..target import Target
+from .lower import LoweredKernel
+
+if TYPE_CHECKING:
+    from ..profiler import Profiler, TensorSupplyType
+
+
+class JITKernel:
+    """A compiled kernel.
+
+    Calling it with the tensors and scalars of its parameters, in order and without the outputs
+    that ``out_idx`` names, launches it: CUDA tensors on their GPU, on the caller's current stream,
+    without waiting for the result; CPU tensors on the emulator. Tensors may come from torch, NumPy
+    or anything else that speaks DLPack; they are not copied.
+
+    Attributes:
+        prim_func: the function that was compiled.
+        name: its name.
+        target: the architecture it was compiled for.
+        out_idx: indices of the parameters that are allocated and returned, or None.
+        params: the parameters in order: buffers (name, dtype, shape) and scalar variables.
+        artifact: PTX and machine code.
+    """
+
+    def __init__(
+        self,
+        prim_func: Any,
+        lowered: LoweredKernel,
+        target: Target,
+        out_idx: Sequence[int] | int | None = None,
+        options: tuple[str, ...] = (),
+    ) -> None:
+        self.prim_func = prim_func
+        self.target = target
+        self.spec = lowered.spec
+        self.name = str(lowered.spec.name)
+        self.params = list(lowered.spec.params)
+        self.out_idx = normalize_out_idx(out_idx, len(self.params))
+        self._source = lowered.source
+        self.artifact = cache.compile_cached(
+            lowered.lined_source, str(target), (*lowered.options, *options)
+        )
+        self._launch = _ffi.get("runtime.MakeLauncher")(
+            self.spec,
+            self.out_idx or [],
+            self.artifact.cubin,
+            target,
+            make_emulate(str(target), self.artifact.ptx),
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launches the kernel; returns None, the output, or the list of outputs.
+
+        Raises:
+            ArgumentError: an argument does not fit its parameter.
+            TargetError: the tensors are on a GPU that cannot run the code.
+            EmulatorError: the emulator found a fault of the kernel.
+            DriverError: the driver refused the launch.
+        """
+        if kwargs:
+            args = self._positional(args, kwargs)
+        try:
+            result = self._launch(*args)
+        except UserError as error:
+            raise error.with_traceback(None) from None
+        return None if result is None else to_user(result, args)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [str(param.name) for i, param in enumerate(self.params) if i not in self._outputs]
+        rest = names[len(args) :]
+        unknown = [name for name in kwargs if name not in rest]
+        missing = [name for name in rest if name not in kwargs]
+        if unknown or missing:
+            problem = f"no parameter {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
+            raise ArgumentError(f"kernel {self.name!r} takes ({', '.join(names)}): {problem}")
+        return (*args, *(kwargs[name] for name in rest))
+
+    @property
+    def _outputs(self) -> list[int]:
+        return self.out_idx or []
+
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """Returns the generated CUDA C++."""
+        return self._source
+
+    def get_host_source(self) -> str:
+        """Returns how the host launches the kernel, as text: there is no generated host code."""
+        return str(self.spec)
+
+    def get_ptx(self) -> str:
+        """Returns the PTX text."""
+        return self.artifact.ptx
+
+    @boundary
+    def get_sass(self) -> str:
+        """Returns the machine code as text; needs the wheel ``nvidia-cuda-nvdisasm``."""
+        return disassembly.disassemble(self.artifact.cubin)
+
+    @cached_property
+    def resource_usage(self) -> dict[str, resources.ResourceUsage]:
+        """What each ``__global__`` function uses of an SM, by name."""
+        return resources.parse(self.artifact.log)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers of a thread; the largest number if there are several grids."""
+        return max(usage.registers for usage in self.resource_usage.values())
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes that a thread spills by stores and loads, over all grids."""
+        usages = self.resource_usage.values()
+        return sum(usage.spill_stores + usage.spill_loads for usage in usages)
+
+    def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
+        """Returns a profiler that makes arguments, measures and compares; needs torch."""
+        from ..profiler import Profiler, TensorSupplyType
+
+        return Profiler(self, tensor_supply_type or TensorSupplyType.Auto)
+
+    def show_source(self) -> None:
+        """Prints the generated CUDA C++."""
+        sys.stdout.write(self._source + "\n")
+
+    def show_ptx(self) -> None:
+        """Prints the PTX."""
+        sys.stdout.write(self.get_ptx() + "\n")
+
+    def show_sass(self) -> None:
+        """Prints the machine code."""
+        sys.stdout.write(self.get_sass() + "\n")
+
+    def export_sources(self, kernel_path: str | os.PathLike[str]) -> None:
+        """Writes the generated CUDA C++ to a file."""
+        Path(kernel_path).write_text(self._source)
+
+    def export_ptx(self, path: str | os.PathLike[str]) -> None:
+        """Writes the PTX to a file."""
+        Path(path).write_text(self.get_ptx())
+
+    def export_sass(self, path: str | os.PathLike[str]) -> None:
+        """Writes the machine code as text to a file."""
+        Path(path).write_text(self.get_sass())
+
+    def export_cubin(self, path: str | os.PathLike[str]) -> None:
+        """Writes the machine code as an ELF image, which ``cuModuleLoad`` takes."""
+        Path(path).write_bytes(self.artifact.cubin)
+
+    def __repr__(self) -> str:
+        return f"<tilelang kernel {self.name!r} for {self.target}>"
+
+
+def normalize_out_idx(out_idx: Sequence[int] | int | None, count: int) -> list[int] | None:
+    """Returns output indices as non-negative numbers; None stays None.
+
+    Raises:
+        ConfigError: an index is out of range, appears twice, or is no integer.
+    """
+    if out_idx is None:
+        return None
+    given = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+    for index in given:
+        if not isinstance(index, int) or not -count <= index < count:
+            raise ConfigError(f"out_idx {index!r} is not the index of one of {count} parameters")
+    indices = [index % count for index in given]
+    if len(set(indices)) != len(indices):
+        raise ConfigError(f"out_idx {given} names a parameter twice")
+    return indices

@@ -1,0 +1,56 @@
+"""From a ``T.prim_func`` to CUDA C++: calls the compiler core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _ffi
+from ..target import Target
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """What the compiler core makes of a function.
+
+    Attributes:
+        source: CUDA C++ for people.
+        lined_source: the same with ``#line`` directives to the kernel's Python file, for NVRTC.
+        options: NVRTC options that the source needs.
+        spec: how to launch it (``tl.runtime.KernelSpec``).
+    """
+
+    source: str
+    lined_source: str
+    options: tuple[str, ...]
+    spec: Any
+
+
+def ir_function(func: Any) -> Any:
+    """Returns the IR function (``tl.ir.Func``) behind what ``@T.prim_func`` gives."""
+    return getattr(func, "func", func)
+
+
+def lower(func: Any, target: Target, configs: Mapping[str, Any]) -> LoweredKernel:
+    """Runs the passes and the code generator.
+
+    Args:
+        func: what ``@T.prim_func`` gives.
+        target: the architecture to compile for.
+        configs: normalised pass options.
+
+    Raises:
+        CompileError: the kernel cannot be compiled as written.
+    """
+    compiled = _ffi.get("compiler.Compile")(ir_function(func), str(target), dict(configs))
+    return LoweredKernel(
+        str(compiled.source),
+        str(compiled.lined_source),
+        tuple(str(option) for option in compiled.options),
+        _launch_spec(compiled),
+    )
+
+
+def _launch_spec(compiled: Any) -> Any:
+    return _ffi.get("runtime.SpecOf")(compiled)

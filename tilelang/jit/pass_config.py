@@ -1,0 +1,111 @@
+"""Options of the compiler: ``pass_configs={tilelang.PassConfigKey.TL_...: value}``.
+
+Keys are enumerators or their spellings (``"tl.disable_tma_lower"``). Keys that exist in TileLang
+but ask for nothing here are accepted; an unknown key is an error, as it would be a silent typo.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ..errors import ConfigError
+
+
+class PassConfigKey(str, Enum):
+    """The options by name; the value is the spelling."""
+
+    # Honoured.
+    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
+    TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
+    TL_DISABLE_FAST_MATH = "tl.disable_fast_math"
+    TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
+    TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
+    TL_DISABLE_VECTORIZE_256 = "tl.disable_vectorize_256"
+    TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
+    TL_ENABLE_ASYNC_COPY = "tl.enable_async_copy"
+    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
+    TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
+    TIR_DISABLE_VECTORIZE = "tir.disable_vectorize"
+
+    # Accepted without effect.
+    TL_SIMPLIFY = "tl.Simplify"
+    TL_DYNAMIC_ALIGNMENT = "tl.dynamic_alignment"
+    TL_DISABLE_DYNAMIC_TAIL_SPLIT = "tl.disable_dynamic_tail_split"
+    TL_DISABLE_DATA_RACE_CHECK = "tl.disable_data_race_check"
+    TL_CONFIG_INDEX_BITWIDTH = "tl.config_index_bitwidth"
+    TL_ENABLE_PTXAS_VERBOSE_OUTPUT = "tl.enable_ptxas_verbose_output"
+    TL_DEBUG_MERGE_SHARED_MEMORY_ALLOCATIONS = "tl.debug_merge_shared_memory_allocations"
+    TL_ENABLE_AGGRESSIVE_SHARED_MEMORY_MERGE = "tl.enable_aggressive_shared_memory_merge"
+    TL_DISABLE_SHUFFLE_ELECT = "tl.disable_shuffle_elect"
+    TL_DISABLE_WGMMA = "tl.disable_wgmma"
+    TL_STORAGE_REWRITE_DETECT_INPLACE = "tl.storage_rewrite_detect_inplace"
+    TL_LAYOUT_VISUALIZATION_ENABLE = "tl.layout_visualization_enable"
+    TL_LAYOUT_VISUALIZATION_FORMATS = "tl.layout_visualization_formats"
+    TIR_ENABLE_EQUIV_TERMS_IN_CSE = "tir.enable_equiv_terms_in_cse_tir"
+    TIR_DISABLE_CSE = "tir.disable_cse_tir"
+    TIR_SIMPLIFY = "tir.Simplify"
+    TIR_DISABLE_STORAGE_REWRITE = "tir.disable_storage_rewrite"
+    TIR_USE_ASYNC_COPY = "tir.use_async_copy"
+    TIR_ENABLE_DEBUG = "tir.enable_debug"
+    TIR_MERGE_STATIC_SMEM = "tir.merge_static_smem"
+    TIR_ADD_LOWER_PASS = "tir.add_lower_pass"
+    TIR_NOALIAS = "tir.noalias"
+    CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+_SPELLINGS = {str(key): key for key in PassConfigKey}
+_NOT_BOOLEAN = {
+    PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
+    PassConfigKey.TL_DEVICE_COMPILE_FLAGS: (str, list, tuple),
+}
+_LAST_HONOURED = PassConfigKey.TIR_DISABLE_VECTORIZE
+_HONOURED = list(PassConfigKey)[: list(PassConfigKey).index(_LAST_HONOURED) + 1]
+
+
+def normalize(configs: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """Returns the options that have an effect, by spelling, in a fixed order.
+
+    Raises:
+        ConfigError: an unknown key, or a value of the wrong type.
+    """
+    given = {_key(key): value for key, value in (configs or {}).items()}
+    return {
+        str(key): _checked(key, given[key])
+        for key in _HONOURED
+        if key in given and given[key] is not None
+    }
+
+
+def nvrtc_options(configs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the options for NVRTC that normalised pass options ask for."""
+    options: list[str] = []
+    fast = configs.get(str(PassConfigKey.TL_ENABLE_FAST_MATH), False)
+    if fast and not configs.get(str(PassConfigKey.TL_DISABLE_FAST_MATH), False):
+        options.append("--use_fast_math")
+    level = configs.get(str(PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL))
+    if level is not None:
+        options.append(f"--ptxas-options=--register-usage-level={level}")
+    flags = configs.get(str(PassConfigKey.TL_DEVICE_COMPILE_FLAGS), ())
+    return (*options, *(flags.split() if isinstance(flags, str) else flags))
+
+
+def _key(key: Any) -> PassConfigKey:
+    found = _SPELLINGS.get(str(key))
+    if found is None:
+        close = difflib.get_close_matches(str(key), _SPELLINGS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "see tilelang.PassConfigKey"
+        raise ConfigError(f"unknown pass option {str(key)!r}", notes=[hint])
+    return found
+
+
+def _checked(key: PassConfigKey, value: Any) -> Any:
+    kinds: Any = _NOT_BOOLEAN.get(key, (bool, int))
+    if not isinstance(value, kinds):
+        raise ConfigError(f"pass option {str(key)!r} cannot be {value!r}")
+    return bool(value) if key not in _NOT_BOOLEAN else value

@@ -1,0 +1,91 @@
+"""Makes arguments for a kernel: tensors of the declared shapes, filled as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ..errors import ArgumentError
+
+
+class TensorSupplyType(Enum):
+    """How tensors are filled.
+
+    Integer: small integers; Uniform: floats in -1..1; Normal and Randn: standard normal;
+    Zero, One: that number; Auto: Integer for integers, Normal for floats.
+    """
+
+    Integer = 1
+    Uniform = 2
+    Normal = 3
+    Randn = 4
+    Zero = 5
+    One = 6
+    Auto = 7
+
+
+def supply(
+    params: list[Any], kind: TensorSupplyType, device: Any, symbols: Mapping[str, int]
+) -> list[Any]:
+    """Returns one argument for each parameter.
+
+    Args:
+        params: buffers and scalar variables of a kernel.
+        kind: how to fill tensors.
+        device: a torch device.
+        symbols: values of symbolic dimensions and of scalars, by name.
+
+    Raises:
+        ArgumentError: a symbolic dimension or a scalar has no value.
+    """
+    return [_argument(param, kind, device, symbols) for param in params]
+
+
+def _argument(param: Any, kind: TensorSupplyType, device: Any, symbols: Mapping[str, int]) -> Any:
+    if not hasattr(param, "shape"):
+        return _symbol(str(param.name), symbols)
+    shape = [_extent(extent, symbols) for extent in param.shape]
+    return _filled(shape, str(param.dtype), kind, device)
+
+
+def _extent(extent: Any, symbols: Mapping[str, int]) -> int:
+    return int(extent.value) if hasattr(extent, "value") else _symbol(_name(extent), symbols)
+
+
+def _name(extent: Any) -> str:
+    name = getattr(extent, "name", None)
+    if name is None:
+        raise ArgumentError(f"cannot make a tensor with the computed extent {extent}")
+    return str(name)
+
+
+def _symbol(name: str, symbols: Mapping[str, int]) -> int:
+    if name not in symbols:
+        raise ArgumentError(
+            f"the value of {name!r} is not known",
+            notes=[
+                f"give it with dynamic_symbolic_constraints={{{name!r}: ...}}, or pass "
+                "input_tensors"
+            ],
+        )
+    return symbols[name]
+
+
+def _filled(shape: list[int], dtype: str, kind: TensorSupplyType, device: Any) -> Any:
+    import torch
+
+    torch_dtype = getattr(torch, dtype)
+    if kind in (TensorSupplyType.Zero, TensorSupplyType.One):
+        value = int(kind is TensorSupplyType.One)
+        return torch.full(shape, value, dtype=torch.float32, device=device).to(torch_dtype)
+    if dtype == "bool":
+        return torch.randint(0, 2, shape, device=device).bool()
+    if not torch_dtype.is_floating_point:
+        low = 0 if dtype.startswith("uint") else -3
+        return torch.randint(low, 4, shape, device=device).to(torch_dtype)
+    if kind is TensorSupplyType.Integer:
+        return torch.randint(-3, 4, shape, device=device).to(torch_dtype)
+    if kind is TensorSupplyType.Uniform:
+        return (torch.rand(shape, device=device) * 2 - 1).to(torch_dtype)
+    return torch.randn(shape, device=device).to(torch_dtype)

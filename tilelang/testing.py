@@ -1,0 +1,110 @@
+"""Helpers for tests of kernels; needs pytest."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from . import _ffi
+from .profiler import compare
+
+#: Marks a test that needs an NVIDIA GPU.
+requires_cuda = pytest.mark.requires_cuda
+
+
+def _unsupported(backend: str) -> Any:
+    return pytest.mark.skip(reason=f"there is no {backend} backend")
+
+
+requires_rocm = _unsupported("ROCm")
+requires_metal = _unsupported("Metal")
+requires_llvm = _unsupported("LLVM")
+
+
+def _capability() -> tuple[int, int]:
+    major, minor = _ffi.get("runtime.DeviceCapability")(0)
+    return int(major), int(minor)
+
+
+def _requires(description: str, holds: Callable[[tuple[int, int]], bool]) -> Any:
+    def mark(function: Any) -> Any:
+        capability = _capability()
+        skip = pytest.mark.skipif(
+            not holds(capability),
+            reason=f"needs compute capability {description}, here is {capability}",
+        )
+        return requires_cuda(skip(function))
+
+    return mark
+
+
+def requires_cuda_compute_version(major: int, minor: int = 0, mode: str = "ge") -> Any:
+    """Marks a test that needs a GPU of a compute capability: mode ge, eq, gt, le or lt."""
+    wanted = (major, minor)
+    holds = {
+        "ge": lambda found: found >= wanted,
+        "gt": lambda found: found > wanted,
+        "le": lambda found: found <= wanted,
+        "lt": lambda found: found < wanted,
+        "eq": lambda found: found == wanted,
+    }[mode]
+    return _requires(f"{mode} {major}.{minor}", holds)
+
+
+def requires_cuda_compute_version_ge(major: int, minor: int = 0) -> Any:
+    """Marks a test that needs at least a compute capability."""
+    return requires_cuda_compute_version(major, minor, "ge")
+
+
+def requires_cuda_compute_version_gt(major: int, minor: int = 0) -> Any:
+    """Marks a test that needs more than a compute capability."""
+    return requires_cuda_compute_version(major, minor, "gt")
+
+
+def requires_cuda_compute_version_le(major: int, minor: int = 0) -> Any:
+    """Marks a test that needs at most a compute capability."""
+    return requires_cuda_compute_version(major, minor, "le")
+
+
+def requires_cuda_compute_version_lt(major: int, minor: int = 0) -> Any:
+    """Marks a test that needs less than a compute capability."""
+    return requires_cuda_compute_version(major, minor, "lt")
+
+
+def requires_cuda_compute_version_eq(major: int, minor: int = 0) -> Any:
+    """Marks a test that needs exactly a compute capability."""
+    return requires_cuda_compute_version(major, minor, "eq")
+
+
+def set_random_seed(seed: int = 42) -> None:
+    """Seeds the generators of Python, NumPy and torch."""
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def torch_assert_close(
+    tensor_a: Any,
+    tensor_b: Any,
+    rtol: float = 1e-2,
+    atol: float = 1e-3,
+    max_mismatched_ratio: float = 0.001,
+    **_: Any,
+) -> None:
+    """Checks a tensor against a reference; see :func:`tilelang.profiler.compare.assert_close`."""
+    compare.assert_close([tensor_a], [tensor_b], rtol, atol, max_mismatched_ratio)
+
+
+def main() -> None:
+    """Runs the tests of the calling file."""
+    frame = inspect.stack()[1]
+    sys.exit(pytest.main([frame.filename, *sys.argv[1:]]))
