@@ -1,0 +1,318 @@
+"""Buffers, their elements and their regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _ffi, errors
+from . import span
+from .dtype import DType, intern
+from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast
+from .span import Span
+
+tvm_ffi = _ffi.tvm_ffi
+_buffer = _ffi.get("ir.Buffer")
+_load = _ffi.get("ir.Load")
+_region = _ffi.get("ir.Region")
+_print = _ffi.get("ir.Print")
+
+Dim = int | Expr
+
+
+def plain(value: Any) -> Any:
+    """A constant expression as a Python int; anything else as it is."""
+    return value.value if isinstance(value, IntImm) else value
+
+
+@tvm_ffi.register_object("tl.ir.Buffer")
+class Buffer(tvm_ffi.Object):
+    """A piece of memory with a shape: a tensor parameter or something allocated.
+
+    ``A[i, j]`` is an element (and, as an operand of a tile operator, the corner of a tile),
+    ``A[i:i + 64, 0:32]`` a region, ``A[i, j] = x`` a store that converts to the element type.
+    """
+
+    __slots__ = ()
+    name: str
+    scope: str
+    attrs: Any
+    span: Span | None
+
+    @property
+    def dtype(self) -> DType:
+        return intern(_raw_dtype(self))
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The extents: ints where they are constant."""
+        return tuple(plain(dim) for dim in _raw_shape(self))
+
+    @property
+    def strides(self) -> tuple[Dim, ...]:
+        """The strides in elements; empty when the buffer is contiguous."""
+        return tuple(plain(dim) for dim in _raw_strides(self))
+
+    @property
+    def ndim(self) -> int:
+        return len(_raw_shape(self))
+
+    def __getitem__(self, index: Any) -> Load | Region:
+        return element_or_region(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from .stmt import emit_store
+
+        emit_store(self, index, value)
+
+    def __iter__(self) -> Any:
+        raise errors.UnsupportedSyntaxError(
+            f"buffer {self.name} cannot be iterated over", span=span.here(), notes=_LOOP_HINT
+        )
+
+    def __bool__(self) -> bool:
+        raise errors.UnsupportedSyntaxError(
+            f"buffer {self.name} is not a condition", span=span.here(), notes=["test an element"]
+        )
+
+    def __len__(self) -> int:
+        extent = self.shape[0]
+        if isinstance(extent, int):
+            return extent
+        raise errors.UnsupportedSyntaxError(
+            f"the length of {self.name} is known only at run time", span=span.here()
+        )
+
+    def describe(self) -> str:
+        """Returns e.g. ``A: float16[128, 64] (shared.dyn)``."""
+        shape = ", ".join(str(dim) for dim in self.shape)
+        return f"{self.name}: {self.dtype}[{shape}] ({self.scope})"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    __repr__ = __str__
+
+
+_LOOP_HINT = ["loop over its indices with T.serial or T.Parallel"]
+
+
+def _raw(cls: type, name: str) -> Any:
+    info = cls.__tvm_ffi_type_info__  # type: ignore[attr-defined]
+    field = next(field for field in info.fields if field.name == name)
+    return field.as_property(cls).fget
+
+
+_raw_dtype, _raw_shape, _raw_strides = (_raw(Buffer, n) for n in ("dtype", "shape", "strides"))
+
+
+@tvm_ffi.register_object("tl.ir.Load")
+class Load(Expr):
+    """An element of a buffer."""
+
+    __slots__ = ()
+    buffer: Buffer
+    indices: Sequence[Expr]
+
+
+@tvm_ffi.register_object("tl.ir.Region")
+class Region(Operand, tvm_ffi.Object):
+    """A box of a buffer: ``extents`` elements from ``mins`` on in each dimension."""
+
+    __slots__ = ()
+    buffer: Buffer
+    mins: Sequence[Expr]
+    extents: Sequence[Expr]
+
+    __hash__ = tvm_ffi.Object.__hash__
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return tuple(plain(dim) for dim in self.extents)
+
+    def __tl_load__(self) -> Expr:
+        raise errors.ShapeError(
+            f"`{self}` is a region of shape {shape_text(self.shape)}, not an element",
+            span=span.here(),
+            notes=[
+                f"{self.buffer.describe()} takes {self.buffer.ndim} indices; compute on tiles "
+                "element by element in T.Parallel"
+            ],
+        )
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+
+def shape_text(shape: Sequence[Any]) -> str:
+    """Returns ``(128, m, 64)``."""
+    return "(" + ", ".join(str(dim) for dim in shape) + ")"
+
+
+def make_buffer(
+    name: str,
+    dtype: DType,
+    shape: Sequence[Any],
+    scope: str,
+    strides: Sequence[Any] = (),
+    attrs: dict[str, Any] | None = None,
+) -> Buffer:
+    """Returns a new buffer."""
+    dims = [as_expr(dim) for dim in shape]
+    steps = [as_expr(stride) for stride in strides]
+    return _buffer(name, dtype, dims, steps, scope, attrs or {}, span.current())
+
+
+def load(buffer: Buffer, indices: Sequence[Any]) -> Load:
+    """Returns the element of ``buffer`` at ``indices``."""
+    return _load(buffer, [as_expr(index) for index in indices], span.current())
+
+
+def make_region(buffer: Buffer, mins: Sequence[Any], extents: Sequence[Any]) -> Region:
+    """Returns a region of ``buffer``."""
+    return _region(buffer, [as_expr(m) for m in mins], [as_expr(e) for e in extents])
+
+
+def whole(buffer: Buffer) -> Region:
+    """Returns the region of all elements."""
+    return make_region(buffer, [0] * buffer.ndim, buffer.shape)
+
+
+def _full_index(buffer: Buffer, index: Any) -> tuple[Any, ...]:
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(part is Ellipsis for part in parts):
+        at = next(n for n, part in enumerate(parts) if part is Ellipsis)
+        missing = buffer.ndim - len(parts) + 1
+        parts = (*parts[:at], *[slice(None)] * missing, *parts[at + 1 :])
+    if len(parts) > buffer.ndim:
+        raise errors.ShapeError(
+            f"{len(parts)} indices for {buffer.describe()}, which has rank {buffer.ndim}",
+            span=span.here(),
+        )
+    return parts
+
+
+def element_or_region(buffer: Buffer, index: Any) -> Load | Region:
+    """Returns what ``buffer[index]`` means: a region if it has slices or too few indices.
+
+    Raises:
+        ShapeError: more indices than dimensions.
+        BoundsError: a constant index or slice outside the buffer.
+        DTypeError: an index that is no integer.
+    """
+    parts = _full_index(buffer, index)
+    if len(parts) == buffer.ndim and not any(isinstance(part, slice) for part in parts):
+        indices = [_index(buffer, dim, part) for dim, part in enumerate(parts)]
+        return _load(buffer, indices, span.current())
+    mins: list[Any] = []
+    extents: list[Any] = []
+    for dim, part in enumerate((*parts, *[slice(None)] * (buffer.ndim - len(parts)))):
+        if isinstance(part, slice):
+            low, extent = _slice(buffer, dim, part)
+        else:
+            low, extent = _index(buffer, dim, part), 1
+        mins.append(low)
+        extents.append(extent)
+    return make_region(buffer, mins, extents)
+
+
+def _index(buffer: Buffer, dim: int, index: Any) -> Expr:
+    if isinstance(index, (float, str)) or isinstance(index, (list, tuple)) or index is None:
+        raise errors.DTypeError(
+            f"index {index!r} of {buffer.describe()} is not an integer", span=span.here()
+        )
+    value = as_expr(index)
+    if value.dtype.is_float:
+        raise errors.DTypeError(
+            f"index `{value}` of {buffer.describe()} has type {value.dtype}",
+            span=span.here(),
+            notes=["divide integers with // , or convert with T.cast"],
+        )
+    if isinstance(value, IntImm):
+        _check_bounds(buffer, dim, value.value, value.value + 1)
+    return cast(value, "int32") if value.dtype.is_bool else value
+
+
+def _check_bounds(buffer: Buffer, dim: int, low: Any, high: Any) -> None:
+    extent = buffer.shape[dim]
+    too_low = isinstance(low, int) and low < 0
+    too_high = isinstance(high, int) and isinstance(extent, int) and high > extent
+    if not (too_low or too_high):
+        return
+    what = f"index {low}" if high == low + 1 else f"slice {low}:{high}"
+    notes = ["negative indices do not count from the end in a kernel"] if too_low else []
+    raise errors.BoundsError(
+        f"{what} of dimension {dim} is outside {buffer.describe()}: its extent is {extent}",
+        span=span.here(),
+        notes=notes,
+    )
+
+
+def _slice(buffer: Buffer, dim: int, part: slice) -> tuple[Any, Any]:
+    if part.step is not None and plain(part.step) != 1:
+        raise errors.UnsupportedSyntaxError(
+            f"slice with step {part.step} of {buffer.describe()}",
+            span=span.here(),
+            notes=["slices of a tile are contiguous; use strided tensors or T.Parallel"],
+        )
+    start = 0 if part.start is None else plain(_index_value(buffer, part.start))
+    stop = buffer.shape[dim] if part.stop is None else plain(_index_value(buffer, part.stop))
+    _check_bounds(buffer, dim, start, stop)
+    extent = plain(difference(stop, start))
+    if isinstance(extent, int) and extent <= 0:
+        raise errors.BoundsError(
+            f"slice {start}:{stop} of dimension {dim} of {buffer.describe()} is empty",
+            span=span.here(),
+        )
+    return start, extent
+
+
+def _index_value(buffer: Buffer, value: Any) -> Expr:
+    result = as_expr(value)
+    if result.dtype.is_float or result.dtype.is_bool:
+        raise errors.DTypeError(
+            f"slice bound `{result}` of {buffer.describe()} has type {result.dtype}",
+            span=span.here(),
+        )
+    return result
+
+
+_Terms = dict[Any, tuple[Expr, int]]
+
+
+def _linear(value: Any, factor: int, terms: _Terms) -> int:
+    """Adds ``factor * value`` to ``terms`` (by structure) and returns its constant part."""
+    if isinstance(value, int):
+        return factor * value
+    if isinstance(value, IntImm):
+        return factor * value.value
+    op = getattr(value, "op", None)
+    if op == BinaryOp.ADD:
+        return _linear(value.a, factor, terms) + _linear(value.b, factor, terms)
+    if op == BinaryOp.SUB:
+        return _linear(value.a, factor, terms) + _linear(value.b, -factor, terms)
+    if op == BinaryOp.MUL and isinstance(value.b, IntImm):
+        return _linear(value.a, factor * value.b.value, terms)
+    if op == BinaryOp.MUL and isinstance(value.a, IntImm):
+        return _linear(value.b, factor * value.a.value, terms)
+    key = value if isinstance(value, Var) else tvm_ffi.StructuralKey(value)
+    term, count = terms.get(key, (value, 0))
+    terms[key] = (term, count + factor)
+    return 0
+
+
+def difference(stop: Any, start: Any) -> Any:
+    """Returns ``stop - start``, an int where equal terms cancel."""
+    if isinstance(start, int):
+        return stop - start if start else stop
+    terms: _Terms = {}
+    constant = _linear(stop, 1, terms) + _linear(start, -1, terms)
+    if all(count == 0 for _, count in terms.values()):
+        return constant
+    return stop - start

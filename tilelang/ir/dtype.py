@@ -1,0 +1,142 @@
+"""Element types: names that can be called to convert a value.
+
+A :class:`DType` is a string (``"float16"``), so it can be used wherever a name of a type is
+expected and compares equal to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import Any
+
+from .. import _ffi, errors
+
+tvm_ffi = _ffi.tvm_ffi
+
+SUPPORTED = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
+)
+ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "uint": "uint32",
+    "short": "int16",
+    "long": "int64",
+    "boolean": "bool",
+    "float8_e4m3": "float8_e4m3fn",
+    "bool_": "bool",
+}
+# Types of the language that no supported target computes with yet.
+KNOWN_UNSUPPORTED = (
+    *("tfloat32", "int4", "uint4", "uint1", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    *("float8_e3m4", "float8_e4m3b11fnuz", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+    *("float4_e2m1fnx2", "float4_e2m1_unpacked"),
+)
+
+
+class DType(tvm_ffi.dtype):
+    """The type of a scalar or of a buffer's elements; ``T.float32(x)`` converts ``x``."""
+
+    __slots__ = ()
+
+    def __call__(self, value: Any) -> Any:
+        """Returns ``value`` converted to this type; a number becomes a constant."""
+        from .expr import cast
+
+        return cast(value, self)
+
+    def __repr__(self) -> str:
+        return f"T.{self!s}"
+
+    @property
+    def is_float(self) -> bool:
+        return self.startswith(("float", "bfloat"))
+
+    @property
+    def is_bool(self) -> bool:
+        return self == "bool"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned; bool is not an integer."""
+        return self.startswith(("int", "uint"))
+
+    @property
+    def is_signed(self) -> bool:
+        return not self.startswith(("uint", "bool"))
+
+    @property
+    def bytes(self) -> int:
+        return (self.bits + 7) // 8
+
+    def integer_range(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type."""
+        if self.is_signed:
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+
+_INTERNED: dict[str, DType] = {name: DType(name) for name in (*SUPPORTED, "handle", "void")}
+
+FLOAT32, INT32, INT64 = (_INTERNED[name] for name in ("float32", "int32", "int64"))
+UINT32, UINT64 = _INTERNED["uint32"], _INTERNED["uint64"]
+BOOL, HANDLE, VOID = _INTERNED["bool"], _INTERNED["handle"], _INTERNED["void"]
+
+
+def intern(raw: str) -> DType:
+    """Returns the type that the core names ``raw``."""
+    found = _INTERNED.get(raw)
+    if found is None:
+        found = _INTERNED[str(raw)] = VOID if raw == "" else DType(raw)
+    return found
+
+
+def _name_of(dtype: Any) -> str:
+    if isinstance(dtype, str):
+        return dtype
+    if dtype in (bool, int, float):
+        return {bool: "bool", int: "int32", float: "float32"}[dtype]
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(dtype, torch.dtype):
+        return str(dtype).removeprefix("torch.")
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(dtype, (numpy.dtype, type)):
+        return numpy.dtype(dtype).name
+    raise errors.DTypeError(
+        f"{dtype!r} is not a data type",
+        notes=['use T.float16, "float16", torch.float16 or a numpy dtype'],
+    )
+
+
+def dtype_of(dtype: Any) -> DType:
+    """Returns the type that ``dtype`` names.
+
+    Args:
+        dtype: a :class:`DType`, a name, a torch or numpy dtype, or ``bool``, ``int``, ``float``.
+
+    Raises:
+        DTypeError: it is no data type.
+        UnsupportedError: a type of TileLang that no target of this version has.
+    """
+    if type(dtype) is DType:
+        return dtype
+    name = _name_of(dtype).removeprefix("torch.")
+    name = ALIASES.get(name, name)
+    if name in _INTERNED:
+        return _INTERNED[name]
+    if name in KNOWN_UNSUPPORTED or _is_vector(name):
+        raise errors.UnsupportedError(
+            f"data type {name} is not supported", notes=[f"supported: {', '.join(SUPPORTED)}"]
+        )
+    close = difflib.get_close_matches(name, (*SUPPORTED, *ALIASES), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known types: {', '.join(SUPPORTED)}"
+    raise errors.DTypeError(f"unknown data type {name!r}", notes=[hint])
+
+
+def _is_vector(name: str) -> bool:
+    base, _, lanes = name.rpartition("x")
+    return base in SUPPORTED and lanes.isdigit()

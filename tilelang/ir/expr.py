@@ -1,0 +1,453 @@
+"""Expressions: values known when the kernel runs. Operators on them build larger expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+from .. import _ffi, errors
+from . import span
+from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, UINT64, DType, dtype_of, intern
+from .span import Span
+
+tvm_ffi = _ffi.tvm_ffi
+
+_int_imm = _ffi.get("ir.IntImm")
+_float_imm = _ffi.get("ir.FloatImm")
+_string_imm = _ffi.get("ir.StringImm")
+_var = _ffi.get("ir.Var")
+_arithmetic = _ffi.get("ir.Arithmetic")
+_unary = _ffi.get("ir.Unary")
+_select = _ffi.get("ir.Select")
+_cast = _ffi.get("ir.Cast")
+_call = _ffi.get("ir.Call")
+_condition = _ffi.get("ir.Condition")
+_print = _ffi.get("ir.Print")
+
+
+class BinaryOp(IntEnum):
+    """The operators of two operands, numbered as in the core."""
+
+    ADD, SUB, MUL, DIV, FLOOR_DIV, FLOOR_MOD, MIN, MAX = range(8)
+    EQ, NE, LT, LE, GT, GE, AND, OR = range(8, 16)
+    BIT_AND, BIT_OR, BIT_XOR, SHL, SHR = range(16, 21)
+
+
+class UnaryOp(IntEnum):
+    """The operators of one operand, numbered as in the core."""
+
+    NEG, NOT, BIT_NOT = range(3)
+
+
+class Operand:
+    """Python's operators for everything that stands for a run-time value."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Expr:
+        return binary(0, self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return binary(0, other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return binary(1, self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return binary(1, other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return binary(2, self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return binary(2, other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return binary(3, self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return binary(3, other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return binary(4, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return binary(4, other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return binary(5, self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return binary(5, other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return binary(8, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return binary(9, self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return binary(10, self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return binary(11, self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return binary(12, self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return binary(13, self, other)
+
+    def __and__(self, other: Any) -> Expr:
+        return binary(16, self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return binary(16, other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return binary(17, self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return binary(17, other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return binary(18, self, other)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return binary(18, other, self)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return binary(19, self, other)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return binary(19, other, self)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return binary(20, self, other)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return binary(20, other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return power(other, self)
+
+    def __neg__(self) -> Expr:
+        return unary(UnaryOp.NEG, self)
+
+    def __pos__(self) -> Expr:
+        return as_expr(self)
+
+    def __invert__(self) -> Expr:
+        return unary(UnaryOp.BIT_NOT, self)
+
+    def __abs__(self) -> Expr:
+        value = as_expr(self)
+        return call(value.dtype, "abs", [value])
+
+    def astype(self, dtype: Any) -> Expr:
+        """Returns the value converted to ``dtype``."""
+        return cast(self, dtype)
+
+    def __bool__(self) -> bool:
+        raise _not_known(self, "decide Python's control flow", "use T.if_then_else, `if` or `&`")
+
+    def __index__(self) -> int:
+        raise _not_known(self, "be used as a Python integer", "use T.serial, or pass a constant")
+
+    def __int__(self) -> int:
+        raise _not_known(self, "become a Python int", 'convert with T.cast(x, "int32")')
+
+    def __float__(self) -> float:
+        raise _not_known(self, "become a Python float", 'convert with T.cast(x, "float32")')
+
+    def __iter__(self) -> Any:
+        raise _not_known(self, "be iterated over", "loop with T.serial(n)")
+
+
+def _not_known(value: Any, what: str, hint: str) -> errors.UnsupportedSyntaxError:
+    return errors.UnsupportedSyntaxError(
+        f"`{value}` is known only when the kernel runs; it cannot {what} while it is traced",
+        span=span.here(),
+        notes=[hint],
+    )
+
+
+@tvm_ffi.register_object("tl.ir.Expr")
+class Expr(Operand, tvm_ffi.Object):
+    """A scalar value of a kernel, of one data type."""
+
+    __slots__ = ()
+    span: Span | None
+
+    def __hash__(self) -> int:
+        return tvm_ffi.Object.__hash__(self)
+
+    @property
+    def dtype(self) -> DType:
+        return intern(_raw_dtype(self))
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+
+_raw_dtype = (
+    next(field for field in Expr.__tvm_ffi_type_info__.fields if field.name == "dtype")
+    .as_property(Expr)
+    .fget
+)
+
+
+@tvm_ffi.register_object("tl.ir.IntImm")
+class IntImm(Expr):
+    """An integer or bool constant."""
+
+    __slots__ = ()
+    value: int
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@tvm_ffi.register_object("tl.ir.FloatImm")
+class FloatImm(Expr):
+    """A floating-point constant."""
+
+    __slots__ = ()
+    value: float
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@tvm_ffi.register_object("tl.ir.StringImm")
+class StringImm(Expr):
+    """A string: name of a function, text to print."""
+
+    __slots__ = ()
+    value: str
+
+
+@tvm_ffi.register_object("tl.ir.Var")
+class Var(Expr):
+    """A named value: parameter, symbolic dimension, loop variable, thread or block index."""
+
+    __slots__ = ()
+    name: str
+
+
+@tvm_ffi.register_object("tl.ir.Binary")
+class Binary(Expr):
+    """An operator applied to two operands of one type."""
+
+    __slots__ = ()
+    op: int
+    a: Expr
+    b: Expr
+
+    def __bool__(self) -> bool:
+        # Containers compare their elements with ==; a value is equal to itself.
+        if self.op in (BinaryOp.EQ, BinaryOp.NE) and self.a.same_as(self.b):
+            return self.op == BinaryOp.EQ
+        return super().__bool__()
+
+
+@tvm_ffi.register_object("tl.ir.Unary")
+class Unary(Expr):
+    """An operator applied to one operand."""
+
+    __slots__ = ()
+    op: int
+    a: Expr
+
+
+@tvm_ffi.register_object("tl.ir.Select")
+class Select(Expr):
+    """One of two values; only the one taken is evaluated."""
+
+    __slots__ = ()
+    condition: Expr
+    true_value: Expr
+    false_value: Expr
+
+
+@tvm_ffi.register_object("tl.ir.Cast")
+class Cast(Expr):
+    """A value converted to another type."""
+
+    __slots__ = ()
+    value: Expr
+
+
+@tvm_ffi.register_object("tl.ir.Call")
+class Call(Expr):
+    """An intrinsic or a device function, by name."""
+
+    __slots__ = ()
+    name: str
+    args: Sequence[Expr]
+    attrs: Any
+
+
+def const(value: bool | int | float, dtype: DType) -> Expr:
+    """Returns the constant ``value`` of type ``dtype``; integers wrap to the type."""
+    if dtype.is_float:
+        return _float_imm(dtype, float(value), span.current())
+    if dtype.is_bool:
+        return _int_imm(dtype, int(bool(value)), span.current())
+    low, high = dtype.integer_range()
+    value = int(value)
+    if not low <= value <= high:
+        value = (value - low) % (high - low + 1) + low
+    if value > INT64.integer_range()[1]:
+        value -= 1 << 64
+    return _int_imm(dtype, value, span.current())
+
+
+def _int_type(value: int) -> DType:
+    for dtype in (INT32, INT64, UINT64):
+        low, high = dtype.integer_range()
+        if low <= value <= high:
+            return dtype
+    raise errors.DTypeError(f"integer {value} needs more than 64 bits", span=span.here())
+
+
+def _number_type(value: bool | int | float, other: DType | None) -> DType:
+    """The type of a Python number beside an operand of type ``other``."""
+    if other is None or other == HANDLE:
+        if isinstance(value, bool):
+            return BOOL
+        return _int_type(value) if isinstance(value, int) else FLOAT32
+    if isinstance(value, float):
+        return other if other.is_float else FLOAT32
+    if isinstance(value, bool):
+        return BOOL if other.is_bool else other
+    if other.is_float:
+        return other
+    if other.is_bool:
+        return INT32
+    low, high = other.integer_range()
+    if low <= value <= high or other.bits == 64:
+        return other
+    return _int_type(value)
+
+
+def as_expr(value: Any, beside: DType | None = None) -> Expr:
+    """Returns ``value`` as an expression.
+
+    A Python number takes the type ``beside``, when that can hold it; else int32 (int64 where
+    needed), float32 or bool. A string becomes a constant of type handle.
+
+    Raises:
+        DTypeError: it is no scalar value.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return const(value, _number_type(value, beside))
+    if isinstance(value, str):
+        return _string_imm(value, span.current())
+    load = getattr(value, "__tl_load__", None)
+    if load is not None:
+        return load()
+    item = getattr(value, "item", None)  # scalars of numpy and torch
+    if item is not None and not getattr(value, "shape", ()):
+        return as_expr(item(), beside)
+    raise errors.DTypeError(
+        f"expected a number or an expression, got {_describe(value)}", span=span.here()
+    )
+
+
+def _describe(value: Any) -> str:
+    text = str(value)
+    return f"{type(value).__name__} `{text if len(text) < 60 else text[:57] + '...'}`"
+
+
+def is_value(value: Any) -> bool:
+    """Whether ``value`` is known only when the kernel runs (constants of the IR included)."""
+    return isinstance(value, Operand)
+
+
+def binary(op: int, a: Any, b: Any) -> Expr:
+    """Returns ``a op b`` under the language's promotion rules."""
+    if not isinstance(a, Expr):
+        a = as_expr(a, b.dtype if isinstance(b, Expr) else None)
+    if not isinstance(b, Expr):
+        b = as_expr(b, a.dtype)
+    return _arithmetic(op, a, b, span.current())
+
+
+def unary(op: int, a: Any) -> Expr:
+    """Returns ``op a``."""
+    return _unary(op, as_expr(a), span.current())
+
+
+def power(a: Any, b: Any) -> Expr:
+    """Returns ``a ** b``; small constant integer powers become products."""
+    if isinstance(b, int) and 1 <= b <= 4:
+        base = result = as_expr(a)
+        for _ in range(b - 1):
+            result = result * base
+        return result
+    x = as_expr(a, b.dtype if isinstance(b, Expr) else None)
+    y = as_expr(b, x.dtype)
+    dtype = promote(x.dtype, y.dtype)
+    dtype = dtype if dtype.is_float else FLOAT32
+    return call(dtype, "pow", [cast(x, dtype), cast(y, dtype)])
+
+
+_promote = _ffi.get("ir.Promote")
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type that operands of types ``a`` and ``b`` are converted to."""
+    return a if a == b else intern(_promote(a, b))
+
+
+def cast(value: Any, dtype: Any) -> Expr:
+    """Returns ``value`` converted to ``dtype``; a number becomes a constant of that type."""
+    dtype = dtype_of(dtype)
+    if isinstance(value, (bool, int, float)):
+        if isinstance(value, float) and not dtype.is_float and not dtype.is_bool:
+            value = int(value)
+        return const(value, dtype)
+    return _cast(dtype, as_expr(value), span.current())
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
+    """Returns ``true_value`` where ``condition`` holds, else ``false_value``, promoted."""
+    beside = next((v.dtype for v in (true_value, false_value) if isinstance(v, Operand)), None)  # type: ignore[attr-defined]
+    a, b = as_expr(true_value, beside), as_expr(false_value, beside)
+    return _select(as_expr(condition), a, b, span.current())
+
+
+def condition(value: Any) -> Expr:
+    """Returns ``value`` as a bool: itself, or ``value != 0``."""
+    return _condition(as_expr(value))
+
+
+def call(dtype: DType, name: str, args: Sequence[Any], attrs: dict[str, Any] | None = None) -> Call:
+    """Returns the intrinsic ``name`` applied to ``args``, giving a value of type ``dtype``."""
+    return _call(dtype, name, [as_expr(arg) for arg in args], attrs or {}, span.current())
+
+
+def var(name: str, dtype: DType) -> Var:
+    """Returns a new variable; two variables of one name are still two."""
+    return _var(name, dtype, span.current())

@@ -1,0 +1,58 @@
+"""Source places, and the place of the statement being traced in this thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from .. import _ffi, errors
+
+tvm_ffi = _ffi.tvm_ffi
+
+
+@tvm_ffi.register_object("tl.ir.Span")
+class Span(tvm_ffi.Object):
+    """A range of source text: lines and columns count from 1, the end column is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+make: Callable[[str, int, int, int, int], Span] = _ffi.get("ir.Span")
+
+
+class _Place(threading.local):
+    span: Callable[[], Span] | None = None
+
+
+_place = _Place()
+
+
+def current() -> Span | None:
+    """Returns the place of the statement being traced, or None outside a kernel."""
+    span = _place.span
+    return None if span is None else span()
+
+
+def set_place(span: Callable[[], Span] | None) -> Callable[[], Span] | None:
+    """Makes ``span`` tell the current place in this thread; returns what did before."""
+    previous, _place.span = _place.span, span
+    return previous
+
+
+def for_error(span: Span | None) -> errors.Span | None:
+    """The same place in the form that errors carry."""
+    if span is None:
+        return None
+    return errors.Span(span.file, span.line, span.column, span.end_line, span.end_column)
+
+
+def here() -> errors.Span | None:
+    """The current place in the form that errors carry."""
+    return for_error(current())

@@ -1,0 +1,110 @@
+"""Statements, and how they are emitted into the kernel being traced."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .. import _ffi, errors
+from . import span
+from .buffer import Buffer, Load, Region, element_or_region
+from .expr import Expr, as_expr, cast
+from .span import Span
+
+tvm_ffi = _ffi.tvm_ffi
+_print = _ffi.get("ir.Print")
+_store = _ffi.get("ir.Store")
+
+
+@tvm_ffi.register_object("tl.ir.Stmt")
+class Stmt(tvm_ffi.Object):
+    """A statement."""
+
+    __slots__ = ()
+    span: Span | None
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+
+@tvm_ffi.register_object("tl.ir.Func")
+class Func(tvm_ffi.Object):
+    """A traced kernel function: what ``@T.prim_func`` gives. ``print`` shows its IR."""
+
+    __slots__ = ()
+    name: str
+    params: Any
+    body: Stmt
+    attrs: Any
+    span: Span | None
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+    def script(self) -> str:
+        """Returns the IR as text."""
+        return _print(self)
+
+
+class _Sink(threading.local):
+    emit: Callable[[Stmt], None] | None = None
+
+
+_sink = _Sink()
+
+
+def set_sink(emit: Callable[[Stmt], None] | None) -> Callable[[Stmt], None] | None:
+    """Makes ``emit`` receive the statements of this thread; returns what did before."""
+    previous, _sink.emit = _sink.emit, emit
+    return previous
+
+
+def emit(stmt: Stmt) -> None:
+    """Adds a statement to the kernel being traced.
+
+    Raises:
+        ScopeError: no kernel is being traced.
+    """
+    if _sink.emit is None:
+        raise errors.ScopeError(
+            "this operation is only meaningful inside a function decorated with @T.prim_func"
+        )
+    _sink.emit(stmt)
+
+
+def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
+    """Emits ``buffer[index] = value``; the value is converted to the buffer's type.
+
+    Raises:
+        ShapeError: the index is not that of one element.
+    """
+    target = element_or_region(buffer, index)
+    if isinstance(target, Region):
+        raise errors.ShapeError(
+            f"`{target}` is a region of shape {target.shape}; only single elements are assigned",
+            span=span.here(),
+            notes=["use T.copy(source, region), T.fill(region, value), or a T.Parallel loop"],
+        )
+    if isinstance(value, (Buffer, Region)):
+        name = value.name if isinstance(value, Buffer) else str(value)
+        raise errors.ShapeError(
+            f"element `{target}` cannot hold all of {name}",
+            span=span.here(),
+            notes=["use T.copy for tiles, or index the buffer on the right"],
+        )
+    emit(store(target, value))
+
+
+def store(target: Load, value: Any) -> Stmt:
+    """Returns the statement that writes ``value`` to the element ``target``."""
+    dtype = target.buffer.dtype
+    converted = cast(as_expr(value, dtype), dtype)
+    return _store(target.buffer, target.indices, converted, span.current())
+
+
+__all__ = ["Expr", "Func", "Stmt", "emit", "emit_store", "set_sink", "store"]

@@ -1,0 +1,156 @@
+"""Allocation: ``T.alloc_shared``, ``T.alloc_fragment``, ``T.alloc_var``, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, make_buffer, plain, shape_text
+from ..ir.dtype import DType, dtype_of
+from ..ir.expr import Operand
+from ..ir.stmt import emit
+from .builder import current, in_kernel
+from .variable import Ref
+from .variable import allocate as allocate_variable
+
+_alloc = _ffi.get("ir.Alloc")
+
+_SCOPES = {
+    "shared": "shared.dyn",
+    "shared.dyn": "shared.dyn",
+    "local.fragment": "local.fragment",
+    "local": "local",
+    "shared.tmem": "shared.tmem",
+}
+
+
+def _constant_shape(what: str, shape: Any) -> list[int]:
+    dims = [plain(dim) for dim in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    for dim in dims:
+        if isinstance(dim, Operand) or isinstance(dim, bool) or not hasattr(dim, "__index__"):
+            raise errors.ShapeError(
+                f"extent `{dim}` of {what}({shape_text(dims)}) is not a constant integer",
+                span=span.here(),
+                notes=["tiles have constant shapes; use a fixed tile size and loop over the tiles"],
+            )
+        if int(dim) < 1:
+            raise errors.ShapeError(
+                f"extent {dim} of {what}({shape_text(dims)}) is not positive", span=span.here()
+            )
+    if not dims:
+        raise errors.ShapeError(f"{what} needs at least one dimension", span=span.here())
+    return [int(dim) for dim in dims]
+
+
+def _allocate(what: str, shape: Any, dtype: DType, scope: str, attrs: dict[str, Any]) -> Buffer:
+    builder = in_kernel(what)
+    if builder.inside("T.Parallel", "T.vectorized") and scope != "local":
+        raise errors.ScopeError(
+            f"{what} inside T.Parallel or T.vectorized",
+            span=span.here(),
+            notes=["allocate the tile before the loop"],
+        )
+    buffer = make_buffer(builder.take_hint("buf"), dtype, shape, scope, attrs=attrs)
+    emit(_alloc(buffer, span.current()))
+    return buffer
+
+
+def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Buffer:
+    if scope not in _SCOPES:
+        raise errors.ScopeError(
+            f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
+        )
+    return _allocate(what, _constant_shape(what, shape), dtype_of(dtype), _SCOPES[scope], {})
+
+
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
+    """A tile in the shared memory of the thread block.
+
+    Raises:
+        ShapeError: an extent is not a positive constant.
+    """
+    return _tile("T.alloc_shared", shape, dtype, scope)
+
+
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:
+    """A tile in registers, distributed over the threads of the block; its layout is inferred."""
+    return _tile("T.alloc_fragment", shape, dtype, scope)
+
+
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
+    """An array private to each thread."""
+    return _tile("T.alloc_local", shape, dtype, scope)
+
+
+def alloc_tmem(shape: Any, dtype: Any) -> Buffer:
+    """A buffer in Blackwell tensor memory; the last two dimensions are the matrix.
+
+    Raises:
+        ShapeError: rank below two.
+    """
+    dims = _constant_shape("T.alloc_tmem", shape)
+    if len(dims) < 2:
+        raise errors.ShapeError(
+            f"T.alloc_tmem({shape_text(dims)}): tensor memory has rows and columns, rank 2 or more",
+            span=span.here(),
+        )
+    return _allocate("T.alloc_tmem", dims, dtype_of(dtype), "shared.tmem", {})
+
+
+def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Buffer:
+    """Scratch memory of the device, for the time of the call; extents may be symbolic."""
+    if scope != "global":
+        raise errors.ScopeError(f"T.alloc_global in scope {scope!r}", span=span.here())
+    builder = current("T.alloc_global")
+    if builder.kernel is not None:
+        raise errors.ScopeError(
+            "T.alloc_global inside T.Kernel",
+            span=span.here(),
+            notes=["allocate before `with T.Kernel(...)`, for all blocks together"],
+        )
+    dims = shape if isinstance(shape, (tuple, list)) else (shape,)
+    buffer = make_buffer(builder.take_hint("workspace"), dtype_of(dtype), dims, "global")
+    emit(_alloc(buffer, span.current()))
+    return buffer
+
+
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Ref:
+    """A mutable scalar, private to each thread: plain assignment updates it.
+
+    Args:
+        dtype: its type.
+        args: the initial value may be given by position: ``T.alloc_var("int32", 0)``.
+        scope: only "local.var".
+        init: the initial value; without one it is undefined until assigned.
+    """
+    for arg in args:
+        if isinstance(arg, str) and arg.startswith("local"):
+            scope = arg
+        elif init is None:
+            init = arg
+        else:
+            raise errors.SemanticsError("T.alloc_var has two initial values", span=span.here())
+    if scope != "local.var":
+        raise errors.ScopeError(f"T.alloc_var in scope {scope!r}", span=span.here())
+    builder = in_kernel("T.alloc_var")
+    return allocate_variable(builder.take_hint("v"), dtype_of(dtype), init)
+
+
+def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
+    """One mbarrier, or one for each count of a list, initialised before the kernel's body.
+
+    Args:
+        arrive_count: how many arrivals complete a phase.
+    """
+    counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
+    for count in map(plain, counts):
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 20:
+            raise errors.SemanticsError(
+                f"arrival count `{count}` of T.alloc_barrier is not a constant from 1 to 2^20 - 1",
+                span=span.here(),
+            )
+    attrs = {"arrive_counts": [int(plain(count)) for count in counts]}
+    dtype = dtype_of("uint64")
+    return _allocate("T.alloc_barrier", [len(counts)], dtype, "shared.barrier", attrs)

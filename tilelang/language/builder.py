@@ -1,0 +1,140 @@
+"""The function being traced: its open blocks, loops and kernel."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.expr import Expr, Var, var
+from ..ir.span import Span
+from ..ir.stmt import Stmt
+
+_seq = _ffi.get("ir.Seq")
+_bind = _ffi.get("ir.Bind")
+
+
+class Block:
+    """Statements collected for one body.
+
+    Attributes:
+        kind: what the body belongs to: "function", "kernel", "if", "while", a kind of loop, or
+            "lazy" for a conditionally evaluated operand, where nothing may be emitted.
+        ended: a break or continue was emitted; what follows is never executed.
+    """
+
+    def __init__(self, kind: str, where: Span | None) -> None:
+        self.kind = kind
+        self.where = where
+        self.stmts: list[Stmt] = []
+        self.ended = False
+
+    def body(self) -> Stmt:
+        return self.stmts[0] if len(self.stmts) == 1 else _seq(self.stmts, self.where)
+
+
+class Builder:
+    """Collects the statements of one function."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.kernel: Any = None
+        # Annotations of the function.
+        self.attrs: dict[str, Any] = {}
+        # Open loops, innermost last: the kind, and how many blocks were open at its start.
+        # "python" is a loop that runs while tracing.
+        self.loops: list[tuple[str, int]] = []
+        self.hints: tuple[str, ...] = ()
+
+    def push(self, kind: str) -> Block:
+        block = Block(kind, span.current())
+        self.blocks.append(block)
+        return block
+
+    def pop(self, block: Block) -> Stmt:
+        """Closes ``block`` and returns its body."""
+        assert self.blocks[-1] is block, "blocks close in the order they were opened"
+        self.blocks.pop()
+        return block.body()
+
+    def emit(self, stmt: Stmt) -> None:
+        block = self.blocks[-1]
+        if block.kind == "lazy":
+            raise errors.SemanticsError(
+                "an operation with an effect cannot stand in an operand that is evaluated only "
+                "under a condition known at run time",
+                span=span.here(),
+                notes=["write an `if` statement instead of `and`, `or` or `a if c else b`"],
+            )
+        if not block.ended:
+            block.stmts.append(stmt)
+
+    def take_hint(self, default: str) -> str:
+        """Returns the name that the statement gives to the next thing it creates."""
+        if not self.hints:
+            return default
+        name = self.hints[0]
+        if len(self.hints) > 1:
+            self.hints = self.hints[1:]
+        return name
+
+    def bind(self, name: str, value: Expr) -> Expr:
+        """Names ``value`` and evaluates it here; outside a kernel it stays an expression."""
+        if self.kernel is None or self.blocks[-1].kind == "lazy":
+            return value
+        variable: Var = var(name, value.dtype)
+        self.emit(_bind(variable, value, span.current()))
+        return variable
+
+    def inside(self, *kinds: str) -> bool:
+        """Whether a block of one of these kinds is open."""
+        return any(block.kind in kinds for block in self.blocks)
+
+
+class _Current(threading.local):
+    builder: Builder | None = None
+
+
+_current = _Current()
+
+
+def active() -> Builder | None:
+    """Returns the builder of the function being traced in this thread, if any."""
+    return _current.builder
+
+
+def set_active(builder: Builder | None) -> Builder | None:
+    """Makes ``builder`` the one of this thread; returns what was before."""
+    previous, _current.builder = _current.builder, builder
+    return previous
+
+
+def current(what: str) -> Builder:
+    """Returns the active builder; ``what`` names the operation that needs it.
+
+    Raises:
+        ScopeError: no function is being traced.
+    """
+    builder = _current.builder
+    if builder is None:
+        raise errors.ScopeError(
+            f"{what} is only meaningful inside a function decorated with @T.prim_func"
+        )
+    return builder
+
+
+def in_kernel(what: str) -> Builder:
+    """Returns the active builder, inside ``with T.Kernel``.
+
+    Raises:
+        ScopeError: no kernel is open.
+    """
+    builder = current(what)
+    if builder.kernel is None:
+        raise errors.ScopeError(
+            f"{what} is outside of `with T.Kernel(...)`",
+            span=span.here(),
+            notes=["everything that runs on the GPU stands inside a T.Kernel block"],
+        )
+    return builder

@@ -1,0 +1,113 @@
+"""``T.copy``, ``T.fill``, ``T.clear``: moving and setting tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Load, Region, shape_text
+from ..ir.expr import as_expr, cast
+from ..ir.stmt import emit
+from .builder import in_kernel
+from .region import as_region, corner, significant
+
+_copy = _ffi.get("ir.Copy")
+_fill = _ffi.get("ir.Fill")
+
+
+def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
+    """Returns the two regions of a copy; a corner takes its extents from the other side.
+
+    Raises:
+        ShapeError: their extents differ after dropping those of 1.
+    """
+    src_corner, dst_corner = isinstance(src, Load), isinstance(dst, Load)
+    source, target = as_region(f"src of {what}", src), as_region(f"dst of {what}", dst)
+    if src_corner and not dst_corner:
+        source = corner(src, target.shape)
+    elif dst_corner and not src_corner:
+        target = corner(dst, source.shape)
+    a, b = significant(source.shape), significant(target.shape)
+    differ = len(a) != len(b) or any(
+        isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a, b, strict=True)
+    )
+    if differ:
+        raise errors.ShapeError(
+            f"{what} of a tile of shape {shape_text(source.shape)} to one of shape "
+            f"{shape_text(target.shape)}",
+            span=span.here(),
+            notes=[
+                f"source {source.buffer.describe()}",
+                f"destination {target.buffer.describe()}",
+                "slice both to the same extents; a corner A[i, j] takes them from the other side",
+            ],
+        )
+    return source, target
+
+
+def copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+    prefer_instruction: str | None = None,
+    loop_layout: Any = None,
+) -> None:
+    """Copies a tile between any two memories, converting the element type.
+
+    Args:
+        src, dst: a buffer, a slice ``A[i:i + m, j:j + n]``, or a corner ``A[i, j]``, which takes
+            its extents from the other side.
+        coalesced_width: elements that one thread accesses together.
+        disable_tma: do not use the tensor memory accelerator.
+        eviction_policy: "evict_normal", "evict_first" or "evict_last", for the L2 cache.
+        prefer_instruction: the instruction to use where it is legal.
+        loop_layout: a Fragment that maps the elements to threads.
+
+    Raises:
+        ShapeError: the tiles differ in shape.
+    """
+    in_kernel("T.copy")
+    source, target = copy_regions("T.copy", src, dst)
+    notes = {
+        "coalesced_width": coalesced_width,
+        "disable_tma": disable_tma or None,
+        "eviction_policy": _eviction_policy(eviction_policy),
+        "prefer_instruction": prefer_instruction,
+        "loop_layout": loop_layout,
+    }
+    given = {name: value for name, value in notes.items() if value is not None}
+    emit(_copy(source, target, given, span.current()))
+
+
+_EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")
+
+
+def _eviction_policy(policy: Any) -> str | None:
+    if policy is None or policy in _EVICTION_POLICIES:
+        return policy
+    if isinstance(policy, int) and 0 <= policy < len(_EVICTION_POLICIES):
+        return _EVICTION_POLICIES[policy]
+    raise errors.SemanticsError(
+        f"unknown eviction_policy {policy!r}",
+        span=span.here(),
+        notes=[f"known: {', '.join(_EVICTION_POLICIES)}"],
+    )
+
+
+def fill(buffer: Any, value: Any) -> None:
+    """Sets every element of a tile to ``value``, a scalar converted to the element type."""
+    in_kernel("T.fill")
+    target = as_region("buffer of T.fill", buffer)
+    dtype = target.dtype
+    emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
+
+
+def clear(buffer: Any) -> None:
+    """Sets every element of a tile to zero."""
+    in_kernel("T.clear")
+    target = as_region("buffer of T.clear", buffer)
+    emit(_fill(target, cast(0, target.dtype), span.current()))

@@ -1,0 +1,156 @@
+"""``T.Kernel``: one launch of a grid of thread blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import plain
+from ..ir.dtype import INT32
+from ..ir.expr import Expr, as_expr, var
+from ..ir.stmt import emit
+from .builder import Block, Builder, current
+
+_launch = _ffi.get("ir.KernelLaunch")
+
+DEFAULT_THREADS = 128
+MAX_THREADS = 1024  # CUDA C++ Programming Guide, technical specifications per compute capability
+
+
+class KernelFrame:
+    """An open kernel.
+
+    Attributes:
+        block_vars, thread_vars: the indices, x first.
+        threads: the constant extents of the block, x first.
+        attrs: annotations of the launch.
+    """
+
+    def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
+        self._grid = [_grid_extent(extent) for extent in blocks]
+        self.threads = threads
+        self.attrs: dict[str, Any] = attrs
+        self.block_vars: list[Expr] = []
+        self.thread_vars: list[Expr] = []
+        self._builder: Builder | None = None
+        self._block: Block | None = None
+        self._where: Any = None
+
+    def __enter__(self) -> Any:
+        builder = current("T.Kernel")
+        if builder.kernel is not None:
+            raise errors.ScopeError("T.Kernel inside another T.Kernel", span=span.here())
+        if len(builder.blocks) > 1:
+            raise errors.ScopeError(
+                "T.Kernel under control flow known only at run time", span=span.here()
+            )
+        self._where = span.current()
+        names = ("bx", "by", "bz")
+        self.block_vars = [var(builder.take_hint(n), INT32) for n in names[: len(self._grid)]]
+        self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
+        self._builder, builder.kernel = builder, self
+        self._block = builder.push("kernel")
+        return self.block_vars[0] if len(self.block_vars) == 1 else list(self.block_vars)
+
+    def __exit__(self, error: Any, *_rest: Any) -> None:
+        builder, block = self._builder, self._block
+        if error is not None or builder is None or block is None:
+            return
+        body = builder.pop(block)
+        builder.kernel = None
+        threads = [as_expr(extent) for extent in self.threads]
+        launch = _launch(
+            self.block_vars, self._grid, self.thread_vars, threads, self.attrs, body, self._where
+        )
+        emit(launch)
+
+
+def _grid_extent(extent: Any) -> Expr:
+    value = as_expr(extent)
+    if not value.dtype.is_integer:
+        raise errors.DTypeError(
+            f"grid extent `{value}` has type {value.dtype}",
+            span=span.here(),
+            notes=["divide integers with // or T.ceildiv"],
+        )
+    constant = plain(value)
+    if isinstance(constant, int) and constant < 1:
+        raise errors.ShapeError(f"grid extent {constant} is not positive", span=span.here())
+    return value
+
+
+def _thread_extents(threads: Any) -> tuple[int, ...]:
+    given = DEFAULT_THREADS if threads is None else threads
+    extents = tuple(plain(n) for n in (given if isinstance(given, (tuple, list)) else (given,)))
+    total = 1
+    for extent in extents:
+        if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+            raise errors.ResourceError(
+                f"threads={threads} of T.Kernel: the number of threads is a constant positive "
+                "integer, or a tuple of up to three",
+                span=span.here(),
+            )
+        total *= extent
+    if not 1 <= len(extents) <= 3:
+        raise errors.ShapeError(
+            f"threads={threads} of T.Kernel has {len(extents)} dimensions; a block has up to 3",
+            span=span.here(),
+        )
+    if total > MAX_THREADS:
+        raise errors.ResourceError(
+            f"threads={threads} of T.Kernel are {total} threads; a block has at most {MAX_THREADS}",
+            span=span.here(),
+        )
+    return extents
+
+
+def _cluster(cluster_dims: Any) -> list[int]:
+    dims = [
+        int(n)
+        for n in (cluster_dims if isinstance(cluster_dims, (tuple, list)) else (cluster_dims,))
+    ]
+    if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims):
+        raise errors.ShapeError(
+            f"cluster_dims={cluster_dims} is not one to three positive integers", span=span.here()
+        )
+    return dims
+
+
+def Kernel(
+    *blocks: Any, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None
+) -> KernelFrame:
+    """Launches a grid: ``with T.Kernel(gx, gy, threads=128) as (bx, by):``.
+
+    Args:
+        blocks: one to three extents of the grid, x first; constants or expressions of
+            parameters.
+        threads: threads of a block, or up to three extents, x first; 128 by default.
+        prelude: C++ source placed before the kernel.
+        cluster_dims: blocks of a cluster, or up to three extents.
+
+    Returns:
+        A context manager that gives the block index, or a list of them.
+
+    Raises:
+        ShapeError, ResourceError, DTypeError: extents that no grid or block can have.
+    """
+    if not 1 <= len(blocks) <= 3:
+        raise errors.ShapeError(
+            f"T.Kernel takes one to three grid extents, got {len(blocks)}",
+            span=span.here(),
+            notes=["with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:"],
+        )
+    attrs: dict[str, Any] = {}
+    if prelude is not None:
+        attrs["prelude"] = prelude
+    if cluster_dims is not None:
+        attrs["cluster_dims"] = _cluster(cluster_dims)
+    return KernelFrame(blocks, _thread_extents(threads), attrs)
+
+
+def ClusterKernel(
+    *blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None
+) -> KernelFrame:
+    """As :func:`Kernel`, with the shape of a cluster of blocks required."""
+    return Kernel(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)

@@ -1,0 +1,361 @@
+"""Loops: ``T.serial``, ``T.unroll``, ``T.vectorized``, ``T.Parallel``, ``T.Pipelined``, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import difference, plain
+from ..ir.dtype import INT32, INT64
+from ..ir.expr import Expr, IntImm, as_expr, cast, var
+from ..ir.stmt import Stmt
+from .builder import Builder
+
+_for = _ffi.get("ir.For")
+_if = _ffi.get("ir.If")
+_parallel = _ffi.get("ir.ParallelFor")
+
+_SERIAL, _UNROLLED, _VECTORIZED, _PIPELINED = range(4)
+
+
+class Opened(NamedTuple):
+    """An open loop: what its target is bound to, and how it is closed around its body."""
+
+    value: Any
+    close: Callable[[Stmt, Any], Stmt]
+
+
+class Loop:
+    """An iteration space; ``for`` over it inside a kernel makes a loop of the IR.
+
+    Attributes:
+        kind: its name in the language.
+    """
+
+    def __init__(self, kind: str, open_loop: Callable[[Sequence[str]], Opened]) -> None:
+        self.kind = kind
+        self._open = open_loop
+
+    def open(self, hints: Sequence[str], builder: Builder) -> Opened:
+        """Opens the loop with variables named after ``hints``."""
+        if builder.kernel is None:
+            raise errors.ScopeError(
+                f"{self.kind} is outside of `with T.Kernel(...)`", span=span.here()
+            )
+        if builder.inside("T.Parallel", "T.vectorized") and self.kind in _NEVER_NESTED:
+            raise errors.ScopeError(
+                f"{self.kind} cannot stand inside T.Parallel or T.vectorized",
+                span=span.here(),
+                notes=["list all dimensions in one T.Parallel(m, n)"],
+            )
+        return self._open(hints)
+
+    def __iter__(self) -> Any:
+        raise errors.UnsupportedSyntaxError(
+            f"{self.kind} cannot be iterated over here: this function is ordinary Python",
+            span=span.here(),
+            notes=["decorate the function that contains the loop with @T.macro"],
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} loop>"
+
+
+_NEVER_NESTED = frozenset({"T.Parallel", "T.Pipelined", "T.Persistent"})
+
+
+def _integer(value: Any, what: str) -> Expr:
+    result = as_expr(value)
+    if not result.dtype.is_integer:
+        raise errors.DTypeError(
+            f"{what} `{result}` has type {result.dtype}; loops count integers",
+            span=span.here(),
+            notes=["divide integers with //"],
+        )
+    return result
+
+
+def _bounds(kind: str, start: Any, stop: Any) -> tuple[Expr, Expr, Any]:
+    """The start of a loop, its stop, and their difference, of one type (int32 or int64)."""
+    if stop is None:
+        start, stop = 0, start
+    first, last = _integer(start, f"start of {kind}"), _integer(stop, f"extent of {kind}")
+    wide = any(e.dtype not in ("int32", "int16", "int8", "uint8", "uint16") for e in (first, last))
+    dtype = INT64 if wide else INT32
+    first, last = cast(first, dtype), cast(last, dtype)
+    return first, last, difference(last, plain(first))
+
+
+def _counted(
+    kind: str, number: int, start: Any, stop: Any, step: Any, notes: dict[str, Any]
+) -> Loop:
+    """A loop from ``start`` to ``stop`` by ``step``, a non-zero constant."""
+    first, last, distance = _bounds(kind, start, stop)
+    stride = plain(1 if step is None else step)
+    if not isinstance(stride, int) or stride == 0:
+        raise errors.UnsupportedSyntaxError(
+            f"step `{step}` of {kind} is not a constant other than 0",
+            span=span.here(),
+            notes=["loop over the number of steps and compute the index in the body"],
+        )
+    if stride > 0:
+        trips = distance if stride == 1 else (distance + (stride - 1)) // stride
+    else:
+        trips = (difference(first, plain(last)) + (-stride - 1)) // -stride
+    count = as_expr(trips, first.dtype)
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        index = var(hints[0] if hints else "i", first.dtype)
+        low = first if stride == 1 else as_expr(0, first.dtype)
+        value = index if stride == 1 else first + index * stride
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            return _for(index, low, count, number, body, notes, where)
+
+        return Opened(value, close)
+
+    return Loop(kind, open_loop)
+
+
+def serial(start: Any, stop: Any = None, step: Any = None, **_annotations: Any) -> Loop:
+    """An ordinary loop: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``.
+
+    ``range`` in a kernel means the same. The step is a constant.
+    """
+    return _counted("T.serial", _SERIAL, start, stop, step, {})
+
+
+def unroll(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    *,
+    explicit: bool = False,
+    unroll_factor: int | None = None,
+) -> Loop:
+    """A loop that the compiler unrolls (``unroll_factor`` times, if given)."""
+    notes: dict[str, Any] = {"unroll_factor": unroll_factor} if unroll_factor else {}
+    if explicit:
+        notes["explicit"] = True
+    return _counted("T.unroll", _UNROLLED, start, stop, step, notes)
+
+
+def vectorized(start: Any, stop: Any = None) -> Loop:
+    """A loop of constant extent whose iterations are independent: lanes of a vector.
+
+    Raises:
+        SemanticsError: the extent is not constant.
+    """
+    _, _, extent = _bounds("T.vectorized", start, stop)
+    if not isinstance(plain(extent), int):
+        raise errors.SemanticsError(
+            f"extent `{extent}` of T.vectorized is not constant",
+            span=span.here(),
+            notes=["use T.serial, or T.Parallel, which is vectorised automatically"],
+        )
+    return _counted("T.vectorized", _VECTORIZED, start, stop, None, {})
+
+
+def Pipelined(
+    start: Any,
+    stop: Any = None,
+    num_stages: int = 0,
+    order: Sequence[int] | None = None,
+    stage: Sequence[int] | None = None,
+    **unsupported: Any,
+) -> Loop:
+    """A loop whose copies run ``num_stages`` iterations ahead of their use.
+
+    Args:
+        start, stop: as of ``T.serial``.
+        num_stages: how many copies of each tile are in flight; 0 and 1 mean no overlap.
+        order, stage: for each statement of the body, its place and its pipeline stage.
+    """
+    refuse_extra("T.Pipelined", unsupported, {"sync": None, "group": None})
+    notes: dict[str, Any] = {"num_stages": _constant("num_stages", num_stages, 0)}
+    for name, values in (("order", order), ("stage", stage)):
+        if values is not None:
+            notes[name] = [int(v) for v in values]
+    return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes)
+
+
+def refuse_extra(what: str, given: dict[str, Any], ignored: dict[str, Any]) -> None:
+    """Raises for keyword arguments that ask for something this version does not have.
+
+    Those in ``ignored`` are accepted with the value there, or None.
+    """
+    for name, value in given.items():
+        if name in ignored and (value is None or value == ignored[name]):
+            continue
+        if name in ignored:
+            raise errors.UnsupportedError(
+                f"{what} does not support {name}={value!r}", span=span.here()
+            )
+        raise errors.SemanticsError(f"{what} has no argument {name!r}", span=span.here())
+
+
+def _constant(what: str, value: Any, least: int) -> int:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        raise errors.SemanticsError(
+            f"{what} is `{value}`; it must be a constant integer of at least {least}",
+            span=span.here(),
+        )
+    return number
+
+
+def Parallel(
+    *extents: Any,
+    coalesced_width: int | None = None,
+    loop_layout: Any = None,
+    prefer_async: bool | None = None,
+) -> Loop:
+    """Independent iterations, spread over the threads and their vector lanes.
+
+    Args:
+        extents: one for each loop variable.
+        coalesced_width: elements that one thread accesses together.
+        loop_layout: a Fragment that maps iterations to threads.
+        prefer_async: accepted; the compiler decides.
+
+    Raises:
+        SemanticsError: no extents.
+    """
+    if not extents:
+        raise errors.SemanticsError(
+            "T.Parallel needs at least one extent", span=span.here(), notes=["T.Parallel(m, n)"]
+        )
+    sizes = [_integer(extent, "extent of T.Parallel") for extent in extents]
+    notes: dict[str, Any] = {}
+    if coalesced_width is not None:
+        notes["coalesced_width"] = _constant("coalesced_width", coalesced_width, 1)
+    if loop_layout is not None:
+        notes["loop_layout"] = loop_layout
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        names = hints if len(hints) == len(sizes) else [f"i{n}" for n in range(len(sizes))]
+        variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
+        value = variables[0] if len(variables) == 1 else tuple(variables)
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            return _parallel(variables, sizes, body, notes, where)
+
+        return Opened(value, close)
+
+    return Loop("T.Parallel", open_loop)
+
+
+def grid(*extents: Any) -> Loop:
+    """Nested serial loops, one for each extent, the last the innermost."""
+    sizes = [_integer(extent, "extent of T.grid") for extent in extents]
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        names = hints if len(hints) == len(sizes) else [f"i{n}" for n in range(len(sizes))]
+        variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
+        value = variables[0] if len(variables) == 1 else tuple(variables)
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            for index, size in zip(reversed(variables), reversed(sizes), strict=True):
+                body = _for(index, as_expr(0, size.dtype), size, _SERIAL, body, {}, where)
+            return body
+
+        return Opened(value, close)
+
+    return Loop("T.grid", open_loop)
+
+
+def Persistent(
+    domain: Sequence[Any],
+    wave_size: Any,
+    index: Any,
+    group_size: Any = 8,
+    num_stages: int = 0,
+) -> Loop:
+    """The tiles of ``domain`` that block ``index`` of ``wave_size`` blocks computes.
+
+    Tile numbers go from ``index`` upward in steps of ``wave_size``. Of the first dimension,
+    ``group_size`` neighbours are visited together, for reuse in the L2 cache.
+
+    Args:
+        domain: number of tiles in each dimension.
+        wave_size: number of blocks of the grid.
+        index: number of this block.
+        group_size: tiles of the first dimension that form a group.
+        num_stages: pipelining over tiles; only 0 is supported.
+    """
+    if num_stages:
+        raise errors.UnsupportedError(
+            f"T.Persistent does not support num_stages={num_stages}", span=span.here()
+        )
+    sizes = [_integer(size, "domain of T.Persistent") for size in domain]
+    total: Any = 1
+    for size in sizes:
+        total = size * total
+    waves = as_expr(_ceildiv(total, wave_size))
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        wave = var("wave", waves.dtype)
+        tile = as_expr(index) + wave * wave_size
+        inside = tile < total
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            guarded = body if _divides(total, wave_size) else _if(inside, body, None, where)
+            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, {}, where)
+
+        return Opened(_grouped(tile, sizes, group_size), close)
+
+    return Loop("T.Persistent", open_loop)
+
+
+def _ceildiv(a: Any, b: Any) -> Any:
+    return (a + (b - 1)) // b
+
+
+def _divides(total: Any, wave_size: Any) -> bool:
+    numbers = plain(total), plain(wave_size)
+    return all(isinstance(n, int) for n in numbers) and numbers[0] % numbers[1] == 0
+
+
+def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
+    """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
+    if len(sizes) == 1:
+        return tile
+    inner: Any = 1
+    for size in sizes[1:]:
+        inner = size * inner
+    group = tile // (inner * group_size)
+    first = group * group_size
+    from .scalar import min as minimum
+
+    rows = minimum(sizes[0] - first, group_size)
+    rest = tile % (inner * group_size)
+    coordinates = [first + rest % rows]
+    rest = rest // rows
+    for n, size in enumerate(sizes[1:], start=2):
+        later: Any = 1
+        for other in sizes[n:]:
+            later = other * later
+        coordinates.append(rest // later % size if n > 2 else rest // later)
+    return tuple(coordinates)
+
+
+Serial, Unroll, Vectorized = serial, unroll, vectorized
+
+__all__ = [
+    "IntImm",
+    "Loop",
+    "Opened",
+    "Parallel",
+    "Persistent",
+    "Pipelined",
+    "Serial",
+    "Unroll",
+    "Vectorized",
+    "grid",
+    "refuse_extra",
+    "serial",
+    "unroll",
+    "vectorized",
+]

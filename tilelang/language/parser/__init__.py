@@ -1,0 +1,1 @@
+"""From the Python source of a kernel to calls of the tracer."""

@@ -1,0 +1,67 @@
+"""Compiles rewritten kernels to Python code objects, once for each function definition."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from .rewrite import TRACER, Tables, rewrite
+from .source import definition
+
+
+class Compiled(NamedTuple):
+    """The code of a rewritten function, and what its calls of the tracer refer to."""
+
+    code: CodeType
+    tables: Tables
+
+
+_compiled: dict[CodeType, Compiled] = {}
+#: The code objects of all rewritten functions.
+CODES: set[CodeType] = set()
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
+
+
+def compiled(function: FunctionType) -> Compiled:
+    """Returns the rewritten code of ``function``."""
+    original = function.__code__
+    found = _compiled.get(original)
+    if found is None:
+        node, tables = rewrite(definition(function), original.co_filename)
+        found = _compiled[original] = Compiled(_compile(node, original), tables)
+        CODES.add(found.code)
+    return found
+
+
+def _compile(node: ast.FunctionDef, original: CodeType) -> CodeType:
+    """Compiles ``node`` inside a function that has its free variables, then takes it out."""
+    free = [TRACER, *original.co_freevars]
+    arguments = ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, [])
+    outer = ast.FunctionDef("__tl_outer", arguments, [node], [])
+    if hasattr(node, "type_params"):
+        outer.type_params = []
+    module = ast.Module([ast.copy_location(outer, node)], [])
+    ast.fix_missing_locations(module)
+    code = compile(module, original.co_filename, "exec", dont_inherit=True)
+    return _inner(_inner(code, "__tl_outer"), node.name)
+
+
+def bind_tracer(function: FunctionType, tracer: Any) -> Callable[..., Any]:
+    """Returns the rewritten ``function`` with ``tracer`` as its tracer.
+
+    Globals, the cells of the closure and the defaults are those of the original.
+    """
+    code = compiled(function).code
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[TRACER] = CellType(tracer)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    bound = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    bound.__kwdefaults__ = function.__kwdefaults__
+    return bound

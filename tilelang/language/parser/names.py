@@ -1,0 +1,126 @@
+"""What assignment means in a kernel.
+
+A name is bound to a value once and for all (an immutable let), or holds a mutable scalar
+(:class:`Ref`). A name that changes under control flow known only at run time becomes a mutable
+scalar by itself, or is refused when it is no scalar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import errors
+from ...ir import span
+from ...ir.buffer import Buffer, Load, Region, make_region
+from ...ir.dtype import FLOAT32
+from ...ir.expr import Expr, FloatImm, IntImm, Operand, StringImm, Var, as_expr
+from ..builder import Builder
+from ..variable import Poison, Ref, Unset
+
+_IMMUTABLE = frozenset(
+    {int, float, bool, str, type(None), Buffer, Var, IntImm, FloatImm, StringImm}
+)
+
+
+def bind(builder: Builder, name: str, value: Any) -> Any:
+    """Gives ``value`` a name: run-time values are evaluated here, containers element by element."""
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is Ref:
+        if value.fresh:
+            value.fresh = False
+            return value
+        return builder.bind(name, as_expr(value))
+    if kind is Load and value.buffer.scope == "shared.barrier":
+        return value
+    if isinstance(value, Expr):
+        return value if value.dtype in ("handle", "void") else builder.bind(name, value)
+    if kind is Region:
+        return make_region(
+            value.buffer,
+            [bind(builder, f"{name}_{n}", low) for n, low in enumerate(value.mins)],
+            value.extents,
+        )
+    if kind in (tuple, list):
+        return kind(bind(builder, f"{name}_{n}", item) for n, item in enumerate(value))
+    if isinstance(value, Poison):
+        value._raise()
+    return value
+
+
+def assign(builder: Builder, name: str, value: Any, old: Any) -> Any:
+    """Assigns to a name that has the value ``old``: a store if that is mutable."""
+    if type(old) is not Ref or (type(value) is Ref and value.fresh):
+        return bind(builder, name, value)
+    if value is not old:
+        old.assign(value)
+    return old
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a mutable scalar could hold ``value``."""
+    if isinstance(value, Ref):
+        return True
+    if isinstance(value, Expr):
+        return value.dtype not in ("handle", "void")
+    return isinstance(value, (bool, int, float))
+
+
+def is_traced(value: Any) -> bool:
+    """Whether ``value`` exists only in the kernel: an expression, a buffer, or one of them."""
+    if isinstance(value, (tuple, list)):
+        return any(map(is_traced, value))
+    return isinstance(value, (Operand, Buffer)) and not isinstance(
+        value, (IntImm, FloatImm, StringImm, Unset)
+    )
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a name are the same thing."""
+    if a is b:
+        return True
+    if isinstance(a, (Expr, Buffer)) and isinstance(b, (Expr, Buffer)):
+        return a.same_as(b)
+    if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
+        return all(map(same, a, b))
+    plain = (bool, int, float, str)
+    return isinstance(a, plain) and type(a) is type(b) and a == b
+
+
+def common_type(values: list[Any]) -> Any:
+    """The type that holds all of ``values``, scalars; Python numbers adapt to the others."""
+    exprs = [as_expr(value) for value in values if isinstance(value, Operand)]
+    if not exprs:
+        exprs = [as_expr(value) for value in values]
+        if any(isinstance(value, float) for value in values):
+            return FLOAT32
+    total = exprs[0]
+    for other in exprs[1:]:
+        total = total + other if total.dtype != other.dtype else total
+    for value in values:
+        if not isinstance(value, Operand):
+            number = as_expr(value, total.dtype)
+            total = total if number.dtype == total.dtype else total + number
+    return total.dtype
+
+
+def out_of_scope(name: str, block: str) -> Poison:
+    """The value of a name after the block that gave it its value."""
+    return Poison(
+        f"`{name}` got its value inside {block} and has none after it",
+        f"declare it before: {name} = T.alloc_var(dtype, init=...); then plain assignment "
+        "inside updates it",
+    )
+
+
+def no_rebinding(name: str, block: str) -> errors.SemanticsError:
+    """The error for a name, not of a scalar, that would change from iteration to iteration."""
+    return errors.SemanticsError(
+        f"`{name}` is assigned something else in {block} and used again in its next iteration",
+        span=span.here(),
+        notes=[
+            "only scalars can change at run time (T.alloc_var); for buffers, allocate one with a "
+            "leading stage dimension and index it"
+        ],
+    )

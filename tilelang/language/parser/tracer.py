@@ -1,0 +1,284 @@
+"""The calls that rewritten kernels make: ``__tl.<method>``."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from ... import _ffi, errors
+from ...ir import span
+from ...ir.buffer import Buffer, Load, Region
+from ...ir.dtype import DType
+from ...ir.expr import Call, Expr, Operand, as_expr, cast, condition, select
+from ...ir.span import Span
+from ...ir.stmt import emit
+from .. import scalar
+from ..builder import Builder
+from ..loops import serial
+from ..variable import Poison, Unset
+from . import names as values
+from .blocks import COMPARISONS, IN_PLACE, For, If, While, known
+from .rewrite import BlockNames, Tables
+
+_evaluate = _ffi.get("ir.Evaluate")
+_assert = _ffi.get("ir.Assert")
+_break = _ffi.get("ir.Break")
+_continue = _ffi.get("ir.Continue")
+
+_NO_NAMES = BlockNames((), frozenset(), frozenset())
+
+
+class Tracer:
+    """Traces one call of one rewritten function into a builder."""
+
+    def __init__(self, builder: Builder, tables: Tables, spans: list[Span | None]) -> None:
+        self._builder = builder
+        self._file = tables.file
+        self._places = tables.places
+        self._hints = tables.hints
+        self._blocks = tables.blocks
+        self._spans = spans
+        self._number = 0
+        self._depth = len(builder.blocks)
+        self._loops = len(builder.loops)
+
+    # Places ---------------------------------------------------------------------------------
+
+    def at(self, number: int) -> None:
+        """Says which statement is executed now."""
+        self._number = number
+        self._builder.hints = self._hints[number]
+
+    def span(self) -> Span:
+        number = self._number
+        found = self._spans[number]
+        if found is None:
+            found = self._spans[number] = span.make(self._file, *self._places[number])
+        return found
+
+    def _block_names(self) -> BlockNames:
+        return self._blocks[self._number] or _NO_NAMES
+
+    # Names ----------------------------------------------------------------------------------
+
+    def unset(self, name: str) -> Unset:
+        return Unset(name)
+
+    def bind(self, name: str, value: Any) -> Any:
+        return values.bind(self._builder, name, value)
+
+    def assign(self, name: str, value: Any, old: Any) -> Any:
+        return values.assign(self._builder, name, value, old)
+
+    def in_place(self, operator: str, old: Any, value: Any) -> Any:
+        return IN_PLACE[operator](old, value)
+
+    def unpack(self, value: Any, size: int) -> list[Any]:
+        """Returns the ``size`` items of ``value``; elements of memory are read now."""
+        if isinstance(value, (Operand, Buffer)):
+            raise errors.UnsupportedSyntaxError(
+                f"`{value}` is one value and cannot be unpacked into {size} names",
+                span=span.here(),
+            )
+        items = list(value)
+        if len(items) != size:
+            raise errors.SemanticsError(
+                f"{len(items)} values cannot be unpacked into {size} names", span=span.here()
+            )
+        hints = self._hints[self._number]
+        names = hints if len(hints) == size else [f"item_{n}" for n in range(size)]
+        return [self._snapshot(name, item) for name, item in zip(names, items, strict=True)]
+
+    def _snapshot(self, name: str, item: Any) -> Any:
+        if getattr(item, "fresh", False) or isinstance(item, (Buffer, Region)):
+            return item
+        return values.bind(self._builder, name, item)
+
+    def annotated(self, annotation: Any, value: Any) -> Any:
+        """``name: annotation = value``: a data type converts the value."""
+        return cast(value, annotation) if isinstance(annotation, DType) else value
+
+    def leave_with(self, names: tuple[str, ...], *after: Any) -> tuple[Any, ...]:
+        """Takes away, after a kernel, the values that existed only in it."""
+        if self._builder.kernel is not None:
+            return after
+        return tuple(
+            values.out_of_scope(name, "a T.Kernel block") if values.is_traced(value) else value
+            for name, value in zip(names, after, strict=True)
+        )
+
+    # Control flow ---------------------------------------------------------------------------
+
+    def if_(self, test: Any, has_else: bool, *before: Any) -> If:
+        return If(self._builder, _scalar(test), has_else, self._block_names(), before)
+
+    def loop(self, iterable: Any) -> For:
+        return For(self._builder, iterable, self._block_names())
+
+    def while_(self, test: Callable[[], Any], literal: bool) -> While:
+        return While(self._builder, lambda: _scalar(test()), literal, self._block_names())
+
+    def range_(self, function: Any) -> Any:
+        return serial if function is range else function
+
+    def _leaves_python_loop(self, keyword: str, make: Callable[[Any], Any]) -> bool:
+        """Handles break and continue; true if the loop runs while tracing."""
+        builder = self._builder
+        kind, depth = builder.loops[-1]
+        if kind == "python":
+            if len(builder.blocks) > depth:
+                raise errors.UnsupportedSyntaxError(
+                    f"{keyword} under a condition known only at run time, in a loop that Python "
+                    "unrolls while the kernel is traced",
+                    span=span.here(),
+                    notes=["loop with T.serial"],
+                )
+            return True
+        if kind not in ("T.serial", "T.unroll", "while", "T.Persistent"):
+            raise errors.ScopeError(
+                f"{keyword} cannot be used in a {kind} loop",
+                span=span.here(),
+                notes=["use T.serial, or put the rest of the body under an `if`"],
+            )
+        emit(make(span.current()))
+        builder.blocks[-1].ended = True
+        return False
+
+    def break_(self) -> bool:
+        return self._leaves_python_loop("break", _break)
+
+    def continue_(self) -> bool:
+        return self._leaves_python_loop("continue", _continue)
+
+    def _outside_traced(self, keyword: str) -> None:
+        blocks = self._builder.blocks[self._depth :]
+        if any(block.kind != "kernel" for block in blocks):
+            raise errors.UnsupportedSyntaxError(
+                f"{keyword} under control flow known only at run time",
+                span=span.here(),
+                notes=["put the rest of the body under `else`"],
+            )
+
+    def return_(self, value: Any) -> Any:
+        self._outside_traced("return")
+        return value
+
+    def raise_(self) -> None:
+        self._outside_traced("raise")
+
+    def assert_(self, test: Any, message: Callable[[], Any], text: str) -> None:
+        test = _scalar(test)
+        if known(test):
+            if not test:
+                raise errors.SemanticsError(
+                    f"assertion failed: {message() or text}", span=span.here()
+                )
+            return
+        emit(_assert(condition(test), str(message() or text), span.current()))
+
+    # Expressions ----------------------------------------------------------------------------
+
+    def evaluate(self, value: Any) -> None:
+        """An expression as a statement: calls are made for their effect."""
+        if isinstance(value, Call):
+            emit(_evaluate(value, span.current()))
+        elif isinstance(value, Poison):
+            value._raise()
+
+    def _lazily(self, operand: Callable[[], Any]) -> Any:
+        """Evaluates an operand on which a run-time condition depends: it may have no effect."""
+        block = self._builder.push("lazy")
+        result = operand()
+        self._builder.pop(block)
+        return result
+
+    def _logical(self, decided: bool, op: int, a: Any, b: Callable[[], Any]) -> Any:
+        """``and`` (``or``), decided when an operand is known to be false (true)."""
+        a = _scalar(a)
+        if known(a):
+            return a if bool(a) == decided else b()
+        right = _scalar(self._lazily(b))
+        if not known(right):
+            return scalar.logical(op, a, right)
+        return decided if bool(right) == decided else condition(a)
+
+    def and_(self, a: Any, b: Callable[[], Any]) -> Any:
+        return self._logical(False, scalar.AND, a, b)
+
+    def or_(self, a: Any, b: Callable[[], Any]) -> Any:
+        return self._logical(True, scalar.OR, a, b)
+
+    def not_(self, value: Any) -> Any:
+        value = _scalar(value)
+        return not value if known(value) else scalar.logical_not(value)
+
+    def compare(self, left: Any, *others: tuple[str, Callable[[], Any]]) -> Any:
+        """A chained comparison, ``a < b <= c``."""
+        result: Any = True
+        for name, other in others:
+            right = other()
+            single = COMPARISONS[name](left, right)
+            result = self.and_(result, lambda single=single: single)
+            if known(result) and not result:
+                return result
+            left = right
+        return result
+
+    def if_exp(self, test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+        """``body if test else orelse``."""
+        test = _scalar(test)
+        if known(test):
+            return body() if test else orelse()
+        then, other = self._lazily(body), self._lazily(orelse)
+        if values.same(then, other):
+            return then
+        return select(test, then, other)
+
+    def builtin(self, function: Any) -> Any:
+        """What a builtin function means in a kernel."""
+        return _BUILTINS.get(function, function) if callable(function) else function
+
+
+def _scalar(value: Any) -> Any:
+    """A condition: expressions in place of what reads as one."""
+    return as_expr(value) if isinstance(value, Operand) else value
+
+
+def _extreme(python: Callable[..., Any], traced: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        items = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        if kwargs or not any(isinstance(item, Operand) for item in items):
+            return python(*args, **kwargs)
+        result = items[0]
+        for item in items[1:]:
+            result = traced(result, item)
+        return result
+
+    return function
+
+
+def _print(*args: Any, **kwargs: Any) -> None:
+    from ..debug import print as print_in_kernel
+
+    if any(isinstance(arg, (Operand, Buffer)) for arg in args):
+        text = [arg for arg in args if isinstance(arg, str)]
+        for arg in args:
+            if not isinstance(arg, str):
+                print_in_kernel(arg, msg=" ".join(text))
+    else:
+        builtins.print(*args, **kwargs)
+
+
+def _bool(value: Any = False) -> Any:
+    return condition(_scalar(value)) if isinstance(value, Operand) else bool(value)
+
+
+_BUILTINS: dict[Any, Any] = {
+    builtins.min: _extreme(builtins.min, scalar.min),
+    builtins.max: _extreme(builtins.max, scalar.max),
+    builtins.print: _print,
+    builtins.bool: _bool,
+}
+
+__all__ = ["Expr", "Load", "Tracer"]

@@ -1,0 +1,72 @@
+"""Operands of tile operators: buffers, slices, and corners of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import Buffer, Load, Region, make_region, plain, shape_text, whole
+from .variable import Poison, Ref
+
+Extents = Sequence[Any]
+
+
+def as_region(what: str, operand: Any) -> Region:
+    """Returns the tile that ``operand`` names; a single element is a tile of one element.
+
+    Raises:
+        SemanticsError: it is neither a buffer nor a part of one.
+    """
+    if isinstance(operand, Region):
+        return operand
+    if isinstance(operand, Buffer):
+        return whole(operand)
+    if isinstance(operand, Load):
+        return make_region(operand.buffer, operand.indices, [1] * len(operand.indices))
+    if isinstance(operand, Ref):
+        return whole(operand.buffer)
+    if isinstance(operand, Poison):
+        operand._raise()
+    raise errors.SemanticsError(
+        f"{what} is {type(operand).__name__} `{operand}`; expected a buffer, a slice of one, or "
+        "the corner of a tile A[i, j]",
+        span=span.here(),
+    )
+
+
+def significant(shape: Extents) -> list[Any]:
+    """The extents other than 1."""
+    return [dim for dim in map(plain, shape) if not (isinstance(dim, int) and dim == 1)]
+
+
+def corner(load: Load, extents: Extents) -> Region:
+    """The tile of the given extents that starts at ``load``.
+
+    The extents belong to the last dimensions; those of extent 1 may be missing in the buffer.
+
+    Raises:
+        ShapeError: more extents than the buffer has dimensions.
+        BoundsError: the tile is larger than a dimension of constant extent.
+    """
+    buffer, rank = load.buffer, load.buffer.ndim
+    dims = list(map(plain, extents))
+    if len(dims) > rank:
+        dims = significant(dims)
+    if len(dims) > rank:
+        raise errors.ShapeError(
+            f"a tile of shape {shape_text(extents)} at `{load}`: {buffer.describe()} has only "
+            f"{rank} dimensions",
+            span=span.here(),
+        )
+    dims = [1] * (rank - len(dims)) + dims
+    for low, dim, extent in zip(map(plain, load.indices), dims, buffer.shape, strict=True):
+        constant = isinstance(low, int) and isinstance(dim, int) and isinstance(extent, int)
+        if constant and buffer.scope != "global" and low + dim > extent:
+            raise errors.BoundsError(
+                f"a tile of shape {shape_text(extents)} at `{load}` ends outside "
+                f"{buffer.describe()}",
+                span=span.here(),
+            )
+    return make_region(buffer, load.indices, dims)

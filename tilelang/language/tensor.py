@@ -1,0 +1,155 @@
+"""Parameters of a kernel function: tensors, pointers, symbolic dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import Buffer, make_buffer
+from ..ir.dtype import DType, dtype_of
+from ..ir.expr import Expr, Operand, Var, var
+
+Shape = tuple[Any, ...]
+
+
+def _shape(shape: Any) -> Shape:
+    return tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+
+
+class TensorType:
+    """The annotation of a tensor parameter.
+
+    Attributes:
+        shape: extents: ints, symbolic dimensions, expressions of them, or names (strings).
+        dtype: the element type.
+        strides: in elements; empty for a contiguous tensor.
+    """
+
+    def __init__(self, shape: Any, dtype: Any, strides: Any = ()) -> None:
+        self.shape = _shape(shape)
+        self.dtype: DType = dtype_of(dtype)
+        self.strides = _shape(strides) if strides else ()
+        if self.strides and len(self.strides) != len(self.shape):
+            raise errors.ShapeError(
+                f"{len(self.strides)} strides for a tensor of rank {len(self.shape)}",
+                span=span.here(),
+            )
+        for extent in self.shape:
+            _check_extent(extent)
+
+    def buffer(self, name: str, symbols: dict[str, Var]) -> Buffer:
+        """Returns the parameter; ``symbols`` holds the dimensions given by name."""
+        shape = [_symbol(extent, symbols) for extent in self.shape]
+        strides = [_symbol(stride, symbols) for stride in self.strides]
+        return make_buffer(name, self.dtype, shape, "global", strides)
+
+    def __repr__(self) -> str:
+        return f"T.Tensor({self.shape}, {self.dtype!r})"
+
+
+def _symbol(extent: Any, symbols: dict[str, Var]) -> Any:
+    if isinstance(extent, str):
+        return symbols.setdefault(extent, var(extent, dtype_of("int32")))
+    return extent
+
+
+def _check_extent(extent: Any) -> None:
+    if isinstance(extent, Operand):
+        valid = getattr(extent, "dtype", dtype_of("bool")).is_integer
+    elif isinstance(extent, str):
+        valid = extent.isidentifier()
+    else:
+        valid = hasattr(extent, "__index__") and not isinstance(extent, bool) and int(extent) > 0
+    if not valid:
+        raise errors.ShapeError(
+            f"extent {extent!r} of a tensor is not a positive integer",
+            span=span.here(),
+            notes=['use an int, or T.dynamic("name") for a dimension known at run time'],
+        )
+
+
+class _TensorFactory:
+    """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
+
+    def __call__(
+        self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None
+    ) -> TensorType:
+        if data is not None or scope not in (None, "global"):
+            raise errors.UnsupportedError(
+                f"T.Tensor does not support data={data!r}, scope={scope!r}", span=span.here()
+            )
+        return TensorType(shape, dtype)
+
+    def __getitem__(self, item: Any) -> TensorType:
+        if not (isinstance(item, tuple) and len(item) == 2):
+            raise errors.UnsupportedSyntaxError(
+                "T.Tensor[...] takes a shape and a type: T.Tensor[[M, N], dtype]"
+            )
+        return TensorType(*item)
+
+    def __repr__(self) -> str:
+        return "T.Tensor"
+
+
+Tensor = _TensorFactory()
+
+
+def StridedTensor(
+    shape: Any, strides: Any, dtype: Any = "float32", scope: str | None = None, *, data: Any = None
+) -> TensorType:
+    """A tensor parameter with explicit strides, in elements; they may be symbolic."""
+    if data is not None or scope not in (None, "global"):
+        raise errors.UnsupportedError(f"T.StridedTensor does not support scope={scope!r}")
+    return TensorType(shape, dtype, strides)
+
+
+def buffer_annotation(
+    shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, **rest: Any
+) -> TensorType:
+    """``T.Buffer(shape, dtype, strides=)``: as :func:`StridedTensor`."""
+    scope = rest.pop("scope", "global")
+    given = {name: value for name, value in rest.items() if value}
+    if data is not None or scope != "global" or given:
+        raise errors.UnsupportedError(
+            f"T.Buffer supports shape, dtype and strides only, not {sorted(given) or scope!r}"
+        )
+    return TensorType(shape, dtype, strides or ())
+
+
+class PointerType:
+    """The annotation of a raw pointer parameter."""
+
+    def __init__(self, dtype: Any = None, storage_scope: str = "global") -> None:
+        if storage_scope != "global":
+            raise errors.UnsupportedError(f"T.ptr to {storage_scope!r} memory is not supported")
+        self.dtype = None if dtype is None else dtype_of(dtype)
+
+
+ptr = PointerType
+
+
+def dynamic(name: str, dtype: Any = "int32") -> Any:
+    """Declares dimensions known at run time: ``m = T.dynamic("m")``, ``m, n = T.dynamic("m, n")``.
+
+    Returns:
+        A variable; a tuple of them for several names.
+
+    Raises:
+        DTypeError: ``dtype`` is not int32 or int64.
+    """
+    kind = dtype_of(dtype)
+    if kind not in ("int32", "int64"):
+        raise errors.DTypeError(f"a dimension has type int32 or int64, not {kind}")
+    names = name.replace(",", " ").split()
+    variables = tuple(var(each, kind) for each in names)
+    return variables[0] if len(variables) == 1 else variables
+
+
+symbolic = dynamic
+
+
+def extents_of(shape: Sequence[Any]) -> list[Expr | int]:
+    """The extents of something allocated: ints and expressions."""
+    return list(_shape(shape))
