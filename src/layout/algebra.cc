@@ -19,7 +19,7 @@ Digits LinearForm(const Layout& layout, const char* operation) {
   for (size_t d = forms.size(); d-- > 0;) {
     flat.insert(flat.end(), forms[d].begin(), forms[d].end());
   }
-  if (DigitsSize(flat) != layout->Size()) {
+  if (!layout->IsExact()) {
     LAYOUT_THROW(LayoutError) << operation << " needs a layout whose tree fills its shape, but got "
                               << layout->ToString();
   }
@@ -84,7 +84,7 @@ Layout Composition(const Layout& outer, const Layout& inner) {
   for (int64_t& value : values) value = table[value];
   Layout result = Layout::FromValues(inner->Extents(), values);
   bool wanted_tree = outer->IsLinear() && inner->IsLinear();
-  if (wanted_tree && result->IsTable()) {
+  if (wanted_tree && !(result->IsLinear() && result->IsExact())) {
     LAYOUT_THROW(LayoutError) << "composition " << outer->ToString() << " o " << inner->ToString()
                               << " is no shape:stride layout: the extents do not divide";
   }

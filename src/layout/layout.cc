@@ -152,6 +152,12 @@ int64_t LayoutNode::Cosize() const {
   return largest + 1;
 }
 
+bool LayoutNode::IsExact() const {
+  int64_t covered = 1;
+  for (const Digits& form : Forms()) covered *= DigitsSize(form);
+  return !IsTable() && covered == Size();
+}
+
 bool LayoutNode::IsInjective() const {
   std::vector<int64_t> values = Tabulate();
   std::sort(values.begin(), values.end());
@@ -164,9 +170,7 @@ std::string LayoutNode::ToString() const {
       IntTuple::FromAny(shape).ToString() + ":" + IntTuple::FromAny(stride).ToString();
   if (offset != 0) text = std::to_string(offset) + " + " + text;
   if (swizzle_bits != 0) text = GetSwizzle().ToString() + " o " + text;
-  int64_t covered = 1;
-  for (const Digits& form : Forms()) covered *= DigitsSize(form);
-  if (IsFlat() || covered != Size()) text += " on " + CoordToString(Extents());
+  if (IsFlat() || !IsExact()) text += " on " + CoordToString(Extents());
   return text;
 }
 

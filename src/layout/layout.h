@@ -65,6 +65,8 @@ class LayoutNode : public ffi::Object {
   bool IsFlat() const { return !IsTable() && Rank() != 1 && Forms().size() == 1; }
   /*! A tree without swizzle. */
   bool IsLinear() const { return !IsTable() && swizzle_bits == 0; }
+  /*! The tree's size is the shape's: no padded range. */
+  bool IsExact() const;
   Swizzle GetSwizzle() const { return {swizzle_bits, swizzle_base, swizzle_shift}; }
 
   /*! The tree flattened: one digit list for each dimension, or one over the linear index. */
