@@ -1,16 +1,182 @@
-// The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python.
+// The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python. Reports
+// travel as JSON texts.
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/object.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
-namespace tilelang::emulator {
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <thread>
 
-using tvm::ffi::Array;
-using tvm::ffi::String;
+#include "emulator/core/launch.h"
+#include "emulator/core/report.h"
+#include "emulator/memory/global.h"
+
+namespace tilelang::emulator {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+class DeviceObj : public ffi::Object {
+ public:
+  GlobalMemory memory;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Device", DeviceObj, ffi::Object);
+};
+
+class DeviceRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(DeviceRef, ffi::ObjectRef, DeviceObj);
+};
+
+class ModuleObj : public ffi::Object {
+ public:
+  ~ModuleObj() {
+    if (!module) return;
+    for (uint64_t address : module->owned_globals) device->memory.Unmap(address);
+  }
+  DeviceRef device;
+  std::shared_ptr<Module> module;
+  std::string report;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Module", ModuleObj, ffi::Object);
+};
+
+class ModuleRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ModuleRef, ffi::ObjectRef, ModuleObj);
+};
+
+// A launch that runs on its own threads, so that Python can wait, show progress and cancel.
+class LaunchObj : public ffi::Object {
+ public:
+  ~LaunchObj() { Join(); }
+
+  void Start() {
+    started = std::chrono::steady_clock::now();
+    thread = std::thread([this] {
+      Run(*launch);
+      std::lock_guard<std::mutex> lock(mutex);
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+      done = true;
+      changed.notify_all();
+    });
+  }
+  bool Wait(double timeout_seconds) {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait_for(lock, std::chrono::duration<double>(timeout_seconds), [this] { return done; });
+    return done;
+  }
+  void Join() {
+    if (!thread.joinable()) return;
+    launch->cancelled = true;
+    thread.join();
+  }
+
+  ModuleRef module;
+  std::unique_ptr<Launch> launch;
+  std::thread thread;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::chrono::steady_clock::time_point started;
+  double seconds = 0;
+  bool done = false;
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Launch", LaunchObj, ffi::Object);
+};
+
+class LaunchRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(LaunchRef, ffi::ObjectRef, LaunchObj);
+};
+
+ModuleRef Load(DeviceRef device, ffi::String text) {
+  auto object = ffi::make_object<ModuleObj>();
+  object->device = device;
+  try {
+    object->module = LoadModule(std::string(text), device->memory);
+    object->report = DescribeModule(*object->module);
+  } catch (const EmulatorError& error) {
+    object->report = DescribeError(error);
+  }
+  return ModuleRef(object);
+}
+
+Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
+  return {static_cast<uint32_t>(values[first]), static_cast<uint32_t>(values[first + 1]),
+          static_cast<uint32_t>(values[first + 2])};
+}
+
+// dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
+// schedule, seed, instruction limit, threads.
+LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
+                      ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
+                      ffi::Bytes params) {
+  auto object = ffi::make_object<LaunchObj>();
+  object->module = module;
+  const Kernel* kernel = module->module->Find(std::string(name));
+  TVM_FFI_ICHECK(kernel != nullptr) << "no kernel " << name;
+  object->launch = std::make_unique<Launch>(*kernel, module->device->memory);
+  LaunchOptions& options = object->launch->options;
+  options.grid = DimOf(dims, 0);
+  options.block = DimOf(dims, 3);
+  options.cluster = DimOf(dims, 6);
+  options.dynamic_shared = static_cast<uint32_t>(settings[0]);
+  options.explicit_cluster = settings[1] != 0;
+  options.schedule = static_cast<Schedule>(settings[2]);
+  options.seed = static_cast<uint64_t>(settings[3]);
+  options.instruction_limit = static_cast<uint64_t>(settings[4]);
+  options.threads = static_cast<int>(settings[5]);
+  for (const ffi::String& lint : lints) options.lints.insert(std::string(lint));
+  object->launch->params.assign(params.data(), params.data() + params.size());
+  object->Start();
+  return LaunchRef(object);
+}
+
+}  // namespace
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def(
-      "tl.emulator.Architectures", []() { return Array<String>{"sm_80", "sm_90a", "sm_100a"}; });
+  namespace refl = tvm::ffi::reflection;
+  refl::ObjectDef<DeviceObj>();
+  refl::ObjectDef<ModuleObj>();
+  refl::ObjectDef<LaunchObj>();
+  refl::GlobalDef()
+      .def("tl.emulator.Architectures",
+           []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
+      .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
+      .def("tl.emulator.Map",
+           [](DeviceRef device, int64_t host, int64_t bytes, ffi::String name, bool writable) {
+             return static_cast<int64_t>(
+                 device->memory.Map(reinterpret_cast<uint8_t*>(host), static_cast<uint64_t>(bytes),
+                                    std::string(name), writable));
+           })
+      .def("tl.emulator.Unmap",
+           [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
+      .def("tl.emulator.AllowRange",
+           [](DeviceRef device, int64_t address, int64_t bytes) {
+             device->memory.AllowRange(address, bytes);
+           })
+      .def("tl.emulator.ForbidRange",
+           [](DeviceRef device, int64_t address, int64_t bytes) {
+             device->memory.ForbidRange(address, bytes);
+           })
+      .def("tl.emulator.Load", Load)
+      .def("tl.emulator.ModuleReport",
+           [](ModuleRef module) { return ffi::String(module->report); })
+      .def("tl.emulator.Launch", StartLaunch)
+      .def("tl.emulator.Wait",
+           [](LaunchRef launch, double seconds) { return launch->Wait(seconds); })
+      .def("tl.emulator.Progress",
+           [](LaunchRef launch) {
+             return static_cast<double>(launch->launch->finished_ctas) /
+                    static_cast<double>(launch->launch->options.grid.count());
+           })
+      .def("tl.emulator.Cancel", [](LaunchRef launch) { launch->Join(); })
+      .def("tl.emulator.LaunchReport", [](LaunchRef launch) {
+        return ffi::String(DescribeLaunch(*launch->launch, launch->seconds));
+      });
 }
 
 }  // namespace tilelang::emulator

@@ -47,6 +47,9 @@ class Modifiers {
 struct AddressOperand {
   uint32_t slot = kNoSlot;
   bool wide = false;
+  // Of the variable that the address names; kGeneric when it starts from a register. Parameters
+  // of device functions live in local memory.
+  Space symbol_space = Space::kGeneric;
   int64_t offset = 0;
   inline uint64_t At(const Warp& warp, int lane) const;  // in machine.h
 };
@@ -77,6 +80,8 @@ class Decoder {
   int RegisterBits(const ptx::Operand& operand);
   // [base + offset]; extra coordinates of TMA addresses are in operand.elements[1..].
   AddressOperand Address(const ptx::Operand& operand);
+  // Offset of [param + offset] in the kernel's parameters; checks that `bytes` are there.
+  int64_t ParameterOffset(const ptx::Operand& operand, uint32_t bytes);
   // A compile-time integer; error if it is not an immediate.
   int64_t Integer(const ptx::Operand& operand);
   // Elements of {a, b, c}, or the operand itself.

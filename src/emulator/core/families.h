@@ -7,7 +7,6 @@ void RegisterControl();
 void RegisterInteger();
 void RegisterBitField();
 void RegisterFloat();
-void RegisterHalf();
 void RegisterTranscendental();
 void RegisterConvert();
 void RegisterCompare();

@@ -16,6 +16,11 @@ namespace tilelang::emulator {
 class GlobalMemory;
 class Module;
 
+// Local memory addresses start here, parameters end before: a register that holds the address of
+// a device function's parameter tells by its value that this lives in local memory.
+constexpr uint32_t kLocalBase = 0x0100'0000;
+constexpr uint32_t kConstBase = 0x100;
+
 enum class Special : uint8_t {
   kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ, kCtaidX, kCtaidY, kCtaidZ,
   kNctaidX, kNctaidY, kNctaidZ, kLaneid, kWarpid, kNwarpid, kSmid, kNsmid, kGridid,
@@ -23,7 +28,9 @@ enum class Special : uint8_t {
   kClusterCtaidX, kClusterCtaidY, kClusterCtaidZ,
   kClusterNctaidX, kClusterNctaidY, kClusterNctaidZ, kClusterCtarank, kClusterNctarank,
   kIsExplicitCluster, kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
-  kDynamicSmemSize, kTotalSmemSize, kSharedBase,  // shared window offset of this CTA (rank << 24)
+  kDynamicSmemSize, kTotalSmemSize,
+  kSharedBase,         // the CTA's shared window: rank << 24
+  kDynamicSharedBase,  // where its dynamic shared memory starts
 };
 
 // A slot that is filled when a warp starts.
@@ -37,6 +44,7 @@ struct SlotInit {
 
 struct SourceLine {
   int ptx_line = 0;
+  std::string spelling;
   int file = 0, line = 0;  // by .loc
 };
 
@@ -56,13 +64,13 @@ struct Kernel {
   std::vector<std::shared_ptr<void>> owned;
   std::vector<SlotInit> constants;  // the same in every warp
   std::vector<SlotInit> specials;   // depend on warp and CTA
-  uint32_t register_bytes = 0;      // of the file's writable part; constants and specials behind
-  uint32_t file_bytes = 0;
+  uint32_t file_bytes = 0;          // register file of a warp, constants and specials included
   std::vector<ParamInfo> params;
   uint32_t param_bytes = 0;
-  uint32_t static_shared = 0, shared_align = 16;
+  uint32_t static_shared = 0;
   bool uses_dynamic_shared = false;
-  uint32_t dynamic_shared_offset = 0;  // behind the reserved kilobyte and the static part
+  uint32_t dynamic_shared_align = 16;
+  uint32_t dynamic_shared_offset = 0;  // in the window, behind the static part
   uint32_t local_bytes = 0;
   std::vector<int> reqntid, maxntid, reqnctapercluster;
   int minnctapersm = 0, maxnreg = 0;

@@ -47,7 +47,7 @@ struct Split {
 
 class Warp {
  public:
-  Warp(Cta& cta, uint32_t index, uint32_t lanes);
+  Warp(Cta& cta, uint32_t index);
 
   template <typename T>
   T* Reg(uint32_t slot) {
@@ -72,6 +72,7 @@ class Warp {
   const uint32_t index;
   uint32_t live = 0;         // lanes that exist and have not exited
   uint32_t existing = 0;     // lanes that the block has
+  uint32_t carry = 0;        // CC.CF of each lane
   const Op* op = nullptr;    // the instruction being executed
 
   Split& split() { return splits_[current_]; }
@@ -84,12 +85,16 @@ class Warp {
     split().wait = info;
     return Flow::kWait;
   }
+  // The wait of the current instruction was timed and its time is over.
+  bool WaitExpired() const { return split().waiting && split().wait.expired; }
   Flow Jump(uint32_t pc) {
     split().pc = pc;
     return Flow::kJump;
   }
   // Lanes in `taken` go to `pc`, the others of the split to the next instruction.
   Flow Diverge(uint32_t taken, uint32_t pc);
+  // The lanes leave the current split and continue at `pc`.
+  void SplitOff(uint32_t lanes, uint32_t pc);
   Flow Exit(uint32_t lanes);
   // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
   // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
@@ -97,16 +102,20 @@ class Warp {
 
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 
-  std::vector<uint8_t>& local(int lane) { return local_[lane]; }
+  uint8_t* local(int lane);
+  // Ends timed waits as if their time were over; true if there were any.
+  bool ExpireTimedWaits();
+  // Fills registers, constants and specials for the start of a CTA.
+  void Reset(uint32_t lanes);
 
  private:
   friend class WarpRunner;
-  friend class Cta;
   uint8_t* registers_ = nullptr;
   std::vector<uint64_t> storage_;
   std::vector<Split> splits_;
   size_t current_ = 0;
-  std::vector<uint8_t> local_[kLanes];
+  uint64_t split_clock_ = 0;
+  std::vector<uint8_t> local_;  // 32 lanes one after the other
 };
 
 // Threads that arrived at a named barrier (bar/barrier.cta).
@@ -133,6 +142,7 @@ class Cta {
   uint32_t live_threads = 0;
   std::unique_ptr<CtaAsyncState> async;
 
+  void Reset();
   // What the CTA's own 32-bit shared addresses start with: rank << 24 in a cluster launch.
   uint32_t shared_base() const { return rank << 24; }
 };
@@ -140,8 +150,11 @@ class Cta {
 class Cluster {
  public:
   explicit Cluster(Launch& launch);
+  // Makes this object the cluster `index` of the grid, at its start.
+  void Reset(uint64_t index);
 
   Launch& launch;
+  uint64_t linear_id = 0;
   Dim3 id{0, 0, 0};
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<AsyncEngines> engines;

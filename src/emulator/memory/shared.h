@@ -28,10 +28,11 @@ class SharedMemory {
   void MarkWritten(uint32_t offset, uint32_t bytes) {
     std::memset(written_.data() + offset, 1, bytes);
   }
-  // For bulk engines: bytes become uninitialised again (e.g. an inval'ed object).
   bool IsWritten(uint32_t offset, uint32_t bytes) const {
     return std::memchr(written_.data() + offset, 0, bytes) == nullptr;
   }
+  // One byte for each byte of the window: 1 if it was written.
+  uint8_t* written(uint32_t offset) { return written_.data() + offset; }
 
  private:
   uint32_t size_ = 0;

@@ -1,0 +1,23 @@
+// Services of the control-flow family that decoding itself needs.
+#pragma once
+
+#include <string>
+
+#include "emulator/core/kernel.h"
+#include "emulator/core/op.h"
+#include "emulator/ptx/ast.h"
+
+namespace tilelang::emulator {
+
+class FunctionDecoder;
+
+Handler ExitHandler();
+Handler BranchHandler();
+bool ParseSpecial(const std::string& name, Special* special);
+// Clocks and timers: their value depends on when they are read.
+bool IsDynamicSpecial(const std::string& name);
+// Emits an instruction that reads the clock into `slot`.
+void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot,
+                        int bits, const ptx::Instruction& instruction);
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,296 @@
+#include "emulator/core/decoder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <unordered_map>
+
+#include "emulator/core/function_decoder.h"
+#include "emulator/numerics/float_formats.h"
+
+namespace tilelang::emulator {
+
+// --- modifiers --------------------------------------------------------------------------------
+
+bool Modifiers::Take(std::string_view name) {
+  auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end()) return false;
+  names_.erase(found);
+  return true;
+}
+
+bool Modifiers::Has(std::string_view name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+std::string Modifiers::TakeOneOf(std::initializer_list<std::string_view> names,
+                                 std::string_view fallback) {
+  for (std::string_view name : names) {
+    if (Take(name)) return std::string(name);
+  }
+  return std::string(fallback);
+}
+
+std::string Modifiers::TakePrefix(std::string_view prefix) {
+  for (auto it = names_.begin(); it != names_.end(); ++it) {
+    if (it->compare(0, prefix.size(), prefix) != 0) continue;
+    std::string rest = it->substr(prefix.size());
+    names_.erase(it);
+    return rest;
+  }
+  return "";
+}
+
+Type Modifiers::TakeType() {
+  for (auto it = names_.begin(); it != names_.end(); ++it) {
+    Type type = ParseType(*it);
+    if (type == Type::kNone) continue;
+    names_.erase(it);
+    return type;
+  }
+  return Type::kNone;
+}
+
+int Modifiers::TakeVector() {
+  if (Take("v2")) return 2;
+  if (Take("v4")) return 4;
+  if (Take("v8")) return 8;
+  return 1;
+}
+
+Space Modifiers::TakeSpace() {
+  static const std::pair<const char*, Space> kSpaces[] = {
+      {"global", Space::kGlobal},
+      {"shared", Space::kShared},
+      {"shared::cta", Space::kShared},
+      {"shared::cluster", Space::kShared},
+      {"local", Space::kLocal},
+      {"param", Space::kParam},
+      {"param::entry", Space::kParam},
+      {"param::func", Space::kParam},
+      {"const", Space::kConst}};
+  for (const auto& [name, space] : kSpaces) {
+    if (Take(name)) return space;
+  }
+  return Space::kGeneric;
+}
+
+// --- operands ---------------------------------------------------------------------------------
+
+namespace {
+
+// Bits of an immediate as a register of `type` holds it.
+uint64_t ImmediateBits(const ptx::Operand& operand, Type type) {
+  bool is_float = operand.kind == ptx::Operand::Kind::kFloat;
+  double value = operand.real;
+  if (is_float && operand.float_bits == 32) {
+    if (type != Type::kF64) return operand.bits;
+    value = std::bit_cast<float>(static_cast<uint32_t>(operand.bits));
+  }
+  if (is_float && operand.float_bits == 64) {
+    if (TypeBits(type) == 64) return operand.bits;
+    value = std::bit_cast<double>(operand.bits);
+  }
+  if (!is_float) {
+    if (!IsFloat(type)) return operand.bits;
+    value = static_cast<double>(static_cast<int64_t>(operand.bits));
+  }
+  switch (type) {
+    case Type::kF64:
+      return std::bit_cast<uint64_t>(value);
+    case Type::kF16:
+      return EncodeFloat(kF16, value, Rounding::kNearestEven, false);
+    case Type::kBF16:
+      return EncodeFloat(kBf16, value, Rounding::kNearestEven, false);
+    default:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+  }
+}
+
+}  // namespace
+
+const ptx::Operand& Decoder::operand(size_t i) {
+  if (i >= inst.operands.size()) {
+    Illegal("operand " + std::to_string(i + 1) + " of '" + inst.Spelling() + "' is missing");
+  }
+  return inst.operands[i];
+}
+
+uint32_t Decoder::Constant(Type type, uint64_t bits) {
+  return function_.Constant(TypeBits(type), bits);
+}
+
+uint32_t Decoder::Temporary(Type type) { return function_.NewSlot(TypeBits(type)); }
+
+int Decoder::RegisterBits(const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::kName) return 0;
+  const auto* reg = function_.FindRegister(operand.name);
+  return reg ? TypeBits(reg->type) : 0;
+}
+
+uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width) {
+  int bits = TypeBits(type);
+  switch (operand.kind) {
+    case ptx::Operand::Kind::kInteger:
+    case ptx::Operand::Kind::kFloat:
+      if (type == Type::kPred) return Constant(type, operand.bits != 0);
+      return Constant(type, ImmediateBits(operand, type));
+    case ptx::Operand::Kind::kName:
+      break;
+    default:
+      Illegal("an operand of '" + inst.Spelling() + "' has a form that is not allowed here");
+  }
+  if (type == Type::kPred) return Predicate(operand);
+  if (const auto* reg = function_.FindRegister(operand.name)) {
+    int width = TypeBits(reg->type);
+    if (width != bits && !(any_width && width > bits)) {
+      Illegal("register '" + operand.name + "' of " + std::to_string(width) +
+              " bits where '" + inst.Spelling() + "' takes " + std::to_string(bits));
+    }
+    return reg->slot;
+  }
+  if (operand.name == "WARP_SZ") return Constant(type, 32);
+  uint32_t special = function_.SpecialSlot(operand.name, bits, inst);
+  if (special != kNoSlot) return special;
+  Placement placement;
+  if (function_.FindVariable(operand.name, &placement)) {
+    return function_.AddressSlot(placement, operand.offset, bits);
+  }
+  Illegal("'" + operand.name + "' is not declared");
+}
+
+uint32_t Decoder::Destination(const ptx::Operand& operand, Type type, bool any_width) {
+  if (operand.kind == ptx::Operand::Kind::kSink) return Temporary(type);
+  if (operand.kind != ptx::Operand::Kind::kName) {
+    Illegal("the destination of '" + inst.Spelling() + "' is not a register");
+  }
+  const auto* reg = function_.FindRegister(operand.name);
+  if (!reg) Illegal("'" + operand.name + "' is not a declared register");
+  int width = TypeBits(reg->type), bits = TypeBits(type);
+  if (width != bits && !(any_width && width > bits)) {
+    Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
+            inst.Spelling() + "' writes " + std::to_string(bits));
+  }
+  return reg->slot;
+}
+
+uint32_t Decoder::Predicate(const ptx::Operand& operand) {
+  if (operand.kind == ptx::Operand::Kind::kInteger) {
+    return function_.Constant(1, operand.bits != 0) | (operand.negated ? 1u : 0u);
+  }
+  if (operand.kind != ptx::Operand::Kind::kName) {
+    Illegal("a predicate operand of '" + inst.Spelling() + "' is not a predicate");
+  }
+  const auto* reg = function_.FindRegister(operand.name);
+  if (!reg || reg->type != Type::kPred) {
+    Illegal("'" + operand.name + "' is not a declared predicate register");
+  }
+  return reg->slot | (operand.negated ? 1u : 0u);
+}
+
+uint32_t Decoder::PredicateDestination(const ptx::Operand& operand) {
+  if (operand.kind == ptx::Operand::Kind::kSink) return kNoSlot;
+  uint32_t slot = Predicate(operand);
+  if (operand.kind != ptx::Operand::Kind::kName || (slot & 1)) {
+    Illegal("the predicate destination of '" + inst.Spelling() + "' is not a register");
+  }
+  return slot;
+}
+
+AddressOperand Decoder::Address(const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::kAddress) {
+    Illegal("an address [..] is expected in '" + inst.Spelling() + "'");
+  }
+  AddressOperand address;
+  const ptx::Operand& base = operand.elements[0];
+  if (base.kind == ptx::Operand::Kind::kInteger) {
+    address.wide = true;
+    address.slot = Constant(Type::kU64, base.bits + static_cast<uint64_t>(operand.offset));
+    return address;
+  }
+  if (base.kind != ptx::Operand::Kind::kName) Illegal("malformed address");
+  if (const auto* reg = function_.FindRegister(base.name)) {
+    int bits = TypeBits(reg->type);
+    if (bits != 32 && bits != 64) Illegal("address register '" + base.name + "' is not 32 or 64 bits");
+    address.slot = reg->slot;
+    address.wide = bits == 64;
+    address.offset = operand.offset;
+    return address;
+  }
+  Placement placement;
+  if (!function_.FindVariable(base.name, &placement)) {
+    Illegal("'" + base.name + "' is not declared");
+  }
+  address.wide = true;
+  address.symbol_space = placement.space;
+  address.slot = function_.AddressSlot(placement, operand.offset, 64);
+  return address;
+}
+
+int64_t Decoder::ParameterOffset(const ptx::Operand& operand, uint32_t bytes) {
+  Placement placement;
+  function_.FindVariable(operand.elements[0].name, &placement);
+  int64_t offset = static_cast<int64_t>(placement.address) + operand.offset;
+  if (offset < 0 || offset + bytes > function_.kernel().param_bytes || offset % bytes) {
+    Illegal("a load of " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
+            " of the kernel's " + std::to_string(function_.kernel().param_bytes) +
+            " bytes of parameters is out of bounds or misaligned");
+  }
+  return offset;
+}
+
+int64_t Decoder::Integer(const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::kInteger) {
+    Illegal("an operand of '" + inst.Spelling() + "' must be an integer constant");
+  }
+  return static_cast<int64_t>(operand.bits);
+}
+
+std::vector<const ptx::Operand*> Decoder::Elements(const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::kVector) return {&operand};
+  std::vector<const ptx::Operand*> elements;
+  for (const ptx::Operand& element : operand.elements) elements.push_back(&element);
+  return elements;
+}
+
+void Decoder::MarkCommunicates() { function_.kernel().communicates = true; }
+
+void Decoder::Unsupported(const std::string& what) {
+  function_.Error(inst, "unsupported", what + " is not implemented");
+}
+
+void Decoder::Illegal(const std::string& what) { function_.Error(inst, "illegal-operand", what); }
+
+void Decoder::Own(std::shared_ptr<void> data) { function_.kernel().owned.push_back(std::move(data)); }
+
+// --- families ---------------------------------------------------------------------------------
+
+namespace {
+
+std::unordered_map<std::string, DecodeFunction>& Families() {
+  static std::unordered_map<std::string, DecodeFunction> families;
+  return families;
+}
+
+}  // namespace
+
+void FamilyRegistry::Add(std::string_view prefix, DecodeFunction decode) {
+  Families().emplace(prefix, decode);
+}
+
+DecodeFunction FamilyRegistry::Find(const ptx::Instruction& instruction, size_t* consumed) {
+  DecodeFunction best = nullptr;
+  std::string prefix = instruction.opcode;
+  const auto& families = Families();
+  for (size_t i = 0;; ++i) {
+    auto found = families.find(prefix);
+    if (found != families.end()) {
+      best = found->second;
+      *consumed = i;
+    }
+    if (i >= instruction.modifiers.size() || i >= 4) return best;
+    prefix += "." + instruction.modifiers[i];
+  }
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,159 @@
+#include "emulator/core/report.h"
+
+#include <cstdio>
+
+namespace tilelang::emulator {
+namespace {
+
+// Writes JSON objects and arrays in order, minding the commas.
+class Json {
+ public:
+  Json& Open(char bracket) {
+    Separate();
+    text_ += bracket;
+    first_ = true;
+    return *this;
+  }
+  Json& Close(char bracket) {
+    text_ += bracket;
+    first_ = false;
+    return *this;
+  }
+  Json& Key(const std::string& name) {
+    Separate();
+    Quote(name);
+    text_ += ':';
+    first_ = true;
+    return *this;
+  }
+  Json& Value(const std::string& value) {
+    Separate();
+    Quote(value);
+    return *this;
+  }
+  template <typename T>
+    requires std::is_arithmetic_v<T>
+  Json& Value(T value) {
+    Separate();
+    text_ += std::to_string(value);
+    return *this;
+  }
+  template <typename T>
+  Json& Field(const std::string& name, const T& value) {
+    return Key(name).Value(value);
+  }
+  Json& Field(const std::string& name, const std::vector<int>& values) {
+    Key(name).Open('[');
+    for (int value : values) Value(value);
+    return Close(']');
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void Separate() {
+    if (!first_) text_ += ',';
+    first_ = false;
+  }
+  void Quote(const std::string& value) {
+    text_ += '"';
+    for (unsigned char c : value) {
+      if (c == '"' || c == '\\') {
+        text_ += '\\';
+        text_ += static_cast<char>(c);
+      } else if (c < 0x20 || c >= 0x7F) {
+        // bytes of kernel output need not be UTF-8: each becomes one Latin-1 character
+        char escape[8];
+        std::snprintf(escape, sizeof escape, "\\u%04x", c);
+        text_ += escape;
+      } else {
+        text_ += static_cast<char>(c);
+      }
+    }
+    text_ += '"';
+  }
+  std::string text_;
+  bool first_ = true;
+};
+
+void WriteWhere(Json& json, const Where& where) {
+  json.Field("kernel", where.kernel).Field("ptx_line", where.ptx_line);
+  json.Field("ptx_text", where.ptx_text);
+  json.Field("source_file", where.source_file).Field("source_line", where.source_line);
+  if (where.in_cta) {
+    json.Field("cta", std::vector<int>{static_cast<int>(where.cta.x),
+                                       static_cast<int>(where.cta.y),
+                                       static_cast<int>(where.cta.z)});
+  }
+  json.Field("warp", where.warp).Field("lane", where.lane).Field("buffer", where.buffer);
+  if (where.has_address) json.Field("address", where.address);
+}
+
+void WriteError(Json& json, const EmulatorError& error) {
+  json.Key("error").Open('{');
+  json.Field("kind", error.kind).Field("message", std::string(error.what()));
+  json.Field("report", error.Report());
+  WriteWhere(json, error.where);
+  json.Close('}');
+}
+
+void WriteKernel(Json& json, const Kernel& kernel) {
+  json.Open('{').Field("name", kernel.name);
+  json.Key("params").Open('[');
+  for (const ParamInfo& param : kernel.params) {
+    json.Open('{').Field("name", param.name).Field("type", std::string(TypeName(param.type)));
+    json.Field("offset", param.offset).Field("size", param.size).Field("align", param.align);
+    json.Field("array", param.is_array ? 1 : 0).Close('}');
+  }
+  json.Close(']');
+  json.Field("param_bytes", kernel.param_bytes);
+  json.Field("static_shared", kernel.static_shared);
+  json.Field("dynamic_shared", kernel.uses_dynamic_shared ? 1 : 0);
+  json.Field("shared_offset", kernel.dynamic_shared_offset);
+  json.Field("local_bytes", kernel.local_bytes);
+  json.Field("reqntid", kernel.reqntid).Field("maxntid", kernel.maxntid);
+  json.Field("cluster", kernel.reqnctapercluster);
+  json.Field("minnctapersm", kernel.minnctapersm).Field("maxnreg", kernel.maxnreg);
+  json.Field("instructions", kernel.code.size()).Close('}');
+}
+
+}  // namespace
+
+std::string DescribeError(const EmulatorError& error) {
+  Json json;
+  json.Open('{');
+  WriteError(json, error);
+  return json.Close('}').Take();
+}
+
+std::string DescribeModule(const Module& module) {
+  Json json;
+  json.Open('{').Field("target", module.target);
+  json.Key("kernels").Open('[');
+  for (const auto& kernel : module.kernels) WriteKernel(json, *kernel);
+  json.Close(']').Key("globals").Open('{');
+  for (const auto& [name, address] : module.globals) json.Field(name, address);
+  return json.Close('}').Close('}').Take();
+}
+
+std::string DescribeLaunch(const Launch& launch, double seconds) {
+  Json json;
+  json.Open('{');
+  if (launch.error) WriteError(json, *launch.error);
+  json.Key("warnings").Open('[');
+  for (const auto& [key, warning] : launch.warnings) {
+    json.Open('{').Field("kind", warning.kind).Field("message", warning.message);
+    json.Field("count", warning.count);
+    WriteWhere(json, warning.where);
+    json.Close('}');
+  }
+  json.Close(']');
+  std::string output;
+  for (const auto& [cta, text] : launch.output) output += text;
+  json.Field("output", output);
+  json.Field("instructions", launch.instructions.load());
+  json.Field("lane_instructions", launch.lane_instructions.load());
+  json.Field("ctas", launch.finished_ctas.load()).Field("seconds", seconds);
+  return json.Close('}').Take();
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,18 @@
+// Modules, launches and errors as JSON, for Python.
+#pragma once
+
+#include <string>
+
+#include "emulator/core/kernel.h"
+#include "emulator/core/launch.h"
+
+namespace tilelang::emulator {
+
+// {"target": .., "kernels": [{"name", "params": [..], "reqntid": [..], ..}], "globals": {..}}
+std::string DescribeModule(const Module& module);
+// {"error": {"kind", "message", "kernel", "ptx_line", ..}}
+std::string DescribeError(const EmulatorError& error);
+// {"error"?: .., "warnings": [..], "output": "..", "instructions": n, "seconds": s}
+std::string DescribeLaunch(const Launch& launch, double seconds);
+
+}  // namespace tilelang::emulator

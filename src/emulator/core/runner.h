@@ -1,0 +1,56 @@
+// Runs warps and clusters: which lanes, warps and engines go next, and what to do when none can.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "emulator/core/machine.h"
+
+namespace tilelang::emulator {
+
+// Runs one warp for a time slice.
+class WarpRunner {
+ public:
+  struct Slice {
+    uint64_t executed = 0;
+    uint64_t lanes = 0;    // sum of running lanes over the executed instructions
+    bool yielded = false;  // ended in a spin loop's test
+    bool blocked() const { return executed == 0; }
+  };
+
+  static Slice Run(Warp& warp, uint64_t budget);
+
+ private:
+  // Runs the current split until it waits, yields, meets another split or the budget ends.
+  static void RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
+  static bool PollWaiting(Warp& warp, Slice* slice);
+  static bool MergeCurrent(Warp& warp);
+  static void Select(Warp& warp, size_t index) { warp.current_ = index; }
+  static int LowestRunnable(const Warp& warp);
+  static int OldestRunnable(const Warp& warp);
+};
+
+// Runs one cluster step by step.
+class ClusterRunner {
+ public:
+  explicit ClusterRunner(Launch& launch);
+  void Start(uint64_t index);
+
+  enum class Status : uint8_t { kRunning, kSpinning, kDone };
+  // One round: a slice of every warp, then the engines. Throws EmulatorError (deadlock, ...).
+  Status Round();
+  const Cluster& cluster() const { return cluster_; }
+
+ private:
+  uint64_t Budget();
+  void Stalled();
+  bool ExpireTimedWaits();
+  [[noreturn]] void Deadlock();
+  void Finish();
+
+  Cluster cluster_;
+  std::mt19937_64 random_;
+  uint64_t stalled_rounds_ = 0;
+};
+
+}  // namespace tilelang::emulator

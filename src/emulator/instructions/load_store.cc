@@ -1,0 +1,341 @@
+// ld and st in every state space, with vectors and widening; prefetches.
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include "emulator/core/families.h"
+#include "emulator/instructions/elementwise.h"
+#include "emulator/instructions/memory_access.h"
+
+namespace tilelang::emulator {
+namespace {
+
+struct Wide128 {
+  uint64_t low, high;
+};
+
+struct MemoryOp {
+  AddressOperand address;
+  Space space = Space::kGeneric;
+  uint8_t vector = 1;
+  uint8_t element_bytes = 4;
+  uint8_t register_bytes = 4;
+  bool is_signed = false;
+  bool polls = false;  // volatile, relaxed or acquire load: perhaps a spin loop
+};
+
+// Whether the same pattern of N bytes in the shadow says "written".
+template <size_t N>
+[[gnu::always_inline]] inline bool Written(const uint8_t* shadow) {
+  if constexpr (N >= 8) {
+    uint64_t all = 0x0101010101010101, word;
+    for (size_t i = 0; i < N; i += 8) {
+      std::memcpy(&word, shadow + i, 8);
+      all &= word;
+    }
+    return all == 0x0101010101010101;
+  } else {
+    for (size_t i = 0; i < N; ++i) {
+      if (!shadow[i]) return false;
+    }
+    return true;
+  }
+}
+
+// The R-typed elements of one lane, wherever they are.
+template <typename R, int N>
+Flow SlowLoad(Warp& w, const Op& op, uint32_t mask, const WarpAddresses& addresses) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  ForEachLane(mask, [&](int lane) {
+    const uint8_t* p = ThreadAccess(w, lane, m.space, addresses.value[lane], sizeof(R) * N,
+                                    sizeof(R) * N, AccessKind::kRead);
+    for (int k = 0; k < N; ++k) {
+      if (op.slots[k] == kNoSlot) continue;
+      std::memcpy(&w.Reg<R>(op.slots[k])[lane], p + k * sizeof(R), sizeof(R));
+    }
+  });
+  return Flow::kNext;
+}
+
+template <typename R, int N>
+Flow Load(Warp& w, const Op& op, uint32_t mask) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  constexpr uint32_t kBytes = sizeof(R) * N;
+  WarpAddresses addresses;
+  LoadAddresses(w, m.address, &addresses);
+  AddressRange range = RangeOf(addresses, mask, kBytes);
+  FastBase base = FindFast(w, m.space, range, kBytes, false);
+  if (!base.host) return SlowLoad<R, N>(w, op, mask, addresses);
+  if (base.shared) {
+    const uint8_t* shadow = base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF);
+    bool written = true;
+    if (range.contiguous) {
+      written = Written<kBytes * 32>(shadow);
+    } else {
+      ForEachLane(mask, [&](int i) {
+        written &= Written<kBytes>(shadow + (addresses.value[i] - range.low));
+      });
+    }
+    if (!written) return SlowLoad<R, N>(w, op, mask, addresses);
+  }
+  if (N == 1 && range.contiguous) {
+    std::memcpy(w.Reg<R>(op.a[0]), base.host, sizeof(R) * kLanes);
+    return Flow::kNext;
+  }
+  R* registers[N];
+  for (int k = 0; k < N; ++k) {
+    registers[k] = op.slots[k] == kNoSlot ? nullptr : w.Reg<R>(op.slots[k]);
+  }
+  ForEachLane(mask, [&](int i) {
+    const uint8_t* p = base.host + (addresses.value[i] - range.low);
+    for (int k = 0; k < N; ++k) {
+      if (registers[k]) std::memcpy(&registers[k][i], p + k * sizeof(R), sizeof(R));
+    }
+  });
+  return Flow::kNext;
+}
+
+template <typename R, int N>
+Flow Store(Warp& w, const Op& op, uint32_t mask) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  constexpr uint32_t kBytes = sizeof(R) * N;
+  WarpAddresses addresses;
+  LoadAddresses(w, m.address, &addresses);
+  AddressRange range = RangeOf(addresses, mask, kBytes);
+  FastBase base = FindFast(w, m.space, range, kBytes, true);
+  const R* registers[N];
+  for (int k = 0; k < N; ++k) registers[k] = w.Reg<R>(op.slots[k]);
+  if (!base.host) {
+    ForEachLane(mask, [&](int lane) {
+      uint8_t* p = ThreadAccess(w, lane, m.space, addresses.value[lane], kBytes, kBytes,
+                                AccessKind::kWrite);
+      for (int k = 0; k < N; ++k) std::memcpy(p + k * sizeof(R), &registers[k][lane], sizeof(R));
+    });
+    return Flow::kNext;
+  }
+  uint8_t* shadow =
+      base.shared ? base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF) : nullptr;
+  if (N == 1 && range.contiguous) {
+    std::memcpy(base.host, registers[0], sizeof(R) * kLanes);
+    if (shadow) std::memset(shadow, 1, sizeof(R) * kLanes);
+    return Flow::kNext;
+  }
+  ForEachLane(mask, [&](int i) {
+    uint64_t at = addresses.value[i] - range.low;
+    for (int k = 0; k < N; ++k) {
+      std::memcpy(base.host + at + k * sizeof(R), &registers[k][i], sizeof(R));
+    }
+    if (shadow) std::memset(shadow + at, 1, kBytes);
+  });
+  return Flow::kNext;
+}
+
+// --- element narrower than the register -----------------------------------------------------------
+
+Flow LoadWidening(Warp& w, const Op& op, uint32_t mask) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
+  ForEachLane(mask, [&](int lane) {
+    const uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes,
+                                    AccessKind::kRead);
+    for (int k = 0; k < m.vector; ++k) {
+      if (op.slots[k] == kNoSlot) continue;
+      uint64_t value = 0;
+      std::memcpy(&value, p + k * m.element_bytes, m.element_bytes);
+      int unused = 64 - 8 * m.element_bytes;
+      if (m.is_signed) {
+        value = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused);
+      }
+      std::memcpy(w.Reg<uint8_t>(op.slots[k]) + size_t{m.register_bytes} * lane, &value,
+                  m.register_bytes);
+    }
+  });
+  return Flow::kNext;
+}
+
+Flow StoreNarrowing(Warp& w, const Op& op, uint32_t mask) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
+  ForEachLane(mask, [&](int lane) {
+    uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes,
+                              AccessKind::kWrite);
+    for (int k = 0; k < m.vector; ++k) {
+      std::memcpy(p + k * m.element_bytes,
+                  w.Reg<uint8_t>(op.slots[k]) + size_t{m.register_bytes} * lane, m.element_bytes);
+    }
+  });
+  return Flow::kNext;
+}
+
+// Kernel parameters at fixed offsets: one value for all lanes.
+template <typename R, int N>
+Flow LoadParameter(Warp& w, const Op& op, uint32_t mask) {
+  const uint8_t* p = w.cta.cluster.launch.params.data() + op.immediate;
+  for (int k = 0; k < N; ++k) {
+    if (op.slots[k] == kNoSlot) continue;
+    R value;
+    std::memcpy(&value, p + k * sizeof(R), sizeof(R));
+    R* target = w.Reg<R>(op.slots[k]);
+    Lanes(mask, [=](int i) { target[i] = value; });
+  }
+  return Flow::kNext;
+}
+
+// Loads of this kind may be polls of a flag: let the others run.
+template <Handler kLoad>
+Flow Polling(Warp& w, const Op& op, uint32_t mask) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  Flow flow = kLoad(w, op, mask);
+  return flow == Flow::kNext ? Flow::kYield : flow;
+}
+
+// --- decoding -------------------------------------------------------------------------------------
+
+enum class Form : uint8_t { kLoad, kPoll, kParameter, kStore };
+
+template <typename R, int N>
+Handler HandlerOf(Form form) {
+  switch (form) {
+    case Form::kLoad: return Load<R, N>;
+    case Form::kPoll: return Polling<Load<R, N>>;
+    case Form::kParameter: return LoadParameter<R, N>;
+    default: return Store<R, N>;
+  }
+}
+
+template <typename R>
+Handler VectorHandler(int vector, Form form) {
+  switch (vector) {
+    case 1: return HandlerOf<R, 1>(form);
+    case 2: return HandlerOf<R, 2>(form);
+    case 4: return HandlerOf<R, 4>(form);
+    default: return sizeof(R) <= 4 ? HandlerOf<R, 8>(form) : nullptr;
+  }
+}
+
+Handler SameWidthHandler(int bytes, int vector, Form form) {
+  switch (bytes) {
+    case 1: return VectorHandler<uint8_t>(vector, form);
+    case 2: return VectorHandler<uint16_t>(vector, form);
+    case 4: return VectorHandler<uint32_t>(vector, form);
+    case 8: return VectorHandler<uint64_t>(vector, form);
+    default: return vector == 1 ? HandlerOf<Wide128, 1>(form) : nullptr;
+  }
+}
+
+// Cache hints change nothing here; the operand of .L2::cache_hint is checked by its presence.
+void TakeCacheHints(Decoder& d) {
+  for (const char* name : {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
+                           "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
+                           "L1::evict_last", "L1::no_allocate", "L2::evict_normal",
+                           "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B",
+                           "L2::256B", "L2::cache_hint", "level::eviction_priority"}) {
+    d.mods.Take(name);
+  }
+}
+
+// Memory order and scope; true if other threads may be communicated with.
+bool TakeOrder(Decoder& d, bool* cta_scope) {
+  bool strong = false;
+  for (const char* name : {"relaxed", "acquire", "release", "volatile", "mmio"}) {
+    strong |= d.mods.Take(name);
+  }
+  d.mods.Take("weak");
+  std::string scope = d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
+  *cta_scope = scope == "cta";
+  return strong;
+}
+
+void DecodeAccess(Decoder& d, bool store) {
+  bool cta_scope = false;
+  bool strong = TakeOrder(d, &cta_scope);
+  MemoryOp m;
+  m.space = d.mods.TakeSpace();
+  TakeCacheHints(d);
+  m.vector = static_cast<uint8_t>(d.mods.TakeVector());
+  Type type = d.mods.TakeType();
+  if (type == Type::kNone || type == Type::kPred) d.Illegal("'" + d.inst.Spelling() + "' needs a type");
+  m.element_bytes = static_cast<uint8_t>(TypeBits(type) / 8);
+  m.is_signed = IsSigned(type) && !IsFloat(type);
+  const ptx::Operand& address = d.operand(store ? 0 : 1);
+  m.address = d.Address(address);
+  if (m.address.symbol_space == Space::kLocal && m.space == Space::kParam) m.space = Space::kLocal;
+  const ptx::Operand& data = d.operand(store ? 1 : 0);
+  auto elements = d.Elements(data);
+  if (static_cast<int>(elements.size()) != m.vector) {
+    d.Illegal("'" + d.inst.Spelling() + "' with " + std::to_string(elements.size()) +
+              " registers");
+  }
+  int register_bits = TypeBits(type);
+  for (const ptx::Operand* element : elements) {
+    bool sink = element->kind == ptx::Operand::Kind::kSink && !store;
+    d.Push(sink ? kNoSlot : store ? d.Source(*element, type, true)
+                                  : d.Destination(*element, type, true));
+    if (int bits = d.RegisterBits(*element)) register_bits = bits;
+  }
+  for (const ptx::Operand* element : elements) {
+    int bits = d.RegisterBits(*element);
+    if (bits && bits != register_bits) d.Illegal("registers of different widths in a vector");
+  }
+  m.register_bytes = static_cast<uint8_t>(register_bits / 8);
+  m.polls = strong && !store;
+  bool outside = m.space == Space::kGlobal || m.space == Space::kGeneric;
+  if (strong && outside && !cta_scope) d.MarkCommunicates();
+  d.MakeExtra<MemoryOp>(m);
+  bool narrow = m.register_bytes != m.element_bytes;
+  Form form = store ? Form::kStore : m.polls ? Form::kPoll : Form::kLoad;
+  if (!store && !narrow && m.space == Space::kParam && m.address.symbol_space == Space::kParam) {
+    form = Form::kParameter;
+    d.op.immediate = d.ParameterOffset(address, uint32_t{m.element_bytes} * m.vector);
+  }
+  d.op.handler = narrow ? (store ? StoreNarrowing : LoadWidening)
+                        : SameWidthHandler(m.element_bytes, m.vector, form);
+  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+}
+
+void DecodeLoad(Decoder& d) { DecodeAccess(d, false); }
+void DecodeStore(Decoder& d) { DecodeAccess(d, true); }
+
+Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+
+// Prefetches and hints: no effect on values.
+void DecodeHint(Decoder& d) {
+  d.mods.TakeSpace();
+  for (const char* name : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap",
+                           "128"}) {
+    d.mods.Take(name);
+  }
+  d.op.handler = Nothing;
+}
+
+Flow ZeroPolicy(Warp& w, const Op& op, uint32_t mask) {
+  uint64_t* d = w.Reg<uint64_t>(op.a[0]);
+  Lanes(mask, [=](int i) { d[i] = 0; });
+  return Flow::kNext;
+}
+
+// Cache policies are opaque: all are 0 here.
+void DecodeCreatePolicy(Decoder& d) {
+  d.mods.TakeSpace();
+  for (const char* name : {"fractional", "range", "cvt", "L2"}) d.mods.Take(name);
+  while (!d.mods.TakePrefix("L2::").empty()) {
+  }
+  d.mods.TakeType();
+  d.PushDestination(0, Type::kB64);
+  d.op.handler = ZeroPolicy;
+}
+
+}  // namespace
+
+void RegisterMemory() {
+  FamilyRegistry::Add("ld", DecodeLoad);
+  FamilyRegistry::Add("ldu", DecodeLoad);
+  FamilyRegistry::Add("st", DecodeStore);
+  FamilyRegistry::Add("prefetch", DecodeHint);
+  FamilyRegistry::Add("prefetchu", DecodeHint);
+  FamilyRegistry::Add("discard", DecodeHint);
+  FamilyRegistry::Add("applypriority", DecodeHint);
+  FamilyRegistry::Add("createpolicy", DecodeCreatePolicy);
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,167 @@
+#include "emulator/ptx/lexer.h"
+
+#include <cctype>
+#include <cstdlib>
+
+#include "emulator/core/error.h"
+
+namespace tilelang::emulator::ptx {
+namespace {
+
+bool IsWordStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
+
+class Lexer {
+ public:
+  explicit Lexer(const std::string& text) : text_(text) {}
+
+  std::vector<Token> Run() {
+    std::vector<Token> tokens;
+    tokens.reserve(text_.size() / 4);
+    while (SkipSpace()) {
+      tokens.push_back(Next());
+    }
+    Token end;
+    end.line = line_;
+    tokens.push_back(end);
+    return tokens;
+  }
+
+ private:
+  char At(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
+
+  [[noreturn]] void Error(const std::string& message) const {
+    Where where;
+    where.ptx_line = line_;
+    throw EmulatorError("syntax", message, where);
+  }
+
+  void SkipBlockComment() {
+    position_ += 2;
+    while (position_ < text_.size() && !(At(position_) == '*' && At(position_ + 1) == '/')) {
+      line_ += At(position_) == '\n';
+      ++position_;
+    }
+    if (position_ >= text_.size()) Error("unterminated comment");
+    position_ += 2;
+  }
+
+  // False at the end of the text.
+  bool SkipSpace() {
+    while (position_ < text_.size()) {
+      char c = text_[position_];
+      if (c == '\n') {
+        ++line_;
+        ++position_;
+      } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') {
+        ++position_;
+      } else if (c == '/' && At(position_ + 1) == '/') {
+        while (position_ < text_.size() && text_[position_] != '\n') ++position_;
+      } else if (c == '/' && At(position_ + 1) == '*') {
+        SkipBlockComment();
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Token Make(TokenKind kind, size_t begin) const {
+    Token token;
+    token.kind = kind;
+    token.text = std::string_view(text_).substr(begin, position_ - begin);
+    token.line = line_;
+    return token;
+  }
+
+  Token Next() {
+    char c = text_[position_];
+    size_t begin = position_;
+    if (IsWordStart(c) || ((c == '%' || c == '$') && (IsWord(At(begin + 1)) || At(begin + 1) == '%'))) {
+      while (At(position_) == '%') ++position_;
+      while (IsWord(At(position_))) ++position_;
+      return Make(TokenKind::kIdentifier, begin);
+    }
+    if (c == '.' && (IsWord(At(begin + 1)))) return Dotted(begin);
+    if (std::isdigit(static_cast<unsigned char>(c))) return Number(begin);
+    if (c == '"') return String(begin);
+    ++position_;
+    return Make(TokenKind::kPunctuation, begin);
+  }
+
+  Token Dotted(size_t begin) {
+    ++position_;
+    while (true) {
+      while (IsWord(At(position_))) ++position_;
+      if (At(position_) != ':' || At(position_ + 1) != ':' || !IsWord(At(position_ + 2))) break;
+      position_ += 2;
+    }
+    Token token = Make(TokenKind::kDotted, begin);
+    token.text.remove_prefix(1);
+    return token;
+  }
+
+  Token String(size_t begin) {
+    ++position_;
+    while (position_ < text_.size() && text_[position_] != '"') {
+      if (text_[position_] == '\\') ++position_;
+      line_ += At(position_) == '\n';
+      ++position_;
+    }
+    if (position_ >= text_.size()) Error("unterminated string");
+    ++position_;
+    Token token = Make(TokenKind::kString, begin);
+    token.text.remove_prefix(1);
+    token.text.remove_suffix(1);
+    return token;
+  }
+
+  Token ExactFloat(size_t begin, int digits) {
+    position_ += 2;
+    while (std::isxdigit(static_cast<unsigned char>(At(position_)))) ++position_;
+    if (position_ - begin != static_cast<size_t>(digits) + 2) Error("malformed float constant");
+    Token token = Make(TokenKind::kFloat, begin);
+    token.bits = std::strtoull(std::string(token.text.substr(2)).c_str(), nullptr, 16);
+    token.float_bits = digits * 4;
+    return token;
+  }
+
+  Token Number(size_t begin) {
+    char next = At(begin + 1);
+    if (text_[begin] == '0' && (next == 'f' || next == 'F')) return ExactFloat(begin, 8);
+    if (text_[begin] == '0' && (next == 'd' || next == 'D')) return ExactFloat(begin, 16);
+    const char* start = text_.c_str() + begin;
+    char* end = nullptr;
+    uint64_t bits;
+    if (text_[begin] == '0' && (next == 'b' || next == 'B')) {
+      bits = std::strtoull(start + 2, &end, 2);
+    } else {
+      bits = std::strtoull(start, &end, 0);
+    }
+    bool hexadecimal = text_[begin] == '0' && (next == 'x' || next == 'X');
+    if (!hexadecimal && (*end == '.' || *end == 'e' || *end == 'E')) {
+      if (*end != '.' || std::isdigit(static_cast<unsigned char>(end[1]))) {
+        double real = std::strtod(start, &end);
+        position_ = begin + (end - start);
+        Token token = Make(TokenKind::kFloat, begin);
+        token.real = real;
+        return token;
+      }
+    }
+    position_ = begin + (end - start);
+    if (At(position_) == 'U' || At(position_) == 'u') ++position_;
+    Token token = Make(TokenKind::kInteger, begin);
+    token.bits = bits;
+    return token;
+  }
+
+  const std::string& text_;
+  size_t position_ = 0;
+  int line_ = 1;
+};
+
+}  // namespace
+
+std::vector<Token> Tokenize(const std::string& text) { return Lexer(text).Run(); }
+
+}  // namespace tilelang::emulator::ptx

@@ -1,0 +1,21 @@
+"""A functional emulator of NVIDIA GPUs that executes PTX on the CPU.
+
+    device = tilelang.emulator.Device("sm_100a")
+    kernel = device.load_ptx(text)["kernel"]
+    kernel.launch(grid, block, [array, 3.0, tensor])
+"""
+
+from tilelang.emulator.arguments import Param, Pointer
+from tilelang.emulator.device import Device, Kernel, LaunchReport, Module
+from tilelang.emulator.errors import EmulatorError, EmulatorWarning
+
+__all__ = [
+    "Device",
+    "EmulatorError",
+    "EmulatorWarning",
+    "Kernel",
+    "LaunchReport",
+    "Module",
+    "Param",
+    "Pointer",
+]

@@ -1,0 +1,273 @@
+"""Device, Module and Kernel: load PTX and launch it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang import _ffi
+from tilelang.emulator.arguments import Binder, Param
+from tilelang.emulator.errors import EmulatorError, EmulatorWarning
+from tilelang.emulator.memory import DeviceMemory
+from tilelang.emulator.progress import Progress
+from tilelang.errors import UserError
+
+_SCHEDULES = {"late": 0, "eager": 1}
+_RANDOM_SCHEDULE = 2
+# Dynamic plus static shared memory of a CTA, in bytes (CUDA programming guide, technical
+# specifications per compute capability).
+_SHARED_LIMIT = {"sm_80": 166912, "sm_90a": 232448, "sm_100a": 232448}
+_MAX_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """What a launch did.
+
+    Attributes:
+        instructions: executed warp instructions.
+        lane_instructions: the same, each counted once per active lane.
+        seconds: time on the host.
+        output: what the kernel printed.
+        warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
+            and the fields of :class:`EmulatorError`.
+    """
+
+    instructions: int
+    lane_instructions: int
+    seconds: float
+    output: str = ""
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Device:
+    """An emulated GPU.
+
+    Args:
+        arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+
+    Raises:
+        UserError: no such architecture.
+    """
+
+    def __init__(self, arch: str = "sm_100a") -> None:
+        known = list(_ffi.get("emulator.Architectures")())
+        if arch not in known:
+            raise UserError(f"no architecture {arch!r}; the emulator knows {', '.join(known)}")
+        self.arch = arch
+        self._handle = _ffi.get("emulator.Device")()
+        self.memory = DeviceMemory(self._handle)
+
+    def load_ptx(self, text: str) -> Module:
+        """Parses and decodes PTX.
+
+        Raises:
+            EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"`` or ``"illegal-operand"``;
+                the message names instruction and line.
+        """
+        return Module(self, text)
+
+    def __repr__(self) -> str:
+        return f"Device({self.arch!r})"
+
+
+class Module:
+    """PTX loaded on a device; ``module["name"]`` is a kernel."""
+
+    def __init__(self, device: Device, text: str) -> None:
+        self.device = device
+        self._handle = _ffi.get("emulator.Load")(device._handle, text)
+        report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
+        if "error" in report:
+            raise EmulatorError(report["error"])
+        self.target: str = report["target"]
+        #: Kernels by name.
+        self.kernels: dict[str, Kernel] = {
+            entry["name"]: Kernel(self, entry) for entry in report["kernels"]
+        }
+        #: Emulated addresses of global variables by name.
+        self.globals: dict[str, int] = report["globals"]
+
+    def __getitem__(self, name: str) -> Kernel:
+        kernel = self.kernels.get(name)
+        if kernel is None:
+            raise UserError(f"no kernel {name!r}; the module has {', '.join(self.kernels)}")
+        return kernel
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kernels)
+
+
+class Kernel:
+    """An entry function.
+
+    Attributes:
+        name: its name.
+        params: name, PTX type, offset, size and alignment of each parameter.
+        reqntid, maxntid, cluster: the values of ``.reqntid``, ``.maxntid`` and
+            ``.reqnctapercluster``; empty if absent.
+        minnctapersm, maxnreg: the values of these directives; 0 if absent.
+        static_shared: bytes of statically declared shared memory.
+        dynamic_shared: whether it declares dynamic shared memory.
+        local_bytes: local memory of a thread.
+        instructions: number of decoded instructions.
+    """
+
+    def __init__(self, module: Module, entry: dict[str, Any]) -> None:
+        self.module = module
+        self.name: str = entry["name"]
+        self.params = [
+            Param(p["name"], p["type"], p["offset"], p["size"], p["align"], bool(p["array"]))
+            for p in entry["params"]
+        ]
+        self.param_bytes: int = entry["param_bytes"]
+        self.reqntid = tuple(entry["reqntid"])
+        self.maxntid = tuple(entry["maxntid"])
+        self.cluster = tuple(entry["cluster"])
+        self.minnctapersm: int = entry["minnctapersm"]
+        self.maxnreg: int = entry["maxnreg"]
+        self.static_shared: int = entry["static_shared"]
+        self.dynamic_shared = bool(entry["dynamic_shared"])
+        self.local_bytes: int = entry["local_bytes"]
+        self.instructions: int = entry["instructions"]
+
+    def __repr__(self) -> str:
+        params = ", ".join(f".{p.type} {p.name}" for p in self.params)
+        return f"Kernel {self.name}({params})"
+
+    def launch(
+        self,
+        grid: int | Iterable[int],
+        block: int | Iterable[int],
+        args: Iterable[Any],
+        *,
+        cluster: int | Iterable[int] | None = None,
+        smem: int = 0,
+        schedule: str | int = "late",
+        lint: Iterable[str] = (),
+        instruction_limit: int = 0,
+        threads: int = 0,
+        progress: bool = True,
+    ) -> LaunchReport:
+        """Runs the kernel to its end.
+
+        Args:
+            grid, block, cluster: one to three extents, x first, in CTAs, threads and CTAs;
+                ``cluster`` defaults to the kernel's own attribute, else one CTA.
+            args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
+                ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
+            smem: dynamic shared memory in bytes.
+            schedule: when asynchronous operations act: ``"late"`` (as late as their completion
+                mechanism allows), ``"eager"`` (at once) or a seed for a random legal order.
+            lint: names of additional checks, e.g. ``"ld-before-wait"``.
+            instruction_limit: warp instructions after which the launch is an error; 0: none.
+            threads: host threads; 0: all cores, but one if CTAs exchange values through global
+                memory, so that results do not depend on the host.
+            progress: show a progress bar when the launch takes more than two seconds.
+
+        Raises:
+            EmulatorError: the program did something wrong.
+            UserError: the configuration or an argument does not fit the kernel.
+        """
+        dims = _Dims(self, grid, block, cluster, smem)
+        binder = Binder(self.module.device.memory, self.params, self.param_bytes)
+        try:
+            params = binder.pack(args)
+            mode, seed = _schedule(schedule)
+            handle = _ffi.get("emulator.Launch")(
+                self.module._handle, self.name, dims.flat,
+                [smem, int(dims.explicit_cluster), mode, seed, instruction_limit, threads],
+                list(lint), params,
+            )  # fmt: skip
+            Progress(handle, self.name, progress).wait()
+        finally:
+            binder.release()
+        return _finish(handle)
+
+
+class _Dims:
+    """Checked extents of a launch."""
+
+    def __init__(self, kernel: Kernel, grid: Any, block: Any, cluster: Any, smem: int) -> None:
+        self.grid, self.block = _extents("grid", grid), _extents("block", block)
+        self.explicit_cluster = cluster is not None or bool(kernel.cluster)
+        chosen = cluster if cluster is not None else (kernel.cluster or 1)
+        self.cluster = _extents("cluster", chosen)
+        self.flat = [*self.grid, *self.block, *self.cluster]
+        self._check(kernel, smem)
+
+    def _check(self, kernel: Kernel, smem: int) -> None:
+        threads = _product(self.block)
+        if threads > _MAX_THREADS:
+            raise UserError(f"a block of {threads} threads; the limit is {_MAX_THREADS}")
+        if kernel.reqntid and self.block != _extents("reqntid", kernel.reqntid):
+            raise UserError(
+                f"kernel {kernel.name} requires blocks of {kernel.reqntid} threads (.reqntid), "
+                f"got {self.block}"
+            )
+        if kernel.maxntid and threads > _product(kernel.maxntid):
+            raise UserError(
+                f"kernel {kernel.name} allows at most {_product(kernel.maxntid)} threads "
+                f"(.maxntid), got {threads}"
+            )
+        if kernel.cluster and self.cluster != _extents("cluster", kernel.cluster):
+            raise UserError(
+                f"kernel {kernel.name} requires clusters of {kernel.cluster} CTAs, "
+                f"got {self.cluster}"
+            )
+        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
+            raise UserError(f"the grid {self.grid} is no multiple of the cluster {self.cluster}")
+        if _product(self.cluster) > 16:
+            raise UserError(f"a cluster of {_product(self.cluster)} CTAs; the limit is 16")
+        limit = _SHARED_LIMIT[kernel.module.device.arch]
+        if smem + kernel.static_shared > limit:
+            raise UserError(
+                f"{smem} bytes of dynamic and {kernel.static_shared} of static shared memory; "
+                f"the limit is {limit}"
+            )
+
+
+def _extents(what: str, value: Any) -> tuple[int, int, int]:
+    values = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
+    if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
+        raise UserError(f"{what} must be one to three positive extents, got {value!r}")
+    return (*values, 1, 1)[:3]
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def _schedule(schedule: str | int) -> tuple[int, int]:
+    if isinstance(schedule, int):
+        return _RANDOM_SCHEDULE, schedule
+    if schedule not in _SCHEDULES:
+        raise UserError(f"schedule must be 'late', 'eager' or a seed, got {schedule!r}")
+    return _SCHEDULES[schedule], 0
+
+
+def _finish(handle: Any) -> LaunchReport:
+    report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
+    output = report["output"].encode("latin-1").decode("utf-8", "replace")
+    if output:
+        sys.stdout.write(output)
+    if "error" in report:
+        raise EmulatorError(report["error"])
+    for warning in report["warnings"]:
+        times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
+        warnings.warn(
+            f"{warning['kernel']}, PTX line {warning['ptx_line']}: {warning['message']}{times}",
+            EmulatorWarning,
+            stacklevel=3,
+        )
+    return LaunchReport(
+        report["instructions"], report["lane_instructions"], report["seconds"], output,
+        report["warnings"],
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""Errors and warnings of the emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang import errors
+
+
+class EmulatorError(errors.EmulatorError):
+    """The emulated program is wrong, or does something that the emulator does not model.
+
+    Attributes:
+        kind: a short stable name: ``"syntax"``, ``"unsupported"``, ``"illegal-operand"``,
+            ``"out-of-bounds"``, ``"misaligned"``, ``"divergence"``, ``"deadlock"``,
+            ``"instruction-limit"``, ``"trap"``, ``"assert"``, ``"mbarrier"``, ``"tmem"`` ...
+        kernel: name of the kernel, or "".
+        ptx_line, ptx_text: line of the PTX text (from 1; 0 if unknown), and the line itself.
+        cta, warp, lane: who did it; None where it does not apply.
+        address, buffer: the memory address and the name of the buffer it belongs to, or None.
+    """
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        span = None
+        if fields.get("source_line"):
+            span = errors.Span(fields.get("source_file", ""), fields["source_line"])
+        super().__init__(fields.get("report", fields["message"]), span=span)
+        self.kind: str = fields["kind"]
+        self.reason: str = fields["message"]
+        self.kernel: str = fields.get("kernel", "")
+        self.ptx_line: int = fields.get("ptx_line", 0)
+        self.ptx_text: str = fields.get("ptx_text", "")
+        self.cta: tuple[int, ...] | None = tuple(fields["cta"]) if "cta" in fields else None
+        self.warp: int | None = _index(fields.get("warp"))
+        self.lane: int | None = _index(fields.get("lane"))
+        self.address: int | None = fields.get("address")
+        self.buffer: str | None = fields.get("buffer") or None
+        self._fields = fields
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._fields,)
+
+
+class EmulatorWarning(UserWarning):
+    """Something suspicious that real hardware would let pass, e.g. an uninitialised read."""
+
+
+def _index(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value

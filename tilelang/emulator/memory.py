@@ -1,0 +1,135 @@
+"""Host arrays as emulated global memory: extents, virtual addresses, lifetimes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilelang import _ffi
+from tilelang.errors import UserError
+
+
+class Extent(NamedTuple):
+    """Where an array lies on the host: its allocation and the part that it covers (bytes)."""
+
+    storage: int
+    storage_bytes: int
+    start: int
+    begin: int
+    end: int
+    writable: bool
+
+
+def extent_of(array: Any) -> Extent:
+    """Returns where a NumPy array, a CPU torch tensor or another DLPack array lies.
+
+    Raises:
+        UserError: the object is no array, or not in host memory.
+    """
+    if isinstance(array, np.ndarray):
+        return _numpy_extent(array)
+    if hasattr(array, "untyped_storage"):
+        return _torch_extent(array)
+    if hasattr(array, "__dlpack__"):
+        try:
+            return _numpy_extent(np.from_dlpack(array))
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise UserError(f"cannot use this {type(array).__name__} in place: {error}") from None
+    raise UserError(f"expected an array in host memory, got {type(array).__name__}")
+
+
+def is_array(value: Any) -> bool:
+    """Tells whether ``value`` can be passed as a pointer argument."""
+    return isinstance(value, np.ndarray) or (
+        hasattr(value, "__dlpack__") and not isinstance(value, np.generic)
+    )
+
+
+def _numpy_extent(array: np.ndarray) -> Extent:
+    begin, end = _bounds(array.__array_interface__["data"][0], array.shape, array.strides,
+                         array.itemsize)
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    low, high = _bounds(root.__array_interface__["data"][0], root.shape, root.strides,
+                        root.itemsize)
+    start = array.__array_interface__["data"][0]
+    low, high = min(low, begin), max(high, end)
+    return Extent(low, high - low, start, begin, end, array.flags.writeable)
+
+
+def _torch_extent(tensor: Any) -> Extent:
+    if tensor.device.type != "cpu":
+        raise UserError(
+            f"the emulator reads host memory, but the tensor is on {tensor.device}; "
+            "pass tensor.cpu()"
+        )
+    storage = tensor.untyped_storage()
+    start = tensor.data_ptr()
+    strides = [stride * tensor.element_size() for stride in tensor.stride()]
+    begin, end = _bounds(start, tuple(tensor.shape), strides, tensor.element_size())
+    return Extent(storage.data_ptr(), storage.nbytes(), start, begin, end, True)
+
+
+def _bounds(start: int, shape: Any, strides: Any, itemsize: int) -> tuple[int, int]:
+    if any(extent == 0 for extent in shape):
+        return start, start
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    begin = start + sum(step for step in steps if step < 0)
+    return begin, start + sum(step for step in steps if step > 0) + itemsize
+
+
+class Mapping:
+    """An array in the address space of a device until :meth:`release`.
+
+    ``address`` is the emulated address of the array's first element.
+    """
+
+    def __init__(self, memory: DeviceMemory, key: tuple[int, int], address: int,
+                 allowed: tuple[int, int], array: Any) -> None:
+        self.address = address
+        self._memory, self._key, self._allowed, self._array = memory, key, allowed, array
+
+    def release(self) -> None:
+        """Takes the array out of the address space; its address becomes invalid."""
+        if self._array is None:
+            return
+        self._array = None
+        self._memory._release(self._key, self._allowed)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+class DeviceMemory:
+    """The arrays that a device sees. Views of one allocation share its address range."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._storages: dict[tuple[int, int], list[int]] = {}  # -> [address, users]
+        self._map, self._unmap = _ffi.get("emulator.Map"), _ffi.get("emulator.Unmap")
+        self._allow = _ffi.get("emulator.AllowRange")
+        self._forbid = _ffi.get("emulator.ForbidRange")
+
+    def map(self, array: Any, name: str) -> Mapping:
+        """Makes ``array`` accessible; error messages call it ``name``."""
+        extent = extent_of(array)
+        key = (extent.storage, extent.storage_bytes)
+        entry = self._storages.get(key)
+        if entry is None:
+            address = self._map(self._handle, extent.storage, max(extent.storage_bytes, 1), name,
+                                extent.writable)
+            entry = self._storages[key] = [address, 0]
+        entry[1] += 1
+        allowed = (entry[0] + extent.begin - extent.storage, extent.end - extent.begin)
+        self._allow(self._handle, *allowed)
+        return Mapping(self, key, entry[0] + extent.start - extent.storage, allowed, array)
+
+    def _release(self, key: tuple[int, int], allowed: tuple[int, int]) -> None:
+        entry = self._storages[key]
+        self._forbid(self._handle, *allowed)
+        entry[1] -= 1
+        if entry[1] == 0:
+            del self._storages[key]
+            self._unmap(self._handle, entry[0])
