@@ -1,17 +1,11 @@
 // Constant folding and the arithmetic operators on Expr.
-#include <cmath>
-
-#include "ir/error.h"
-#include "ir/expr.h"
+#include "ir/fold.h"
 
 namespace tilelang::ir {
-
-namespace {
 
 int64_t FloorDivInt(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 int64_t FloorModInt(int64_t a, int64_t b) { return a - FloorDivInt(a, b) * b; }
 
-// Wraps a value to the range of an integer type, as the hardware does.
 int64_t Wrap(DType t, int64_t value) {
   if (IsBool(t)) return value != 0;
   if (t.bits >= 64) return value;
@@ -20,6 +14,8 @@ int64_t Wrap(DType t, int64_t value) {
   if (IsInt(t) && (value >> (t.bits - 1)) != 0) value -= mask + 1;
   return value;
 }
+
+namespace {
 
 uint64_t Unsigned(int64_t value) { return static_cast<uint64_t>(value); }
 
@@ -50,6 +46,8 @@ int64_t DivideInt(BinaryOp op, bool is_unsigned, int64_t a, int64_t b) {
   if (b == -1) return op == BinaryOp::kFloorDiv ? static_cast<int64_t>(-Unsigned(a)) : 0;
   return op == BinaryOp::kFloorDiv ? FloorDivInt(a, b) : FloorModInt(a, b);
 }
+
+}  // namespace
 
 std::optional<int64_t> FoldInt(BinaryOp op, DType t, int64_t a, int64_t b) {
   bool is_unsigned = IsUInt(t);
@@ -87,6 +85,8 @@ std::optional<int64_t> FoldInt(BinaryOp op, DType t, int64_t a, int64_t b) {
       return is_unsigned ? Compare(op, Unsigned(a), Unsigned(b)) : Compare(op, a, b);
   }
 }
+
+namespace {
 
 const FloatImmNode* AsFloatImm(const Expr& e) { return e.as<FloatImmNode>(); }
 

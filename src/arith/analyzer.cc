@@ -1,0 +1,127 @@
+#include "arith/analyzer.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "arith/knowledge.h"
+#include "ir/visitor.h"
+
+namespace tilelang::arith {
+
+using ir::Expr;
+
+Analyzer::Analyzer() : knowledge_(std::make_unique<Knowledge>()) {}
+Analyzer::~Analyzer() = default;
+
+void Analyzer::Bind(const ir::Var& var, const Expr& min, const Expr& extent) {
+  try {
+    knowledge_->BindRange(var, min, extent);
+  } catch (const CoefficientOverflow&) {
+    // Nothing is known of the variable then.
+  }
+}
+
+void Analyzer::Bind(const ir::Var& var, const Expr& value) {
+  try {
+    knowledge_->BindValue(var, value);
+  } catch (const CoefficientOverflow&) {
+    // As above.
+  }
+}
+
+void Analyzer::BindParams(const ir::Array<ir::Any>& params) {
+  for (const ir::Any& param : params) {
+    auto buffer = param.as<ir::Buffer>();
+    if (!buffer) continue;
+    for (const Expr& size : (*buffer)->shape) {
+      if (size->kind == ir::ExprKind::kVar) Assume(size >= 1);
+    }
+  }
+}
+
+void Analyzer::BindLaunch(const ir::KernelLaunchNode* launch) {
+  for (size_t i = 0; i < launch->block_vars.size(); ++i) {
+    Bind(launch->block_vars[i], ir::Const(launch->block_vars[i].dtype(), 0), launch->grid[i]);
+  }
+  for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
+    Bind(launch->thread_vars[i], ir::Const(launch->thread_vars[i].dtype(), 0),
+         launch->threads[i]);
+  }
+}
+
+void Analyzer::Assume(const Expr& condition) { knowledge_->Assume(condition, true, false); }
+
+Analyzer::Scope::Scope(Analyzer* analyzer) : analyzer_(analyzer) { analyzer->knowledge_->Push(); }
+Analyzer::Scope::Scope(Analyzer* analyzer, const Expr& condition) : Scope(analyzer) {
+  analyzer->Assume(condition);
+}
+Analyzer::Scope::~Scope() { analyzer_->knowledge_->Pop(); }
+
+Interval Analyzer::ConstBounds(const Expr& e) {
+  if (!ir::IsIntegral(e.dtype())) return {};
+  if (ir::IsBool(e.dtype())) {
+    std::optional<bool> value = knowledge_->Decide(e);
+    return value ? Interval::Point(*value) : Interval{0, 1};
+  }
+  return Intersect(knowledge_->Bounds(knowledge_->Exact(e)), TypeRange(e.dtype()));
+}
+
+ModularSet Analyzer::Modular(const Expr& e) {
+  if (!ir::IsIntegral(e.dtype())) return {};
+  return knowledge_->Modular(knowledge_->Exact(e));
+}
+
+bool Analyzer::CanProve(const Expr& condition) {
+  return knowledge_->Decide(condition) == std::optional(true);
+}
+
+bool Analyzer::CanProveNonNegative(const Expr& e) {
+  return knowledge_->NonNegative(knowledge_->Exact(e));
+}
+
+bool Analyzer::CanProveLess(const Expr& e, const Expr& bound) {
+  return knowledge_->DecideComparison(ir::BinaryOp::kLt, knowledge_->Exact(e),
+                                      knowledge_->Exact(bound)) == std::optional(true);
+}
+
+bool Analyzer::CanProveEqual(const Expr& a, const Expr& b) {
+  return knowledge_->DecideComparison(ir::BinaryOp::kEq, knowledge_->Exact(a),
+                                      knowledge_->Exact(b)) == std::optional(true);
+}
+
+bool Analyzer::Divides(const Expr& e, int64_t n) { return Modular(e).DividedBy(n); }
+
+Expr Analyzer::Simplify(const Expr& e) { return knowledge_->Simplify(e); }
+
+std::optional<Expr> Analyzer::LinearIn(const Expr& e, const ir::Var& var) {
+  if (!ir::IsIntegral(e.dtype())) return std::nullopt;
+  Knowledge& k = *knowledge_;
+  AtomId id = k.VarAtom(var);
+  Poly stride;
+  try {
+    for (const Poly::Term& t : k.Exact(e).terms) {
+      if (!k.DependsOn(t.atom, var)) continue;
+      std::optional<Poly> factor = k.DivideAtom(t.atom, id);
+      if (!factor || k.DependsOn(*factor, var)) return std::nullopt;
+      stride = stride + *factor * t.coeff;
+    }
+    return k.Build(stride, e.dtype());
+  } catch (const CoefficientOverflow&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<int64_t> Analyzer::StrideOf(const Expr& e, const ir::Var& var) {
+  std::optional<Expr> stride = LinearIn(e, var);
+  return stride ? ir::AsInt(*stride) : std::nullopt;
+}
+
+bool Knowledge::DependsOn(AtomId id, const ir::Var& var) const {
+  const Atom& atom = atoms_[id];
+  if (atom.expr.defined() && ir::UsesVar(atom.expr, var)) return true;
+  for (AtomId factor : atom.factors) {
+    if (DependsOn(factor, var)) return true;
+  }
+  return DependsOn(atom.a, var) || DependsOn(atom.b, var);
+}
+
+}  // namespace tilelang::arith

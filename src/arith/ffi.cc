@@ -1,0 +1,82 @@
+// The analyzer for Python: `tl.arith.*`.
+#include <tvm/ffi/reflection/registry.h>
+
+#include "arith/analyzer.h"
+#include "arith/host_eval.h"
+
+namespace tilelang::arith {
+
+namespace ffi = tvm::ffi;
+using ir::Expr;
+
+namespace {
+
+class AnalyzerObj : public ffi::Object {
+ public:
+  Analyzer analyzer;
+  std::vector<std::unique_ptr<Analyzer::Scope>> scopes;
+
+  ~AnalyzerObj() {
+    while (!scopes.empty()) scopes.pop_back();
+  }
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.arith.Analyzer", AnalyzerObj, ffi::Object);
+};
+
+class AnalyzerRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(AnalyzerRef, ffi::ObjectRef, AnalyzerObj);
+};
+
+AnalyzerObj* Get(const AnalyzerRef& ref) { return const_cast<AnalyzerObj*>(ref.get()); }
+Analyzer& Of(const AnalyzerRef& ref) { return Get(ref)->analyzer; }
+
+ffi::Array<int64_t> HostEvaluateAll(ffi::Array<Expr> exprs, ffi::Array<ir::Var> vars,
+                                    ffi::Array<int64_t> values) {
+  HostProgram program(exprs, vars);
+  std::vector<int64_t> inputs(values.begin(), values.end());
+  std::vector<int64_t> outputs(program.num_outputs());
+  program.Run(inputs.data(), outputs.data());
+  return ffi::Array<int64_t>(outputs.begin(), outputs.end());
+}
+
+}  // namespace
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = ffi::reflection;
+  refl::ObjectDef<AnalyzerObj>();
+  refl::GlobalDef()
+      .def("tl.arith.Analyzer", [] { return AnalyzerRef(ffi::make_object<AnalyzerObj>()); })
+      .def("tl.arith.BindRange", [](AnalyzerRef a, ir::Var var, Expr min,
+                                    Expr extent) { Of(a).Bind(var, min, extent); })
+      .def("tl.arith.BindValue",
+           [](AnalyzerRef a, ir::Var var, Expr value) { Of(a).Bind(var, value); })
+      .def("tl.arith.Assume", [](AnalyzerRef a, Expr condition) { Of(a).Assume(condition); })
+      .def("tl.arith.EnterScope",
+           [](AnalyzerRef a) {
+             Get(a)->scopes.push_back(std::make_unique<Analyzer::Scope>(&Of(a)));
+           })
+      .def("tl.arith.ExitScope", [](AnalyzerRef a) { Get(a)->scopes.pop_back(); })
+      .def("tl.arith.ConstBounds",
+           [](AnalyzerRef a, Expr e) {
+             Interval bounds = Of(a).ConstBounds(e);
+             return ffi::Array<int64_t>{bounds.lo, bounds.hi};
+           })
+      .def("tl.arith.Modular",
+           [](AnalyzerRef a, Expr e) {
+             ModularSet set = Of(a).Modular(e);
+             return ffi::Array<int64_t>{set.coeff, set.base};
+           })
+      .def("tl.arith.CanProve", [](AnalyzerRef a, Expr e) { return Of(a).CanProve(e); })
+      .def("tl.arith.CanProveEqual",
+           [](AnalyzerRef a, Expr x, Expr y) { return Of(a).CanProveEqual(x, y); })
+      .def("tl.arith.Simplify", [](AnalyzerRef a, Expr e) { return Of(a).Simplify(e); })
+      .def("tl.arith.LinearIn",
+           [](AnalyzerRef a, Expr e, ir::Var var) -> ffi::Optional<Expr> {
+             auto stride = Of(a).LinearIn(e, var);
+             return stride ? ffi::Optional<Expr>(*stride) : ffi::Optional<Expr>();
+           })
+      .def("tl.arith.HostEvaluate", HostEvaluateAll);
+}
+
+}  // namespace tilelang::arith
