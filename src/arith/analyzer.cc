@@ -43,8 +43,7 @@ void Analyzer::BindLaunch(const ir::KernelLaunchNode* launch) {
     Bind(launch->block_vars[i], ir::Const(launch->block_vars[i].dtype(), 0), launch->grid[i]);
   }
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
-    Bind(launch->thread_vars[i], ir::Const(launch->thread_vars[i].dtype(), 0),
-         launch->threads[i]);
+    Bind(launch->thread_vars[i], ir::Const(launch->thread_vars[i].dtype(), 0), launch->threads[i]);
   }
 }
 

@@ -119,8 +119,7 @@ Poly Knowledge::Product(const Poly& a, const Poly& b) {
 std::optional<Poly> Knowledge::DivideAtom(AtomId atom, AtomId divisor) {
   std::vector<AtomId> have = FactorsOf(atom), take = FactorsOf(divisor), rest;
   if (!std::includes(have.begin(), have.end(), take.begin(), take.end())) return std::nullopt;
-  std::set_difference(have.begin(), have.end(), take.begin(), take.end(),
-                      std::back_inserter(rest));
+  std::set_difference(have.begin(), have.end(), take.begin(), take.end(), std::back_inserter(rest));
   Poly quotient = Poly::Constant(1);
   for (AtomId factor : rest) quotient = Product(quotient, Poly::Of(factor));
   return quotient;

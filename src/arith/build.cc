@@ -74,6 +74,7 @@ Poly Knowledge::NarrowPart(const Poly& p) {
 }
 
 Expr Knowledge::BuildSum(const Poly& p, DType t) {
+  // Coarse digits first, as programs are written.
   Poly wide = p;
   Expr sum{nullptr};
   auto add = [&](const Expr& e) { sum = sum.defined() ? sum + e : e; };
@@ -84,6 +85,8 @@ Expr Knowledge::BuildSum(const Poly& p, DType t) {
       wide = p - narrow;
     }
   }
+  std::stable_sort(wide.terms.begin(), wide.terms.end(),
+                   [](const auto& x, const auto& y) { return x.coeff > y.coeff; });
   for (const Poly::Term& term : wide.terms) {
     if (term.coeff > 0) add(BuildAtom(term.atom, t) * ir::Const(t, term.coeff));
   }

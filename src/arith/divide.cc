@@ -128,8 +128,7 @@ Poly Knowledge::QuotientByConstant(const Poly& n, int64_t c, ir::DType t) {
       return whole + RemainderByConstant(digit, atom.b.base / c, atom.dtype);
     }
   }
-  return whole +
-         Operation(AtomKind::kFloorDiv, BinaryOp::kFloorDiv, rest, Poly::Constant(c), t);
+  return whole + Operation(AtomKind::kFloorDiv, BinaryOp::kFloorDiv, rest, Poly::Constant(c), t);
 }
 
 Poly Knowledge::RemainderByConstant(const Poly& n, int64_t c, ir::DType t) {
@@ -139,9 +138,8 @@ Poly Knowledge::RemainderByConstant(const Poly& n, int64_t c, ir::DType t) {
     int64_t coeff = term.coeff % c;
     if (coeff == 0) continue;
     const Atom& atom = atoms_[term.atom];
-    bool inner_mod =
-        atom.kind == AtomKind::kFloorMod && atom.b.IsConstant() && atom.b.base > 0 &&
-        CheckedMul(coeff, atom.b.base) % c == 0;
+    bool inner_mod = atom.kind == AtomKind::kFloorMod && atom.b.IsConstant() && atom.b.base > 0 &&
+                     CheckedMul(coeff, atom.b.base) % c == 0;
     // coeff * (x % d) differs from coeff * x by a multiple of coeff * d.
     if (inner_mod) {
       Poly unwrapped = n - Poly::Of(term.atom, term.coeff) + atom.a * coeff;

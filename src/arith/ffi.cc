@@ -47,8 +47,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<AnalyzerObj>();
   refl::GlobalDef()
       .def("tl.arith.Analyzer", [] { return AnalyzerRef(ffi::make_object<AnalyzerObj>()); })
-      .def("tl.arith.BindRange", [](AnalyzerRef a, ir::Var var, Expr min,
-                                    Expr extent) { Of(a).Bind(var, min, extent); })
+      .def("tl.arith.BindRange",
+           [](AnalyzerRef a, ir::Var var, Expr min, Expr extent) { Of(a).Bind(var, min, extent); })
       .def("tl.arith.BindValue",
            [](AnalyzerRef a, ir::Var var, Expr value) { Of(a).Bind(var, value); })
       .def("tl.arith.Assume", [](AnalyzerRef a, Expr condition) { Of(a).Assume(condition); })

@@ -117,9 +117,9 @@ constexpr size_t kSmallStack = 32;
 int64_t Apply(ir::BinaryOp op, ir::DType t, int64_t a, int64_t b) {
   std::optional<int64_t> value = ir::FoldInt(op, t, a, b);
   if (!value) {
-    TL_USER_ERROR(kSemantics, ir::Span(),
-                  "a size of the launch is not defined: " << a << " " << ir::Spelling(op) << " "
-                                                          << b);
+    TL_USER_ERROR(
+        kSemantics, ir::Span(),
+        "a size of the launch is not defined: " << a << " " << ir::Spelling(op) << " " << b);
   }
   return *value;
 }

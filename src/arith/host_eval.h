@@ -41,9 +41,9 @@ class HostProgram {
   };
   struct Instruction {
     Code code;
-    ir::BinaryOp op;   // kBinary
-    ir::DType dtype;   // of the operands of kBinary; the type that kWrap wraps to
-    int64_t value;     // the constant; which input or output; where a jump goes
+    ir::BinaryOp op;  // kBinary
+    ir::DType dtype;  // of the operands of kBinary; the type that kWrap wraps to
+    int64_t value;    // the constant; which input or output; where a jump goes
   };
 
   std::vector<Instruction> code_;

@@ -129,8 +129,8 @@ void Knowledge::Assume(const Expr& condition, bool holds, bool on_memory) {
   if (IsImpure(condition)) return;
   conditions_.emplace_back(condition, holds);
   Changed();
-  bool integers = op != nullptr && ir::IsComparison(op->Op()) &&
-                  ir::IsIntegral(op->a.dtype()) && !ir::IsBool(op->a.dtype());
+  bool integers = op != nullptr && ir::IsComparison(op->Op()) && ir::IsIntegral(op->a.dtype()) &&
+                  !ir::IsBool(op->a.dtype());
   if (!integers) return;
   try {
     AssumeComparison(op, holds);

@@ -134,7 +134,7 @@ class Knowledge {
   bool Prove(Poly p, int depth, int* budget);
   bool ProveByCases(const Poly& p, const Poly::Term& term, int depth, int* budget);
   bool ProveByFact(const Poly& p, const Poly::Term& term, const Poly& fact, int depth, int* budget);
-  std::vector<Poly> FactsAbout(AtomId atom);
+  std::vector<Poly> FactsAbout(const Poly& p);
 
   // knowledge.cc
   void AssumeComparison(const ir::BinaryNode* op, bool holds);

@@ -21,7 +21,7 @@ Poly Knowledge::MinOrMax(BinaryOp op, const Poly& a, const Poly& b, ir::DType t)
       if (min ? other_below : other_above) return MinOrMax(op, v, other, t);
     }
   }
-  bool swap = b < a;
+  bool swap = !b.IsConstant() && (a.IsConstant() || b < a);
   return Operation(kind, op, swap ? b : a, swap ? a : b, t);
 }
 
@@ -48,7 +48,7 @@ Poly Knowledge::Bits(BinaryOp op, const Poly& a, const Poly& b, ir::DType t) {
   if (mask && op == BinaryOp::kBitAnd) return RemainderByConstant(a, b.base + 1, t);
   if (auto split = SplitBits(op, a, b, t)) return *split;
   if (auto split = SplitBits(op, b, a, t)) return *split;
-  bool swap = b < a;
+  bool swap = !b.IsConstant() && (a.IsConstant() || b < a);
   return Operation(AtomKind::kBits, op, swap ? b : a, swap ? a : b, t);
 }
 

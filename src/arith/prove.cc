@@ -50,17 +50,13 @@ bool Knowledge::Prove(Poly p, int depth, int* budget) {
       return ProveByCases(p, t, depth, budget);
     }
   }
+  std::vector<Poly> facts = FactsAbout(p);
+  facts.insert(facts.end(), facts_.begin(), facts_.end());
   for (const Poly::Term& t : p.terms) {
     // Only a term that pulls the sum down is worth trading.
     if ((BoundsOf(t.atom) * t.coeff).lo >= 0) continue;
-    for (size_t i = 0; i < facts_.size(); ++i) {
-      Poly fact = facts_[i];
+    for (const Poly& fact : facts) {
       if (ProveByFact(p, t, fact, depth, budget)) return true;
-    }
-    for (AtomId factor : FactorsOf(t.atom)) {
-      for (const Poly& fact : FactsAbout(factor)) {
-        if (ProveByFact(p, t, fact, depth, budget)) return true;
-      }
     }
   }
   return false;
@@ -92,18 +88,23 @@ bool Knowledge::ProveByFact(const Poly& p, const Poly::Term& term, const Poly& f
   return false;
 }
 
-std::vector<Poly> Knowledge::FactsAbout(AtomId id) {
-  const Atom& atom = atoms_[id];
+// What quotients and remainders in a sum are by definition.
+std::vector<Poly> Knowledge::FactsAbout(const Poly& p) {
   std::vector<Poly> facts;
-  if (atom.kind == AtomKind::kFloorDiv && Bounds(atom.b).lo > 0) {
-    // d * (n // d) is in (n - d, n].
-    Poly whole = Product(Poly::Of(id), atom.b);
-    facts.push_back(atom.a - whole);
-    facts.push_back(whole - atom.a + atom.b + -1);
-  }
-  if (atom.kind == AtomKind::kFloorMod && Bounds(atom.b).lo > 0) {
-    facts.push_back(atom.b - Poly::Of(id) + -1);
-    if (Bounds(atom.a).lo >= 0) facts.push_back(atom.a - Poly::Of(id));
+  for (const Poly::Term& t : p.terms) {
+    for (AtomId id : FactorsOf(t.atom)) {
+      const Atom& atom = atoms_[id];
+      if (atom.kind == AtomKind::kFloorDiv && Bounds(atom.b).lo > 0) {
+        // d * (n // d) is in (n - d, n].
+        Poly whole = Product(Poly::Of(id), atom.b);
+        facts.push_back(atom.a - whole);
+        facts.push_back(whole - atom.a + atom.b + -1);
+      }
+      if (atom.kind == AtomKind::kFloorMod && Bounds(atom.b).lo > 0) {
+        facts.push_back(atom.b - Poly::Of(id) + -1);
+        if (Bounds(atom.a).lo >= 0) facts.push_back(atom.a - Poly::Of(id));
+      }
+    }
   }
   return facts;
 }

@@ -187,8 +187,7 @@ Expr Knowledge::SimplifyComparison(const ir::BinaryNode* op, const Expr& e) {
     bool fits = range.Contains(Bounds(left)) && range.Contains(Bounds(right)) &&
                 Bounds(left).IsFinite() && Bounds(right).IsFinite();
     if (!fits) return kept;
-    Expr moved = ir::MakeBinary(op->Op(), Build(left, op->a.dtype()),
-                                Build(right, op->a.dtype()));
+    Expr moved = ir::MakeBinary(op->Op(), Build(left, op->a.dtype()), Build(right, op->a.dtype()));
     return Cost(moved) < Cost(kept) ? WithSpan(moved, e.span()) : kept;
   } catch (const CoefficientOverflow&) {
     return kept;

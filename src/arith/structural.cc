@@ -116,7 +116,8 @@ size_t HashTo(const Expr& e, int depth) {
       return HashAll(Mix(h, HashPointer(As<ir::LoadNode>(e)->buffer.get())),
                      As<ir::LoadNode>(e)->indices, depth);
     case ExprKind::kCall:
-      return HashAll(Mix(h, HashString(As<ir::CallNode>(e)->name)), As<ir::CallNode>(e)->args, depth);
+      return HashAll(Mix(h, HashString(As<ir::CallNode>(e)->name)), As<ir::CallNode>(e)->args,
+                     depth);
   }
   return h;
 }
@@ -132,12 +133,13 @@ size_t StructuralHash(const Expr& e) { return HashTo(e, kMaxHashDepth); }
 
 bool IsPureCall(const ir::CallNode* call) {
   static const std::unordered_set<std::string_view> kPure = {
-      "exp",   "exp2",  "exp10", "log",  "log2",  "log10", "log1p",       "sqrt",  "rsqrt",
-      "tanh",  "sin",   "cos",   "tan",  "sinh",  "cosh",  "atan",        "atan2", "abs",
-      "floor", "ceil",  "round", "trunc", "pow",  "erf",   "sigmoid",     "fma",   "__exp",
-      "__exp2", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos", "__tan", "__pow",
-      "reinterpret", "popcount", "clz", "isnan", "isinf", "isfinite", "address_of", "infinity",
-      "max", "min"};
+      "exp",        "exp2",        "exp10",    "log",     "log2",  "log10", "log1p",
+      "sqrt",       "rsqrt",       "tanh",     "sin",     "cos",   "tan",   "sinh",
+      "cosh",       "atan",        "atan2",    "abs",     "floor", "ceil",  "round",
+      "trunc",      "pow",         "erf",      "sigmoid", "fma",   "__exp", "__exp2",
+      "__exp10",    "__log",       "__log2",   "__log10", "__sin", "__cos", "__tan",
+      "__pow",      "reinterpret", "popcount", "clz",     "isnan", "isinf", "isfinite",
+      "address_of", "infinity",    "max",      "min"};
   const ir::String& name = call->name;
   return kPure.count(std::string_view(name.data(), name.size())) != 0;
 }
