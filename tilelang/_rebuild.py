@@ -23,31 +23,46 @@ def _newest_source(root: Path) -> float:
     return newest
 
 
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        words = " ".join(map(str, command))
+        raise ImportError(f"rebuilding libtilelang.so failed: {words}\n{done.stdout}")
+
+
 def _cmake_of(build: Path) -> str | None:
     """Returns the cmake that configured ``build``, None when it or its ninja is gone.
 
     Both are gone after an install with build isolation, whose environment is temporary.
     """
-    cache = (build / "CMakeCache.txt").read_text()
-    tools = dict(re.findall(r"^(CMAKE_COMMAND|CMAKE_MAKE_PROGRAM):\w+=(.*)$", cache, re.MULTILINE))
-    return tools["CMAKE_COMMAND"] if all(map(os.path.exists, tools.values())) else None
+    cache = build / "CMakeCache.txt"
+    text = cache.read_text() if cache.exists() else ""
+    tools = dict(re.findall(r"^(CMAKE_COMMAND|CMAKE_MAKE_PROGRAM):\w+=(.*)$", text, re.MULTILINE))
+    if len(tools) == 2 and all(map(os.path.exists, tools.values())):
+        return tools["CMAKE_COMMAND"]
+    return None
+
+
+def _configure(root: Path, build: Path) -> str:
+    """Configures ``build`` with tools of its own, which stay, and returns their cmake."""
+    tools = root / "build" / "tools"
+    _run(sys.executable, "-m", "venv", tools)
+    _run(tools / "bin" / "pip", "install", "--quiet", "cmake", "ninja")
+    cmake, ninja = str(tools / "bin" / "cmake"), tools / "bin" / "ninja"
+    python = f"-DPython_EXECUTABLE={sys.executable}"
+    _run(cmake, "-S", root, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", python)
+    return cmake
 
 
 def _build(root: Path, prefix: Path) -> None:
+    """Builds in the folder of the install, or in one of our own when that lost its tools."""
     build = root / "build" / "wheel"
     cmake = _cmake_of(build)
-    if cmake:
-        commands = [
-            [cmake, "--build", str(build)],
-            [cmake, "--install", str(build), "--prefix", str(prefix)],
-        ]
-    else:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
-        commands = [[*pip, "--no-deps", "-e", str(root)]]
-    for command in commands:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            raise ImportError(f"rebuilding libtilelang.so failed: {command}\n{done.stdout}")
+    if cmake is None:
+        build = root / "build" / "editable"
+        cmake = _cmake_of(build) or _configure(root, build)
+    _run(cmake, "--build", build)
+    _run(cmake, "--install", build, "--prefix", prefix)
 
 
 def rebuild_if_changed(root: Path, library: Path) -> None:
