@@ -93,8 +93,8 @@ ffi::Map<ffi::String, ffi::Any> TensorMapPlan::Describe(const CallState& state) 
   };
   return {
       {"address", reinterpret_cast<int64_t>(geometry.address)},
-      {"tensor", tensor_index_},
       {"dtype", ffi::String(ir::ToString(spec_->dtype))},
+      {"element_bytes", ir::Bytes(spec_->dtype)},
       {"dims", numbers(geometry.dims, dims_.size())},
       {"strides", numbers(geometry.strides, strides_.size())},
       {"box", numbers(box_.data(), box_.size())},

@@ -18,8 +18,8 @@ class TensorMapPlan {
   // the copy engine (16-byte address and strides, extents of at most 2^32).
   void Encode(const CallState& state, driver::TensorMap* map) const;
 
-  // The map as plain values for the emulator: {tensor, dtype, dims, strides, box,
-  // element_strides, swizzle, interleave, l2_promotion, oob_fill}.
+  // The map as plain values for the emulator: address, dtype, element_bytes, dims, strides, box,
+  // element_strides, swizzle, interleave, l2_promotion, oob_fill (as in TensorMapSpec).
   ffi::Map<ffi::String, ffi::Any> Describe(const CallState& state) const;
 
  private:

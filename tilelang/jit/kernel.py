@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _ffi
-from ..errors import ArgumentError, ConfigError, UserError, boundary
+from ..errors import ArgumentError, ConfigError, boundary
 from ..runtime import cache, disassembly, resources
-from ..runtime.emulation import make_emulate
+from ..runtime.emulation import Emulation
 from ..runtime.outputs import to_user
 from ..target import Target
 from .lower import LoweredKernel
@@ -56,14 +56,16 @@ class JITKernel:
         self.artifact = cache.compile_cached(
             lowered.lined_source, str(target), (*lowered.options, *options)
         )
+        self._emulation = Emulation(str(target), self.artifact.ptx)
         self._launch = _ffi.get("runtime.MakeLauncher")(
             self.spec,
             self.out_idx or [],
             self.artifact.cubin,
             target,
-            make_emulate(str(target), self.artifact.ptx),
+            self._emulation,
         )
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launches the kernel; returns None, the output, or the list of outputs.
 
@@ -77,8 +79,8 @@ class JITKernel:
             args = self._positional(args, kwargs)
         try:
             result = self._launch(*args)
-        except UserError as error:
-            raise error.with_traceback(None) from None
+        except Exception as error:
+            raise self._emulation.take_error() or error from None
         return None if result is None else to_user(result, args)
 
     def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

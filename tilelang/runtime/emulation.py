@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import UnsupportedError
 
 
-def make_emulate(arch: str, ptx: str) -> Callable[..., None]:
-    """Returns the function that the launcher calls for a launch on the CPU.
+class Emulation:
+    """What the launcher calls for a launch on the CPU.
 
-    It takes the kernel's name, grid, block, cluster (empty without), bytes of dynamic shared
-    memory, and the arguments: tensors, bytes of scalars, and mappings that describe tensor maps.
+    tvm-ffi makes new exceptions of those that pass through C++; the original is kept for
+    :meth:`take_error`.
     """
 
-    @functools.cache
-    def module() -> tuple[Any, Any]:
+    def __init__(self, arch: str, ptx: str) -> None:
+        self._arch = arch
+        self._ptx = ptx
+        self._local = threading.local()
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[Any, Any]:
         try:
             from ..emulator import Device
         except ImportError:
@@ -25,10 +34,11 @@ def make_emulate(arch: str, ptx: str) -> Callable[..., None]:
                 "the arguments are CPU tensors, but this build has no emulator",
                 notes=["pass CUDA tensors"],
             ) from None
-        device = Device(arch)
-        return device, device.load_ptx(ptx)
+        device = Device(self._arch)
+        return device, device.load_ptx(self._ptx)
 
-    def emulate(
+    def __call__(
+        self,
         name: str,
         grid: Sequence[int],
         block: Sequence[int],
@@ -36,18 +46,73 @@ def make_emulate(arch: str, ptx: str) -> Callable[..., None]:
         shared_memory: int,
         args: Sequence[Any],
     ) -> None:
-        device, kernels = module()
-        converted = [_argument(device, arg) for arg in args]
-        kernels[str(name)].launch(
-            tuple(grid),
-            tuple(block),
-            converted,
-            cluster=tuple(cluster) or None,
-            smem=shared_memory,
-        )
+        """Runs one grid to its end.
 
-    return emulate
+        Args:
+            name: of the kernel.
+            grid, block: three extents, x first.
+            cluster: three extents, or none.
+            shared_memory: dynamic, in bytes.
+            args: tensors, bytes of scalars, and mappings that describe tensor maps.
+        """
+        try:
+            device, module = self._loaded
+            converted = [_argument(device, arg) for arg in args]
+            module[str(name)].launch(
+                tuple(grid),
+                tuple(block),
+                converted,
+                cluster=tuple(cluster) or None,
+                smem=shared_memory,
+            )
+        except BaseException as error:
+            self._local.error = error
+            raise
+
+    def take_error(self) -> BaseException | None:
+        """Returns the exception that ended the last launch of this thread, once."""
+        return self._local.__dict__.pop("error", None)
 
 
 def _argument(device: Any, arg: Any) -> Any:
-    return arg
+    if isinstance(arg, bytes):
+        return arg
+    if isinstance(arg, Mapping) or hasattr(arg, "items"):
+        return _tensor_map(device, {str(key): value for key, value in arg.items()})
+    strides = tuple(stride * arg.dtype.itemsize for stride in arg.strides)
+    return _memory(int(arg.data_ptr()), tuple(arg.shape), strides, arg.dtype.itemsize)
+
+
+def _memory(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
+) -> np.ndarray:
+    """Returns memory as an array of unsigned integers: NumPy lacks the narrow float types.
+
+    Args:
+        address: of the first element.
+        shape: in elements.
+        strides: in bytes, none negative.
+        size: of an element in bytes.
+    """
+    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    length = sum(spans) + size if all(shape) else 0
+    buffer = (ctypes.c_uint8 * length).from_address(address)
+    return np.ndarray(shape, f"u{size}", memoryview(buffer), strides=strides if length else None)
+
+
+def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
+    size = int(description["element_bytes"])
+    array = _memory(
+        int(description["address"]),
+        tuple(reversed(description["dims"])),
+        (*reversed(description["strides"]), size),
+        size,
+    )
+    return device.tensor_map(
+        array,
+        box=tuple(reversed(description["box"])),
+        swizzle=int(description["swizzle"]),
+        interleave=int(description["interleave"]),
+        oob_fill=int(description["oob_fill"]),
+        element_strides=tuple(reversed(description["element_strides"])),
+    )

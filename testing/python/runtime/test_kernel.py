@@ -75,7 +75,7 @@ def test_a_user_error_shows_no_internal_frames():
     with pytest.raises(errors.ArgumentError) as caught:
         axpy("sm_90a")(1)
     files = [entry.path.name for entry in caught.traceback]
-    assert files == ["test_kernel.py", "kernel.py"]
+    assert files == ["test_kernel.py", "errors.py"]
 
 
 def test_keyword_arguments():
@@ -104,6 +104,43 @@ def test_source_that_does_not_compile_is_our_defect():
     with pytest.raises(errors.InternalError, match=r"identifier .?nope.? is undefined") as caught:
         axpy("sm_90a", source='#line 7 "user.py"\nint i = nope;')
     assert "generated code for user.py:7" in str(caught.value)
+
+
+class Fault(errors.EmulatorError):
+    """An error with more in it than a message."""
+
+    def __init__(self, lane):
+        super().__init__(f"lane {lane} is at fault")
+        self.lane = lane
+
+
+class FaultyDevice:
+    def load_ptx(self, text):
+        assert ".visible .entry axpy" in text
+        return {"axpy": self}
+
+    def launch(self, grid, block, args, *, cluster, smem):
+        self.seen = (grid, block, args, cluster, smem)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [Fault(7), KeyboardInterrupt(), ZeroDivisionError("mine")])
+def test_errors_of_the_emulator_arrive_unchanged(monkeypatch, error):
+    device = FaultyDevice()
+    device.error = error
+    package = type(tilelang)("tilelang.emulator")
+    package.Device = lambda arch: device
+    monkeypatch.setitem(__import__("sys").modules, "tilelang.emulator", package)
+    x, y, z = torch.randn(3, 1000)
+    with pytest.raises(type(error)) as caught:
+        axpy("sm_90a")(x, y, z, 0.5)
+    assert caught.value is error
+    grid, block, args, cluster, smem = device.seen
+    assert (grid, block, cluster, smem) == ((8, 1, 1), (128, 1, 1), None, 0)
+    assert args[3:] == [np.float32(0.5).tobytes(), np.int32(1000).tobytes()]
+    args[2][:] = np.float32(3).view(np.uint32)
+    assert bool((z == 3).all()), "the kernel writes to the caller's memory"
+    assert args[0].ctypes.data == x.data_ptr()
 
 
 @pytest.mark.requires_cuda

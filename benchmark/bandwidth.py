@@ -1,0 +1,60 @@
+"""Bandwidth of memory-bound kernels beside torch and torch.compile.
+
+    python benchmark/bandwidth.py [--rows 32768] [--columns 4096] [--kernels softmax rms_norm]
+
+Counts the bytes that must move (the matrix once in and once out, the vectors in) and prints TB/s of
+the median run, with the L2 cache flushed before each. Results are checked against float64 first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import row_kernels
+import torch
+
+from tilelang.profiler import do_bench
+
+
+def arguments(name: str, m: int, n: int) -> list[torch.Tensor]:
+    """Returns random bfloat16 arguments on the GPU."""
+    shapes = [(m, n), *[(n,)] * row_kernels.VECTORS[name]]
+    return [torch.randn(shape, device="cuda").bfloat16() for shape in shapes]
+
+
+def check(name: str, kernel: Any, args: list[torch.Tensor]) -> None:
+    """Compares the first rows with the formula in float64; bfloat16 keeps 8 bits."""
+    expected = row_kernels.references()[name](
+        args[0][:256].double(), *[a.double() for a in args[1:]]
+    )
+    torch.testing.assert_close(kernel(*args)[:256].double(), expected, rtol=1e-2, atol=1e-2)
+
+
+def terabytes_per_second(run: Any, args: list[torch.Tensor]) -> float:
+    """Returns the bandwidth of a function whose output is as large as its first argument."""
+    moved = sum(a.nbytes for a in args) + args[0].nbytes
+    return moved / (do_bench(lambda: run(*args), return_mode="median") * 1e-3) / 1e12
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=32768)
+    parser.add_argument("--columns", type=int, default=4096)
+    parser.add_argument("--kernels", nargs="*", default=list(row_kernels.KERNELS))
+    options = parser.parse_args()
+    print(f"{torch.cuda.get_device_name()}, {options.rows} x {options.columns} bfloat16, TB/s")
+    print(f"{'kernel':<12}{'tilelang':>10}{'torch':>10}{'compile':>10}")
+    for name in options.kernels:
+        args = arguments(name, options.rows, options.columns)
+        kernel = row_kernels.KERNELS[name](options.rows, options.columns)
+        check(name, kernel, args)
+        formula = row_kernels.references()[name]
+        peers = [kernel, formula, torch.compile(formula)]
+        speeds = "".join(f"{terabytes_per_second(run, args):>10.2f}" for run in peers)
+        print(f"{name:<12}{speeds}")
+
+
+if __name__ == "__main__":
+    main()
