@@ -1,0 +1,261 @@
+#include "codegen/codegen.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <unordered_set>
+
+#include "codegen/stmt_printer.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilelang {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// What a kernel's body uses and does not define.
+class FreeNames : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  std::vector<Var> vars;        // in order of first use
+  std::vector<Buffer> buffers;  // global ones
+  std::unordered_set<const ffi::Object*> written;
+
+  void Define(const Var& var) { known_.insert(var.get()); }
+
+  void Visit(const VarNode* op) override {
+    if (known_.insert(op).second) vars.push_back(ffi::GetRef<Var>(op));
+  }
+  void Visit(const ForNode* op) override {
+    Define(op->var);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const BindNode* op) override {
+    VisitExpr(op->value);
+    Define(op->var);
+  }
+  void Visit(const AllocNode* op) override {
+    known_.insert(op->buffer.get());
+    StmtVisitor::Visit(op);
+    auto init = op->buffer->attrs.find("init");
+    if (init != op->buffer->attrs.end()) VisitExpr((*init).second.cast<Expr>());
+  }
+  void Visit(const StoreNode* op) override {
+    written.insert(op->buffer.get());
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const CallNode* op) override {
+    for (const MemoryEffect& effect : CallEffects(op)) {
+      if (effect.write) written.insert(effect.buffer.get());
+    }
+    StmtVisitor::Visit(op);
+  }
+
+ protected:
+  void VisitBuffer(const Buffer& buffer) override {
+    if (buffer.IsGlobal() && known_.insert(buffer.get()).second) buffers.push_back(buffer);
+  }
+
+ private:
+  std::unordered_set<const ffi::Object*> known_;
+};
+
+template <typename T>
+T Attr(const Map<String, Any>& attrs, const char* key, T fallback) {
+  auto it = attrs.find(key);
+  return it == attrs.end() ? fallback : (*it).second.template cast<T>();
+}
+
+// Writes one kernel.
+class KernelPrinter {
+ public:
+  KernelPrinter(const Func& func, const KernelLaunchNode* launch, std::string name)
+      : func_(func), launch_(launch), name_(std::move(name)), exprs_(&names_) {}
+
+  KernelInfo Print() {
+    info_ = ffi::make_object<KernelInfoNode>();
+    info_->name = name_;
+    info_->grid = launch_->grid;
+    info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
+    info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
+    CollectParams();
+    PrintBody();
+    return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));
+  }
+  const SourceWriter& source() const { return out_; }
+  const std::set<std::string>& headers() const { return exprs_.headers(); }
+
+ private:
+  void CollectParams();
+  void AddParam(const Any& param, const std::string& declaration) {
+    info_->params.push_back(param);
+    declarations_.push_back(declaration);
+  }
+  void AddScalar(const Var& var) { AddParam(var, exprs_.Type(var.dtype()) + " " + names_.Of(var)); }
+  void PrintBody();
+  void PrintIndices();
+  std::string Attributes();
+
+  Func func_;
+  const KernelLaunchNode* launch_;
+  std::string name_;
+  Names names_;
+  ExprPrinter exprs_;
+  SourceWriter out_;
+  ffi::ObjectPtr<KernelInfoNode> info_;
+  std::vector<std::string> declarations_;
+};
+
+void KernelPrinter::CollectParams() {
+  auto maps = Attr(launch_->attrs, "tensor_maps", Array<TensorMapInfo>());
+  FreeNames free;
+  for (const Var& var : launch_->block_vars) free.Define(var);
+  for (const Var& var : launch_->thread_vars) free.Define(var);
+  for (const TensorMapInfo& map : maps) free.Define(map->var);
+  free.VisitStmt(launch_->body);
+
+  std::unordered_set<const ffi::Object*> used;
+  for (const Var& var : free.vars) used.insert(var.get());
+  auto add_buffer = [&](const Buffer& buffer) {
+    std::string type = (free.written.count(buffer.get()) ? "" : "const ") +
+                       exprs_.Type(buffer->dtype) + "* __restrict__ ";
+    AddParam(buffer, type + names_.Of(buffer));
+  };
+  std::unordered_set<const ffi::Object*> given;
+  for (const Any& param : func_->params) {
+    given.insert(param.cast<ffi::ObjectRef>().get());
+    if (auto buffer = param.as<Buffer>()) {
+      bool is_used = false;
+      for (const Buffer& b : free.buffers) is_used |= b.same_as(*buffer);
+      if (is_used) add_buffer(*buffer);
+    } else if (Var var = param.cast<Var>(); used.count(var.get())) {
+      AddScalar(var);
+    }
+  }
+  for (const Buffer& buffer : free.buffers) {  // scratch
+    if (!given.count(buffer.get())) add_buffer(buffer);
+  }
+  for (const Var& var : free.vars) {  // symbolic dimensions, at least 0
+    if (given.count(var.get())) continue;
+    AddScalar(var);
+    exprs_.AddNonNegative(var);
+  }
+  for (const TensorMapInfo& map : maps) {
+    exprs_.UseHeader("tensor_map.h");
+    exprs_.AddTensorMap(map->var);
+    AddParam(map, "const __grid_constant__ CUtensorMap " + names_.Of(map->var));
+  }
+}
+
+std::string KernelPrinter::Attributes() {
+  int64_t threads = 1;
+  for (int64_t extent : info_->block) threads *= extent;
+  std::string text = "__launch_bounds__(" + std::to_string(threads) + ", " +
+                     std::to_string(Attr<int64_t>(launch_->attrs, "min_blocks_per_sm", 1)) + ")";
+  if (info_->cluster.empty()) return text;
+  text += " __cluster_dims__(";
+  for (size_t i = 0; i < info_->cluster.size(); ++i) {
+    text += (i ? ", " : "") + std::to_string(info_->cluster[i]);
+  }
+  return text + ")";
+}
+
+void KernelPrinter::PrintIndices() {
+  static constexpr const char* kAxes[] = {".x", ".y", ".z"};
+  auto declare = [&](const Var& var, const std::string& value) {
+    exprs_.AddNonNegative(var);
+    out_.Line("const " + exprs_.Type(var.dtype()) + " " + names_.Of(var) + " = " + value + ";");
+  };
+  auto panel = Attr<int64_t>(launch_->attrs, "swizzle_panel", 0);
+  std::string block = "blockIdx";
+  if (panel > 0) {
+    exprs_.UseHeader("block_swizzle.h");
+    bool columns = Attr(launch_->attrs, "swizzle_order", String("row")) == "column";
+    block = "block_index";
+    out_.Line(std::string("const uint3 block_index = tl::swizzle_") +
+              (columns ? "columns" : "rows") + "<" + std::to_string(panel) + ">();");
+  }
+  for (size_t i = 0; i < launch_->block_vars.size(); ++i) {
+    declare(launch_->block_vars[i], block + kAxes[i]);
+  }
+  for (size_t i = 0; i < launch_->thread_vars.size(); ++i) {
+    declare(launch_->thread_vars[i], std::string("threadIdx") + kAxes[i]);
+  }
+}
+
+void KernelPrinter::PrintBody() {
+  for (const Expr& extent : launch_->threads) info_->block.push_back(*AsInt(extent));
+  out_.SetSpan(launch_->span);
+  std::string head = "extern \"C\" __global__ void " + Attributes() + " " + name_ + "(";
+  if (declarations_.empty()) {
+    out_.Open(head + ")");
+  } else {
+    out_.Line(head);
+    out_.Indent();
+    out_.Indent();
+    for (size_t i = 0; i < declarations_.size(); ++i) {
+      bool last = i + 1 == declarations_.size();
+      out_.Line(declarations_[i] + (last ? ") {" : ","));
+    }
+    out_.Dedent();
+  }
+  if (info_->dyn_smem_bytes > 0) {
+    out_.Line("extern __shared__ __align__(1024) unsigned char smem[];");
+  }
+  PrintIndices();
+  StmtPrinter(&out_, &exprs_, &names_).Print(launch_->body);
+  out_.Close();
+}
+
+std::vector<const KernelLaunchNode*> Launches(const Func& func) {
+  std::vector<const KernelLaunchNode*> launches;
+  WalkStmts(func->body, [&](const Stmt& s) {
+    if (const auto* launch = s.as<KernelLaunchNode>()) {
+      launches.push_back(launch);
+      return false;
+    }
+    return true;
+  });
+  return launches;
+}
+
+}  // namespace
+
+CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOptions& options) {
+  auto result = ffi::make_object<CompiledFuncNode>();
+  result->func = func;
+  if (options.fast_math) result->options.push_back("--use_fast_math");
+  SourceWriter kernels;
+  std::set<std::string> headers{"common.h"};
+  for (const KernelLaunchNode* launch : Launches(func)) {
+    std::string name = std::string(func->name) + "_kernel";
+    if (!result->kernels.empty()) name += "_" + std::to_string(result->kernels.size());
+    KernelPrinter printer(func, launch, name);
+    result->kernels.push_back(printer.Print());
+    headers.insert(printer.headers().begin(), printer.headers().end());
+    kernels.Line("");
+    kernels.Append(printer.source());
+  }
+  TL_CHECK(!result->kernels.empty(), func->span, "the function launches no kernel");
+  SourceWriter source;
+  source.Line("#include <tl_templates/cuda/common.h>");
+  headers.erase("common.h");
+  for (const std::string& header : headers) {
+    source.Line("#include <tl_templates/cuda/" + header + ">");
+  }
+  source.Append(kernels);
+  result->source = source.Readable();
+  result->lined_source = source.WithLineDirectives();
+  return CompiledFunc(result);
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  ffi::reflection::GlobalDef().def(
+      "tl.codegen.Codegen", [](Func func, String arch, bool fast_math) {
+        return Codegen(func, GetTarget(arch), {.fast_math = fast_math});
+      });
+}
+
+}  // namespace tilelang

@@ -1,0 +1,91 @@
+// Expressions of the thread IR in CUDA C++.
+#ifndef TILELANG_CODEGEN_EXPR_PRINTER_H_
+#define TILELANG_CODEGEN_EXPR_PRINTER_H_
+
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "codegen/names.h"
+#include "ir/intrinsics.h"
+
+namespace tilelang {
+
+// How tightly an operator binds in C++.
+enum Precedence : int {
+  kPrecTernary = 1,
+  kPrecOr,
+  kPrecAnd,
+  kPrecBitOr,
+  kPrecBitXor,
+  kPrecBitAnd,
+  kPrecEquality,
+  kPrecRelation,
+  kPrecShift,
+  kPrecAdd,
+  kPrecMul,
+  kPrecUnary,
+  kPrecPrimary,
+};
+
+struct ExprText {
+  std::string text;
+  int precedence = kPrecPrimary;
+};
+
+class ExprPrinter {
+ public:
+  explicit ExprPrinter(Names* names) : names_(names) {}
+
+  // The expression by itself: an argument, a right-hand side, an index.
+  std::string Print(const ir::Expr& e) { return Text(e).text; }
+  // The expression as an operand of something that binds as tightly as `precedence`.
+  std::string Operand(const ir::Expr& e, int precedence);
+  // The address of an element: "A + i", or "A" for element 0.
+  std::string Pointer(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
+  std::string Element(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
+
+  // `text` stands for this load from now on (a vector's element), until Forget.
+  void Replace(const ir::LoadNode* load, const std::string& text) { replaced_[load] = text; }
+  void Forget() { replaced_.clear(); }
+  // Variables that stand for a tensor map: their value is its address.
+  void AddTensorMap(const ir::Var& var) { tensor_maps_.insert(var.get()); }
+  // A variable whose value is never negative inside the kernel.
+  void AddNonNegative(const ir::Var& var) { non_negative_.insert(var.get()); }
+
+  // Device headers that the printed code needs.
+  const std::set<std::string>& headers() const { return headers_; }
+  void UseHeader(std::string_view header) {
+    if (!header.empty()) headers_.emplace(header);
+  }
+  // The name of a type; remembers the header that defines it.
+  std::string Type(ir::DType dtype);
+
+ private:
+  ExprText Text(const ir::Expr& e);
+  ExprText Text(const ir::BinaryNode* op);
+  ExprText Text(const ir::UnaryNode* op);
+  ExprText Text(const ir::SelectNode* op);
+  ExprText Text(const ir::CastNode* op);
+  ExprText Text(const ir::CallNode* op);
+  ExprText Infix(const char* symbol, int precedence, const ir::BinaryNode* op);
+  ExprText Division(const ir::BinaryNode* op);
+  ExprText MathCall(const ir::Intrinsic& intrinsic, const ir::CallNode* op);
+  ExprText SpecialCall(const ir::CallNode* op);
+  ExprText Function(const std::string& name, const ir::Array<ir::Expr>& args, size_t first = 0);
+  std::string Argument(const ir::Expr& arg);
+  // `text` of a type that C++ computes in int, brought back to `dtype`.
+  ExprText Narrowed(ir::DType dtype, ExprText text);
+  std::string AsFloat(const ir::Expr& e);
+  bool NonNegative(const ir::Expr& e);
+
+  Names* names_;
+  std::unordered_map<const ir::LoadNode*, std::string> replaced_;
+  std::set<const ffi::Object*> tensor_maps_;
+  std::set<const ffi::Object*> non_negative_;
+  std::set<std::string> headers_;
+};
+
+}  // namespace tilelang
+
+#endif  // TILELANG_CODEGEN_EXPR_PRINTER_H_

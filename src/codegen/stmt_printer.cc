@@ -1,0 +1,136 @@
+#include "codegen/stmt_printer.h"
+
+#include "codegen/literals.h"
+#include "ir/error.h"
+
+namespace tilelang {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+void StmtPrinter::Print(const Stmt& s) {
+  Span outer = out_->span();
+  if (s.span().defined()) out_->SetSpan(s.span());
+  switch (s->kind) {
+    case StmtKind::kStore: {
+      const auto* op = s.as<StoreNode>();
+      out_->Line(exprs_->Element(op->buffer, op->indices) + " = " + exprs_->Print(op->value) + ";");
+      break;
+    }
+    case StmtKind::kEvaluate: {
+      const auto* op = s.as<EvaluateNode>();
+      if (op->value->kind == ExprKind::kCall) out_->Line(exprs_->Print(op->value) + ";");
+      break;
+    }
+    case StmtKind::kBind: {
+      const auto* op = s.as<BindNode>();
+      std::string value = exprs_->Print(op->value);
+      out_->Line("const " + exprs_->Type(op->var.dtype()) + " " + names_->Of(op->var) + " = " +
+                 value + ";");
+      break;
+    }
+    case StmtKind::kSeq:
+      for (const Stmt& child : s.as<SeqNode>()->stmts) Print(child);
+      break;
+    case StmtKind::kIf:
+      Print(s.as<IfNode>(), "if");
+      break;
+    case StmtKind::kFor:
+      Print(s.as<ForNode>());
+      break;
+    case StmtKind::kWhile:
+      out_->Open("while (" + exprs_->Print(s.as<WhileNode>()->condition) + ")");
+      Print(s.as<WhileNode>()->body);
+      out_->Close();
+      break;
+    case StmtKind::kBreak:
+      out_->Line("break;");
+      break;
+    case StmtKind::kContinue:
+      out_->Line("continue;");
+      break;
+    case StmtKind::kAlloc:
+      Print(s.as<AllocNode>());
+      break;
+    case StmtKind::kAssume:
+      out_->Line("__builtin_assume(" + exprs_->Print(s.as<AssumeNode>()->condition) + ");");
+      break;
+    case StmtKind::kAssert: {
+      const auto* op = s.as<AssertNode>();
+      exprs_->UseHeader("debug.h");
+      out_->Line("tl::check(" + exprs_->Print(op->condition) + ", " + StringLiteral(op->message) +
+                 ");");
+      break;
+    }
+    default:
+      ThrowInternalError(s.span(), "code generation met a statement that should have been lowered");
+  }
+  out_->SetSpan(outer);
+}
+
+void StmtPrinter::Print(const IfNode* op, const std::string& opening) {
+  if (opening != "if") out_->Dedent();
+  out_->Open(opening + " (" + exprs_->Print(op->condition) + ")");
+  Print(op->then_case);
+  if (!op->else_case.defined()) {
+    out_->Close();
+    return;
+  }
+  if (const auto* chained = op->else_case.as<IfNode>()) {
+    Print(chained, "} else if");
+    return;
+  }
+  out_->Close("} else {");
+  out_->Indent();
+  Print(op->else_case);
+  out_->Close();
+}
+
+void StmtPrinter::Print(const ForNode* op) {
+  if (op->Kind() == ForKind::kVectorized && PrintVectorized(op)) return;
+  PrintLoop(op, op->Kind() == ForKind::kUnrolled || op->Kind() == ForKind::kVectorized);
+}
+
+void StmtPrinter::PrintLoop(const ForNode* op, bool unroll) {
+  auto factor = op->annotations.find("unroll_factor");
+  if (factor != op->annotations.end()) {
+    out_->Line("#pragma unroll " + std::to_string((*factor).second.cast<int64_t>()));
+  } else if (unroll) {
+    out_->Line("#pragma unroll");
+  }
+  if (AsInt(op->min).value_or(-1) >= 0) exprs_->AddNonNegative(op->var);
+  const std::string& name = names_->Of(op->var);
+  std::string type = op->var.dtype() == dtypes::kInt32 ? "int" : exprs_->Type(op->var.dtype());
+  std::string end = exprs_->Operand(op->min + op->extent, kPrecRelation + 1);
+  out_->Open("for (" + type + " " + name + " = " + exprs_->Print(op->min) + "; " + name + " < " +
+             end + "; ++" + name + ")");
+  Print(op->body);
+  out_->Close();
+}
+
+void StmtPrinter::Print(const AllocNode* op) {
+  const Buffer& buffer = op->buffer;
+  std::string type = exprs_->Type(buffer->dtype);
+  const std::string& name = names_->Of(buffer);
+  if (buffer->scope == "local.var") {
+    auto init = buffer->attrs.find("init");
+    std::string value =
+        init == buffer->attrs.end() ? "" : " = " + exprs_->Print((*init).second.cast<Expr>());
+    out_->Line(type + " " + name + value + ";");
+    return;
+  }
+  TL_CHECK(buffer->shape.size() == 1, op->span, buffer->name << " was not flattened");
+  if (buffer.IsLocal()) {
+    out_->Line(type + " " + name + "[" + exprs_->Print(buffer->shape[0]) + "];");
+    return;
+  }
+  TL_CHECK(buffer.IsShared() || buffer.IsBarrier(), op->span,
+           "code generation cannot allocate " << buffer->name << " in " << buffer->scope);
+  auto offset = buffer->attrs.find("smem_offset");
+  TL_CHECK(offset != buffer->attrs.end(), op->span,
+           buffer->name << " has no place in shared memory: plan_shared_memory must run first");
+  int64_t bytes = (*offset).second.cast<int64_t>();
+  out_->Line(type + "* " + name + " = reinterpret_cast<" + type + "*>(smem" +
+             (bytes == 0 ? "" : " + " + std::to_string(bytes)) + ");");
+}
+
+}  // namespace tilelang

@@ -1,0 +1,34 @@
+// Statements of the thread IR in CUDA C++.
+#ifndef TILELANG_CODEGEN_STMT_PRINTER_H_
+#define TILELANG_CODEGEN_STMT_PRINTER_H_
+
+#include "codegen/expr_printer.h"
+#include "codegen/source_writer.h"
+#include "ir/stmt.h"
+
+namespace tilelang {
+
+class StmtPrinter {
+ public:
+  StmtPrinter(SourceWriter* out, ExprPrinter* exprs, Names* names)
+      : out_(out), exprs_(exprs), names_(names) {}
+
+  void Print(const ir::Stmt& s);
+
+ private:
+  void Print(const ir::IfNode* op, const std::string& opening);
+  void Print(const ir::ForNode* op);
+  void Print(const ir::AllocNode* op);
+  void PrintLoop(const ir::ForNode* op, bool unroll);
+  // A kVectorized loop, one Store at a time; false when its body is not made of stores.
+  bool PrintVectorized(const ir::ForNode* op);
+  void PrintVectorStore(const ir::ForNode* loop, const ir::StoreNode* store);
+
+  SourceWriter* out_;
+  ExprPrinter* exprs_;
+  Names* names_;
+};
+
+}  // namespace tilelang
+
+#endif  // TILELANG_CODEGEN_STMT_PRINTER_H_

@@ -1,0 +1,186 @@
+// Vectorized loops: memory is accessed by whole vectors, arithmetic stays element by element.
+//
+//   for i in vectorized(8): C[b + i] = f(A[a + i])      becomes
+//
+//   const auto A_vec = tl::load<8>(A + a);
+//   tl::vec<half_t, 8> C_vec;
+//   for (int i = 0; i < 8; ++i) C_vec[i] = f(A_vec[i]);
+//   tl::store(C + b, C_vec);
+#include <functional>
+
+#include "codegen/stmt_printer.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilelang {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// The coefficient of `var` in `e` when `e` is an affine function of it, else nullopt.
+std::optional<int64_t> Stride(const Expr& e, const Var& var) {
+  if (e.same_as(var)) return 1;
+  if (!UsesVar(e, var)) return 0;
+  const auto* op = e.as<BinaryNode>();
+  if (op == nullptr) return std::nullopt;
+  std::optional<int64_t> a = Stride(op->a, var);
+  std::optional<int64_t> b = Stride(op->b, var);
+  if (!a || !b) return std::nullopt;
+  switch (op->Op()) {
+    case BinaryOp::kAdd:
+      return *a + *b;
+    case BinaryOp::kSub:
+      return *a - *b;
+    case BinaryOp::kMul:
+      if (std::optional<int64_t> factor = AsInt(op->b)) return *a * *factor;
+      if (std::optional<int64_t> factor = AsInt(op->a)) return *b * *factor;
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsMemory(const Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); }
+
+bool IsVectorAccess(const Buffer& buffer, const Array<Expr>& indices, const Var& var) {
+  return IsMemory(buffer) && indices.size() == 1 && Stride(indices[0], var) == 1;
+}
+
+struct VectorLoad {
+  const LoadNode* load;
+  Expr guard;  // null: always executed
+};
+
+// Finds the loads that become vector loads: consecutive, and executed by all lanes or by none.
+class LoadFinder : public ExprVisitor {
+ public:
+  using ExprVisitor::Visit;
+
+  explicit LoadFinder(Var var) : var_(std::move(var)) {}
+  std::vector<VectorLoad> loads;
+
+  void Visit(const LoadNode* op) override {
+    ExprVisitor::Visit(op);
+    if (lane_dependent_ == 0 && IsVectorAccess(op->buffer, op->indices, var_)) {
+      loads.push_back({op, guard_});
+    }
+  }
+  void Visit(const SelectNode* op) override {
+    VisitExpr(op->condition);
+    Under(op->condition, op->true_value);
+    Under(Not(op->condition), op->false_value);
+  }
+  void Visit(const BinaryNode* op) override {
+    VisitExpr(op->a);
+    if (op->Op() == BinaryOp::kAnd) {
+      Under(op->a, op->b);
+    } else if (op->Op() == BinaryOp::kOr) {
+      Under(Not(op->a), op->b);
+    } else {
+      VisitExpr(op->b);
+    }
+  }
+  void Visit(const CallNode* op) override {
+    // An address is no access; the callee's accesses are its own.
+    if (op->name != "address_of") ExprVisitor::Visit(op);
+  }
+
+ private:
+  void Under(const Expr& condition, const Expr& value) {
+    Expr outer = guard_;
+    bool dependent = UsesVar(condition, var_);
+    lane_dependent_ += dependent;
+    if (!dependent) guard_ = outer.defined() ? outer && condition : condition;
+    VisitExpr(value);
+    lane_dependent_ -= dependent;
+    guard_ = outer;
+  }
+
+  Var var_;
+  Expr guard_;
+  int lane_dependent_ = 0;
+};
+
+bool CollectStores(const Stmt& s, std::vector<const StoreNode*>* stores) {
+  if (const auto* store = s.as<StoreNode>()) {
+    stores->push_back(store);
+    return true;
+  }
+  const auto* seq = s.as<SeqNode>();
+  if (seq == nullptr) return false;
+  for (const Stmt& child : seq->stmts) {
+    if (!CollectStores(child, stores)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool StmtPrinter::PrintVectorized(const ForNode* op) {
+  std::vector<const StoreNode*> stores;
+  TL_CHECK(AsInt(op->extent).has_value(), op->span, "a vectorized loop needs a constant extent");
+  if (!CollectStores(op->body, &stores) || !IsConst(op->min, 0)) return false;
+  // Iterations are independent, so each store may have a loop of its own.
+  for (const StoreNode* store : stores) PrintVectorStore(op, store);
+  return true;
+}
+
+void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) {
+  if (store->span.defined()) out_->SetSpan(store->span);
+  std::string lanes = std::to_string(*AsInt(loop->extent));
+  auto at_first_lane = [&](const Array<Expr>& indices) {
+    return Array<Expr>{Substitute(indices[0], {{loop->var, Const(loop->var.dtype(), 0)}})};
+  };
+  LoadFinder finder(loop->var);
+  finder.VisitExpr(store->value);
+  bool vector_store = IsVectorAccess(store->buffer, store->indices, loop->var);
+  std::string target =
+      vector_store ? exprs_->Pointer(store->buffer, at_first_lane(store->indices)) : "";
+
+  const auto* copied = store->value.as<LoadNode>();
+  if (vector_store && copied != nullptr && finder.loads.size() == 1 &&
+      finder.loads[0].load == copied && copied->dtype == store->buffer->dtype) {
+    std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices));
+    out_->Line("tl::store(" + target + ", tl::load<" + lanes + ">(" + source + "));");
+    return;
+  }
+
+  const std::string& lane = names_->Of(loop->var);
+  std::unordered_map<std::string, std::string> loaded;  // source text -> vector
+  for (const VectorLoad& access : finder.loads) {
+    const Buffer& buffer = access.load->buffer;
+    std::string call = "tl::load<" + lanes + ">(" +
+                       exprs_->Pointer(buffer, at_first_lane(access.load->indices)) + ")";
+    std::string key = call + (access.guard.defined() ? exprs_->Print(access.guard) : "");
+    auto [it, is_new] = loaded.emplace(key, "");
+    if (is_new) {
+      it->second = names_->Fresh(std::string(buffer->name) + "_vec");
+      std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
+      if (access.guard.defined()) {
+        out_->Line(type + it->second + ";");
+        out_->Line("if (" + exprs_->Print(access.guard) + ") " + it->second + " = " + call + ";");
+      } else {
+        out_->Line("const " + type + it->second + " = " + call + ";");
+      }
+    }
+    exprs_->Replace(access.load, it->second + "[" + lane + "]");
+  }
+
+  std::string element =
+      vector_store ? names_->Fresh(std::string(store->buffer->name) + "_vec") : "";
+  if (vector_store) {
+    out_->Line("tl::vec<" + exprs_->Type(store->buffer->dtype) + ", " + lanes + "> " + element +
+               ";");
+  }
+  out_->Line("#pragma unroll");
+  out_->Open("for (int " + lane + " = 0; " + lane + " < " + lanes + "; ++" + lane + ")");
+  std::string left =
+      vector_store ? element + "[" + lane + "]" : exprs_->Element(store->buffer, store->indices);
+  out_->Line(left + " = " + exprs_->Print(store->value) + ";");
+  out_->Close();
+  exprs_->Forget();
+  if (vector_store) out_->Line("tl::store(" + target + ", " + element + ");");
+}
+
+}  // namespace tilelang

@@ -1,0 +1,184 @@
+#include "ir/intrinsics.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace tilelang::ir {
+
+namespace {
+
+using enum PrintRule;
+
+constexpr Intrinsic Math(std::string_view name, std::string_view spelling, PrintRule rule = kMath) {
+  return {.name = name, .print = rule, .spelling = spelling, .pure = true};
+}
+constexpr Intrinsic Fast(std::string_view name, std::string_view spelling) {
+  return {.name = name, .print = kFast, .spelling = spelling, .header = "math.h", .pure = true};
+}
+constexpr Intrinsic Function(std::string_view name, std::string_view spelling,
+                             std::string_view header = {}) {
+  return {.name = name, .spelling = spelling, .header = header, .pure = true};
+}
+constexpr Intrinsic Atomic(std::string_view name, std::string_view spelling) {
+  return {.name = name,
+          .print = kAtomic,
+          .spelling = spelling,
+          .header = "atomic.h",
+          .reads = 1,
+          .writes = 1};
+}
+constexpr Intrinsic Warp(std::string_view name, std::string_view spelling) {
+  return {
+      .name = name, .spelling = spelling, .header = "warp.h", .participants = Participants::kWarp};
+}
+// mbarriers synchronise by themselves: their own memory needs no other ordering.
+constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
+                             SyncKind sync = SyncKind::kNone) {
+  return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync};
+}
+constexpr Intrinsic Fence(std::string_view name, std::string_view spelling,
+                          std::string_view header = "barrier.h") {
+  return {.name = name, .spelling = spelling, .header = header};
+}
+constexpr Intrinsic CtaSync(std::string_view name, std::string_view spelling) {
+  return {.name = name,
+          .spelling = spelling,
+          .sync = SyncKind::kCta,
+          .participants = Participants::kCta};
+}
+
+// clang-format off
+constexpr Intrinsic kIntrinsics[] = {
+    {.name = "address_of", .print = kSpecial, .pure = true},
+    {.name = "reinterpret", .print = kSpecial, .pure = true},
+    {.name = "print", .print = kSpecial, .spelling = "printf"},
+    {.name = "call_extern", .print = kSpecial},
+
+    Math("exp", "exp"), Math("exp2", "exp2"), Math("exp10", "exp10"), Math("expm1", "expm1"),
+    Math("log", "log"), Math("log2", "log2"), Math("log10", "log10"), Math("log1p", "log1p"),
+    Math("sqrt", "sqrt"), Math("rsqrt", "rsqrt"), Math("cbrt", "cbrt"),
+    Math("sin", "sin"), Math("cos", "cos"), Math("tan", "tan"),
+    Math("sinh", "sinh"), Math("cosh", "cosh"), Math("tanh", "tanh"),
+    Math("asin", "asin"), Math("acos", "acos"), Math("atan", "atan"), Math("atan2", "atan2"),
+    Math("asinh", "asinh"), Math("acosh", "acosh"), Math("atanh", "atanh"),
+    Math("erf", "erf"), Math("erfc", "erfc"),
+    Math("floor", "floor"), Math("ceil", "ceil"), Math("trunc", "trunc"),
+    Math("round", "round"), Math("nearbyint", "nearbyint"),
+    Math("pow", "pow"), Math("fmod", "fmod"), Math("hypot", "hypot"),
+    Math("copysign", "copysign"), Math("nextafter", "nextafter"),
+    Math("isnan", "isnan", kPredicate), Math("isinf", "isinf", kPredicate),
+    Math("isfinite", "isfinite", kPredicate),
+    {.name = "sigmoid", .print = kMath, .spelling = "tl::sigmoid", .header = "math.h",
+     .pure = true},
+    {.name = "ldexp", .print = kSpecial, .spelling = "ldexp", .pure = true},
+    Function("abs", "abs"), Function("fabs", "abs"), Function("fma", "fma"),
+    Function("min_nan", "min_nan", "math.h"), Function("max_nan", "max_nan", "math.h"),
+    Function("popcount", "tl::popcount", "math.h"), Function("clz", "tl::clz", "math.h"),
+    Function("ffs", "tl::ffs", "math.h"),
+
+    Fast("__exp", "__expf"), Fast("__exp2", "tl::fast_exp2"), Fast("__exp10", "__exp10f"),
+    Fast("__log", "__logf"), Fast("__log2", "__log2f"), Fast("__log10", "__log10f"),
+    Fast("__sin", "__sinf"), Fast("__cos", "__cosf"), Fast("__tan", "__tanf"),
+    Fast("__pow", "__powf"), Fast("__tanh", "tl::fast_tanh"), Fast("__sqrt", "tl::fast_sqrt"),
+    Fast("__rsqrt", "tl::fast_rsqrt"), Fast("__rcp", "tl::fast_rcp"),
+    Fast("__fdividef", "__fdividef"),
+    Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
+    Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
+    Math("ieee_fmaf", "__fmaf", kRounded), Math("ieee_fsqrt", "__fsqrt", kRounded),
+    Math("ieee_frcp", "__frcp", kRounded), Math("ieee_frsqrt", "__frsqrt", kRounded),
+
+    Atomic("atomic_add", "tl::atomic_add"), Atomic("atomic_max", "tl::atomic_max"),
+    Atomic("atomic_min", "tl::atomic_min"), Atomic("atomic_and", "tl::atomic_and"),
+    Atomic("atomic_or", "tl::atomic_or"), Atomic("atomic_xor", "tl::atomic_xor"),
+    Atomic("atomic_exch", "tl::atomic_exch"), Atomic("atomic_cas", "tl::atomic_cas"),
+    Atomic("atomic_addx2", "tl::atomic_addx2"), Atomic("atomic_addx4", "tl::atomic_addx4"),
+    {.name = "atomic_load", .print = kAtomic, .spelling = "tl::atomic_load", .header = "atomic.h", .reads = 1},
+    {.name = "atomic_store", .print = kAtomic, .spelling = "tl::atomic_store", .header = "atomic.h", .writes = 1},
+
+    Warp("shfl_sync", "tl::shfl"), Warp("shfl_xor", "tl::shfl_xor"),
+    Warp("shfl_up", "tl::shfl_up"), Warp("shfl_down", "tl::shfl_down"),
+    Warp("any_sync", "tl::any"), Warp("all_sync", "tl::all"), Warp("ballot", "tl::ballot"),
+    Warp("activemask", "__activemask"), Warp("elect_one", "tl::elect_one"),
+    Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),
+    Warp("warp_reduce_min", "tl::warp_reduce_min"),
+    {.name = "sync_warp", .spelling = "__syncwarp", .sync = SyncKind::kWarp,
+     .participants = Participants::kWarp},
+
+    {.name = "sync_threads", .print = kSpecial, .spelling = "tl::sync_threads",
+     .sync = SyncKind::kCta, .participants = Participants::kCta},
+    CtaSync("syncthreads_or", "__syncthreads_or"), CtaSync("syncthreads_and", "__syncthreads_and"),
+    CtaSync("syncthreads_count", "__syncthreads_count"),
+    Mbarrier("mbarrier_init", "tl::mbarrier_init"),
+    Mbarrier("mbarrier_arrive", "tl::mbarrier_arrive"),
+    Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx"),
+    Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx"),
+    Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait", SyncKind::kBarrier),
+    Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait"),
+    Mbarrier("mbarrier_inval", "tl::mbarrier_inval"),
+    Fence("fence_proxy_async", "tl::fence_proxy_async"),
+    Fence("fence_barrier_init", "tl::fence_barrier_init"),
+    Fence("threadfence", "__threadfence", ""), Fence("threadfence_block", "__threadfence_block", ""),
+    {.name = "set_max_nreg", .print = kSpecial, .header = "barrier.h",
+     .participants = Participants::kWarp},
+};
+// clang-format on
+
+void AddEffect(const Expr& arg, bool read, bool write, Proxy proxy, int64_t elements,
+               std::vector<MemoryEffect>* effects) {
+  const auto* address = arg.as<CallNode>();
+  if (address == nullptr || address->name != "address_of") return;
+  const auto* load = address->args[0].as<LoadNode>();
+  Expr index = load->indices.size() == 1 ? load->indices[0] : Expr();
+  effects->push_back({load->buffer, elements > 0 ? index : Expr(), elements, read, write, proxy});
+}
+
+void AddBuffers(const CallNode* call, const char* key, bool write, Proxy proxy,
+                std::vector<MemoryEffect>* effects) {
+  auto it = call->attrs.find(key);
+  if (it == call->attrs.end()) return;
+  for (const Buffer& buffer : (*it).second.cast<Array<Buffer>>()) {
+    effects->push_back({buffer, Expr(), 0, !write, write, proxy});
+  }
+}
+
+}  // namespace
+
+const Intrinsic* FindIntrinsic(std::string_view name) {
+  static const auto* table = [] {
+    auto* map = new std::unordered_map<std::string_view, const Intrinsic*>();
+    for (const Intrinsic& intrinsic : kIntrinsics) map->emplace(intrinsic.name, &intrinsic);
+    return map;
+  }();
+  auto it = table->find(name);
+  return it == table->end() ? nullptr : it->second;
+}
+
+std::span<const Intrinsic> AllIntrinsics() { return kIntrinsics; }
+
+std::vector<MemoryEffect> CallEffects(const CallNode* call) {
+  std::vector<MemoryEffect> effects;
+  const Intrinsic* intrinsic =
+      FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
+  if (intrinsic != nullptr && intrinsic->pure) return effects;
+  Proxy proxy = intrinsic != nullptr ? intrinsic->proxy : Proxy::kGeneric;
+  if (auto it = call->attrs.find("async"); it != call->attrs.end() && (*it).second.cast<bool>()) {
+    proxy = Proxy::kAsync;
+  }
+  int64_t elements = 0;
+  if (auto it = call->attrs.find("elements"); it != call->attrs.end()) {
+    elements = (*it).second.cast<int64_t>();
+  } else if (intrinsic != nullptr && intrinsic->header == "atomic.h") {
+    elements = call->name == "atomic_addx4" ? 4 : call->name == "atomic_addx2" ? 2 : 1;
+  }
+  bool listed = call->attrs.count("reads") || call->attrs.count("writes");
+  for (size_t i = 0; i < call->args.size(); ++i) {
+    bool read = intrinsic != nullptr ? (intrinsic->reads >> i & 1) != 0 : !listed;
+    bool write = intrinsic != nullptr ? (intrinsic->writes >> i & 1) != 0 : !listed;
+    if (read || write) AddEffect(call->args[i], read, write, proxy, elements, &effects);
+  }
+  AddBuffers(call, "reads", false, proxy, &effects);
+  AddBuffers(call, "writes", true, proxy, &effects);
+  return effects;
+}
+
+}  // namespace tilelang::ir

@@ -1,0 +1,76 @@
+// The intrinsics: what a Call by name means, for code generation, synchronisation and checks.
+#ifndef TILELANG_IR_INTRINSICS_H_
+#define TILELANG_IR_INTRINSICS_H_
+
+#include <span>
+#include <string_view>
+
+#include "ir/expr.h"
+
+namespace tilelang::ir {
+
+// How a call is written in CUDA C++; `spelling` is the name in it.
+enum class PrintRule : uint8_t {
+  kFunction,   // spelling(args)
+  kMath,       // spelling##f of floats, spelling of doubles; 16-bit and 8-bit floats via float
+  kFast,       // spelling of floats; every other type via float
+  kPredicate,  // spelling of float or double, narrower floats converted to float; gives bool
+  kRounded,    // the last argument is a rounding mode "rn", "rz", "ru" or "rd": spelling_rn(args)
+  kAtomic,     // spelling<order>(args), the order from attrs["memory_order"]
+  kSpecial,    // the printer knows it by name
+};
+
+// Who waits for whom.
+enum class SyncKind : uint8_t {
+  kNone,
+  kWarp,     // all threads of a warp
+  kCta,      // every thread of the CTA: sync_threads() without arguments
+  kBarrier,  // some threads: a named barrier or an mbarrier
+};
+
+// Which threads execute the call together; it must not stand in control flow that divides them.
+enum class Participants : uint8_t { kThread, kWarp, kCta };
+
+enum class Proxy : uint8_t { kGeneric, kAsync };
+
+struct Intrinsic {
+  std::string_view name;
+  PrintRule print = PrintRule::kFunction;
+  std::string_view spelling = {};
+  // The device header that declares `spelling`, or "" when common.h or NVRTC does.
+  std::string_view header = {};
+  // Bit i: the call reads or writes memory at its argument i, an address.
+  uint32_t reads = 0;
+  uint32_t writes = 0;
+  Proxy proxy = Proxy::kGeneric;
+  SyncKind sync = SyncKind::kNone;
+  Participants participants = Participants::kThread;
+  // No effect but its value: may be moved, repeated or dropped.
+  bool pure = false;
+};
+
+// The intrinsic of that name, or null: device functions ("tl::...") that are not listed and
+// call_extern may touch everything that an address among their arguments points to.
+const Intrinsic* FindIntrinsic(std::string_view name);
+std::span<const Intrinsic> AllIntrinsics();
+
+// What a call does to one buffer. `index` is the element at which the access starts, null when
+// any element may be touched; the access covers `elements` from there, 0 meaning all.
+struct MemoryEffect {
+  Buffer buffer;
+  Expr index;
+  int64_t elements = 0;
+  bool read = false;
+  bool write = false;
+  Proxy proxy = Proxy::kGeneric;
+};
+// The effects of the call itself (not of the loads in its arguments' values): addresses among
+// the arguments, by the table; buffers in attrs["reads"] and attrs["writes"], which lowering
+// gives for operands that the call names indirectly (descriptors). attrs["async"] = true says
+// that the accesses go through the async proxy; attrs["elements"] : int, how many elements each
+// address covers.
+std::vector<MemoryEffect> CallEffects(const CallNode* call);
+
+}  // namespace tilelang::ir
+
+#endif  // TILELANG_IR_INTRINSICS_H_
