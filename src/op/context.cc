@@ -1,0 +1,52 @@
+#include "op/context.h"
+
+#include "ir/error.h"
+#include "ir/printer.h"
+
+namespace tilelang::op {
+
+std::optional<Fragment> LayoutMap::GetFragment(const Buffer& buffer) const {
+  auto it = layouts_.find(buffer);
+  if (it == layouts_.end()) return std::nullopt;
+  return (*it).second.cast<Fragment>();
+}
+
+std::optional<Layout> LayoutMap::GetLayout(const Buffer& buffer) const {
+  auto it = layouts_.find(buffer);
+  if (it == layouts_.end()) return std::nullopt;
+  return (*it).second.cast<Layout>();
+}
+
+void LayoutMap::Set(const Buffer& buffer, Any layout, const Span& user) {
+  layouts_.Set(buffer, std::move(layout));
+  users_.Set(buffer, user);
+  ++version_;
+}
+
+Span LayoutMap::UserOf(const Buffer& buffer) const {
+  auto it = users_.find(buffer);
+  return it == users_.end() ? Span() : (*it).second;
+}
+
+Coord StaticShape(const Buffer& buffer) {
+  auto shape = ir::AsInts(buffer->shape);
+  if (shape) return *shape;
+  TL_USER_ERROR(kShape, buffer->span,
+                "buffer " << std::string(buffer->name) << " in " << std::string(buffer->scope)
+                          << " has a shape known only at run time; registers, shared and tensor "
+                             "memory need constant shapes");
+}
+
+Coord StaticExtents(const Array<Expr>& extents, const char* what, const Span& span) {
+  auto values = ir::AsInts(extents);
+  if (values) return *values;
+  std::string text;
+  for (const Expr& e : extents) text += (text.empty() ? "" : ", ") + ir::Print(e);
+  TL_USER_ERROR(kShape, span,
+                what << " (" << text
+                     << ") must be constants: the compiler spreads them over "
+                        "threads; use a serial loop around a constant tile for a size known only "
+                        "at run time");
+}
+
+}  // namespace tilelang::op

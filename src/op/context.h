@@ -1,0 +1,80 @@
+// What a tile operator knows when it infers layouts or lowers itself.
+#ifndef TILELANG_OP_CONTEXT_H_
+#define TILELANG_OP_CONTEXT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arith/analyzer.h"
+#include "ir/function.h"
+#include "layout/fragment.h"
+#include "target/target.h"
+
+namespace tilelang::op {
+
+namespace ffi = tvm::ffi;
+using ir::Any;
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Map;
+using ir::Region;
+using ir::Span;
+using ir::Stmt;
+using ir::String;
+using ir::Var;
+using layout::Coord;
+using layout::Fragment;
+using layout::Layout;
+
+// The threads [begin, begin + count) of the CTA execute the operator together.
+struct ThreadRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+  bool operator==(const ThreadRange&) const = default;
+};
+
+// Strict: what the hardware dictates. Common: what follows from layouts already known. Free:
+// choose.
+enum class InferLevel { kStrict, kCommon, kFree };
+
+// The layouts of a kernel's buffers: Fragment for "local.fragment", Layout for shared and
+// tensor memory. `user` names the operator that fixed a layout, for error messages.
+class LayoutMap {
+ public:
+  explicit LayoutMap(Map<Buffer, Any> annotated) : layouts_(std::move(annotated)) {}
+  LayoutMap() = default;
+
+  bool Has(const Buffer& buffer) const { return layouts_.count(buffer) != 0; }
+  std::optional<Fragment> GetFragment(const Buffer& buffer) const;
+  std::optional<Layout> GetLayout(const Buffer& buffer) const;
+  void Set(const Buffer& buffer, Any layout, const Span& user);
+  // Where the layout was fixed; null for annotations.
+  Span UserOf(const Buffer& buffer) const;
+  const Map<Buffer, Any>& All() const { return layouts_; }
+  // Counts changes, to find a fixpoint.
+  int64_t version() const { return version_; }
+
+ private:
+  Map<Buffer, Any> layouts_;
+  Map<Buffer, Span> users_;
+  int64_t version_ = 0;
+};
+
+struct Context {
+  Target target;
+  ThreadRange threads;  // of this operator
+  Expr thread;          // the CTA-linear thread index
+  LayoutMap* layouts;   // of the kernel
+  arith::Analyzer* analyzer;
+};
+
+// The static extents of a buffer of registers, shared or tensor memory; raises ShapeError.
+Coord StaticShape(const Buffer& buffer);
+// Constant extents of loops or regions; raises ShapeError naming `what`.
+Coord StaticExtents(const Array<Expr>& extents, const char* what, const Span& span);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_CONTEXT_H_

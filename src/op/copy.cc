@@ -1,0 +1,80 @@
+#include "op/copy.h"
+
+#include "ir/error.h"
+#include "ir/printer.h"
+
+namespace tilelang::op {
+
+MovingDims Moving(const Region& region) {
+  MovingDims moving;
+  for (size_t d = 0; d < region->extents.size(); ++d) {
+    if (ir::IsConst(region->extents[d], 1)) continue;
+    moving.dims.push_back(d);
+    moving.extents.push_back(region->extents[d]);
+  }
+  return moving;
+}
+
+namespace {
+
+const char* const kIndexNames[] = {"i", "j", "k", "l", "m", "n"};
+
+Array<Var> IndexVars(size_t count, const Span& span) {
+  Array<Var> vars;
+  for (size_t i = 0; i < count; ++i) {
+    vars.push_back(Var(i < 6 ? kIndexNames[i] : "i" + std::to_string(i), ir::dtypes::kInt32, span));
+  }
+  return vars;
+}
+
+// region.mins + the loop variables in the moving dimensions.
+Array<Expr> ElementAt(const Region& region, const MovingDims& moving, const Array<Var>& vars) {
+  std::vector<Expr> indices(region->mins.begin(), region->mins.end());
+  for (size_t i = 0; i < moving.dims.size(); ++i) {
+    Expr& index = indices[moving.dims[i]];
+    index = index + ir::CastTo(index.dtype(), vars[i]);
+  }
+  return Array<Expr>(indices.begin(), indices.end());
+}
+
+// A loop over a tile: parallel, or serial when it fills an array private to the thread.
+Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, bool serial,
+              const Map<String, Any>& annotations, const Span& span) {
+  if (!serial) {
+    if (!vars.empty()) return ir::ParallelFor(vars, extents, body, annotations, span);
+    // A single element is still stored by one thread, or by every holder of a fragment.
+    return ir::ParallelFor({Var("i", ir::dtypes::kInt32, span)}, {Expr(1)}, body, annotations,
+                           span);
+  }
+  for (size_t i = vars.size(); i-- > 0;) {
+    body = ir::For(vars[i], 0, extents[i], ir::ForKind::kSerial, body, {}, span);
+  }
+  return body;
+}
+
+}  // namespace
+
+Stmt ExpandCopy(const ir::CopyNode* op) {
+  MovingDims from = Moving(op->src);
+  MovingDims to = Moving(op->dst);
+  if (from.dims.size() != to.dims.size()) {
+    TL_USER_ERROR(kShape, op->span,
+                  "T.copy between regions of different rank: " << ir::Print(op->src) << " and "
+                                                               << ir::Print(op->dst));
+  }
+  Array<Var> vars = IndexVars(to.dims.size(), op->span);
+  Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars), op->span);
+  Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, vars),
+                        ir::CastTo(op->dst->buffer->dtype, value, op->span), op->span);
+  bool serial = op->dst->buffer.IsLocal();
+  return TileLoop(vars, to.extents, body, serial, op->annotations, op->span);
+}
+
+Stmt ExpandFill(const ir::FillNode* op) {
+  MovingDims to = Moving(op->dst);
+  Array<Var> vars = IndexVars(to.dims.size(), op->span);
+  Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, vars), op->value, op->span);
+  return TileLoop(vars, to.extents, body, op->dst->buffer.IsLocal(), {}, op->span);
+}
+
+}  // namespace tilelang::op

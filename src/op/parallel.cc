@@ -1,0 +1,114 @@
+#include "op/parallel.h"
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "op/index_eval.h"
+
+namespace tilelang::op {
+
+namespace {
+
+// Collects the accesses of a loop body, writes after the reads of their statement.
+class AccessCollector : public ir::StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+  std::vector<Access> accesses;
+
+  void Visit(const ir::LoadNode* op) override {
+    StmtVisitor::Visit(op);
+    accesses.push_back({op->buffer, op->indices, address_of_, op->span, op});
+  }
+  void Visit(const ir::StoreNode* op) override {
+    for (const Expr& e : op->indices) VisitExpr(e);
+    VisitExpr(op->value);
+    accesses.push_back({op->buffer, op->indices, true, op->span, op});
+  }
+  void Visit(const ir::CallNode* op) override {
+    bool saved = address_of_;
+    address_of_ = op->name == "address_of";
+    StmtVisitor::Visit(op);
+    address_of_ = saved;
+  }
+
+ private:
+  bool address_of_ = false;
+};
+
+}  // namespace
+
+ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
+  extents_ = StaticExtents(loop->extents, "the extents of T.Parallel", loop->span);
+  AccessCollector collector;
+  collector.VisitStmt(loop->body);
+  accesses_ = std::move(collector.accesses);
+}
+
+bool ParallelInfo::TouchesFragments() const {
+  for (const Access& access : accesses_) {
+    if (access.buffer.IsFragment()) return true;
+  }
+  return false;
+}
+
+bool ParallelInfo::UsesAllVars(const Access& access) const {
+  for (size_t i = 0; i < extents_.size(); ++i) {
+    if (extents_[i] == 1) continue;
+    bool used = false;
+    for (const Expr& e : access.indices) used = used || ir::UsesVar(e, loop_->vars[i]);
+    if (!used) return false;
+  }
+  return true;
+}
+
+std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& access,
+                                                                  const VarValues& outer) const {
+  Coord shape = StaticShape(access.buffer);
+  std::vector<IndexFunction> functions;
+  for (const Expr& e : access.indices) {
+    functions.emplace_back(e, loop_->vars, outer);
+    if (!functions.back().ok()) return std::nullopt;
+  }
+  int64_t size = layout::Product(extents_);
+  std::vector<int64_t> elements(size);
+  Coord it(extents_.size(), 0);
+  for (int64_t n = 0; n < size; ++n) {
+    int64_t linear = 0;
+    for (size_t d = 0; d < functions.size(); ++d) {
+      int64_t index = functions[d](it);
+      if (index < 0 || index >= shape[d]) {
+        TL_USER_ERROR(kShape, access.span,
+                      "index " << index << " of dimension " << d << " is outside fragment "
+                               << std::string(access.buffer->name) << " of shape "
+                               << layout::CoordToString(shape));
+      }
+      linear = linear * shape[d] + index;
+    }
+    elements[n] = linear;
+    for (size_t d = extents_.size(); d-- > 0;) {
+      if (++it[d] < extents_[d]) break;
+      it[d] = 0;
+    }
+  }
+  return elements;
+}
+
+std::optional<std::vector<int>> ParallelInfo::DirectAxes(const Access& access) const {
+  Coord shape = StaticShape(access.buffer);
+  std::vector<int> axes;
+  std::vector<bool> used(extents_.size(), false);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Expr& index = access.indices[d];
+    if (shape[d] == 1 && ir::IsConst(index, 0)) {
+      axes.push_back(-1);
+      continue;
+    }
+    auto match = MatchVarPlusRest(index, loop_->vars);
+    if (!match || !ir::IsConst(match->rest, 0)) return std::nullopt;
+    if (extents_[match->var] != shape[d] || used[match->var]) return std::nullopt;
+    used[match->var] = true;
+    axes.push_back(match->var);
+  }
+  return axes;
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,77 @@
+// T.Parallel: the operator every SIMT tile operation is expressed in (copies and fills too).
+#ifndef TILELANG_OP_PARALLEL_H_
+#define TILELANG_OP_PARALLEL_H_
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+class PhysicalBuffers;
+
+// One Load or Store in the body of a parallel loop.
+struct Access {
+  Buffer buffer;
+  Array<Expr> indices;
+  bool is_write = false;
+  Span span;
+  const ffi::Object* node = nullptr;  // the Load or Store
+};
+
+// The value of a variable, where it has one.
+using VarValues = std::function<std::optional<int64_t>(const Var&)>;
+
+// A parallel loop and what its body touches.
+class ParallelInfo {
+ public:
+  explicit ParallelInfo(const ir::ParallelForNode* loop);
+
+  const ir::ParallelForNode* loop() const { return loop_; }
+  const Coord& extents() const { return extents_; }
+  const std::vector<Access>& accesses() const { return accesses_; }
+  bool TouchesFragments() const;
+
+  // The element that an access touches in every iteration (row-major), as linear indices into
+  // the buffer; `outer` gives the variables around the loop. Nothing when an index is not
+  // computable (it loads from memory, or uses a variable without a value).
+  std::optional<std::vector<int64_t>> TouchedElements(const Access& access,
+                                                      const VarValues& outer) const;
+  // For each dimension of the buffer: the loop variable that is its index, or -1 for index 0 of
+  // a dimension of extent 1. Nothing unless the access has that simple form and covers the
+  // buffer exactly.
+  std::optional<std::vector<int>> DirectAxes(const Access& access) const;
+  // Every loop variable of extent > 1 appears in the indices.
+  bool UsesAllVars(const Access& access) const;
+
+ private:
+  const ir::ParallelForNode* loop_;
+  Coord extents_;
+  std::vector<Access> accesses_;
+};
+
+// Infers the loop's layout and those of the fragments it touches. Returns the loop's layout when
+// it is known at this level.
+std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level, Context* ctx);
+
+// A fragment of the body that does not hold its element on the thread that needs it.
+struct Mismatch {
+  Access access;
+  std::string reason;
+};
+std::optional<Mismatch> FindMismatch(const ParallelInfo& info, const Fragment& loop_layout,
+                                     Context* ctx);
+
+// How many consecutive iterations of the last loop variable every memory access of the body can
+// take at once, at most `limit`.
+int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
+
+// Thread IR of the loop.
+Stmt LowerParallel(const ParallelInfo& info, const Fragment& loop_layout, PhysicalBuffers* buffers,
+                   Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_PARALLEL_H_

@@ -1,0 +1,347 @@
+// Layouts of parallel loops and of the fragments they touch.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+#include "op/index_eval.h"
+#include "op/parallel.h"
+
+namespace tilelang::op {
+
+namespace {
+
+int64_t NumReplicas(const Fragment& f) { return f->Replicas(); }
+
+// Variables outside the loop count as their smallest value; FindMismatch tries the others.
+VarValues LowestValues(Context* ctx) {
+  return [ctx](const Var& var) -> std::optional<int64_t> {
+    arith::Interval bounds = ctx->analyzer->ConstBounds(var);
+    if (bounds.lo == arith::kNegInf) return std::nullopt;
+    return bounds.lo;
+  };
+}
+
+// The fragment whose dimensions follow the loop variables, for an access that covers a fragment
+// of layout `f` exactly. `axes` as from DirectAxes, covering every variable of extent > 1.
+Fragment AlongLoop(const Fragment& f, const std::vector<int>& axes, const Coord& extents) {
+  Coord squeezed;
+  std::vector<int> vars;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    if (axes[d] < 0) continue;
+    squeezed.push_back(f->Extents()[d]);
+    vars.push_back(axes[d]);
+  }
+  if (squeezed.empty()) return f.Reshape(extents);
+  std::vector<size_t> order(vars.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return vars[a] < vars[b]; });
+  return f.Reshape(squeezed).Transpose(order).Reshape(extents);
+}
+
+// The inverse of AlongLoop: the layout of a fragment from that of the loop, dimensions of the
+// loop that do not index it reduced away.
+Fragment FromLoop(const Fragment& loop, const std::vector<int>& axes, const Coord& shape) {
+  Fragment f = loop;
+  std::vector<int> kept;
+  std::vector<bool> used(loop->Rank(), false);
+  for (int axis : axes) {
+    if (axis >= 0) used[axis] = true;
+  }
+  size_t dim = 0;
+  for (size_t v = 0; v < used.size(); ++v) {
+    if (used[v]) {
+      kept.push_back(static_cast<int>(v));
+      ++dim;
+    } else {
+      f = f.ReduceDim(dim, /*keep_dim=*/f->Rank() == 1);
+    }
+  }
+  if (kept.empty()) return f.CondenseRegisters().Reshape(shape);
+  std::vector<size_t> order;
+  for (int axis : axes) {
+    if (axis < 0) continue;
+    order.push_back(std::find(kept.begin(), kept.end(), axis) - kept.begin());
+  }
+  return f.Transpose(order).Reshape(shape).CondenseRegisters();
+}
+
+// Iterations run on the threads that hold the elements they touch; registers are numbered in
+// iteration order where those of the fragment do not serve.
+std::optional<Fragment> LoopByTable(const ParallelInfo& info, const Access& access,
+                                    const Fragment& f, Context* ctx) {
+  auto elements = info.TouchedElements(access, LowestValues(ctx));
+  if (!elements) return std::nullopt;
+  std::vector<int64_t> threads;
+  std::vector<int64_t> regs;
+  std::set<std::pair<int64_t, int64_t>> slots;
+  for (int64_t e : *elements) {
+    threads.push_back(f->thread->At(e));
+    regs.push_back(f->reg->At(e));
+    slots.insert({threads.back(), regs.back()});
+  }
+  if (slots.size() != elements->size()) {
+    std::map<int64_t, int64_t> next;
+    for (size_t i = 0; i < regs.size(); ++i) regs[i] = next[threads[i]]++;
+  }
+  return Fragment(Layout::FromValues(info.extents(), threads),
+                  Layout::FromValues(info.extents(), regs), f->replica)
+      .CondenseRegisters();
+}
+
+std::optional<Fragment> LoopFromFull(const ParallelInfo& info, const Access& access,
+                                     const Fragment& f, Context* ctx) {
+  auto axes = info.DirectAxes(access);
+  if (axes) return AlongLoop(f, *axes, info.extents());
+  return LoopByTable(info, access, f, ctx);
+}
+
+// A loop over (i, j) that touches a fragment R[i] held by several threads: j runs over vectors,
+// then over the replicas of R[i], then over registers.
+std::optional<Fragment> LoopFromPartial(const ParallelInfo& info, const Access& access,
+                                        const Fragment& f, Context* ctx) {
+  auto elements = info.TouchedElements(access, LowestValues(ctx));
+  if (!elements) return std::nullopt;
+  std::vector<size_t> missing;
+  int64_t count = 1;
+  for (size_t i = 0; i < info.extents().size(); ++i) {
+    bool used = false;
+    for (const Expr& e : access.indices) used = used || ir::UsesVar(e, info.loop()->vars[i]);
+    if (used) continue;
+    missing.push_back(i);
+    count *= info.extents()[i];
+  }
+  int64_t replicas = NumReplicas(f);
+  int64_t vector = VectorWidth(info, 16, ctx);
+  while (vector > 1 && count % (vector * replicas) != 0) vector /= 2;
+  if (count % replicas != 0) return std::nullopt;
+  int64_t regs = count / replicas;
+  std::vector<int64_t> thread_values;
+  std::vector<int64_t> reg_values;
+  Coord it(info.extents().size(), 0);
+  for (int64_t e : *elements) {
+    int64_t j = 0;
+    for (size_t m : missing) j = j * info.extents()[m] + it[m];
+    int64_t lane = (j / vector) % replicas;
+    int64_t reg = j % vector + vector * (j / (vector * replicas));
+    thread_values.push_back(f->thread->At(e) + f->replica->At(lane));
+    reg_values.push_back(f->reg->At(e) * regs + reg);
+    for (size_t d = it.size(); d-- > 0;) {
+      if (++it[d] < info.extents()[d]) break;
+      it[d] = 0;
+    }
+  }
+  return Fragment(Layout::FromValues(info.extents(), thread_values),
+                  Layout::FromValues(info.extents(), reg_values))
+      .CondenseRegisters();
+}
+
+// Whether the body uses arrays private to a thread at indices of the loop: then every thread
+// runs every iteration.
+bool TouchesPrivateArrays(const ParallelInfo& info) {
+  for (const Access& access : info.accesses()) {
+    if (access.buffer->scope != "local") continue;
+    for (const Expr& e : access.indices) {
+      if (UsesAny(e, info.loop()->vars)) return true;
+    }
+  }
+  return false;
+}
+
+Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
+  int64_t threads = ctx->threads.count;
+  if (TouchesPrivateArrays(info)) {
+    return Fragment::Replicated(info.extents(), threads).BindThreads(ctx->threads.begin);
+  }
+  int64_t limit = 16;
+  if (auto width = info.loop()->annotations.Get("coalesced_width")) {
+    limit = std::max<int64_t>(1, (*width).cast<int64_t>());
+  }
+  int64_t vector = VectorWidth(info, limit, ctx);
+  int64_t size = layout::Product(info.extents());
+  // Rather more threads at work than wider accesses.
+  while (vector > 1 && size / vector < threads) vector /= 2;
+  return Fragment::Partition(info.extents(), threads, vector).BindThreads(ctx->threads.begin);
+}
+
+// The best known fragment to follow: one that fixes every iteration's thread, written before
+// read, fewer replicas first.
+const Access* BestSource(const ParallelInfo& info, bool full, Context* ctx) {
+  const Access* best = nullptr;
+  auto cost = [&](const Access& a) {
+    Fragment f = *ctx->layouts->GetFragment(a.buffer);
+    return std::pair<int64_t, int>(NumReplicas(f), a.is_write ? 0 : 1);
+  };
+  for (const Access& access : info.accesses()) {
+    if (!access.buffer.IsFragment() || !ctx->layouts->Has(access.buffer)) continue;
+    if (full != info.UsesAllVars(access)) continue;
+    if (best == nullptr || cost(access) < cost(*best)) best = &access;
+  }
+  return best;
+}
+
+void InferFragments(const ParallelInfo& info, const Fragment& loop, Context* ctx) {
+  for (const Access& access : info.accesses()) {
+    if (!access.buffer.IsFragment() || ctx->layouts->Has(access.buffer)) continue;
+    auto axes = info.DirectAxes(access);
+    if (!axes) continue;
+    Fragment f = FromLoop(loop, *axes, StaticShape(access.buffer));
+    ctx->layouts->Set(access.buffer, f, info.loop()->span);
+  }
+}
+
+bool HasUnknownFragment(const ParallelInfo& info, Context* ctx) {
+  for (const Access& access : info.accesses()) {
+    if (access.buffer.IsFragment() && !ctx->layouts->Has(access.buffer)) return true;
+  }
+  return false;
+}
+
+std::optional<Fragment> KnownLoop(const ParallelInfo& info, Context* ctx) {
+  if (auto given = info.loop()->annotations.Get("loop_layout")) return (*given).cast<Fragment>();
+  const Access* source = BestSource(info, /*full=*/true, ctx);
+  if (source == nullptr) return std::nullopt;
+  return LoopFromFull(info, *source, *ctx->layouts->GetFragment(source->buffer), ctx);
+}
+
+// Layouts for fragments that are only touched in part, so that no loop over all of them gives
+// one: rows of the whole buffer spread over the threads.
+void PartitionRemaining(const ParallelInfo& info, Context* ctx) {
+  for (const Access& access : info.accesses()) {
+    if (!access.buffer.IsFragment() || ctx->layouts->Has(access.buffer)) continue;
+    Coord shape = StaticShape(access.buffer);
+    int64_t vector = 1;
+    int64_t limit = 16 / std::max(1, ir::Bytes(access.buffer->dtype));
+    while (vector < limit && shape.back() % (2 * vector) == 0) vector *= 2;
+    Fragment f = Fragment::Partition(shape, ctx->threads.count, vector);
+    ctx->layouts->Set(access.buffer, f.BindThreads(ctx->threads.begin), info.loop()->span);
+    return;
+  }
+}
+
+}  // namespace
+
+std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level, Context* ctx) {
+  if (level == InferLevel::kStrict) return std::nullopt;
+  std::optional<Fragment> loop = KnownLoop(info, ctx);
+  if (!loop && level == InferLevel::kFree) {
+    const Access* partial = BestSource(info, /*full=*/false, ctx);
+    if (partial != nullptr) {
+      loop = LoopFromPartial(info, *partial, *ctx->layouts->GetFragment(partial->buffer), ctx);
+    }
+    if (!loop) loop = FreeLayout(info, ctx);
+  }
+  if (!loop) return std::nullopt;
+  InferFragments(info, *loop, ctx);
+  if (level == InferLevel::kFree && HasUnknownFragment(info, ctx)) {
+    PartitionRemaining(info, ctx);
+    if (auto known = KnownLoop(info, ctx)) loop = known;
+    InferFragments(info, *loop, ctx);
+  }
+  return loop;
+}
+
+namespace {
+
+// Every combination of values of the variables around a loop that an access depends on, or
+// nothing when there are too many or one is unbounded.
+std::optional<std::vector<Map<Var, Expr>>> OuterValues(const Access& access,
+                                                       const ParallelInfo& info, Context* ctx) {
+  constexpr int64_t kMost = 1024;
+  std::vector<Map<Var, Expr>> combinations = {{}};
+  std::vector<Var> seen;
+  for (const Expr& index : access.indices) {
+    bool bounded = true;
+    ir::WalkExprs(index, [&](const Expr& e) {
+      auto var = Any(e).as<Var>();
+      if (!var || UsesAny(e, info.loop()->vars)) return true;
+      for (const Var& v : seen) {
+        if (v.same_as(*var)) return true;
+      }
+      seen.push_back(*var);
+      arith::Interval bounds = ctx->analyzer->ConstBounds(*var);
+      int64_t count = bounds.IsFinite() ? bounds.hi - bounds.lo + 1 : kMost + 1;
+      if (count * static_cast<int64_t>(combinations.size()) > kMost) {
+        bounded = false;
+        return false;
+      }
+      std::vector<Map<Var, Expr>> next;
+      for (const auto& base : combinations) {
+        for (int64_t v = 0; v < count; ++v) {
+          Map<Var, Expr> values = base;
+          values.Set(*var, ir::Const(var->dtype(), bounds.lo + v));
+          next.push_back(values);
+        }
+      }
+      combinations = std::move(next);
+      return true;
+    });
+    if (!bounded) return std::nullopt;
+  }
+  return combinations;
+}
+
+// The threads of the copies of an element, relative to its first one.
+std::vector<int64_t> ReplicaOffsets(const Fragment& f) { return f->replica->Tabulate(); }
+
+// Why the iterations' threads do not hold (or, for a write, are not exactly) the threads of the
+// elements; empty when they do.
+std::string CompareThreads(const std::vector<int64_t>& elements, const Fragment& f,
+                           const Fragment& loop, bool is_write) {
+  std::vector<int64_t> held = ReplicaOffsets(f);
+  std::set<int64_t> holders(held.begin(), held.end());
+  std::vector<int64_t> copies = ReplicaOffsets(loop);
+  std::set<std::pair<int64_t, int64_t>> writers;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    int64_t first = f->thread->At(elements[i]);
+    int64_t runs_on = loop->thread->At(static_cast<int64_t>(i));
+    for (int64_t copy : copies) {
+      if (holders.count(runs_on + copy - first) == 0) {
+        return "the iteration runs on thread " + std::to_string(runs_on + copy) +
+               ", which does not hold the element (thread " + std::to_string(first) + " does)";
+      }
+      if (is_write) writers.insert({elements[i], runs_on + copy});
+    }
+  }
+  if (!is_write) return "";
+  std::set<int64_t> written(elements.begin(), elements.end());
+  if (writers.size() != written.size() * held.size()) {
+    return "only some of the " + std::to_string(held.size()) +
+           " threads that hold a copy of the element would write it";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<Mismatch> FindMismatch(const ParallelInfo& info, const Fragment& loop_layout,
+                                     Context* ctx) {
+  for (const Access& access : info.accesses()) {
+    if (!access.buffer.IsFragment()) continue;
+    auto f = ctx->layouts->GetFragment(access.buffer);
+    if (!f) {
+      TL_USER_ERROR(kLayout, access.span,
+                    "no layout could be inferred for fragment "
+                        << std::string(access.buffer->name) << "; give one with T.annotate_layout");
+    }
+    auto combinations = OuterValues(access, info, ctx);
+    if (!combinations) {
+      return Mismatch{access, "its index depends on values known only at run time"};
+    }
+    for (const auto& values : *combinations) {
+      auto elements = info.TouchedElements(access, [&](const Var& v) -> std::optional<int64_t> {
+        auto it = values.find(v);
+        if (it == values.end()) return std::nullopt;
+        return ir::AsInt((*it).second);
+      });
+      if (!elements) return Mismatch{access, "its index is not a function of the loop variables"};
+      std::string reason = CompareThreads(*elements, *f, loop_layout, access.is_write);
+      if (!reason.empty()) return Mismatch{access, reason};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tilelang::op

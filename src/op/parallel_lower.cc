@@ -1,0 +1,183 @@
+// Parallel loops to thread IR.
+#include <tvm/ffi/cast.h>
+
+#include <numeric>
+#include <unordered_map>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/symbolic.h"
+#include "op/access.h"
+#include "op/parallel.h"
+
+namespace tilelang::op {
+
+namespace {
+
+// Registers of a fragment access as a function of the loop's register slot, where it does not
+// depend on the thread.
+std::optional<Layout> RegistersBySlot(const ParallelInfo& info, const Access& access,
+                                      const Fragment& loop, Context* ctx) {
+  auto elements = info.TouchedElements(access, [](const Var&) { return std::optional<int64_t>(); });
+  if (!elements) return std::nullopt;
+  Fragment f = *ctx->layouts->GetFragment(access.buffer);
+  std::vector<int64_t> values(loop->RegsPerThread(), -1);
+  for (size_t i = 0; i < elements->size(); ++i) {
+    int64_t& value = values[loop->reg->At(static_cast<int64_t>(i))];
+    int64_t reg = f->reg->At((*elements)[i]);
+    if (value >= 0 && value != reg) return std::nullopt;
+    value = reg;
+  }
+  for (int64_t value : values) {
+    if (value < 0) return std::nullopt;
+  }
+  Layout layout = Layout::FromValues({static_cast<int64_t>(values.size())}, values);
+  if (layout->IsTable()) return std::nullopt;
+  return layout;
+}
+
+class ParallelLowerer : public AccessLowerer {
+ public:
+  ParallelLowerer(const ParallelInfo& info, const Fragment& layout, PhysicalBuffers* buffers,
+                  Context* ctx)
+      : AccessLowerer(buffers, ctx), info_(info), layout_(layout) {}
+
+  Stmt Lower() {
+    const ir::ParallelForNode* loop = info_.loop();
+    size_t rank = info_.extents().size();
+    int64_t regs = layout_->RegsPerThread();
+    width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(rank - 1));
+    arith::Analyzer::Scope scope(ctx_->analyzer);
+    Var group("r", ir::dtypes::kInt32, loop->span);
+    ctx_->analyzer->Bind(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_));
+    lane_ = Var("v", ir::dtypes::kInt32, loop->span);
+    ctx_->analyzer->Bind(lane_, 0, ir::Const(ir::dtypes::kInt32, width_));
+    slot_ = group * ir::Const(ir::dtypes::kInt32, width_);
+    layout::SlotExprs at = layout::InverseExprs(layout_, ctx_->thread, slot_,
+                                                ctx_->threads.begin + ctx_->threads.count);
+    std::vector<Stmt> body;
+    for (size_t d = 0; d < rank; ++d) {
+      // The loop variable keeps its name: the generated code reads like the kernel.
+      Var name(loop->vars[d]->name, ir::dtypes::kInt32, loop->span);
+      Expr value = ctx_->analyzer->Simplify(at.coord[d]);
+      body.push_back(ir::Bind(name, value, loop->span));
+      ctx_->analyzer->Bind(name, value);
+      Expr coord = d + 1 == rank && width_ > 1 ? name + lane_ : Expr(name);
+      coords_.Set(loop->vars[d], ir::CastTo(loop->vars[d].dtype(), coord));
+    }
+    replica_ = at.rep.defined() ? ctx_->analyzer->Simplify(at.rep) : Expr(0);
+    body.push_back(Vectorize(loop->body));
+    Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
+    if (at.valid.defined()) {
+      Expr valid = ctx_->analyzer->Simplify(at.valid);
+      if (!ir::IsTrue(valid)) inner = ir::If(valid, inner, Stmt(), loop->span);
+    }
+    return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
+                   inner, {}, loop->span);
+  }
+
+  using AccessLowerer::Rewrite;
+  Expr Rewrite(const ir::VarNode* op) override {
+    auto it = coords_.find(ffi::GetRef<Var>(op));
+    return it == coords_.end() ? ffi::GetRef<Expr>(op) : (*it).second;
+  }
+  Expr Rewrite(const ir::SelectNode* op) override {
+    Expr condition = AtFirstLane(Mutate(op->condition), HasVectorLoad(op));
+    if (auto value = ir::AsInt(condition)) {
+      return Mutate(*value != 0 ? op->true_value : op->false_value);
+    }
+    return ir::Select(condition, Mutate(op->true_value), Mutate(op->false_value), op->span);
+  }
+
+ protected:
+  Expr FragmentIndex(const ffi::Object* node, const Buffer& buffer, const Array<Expr>& indices,
+                     const Span& span) override {
+    for (const Access& access : info_.accesses()) {
+      if (access.node != node) continue;
+      auto registers = RegistersBySlot(info_, access, layout_, ctx_);
+      if (!registers) break;
+      Expr slot = width_ > 1 ? slot_ + lane_ : slot_;
+      return ctx_->analyzer->Simplify(layout::ForwardExpr(*registers, {slot}));
+    }
+    Fragment f = *ctx_->layouts->GetFragment(buffer);
+    return ctx_->analyzer->Simplify(
+        layout::RegExpr(f, std::vector<Expr>(indices.begin(), indices.end())));
+  }
+
+ private:
+  // One loop over the lanes for each store, inside the conditions around it.
+  Stmt Vectorize(const Stmt& s) {
+    if (width_ == 1) return OncePerElement(s, MutateStmt(s));
+    if (const auto* seq = s.as<ir::SeqNode>()) {
+      std::vector<Stmt> stmts;
+      for (const Stmt& inner : seq->stmts) stmts.push_back(Vectorize(inner));
+      return ir::MakeSeq(stmts, seq->span);
+    }
+    if (const auto* op = s.as<ir::IfNode>()) {
+      Stmt else_case = op->else_case.defined() ? Vectorize(op->else_case) : Stmt();
+      Expr condition = AtFirstLane(Mutate(op->condition), true);
+      return ir::If(condition, Vectorize(op->then_case), else_case, op->span);
+    }
+    return OncePerElement(s, ir::For(lane_, 0, ir::Const(ir::dtypes::kInt32, width_),
+                                     ir::ForKind::kVectorized, MutateStmt(s), {}, s.span()));
+  }
+
+  // Where several threads run the same iteration, memory outside them is touched by the first.
+  Stmt OncePerElement(const Stmt& original, Stmt lowered) {
+    if (ir::IsConst(replica_, 0)) return lowered;
+    bool outside = false;
+    bool inside = false;
+    ir::WalkStmts(original, [&](const Stmt& s) {
+      if (const auto* store = s.as<ir::StoreNode>()) {
+        bool own = store->buffer.IsFragment() || store->buffer.IsLocal();
+        (own ? inside : outside) = true;
+      }
+      if (s->kind == ir::StmtKind::kEvaluate) outside = true;
+      return true;
+    });
+    if (!outside) return lowered;
+    if (inside) {
+      TL_USER_ERROR(kLayout, original.span(),
+                    "this loop is run by several threads for each element (a fragment it uses is "
+                    "replicated) and writes both a fragment and memory; split it in two loops");
+    }
+    return ir::If(ir::MakeEq(replica_, ir::Const(replica_.dtype(), 0)), lowered, Stmt(),
+                  original.span());
+  }
+
+  static bool HasVectorLoad(const ir::SelectNode* op) {
+    bool found = false;
+    for (const Expr& e : {op->true_value, op->false_value}) {
+      ir::WalkExprs(e, [&](const Expr& x) {
+        found = found || x->kind == ir::ExprKind::kLoad;
+        return !found;
+      });
+    }
+    return found;
+  }
+
+  // A condition that VectorWidth found to be the same for all lanes, written without the lane.
+  Expr AtFirstLane(const Expr& condition, bool uniform) {
+    if (width_ == 1 || !uniform) return condition;
+    Map<Var, Expr> first;
+    first.Set(lane_, ir::Expr(0));
+    return ctx_->analyzer->Simplify(ir::Substitute(condition, first));
+  }
+
+  const ParallelInfo& info_;
+  Fragment layout_;
+  int64_t width_ = 1;
+  Var lane_;
+  Expr slot_;
+  Expr replica_;
+  Map<Var, Expr> coords_;
+};
+
+}  // namespace
+
+Stmt LowerParallel(const ParallelInfo& info, const Fragment& loop_layout, PhysicalBuffers* buffers,
+                   Context* ctx) {
+  return ParallelLowerer(info, loop_layout, buffers, ctx).Lower();
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,24 @@
+// T.reduce_*: a fragment reduced along one dimension into another fragment.
+#ifndef TILELANG_OP_REDUCE_H_
+#define TILELANG_OP_REDUCE_H_
+
+#include "op/access.h"
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// Copies shared operands of a reduction to or from fragments, so that both are fragments.
+Stmt StageReduceOperands(const ir::ReduceNode* op);
+
+// The layout of the result follows from that of the source (common level).
+void InferReduce(const ir::ReduceNode* op, Context* ctx);
+
+// Why the layouts known for source and result do not fit together; empty when they do.
+std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx);
+
+// Thread IR: each thread reduces its registers, then warp shuffles, then shared memory.
+Stmt LowerReduce(const ir::ReduceNode* op, PhysicalBuffers* buffers, Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_REDUCE_H_

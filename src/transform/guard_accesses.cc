@@ -1,0 +1,102 @@
+#include "transform/guard_accesses.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/error.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+class Guard : public ScopedMutator {
+ public:
+  explicit Guard(const ir::Func& func) { analyzer_.BindParams(func->params); }
+
+  using ScopedMutator::Rewrite;
+
+  Expr Rewrite(const ir::LoadNode* op) override {
+    Expr load = ScopedMutator::Rewrite(op);
+    Expr inside = InBounds(op->buffer, op->indices);
+    if (in_address_of_) {
+      address_condition_ = address_condition_ && inside;
+      return load;
+    }
+    if (ir::IsTrue(inside)) return load;
+    return ir::Select(inside, load, ir::Const(load.dtype(), 0), op->span);
+  }
+
+  Stmt Rewrite(const ir::StoreNode* op) override {
+    Stmt store = ScopedMutator::Rewrite(op);
+    Expr inside = InBounds(op->buffer, op->indices);
+    return ir::IsTrue(inside) ? store : Stmt(ir::If(inside, store, Stmt(), op->span));
+  }
+
+  Expr Rewrite(const ir::CallNode* op) override {
+    if (op->name == "address_of") {
+      in_address_of_ = true;
+      Expr result = ScopedMutator::Rewrite(op);
+      in_address_of_ = false;
+      return result;
+    }
+    Expr saved = address_condition_;
+    address_condition_ = True();
+    Expr call = ScopedMutator::Rewrite(op);
+    Expr inside = address_condition_;
+    address_condition_ = saved;
+    if (ir::IsTrue(inside)) return call;
+    if (call.dtype() == ir::dtypes::kVoid || call.dtype() == ir::dtypes::kHandle) {
+      statement_condition_ = statement_condition_ && inside;
+      return call;
+    }
+    return ir::Select(inside, call, ir::Const(call.dtype(), 0), op->span);
+  }
+
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    statement_condition_ = True();
+    Stmt result = ScopedMutator::Rewrite(op);
+    Expr inside = statement_condition_;
+    statement_condition_ = True();
+    return ir::IsTrue(inside) ? result : Stmt(ir::If(inside, result, Stmt(), op->span));
+  }
+
+ private:
+  static Expr True() { return ir::IntImm(ir::dtypes::kBool, 1); }
+
+  // The part of "every index is inside its dimension" that is not proven.
+  Expr InBounds(const Buffer& buffer, const Array<Expr>& indices) {
+    Expr condition = True();
+    if (!buffer.IsGlobal()) return condition;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr& index = indices[d];
+      Expr size = buffer->shape[d];
+      if (!analyzer_.CanProveNonNegative(index)) {
+        condition = condition && index >= ir::Const(index.dtype(), 0);
+      }
+      if (!analyzer_.CanProveLess(index, size)) {
+        ir::DType wide = index.dtype().bits >= size.dtype().bits ? index.dtype() : size.dtype();
+        condition = condition && ir::CastTo(wide, index) < ir::CastTo(wide, size);
+      }
+    }
+    return condition;
+  }
+
+  bool in_address_of_ = false;
+  Expr address_condition_ = True();
+  Expr statement_condition_ = True();
+};
+
+}  // namespace
+
+ir::Func GuardAccesses(const ir::Func& func) {
+  return func.WithBody(Guard(func).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform

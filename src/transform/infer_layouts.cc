@@ -1,0 +1,358 @@
+#include "transform/infer_layouts.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <map>
+#include <memory>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "op/parallel.h"
+#include "op/reduce.h"
+#include "transform/kernel_scope.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Map;
+using ir::Stmt;
+using ir::String;
+using layout::Fragment;
+using op::InferLevel;
+
+namespace {
+
+// What the analyzer knew at an operator, replayed when the operator is asked again.
+struct Known {
+  std::vector<std::pair<ir::Var, std::pair<Expr, Expr>>> ranges;
+  std::vector<Expr> conditions;
+};
+
+// An operator of the kernel that takes part in inference.
+struct Operator {
+  Stmt stmt;
+  op::ThreadRange threads;
+  Known known;
+  std::unique_ptr<op::ParallelInfo> parallel;  // of a ParallelFor
+  std::optional<Fragment> loop_layout;
+};
+
+// Lists the operators of a launch in program order.
+class OperatorCollector : public ScopedMutator {
+ public:
+  OperatorCollector(const ir::Func& func, const LaunchThreads& threads) : threads_(threads) {
+    analyzer_.BindParams(func->params);
+  }
+  std::vector<Operator> operators;
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::ParallelForNode* op) override {
+    Add(ffi::GetRef<Stmt>(op)).parallel = std::make_unique<op::ParallelInfo>(op);
+    return ffi::GetRef<Stmt>(op);
+  }
+  Stmt Rewrite(const ir::ReduceNode* op) override {
+    Add(ffi::GetRef<Stmt>(op));
+    return ffi::GetRef<Stmt>(op);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    known_.ranges.push_back({op->var, {op->min, op->extent}});
+    Stmt result = ScopedMutator::Rewrite(op);
+    known_.ranges.pop_back();
+    return result;
+  }
+  Stmt Rewrite(const ir::AssumeNode* op) override {
+    known_.conditions.push_back(op->condition);
+    return ScopedMutator::Rewrite(op);
+  }
+
+ private:
+  Operator& Add(Stmt stmt) {
+    Operator result;
+    result.stmt = std::move(stmt);
+    result.threads = ActiveThreads(threads_, &analyzer_);
+    result.known = known_;
+    operators.push_back(std::move(result));
+    return operators.back();
+  }
+
+  LaunchThreads threads_;
+  Known known_;
+};
+
+class KernelInference {
+ public:
+  KernelInference(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
+      : func_(func), launch_(launch), target_(target), threads_(ThreadsOf(launch)) {
+    Map<Buffer, ir::Any> annotated;
+    if (auto given = launch->attrs.Get("layout_map")) {
+      annotated = (*given).cast<Map<Buffer, ir::Any>>();
+    }
+    layouts_ = op::LayoutMap(annotated);
+    OperatorCollector collector(func, threads_);
+    collector.MutateStmt(ffi::GetRef<Stmt>(launch));
+    operators_ = std::move(collector.operators);
+  }
+
+  void Run() {
+    AskAll(InferLevel::kStrict);
+    Propagate();
+    // Free choices: the largest loop first, since the others then follow it.
+    while (Operator* undecided = LargestUndecided()) {
+      Ask(undecided, InferLevel::kFree);
+      Propagate();
+    }
+  }
+
+  const std::vector<Operator>& operators() const { return operators_; }
+  op::LayoutMap* layouts() { return &layouts_; }
+
+  // Runs `fn` with the context that holds at an operator.
+  template <typename Fn>
+  auto With(const Operator& op, Fn fn) {
+    arith::Analyzer analyzer;
+    analyzer.BindParams(func_->params);
+    analyzer.BindLaunch(launch_);
+    for (const auto& [var, range] : op.known.ranges) {
+      analyzer.Bind(var, range.first, range.second);
+    }
+    for (const Expr& condition : op.known.conditions) analyzer.Assume(condition);
+    if (const auto* loop = op.stmt.as<ir::ParallelForNode>()) {
+      for (size_t i = 0; i < loop->vars.size(); ++i) {
+        analyzer.Bind(loop->vars[i], ir::Const(loop->vars[i].dtype(), 0), loop->extents[i]);
+      }
+    }
+    op::Context ctx{target_, op.threads, threads_.linear, &layouts_, &analyzer};
+    return fn(&ctx);
+  }
+
+ private:
+  void Ask(Operator* op, InferLevel level) {
+    With(*op, [&](op::Context* ctx) {
+      if (op->parallel) {
+        op->loop_layout = op::InferParallel(*op->parallel, level, ctx);
+      } else if (const auto* reduce = op->stmt.as<ir::ReduceNode>()) {
+        op::InferReduce(reduce, ctx);
+      }
+    });
+  }
+
+  void AskAll(InferLevel level) {
+    for (Operator& op : operators_) {
+      if (op.loop_layout) continue;
+      Ask(&op, level);
+    }
+  }
+
+  void Propagate() {
+    int64_t before = 0;
+    do {
+      before = layouts_.version();
+      AskAll(InferLevel::kCommon);
+    } while (layouts_.version() != before);
+  }
+
+  Operator* LargestUndecided() {
+    Operator* best = nullptr;
+    auto size = [](const Operator& op) { return layout::Product(op.parallel->extents()); };
+    for (Operator& op : operators_) {
+      if (!op.parallel || op.loop_layout) continue;
+      bool better = best == nullptr ||
+                    (op.parallel->TouchesFragments() && !best->parallel->TouchesFragments());
+      bool same =
+          best != nullptr && op.parallel->TouchesFragments() == best->parallel->TouchesFragments();
+      if (better || (same && size(op) > size(*best))) best = &op;
+    }
+    return best;
+  }
+
+  const ir::Func& func_;
+  const ir::KernelLaunchNode* launch_;
+  Target target_;
+  LaunchThreads threads_;
+  op::LayoutMap layouts_;
+  std::vector<Operator> operators_;
+};
+
+// A twin of a fragment with another layout, and the copies between the two.
+class Conversions {
+ public:
+  explicit Conversions(KernelInference* inference) : inference_(inference) {}
+
+  // The loop with its layout annotated; copies before and after it where fragments disagree.
+  Stmt Convert(const Operator& op) {
+    const auto* loop = op.stmt.as<ir::ParallelForNode>();
+    std::vector<Stmt> before;
+    std::vector<Stmt> after;
+    Map<Buffer, Buffer> twins;
+    Fragment layout = *op.loop_layout;
+    inference_->With(op, [&](op::Context* ctx) {
+      Stmt body = loop->body;
+      while (true) {
+        ir::ParallelFor current(loop->vars, loop->extents, body, loop->annotations, loop->span);
+        op::ParallelInfo info(current.get());
+        auto mismatch = op::FindMismatch(info, layout, ctx);
+        if (!mismatch) break;
+        Buffer twin = MakeTwin(info, *mismatch, layout, ctx);
+        Map<Buffer, Buffer> replacement;
+        replacement.Set(mismatch->access.buffer, twin);
+        twins.Set(mismatch->access.buffer, twin);
+        before.push_back(ir::Alloc(twin, loop->span));
+        AddCopies(mismatch->access.buffer, twin, body, ctx, &before, &after);
+        body = ir::ReplaceBuffers(body, replacement);
+      }
+      Map<String, ir::Any> annotations = loop->annotations;
+      annotations.Set("loop_layout", layout);
+      before.push_back(ir::ParallelFor(loop->vars, loop->extents, body, annotations, loop->span));
+    });
+    before.insert(before.end(), after.begin(), after.end());
+    if (before.size() == 1) return before[0];
+    return ir::Seq(ir::Array<Stmt>(before.begin(), before.end()), loop->span);
+  }
+
+  // A reduction whose result has another layout goes to a twin first.
+  Stmt Convert(const Operator& op, const ir::ReduceNode* reduce) {
+    return inference_->With(op, [&](op::Context* ctx) -> Stmt {
+      if (op::ReduceMismatch(reduce, ctx).empty()) return op.stmt;
+      const Buffer& dst = reduce->dst->buffer;
+      Buffer twin(String(std::string(dst->name) + "_part"), dst->dtype, reduce->dst->extents, {},
+                  "local.fragment", {}, reduce->span);
+      std::vector<Stmt> stmts = {ir::Alloc(twin, reduce->span)};
+      ir::Reduce partial(reduce->src, ir::Region::Whole(twin), reduce->op, reduce->dim, true,
+                         reduce->nan_propagate, reduce->span);
+      stmts.push_back(partial);
+      op::InferReduce(partial.get(), ctx);
+      TL_USER_ERROR(kLayout, reduce->span,
+                    "the result " << std::string(dst->name)
+                                  << " of this reduction has a layout that does not follow from "
+                                     "its source: "
+                                  << op::ReduceMismatch(reduce, ctx)
+                                  << "; reduce into a fragment of its own and copy it");
+    });
+  }
+
+ private:
+  // The layout that the buffer would need for this loop.
+  Buffer MakeTwin(const op::ParallelInfo& info, const op::Mismatch& mismatch,
+                  const Fragment& layout, op::Context* ctx) {
+    const Buffer& buffer = mismatch.access.buffer;
+    Buffer twin(String(std::string(buffer->name) + "_as"), buffer->dtype, buffer->shape, {},
+                "local.fragment", {}, buffer->span);
+    Map<Buffer, Buffer> replacement;
+    replacement.Set(buffer, twin);
+    ir::ParallelFor probe(info.loop()->vars, info.loop()->extents,
+                          ir::ReplaceBuffers(info.loop()->body, replacement),
+                          WithLayout(info.loop()->annotations, layout), info.loop()->span);
+    op::ParallelInfo probe_info(probe.get());
+    op::InferParallel(probe_info, InferLevel::kCommon, ctx);
+    if (!ctx->layouts->Has(twin)) Refuse(mismatch, layout, ctx);
+    return twin;
+  }
+
+  static Map<String, ir::Any> WithLayout(Map<String, ir::Any> annotations, Fragment layout) {
+    annotations.Set("loop_layout", layout);
+    return annotations;
+  }
+
+  [[noreturn]] void Refuse(const op::Mismatch& mismatch, const Fragment& layout, op::Context* ctx) {
+    const Buffer& buffer = mismatch.access.buffer;
+    ir::Span user = ctx->layouts->UserOf(buffer);
+    std::string where =
+        user.defined() ? " (fixed at line " + std::to_string(user->line) + ")" : " (annotated)";
+    TL_USER_ERROR(kLayout, mismatch.access.span,
+                  "fragment " << std::string(buffer->name) << " has layout "
+                              << (*ctx->layouts->GetFragment(buffer))->ToString() << where
+                              << ", but this loop runs with " << layout->ToString() << ": "
+                              << mismatch.reason
+                              << ". Copy the fragment to a shared buffer and use that here");
+  }
+
+  // Through shared memory: each thread writes what it holds and reads what it needs.
+  void AddCopies(const Buffer& buffer, const Buffer& twin, const Stmt& body, op::Context* ctx,
+                 std::vector<Stmt>* before, std::vector<Stmt>* after) {
+    bool read = false;
+    bool written = false;
+    op::ParallelInfo info(ir::ParallelFor({}, {}, body).get());
+    for (const op::Access& access : info.accesses()) {
+      if (!access.buffer.same_as(buffer)) continue;
+      (access.is_write ? written : read) = true;
+    }
+    if (read || written) CopyThrough(buffer, twin, ctx, before);
+    if (written) CopyThrough(twin, buffer, ctx, after);
+  }
+
+  void CopyThrough(const Buffer& from, const Buffer& to, op::Context* ctx,
+                   std::vector<Stmt>* stmts) {
+    Buffer stage(String(std::string(from->name) + "_stage"), from->dtype, from->shape, {},
+                 "shared.dyn", {}, from->span);
+    stmts->push_back(ir::Alloc(stage, from->span));
+    stmts->push_back(ElementwiseCopy(from, stage, *ctx->layouts->GetFragment(from)));
+    stmts->push_back(ElementwiseCopy(stage, to, *ctx->layouts->GetFragment(to)));
+  }
+
+  static Stmt ElementwiseCopy(const Buffer& from, const Buffer& to, const Fragment& layout) {
+    ir::Array<ir::Var> vars;
+    ir::Array<Expr> indices;
+    for (size_t d = 0; d < from->shape.size(); ++d) {
+      ir::Var var("i" + std::to_string(d), ir::dtypes::kInt32, from->span);
+      vars.push_back(var);
+      indices.push_back(var);
+    }
+    Stmt store = ir::Store(to, indices, ir::Load(from, indices, from->span), from->span);
+    return ir::ParallelFor(vars, from->shape, store, WithLayout({}, layout), from->span);
+  }
+
+  KernelInference* inference_;
+};
+
+class Annotator : public ir::StmtMutator {
+ public:
+  explicit Annotator(std::map<const ffi::Object*, Stmt> replacement)
+      : replacement_(std::move(replacement)) {}
+  Stmt MutateStmt(const Stmt& s) override {
+    auto it = replacement_.find(s.get());
+    return it == replacement_.end() ? StmtMutator::MutateStmt(s) : it->second;
+  }
+
+ private:
+  std::map<const ffi::Object*, Stmt> replacement_;
+};
+
+class LaunchInferrer : public ir::StmtMutator {
+ public:
+  LaunchInferrer(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    KernelInference inference(func_, op, target_);
+    inference.Run();
+    Conversions conversions(&inference);
+    std::map<const ffi::Object*, Stmt> replacement;
+    for (const Operator& o : inference.operators()) {
+      if (o.parallel) {
+        replacement[o.stmt.get()] = conversions.Convert(o);
+      } else if (const auto* reduce = o.stmt.as<ir::ReduceNode>()) {
+        replacement[o.stmt.get()] = conversions.Convert(o, reduce);
+      }
+    }
+    Stmt body = Annotator(std::move(replacement)).MutateStmt(op->body);
+    Map<String, ir::Any> attrs = op->attrs;
+    attrs.Set("layout_map", inference.layouts()->All());
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,
+                            op->span);
+  }
+
+ private:
+  const ir::Func& func_;
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func InferLayouts(const ir::Func& func, const Target& target) {
+  return func.WithBody(LaunchInferrer(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,123 @@
+#include "transform/lower_tile_ops.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "op/access.h"
+#include "op/parallel.h"
+#include "op/reduce.h"
+#include "transform/kernel_scope.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Map;
+using ir::Stmt;
+
+namespace {
+
+// Lowers the body of one launch. Tile operators lower themselves; the statements between them
+// get their buffers replaced.
+class KernelLowerer : public ScopedMutator {
+ public:
+  KernelLowerer(const ir::Func& func, const ir::KernelLaunchNode* launch,
+                const Map<Buffer, Buffer>& globals, const Target& target)
+      : threads_(ThreadsOf(launch)),
+        layouts_(launch->attrs["layout_map"].cast<Map<Buffer, ir::Any>>()),
+        buffers_(&layouts_, globals),
+        ctx_{target, {0, threads_.count}, threads_.linear, &layouts_, &analyzer_},
+        scalar_(&buffers_, &ctx_) {
+    analyzer_.BindParams(func->params);
+    analyzer_.BindLaunch(launch);
+  }
+
+  using ScopedMutator::Rewrite;
+  Expr Mutate(const Expr& e) override {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return scalar_.Mutate(e);
+  }
+  Stmt Rewrite(const ir::StoreNode* op) override {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return scalar_.Rewrite(op);
+  }
+  Stmt Rewrite(const ir::AllocNode* op) override { return scalar_.Rewrite(op); }
+  Stmt Rewrite(const ir::ParallelForNode* op) override {
+    arith::Analyzer::Scope scope(&analyzer_);
+    for (size_t i = 0; i < op->vars.size(); ++i) {
+      analyzer_.Bind(op->vars[i], ir::Const(op->vars[i].dtype(), 0), op->extents[i]);
+    }
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    auto layout = op->annotations["loop_layout"].cast<layout::Fragment>();
+    return op::LowerParallel(op::ParallelInfo(op), layout, &buffers_, &ctx_);
+  }
+  Stmt Rewrite(const ir::ReduceNode* op) override {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return op::LowerReduce(op, &buffers_, &ctx_);
+  }
+
+ private:
+  LaunchThreads threads_;
+  op::LayoutMap layouts_;
+  op::PhysicalBuffers buffers_;
+  op::Context ctx_;
+  op::AccessLowerer scalar_;
+};
+
+class LaunchLowerer : public ir::StmtMutator {
+ public:
+  LaunchLowerer(const ir::Func& func, const Map<Buffer, Buffer>& globals, const Target& target)
+      : func_(func), globals_(globals), target_(target) {}
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    KernelLowerer lowerer(func_, op, globals_, target_);
+    Stmt body = lowerer.MutateStmt(op->body);
+    Map<ir::String, ir::Any> attrs = op->attrs;
+    attrs.erase("layout_map");
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,
+                            op->span);
+  }
+  // Allocations beside the launches: scratch in global memory.
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    return ir::Alloc(globals_[op->buffer], op->span);
+  }
+
+ private:
+  const ir::Func& func_;
+  const Map<Buffer, Buffer>& globals_;
+  Target target_;
+};
+
+Map<Buffer, Buffer> FlattenGlobals(const ir::Func& func) {
+  Map<Buffer, Buffer> globals;
+  for (const ir::Any& param : func->params) {
+    if (auto buffer = param.as<Buffer>()) {
+      globals.Set(*buffer, op::PhysicalBuffers::FlatGlobal(*buffer));
+    }
+  }
+  ir::WalkStmts(func->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && alloc->buffer.IsGlobal()) {
+      globals.Set(alloc->buffer, op::PhysicalBuffers::FlatGlobal(alloc->buffer));
+    }
+    return true;
+  });
+  return globals;
+}
+
+}  // namespace
+
+ir::Func LowerTileOps(const ir::Func& func, const Target& target) {
+  Map<Buffer, Buffer> globals = FlattenGlobals(func);
+  Stmt body = LaunchLowerer(func, globals, target).MutateStmt(func->body);
+  ir::Array<ir::Any> params;
+  for (const ir::Any& param : func->params) {
+    auto buffer = param.as<Buffer>();
+    params.push_back(buffer ? ir::Any(globals[*buffer]) : param);
+  }
+  return ir::Func(func->name, params, body, func->attrs, func->span);
+}
+
+}  // namespace tilelang::transform
