@@ -17,6 +17,12 @@ std::optional<Layout> LayoutMap::GetLayout(const Buffer& buffer) const {
   return (*it).second.cast<Layout>();
 }
 
+std::optional<TmemLayout> LayoutMap::GetTmem(const Buffer& buffer) const {
+  auto it = layouts_.find(buffer);
+  if (it == layouts_.end()) return std::nullopt;
+  return (*it).second.cast<TmemLayout>();
+}
+
 void LayoutMap::Set(const Buffer& buffer, Any layout, const Span& user) {
   layouts_.Set(buffer, std::move(layout));
   users_.Set(buffer, user);

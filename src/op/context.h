@@ -9,6 +9,7 @@
 #include "arith/analyzer.h"
 #include "ir/function.h"
 #include "layout/fragment.h"
+#include "layout/tcgen05_layout.h"
 #include "target/target.h"
 
 namespace tilelang::op {
@@ -27,6 +28,7 @@ using ir::Var;
 using layout::Coord;
 using layout::Fragment;
 using layout::Layout;
+using layout::TmemLayout;
 
 // The threads [begin, begin + count) of the CTA execute the operator together.
 struct ThreadRange {
@@ -39,8 +41,8 @@ struct ThreadRange {
 // choose.
 enum class InferLevel { kStrict, kCommon, kFree };
 
-// The layouts of a kernel's buffers: Fragment for "local.fragment", Layout for shared and
-// tensor memory. `user` names the operator that fixed a layout, for error messages.
+// The layouts of a kernel's buffers: Fragment for "local.fragment", Layout for shared memory,
+// TmemLayout for tensor memory. `user` names the operator that fixed a layout, for error messages.
 class LayoutMap {
  public:
   explicit LayoutMap(Map<Buffer, Any> annotated) : layouts_(std::move(annotated)) {}
@@ -49,6 +51,7 @@ class LayoutMap {
   bool Has(const Buffer& buffer) const { return layouts_.count(buffer) != 0; }
   std::optional<Fragment> GetFragment(const Buffer& buffer) const;
   std::optional<Layout> GetLayout(const Buffer& buffer) const;
+  std::optional<TmemLayout> GetTmem(const Buffer& buffer) const;
   void Set(const Buffer& buffer, Any layout, const Span& user);
   // Where the layout was fixed; null for annotations.
   Span UserOf(const Buffer& buffer) const;
@@ -62,12 +65,20 @@ class LayoutMap {
   int64_t version_ = 0;
 };
 
+// The kernel's tensor memory while it is lowered.
+struct TensorMemory {
+  Var base;                      // the address that tcgen05.alloc returned; uint32
+  Map<Buffer, int64_t> columns;  // first column of each buffer
+};
+
 struct Context {
   Target target;
   ThreadRange threads;  // of this operator
   Expr thread;          // the CTA-linear thread index
+  int64_t cta_threads;  // of the whole CTA
   LayoutMap* layouts;   // of the kernel
   arith::Analyzer* analyzer;
+  const TensorMemory* tmem = nullptr;  // null before lowering
 };
 
 // The static extents of a buffer of registers, shared or tensor memory; raises ShapeError.

@@ -2,6 +2,7 @@
 
 #include "ir/visitor.h"
 #include "op/copy.h"
+#include "op/copy_tmem.h"
 #include "op/reduce.h"
 
 namespace tilelang::transform {
@@ -12,7 +13,9 @@ namespace {
 class Expander : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
-  ir::Stmt Rewrite(const ir::CopyNode* op) override { return op::ExpandCopy(op); }
+  ir::Stmt Rewrite(const ir::CopyNode* op) override {
+    return op::IsTmemCopy(op) ? StmtMutator::Rewrite(op) : op::ExpandCopy(op);
+  }
   ir::Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   ir::Stmt Rewrite(const ir::ReduceNode* op) override {
     ir::Stmt staged = op::StageReduceOperands(op);

@@ -7,6 +7,8 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "op/copy_tmem.h"
+#include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
 #include "transform/kernel_scope.h"
@@ -58,6 +60,14 @@ class OperatorCollector : public ScopedMutator {
     Add(ffi::GetRef<Stmt>(op));
     return ffi::GetRef<Stmt>(op);
   }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    Add(ffi::GetRef<Stmt>(op));
+    return ffi::GetRef<Stmt>(op);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    Add(ffi::GetRef<Stmt>(op));
+    return ffi::GetRef<Stmt>(op);
+  }
   Stmt Rewrite(const ir::ForNode* op) override {
     known_.ranges.push_back({op->var, {op->min, op->extent}});
     Stmt result = ScopedMutator::Rewrite(op);
@@ -105,6 +115,8 @@ class KernelInference {
       Ask(undecided, InferLevel::kFree);
       Propagate();
     }
+    AskAll(InferLevel::kFree);
+    Propagate();
   }
 
   const std::vector<Operator>& operators() const { return operators_; }
@@ -125,7 +137,7 @@ class KernelInference {
         analyzer.Bind(loop->vars[i], ir::Const(loop->vars[i].dtype(), 0), loop->extents[i]);
       }
     }
-    op::Context ctx{target_, op.threads, threads_.linear, &layouts_, &analyzer};
+    op::Context ctx{target_, op.threads, threads_.linear, threads_.count, &layouts_, &analyzer};
     return fn(&ctx);
   }
 
@@ -136,8 +148,22 @@ class KernelInference {
         op->loop_layout = op::InferParallel(*op->parallel, level, ctx);
       } else if (const auto* reduce = op->stmt.as<ir::ReduceNode>()) {
         op::InferReduce(reduce, ctx);
+      } else if (const auto* copy = op->stmt.as<ir::CopyNode>()) {
+        if (op::IsTmemCopy(copy)) op::InferTmemCopy(copy, level, ctx);
+      } else if (const auto* gemm = op->stmt.as<ir::GemmNode>()) {
+        if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
       }
     });
+  }
+
+  void InferGemm(const ir::GemmNode* op, op::Context* ctx) {
+    if (target_->has_tcgen05) return op::InferGemmTcgen05(op, ctx);
+    TL_USER_ERROR(kTarget, op->span,
+                  "T.gemm is available for sm_100a; for "
+                      << std::string(target_->arch)
+                      << " it is not implemented yet. Compile with target=\"sm_100a\" (CPU "
+                         "tensors then run on the emulator), or write the product with "
+                         "T.Parallel");
   }
 
   void AskAll(InferLevel level) {

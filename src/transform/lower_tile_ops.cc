@@ -3,8 +3,11 @@
 #include <tvm/ffi/cast.h>
 
 #include "op/access.h"
+#include "op/copy_tmem.h"
+#include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
+#include "transform/cta_resources.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
@@ -28,11 +31,16 @@ class KernelLowerer : public ScopedMutator {
       : threads_(ThreadsOf(launch)),
         layouts_(launch->attrs["layout_map"].cast<Map<Buffer, ir::Any>>()),
         buffers_(&layouts_, globals),
-        ctx_{target, {0, threads_.count}, threads_.linear, &layouts_, &analyzer_},
-        scalar_(&buffers_, &ctx_) {
+        ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
+        scalar_(&buffers_, &ctx_),
+        resources_(launch, target) {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
+    ctx_.tmem = resources_.tensor_memory();
   }
+
+  // The body between the set-up and the release of what the CTA holds.
+  Stmt Lower(const Stmt& body) { return resources_.Wrap(MutateStmt(body)); }
 
   using ScopedMutator::Rewrite;
   Expr Mutate(const Expr& e) override {
@@ -43,7 +51,18 @@ class KernelLowerer : public ScopedMutator {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     return scalar_.Rewrite(op);
   }
-  Stmt Rewrite(const ir::AllocNode* op) override { return scalar_.Rewrite(op); }
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    return resources_.Owns(op->buffer) ? ir::Seq(ir::Array<Stmt>()) : scalar_.Rewrite(op);
+  }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return op::LowerTmemCopy(op, &buffers_, &ctx_);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return op::LowerGemmTcgen05(op, &buffers_, resources_.MmaBarrier(), resources_.MmaPhase(),
+                                &ctx_);
+  }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
     for (size_t i = 0; i < op->vars.size(); ++i) {
@@ -64,6 +83,7 @@ class KernelLowerer : public ScopedMutator {
   op::PhysicalBuffers buffers_;
   op::Context ctx_;
   op::AccessLowerer scalar_;
+  CtaResources resources_;
 };
 
 class LaunchLowerer : public ir::StmtMutator {
@@ -73,7 +93,7 @@ class LaunchLowerer : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     KernelLowerer lowerer(func_, op, globals_, target_);
-    Stmt body = lowerer.MutateStmt(op->body);
+    Stmt body = lowerer.Lower(op->body);
     Map<ir::String, ir::Any> attrs = op->attrs;
     attrs.erase("layout_map");
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,

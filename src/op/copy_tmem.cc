@@ -1,0 +1,182 @@
+#include "op/copy_tmem.h"
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/tmem_copy.h"
+#include "op/copy.h"
+#include "op/tmem.h"
+
+namespace tilelang::op {
+
+using layout::TmemDirection;
+
+namespace {
+
+TmemDirection DirectionOf(const ir::CopyNode* op) {
+  return op->src->buffer.IsTmem() ? TmemDirection::kLoad : TmemDirection::kStore;
+}
+const Region& TmemSide(const ir::CopyNode* op) {
+  return op->src->buffer.IsTmem() ? op->src : op->dst;
+}
+const Region& FragmentSide(const ir::CopyNode* op) {
+  return op->src->buffer.IsTmem() ? op->dst : op->src;
+}
+
+layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
+  const ThreadRange& threads = ctx->threads;
+  if (threads.count % 128 != 0 || threads.begin % 128 != 0) {
+    TL_USER_ERROR(kResource, op->span,
+                  "a copy to or from tensor memory is done by whole warpgroups (128 threads, "
+                  "beginning at a multiple of 128: each warp reaches a quarter of the lanes), but "
+                  "threads "
+                      << threads.begin << " to " << threads.begin + threads.count - 1
+                      << " reach this one; launch the kernel with threads=128 or a multiple");
+  }
+  layout::TmemCopyOptions options;
+  options.thread_begin = threads.begin;
+  options.num_threads = threads.count;
+  return options;
+}
+
+// The fragment's map over the moving dimensions of its region.
+Fragment RegionFragment(const Region& region, const Fragment& whole, const Span& span) {
+  auto mins = ir::AsInts(region->mins);
+  Coord extents = StaticExtents(region->extents, "the extents of a fragment region", span);
+  if (!mins) {
+    TL_USER_ERROR(kShape, span,
+                  "region " << ir::Print(region)
+                            << " of a fragment begins at an index known only at run time; "
+                               "registers can only be chosen at compile time");
+  }
+  Coord moving;
+  for (int64_t e : extents) {
+    if (e != 1) moving.push_back(e);
+  }
+  return whole.Slice(*mins, extents).Reshape(moving);
+}
+
+layout::TmemCopyPlans Plan(const ir::CopyNode* op, Context* ctx, TmemTile* tile) {
+  *tile = TileOf(TmemSide(op), ctx);
+  const Region& side = FragmentSide(op);
+  Fragment fragment = RegionFragment(side, *ctx->layouts->GetFragment(side->buffer), op->span);
+  return layout::PlanTmemCopy(tile->layout, fragment, DirectionOf(op), OptionsFor(op, ctx));
+}
+
+std::string DescribeBoth(const ir::CopyNode* op, Context* ctx) {
+  const Region& side = FragmentSide(op);
+  return "fragment " + std::string(side->buffer->name) + ": " +
+         (*ctx->layouts->GetFragment(side->buffer))->ToString() + "; tensor memory " +
+         std::string(TmemSide(op)->buffer->name) + ": " +
+         (*ctx->layouts->GetTmem(TmemSide(op)->buffer))->ToString();
+}
+
+}  // namespace
+
+bool IsTmemCopy(const ir::CopyNode* op) {
+  bool from = op->src->buffer.IsTmem() && op->dst->buffer.IsFragment();
+  bool to = op->src->buffer.IsFragment() && op->dst->buffer.IsTmem();
+  return from || to;
+}
+
+void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
+  const Buffer& tmem = TmemSide(op)->buffer;
+  const Region& side = FragmentSide(op);
+  if (!ctx->layouts->Has(tmem)) {
+    // No gemm has claimed it: narrow types are stored packed.
+    if (level == InferLevel::kStrict) return;
+    TmemRole role = tmem->dtype.bits == 32 ? TmemRole::kAccumulator : TmemRole::kOperandA;
+    ctx->layouts->Set(tmem, LayoutForRole(tmem, role), op->span);
+  }
+  if (ctx->layouts->Has(side->buffer) || level == InferLevel::kStrict) return;
+  if (!side.IsWhole() && level != InferLevel::kFree) return;
+  TmemLayout layout = TileOf(TmemSide(op), ctx).layout;
+  Coord shape = StaticShape(side->buffer);
+  if (!side.IsWhole()) {
+    // The whole fragment takes the layout it would have as a tile of its own.
+    bool packed = !layout->IsUnpacked();
+    Buffer whole(side->buffer->name, side->buffer->dtype, side->buffer->shape, {}, "shared.tmem",
+                 {}, op->span);
+    layout = LayoutForRole(
+        whole, packed && whole->dtype.bits < 32 ? TmemRole::kOperandA : TmemRole::kAccumulator);
+  }
+  auto natural = layout::NaturalTmemFragment(layout, OptionsFor(op, ctx), DirectionOf(op));
+  if (!natural.fragment) {
+    TL_USER_ERROR(kLayout, op->span,
+                  "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
+                                << " moves " << ir::Print(TmemSide(op)) << " with layout "
+                                << layout->ToString() << ": " << natural.reason);
+  }
+  ctx->layouts->Set(side->buffer, natural.fragment->Reshape(shape), op->span);
+}
+
+std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
+  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
+  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
+  if (!plans.plans.empty()) return "";
+  return plans.reason + " (" + DescribeBoth(op, ctx) + ")";
+}
+
+namespace {
+
+// "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
+std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& plan) {
+  std::string shape = plan->name;
+  shape.replace(shape.find('x'), 1, "dp");
+  return std::string("tl::tcgen05_") + (DirectionOf(op) == TmemDirection::kLoad ? "ld_" : "st_") +
+         shape + "Nx";
+}
+
+Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
+
+Stmt Effect(const std::string& name, Array<Expr> args, const Span& span) {
+  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), {}, span), span);
+}
+
+}  // namespace
+
+Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
+  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
+  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
+  TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
+  const layout::TmemCopyPlan& plan = plans.plans[0];
+  bool load = DirectionOf(op) == TmemDirection::kLoad;
+  Buffer regs = buffers->Get(FragmentSide(op)->buffer);
+  int64_t per_reg = 32 / regs->dtype.bits;
+
+  // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
+  Expr warp = ir::FloorDiv(ctx->thread - ir::Const(ir::dtypes::kInt32, ctx->threads.begin), 32);
+  Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
+  Expr columns =
+      ir::CastTo(ir::dtypes::kUInt32, ir::FloorDiv(warp, 4)) * U32(plan->warpgroup_columns);
+  Var address("taddr", ir::dtypes::kUInt32, op->span);
+  std::vector<Stmt> stmts;
+  stmts.push_back(ir::Bind(
+      address, ctx->analyzer->Simplify(tile.column + lanes + columns + U32(plan->first_column)),
+      op->span));
+  stmts.push_back(Effect("tl::tcgen05_after_thread_sync", {}, op->span));
+  std::string name = FunctionName(op, plan);
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const layout::TmemInstructionNode* inst = plan->Instruction(i);
+    std::string instance =
+        name + "<" + std::to_string(inst->repeat) + ", " + (plan->pack ? "true" : "false") + ">";
+    Expr at = address + U32((inst->lane << 16) + inst->column);
+    Expr data = ir::AddressOf(regs, {ir::Const(ir::dtypes::kInt32, inst->reg * per_reg)});
+    Array<Expr> args = {at, data};
+    if (plan->Atom().shape == layout::TmemShape::k16x32bx2) {
+      instance.insert(instance.size() - 1, ", " + std::to_string(plan->half_offset));
+    }
+    stmts.push_back(Effect(instance, args, op->span));
+  }
+  stmts.push_back(Effect(load ? "tl::tcgen05_wait_ld" : "tl::tcgen05_wait_st", {}, op->span));
+  stmts.push_back(Effect("tl::tcgen05_before_thread_sync", {}, op->span));
+  Stmt body = ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
+  int64_t all = ctx->threads.count / 32;
+  if (static_cast<int64_t>(plan->warps.size()) == all) return body;
+  Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
+  for (int64_t w : plan->warps) {
+    mine = mine || ir::MakeEq(warp, ir::Const(ir::dtypes::kInt32, w));
+  }
+  return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,26 @@
+// T.copy between a fragment and tensor memory: tcgen05.ld and tcgen05.st.
+#ifndef TILELANG_OP_COPY_TMEM_H_
+#define TILELANG_OP_COPY_TMEM_H_
+
+#include "op/access.h"
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// Whether the copy moves registers to or from tensor memory.
+bool IsTmemCopy(const ir::CopyNode* op);
+
+// Either side may be known first: the layout of the tensor memory gives the fragment in which an
+// instruction moves it; a fragment that is already fixed is realised by whichever instructions
+// fit (see TmemCopyMismatch).
+void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx);
+
+// Why no instruction moves between the two layouts; empty when one does.
+std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx);
+
+// The instructions, then the wait for them.
+Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_COPY_TMEM_H_

@@ -1,0 +1,365 @@
+#include "op/gemm_tcgen05.h"
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/smem_layout.h"
+#include "layout/symbolic.h"
+#include "op/tmem.h"
+#include "op/umma.h"
+
+namespace tilelang::op {
+
+using ir::DType;
+
+namespace {
+
+// The extents of a gemm; the last two dimensions of each region are the matrix.
+struct Problem {
+  int64_t m, n, k;
+  UmmaKind kind;
+  UmmaTiling tiling;
+};
+
+std::pair<int64_t, int64_t> Matrix(const Region& region, const Span& span) {
+  Coord extents = StaticExtents(region->extents, "the extents of a T.gemm operand", span);
+  return {extents[extents.size() - 2], extents.back()};
+}
+
+std::string Describe(const ir::GemmNode* op) {
+  auto one = [](const Region& r) {
+    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
+           std::string(r->buffer->scope);
+  };
+  return "A = " + one(op->a) + (op->trans_a ? " (transposed)" : "") + ", B = " + one(op->b) +
+         (op->trans_b ? " (transposed)" : "") + ", C = " + one(op->c);
+}
+
+[[noreturn]] void Refuse(const ir::GemmNode* op, ir::ErrorClass error_class,
+                         const std::string& reason) {
+  ir::ThrowUserError(error_class, op->span, "T.gemm on sm_100a: " + reason + ". " + Describe(op));
+}
+
+void CheckScopes(const ir::GemmNode* op) {
+  if (!op->c->buffer.IsTmem()) {
+    Refuse(op, ir::ErrorClass::kLayout, "C must be in tensor memory or a fragment");
+  }
+  if (!op->a->buffer.IsTmem() && !op->a->buffer.IsShared()) {
+    Refuse(op, ir::ErrorClass::kLayout, "A must be in shared memory, tensor memory or a fragment");
+  }
+  if (!op->b->buffer.IsShared()) {
+    Refuse(op, ir::ErrorClass::kLayout,
+           op->b->buffer.IsTmem() ? "B cannot be in tensor memory: the instruction reads it from "
+                                    "shared memory; copy it there"
+                                  : "B must be in shared memory or a fragment");
+  }
+  if (op->a->buffer.IsTmem() && op->trans_a) {
+    Refuse(op, ir::ErrorClass::kLayout,
+           "A in tensor memory is read by rows (K-major); transpose_A=True is not possible");
+  }
+}
+
+Problem Analyze(const ir::GemmNode* op) {
+  CheckScopes(op);
+  auto [a0, a1] = Matrix(op->a, op->span);
+  auto [b0, b1] = Matrix(op->b, op->span);
+  auto [m, n] = Matrix(op->c, op->span);
+  int64_t k = op->trans_a ? a0 : a1;
+  if ((op->trans_a ? a1 : a0) != m || (op->trans_b ? b0 : b1) != n ||
+      (op->trans_b ? b1 : b0) != k) {
+    Refuse(op, ir::ErrorClass::kShape, "the extents of A (M, K), B (K, N) and C (M, N) disagree");
+  }
+  DType a = op->a->buffer->dtype;
+  DType b = op->b->buffer->dtype;
+  UmmaKindChoice choice = ChooseUmmaKind(a, b, op->c->buffer->dtype);
+  if (!choice.kind) {
+    Refuse(op, ir::ErrorClass::kDType,
+           ir::ToString(a) + " by " + ir::ToString(b) + " into " +
+               ir::ToString(op->c->buffer->dtype) + ": the pair of operands " + choice.reason);
+  }
+  if (*choice.kind == UmmaKind::kTF32 && (op->trans_a || !op->trans_b)) {
+    Refuse(op, ir::ErrorClass::kLayout,
+           "float32 (tf32) operands must have K as their contiguous dimension: A (M, K), B (N, K) "
+           "with transpose_B=True");
+  }
+  UmmaTiling tiling =
+      TileUmma(*choice.kind, m, n, k, UmmaK(a), op->a->buffer.IsTmem(), !op->trans_b, b);
+  if (!tiling.reason.empty()) {
+    Refuse(op, ir::ErrorClass::kShape,
+           tiling.reason + " (M = " + std::to_string(m) + ", N = " + std::to_string(n) +
+               ", K = " + std::to_string(k) + ")");
+  }
+  return {m, n, k, *choice.kind, tiling};
+}
+
+// ---- Layouts ----
+
+int64_t SwizzleOf(const Buffer& buffer, const Layout& layout) {
+  Coord shape = StaticShape(buffer);
+  for (int64_t bytes : {128, 64, 32, 16}) {
+    if ((shape.back() * buffer->dtype.bits / 8) % bytes != 0) continue;
+    if (bytes > 16 && shape[shape.size() - 2] % 8 != 0) continue;
+    if (layout::SwizzledLayout(shape, buffer->dtype.bits, bytes).SameMap(layout)) return bytes;
+  }
+  return 0;
+}
+
+void InferShared(const ir::GemmNode* op, const Region& region, Context* ctx) {
+  const Buffer& buffer = region->buffer;
+  if (auto known = ctx->layouts->GetLayout(buffer)) {
+    if (SwizzleOf(buffer, *known) == 0) {
+      Refuse(op, ir::ErrorClass::kLayout,
+             "shared buffer " + std::string(buffer->name) + " has layout " + (*known)->ToString() +
+                 ", which tcgen05.mma cannot read; annotate make_swizzled_layout or leave the "
+                 "choice to the compiler");
+    }
+    return;
+  }
+  Coord shape = StaticShape(buffer);
+  int64_t swizzle = layout::WidestSwizzle(shape, buffer->dtype.bits);
+  if (swizzle == 0) {
+    Refuse(op, ir::ErrorClass::kShape,
+           "rows of shared buffer " + std::string(buffer->name) +
+               " must be a multiple of 16 bytes, and their number a multiple of 8");
+  }
+  ctx->layouts->Set(buffer, layout::SwizzledLayout(shape, buffer->dtype.bits, swizzle), op->span);
+}
+
+void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Context* ctx) {
+  const Buffer& buffer = region->buffer;
+  TmemLayout wanted = LayoutForRole(buffer, role);
+  auto known = ctx->layouts->GetTmem(buffer);
+  if (!known) {
+    ctx->layouts->Set(buffer, wanted, op->span);
+    return;
+  }
+  if ((*known)->lane.SameMap(wanted->lane) && (*known)->bit.SameMap(wanted->bit)) return;
+  Span user = ctx->layouts->UserOf(buffer);
+  Refuse(op, ir::ErrorClass::kLayout,
+         "tensor memory " + std::string(buffer->name) + " is " +
+             (role == TmemRole::kOperandA ? "A here (packed)" : "C here (a column an element)") +
+             ", but line " + std::to_string(user.defined() ? user->line : 0) +
+             " uses it the other way; use two buffers");
+}
+
+// ---- Lowering ----
+
+Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
+Expr U64(uint64_t value) { return ir::Const(ir::dtypes::kUInt64, static_cast<int64_t>(value)); }
+
+Stmt Effect(const std::string& name, Array<Expr> args, const Span& span,
+            Map<String, Any> attrs = {}) {
+  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), std::move(attrs), span),
+                      span);
+}
+
+// An operand in shared memory: a descriptor, and what to add to it for an instruction's corner.
+class SharedOperand {
+ public:
+  SharedOperand(const ir::GemmNode* op, const Region& region, bool mn_major, const char* name,
+                PhysicalBuffers* buffers, Context* ctx)
+      : region_(region),
+        mn_major_(mn_major),
+        layout_(*ctx->layouts->GetLayout(region->buffer)),
+        descriptor_(name, ir::dtypes::kUInt64, op->span) {
+    const Buffer& buffer = region->buffer;
+    Coord shape = StaticShape(buffer);
+    swizzle_ = SwizzleOf(buffer, layout_);
+    CheckCorner(op, ctx);
+    std::vector<Expr> corner;
+    for (const Expr& min : region->mins) corner.push_back(ctx->analyzer->Simplify(min));
+    Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout_, corner));
+    uint64_t bits = SharedDescriptor(swizzle_, shape[shape.size() - 2], mn_major);
+    Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
+    bind_ = ir::Bind(descriptor_,
+                     ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor", {address, U64(bits)}),
+                     op->span);
+  }
+
+  const Stmt& bind() const { return bind_; }
+
+  // The descriptor at (mn, k) inside the region.
+  Expr At(int64_t mn, int64_t k) const {
+    Coord coord(region_->mins.size(), 0);
+    Coord origin = coord;
+    size_t rank = coord.size();
+    coord[rank - 2] = mn_major_ ? k : mn;
+    coord[rank - 1] = mn_major_ ? mn : k;
+    int64_t elements = layout_->Forward(coord) - layout_->Forward(origin);
+    int64_t bytes = elements * region_->buffer->dtype.bits / 8;
+    return descriptor_ + U64(static_cast<uint64_t>(bytes >> 4));
+  }
+
+ private:
+  // The region begins where the swizzle pattern does, so that distances are the same from there.
+  void CheckCorner(const ir::GemmNode* op, Context* ctx) {
+    size_t rank = region_->mins.size();
+    int64_t bytes = region_->buffer->dtype.bits / 8;
+    int64_t atom = swizzle_ / bytes;
+    int64_t along = mn_major_ ? atom : std::min<int64_t>(atom, 32 / bytes);
+    bool rows = ctx->analyzer->Divides(region_->mins[rank - 2], 8);
+    bool cols = ctx->analyzer->Divides(region_->mins[rank - 1], along);
+    Coord extents = StaticExtents(region_->extents, "operand extents", op->span);
+    // A K slice that begins inside an atom must also end there.
+    bool inside = ctx->analyzer->Divides(region_->mins[rank - 1], atom) ||
+                  (ir::AsInt(region_->mins[rank - 1]) &&
+                   *ir::AsInt(region_->mins[rank - 1]) % atom + extents[rank - 1] <= atom);
+    if (rows && cols && inside) return;
+    Refuse(op, ir::ErrorClass::kShape,
+           "slice " + ir::Print(region_) + " must begin at a multiple of 8 rows and of " +
+               std::to_string(along) + " columns, and not straddle the " + std::to_string(atom) +
+               "-element swizzle atoms unevenly");
+  }
+
+  Region region_;
+  bool mn_major_;
+  Layout layout_;
+  int64_t swizzle_ = 0;
+  Var descriptor_;
+  Stmt bind_;
+};
+
+class GemmLowerer {
+ public:
+  GemmLowerer(const ir::GemmNode* op, PhysicalBuffers* buffers, Context* ctx)
+      : op_(op), buffers_(buffers), ctx_(ctx), problem_(Analyze(op)) {}
+
+  Stmt Lower(const Buffer& barrier, const Buffer& phase) {
+    std::vector<Stmt> stmts;
+    Fence(&stmts);
+    Expr bar =
+        op_->mbar.defined() ? BarrierAddress(op_->mbar) : ir::AddressOf(barrier, {ir::Expr(0)});
+    std::vector<Stmt> issue = Instructions();
+    if (op_->mbar.defined() || !IssueOnly())
+      issue.push_back(Effect("tl::tcgen05_commit", {bar}, op_->span));
+    stmts.push_back(ByOneThread(ir::Seq(Array<Stmt>(issue.begin(), issue.end()), op_->span)));
+    if (!op_->mbar.defined() && !IssueOnly()) Wait(barrier, phase, &stmts);
+    return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op_->span);
+  }
+
+ private:
+  // tcgen05_gemm(mbar=None): the user commits by hand.
+  bool IssueOnly() const { return op_->annotations.count("is_tcgen05") != 0; }
+
+  static Expr BarrierAddress(const Expr& mbar) {
+    const auto* load = mbar.as<ir::LoadNode>();
+    TL_CHECK(load != nullptr, mbar.span(), "mbar of a gemm is no element of a barrier");
+    return ir::AddressOf(load->buffer, load->indices);
+  }
+
+  // What the participating threads wrote (to shared memory for the async proxy, to tensor
+  // memory) is done before the instructions are issued.
+  void Fence(std::vector<Stmt>* stmts) {
+    const ThreadRange& t = ctx_->threads;
+    stmts->push_back(Effect("fence_proxy_async", {}, op_->span));
+    stmts->push_back(Effect("tl::tcgen05_before_thread_sync", {}, op_->span));
+    bool whole = t.begin == 0 && t.count == all_threads();
+    if (whole) {
+      stmts->push_back(Effect("sync_threads", {}, op_->span));
+    } else if (t.count <= 32) {
+      stmts->push_back(Effect("sync_warp", {}, op_->span));
+    } else {
+      stmts->push_back(Effect("sync_threads",
+                              {ir::Const(ir::dtypes::kInt32, 1 + t.begin / 128 % 15),
+                               ir::Const(ir::dtypes::kInt32, t.count)},
+                              op_->span));
+    }
+    stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, op_->span));
+  }
+
+  int64_t all_threads() const { return ctx_->cta_threads; }
+
+  Stmt ByOneThread(Stmt body) {
+    const ThreadRange& t = ctx_->threads;
+    Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
+    Stmt one = ir::If(elected, std::move(body), Stmt(), op_->span);
+    if (t.count <= 32) return one;
+    Expr warp = ir::FloorDiv(ctx_->thread, 32);
+    Expr first = ir::MakeEq(warp, ir::Const(ir::dtypes::kInt32, t.begin / 32));
+    return ir::If(ctx_->analyzer->Simplify(first), one, Stmt(), op_->span);
+  }
+
+  std::vector<Stmt> Instructions() {
+    const UmmaTiling& t = problem_.tiling;
+    std::vector<Stmt> stmts;
+    bool ts = op_->a->buffer.IsTmem();
+    std::optional<SharedOperand> a;
+    if (!ts) {
+      a.emplace(op_, op_->a, op_->trans_a, "desc_a", buffers_, ctx_);
+      stmts.push_back(a->bind());
+    }
+    SharedOperand b(op_, op_->b, !op_->trans_b, "desc_b", buffers_, ctx_);
+    stmts.push_back(b.bind());
+    TmemTile c = TileOf(op_->c, ctx_);
+    std::optional<TmemTile> a_tmem;
+    if (ts) a_tmem = TileOf(op_->a, ctx_);
+    Expr descriptor =
+        U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
+                                  op_->c->buffer->dtype, t.m, t.n, op_->trans_a, !op_->trans_b));
+    std::string name = std::string("tl::tcgen05_mma_") + (ts ? "ts" : "ss") +
+                       "<tl::UmmaKind::" + Spelling(problem_.kind) + ">";
+    for (int64_t m = 0; m < problem_.m; m += t.m) {
+      for (int64_t n = 0; n < problem_.n; n += t.n) {
+        for (int64_t k = 0; k < problem_.k; k += t.k) {
+          Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
+          Expr accumulate =
+              k == 0 ? ir::Not(op_->clear_accum) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
+          stmts.push_back(Effect(name, {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
+                                 op_->span, Effects()));
+        }
+      }
+    }
+    return stmts;
+  }
+
+  // The address of element (row, col) of a tile.
+  static Expr TmemAt(const TmemTile& tile, int64_t row, int64_t col) {
+    int64_t lane = tile.layout->lane->Forward({row, col});
+    int64_t bit = tile.layout->bit->Forward({row, col});
+    return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
+  }
+
+  // For the synchronisation of shared memory.
+  Map<String, Any> Effects() const {
+    Array<Buffer> reads;
+    if (op_->a->buffer.IsShared()) reads.push_back(buffers_->Get(op_->a->buffer));
+    reads.push_back(buffers_->Get(op_->b->buffer));
+    Map<String, Any> attrs;
+    attrs.Set("reads", reads);
+    attrs.Set("async", true);
+    return attrs;
+  }
+
+  void Wait(const Buffer& barrier, const Buffer& phase, std::vector<Stmt>* stmts) {
+    Expr parity = ir::Load(phase, {ir::Expr(0)});
+    stmts->push_back(
+        Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {ir::Expr(0)}), parity}, op_->span));
+    stmts->push_back(
+        ir::Store(phase, {ir::Expr(0)}, parity ^ ir::Const(phase->dtype, 1), op_->span));
+    stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, op_->span));
+  }
+
+  const ir::GemmNode* op_;
+  PhysicalBuffers* buffers_;
+  Context* ctx_;
+  Problem problem_;
+};
+
+}  // namespace
+
+void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
+  Analyze(op);
+  InferTmem(op, op->c, TmemRole::kAccumulator, ctx);
+  if (op->a->buffer.IsTmem()) {
+    InferTmem(op, op->a, TmemRole::kOperandA, ctx);
+  } else {
+    InferShared(op, op->a, ctx);
+  }
+  InferShared(op, op->b, ctx);
+}
+
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers, const Buffer& barrier,
+                      const Buffer& phase, Context* ctx) {
+  return GemmLowerer(op, buffers, ctx).Lower(barrier, phase);
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,22 @@
+// T.gemm on Blackwell: tcgen05.mma with A in shared (SS) or tensor memory (TS), B in shared
+// memory, C in tensor memory.
+#ifndef TILELANG_OP_GEMM_TCGEN05_H_
+#define TILELANG_OP_GEMM_TCGEN05_H_
+
+#include "op/access.h"
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// Checks shapes, types and scopes, and gives the operands the layouts the instruction reads.
+void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
+
+// The instructions, issued by one elected thread, and their commit. Without a barrier of the
+// user's, all threads then wait on `barrier` (a "shared.barrier" buffer of one element whose
+// phase is kept in `phase`, a "local.var").
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers, const Buffer& barrier,
+                      const Buffer& phase, Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GEMM_TCGEN05_H_

@@ -1,0 +1,96 @@
+#include "op/tmem.h"
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "op/copy.h"
+
+namespace tilelang::op {
+
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
+  Coord shape = StaticShape(buffer);
+  if (shape.size() < 2) {
+    TL_USER_ERROR(kShape, buffer->span,
+                  "T.alloc_tmem takes [.., rows, columns]; " << std::string(buffer->name)
+                                                             << " has shape "
+                                                             << layout::CoordToString(shape));
+  }
+  int64_t rows = shape[shape.size() - 2];
+  int64_t cols = shape.back();
+  if (rows != 64 && rows % 128 != 0) {
+    TL_USER_ERROR(kResource, buffer->span,
+                  "tensor memory has 128 lanes: a tile has 64 rows or a multiple of 128, but "
+                      << std::string(buffer->name) << " has " << rows << " rows (shape "
+                      << layout::CoordToString(shape) << ")");
+  }
+  int64_t bits = buffer->dtype.bits;
+  int64_t block = std::min<int64_t>(rows, 128);
+  TmemLayout tile = role == TmemRole::kAccumulator ? layout::AccumulatorLayout(block, cols, bits)
+                                                   : layout::OperandALayout(block, cols, bits);
+  int64_t blocks = layout::Product(shape) / (block * cols);
+  if (blocks > 1) tile = tile.Staged(blocks);
+  return tile.Reshape(shape);
+}
+
+int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout) { return layout->Columns(); }
+
+namespace {
+
+// What one step along `dim` adds to the bit offset, when every step adds the same and stays in
+// its lane.
+std::optional<int64_t> BitStride(const TmemLayout& layout, size_t dim) {
+  Coord coord(layout->Extents().size(), 0);
+  int64_t extent = layout->Extents()[dim];
+  int64_t lane = layout->lane->Forward(coord);
+  int64_t origin = layout->bit->Forward(coord);
+  if (extent == 1) return 0;
+  coord[dim] = 1;
+  int64_t stride = layout->bit->Forward(coord) - origin;
+  for (int64_t i = 0; i < extent; ++i) {
+    coord[dim] = i;
+    if (layout->lane->Forward(coord) != lane) return std::nullopt;
+    if (layout->bit->Forward(coord) != origin + i * stride) return std::nullopt;
+  }
+  return stride;
+}
+
+// The columns that a variable index adds.
+Expr VariableColumns(const Region& region, const TmemLayout& layout, size_t dim, Context* ctx) {
+  const Expr& index = region->mins[dim];
+  auto stride = BitStride(layout, dim);
+  Expr bits = stride ? index * ir::Const(index.dtype(), *stride) : Expr();
+  if (!stride || !ctx->analyzer->Divides(bits, layout::kTmemColumnBits)) {
+    TL_USER_ERROR(kShape, region->buffer->span,
+                  "region " << ir::Print(region) << " of tensor memory begins at index "
+                            << ir::Print(index) << " of dimension " << dim
+                            << ", known only at run time; only whole 32-bit columns and stages "
+                               "can be chosen at run time, rows cannot");
+  }
+  return ir::FloorDiv(bits, ir::Const(bits.dtype(), layout::kTmemColumnBits));
+}
+
+}  // namespace
+
+TmemTile TileOf(const Region& region, Context* ctx) {
+  const Buffer& buffer = region->buffer;
+  TmemLayout layout = *ctx->layouts->GetTmem(buffer);
+  Coord begin;
+  Coord extents =
+      StaticExtents(region->extents, "the extents of a region of tensor memory", buffer->span);
+  Expr column = ir::Const(ir::dtypes::kUInt32, 0);
+  if (ctx->tmem != nullptr) {
+    column = ctx->tmem->base + ir::Const(ir::dtypes::kUInt32, ctx->tmem->columns[buffer]);
+  }
+  Coord moving;
+  for (size_t d = 0; d < region->mins.size(); ++d) {
+    auto min = ir::AsInt(region->mins[d]);
+    begin.push_back(min.value_or(0));
+    if (!min) {
+      Expr extra = VariableColumns(region, layout, d, ctx);
+      column = column + ir::CastTo(ir::dtypes::kUInt32, extra);
+    }
+    if (extents[d] != 1) moving.push_back(extents[d]);
+  }
+  return {layout.Slice(begin, extents).Reshape(moving), ctx->analyzer->Simplify(column)};
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,30 @@
+// Buffers in tensor memory: their layouts, and regions of them.
+#ifndef TILELANG_OP_TMEM_H_
+#define TILELANG_OP_TMEM_H_
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// What a buffer in tensor memory is for. Accumulators have a 32-bit cell for every element, A
+// operands are packed.
+enum class TmemRole { kAccumulator, kOperandA };
+
+// The layout of a whole buffer [stages.., M, N]. Blocks of 128 rows, then stages, lie side by
+// side in columns. Raises ResourceError unless M is 64 or a multiple of 128.
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role);
+
+// A region of a buffer: the static map of its moving dimensions relative to `column`, the address
+// column (a uint32 expression: base + buffer + what the region's variable indices add).
+struct TmemTile {
+  TmemLayout layout;
+  Expr column;
+};
+TmemTile TileOf(const Region& region, Context* ctx);
+
+// Columns of 32 bits that the buffer takes.
+int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_TMEM_H_

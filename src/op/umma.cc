@@ -1,0 +1,141 @@
+#include "op/umma.h"
+
+#include <utility>
+
+namespace tilelang::op {
+
+using ir::DType;
+
+namespace {
+
+bool IsHalf(DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
+bool IsByte(DType t) { return t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8; }
+
+// The type codes of bits 9:7 (A) and 12:10 (B).
+uint32_t OperandCode(DType t) {
+  if (t == ir::dtypes::kBFloat16 || t == ir::dtypes::kFloat8E5M2 || t == ir::dtypes::kInt8)
+    return 1;
+  return t == ir::dtypes::kFloat32 ? 2 : 0;
+}
+
+// Bits 5:4.
+uint32_t AccumulatorCode(DType t) {
+  if (t == ir::dtypes::kFloat32) return 1;
+  return t == ir::dtypes::kInt32 ? 2 : 0;
+}
+
+}  // namespace
+
+const char* Spelling(UmmaKind kind) {
+  switch (kind) {
+    case UmmaKind::kF16:
+      return "f16";
+    case UmmaKind::kTF32:
+      return "tf32";
+    case UmmaKind::kF8F6F4:
+      return "f8f6f4";
+    case UmmaKind::kI8:
+      return "i8";
+  }
+  return "";
+}
+
+UmmaKindChoice ChooseUmmaKind(DType a, DType b, DType c) {
+  bool f32 = c == ir::dtypes::kFloat32;
+  bool f16 = c == ir::dtypes::kFloat16;
+  if (IsHalf(a) && a == b) {
+    if (f32 || (f16 && a == ir::dtypes::kFloat16)) return {UmmaKind::kF16, ""};
+    return {std::nullopt, a == ir::dtypes::kFloat16 ? "accumulates in float32 or float16"
+                                                    : "accumulates in float32"};
+  }
+  if (a == ir::dtypes::kFloat32 && a == b) {
+    if (f32) return {UmmaKind::kTF32, ""};
+    return {std::nullopt, "accumulates in float32"};
+  }
+  if (ir::IsFloat8(a) && ir::IsFloat8(b)) {
+    if (f32 || f16) return {UmmaKind::kF8F6F4, ""};
+    return {std::nullopt, "accumulates in float32 or float16"};
+  }
+  if (IsByte(a) && IsByte(b)) {
+    if (c == ir::dtypes::kInt32) return {UmmaKind::kI8, ""};
+    return {std::nullopt, "accumulates in int32"};
+  }
+  return {std::nullopt,
+          "is not among the pairs that tcgen05.mma has: float16 or bfloat16 with itself, float32 "
+          "(as tf32) with itself, float8 with float8, int8 or uint8 with int8 or uint8"};
+}
+
+int64_t UmmaK(DType operand) { return 32 / ir::Bytes(operand); }
+
+namespace {
+
+// The step in which N may grow.
+int64_t StepN(UmmaKind kind, int64_t m, int64_t n, bool a_in_tmem, bool b_mn_major, DType b) {
+  if (kind == UmmaKind::kI8) return n <= 32 ? 8 : 16;
+  if (a_in_tmem && m == 128) return 16;
+  if (b_mn_major && b.bits == 8) return 16;
+  return 8;
+}
+
+}  // namespace
+
+UmmaTiling TileUmma(UmmaKind kind, int64_t m, int64_t n, int64_t k, int64_t k_inst, bool a_in_tmem,
+                    bool b_mn_major, DType b) {
+  UmmaTiling tiling;
+  tiling.k = k_inst;
+  tiling.m = m % 128 == 0 ? 128 : 64;
+  if (m % 128 != 0 && m != 64) {
+    tiling.reason = "M must be 64 or a multiple of 128";
+    return tiling;
+  }
+  if (k % k_inst != 0) {
+    tiling.reason = "K must be a multiple of " + std::to_string(k_inst);
+    return tiling;
+  }
+  // The widest instruction, all of one width.
+  for (int64_t count = 1; count <= n / 8; ++count) {
+    int64_t width = n / count;
+    if (n % count != 0 || width > 256) continue;
+    bool legal = width % StepN(kind, tiling.m, width, a_in_tmem, b_mn_major, b) == 0;
+    if (kind == UmmaKind::kI8 && width == 24) legal = false;
+    if (legal) {
+      tiling.n = width;
+      return tiling;
+    }
+  }
+  int64_t step = StepN(kind, tiling.m, n, a_in_tmem, b_mn_major, b);
+  tiling.reason = "N must be a multiple of " + std::to_string(step) +
+                  (kind == UmmaKind::kI8 ? ", but not 24" : "");
+  return tiling;
+}
+
+uint32_t InstructionDescriptor(DType a, DType b, DType c, int64_t m, int64_t n, bool a_mn_major,
+                               bool b_mn_major) {
+  uint32_t descriptor = AccumulatorCode(c) << 4;
+  descriptor |= OperandCode(a) << 7;
+  descriptor |= OperandCode(b) << 10;
+  descriptor |= static_cast<uint32_t>(a_mn_major) << 15;
+  descriptor |= static_cast<uint32_t>(b_mn_major) << 16;
+  descriptor |= static_cast<uint32_t>(n >> 3) << 17;
+  descriptor |= static_cast<uint32_t>(m >> 4) << 24;
+  return descriptor;
+}
+
+uint64_t SharedDescriptor(int64_t swizzle_bytes, int64_t rows, bool mn_major) {
+  auto encode = [](int64_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
+  // Eight rows of an atom, and the next atom column.
+  int64_t eight_rows = 8 * swizzle_bytes;
+  int64_t atom_column = rows * swizzle_bytes;
+  bool none = swizzle_bytes == 16;
+  // K-major: the stride offset goes to the next eight rows, the leading one along K (unswizzled
+  // only). MN-major swizzled: leading to the next atom column along MN, stride along K; the two
+  // trade places without swizzle.
+  int64_t leading = atom_column;
+  int64_t stride = eight_rows;
+  if (mn_major && none) std::swap(leading, stride);
+  if (!mn_major && !none) leading = 16;
+  uint64_t code = swizzle_bytes == 128 ? 2 : swizzle_bytes == 64 ? 4 : swizzle_bytes == 32 ? 6 : 0;
+  return encode(leading) << 16 | encode(stride) << 32 | uint64_t{1} << 46 | code << 61;
+}
+
+}  // namespace tilelang::op

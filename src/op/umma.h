@@ -1,0 +1,48 @@
+// The encodings of tcgen05.mma: legal shapes, instruction descriptors, shared-memory descriptors.
+// Source: PTX ISA 9.1, "tcgen05.mma instruction descriptor" and "shared memory descriptor".
+#ifndef TILELANG_OP_UMMA_H_
+#define TILELANG_OP_UMMA_H_
+
+#include <optional>
+#include <string>
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// .kind of the instruction.
+enum class UmmaKind { kF16, kTF32, kF8F6F4, kI8 };
+const char* Spelling(UmmaKind kind);
+
+// The kind for operand types and an accumulator type, or why there is none.
+struct UmmaKindChoice {
+  std::optional<UmmaKind> kind;
+  std::string reason;
+};
+UmmaKindChoice ChooseUmmaKind(ir::DType a, ir::DType b, ir::DType c);
+
+// K of one instruction: 32 bytes of an operand row.
+int64_t UmmaK(ir::DType operand);
+
+// How a tile is cut into instructions of the shapes that the hardware has.
+struct UmmaTiling {
+  int64_t m = 0;  // of one instruction
+  int64_t n = 0;
+  int64_t k = 0;
+  std::string reason;  // why no tiling exists; empty when one does
+};
+UmmaTiling TileUmma(UmmaKind kind, int64_t m, int64_t n, int64_t k, int64_t k_inst, bool a_in_tmem,
+                    bool b_mn_major, ir::DType b);
+
+// The 32-bit instruction descriptor.
+uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m, int64_t n,
+                               bool a_mn_major, bool b_mn_major);
+
+// The constant bits of the 64-bit descriptor of a tile in shared memory with the atom-column
+// layout of layout::SwizzledLayout: `rows` x (swizzle_bytes / element bytes) atoms side by side.
+// Bits 0..13 (the start address) are zero.
+uint64_t SharedDescriptor(int64_t swizzle_bytes, int64_t rows, bool mn_major);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_UMMA_H_

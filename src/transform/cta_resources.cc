@@ -1,0 +1,117 @@
+#include "transform/cta_resources.h"
+
+#include "ir/visitor.h"
+#include "transform/kernel_scope.h"
+
+namespace tilelang::transform {
+
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using ir::String;
+
+namespace {
+
+Expr I32(int64_t value) { return ir::Const(ir::dtypes::kInt32, value); }
+Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
+
+Stmt Effect(const char* name, Array<Expr> args, const ir::Span& span) {
+  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), {}, span), span);
+}
+
+Stmt Sequence(const std::vector<Stmt>& stmts, const ir::Span& span) {
+  return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), span);
+}
+
+}  // namespace
+
+CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& target)
+    : span_(launch->span), thread_(ThreadsOf(launch).linear) {
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && alloc->buffer.IsBarrier()) barriers_.push_back(alloc->buffer);
+    return true;
+  });
+  if (auto columns = launch->attrs.Get("tmem_columns")) {
+    tmem_.columns = (*columns).cast<ir::Map<Buffer, int64_t>>();
+    columns_ = launch->attrs["tmem_allocation"].cast<int64_t>();
+    tmem_.base = ir::Var("tmem", ir::dtypes::kUInt32, span_);
+    tmem_slot_ = Buffer("tmem_slot", ir::dtypes::kUInt32, {I32(1)}, {}, "shared.dyn", {}, span_);
+  }
+}
+
+bool CtaResources::Owns(const Buffer& buffer) const {
+  return buffer.IsBarrier() || buffer.IsTmem();
+}
+
+Buffer CtaResources::MmaBarrier() {
+  if (!mma_barrier_.defined()) {
+    ir::Map<String, ir::Any> attrs;
+    attrs.Set("arrive_counts", Array<Expr>{I32(1)});
+    mma_barrier_ =
+        Buffer("mma_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span_);
+    barriers_.push_back(mma_barrier_);
+    ir::Map<String, ir::Any> init;
+    init.Set("init", I32(0));
+    mma_phase_ = Buffer("mma_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span_);
+  }
+  return mma_barrier_;
+}
+
+Buffer CtaResources::MmaPhase() {
+  MmaBarrier();
+  return mma_phase_;
+}
+
+void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
+  if (barriers_.empty()) return;
+  std::vector<Stmt> init;
+  for (const Buffer& barrier : barriers_) {
+    stmts->push_back(ir::Alloc(barrier, barrier->span));
+    auto counts = barrier->attrs["arrive_counts"].cast<Array<Expr>>();
+    for (size_t i = 0; i < counts.size(); ++i) {
+      Expr address = ir::AddressOf(barrier, {I32(static_cast<int64_t>(i))});
+      init.push_back(Effect("mbarrier_init", {address, counts[i]}, barrier->span));
+    }
+  }
+  init.push_back(Effect("fence_barrier_init", {}, span_));
+  stmts->push_back(ir::If(ir::MakeEq(thread_, I32(0)), Sequence(init, span_), Stmt(), span_));
+}
+
+void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
+  if (columns_ == 0) return;
+  stmts->push_back(ir::Alloc(tmem_slot_, span_));
+  Stmt alloc =
+      Effect("tl::tcgen05_alloc", {ir::AddressOf(tmem_slot_, {I32(0)}), U32(columns_)}, span_);
+  stmts->push_back(
+      ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), alloc, Stmt(), span_));
+}
+
+void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
+  if (columns_ == 0) return;
+  stmts->push_back(Effect("tl::tcgen05_before_thread_sync", {}, span_));
+  stmts->push_back(Effect("sync_threads", {}, span_));
+  stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, span_));
+  Stmt free = Effect("tl::tcgen05_dealloc", {tmem_.base, U32(columns_)}, span_);
+  stmts->push_back(ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), free, Stmt(), span_));
+}
+
+Stmt CtaResources::Wrap(const Stmt& body) {
+  if (barriers_.empty() && columns_ == 0) return body;
+  std::vector<Stmt> stmts;
+  SetUpBarriers(&stmts);
+  AllocateTensorMemory(&stmts);
+  if (columns_ != 0) stmts.push_back(Effect("tl::tcgen05_before_thread_sync", {}, span_));
+  stmts.push_back(Effect("sync_threads", {}, span_));
+  if (columns_ != 0) {
+    stmts.push_back(Effect("tl::tcgen05_after_thread_sync", {}, span_));
+    stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
+  }
+  if (mma_phase_.defined()) stmts.push_back(ir::Alloc(mma_phase_, span_));
+  stmts.push_back(body);
+  ReleaseTensorMemory(&stmts);
+  return Sequence(stmts, span_);
+}
+
+}  // namespace tilelang::transform

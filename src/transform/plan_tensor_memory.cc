@@ -1,0 +1,162 @@
+#include "transform/plan_tensor_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "op/tmem.h"
+
+namespace tilelang::transform {
+
+using ir::Buffer;
+using ir::Map;
+using ir::Stmt;
+
+namespace {
+
+struct Usage {
+  Buffer buffer;
+  int64_t columns = 0;
+  // Positions of the first and the last statement that uses the buffer.
+  int64_t first = -1;
+  int64_t last = -1;
+  int64_t column = 0;
+};
+
+// Numbers statements in program order; a use inside a loop lasts for the whole loop.
+class UsageFinder : public ir::StmtVisitor {
+ public:
+  std::vector<Usage> usages;
+  bool has_barriers = false;
+
+  using StmtVisitor::Visit;
+  void VisitStmt(const Stmt& s) override {
+    ++position_;
+    StmtVisitor::VisitStmt(s);
+  }
+  void Visit(const ir::AllocNode* op) override {
+    if (op->buffer.IsBarrier()) has_barriers = true;
+    if (!op->buffer.IsTmem()) return;
+    loops_of_[op->buffer.get()] = loops_.size();
+    usages.push_back({op->buffer});
+  }
+  void Visit(const ir::ForNode* op) override { Loop(op); }
+  void Visit(const ir::WhileNode* op) override { Loop(op); }
+  void VisitBuffer(const Buffer& buffer) override {
+    if (!buffer.IsTmem()) return;
+    for (Usage& usage : usages) {
+      if (!usage.buffer.same_as(buffer)) continue;
+      // The outermost loop that does not contain the allocation.
+      size_t depth = loops_of_[buffer.get()];
+      int64_t begin = depth < loops_.size() ? loops_[depth] : position_;
+      if (usage.first < 0) usage.first = begin;
+      usage.last = position_;
+      if (depth < loops_.size()) open_.push_back({depth, &usage - usages.data()});
+    }
+  }
+
+ private:
+  template <typename LoopNode>
+  void Loop(const LoopNode* op) {
+    loops_.push_back(position_);
+    StmtVisitor::Visit(op);
+    loops_.pop_back();
+    for (const auto& [depth, index] : open_) {
+      if (depth == loops_.size()) usages[index].last = std::max(usages[index].last, position_);
+    }
+  }
+
+  int64_t position_ = 0;
+  std::vector<int64_t> loops_;  // where the enclosing loops begin
+  std::map<const void*, size_t> loops_of_;
+  std::vector<std::pair<size_t, int64_t>> open_;
+};
+
+bool Overlap(const Usage& a, const Usage& b, bool share) {
+  if (!share) return true;
+  return a.first <= b.last && b.first <= a.last;
+}
+
+// First fit, widest buffers first. Returns the columns used.
+int64_t Place(std::vector<Usage>* usages, bool share) {
+  std::vector<Usage*> order;
+  for (Usage& u : *usages) order.push_back(&u);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Usage* a, const Usage* b) { return a->columns > b->columns; });
+  int64_t used = 0;
+  std::vector<Usage*> placed;
+  for (Usage* u : order) {
+    int64_t column = 0;
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (const Usage* p : placed) {
+        bool apart = column + u->columns <= p->column || p->column + p->columns <= column;
+        if (apart || !Overlap(*u, *p, share)) continue;
+        column = p->column + p->columns;
+        moved = true;
+      }
+    }
+    u->column = column;
+    used = std::max(used, column + u->columns);
+    placed.push_back(u);
+  }
+  return used;
+}
+
+[[noreturn]] void TooMuch(const std::vector<Usage>& usages, int64_t used, int64_t limit,
+                          const ir::Span& span) {
+  ir::ErrorStream text;
+  text << "the kernel needs " << used << " columns of tensor memory, but a CTA has " << limit
+       << ":";
+  for (const Usage& u : usages) {
+    text << "\n  " << std::string(u.buffer->name) << " "
+         << layout::CoordToString(op::StaticShape(u.buffer)) << " " << ir::ToString(u.buffer->dtype)
+         << ": " << u.columns << " columns";
+    if (u.buffer->span.defined()) text << " (line " << u.buffer->span->line << ")";
+  }
+  text << "\nuse smaller tiles or fewer stages";
+  ir::ThrowUserError(ir::ErrorClass::kResource, span, text.str());
+}
+
+class Planner : public ir::StmtMutator {
+ public:
+  explicit Planner(const Target& target) : target_(target) {}
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    UsageFinder finder;
+    finder.VisitStmt(op->body);
+    std::vector<Usage>& usages = finder.usages;
+    if (usages.empty()) return StmtMutator::Rewrite(op);
+    op::LayoutMap layouts(op->attrs["layout_map"].cast<Map<Buffer, ir::Any>>());
+    for (Usage& u : usages) {
+      auto layout = layouts.GetTmem(u.buffer);
+      // Never read nor written: whatever the layout, the columns of an accumulator suffice.
+      if (!layout) layout = op::LayoutForRole(u.buffer, op::TmemRole::kAccumulator);
+      u.columns = op::ColumnsOf(u.buffer, *layout);
+    }
+    int64_t used = Place(&usages, /*share=*/!finder.has_barriers);
+    if (used > target_->tmem_columns) TooMuch(usages, used, target_->tmem_columns, op->span);
+    int64_t allocation = 32;
+    while (allocation < used) allocation *= 2;
+    Map<Buffer, int64_t> columns;
+    for (const Usage& u : usages) columns.Set(u.buffer, u.column);
+    Map<ir::String, ir::Any> attrs = op->attrs;
+    attrs.Set("tmem_columns", columns);
+    attrs.Set("tmem_allocation", allocation);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+  }
+
+ private:
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func PlanTensorMemory(const ir::Func& func, const Target& target) {
+  return func.WithBody(Planner(target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform

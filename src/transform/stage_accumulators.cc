@@ -1,0 +1,238 @@
+#include "transform/stage_accumulators.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+using ir::Buffer;
+using ir::Expr;
+using ir::Region;
+using ir::Stmt;
+
+namespace {
+
+bool IsGemmInto(const Stmt& s, const Buffer& c) {
+  const auto* gemm = s.as<ir::GemmNode>();
+  return gemm != nullptr && gemm->c->buffer.same_as(c);
+}
+
+bool HasGemmInto(const Stmt& s, const Buffer& c) {
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& inner) {
+    found = found || IsGemmInto(inner, c);
+    return !found;
+  });
+  return found;
+}
+
+// Whether `c` appears only as the C of gemms (and not as their A).
+bool OnlyGemmsTouch(const Stmt& s, const Buffer& c) {
+  class Finder : public ir::StmtVisitor {
+   public:
+    explicit Finder(const Buffer& c) : c_(c) {}
+    bool only = true;
+    using StmtVisitor::Visit;
+    void Visit(const ir::GemmNode* op) override {
+      if (op->a->buffer.same_as(c_) || op->b->buffer.same_as(c_)) only = false;
+      if (!op->c->buffer.same_as(c_)) VisitRegion(op->c);
+    }
+    void Visit(const ir::AllocNode*) override {}
+    void VisitBuffer(const Buffer& b) override { only = only && !b.same_as(c_); }
+
+   private:
+    const Buffer& c_;
+  };
+  Finder finder(c);
+  finder.VisitStmt(s);
+  return finder.only;
+}
+
+bool IsZeroFill(const Stmt& s, const Buffer& c) {
+  const auto* fill = s.as<ir::FillNode>();
+  if (fill == nullptr || !fill->dst->buffer.same_as(c) || !fill->dst.IsWhole()) return false;
+  const auto* zero = fill->value.as<ir::FloatImmNode>();
+  return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
+}
+
+// The gemm overwrites `c` for certain the first time a loop over `var` reaches it.
+bool ClearsFirst(const Expr& clear, const ir::ForNode* loop) {
+  if (ir::IsTrue(clear)) return true;
+  const auto* eq = clear.as<ir::BinaryNode>();
+  if (loop == nullptr || eq == nullptr || eq->Op() != ir::BinaryOp::kEq) return false;
+  bool left = eq->a.same_as(loop->var);
+  bool right = eq->b.same_as(loop->var);
+  const Expr& value = left ? eq->b : eq->a;
+  if (left == right) return false;
+  return value.same_as(loop->min) || (ir::AsInt(value) && ir::AsInt(value) == ir::AsInt(loop->min));
+}
+
+class Stager : public ir::StmtMutator {
+ public:
+  Stager(Buffer c, Buffer tmem) : c_(std::move(c)), tmem_(std::move(tmem)) {}
+
+  using StmtMutator::Rewrite;
+
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    Stmt alloc = ffi::GetRef<Stmt>(op);
+    if (!op->buffer.same_as(c_)) return alloc;
+    return ir::MakeSeq({alloc, ir::Alloc(tmem_, op->span)});
+  }
+
+  Stmt Rewrite(const ir::SeqNode* op) override {
+    std::vector<Stmt> result;
+    size_t i = 0;
+    while (i < op->stmts.size()) {
+      size_t end = RunEnd(op, i);
+      if (end == i) {
+        AppendFlat(MutateStmt(op->stmts[i]), &result);
+        ++i;
+      } else {
+        AppendRun(op, i, end, &result);
+        i = end;
+      }
+    }
+    return ir::Seq(ir::Array<Stmt>(result.begin(), result.end()), op->span);
+  }
+
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt self = ffi::GetRef<Stmt>(op);
+    return HasGemmInto(self, c_) && OnlyGemmsTouch(self, c_) ? Alone(self)
+                                                             : StmtMutator::Rewrite(op);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    Stmt self = ffi::GetRef<Stmt>(op);
+    return op->c->buffer.same_as(c_) ? Alone(self) : self;
+  }
+
+ private:
+  // An allocation must stay in the sequence whose end it lives to.
+  static void AppendFlat(const Stmt& s, std::vector<Stmt>* result) {
+    const auto* seq = s.as<ir::SeqNode>();
+    if (seq == nullptr || seq->stmts.size() != 2 || !seq->stmts[0].as<ir::AllocNode>()) {
+      result->push_back(s);
+      return;
+    }
+    for (const Stmt& inner : seq->stmts) result->push_back(inner);
+  }
+
+  // The statements [begin, end) during which C can stay in tensor memory; empty when the
+  // statement at `begin` does not start such a run.
+  size_t RunEnd(const ir::SeqNode* op, size_t begin) const {
+    size_t start = begin;
+    if (IsZeroFill(op->stmts[begin], c_)) ++start;
+    size_t end = begin;
+    for (size_t i = start; i < op->stmts.size(); ++i) {
+      const Stmt& s = op->stmts[i];
+      if (!OnlyGemmsTouch(s, c_)) break;
+      if (s->kind == ir::StmtKind::kAlloc &&
+          static_cast<const ir::AllocNode*>(s.get())->buffer.same_as(c_))
+        break;
+      if (HasGemmInto(s, c_))
+        end = i + 1;
+      else if (end == begin && start == begin)
+        break;  // a run starts with a gemm or a fill
+    }
+    return end;
+  }
+
+  void AppendRun(const ir::SeqNode* op, size_t begin, size_t end, std::vector<Stmt>* result) {
+    std::vector<Stmt> run(op->stmts.begin() + begin, op->stmts.begin() + end);
+    bool cleared = IsZeroFill(run[0], c_);
+    if (cleared) {
+      ir::Span span = run[0].span();
+      run.erase(run.begin());
+      if (!FoldClear(&run))
+        result->push_back(ir::Fill(Region::Whole(tmem_), ir::Const(tmem_->dtype, 0), span));
+    } else if (!StartsClear(run)) {
+      result->push_back(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, run[0].span()));
+    }
+    ir::Map<Buffer, Buffer> replacement;
+    replacement.Set(c_, tmem_);
+    for (const Stmt& s : run) result->push_back(ir::ReplaceBuffers(s, replacement));
+    result->push_back(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, run.back().span()));
+  }
+
+  Stmt Alone(const Stmt& s) {
+    std::vector<Stmt> result;
+    AppendRun(ir::Seq({s}).get(), 0, 1, &result);
+    return ir::MakeSeq(result, s.span());
+  }
+
+  // The first statement that touches C overwrites it.
+  bool StartsClear(const std::vector<Stmt>& run) const {
+    for (const Stmt& s : run) {
+      if (!HasGemmInto(s, c_)) continue;
+      const ir::ForNode* loop = nullptr;
+      const ir::GemmNode* gemm = FirstGemm(s, &loop);
+      return gemm != nullptr && gemm->c.IsWhole() && ClearsFirst(gemm->clear_accum, loop);
+    }
+    return false;
+  }
+
+  // The one gemm that certainly runs first in `s`: a gemm itself, or a gemm at the top level of a
+  // loop that runs at least once.
+  const ir::GemmNode* FirstGemm(const Stmt& s, const ir::ForNode** loop) const {
+    if (IsGemmInto(s, c_)) return s.as<ir::GemmNode>();
+    const auto* outer = s.as<ir::ForNode>();
+    if (outer == nullptr || ir::AsInt(outer->extent).value_or(0) < 1) return nullptr;
+    *loop = outer;
+    if (IsGemmInto(outer->body, c_)) return outer->body.as<ir::GemmNode>();
+    const auto* body = outer->body.as<ir::SeqNode>();
+    if (body == nullptr) return nullptr;
+    for (const Stmt& inner : body->stmts) {
+      if (IsGemmInto(inner, c_)) return inner.as<ir::GemmNode>();
+      if (HasGemmInto(inner, c_)) return nullptr;
+    }
+    return nullptr;
+  }
+
+  // Turns "clear, then accumulate" into a first gemm that overwrites.
+  bool FoldClear(std::vector<Stmt>* run) const {
+    for (Stmt& s : *run) {
+      if (!HasGemmInto(s, c_)) continue;
+      const ir::ForNode* loop = nullptr;
+      const ir::GemmNode* gemm = FirstGemm(s, &loop);
+      if (gemm == nullptr || !gemm->c.IsWhole()) return false;
+      Expr first = loop == nullptr ? Expr(ir::IntImm(ir::dtypes::kBool, 1))
+                                   : ir::MakeEq(loop->var, loop->min);
+      s = WithClear(s, gemm, first || gemm->clear_accum);
+      return true;
+    }
+    return false;
+  }
+
+  static Stmt WithClear(const Stmt& s, const ir::GemmNode* gemm, const Expr& clear) {
+    class Setter : public ir::StmtMutator {
+     public:
+      Setter(const ir::GemmNode* gemm, Expr clear) : gemm_(gemm), clear_(std::move(clear)) {}
+      using StmtMutator::Rewrite;
+      Stmt Rewrite(const ir::GemmNode* op) override {
+        if (op != gemm_) return ffi::GetRef<Stmt>(op);
+        return ir::Gemm(op->a, op->b, op->c, op->trans_a, op->trans_b, clear_, op->mbar,
+                        op->annotations, op->span);
+      }
+
+     private:
+      const ir::GemmNode* gemm_;
+      Expr clear_;
+    };
+    return Setter(gemm, clear).MutateStmt(s);
+  }
+
+  Buffer c_;
+  Buffer tmem_;
+};
+
+}  // namespace
+
+Stmt StageAccumulator(const Stmt& body, const Buffer& c) {
+  Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, c->shape, {}, "shared.tmem", {},
+              c->span);
+  return Stager(c, tmem).MutateStmt(body);
+}
+
+}  // namespace tilelang::transform

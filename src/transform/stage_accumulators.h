@@ -1,0 +1,15 @@
+#ifndef TILELANG_TRANSFORM_STAGE_ACCUMULATORS_H_
+#define TILELANG_TRANSFORM_STAGE_ACCUMULATORS_H_
+
+#include "ir/function.h"
+
+namespace tilelang::transform {
+
+// Gives fragment `c`, the C of gemms, a home in tensor memory. It stays there over the longest
+// stretches (whole loops included) in which only gemms touch it; elsewhere it is in registers.
+// A clear before the first gemm of a stretch becomes that gemm's clear_accum.
+ir::Stmt StageAccumulator(const ir::Stmt& body, const ir::Buffer& c);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_STAGE_ACCUMULATORS_H_

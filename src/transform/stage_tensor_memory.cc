@@ -1,0 +1,156 @@
+#include "transform/stage_tensor_memory.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "transform/stage_accumulators.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Region;
+using ir::Stmt;
+
+namespace {
+
+Buffer Twin(const Region& region, ir::DType dtype, const char* suffix, const char* scope) {
+  const Buffer& b = region->buffer;
+  return Buffer(ir::String(std::string(b->name) + suffix), dtype, region->extents, {}, scope, {},
+                b->span);
+}
+
+// Several statements with allocations of their own: a scope.
+Stmt Scope(std::vector<Stmt> stmts, const ir::Span& span) {
+  return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), span);
+}
+
+class Stager : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    std::vector<Stmt> stmts;
+    Region a = op->a;
+    Region b = op->b;
+    if (a->buffer.IsFragment()) {
+      if (op->trans_a) {
+        TL_USER_ERROR(kLayout, op->span,
+                      "T.gemm with A (" << std::string(a->buffer->name)
+                                        << ") in registers goes through tensor memory, where A "
+                                           "is read by rows: transpose_A=True is not possible. "
+                                           "Keep A in shared memory, or transpose the fragment");
+      }
+      a = Staged(a, "_tmem", "shared.tmem", &stmts, op->span);
+    }
+    if (b->buffer.IsFragment()) b = Staged(b, "_shared", "shared.dyn", &stmts, op->span);
+    if (stmts.empty()) return ffi::GetRef<Stmt>(op);
+    stmts.push_back(ir::Gemm(a, b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
+                             op->annotations, op->span));
+    return Scope(std::move(stmts), op->span);
+  }
+
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    bool from = op->src->buffer.IsTmem();
+    bool to = op->dst->buffer.IsTmem();
+    if (!from && !to) return ffi::GetRef<Stmt>(op);
+    const Region& tmem = from ? op->src : op->dst;
+    const Region& other = from ? op->dst : op->src;
+    if (other->buffer.IsFragment() && other->buffer->dtype == tmem->buffer->dtype) {
+      return ffi::GetRef<Stmt>(op);
+    }
+    Buffer staged = Twin(tmem, tmem->buffer->dtype, "_frag", "local.fragment");
+    Region whole = Region::Whole(staged);
+    return Scope({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
+                  ir::Copy(whole, op->dst, op->annotations, op->span)},
+                 op->span);
+  }
+
+  Stmt Rewrite(const ir::FillNode* op) override {
+    if (!op->dst->buffer.IsTmem()) return ffi::GetRef<Stmt>(op);
+    Buffer staged = Twin(op->dst, op->dst->buffer->dtype, "_frag", "local.fragment");
+    Region whole = Region::Whole(staged);
+    return Scope({ir::Alloc(staged, op->span), ir::Fill(whole, op->value, op->span),
+                  ir::Copy(whole, op->dst, {}, op->span)},
+                 op->span);
+  }
+
+  Stmt Rewrite(const ir::ReduceNode* op) override {
+    if (!op->src->buffer.IsTmem()) return ffi::GetRef<Stmt>(op);
+    std::vector<Stmt> stmts;
+    Buffer staged = Twin(op->src, op->src->buffer->dtype, "_frag", "local.fragment");
+    return Scope(
+        {ir::Alloc(staged, op->span), ir::Copy(op->src, Region::Whole(staged), {}, op->span),
+         ir::Reduce(Region::Whole(staged), op->dst, op->op, op->dim, op->clear, op->nan_propagate,
+                    op->span)},
+        op->span);
+  }
+
+  // Tensor memory that a parallel loop reads is loaded as a whole before it.
+  Stmt Rewrite(const ir::ParallelForNode* op) override {
+    std::vector<Stmt> stmts;
+    ir::Map<Buffer, Buffer> staged;
+    ir::WalkStmts(op->body, [&](const Stmt& s) {
+      const auto* store = s.as<ir::StoreNode>();
+      if (store != nullptr && store->buffer.IsTmem()) {
+        TL_USER_ERROR(kSemantics, store->span,
+                      "elements of tensor memory " << std::string(store->buffer->name)
+                                                   << " cannot be written one by one; fill a "
+                                                      "fragment and T.copy it to "
+                                                   << std::string(store->buffer->name));
+      }
+      return true;
+    });
+    ir::WalkExprs(op->body, [&](const Expr& e) {
+      const auto* load = e.as<ir::LoadNode>();
+      if (load == nullptr || !load->buffer.IsTmem() || staged.count(load->buffer) != 0) return true;
+      Region whole = Region::Whole(load->buffer);
+      Buffer twin = Twin(whole, load->buffer->dtype, "_frag", "local.fragment");
+      staged.Set(load->buffer, twin);
+      stmts.push_back(ir::Alloc(twin, op->span));
+      stmts.push_back(ir::Copy(whole, Region::Whole(twin), {}, op->span));
+      return true;
+    });
+    if (stmts.empty()) return ffi::GetRef<Stmt>(op);
+    stmts.push_back(ir::ReplaceBuffers(ffi::GetRef<Stmt>(op), staged));
+    return Scope(std::move(stmts), op->span);
+  }
+
+ private:
+  Region Staged(const Region& region, const char* suffix, const char* scope,
+                std::vector<Stmt>* stmts, const ir::Span& span) {
+    Buffer twin = Twin(region, region->buffer->dtype, suffix, scope);
+    stmts->push_back(ir::Alloc(twin, span));
+    stmts->push_back(ir::Copy(region, Region::Whole(twin), {}, span));
+    return Region::Whole(twin);
+  }
+};
+
+// The fragments that are the C of gemms, each once.
+std::vector<Buffer> FragmentAccumulators(const Stmt& body) {
+  std::vector<Buffer> result;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    if (gemm == nullptr || !gemm->c->buffer.IsFragment()) return true;
+    for (const Buffer& b : result) {
+      if (b.same_as(gemm->c->buffer)) return true;
+    }
+    result.push_back(gemm->c->buffer);
+    return true;
+  });
+  return result;
+}
+
+}  // namespace
+
+ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
+  if (!target->has_tcgen05) return func;
+  Stmt body = func->body;
+  for (const Buffer& c : FragmentAccumulators(body)) body = StageAccumulator(body, c);
+  return func.WithBody(Stager().MutateStmt(body));
+}
+
+}  // namespace tilelang::transform
