@@ -34,9 +34,11 @@ class Guard : public ScopedMutator {
   }
 
   Stmt Rewrite(const ir::StoreNode* op) override {
-    Stmt store = ScopedMutator::Rewrite(op);
     Expr inside = InBounds(op->buffer, op->indices);
-    return ir::IsTrue(inside) ? store : Stmt(ir::If(inside, store, Stmt(), op->span));
+    if (ir::IsTrue(inside)) return ScopedMutator::Rewrite(op);
+    // What the store's own condition implies need not be checked again for its loads.
+    arith::Analyzer::Scope scope(&analyzer_, inside);
+    return ir::If(inside, ScopedMutator::Rewrite(op), Stmt(), op->span);
   }
 
   Expr Rewrite(const ir::CallNode* op) override {
