@@ -388,6 +388,8 @@ def is_value(value: Any) -> bool:
 def binary(op: int, a: Any, b: Any) -> Expr:
     """Returns ``a op b`` under the language's promotion rules."""
     if not isinstance(a, Expr):
+        if isinstance(b, Operand) and not isinstance(b, Expr):
+            b = as_expr(b)
         a = as_expr(a, b.dtype if isinstance(b, Expr) else None)
     if not isinstance(b, Expr):
         b = as_expr(b, a.dtype)

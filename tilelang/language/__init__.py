@@ -1,8 +1,16 @@
 """The TileLang language: ``import tilelang.language as T``."""
 
-from ..ir.dtype import SUPPORTED as _SUPPORTED
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.dtype import ALIASES as _ALIASES
+from ..ir.dtype import KNOWN_UNSUPPORTED as _UNSUPPORTED_TYPES
+from ..ir.dtype import SUPPORTED as _TYPES
+from ..ir.dtype import DType as dtype
 from ..ir.dtype import dtype_of as _dtype_of
 from ..ir.expr import cast
+from . import math as _math
 from .allocate import (
     alloc_barrier,
     alloc_fragment,
@@ -12,9 +20,31 @@ from .allocate import (
     alloc_tmem,
     alloc_var,
 )
-from .copy import clear, copy, fill
+from .annotations import (
+    annotate_l2_hit_ratio,
+    annotate_layout,
+    annotate_min_blocks_per_sm,
+    assume,
+    import_source,
+    use_swizzle,
+)
+from .atomics import (
+    atomic_add,
+    atomic_addx2,
+    atomic_addx4,
+    atomic_and,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_store,
+    atomic_xor,
+)
+from .copy import clear, copy, fill, transpose
+from .debug import device_assert, print  # noqa: A004
 from .function import RefType as Ref
 from .function import macro, prim_func
+from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm
 from .kernel import ClusterKernel, Kernel
 from .loops import (
     Parallel,
@@ -28,8 +58,118 @@ from .loops import (
     unroll,
     vectorized,
 )
-from .scalar import ceildiv, if_then_else, infinity, max, min
+from .math import fabs, fma, ldexp, pow, round  # noqa: A004
+from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
+from .reduce import (
+    reduce,
+    reduce_absmax,
+    reduce_abssum,
+    reduce_bitand,
+    reduce_bitor,
+    reduce_bitxor,
+    reduce_max,
+    reduce_min,
+    reduce_sum,
+)
+from .scalar import (
+    Cast,
+    Select,
+    align_up,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    cdiv,
+    ceildiv,
+    clamp,
+    floordiv,
+    floormod,
+    if_then_else,
+    infinity,
+    max,  # noqa: A004
+    max_value,
+    min,  # noqa: A004
+    min_value,
+    reinterpret,
+    shift_left,
+    shift_right,
+    truncdiv,
+    truncmod,
+    where,
+)
+from .scalar import abs_value as abs  # noqa: A004
+from .sync import (
+    annotate_consumer_reg_alloc,
+    annotate_producer_reg_dealloc,
+    barrier_arrive,
+    barrier_wait,
+    dec_max_nreg,
+    disable_warp_group_reg_alloc,
+    fence_proxy_async,
+    inc_max_nreg,
+    mbarrier_arrive,
+    mbarrier_arrive_expect_tx,
+    mbarrier_expect_tx,
+    mbarrier_wait_parity,
+    no_set_max_nreg,
+    set_max_nreg,
+    sync_threads,
+    sync_warp,
+    syncthreads,
+    tcgen05_after_thread_sync,
+    tcgen05_before_thread_sync,
+    tcgen05_mma_arrive,
+)
 from .tensor import StridedTensor, Tensor, dynamic, ptr, symbolic
 from .tensor import buffer_annotation as Buffer
+from .threads import (
+    activemask,
+    all_sync,
+    any_sync,
+    ballot,
+    ballot_sync,
+    get_block_binding,
+    get_block_bindings,
+    get_block_extent,
+    get_block_extents,
+    get_lane_idx,
+    get_thread_binding,
+    get_thread_bindings,
+    get_thread_extent,
+    get_thread_extents,
+    get_warp_group_idx,
+    get_warp_idx,
+    get_warp_idx_sync,
+    shfl_down,
+    shfl_sync,
+    shfl_up,
+    shfl_xor,
+    shuffle_elect,
+    warp_reduce_max,
+    warp_reduce_min,
+    warp_reduce_sum,
+)
+from .unsupported import refuse as _refuse
 
-globals().update({_name: _dtype_of(_name) for _name in _SUPPORTED})
+globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
+globals().update(_math.FUNCTIONS)
+
+__all__ = [  # noqa: PLE0604
+    *(name for name in dir() if not name.startswith("_") and name != "annotations"),
+    *(name for name in _math.FUNCTIONS if name.startswith("__")),
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Layout", "Fragment"):
+        from .. import layout
+
+        return getattr(layout, name)
+    if name in _UNSUPPORTED_TYPES:
+        return _dtype_of(name)
+    base, _, lanes = name.rpartition("x")
+    if base in _TYPES and lanes.isdigit():
+        return _dtype_of(name)
+    if name.startswith("__") and name.endswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _refuse(name, __all__)

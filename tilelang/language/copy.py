@@ -6,14 +6,16 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Load, Region, shape_text
-from ..ir.expr import as_expr, cast
-from ..ir.stmt import emit
+from ..ir.buffer import Load, Region, load, shape_text
+from ..ir.dtype import INT32
+from ..ir.expr import as_expr, cast, var
+from ..ir.stmt import emit, store
 from .builder import in_kernel
 from .region import as_region, corner, significant
 
 _copy = _ffi.get("ir.Copy")
 _fill = _ffi.get("ir.Fill")
+_parallel = _ffi.get("ir.ParallelFor")
 
 
 def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
@@ -111,3 +113,24 @@ def clear(buffer: Any) -> None:
     in_kernel("T.clear")
     target = as_region("buffer of T.clear", buffer)
     emit(_fill(target, cast(0, target.dtype), span.current()))
+
+
+def transpose(src: Any, dst: Any) -> None:
+    """Copies a matrix with rows and columns swapped, converting the element type.
+
+    Raises:
+        ShapeError: not (M, N) to (N, M).
+    """
+    in_kernel("T.transpose")
+    source, target = as_region("src of T.transpose", src), as_region("dst of T.transpose", dst)
+    if len(source.shape) != 2 or target.shape != source.shape[::-1]:
+        raise errors.ShapeError(
+            f"T.transpose of {shape_text(source.shape)} to {shape_text(target.shape)}",
+            span=span.here(),
+            notes=["it takes two matrices, (M, N) and (N, M)"],
+        )
+    i, j = var("i", INT32), var("j", INT32)
+    value = load(source.buffer, [source.mins[0] + i, source.mins[1] + j])
+    element = load(target.buffer, [target.mins[0] + j, target.mins[1] + i])
+    body = store(element, value)
+    emit(_parallel([i, j], source.extents, body, {}, span.current()))

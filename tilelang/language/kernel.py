@@ -22,13 +22,14 @@ class KernelFrame:
     """An open kernel.
 
     Attributes:
+        grid: the extents of the grid, x first.
         block_vars, thread_vars: the indices, x first.
         threads: the constant extents of the block, x first.
         attrs: annotations of the launch.
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
-        self._grid = [_grid_extent(extent) for extent in blocks]
+        self.grid = [_grid_extent(extent) for extent in blocks]
         self.threads = threads
         self.attrs: dict[str, Any] = attrs
         self.block_vars: list[Expr] = []
@@ -47,7 +48,7 @@ class KernelFrame:
             )
         self._where = span.current()
         names = ("bx", "by", "bz")
-        self.block_vars = [var(builder.take_hint(n), INT32) for n in names[: len(self._grid)]]
+        self.block_vars = [var(builder.take_hint(n), INT32) for n in names[: len(self.grid)]]
         self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
         self._builder, builder.kernel = builder, self
         self._block = builder.push("kernel")
@@ -61,7 +62,7 @@ class KernelFrame:
         builder.kernel = None
         threads = [as_expr(extent) for extent in self.threads]
         launch = _launch(
-            self.block_vars, self._grid, self.thread_vars, threads, self.attrs, body, self._where
+            self.block_vars, self.grid, self.thread_vars, threads, self.attrs, body, self._where
         )
         emit(launch)
 

@@ -134,6 +134,11 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
     return source if target == source.dtype else call(target, "reinterpret", [source])
 
 
+def Cast(dtype: Any, value: Any) -> Expr:  # noqa: N802
+    """``value`` converted to ``dtype``; as ``T.cast(value, dtype)``."""
+    return cast(value, dtype)
+
+
 def bitwise_and(a: Any, b: Any) -> Any:
     """``a & b``."""
     return a & b

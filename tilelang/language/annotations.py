@@ -1,0 +1,107 @@
+"""Annotations: layouts, rasterisation, occupancy, facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, plain
+from ..ir.expr import Operand, condition
+from ..ir.stmt import emit
+from .builder import current, in_kernel
+
+_assume = _ffi.get("ir.Assume")
+
+
+def annotate_layout(layout_map: dict[Any, Any]) -> None:
+    """Fixes the layouts of shared-memory tiles and fragments.
+
+    Args:
+        layout_map: from buffers to a Layout, a Fragment, or a function of the indices.
+
+    Raises:
+        LayoutError: a layout of another shape than its buffer, or two for one buffer.
+    """
+    kernel = in_kernel("T.annotate_layout").kernel
+    known = kernel.attrs.setdefault("layout_map", {})
+    for buffer, layout in layout_map.items():
+        if not isinstance(buffer, Buffer):
+            raise errors.LayoutError(
+                f"T.annotate_layout maps buffers to layouts; `{buffer}` is no buffer",
+                span=span.here(),
+            )
+        if callable(layout):
+            from ..layout import Layout
+
+            layout = Layout(buffer.shape, layout)
+        if tuple(layout.input_shape) != buffer.shape:
+            raise errors.LayoutError(
+                f"layout of shape {tuple(layout.input_shape)} for {buffer.describe()}",
+                span=span.here(),
+            )
+        if buffer in known:
+            raise errors.LayoutError(
+                f"{buffer.name} is given a layout twice", span=span.here()
+            )
+        known[buffer] = layout
+
+
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
+    """Numbers the blocks of the grid by panels, for reuse in the L2 cache.
+
+    Args:
+        panel_size: rows (columns) of blocks in a panel.
+        order: "row" or "column".
+        enable: False does nothing.
+    """
+    kernel = in_kernel("T.use_swizzle").kernel
+    size = plain(panel_size)
+    if order not in ("row", "column", "col") or not isinstance(size, int) or size < 1:
+        raise errors.SemanticsError(
+            f"T.use_swizzle(panel_size={panel_size}, order={order!r})",
+            span=span.here(),
+            notes=['panel_size is a positive constant, order "row" or "column"'],
+        )
+    if enable:
+        kernel.attrs["swizzle_panel"] = size
+        kernel.attrs["swizzle_order"] = "row" if order == "row" else "column"
+
+
+def annotate_min_blocks_per_sm(n: int) -> None:
+    """Limits registers so that ``n`` blocks fit on a multiprocessor."""
+    kernel = in_kernel("T.annotate_min_blocks_per_sm").kernel
+    count = plain(n)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
+        raise errors.ResourceError(
+            f"T.annotate_min_blocks_per_sm({n}): from 1 to 32 blocks", span=span.here()
+        )
+    kernel.attrs["min_blocks_per_sm"] = count
+
+
+def annotate_l2_hit_ratio(l2_hit_ratio_map: dict[Any, float]) -> None:
+    """A hint about the L2 cache; accepted and not used."""
+    in_kernel("T.annotate_l2_hit_ratio")
+
+
+def assume(cond: Any = None) -> None:
+    """States a fact that the compiler may use from here on; it is not checked.
+
+    Raises:
+        SemanticsError: it is known to be false.
+    """
+    builder = current("T.assume")
+    if not isinstance(cond, Operand):
+        if not cond:
+            raise errors.SemanticsError("T.assume of a false condition", span=span.here())
+        return
+    if builder.kernel is None:
+        raise errors.ScopeError("T.assume is outside of `with T.Kernel(...)`", span=span.here())
+    emit(_assume(condition(cond), span.current()))
+
+
+def import_source(source: str | None = None) -> None:
+    """Places C++ source before the kernel, for ``T.call_extern``."""
+    if source:
+        attrs = in_kernel("T.import_source").kernel.attrs
+        attrs["prelude"] = "\n".join(filter(None, [attrs.get("prelude"), source]))

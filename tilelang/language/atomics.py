@@ -1,0 +1,215 @@
+"""Atomic operations on elements and tiles of global and shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
+from ..ir.dtype import INT32, VOID
+from ..ir.expr import Call, Expr, as_expr, call, cast, var
+from ..ir.stmt import emit
+from .builder import Builder, in_kernel
+from .copy import copy_regions
+from .pointer import address_of
+from .region import as_region
+from .variable import Ref
+
+_evaluate = _ffi.get("ir.Evaluate")
+_parallel = _ffi.get("ir.ParallelFor")
+
+_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+
+
+def _attrs(memory_order: str | None) -> dict[str, Any]:
+    if memory_order is None:
+        return {}
+    if memory_order not in _ORDERS:
+        raise errors.SemanticsError(
+            f"unknown memory order {memory_order!r}",
+            span=span.here(),
+            notes=[f"known: {', '.join(_ORDERS)}"],
+        )
+    return {"memory_order": memory_order}
+
+
+def _element(what: str, dst: Any) -> Load:
+    element = dst.target if isinstance(dst, Ref) else dst
+    if isinstance(element, Buffer) and element.shape == (1,):
+        element = load(element, [0])
+    if not isinstance(element, Load):
+        region = as_region(f"dst of {what}", element)
+        raise errors.ShapeError(
+            f"{what}: `{region}` is a tile of shape {shape_text(region.shape)}, not an element",
+            span=span.here(),
+        )
+    if element.buffer.scope not in ("global", "shared.dyn"):
+        raise errors.ScopeError(
+            f"{what} on {element.buffer.describe()}: only global and shared memory is common to "
+            "several threads",
+            span=span.here(),
+        )
+    return element
+
+
+def _operation(name: str, dst: Any, value: Any, order: str | None) -> Call:
+    element = _element(f"T.{name}", dst)
+    operand = cast(as_expr(value, element.dtype), element.dtype)
+    return call(element.dtype, name, [address_of(element), operand], _attrs(order))
+
+
+def _finish(builder: Builder, operation: Call, return_prev: bool) -> Expr | None:
+    """Emits an operation; its old value, when wanted, is taken exactly once."""
+    if return_prev:
+        return builder.bind(builder.take_hint("prev"), operation)
+    emit(_evaluate(operation, span.current()))
+    return None
+
+
+def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
+    """``name`` for each element of a tile."""
+    source, target = copy_regions(f"T.{name}", value, dst)
+    dims = [(n, dim) for n, dim in enumerate(map(plain, source.shape)) if dim != 1]
+    variables = [var(f"i{n}", INT32) for n, _ in enumerate(dims)]
+    where = span.current()
+
+    def at(region: Region) -> Load:
+        inner = iter(variables)
+        indices = [
+            low if dim == 1 else low + next(inner)
+            for low, dim in zip(region.mins, map(plain, region.extents), strict=True)
+        ]
+        return load(region.buffer, indices)
+
+    body = _evaluate(_operation(name, at(target), at(source), order), where)
+    extents = [as_expr(dim) for _, dim in dims]
+    emit(_parallel(variables, extents, body, {}, where) if dims else body)
+
+
+def _is_tile(dst: Any, value: Any) -> bool:
+    if isinstance(value, (Buffer, Region)):
+        return not (isinstance(value, Buffer) and value.scope == "local.var")
+    if isinstance(dst, Region) or (isinstance(dst, Buffer) and dst.shape != (1,)):
+        raise errors.ShapeError(
+            f"an atomic operation on tile `{dst}` with the scalar `{value}`",
+            span=span.here(),
+            notes=["give a tile of the same shape, or loop with T.Parallel"],
+        )
+    return False
+
+
+def _update(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
+    builder = in_kernel(f"T.{name}")
+    if not _is_tile(dst, value):
+        return _finish(builder, _operation(name, dst, value, order), return_prev)
+    if return_prev:
+        raise errors.UnsupportedError(
+            f"T.{name} of a tile cannot return the old values", span=span.here()
+        )
+    _tile(name, dst, value, order)
+    return None
+
+
+def atomic_add(
+    dst: Any,
+    value: Any,
+    memory_order: str | None = None,
+    return_prev: bool = False,
+    use_tma: bool = False,
+) -> Any:
+    """Adds to an element, or tile to tile.
+
+    Args:
+        dst: an element ``A[i]`` or a tile (buffer, slice, or corner with a tile as value).
+        value: converted to the element type.
+        memory_order: relaxed (default), acquire, release, acq_rel or seq_cst.
+        return_prev: return the value before.
+        use_tma: accepted; the compiler decides.
+    """
+    return _update("atomic_add", dst, value, memory_order, return_prev)
+
+
+def atomic_max(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+) -> Any:
+    """Takes the maximum with an element; see :func:`atomic_add`."""
+    return _update("atomic_max", dst, value, memory_order, return_prev)
+
+
+def atomic_min(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+) -> Any:
+    """Takes the minimum with an element; see :func:`atomic_add`."""
+    return _update("atomic_min", dst, value, memory_order, return_prev)
+
+
+def _bitwise(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
+    if getattr(dst, "dtype", INT32).is_float:
+        raise errors.DTypeError(f"T.{name} on {dst.dtype}; it takes integers", span=span.here())
+    return _update(name, dst, value, order, return_prev)
+
+
+def atomic_or(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+) -> Any:
+    """Bitwise or with an element; see :func:`atomic_add`."""
+    return _bitwise("atomic_or", dst, value, memory_order, return_prev)
+
+
+def atomic_and(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+) -> Any:
+    """Bitwise and with an element; see :func:`atomic_add`."""
+    return _bitwise("atomic_and", dst, value, memory_order, return_prev)
+
+
+def atomic_xor(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False
+) -> Any:
+    """Bitwise exclusive or with an element; see :func:`atomic_add`."""
+    return _bitwise("atomic_xor", dst, value, memory_order, return_prev)
+
+
+def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> None:
+    in_kernel(f"T.{name}")
+    if return_prev:
+        raise errors.UnsupportedError(f"T.{name} cannot return the old values", span=span.here())
+    target, source = _element(f"T.{name}", dst), as_region(f"value of T.{name}", value)
+    if source.dtype != target.dtype:
+        raise errors.DTypeError(
+            f"T.{name} of {source.dtype} values to {target.dtype} elements; the types must agree",
+            span=span.here(),
+        )
+    first = load(source.buffer, source.mins)
+    operation = call(
+        VOID, name, [address_of(target), address_of(first)], {"elements": width}
+    )
+    emit(_evaluate(operation, span.current()))
+
+
+def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> None:
+    """Adds two adjacent values to two adjacent elements; ``dst`` and ``value`` name the first."""
+    _vector("atomic_addx2", 2, dst, value, return_prev)
+
+
+def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> None:
+    """Adds four adjacent values to four adjacent elements; both name the first."""
+    _vector("atomic_addx4", 4, dst, value, return_prev)
+
+
+def atomic_load(src: Any, memory_order: str = "seq_cst") -> Expr:
+    """Reads an element atomically, at this point."""
+    builder = in_kernel("T.atomic_load")
+    element = _element("T.atomic_load", src)
+    value = call(element.dtype, "atomic_load", [address_of(element)], _attrs(memory_order))
+    return builder.bind(builder.take_hint("loaded"), value)
+
+
+def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
+    """Writes an element atomically."""
+    in_kernel("T.atomic_store")
+    element = _element("T.atomic_store", dst)
+    value = cast(as_expr(src, element.dtype), element.dtype)
+    args = [address_of(element), value]
+    emit(_evaluate(call(VOID, "atomic_store", args, _attrs(memory_order)), span.current()))

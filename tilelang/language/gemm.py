@@ -1,0 +1,167 @@
+"""``T.gemm``: matrix products of tiles."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, Load, Region, load, shape_text
+from ..ir.dtype import BOOL
+from ..ir.expr import cast, condition
+from ..ir.stmt import emit
+from .builder import in_kernel
+from .loops import refuse_extra
+from .region import as_region
+
+_gemm = _ffi.get("ir.Gemm")
+
+
+class GemmWarpPolicy(IntEnum):
+    """How the warps of a block share the rows and columns of the result."""
+
+    Square = 0
+    FullRow = 1
+    FullCol = 2
+
+
+def _matrix(what: str, operand: Any) -> Region:
+    """A tile whose last two dimensions are a matrix; those before have extent 1."""
+    if isinstance(operand, Load):
+        raise errors.ShapeError(
+            f"{what} is the single element `{operand}`",
+            span=span.here(),
+            notes=["pass a buffer or a slice: A[stage, :, :]"],
+        )
+    region = as_region(what, operand)
+    shape = region.shape
+    if len(shape) < 2 or any(dim != 1 for dim in shape[:-2]):
+        raise errors.ShapeError(
+            f"{what} has shape {shape_text(shape)}; a matrix has two dimensions (before them only "
+            "extents of 1)",
+            span=span.here(),
+            notes=[region.buffer.describe()],
+        )
+    return region
+
+
+def _check_shapes(a: Region, b: Region, c: Region, trans_a: bool, trans_b: bool) -> None:
+    m, k = reversed(a.shape[-2:]) if trans_a else a.shape[-2:]
+    k_of_b, n = reversed(b.shape[-2:]) if trans_b else b.shape[-2:]
+    rows, columns = c.shape[-2:]
+    wrong = []
+    if k != k_of_b:
+        wrong.append(f"A has K = {k}, B has K = {k_of_b}")
+    if m != rows:
+        wrong.append(f"A has M = {m}, C has {rows} rows")
+    if n != columns:
+        wrong.append(f"B has N = {n}, C has {columns} columns")
+    if wrong:
+        raise errors.ShapeError(
+            "T.gemm: " + "; ".join(wrong),
+            span=span.here(),
+            notes=[
+                f"A {shape_text(a.shape)}{', transposed' if trans_a else ''}, "
+                f"B {shape_text(b.shape)}{', transposed' if trans_b else ''}, "
+                f"C {shape_text(c.shape)}; C (M, N) += A (M, K) @ B (K, N)"
+            ],
+        )
+
+
+def barrier_element(what: str, barrier: Any) -> Load:
+    """One mbarrier: an element of ``T.alloc_barrier``, or the whole of one with a single count.
+
+    Raises:
+        ScopeError: it is no barrier.
+    """
+    if isinstance(barrier, Buffer) and barrier.scope == "shared.barrier":
+        if barrier.shape != (1,):
+            raise errors.ShapeError(
+                f"{what}: {barrier.name} holds {barrier.shape[0]} barriers",
+                span=span.here(),
+                notes=[f"index one of them: {barrier.name}[i]"],
+            )
+        return load(barrier, [0])
+    if isinstance(barrier, Load) and barrier.buffer.scope == "shared.barrier":
+        return barrier
+    raise errors.ScopeError(
+        f"{what}: `{barrier}` is no barrier",
+        span=span.here(),
+        notes=["barriers come from T.alloc_barrier(arrive_count)"],
+    )
+
+
+def _emit(
+    operands: tuple[Any, Any, Any],
+    transposed: tuple[bool, bool],
+    clear_accum: Any,
+    mbar: Any,
+    notes: dict[str, Any],
+) -> None:
+    builder = in_kernel("T.gemm")
+    if builder.inside("T.Parallel", "T.vectorized"):
+        raise errors.ScopeError(
+            "T.gemm inside T.Parallel", span=span.here(), notes=["call it outside of the loop"]
+        )
+    a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
+    trans_a, trans_b = map(bool, transposed)
+    _check_shapes(a, b, c, trans_a, trans_b)
+    clear = cast(clear_accum, BOOL) if isinstance(clear_accum, (bool, int)) else clear_accum
+    barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
+    where = span.current()
+    emit(_gemm(a, b, c, trans_a, trans_b, condition(clear), barrier, notes, where))
+
+
+_IGNORED = {"k_pack": 1, "wg_wait": 0, "use_2cta": False}
+
+
+def gemm(
+    A: Any,  # noqa: N803
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
+    transpose_A: bool = False,  # noqa: N803
+    transpose_B: bool = False,  # noqa: N803
+    policy: Any = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    mbar: Any = None,
+    **unsupported: Any,
+) -> None:
+    """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
+
+    Args:
+        A: (M, K), or (K, M) with ``transpose_A``; shared memory, a fragment or tensor memory.
+        B: (K, N), or (N, K) with ``transpose_B``; shared memory.
+        C: (M, N); a fragment or tensor memory.
+        policy: how warps share the result.
+        clear_accum: a bool or a condition: do not add to what C holds.
+        mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
+
+    Raises:
+        ShapeError: the matrices do not fit each other.
+    """
+    refuse_extra("T.gemm", unsupported, _IGNORED)
+    notes = {"policy": int(GemmWarpPolicy(policy))}
+    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
+
+
+def tcgen05_gemm(
+    A: Any,  # noqa: N803
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
+    transpose_A: bool = False,  # noqa: N803
+    transpose_B: bool = False,  # noqa: N803
+    policy: Any = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    *,
+    mbar: Any,
+    use_2cta: bool = False,
+    **unsupported: Any,
+) -> None:
+    """The asynchronous product on Blackwell: issued only, its completion arrives on ``mbar``.
+
+    Arguments and errors as of :func:`gemm`; C is in tensor memory. ``mbar=None``: no arrival.
+    """
+    refuse_extra("T.tcgen05_gemm", {**unsupported, "use_2cta": use_2cta}, _IGNORED)
+    notes = {"policy": int(GemmWarpPolicy(policy)), "is_tcgen05": True}
+    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

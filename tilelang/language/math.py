@@ -1,0 +1,171 @@
+"""Mathematical functions of scalars.
+
+They keep the type of a floating-point argument; integers are converted to float32. Names that
+start with two underscores are the fast, less exact forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.dtype import BOOL, FLOAT32, INT32, DType
+from ..ir.expr import Expr, Operand, as_expr, call, cast, power, promote
+
+_UNARY = (
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh"),
+    *("atanh", "erf", "erfc", "sigmoid"),
+)
+_FAST = (
+    *("__exp", "__exp2", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos", "__tan"),
+    *("__tanh", "__sqrt", "__rsqrt"),
+)
+_BINARY = ("atan2", "hypot", "copysign", "nextafter", "fmod")
+_PREDICATES = ("isnan", "isinf", "isfinite")
+_BITS = ("popcount", "clz")
+_ROUNDED = {"ieee_add": 2, "ieee_sub": 2, "ieee_mul": 2, "ieee_fdiv": 2, "ieee_fmaf": 3} | {
+    "ieee_frcp": 1,
+    "ieee_fsqrt": 1,
+}
+_MODES = ("rn", "rz", "ru", "rd")
+
+
+def _floating(value: Any, beside: DType | None = None) -> Expr:
+    """``value`` as a floating-point expression."""
+    result = as_expr(value, beside)
+    if result.dtype.is_float:
+        return result
+    if result.dtype == "handle":
+        raise errors.DTypeError(f"`{result}` is an address, no number", span=span.here())
+    return cast(result, FLOAT32)
+
+
+def _same_type(*values: Any) -> list[Expr]:
+    """Values promoted to one floating-point type."""
+    beside = next((v.dtype for v in values if isinstance(v, Operand)), None)  # type: ignore[attr-defined]
+    exprs = [_floating(value, beside) for value in values]
+    dtype = exprs[0].dtype
+    for expr in exprs[1:]:
+        dtype = promote(dtype, expr.dtype)
+    return [cast(expr, dtype) for expr in exprs]
+
+
+def _unary(name: str, spelling: str | None = None) -> Callable[[Any], Expr]:
+    def function(x: Any) -> Expr:
+        value = _floating(x)
+        return call(value.dtype, name, [value])
+
+    return _named(function, spelling or name, f"``{name}(x)``, of the type of ``x``.")
+
+
+def _binary(name: str) -> Callable[[Any, Any], Expr]:
+    def function(x: Any, y: Any) -> Expr:
+        a, b = _same_type(x, y)
+        return call(a.dtype, name, [a, b])
+
+    return _named(function, name, f"``{name}(x, y)``, of the promoted type.")
+
+
+def _predicate(name: str) -> Callable[[Any], Expr]:
+    def function(x: Any) -> Expr:
+        return call(BOOL, name, [_floating(x)])
+
+    return _named(function, name, f"``{name}(x)``, a bool.")
+
+
+def _bit_count(name: str) -> Callable[[Any], Expr]:
+    def function(x: Any) -> Expr:
+        value = as_expr(x)
+        if not value.dtype.is_integer:
+            raise errors.DTypeError(
+                f"T.{name} of `{value}`, which has type {value.dtype}, no integer", span=span.here()
+            )
+        if value.dtype.bits < 32:
+            value = cast(value, "int32" if value.dtype.is_signed else "uint32")
+        return call(INT32, name, [value])
+
+    return _named(function, name, f"``{name}(x)`` of an integer, an int32.")
+
+
+def _rounded(name: str, count: int) -> Callable[..., Expr]:
+    def function(*args: Any, rounding_mode: str = "rn") -> Expr:
+        operands = args
+        if len(args) == count + 1 and isinstance(args[-1], str):
+            operands, rounding_mode = args[:-1], args[-1]
+        if len(operands) != count or rounding_mode not in _MODES:
+            raise errors.SemanticsError(
+                f"T.{name} takes {count} operands and a rounding mode ({', '.join(_MODES)})",
+                span=span.here(),
+            )
+        values = _same_type(*operands)
+        return call(values[0].dtype, name, [*values, rounding_mode])
+
+    return _named(function, name, f"``{name}`` of {count} operands, rounded by ``rounding_mode``.")
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _to_integer(name: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        value = as_expr(x)
+        return call(value.dtype, name, [value]) if value.dtype.is_float else value
+
+    return _named(function, name, f"``{name}(x)``, of the type of ``x``; integers stay themselves.")
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _unary(name) for name in (*_UNARY, *_FAST)},
+    **{name: _binary(name) for name in _BINARY},
+    **{name: _predicate(name) for name in _PREDICATES},
+    **{name: _bit_count(name) for name in _BITS},
+    **{name: _rounded(name, count) for name, count in _ROUNDED.items()},
+    **{name: _to_integer(name) for name in ("floor", "ceil", "trunc", "nearbyint")},
+    "fast_rcp": _unary("__rcp", "fast_rcp"),
+}
+
+
+def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:  # noqa: A001
+    """The nearest integer, of the type of ``x``.
+
+    Args:
+        x: a value; integers stay themselves.
+        rounding_mode: "ties-to-even", or "ties-away" (from zero).
+    """
+    names = {"ties-to-even": "nearbyint", "ties-away": "round"}
+    if rounding_mode not in names:
+        raise errors.SemanticsError(
+            f"unknown rounding mode {rounding_mode!r} of T.round",
+            span=span.here(),
+            notes=[f"known: {', '.join(names)}"],
+        )
+    value = as_expr(x)
+    return call(value.dtype, names[rounding_mode], [value]) if value.dtype.is_float else value
+
+
+def pow(x: Any, y: Any) -> Expr:  # noqa: A001
+    """``x`` to the power ``y``."""
+    return power(x, y)
+
+
+def fma(x: Any, y: Any, z: Any) -> Expr:
+    """``x * y + z`` rounded once."""
+    values = _same_type(x, y, z)
+    return call(values[0].dtype, "fma", values)
+
+
+def fabs(x: Any) -> Expr:
+    """The absolute value of a floating-point number."""
+    return abs(_floating(x))
+
+
+def ldexp(x: Any, exponent: Any) -> Expr:
+    """``x * 2 ** exponent`` with an integer exponent."""
+    value = _floating(x)
+    return call(value.dtype, "ldexp", [value, cast(exponent, INT32)])

@@ -1,0 +1,98 @@
+"""Addresses, calls of C++ functions, and expressions as statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, Load, Region, load, plain
+from ..ir.dtype import HANDLE, dtype_of
+from ..ir.expr import Call, Expr, as_expr, call
+from ..ir.stmt import emit
+from .builder import in_kernel
+from .variable import Ref
+
+_evaluate = _ffi.get("ir.Evaluate")
+
+
+def address_of(element: Any) -> Expr:
+    """The address of an element ``A[i]``; of a buffer or a slice, that of its first element."""
+    return access_ptr(element)
+
+
+def _first(base: Any) -> Load:
+    if isinstance(base, Load):
+        return base
+    if isinstance(base, Buffer):
+        return load(base, [0] * base.ndim)
+    if isinstance(base, Region):
+        return load(base.buffer, base.mins)
+    if isinstance(base, Ref):
+        return base.target
+    raise errors.SemanticsError(
+        f"`{base}` has no address: it is neither a buffer nor an element of one", span=span.here()
+    )
+
+
+def access_ptr(
+    base: Any, access_type: Any = "r", *extents: Any, offset: Any = 0, **_hints: Any
+) -> Expr:
+    """The address of an element.
+
+    Args:
+        base: a buffer, an element or a slice.
+        access_type, extents: accepted; what a call reads and writes is taken from the callee.
+        offset: elements to skip; only in a contiguous buffer.
+    """
+    element = _first(base)
+    skip = plain(offset)
+    if isinstance(skip, int) and skip == 0:
+        return call(HANDLE, "address_of", [element])
+    buffer = element.buffer
+    if buffer.strides:
+        raise errors.UnsupportedError(
+            f"an offset into {buffer.describe()}, which has strides",
+            span=span.here(),
+            notes=["index the element instead"],
+        )
+    linear: Any = 0
+    for index, extent in zip(element.indices, buffer.shape, strict=True):
+        linear = linear * extent + index
+    linear = linear + offset
+    indices: list[Any] = []
+    for extent in reversed(buffer.shape[1:]):
+        indices.append(linear % extent)
+        linear = linear // extent
+    return call(HANDLE, "address_of", [load(buffer, [linear, *reversed(indices)])])
+
+
+def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call:
+    """A call of a C++ function that the kernel's prelude or a device header defines.
+
+    Args:
+        dtype: what it returns ("void" or "handle" for nothing).
+        func_name: its name.
+        args: values, and addresses from ``T.access_ptr`` or ``T.address_of``; a buffer stands
+            for its address.
+
+    Returns:
+        The value of the call; as a statement of its own, the call is made for its effect.
+    """
+    in_kernel("T.call_extern")
+    values = [address_of(a) if isinstance(a, (Buffer, Region)) else as_expr(a) for a in args]
+    result = dtype_of(dtype)
+    return call(result, "call_extern", [str(func_name), *values])
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:
+    """A call of an intrinsic of the compiler by its name."""
+    in_kernel("T.call_intrin")
+    return call(dtype_of(dtype), str(func_name).removeprefix("tl."), args)
+
+
+def evaluate(value: Any) -> None:
+    """Makes a call for its effect: ``T.evaluate(T.call_extern(...))``."""
+    in_kernel("T.evaluate")
+    if isinstance(value, Call):
+        emit(_evaluate(value, span.current()))

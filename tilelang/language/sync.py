@@ -1,0 +1,149 @@
+"""Synchronisation: barriers of the block, mbarriers, fences, register budgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import plain
+from ..ir.dtype import INT32, UINT32, VOID
+from ..ir.expr import call, cast, const
+from ..ir.stmt import emit
+from .builder import in_kernel
+from .gemm import barrier_element
+from .kernel import MAX_THREADS
+
+_evaluate = _ffi.get("ir.Evaluate")
+
+
+def emit_call(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
+    """Emits a call made for its effect."""
+    builder = in_kernel(f"T.{name}")
+    if builder.inside("T.Parallel", "T.vectorized"):
+        raise errors.ScopeError(
+            f"T.{name} inside T.Parallel or T.vectorized, whose iterations are spread over threads",
+            span=span.here(),
+            notes=["place it before or after the loop"],
+        )
+    emit(_evaluate(call(VOID, name, args, attrs), span.current()))
+
+
+def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
+    """Waits for all threads of the block, or for ``arrive_count`` on named barrier ``barrier_id``.
+
+    Args:
+        barrier_id: 0 to 15; all threads when omitted.
+        arrive_count: threads that take part, a multiple of 32; all of the block when omitted.
+    """
+    if barrier_id is None:
+        emit_call("sync_threads")
+        return
+    kernel = in_kernel("T.sync_threads").kernel
+    total = 1
+    for extent in kernel.threads:
+        total *= extent
+    count = plain(total if arrive_count is None else arrive_count)
+    number = plain(barrier_id)
+    if isinstance(number, int) and not 0 <= number < 16:
+        raise errors.ResourceError(
+            f"barrier_id={number} of T.sync_threads; named barriers are 0 to 15", span=span.here()
+        )
+    if isinstance(count, int) and (count % 32 or not 0 < count <= MAX_THREADS):
+        raise errors.SemanticsError(
+            f"arrive_count={count} of T.sync_threads is not a multiple of 32 up to {MAX_THREADS}",
+            span=span.here(),
+        )
+    emit_call("sync_threads", cast(barrier_id, INT32), cast(count, INT32))
+
+
+syncthreads = sync_threads
+
+
+def sync_warp(mask: Any = None) -> None:
+    """Waits for the lanes of the warp, those of ``mask`` (all by default)."""
+    emit_call("sync_warp", *([] if mask is None else [cast(mask, UINT32)]))
+
+
+def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
+    """Waits until the phase of that parity of the mbarrier has completed.
+
+    A new barrier is in phase 0: waiting for parity 1 returns at once.
+    """
+    barrier = barrier_element("T.mbarrier_wait_parity", mbarrier)
+    emit_call("mbarrier_wait_parity", barrier, cast(parity, UINT32))
+
+
+def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
+    """Arrives on the mbarrier, or on that of block ``cta_id`` of the cluster."""
+    barrier = barrier_element("T.mbarrier_arrive", mbarrier)
+    emit_call("mbarrier_arrive", barrier, *([] if cta_id is None else [cast(cta_id, UINT32)]))
+
+
+def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
+    """Adds ``tx`` bytes to what the current phase of the mbarrier waits for."""
+    barrier = barrier_element("T.mbarrier_expect_tx", mbarrier)
+    emit_call("mbarrier_expect_tx", barrier, cast(tx, UINT32))
+
+
+def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
+    """Adds ``tx`` bytes to what the phase waits for, and arrives."""
+    barrier = barrier_element("T.mbarrier_arrive_expect_tx", mbarrier)
+    emit_call("mbarrier_arrive_expect_tx", barrier, cast(tx, UINT32))
+
+
+barrier_wait = mbarrier_wait_parity
+barrier_arrive = mbarrier_arrive
+
+
+def fence_proxy_async() -> None:
+    """Orders this thread's accesses of shared memory before later ones of the async proxy."""
+    emit_call("fence_proxy_async")
+
+
+def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
+    """Arrives on the mbarrier when all tcgen05 operations issued by this thread are done."""
+    if arrive_2cta:
+        raise errors.UnsupportedError(
+            "T.tcgen05_mma_arrive does not support arrive_2cta", span=span.here()
+        )
+    emit_call("tcgen05_mma_arrive", barrier_element("T.tcgen05_mma_arrive", mbar))
+
+
+def tcgen05_before_thread_sync() -> None:
+    """Orders earlier tcgen05 operations before a following synchronisation of threads."""
+    emit_call("tcgen05_before_thread_sync")
+
+
+def tcgen05_after_thread_sync() -> None:
+    """Orders later tcgen05 operations after a preceding synchronisation of threads."""
+    emit_call("tcgen05_after_thread_sync")
+
+
+def set_max_nreg(reg_count: int, is_inc: Any) -> None:
+    """Gives registers to (``is_inc`` 1) or takes them from the threads of a warpgroup."""
+    count = plain(reg_count)
+    if not isinstance(count, int) or count % 8 or not 24 <= count <= 256:
+        raise errors.ResourceError(
+            f"reg_count={reg_count} of T.set_max_nreg is not a multiple of 8 from 24 to 256",
+            span=span.here(),
+        )
+    emit_call("set_max_nreg", const(count, INT32), const(int(bool(is_inc)), INT32))
+
+
+def inc_max_nreg(reg_count: int) -> None:
+    """Gives each thread of the warpgroup up to ``reg_count`` registers."""
+    set_max_nreg(reg_count, 1)
+
+
+def dec_max_nreg(reg_count: int) -> None:
+    """Releases registers of the warpgroup down to ``reg_count`` a thread."""
+    set_max_nreg(reg_count, 0)
+
+
+def _hint(*_args: Any, **_kwargs: Any) -> None:
+    """A hint about the automatic distribution of registers; this compiler makes none."""
+
+
+disable_warp_group_reg_alloc = no_set_max_nreg = _hint
+annotate_producer_reg_dealloc = annotate_consumer_reg_alloc = _hint

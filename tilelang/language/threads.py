@@ -1,0 +1,184 @@
+"""Indices of threads and blocks, and communication within a warp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import plain
+from ..ir.dtype import BOOL, INT32, UINT32
+from ..ir.expr import Expr, as_expr, call, cast, condition, const
+from .builder import in_kernel
+from .kernel import KernelFrame
+
+WARP_SIZE = 32
+WARPS_PER_GROUP = 4
+
+
+def _kernel(what: str) -> KernelFrame:
+    return in_kernel(what).kernel
+
+
+def _pick(what: str, values: list[Any], dim: int, default: int) -> Expr:
+    if not 0 <= dim <= 2:
+        raise errors.SemanticsError(
+            f"{what}: dimension {dim} is none of 0, 1, 2", span=span.here()
+        )
+    return as_expr(values[dim]) if dim < len(values) else const(default, INT32)
+
+
+def get_thread_binding(dim: int = 0) -> Expr:
+    """The index of the thread in its block, along x (0), y (1) or z (2)."""
+    return _pick("T.get_thread_binding", _kernel("T.get_thread_binding").thread_vars, dim, 0)
+
+
+def get_thread_bindings() -> list[Expr]:
+    """The indices of the thread in its block, x first."""
+    return list(_kernel("T.get_thread_bindings").thread_vars)
+
+
+def get_block_binding(dim: int = 0) -> Expr:
+    """The index of the block in the grid, along x (0), y (1) or z (2)."""
+    return _pick("T.get_block_binding", _kernel("T.get_block_binding").block_vars, dim, 0)
+
+
+def get_block_bindings() -> list[Expr]:
+    """The indices of the block in the grid, x first."""
+    return list(_kernel("T.get_block_bindings").block_vars)
+
+
+def get_thread_extent(dim: int = 0) -> int:
+    """Threads of a block along a dimension."""
+    threads = _kernel("T.get_thread_extent").threads
+    return threads[dim] if dim < len(threads) else 1
+
+
+def get_thread_extents() -> list[int]:
+    """Threads of a block along its dimensions, x first."""
+    return list(_kernel("T.get_thread_extents").threads)
+
+
+def get_block_extent(dim: int = 0) -> Any:
+    """Blocks of the grid along a dimension."""
+    grid = _kernel("T.get_block_extent").grid
+    return plain(grid[dim]) if dim < len(grid) else 1
+
+
+def get_block_extents() -> list[Any]:
+    """Blocks of the grid along its dimensions, x first."""
+    return [plain(extent) for extent in _kernel("T.get_block_extents").grid]
+
+
+def _linear_thread(what: str) -> Expr:
+    frame = _kernel(what)
+    result: Expr | None = None
+    for index, extent in zip(reversed(frame.thread_vars), reversed(frame.threads), strict=True):
+        result = index if result is None else result * extent + index
+    assert result is not None
+    return result
+
+
+def get_lane_idx(warp_size: int | None = None) -> Expr:
+    """The index of the thread in its warp."""
+    return _linear_thread("T.get_lane_idx") % (warp_size or WARP_SIZE)
+
+
+def get_warp_idx(warp_size: int | None = None) -> Expr:
+    """The index of the warp in its block."""
+    return _linear_thread("T.get_warp_idx") // (warp_size or WARP_SIZE)
+
+
+def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
+    """The index of the warp, computed once for all its lanes."""
+    return call(INT32, "shfl_sync", [get_warp_idx(warp_size), 0])
+
+
+def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None = None) -> Expr:
+    """The index of the warpgroup (four warps) in its block."""
+    size = (warp_size or WARP_SIZE) * (warps_per_group or WARPS_PER_GROUP)
+    return _linear_thread("T.get_warp_group_idx") // size
+
+
+def shuffle_elect(thread_extent: int) -> Expr:
+    """True in one thread of each ``thread_extent``; 0 means the whole block."""
+    linear = _linear_thread("T.shuffle_elect")
+    return linear == 0 if thread_extent == 0 else linear % thread_extent == 0
+
+
+def _shuffle(name: str, value: Any, lane: Any, width: Any, mask: Any) -> Expr:
+    in_kernel(f"T.{name}")
+    moved = as_expr(value)
+    args = [moved, cast(lane, INT32), cast(width, INT32)]
+    return call(moved.dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
+
+
+def shfl_sync(value: Any, srcLane: Any, width: int = 32, mask: Any = None) -> Expr:  # noqa: N803
+    """The value of lane ``srcLane``; all lanes of the mask take part."""
+    return _shuffle("shfl_sync", value, srcLane, width, mask)
+
+
+def shfl_xor(value: Any, delta: Any, width: int = 32, mask: Any = None) -> Expr:
+    """The value of the lane whose index differs by exclusive or with ``delta``."""
+    return _shuffle("shfl_xor", value, delta, width, mask)
+
+
+def shfl_up(value: Any, delta: Any, width: int = 32, mask: Any = None) -> Expr:
+    """The value of the lane ``delta`` below; the lowest lanes keep theirs."""
+    return _shuffle("shfl_up", value, delta, width, mask)
+
+
+def shfl_down(value: Any, delta: Any, width: int = 32, mask: Any = None) -> Expr:
+    """The value of the lane ``delta`` above; the highest lanes keep theirs."""
+    return _shuffle("shfl_down", value, delta, width, mask)
+
+
+def _vote(name: str, predicate: Any, mask: Any, dtype: Any) -> Expr:
+    in_kernel(f"T.{name}")
+    args = [condition(predicate)]
+    return call(dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
+
+
+def any_sync(predicate: Any, mask: Any = None) -> Expr:
+    """Whether ``predicate`` holds in any lane of the mask."""
+    return _vote("any_sync", predicate, mask, BOOL)
+
+
+def all_sync(predicate: Any, mask: Any = None) -> Expr:
+    """Whether ``predicate`` holds in every lane of the mask."""
+    return _vote("all_sync", predicate, mask, BOOL)
+
+
+def ballot_sync(predicate: Any, mask: Any = None) -> Expr:
+    """A bit for each lane of the mask: whether ``predicate`` holds there (uint32)."""
+    return _vote("ballot", predicate, mask, UINT32)
+
+
+ballot = ballot_sync
+
+
+def activemask() -> Expr:
+    """A bit for each lane that executes this (uint32)."""
+    in_kernel("T.activemask")
+    return call(UINT32, "activemask", [])
+
+
+def _warp_reduce(name: str, value: Any) -> Expr:
+    in_kernel(f"T.{name}")
+    operand = as_expr(value)
+    return call(operand.dtype, name, [operand])
+
+
+def warp_reduce_sum(value: Any) -> Expr:
+    """The sum over the 32 lanes of the warp, in every lane."""
+    return _warp_reduce("warp_reduce_sum", value)
+
+
+def warp_reduce_max(value: Any) -> Expr:
+    """The maximum over the 32 lanes of the warp, in every lane."""
+    return _warp_reduce("warp_reduce_max", value)
+
+
+def warp_reduce_min(value: Any) -> Expr:
+    """The minimum over the 32 lanes of the warp, in every lane."""
+    return _warp_reduce("warp_reduce_min", value)
