@@ -8,7 +8,7 @@ from typing import Any
 from .. import _ffi, errors
 from . import span
 from .dtype import DType, intern
-from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast
+from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast, raw_field
 from .span import Span
 
 tvm_ffi = _ffi.tvm_ffi
@@ -97,13 +97,9 @@ class Buffer(tvm_ffi.Object):
 _LOOP_HINT = ["loop over its indices with T.serial or T.Parallel"]
 
 
-def _raw(cls: type, name: str) -> Any:
-    info = cls.__tvm_ffi_type_info__  # type: ignore[attr-defined]
-    field = next(field for field in info.fields if field.name == name)
-    return field.as_property(cls).fget
-
-
-_raw_dtype, _raw_shape, _raw_strides = (_raw(Buffer, n) for n in ("dtype", "shape", "strides"))
+_raw_dtype = raw_field(Buffer, "dtype")
+_raw_shape = raw_field(Buffer, "shape")
+_raw_strides = raw_field(Buffer, "strides")
 
 
 @tvm_ffi.register_object("tl.ir.Load")
@@ -223,7 +219,7 @@ def element_or_region(buffer: Buffer, index: Any) -> Load | Region:
 
 
 def _index(buffer: Buffer, dim: int, index: Any) -> Expr:
-    if isinstance(index, (float, str)) or isinstance(index, (list, tuple)) or index is None:
+    if isinstance(index, (float, str, list, tuple)) or index is None:
         raise errors.DTypeError(
             f"index {index!r} of {buffer.describe()} is not an integer", span=span.here()
         )
@@ -283,6 +279,7 @@ def _index_value(buffer: Buffer, value: Any) -> Expr:
     return result
 
 
+_structural_key: Any = tvm_ffi.StructuralKey
 _Terms = dict[Any, tuple[Expr, int]]
 
 
@@ -301,7 +298,7 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
         return _linear(value.a, factor * value.b.value, terms)
     if op == BinaryOp.MUL and isinstance(value.a, IntImm):
         return _linear(value.b, factor * value.a.value, terms)
-    key = value if isinstance(value, Var) else tvm_ffi.StructuralKey(value)
+    key = value if isinstance(value, Var) else _structural_key(value)
     term, count = terms.get(key, (value, 0))
     terms[key] = (term, count + factor)
     return 0

@@ -196,11 +196,13 @@ class Expr(Operand, tvm_ffi.Object):
     __repr__ = __str__
 
 
-_raw_dtype = (
-    next(field for field in Expr.__tvm_ffi_type_info__.fields if field.name == "dtype")
-    .as_property(Expr)
-    .fget
-)
+def raw_field(cls: Any, name: str) -> Any:
+    """Returns the function that reads a field of the core's object, as the core gives it."""
+    field = next(field for field in cls.__tvm_ffi_type_info__.fields if field.name == name)
+    return field.as_property(cls).fget
+
+
+_raw_dtype = raw_field(Expr, "dtype")
 
 
 @tvm_ffi.register_object("tl.ir.IntImm")

@@ -1,8 +1,9 @@
 """The TileLang language: ``import tilelang.language as T``."""
+# ruff: noqa: F401  (everything imported here is the language)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as _Any
 
 from ..ir.dtype import ALIASES as _ALIASES
 from ..ir.dtype import KNOWN_UNSUPPORTED as _UNSUPPORTED_TYPES
@@ -41,7 +42,7 @@ from .atomics import (
     atomic_xor,
 )
 from .copy import clear, copy, fill, transpose
-from .debug import device_assert, print  # noqa: A004
+from .debug import device_assert, print
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm
@@ -58,7 +59,7 @@ from .loops import (
     unroll,
     vectorized,
 )
-from .math import fabs, fma, ldexp, pow, round  # noqa: A004
+from .math import fabs, fma, ldexp, pow, round
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
 from .reduce import (
     reduce,
@@ -86,9 +87,9 @@ from .scalar import (
     floormod,
     if_then_else,
     infinity,
-    max,  # noqa: A004
+    max,
     max_value,
-    min,  # noqa: A004
+    min,
     min_value,
     reinterpret,
     shift_left,
@@ -97,7 +98,7 @@ from .scalar import (
     truncmod,
     where,
 )
-from .scalar import abs_value as abs  # noqa: A004
+from .scalar import abs_value as abs
 from .sync import (
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
@@ -154,13 +155,17 @@ from .unsupported import refuse as _refuse
 globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
 globals().update(_math.FUNCTIONS)
 
-__all__ = [  # noqa: PLE0604
-    *(name for name in dir() if not name.startswith("_") and name != "annotations"),
+__all__ = [
+    *(
+        name
+        for name, value in list(globals().items())
+        if not name.startswith("_") and type(value).__name__ not in ("module", "_Feature")
+    ),
     *(name for name in _math.FUNCTIONS if name.startswith("__")),
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in ("Layout", "Fragment"):
         from .. import layout
 

@@ -29,7 +29,7 @@ _SCOPES = {
 def _constant_shape(what: str, shape: Any) -> list[int]:
     dims = [plain(dim) for dim in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     for dim in dims:
-        if isinstance(dim, Operand) or isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        if isinstance(dim, (Operand, bool)) or not hasattr(dim, "__index__"):
             raise errors.ShapeError(
                 f"extent `{dim}` of {what}({shape_text(dims)}) is not a constant integer",
                 span=span.here(),

@@ -41,9 +41,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 span=span.here(),
             )
         if buffer in known:
-            raise errors.LayoutError(
-                f"{buffer.name} is given a layout twice", span=span.here()
-            )
+            raise errors.LayoutError(f"{buffer.name} is given a layout twice", span=span.here())
         known[buffer] = layout
 
 

@@ -182,9 +182,7 @@ def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> N
             span=span.here(),
         )
     first = load(source.buffer, source.mins)
-    operation = call(
-        VOID, name, [address_of(target), address_of(first)], {"elements": width}
-    )
+    operation = call(VOID, name, [address_of(target), address_of(first)], {"elements": width})
     emit(_evaluate(operation, span.current()))
 
 

@@ -41,7 +41,7 @@ def _line(label: str, where: list[Expr], value: Expr, threads: list[Any]) -> Stm
     return _evaluate(call(VOID, "print", [pattern, *threads, *where, value]), span.current())
 
 
-def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:  # noqa: A001
+def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:
     """Prints a scalar (every thread that comes here) or the elements of a tile.
 
     Args:

@@ -101,7 +101,7 @@ def _parameters(function: FunctionType, frame: FrameType | None, where: Span) ->
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise errors.UnsupportedSyntaxError(
-                f"parameter *{name} of {function.__name__}: a kernel has a fixed list of parameters",
+                f"parameter *{name} of {function.__name__}: the parameters of a kernel are fixed",
                 span=place,
             )
         if name in annotations:

@@ -117,11 +117,11 @@ _IGNORED = {"k_pack": 1, "wg_wait": 0, "use_2cta": False}
 
 
 def gemm(
-    A: Any,  # noqa: N803
-    B: Any,  # noqa: N803
-    C: Any,  # noqa: N803
-    transpose_A: bool = False,  # noqa: N803
-    transpose_B: bool = False,  # noqa: N803
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
     policy: Any = GemmWarpPolicy.Square,
     clear_accum: Any = False,
     mbar: Any = None,
@@ -146,11 +146,11 @@ def gemm(
 
 
 def tcgen05_gemm(
-    A: Any,  # noqa: N803
-    B: Any,  # noqa: N803
-    C: Any,  # noqa: N803
-    transpose_A: bool = False,  # noqa: N803
-    transpose_B: bool = False,  # noqa: N803
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
     policy: Any = GemmWarpPolicy.Square,
     clear_accum: Any = False,
     *,

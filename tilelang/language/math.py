@@ -131,7 +131,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:  # noqa: A001
+def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:
     """The nearest integer, of the type of ``x``.
 
     Args:
@@ -149,7 +149,7 @@ def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:  # noqa: A001
     return call(value.dtype, names[rounding_mode], [value]) if value.dtype.is_float else value
 
 
-def pow(x: Any, y: Any) -> Expr:  # noqa: A001
+def pow(x: Any, y: Any) -> Expr:
     """``x`` to the power ``y``."""
     return power(x, y)
 

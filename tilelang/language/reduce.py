@@ -125,9 +125,7 @@ def reduce_absmax(
     reduce(buffer, out, "absmax", dim, clear, batch, nan_propagate)
 
 
-def reduce_abssum(
-    buffer: Any, out: Any, dim: int = -1, batch: int = 1, clear: bool = True
-) -> None:
+def reduce_abssum(buffer: Any, out: Any, dim: int = -1, batch: int = 1, clear: bool = True) -> None:
     """The sum of absolute values along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "abssum", dim, clear, batch)
 

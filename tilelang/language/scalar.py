@@ -134,7 +134,7 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
     return source if target == source.dtype else call(target, "reinterpret", [source])
 
 
-def Cast(dtype: Any, value: Any) -> Expr:  # noqa: N802
+def Cast(dtype: Any, value: Any) -> Expr:
     """``value`` converted to ``dtype``; as ``T.cast(value, dtype)``."""
     return cast(value, dtype)
 

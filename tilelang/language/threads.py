@@ -22,9 +22,7 @@ def _kernel(what: str) -> KernelFrame:
 
 def _pick(what: str, values: list[Any], dim: int, default: int) -> Expr:
     if not 0 <= dim <= 2:
-        raise errors.SemanticsError(
-            f"{what}: dimension {dim} is none of 0, 1, 2", span=span.here()
-        )
+        raise errors.SemanticsError(f"{what}: dimension {dim} is none of 0, 1, 2", span=span.here())
     return as_expr(values[dim]) if dim < len(values) else const(default, INT32)
 
 
@@ -113,7 +111,7 @@ def _shuffle(name: str, value: Any, lane: Any, width: Any, mask: Any) -> Expr:
     return call(moved.dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
 
 
-def shfl_sync(value: Any, srcLane: Any, width: int = 32, mask: Any = None) -> Expr:  # noqa: N803
+def shfl_sync(value: Any, srcLane: Any, width: int = 32, mask: Any = None) -> Expr:
     """The value of lane ``srcLane``; all lanes of the mask take part."""
     return _shuffle("shfl_sync", value, srcLane, width, mask)
 

@@ -92,6 +92,4 @@ def refuse(name: str, available: Iterable[str]) -> errors.CompileError:
         )
     close = difflib.get_close_matches(name, [*available, *KNOWN], n=3)
     notes = [f"did you mean {', '.join(f'T.{each}' for each in close)}?"] if close else []
-    return errors.UnknownNameError(
-        f"the language has no name T.{name}", span=place, notes=notes
-    )
+    return errors.UnknownNameError(f"the language has no name T.{name}", span=place, notes=notes)

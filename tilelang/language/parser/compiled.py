@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from .rewrite import TRACER, Tables, rewrite
+from .rewrite import TRACER, Tables, function_def, rewrite
 from .source import definition
 
 
@@ -42,9 +42,7 @@ def _compile(node: ast.FunctionDef, original: CodeType) -> CodeType:
     """Compiles ``node`` inside a function that has its free variables, then takes it out."""
     free = [TRACER, *original.co_freevars]
     arguments = ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, [])
-    outer = ast.FunctionDef("__tl_outer", arguments, [node], [])
-    if hasattr(node, "type_params"):
-        outer.type_params = []
+    outer = function_def("__tl_outer", arguments, [node])
     module = ast.Module([ast.copy_location(outer, node)], [])
     ast.fix_missing_locations(module)
     code = compile(module, original.co_filename, "exec", dont_inherit=True)

@@ -47,6 +47,12 @@ def _method(method: str, *args: ast.expr, owner: str = TRACER) -> ast.Call:
     return ast.Call(ast.Attribute(_name(owner), method, ast.Load()), list(args), [])
 
 
+def function_def(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
+    """Returns a definition without decorators, annotations and type parameters."""
+    extra: dict[str, Any] = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
+    return ast.FunctionDef(name, arguments, body, [], **extra)
+
+
 def _lazy(body: ast.expr) -> ast.Lambda:
     return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
 
@@ -273,13 +279,14 @@ class Rewriter(ast.NodeTransformer):
         return self._loop(node, opened, loop, frame)
 
     def _stmt_With(self, node: ast.With) -> list[ast.stmt]:
+        number = len(self.tables.places) - 1
         items = [
             ast.withitem(self.visit(item.context_expr), item.optional_vars) for item in node.items
         ]
         names = self._liveness.blocks[node].names
         result: list[ast.stmt] = [ast.With(items, self.body(node.body))]
         if names:
-            left = _method("leave_with", ast.Constant(names), *_names(names))
+            left = _method("leave_with", ast.Constant(number), *_names(names))
             result.append(_assign_names(names, left))
         return result
 
@@ -377,16 +384,15 @@ def rewrite(node: ast.FunctionDef, file: str) -> tuple[ast.FunctionDef, Tables]:
     ]
     arguments = node.args
     plain = ast.arguments(
-        *([ast.arg(arg.arg) for arg in group] for group in (arguments.posonlyargs, arguments.args)),
+        [ast.arg(arg.arg) for arg in arguments.posonlyargs],
+        [ast.arg(arg.arg) for arg in arguments.args],
         arguments.vararg and ast.arg(arguments.vararg.arg),
         [ast.arg(arg.arg) for arg in arguments.kwonlyargs],
         [None] * len(arguments.kwonlyargs),
         arguments.kwarg and ast.arg(arguments.kwarg.arg),
         [],
     )
-    function = ast.FunctionDef(node.name, plain, [*unset, *body], [])
-    if hasattr(node, "type_params"):
-        function.type_params = []
+    function = function_def(node.name, plain, [*unset, *body])
     return ast.copy_location(function, node), rewriter.tables
 
 

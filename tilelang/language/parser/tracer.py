@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -99,13 +100,14 @@ class Tracer:
         """``name: annotation = value``: a data type converts the value."""
         return cast(value, annotation) if isinstance(annotation, DType) else value
 
-    def leave_with(self, names: tuple[str, ...], *after: Any) -> tuple[Any, ...]:
+    def leave_with(self, number: int, *after: Any) -> tuple[Any, ...]:
         """Takes away, after a kernel, the values that existed only in it."""
         if self._builder.kernel is not None:
             return after
+        block = self._blocks[number] or _NO_NAMES
         return tuple(
             values.out_of_scope(name, "a T.Kernel block") if values.is_traced(value) else value
-            for name, value in zip(names, after, strict=True)
+            for name, value in zip(block.names, after, strict=True)
         )
 
     # Control flow ---------------------------------------------------------------------------
@@ -219,7 +221,7 @@ class Tracer:
         for name, other in others:
             right = other()
             single = COMPARISONS[name](left, right)
-            result = self.and_(result, lambda single=single: single)
+            result = self._logical(False, scalar.AND, result, functools.partial(_identity, single))
             if known(result) and not result:
                 return result
             left = right
@@ -238,6 +240,10 @@ class Tracer:
     def builtin(self, function: Any) -> Any:
         """What a builtin function means in a kernel."""
         return _BUILTINS.get(function, function) if callable(function) else function
+
+
+def _identity(value: Any) -> Any:
+    return value
 
 
 def _scalar(value: Any) -> Any:
