@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import tilelang.language as T
-
 import tilelang
+import tilelang.language as T
 
 EPSILON = 1e-5
 

@@ -130,7 +130,7 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
 std::vector<Signature::Extent> Signature::MakeExtents(const ir::Array<ir::Expr>& exprs,
                                                       VarSlots* slots) {
   std::vector<Extent> extents;
-  for (const ir::Expr& expr : exprs) extents.push_back({HostProgram(expr, slots), false});
+  for (const ir::Expr& expr : exprs) extents.push_back({HostExpr(expr, slots), false});
   return extents;
 }
 
@@ -150,7 +150,7 @@ Signature::Param Signature::MakeScalar(const ir::Var& var, VarSlots* slots) {
   Param param;
   param.name = var->name;
   param.dtype = var->dtype;
-  param.slot = slots->Intern(var.get());
+  param.slot = slots->Intern(var);
   return param;
 }
 
@@ -276,7 +276,7 @@ int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg) const {
 
 std::string Signature::Expectation(const Extent& extent, int64_t value) const {
   if (extent.program.IsConstant()) return std::to_string(value);
-  std::string text = extent.program.text() + " = " + std::to_string(value);
+  std::string text = extent.program.Text() + " = " + std::to_string(value);
   int slot = extent.program.VariableSlot();
   return slot < 0 ? text : text + " (" + origin_.at(slot) + ")";
 }
@@ -295,9 +295,9 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
            Expectation(extent, expected), ", but is ", tensor.shape[i], ", in shape ",
            TupleText(tensor.shape, tensor.ndim));
     }
-    if (extent.binds && expected > extent.program.max_value()) {
+    if (extent.binds && expected > extent.program.MaxValue()) {
       Fail("dimension ", i, " of argument '", param.name, "' is ", expected,
-           ", which does not fit the dtype of '", extent.program.text(), "'");
+           ", which does not fit the dtype of '", extent.program.Text(), "'");
     }
   }
   CheckStrides(param, tensor, state);

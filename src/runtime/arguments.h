@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/host_eval.h"
+#include "runtime/host_expr.h"
 #include "runtime/kernel_spec.h"
 
 namespace tilelang::runtime {
@@ -45,7 +45,7 @@ class Signature {
 
  private:
   struct Extent {
-    HostProgram program;
+    HostExpr program;
     bool binds;  // the place that gives its variable a value
   };
   struct Param {

@@ -36,7 +36,6 @@ Api LoadAll(void* library) {
   Load(library, "cuCtxGetCurrent", &api.current_context);
   Load(library, "cuCtxSetCurrent", &api.set_current_context);
   Load(library, "cuLibraryLoadData", &api.load_library);
-  Load(library, "cuLibraryUnload", &api.unload_library);
   Load(library, "cuLibraryGetKernel", &api.get_kernel);
   Load(library, "cuKernelSetAttribute", &api.set_kernel_attribute);
   Load(library, "cuLaunchKernelEx", &api.launch);

@@ -59,7 +59,6 @@ struct Api {
   Result (*set_current_context)(Context context);
   Result (*load_library)(Library* library, const void* code, void* jit_options, void** jit_values,
                          unsigned jit_count, void* options, void** values, unsigned count);
-  Result (*unload_library)(Library library);
   Result (*get_kernel)(Kernel* kernel, Library library, const char* name);
   Result (*set_kernel_attribute)(int attribute, int value, Kernel kernel, Device device);
   Result (*launch)(const LaunchConfig* config, Kernel kernel, void** arguments, void** extra);

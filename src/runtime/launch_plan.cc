@@ -10,8 +10,8 @@ namespace tilelang::runtime {
 
 namespace {
 
-std::vector<HostProgram> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
-  std::vector<HostProgram> programs;
+std::vector<HostExpr> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
+  std::vector<HostExpr> programs;
   for (const ir::Expr& expr : exprs) programs.emplace_back(expr, slots);
   TVM_FFI_ICHECK(!programs.empty() && programs.size() <= 3) << "a grid has 1 to 3 dimensions";
   return programs;
@@ -61,7 +61,7 @@ LaunchPlan::Arg LaunchPlan::MakeArg(const ffi::Any& any, const Signature& signat
   if (auto buffer = any.as<ir::Buffer>()) return TensorArg{signature.TensorIndex(*buffer)};
   if (auto map = any.as<TensorMapSpec>()) return TensorMapPlan(*map, signature, slots);
   ir::Expr expr = any.cast<ir::Expr>();
-  return ScalarArg{HostProgram(expr, slots), expr.dtype()};
+  return ScalarArg{HostExpr(expr, slots), expr.dtype()};
 }
 
 int64_t LaunchPlan::ConstantSharedMemory() const {
@@ -89,7 +89,7 @@ LaunchPlan::Geometry LaunchPlan::Evaluate(const CallState& state) const {
     if (geometry.grid[i] < 0 || geometry.grid[i] > limit) {
       throw ffi::Error("tilelang.ArgumentError",
                        "the arguments give a grid of " + std::to_string(geometry.grid[i]) +
-                           " blocks in dimension " + std::to_string(i) + " (" + grid_[i].text() +
+                           " blocks in dimension " + std::to_string(i) + " (" + grid_[i].Text() +
                            "), but CUDA allows at most " + std::to_string(limit),
                        "");
     }

@@ -41,7 +41,7 @@ class LaunchPlan {
     int index;
   };
   struct ScalarArg {
-    HostProgram program;
+    HostExpr program;
     ir::DType dtype;
     uint64_t Encode(const CallState& state) const;
   };
@@ -53,10 +53,10 @@ class LaunchPlan {
   void CheckLaunch(driver::Result result, const Geometry& geometry) const;
 
   std::string name_;
-  std::vector<HostProgram> grid_;
-  std::vector<HostProgram> block_;
+  std::vector<HostExpr> grid_;
+  std::vector<HostExpr> block_;
   std::vector<unsigned> cluster_;
-  HostProgram shared_memory_;
+  HostExpr shared_memory_;
   std::vector<Arg> args_;
   size_t tensor_map_count_ = 0;
 };

@@ -20,11 +20,6 @@ Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, f
   signature_.Seal(slots_);
 }
 
-Launcher::~Launcher() {
-  // At exit the driver may be gone already; it then refuses, which does no harm.
-  if (library_ != nullptr) driver::Get().unload_library(library_);
-}
-
 ffi::Any Launcher::Call(ffi::PackedArgs args) {
   CallState state;
   signature_.Bind(args, &state);
@@ -54,6 +49,7 @@ const std::vector<driver::Kernel>& Launcher::KernelsOn(int device) {
 void Launcher::Load(int device, std::vector<driver::Kernel>* kernels) {
   CheckCapability(device);
   const driver::Api& api = driver::Get();
+  // Never unloaded: the object may go while its kernels still run.
   std::call_once(library_loaded_, [&] {
     driver::Check(
         api.load_library(&library_, cubin_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),

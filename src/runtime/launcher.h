@@ -20,7 +20,6 @@ class Launcher {
   // `emulate`: runs a launch whose tensors are on the CPU (see LaunchPlan::Emulate).
   Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, ffi::Bytes cubin,
            Target target, ffi::Function emulate);
-  ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 

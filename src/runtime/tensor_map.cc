@@ -22,8 +22,8 @@ int DriverDType(ir::DType dtype) {
   TVM_FFI_UNREACHABLE();
 }
 
-std::vector<HostProgram> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
-  std::vector<HostProgram> programs;
+std::vector<HostExpr> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
+  std::vector<HostExpr> programs;
   for (const ir::Expr& expr : exprs) programs.emplace_back(expr, slots);
   return programs;
 }

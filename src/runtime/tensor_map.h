@@ -33,8 +33,8 @@ class TensorMapPlan {
   TensorMapSpec spec_;
   int tensor_index_;
   int driver_dtype_;
-  std::vector<HostProgram> dims_;
-  std::vector<HostProgram> strides_;
+  std::vector<HostExpr> dims_;
+  std::vector<HostExpr> strides_;
   std::vector<uint32_t> box_;
   std::vector<uint32_t> element_strides_;
 };

@@ -10,7 +10,7 @@ import torch
 
 from runtime import handmade as hm
 from tilelang import _ffi, target
-from tilelang.errors import ArgumentError, TargetError, UnsupportedError
+from tilelang.errors import ArgumentError, SemanticsError, TargetError, UnsupportedError
 
 
 class Recorder:
@@ -112,7 +112,7 @@ def test_declared_strides():
     storage = torch.zeros(200)
     kernel(storage.as_strided((4, 6), (9, 1)), storage.as_strided((4, 6), (18, 1)))
     assert recorder.calls[0][-1] == [struct.pack("<q", 9)]
-    with pytest.raises(ArgumentError, match=r"stride 0 of argument 'B' must be step \* 2 = 18, bu"):
+    with pytest.raises(ArgumentError, match=r"stride 0 of argument 'B' must be step \* .*2.* = 18, bu"):
         kernel(storage.as_strided((4, 6), (9, 1)), storage.as_strided((4, 6), (19, 1)))
 
 
@@ -208,7 +208,7 @@ def test_division_by_a_zero_argument_is_refused():
     n = hm.var("n")
     kernel = make([n], launches=[hm.launch("k", (hm.floordiv(100, n),), (32,), [])])
     kernel(7)
-    with pytest.raises(ArgumentError, match="divided by an argument that is zero"):
+    with pytest.raises(SemanticsError, match=r"size of the launch is not defined: 100 // 0"):
         kernel(0)
 
 
@@ -255,7 +255,7 @@ def test_out_idx_out_of_range_is_refused():
 
 def test_what_the_host_cannot_compute_is_refused():
     load = _ffi.get("ir.Load")(hm.tensor("A", "int32", (4,)), [hm.imm(0)], None)
-    with pytest.raises(UnsupportedError, match="uses an operation that the host does not have"):
+    with pytest.raises(UnsupportedError, match="only the device can"):
         make([], launches=[hm.launch("k", (load,), (32,), [])])
 
 
