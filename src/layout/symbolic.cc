@@ -91,7 +91,7 @@ namespace {
 /*! Peels the digits of one source (thread or register), largest stride first. */
 class DigitPeeler {
  public:
-  DigitPeeler(Expr source, int64_t bound) : rest_(std::move(source)), bound_(bound) {}
+  DigitPeeler(Expr source, int64_t bound) : source_(source), rest_(source), bound_(bound) {}
 
   /*! The next digit; `gap` is set when values of the source skip it or exceed its extent. */
   Expr Next(const InverseDigit& digit, std::vector<Expr>* checks) {
@@ -99,7 +99,10 @@ class DigitPeeler {
     // The digit's range as the bound of the source allows it.
     int64_t reach = (bound_ + digit.stride - 1) / digit.stride;
     if (reach > digit.extent) checks->push_back(value < Imm(value, digit.extent));
-    rest_ = Modulo(rest_, digit.stride);
+    // x % a % b is x % b when b divides a.
+    bool direct = modulus_ == 0 || modulus_ % digit.stride == 0;
+    rest_ = Modulo(direct ? source_ : rest_, digit.stride);
+    modulus_ = digit.stride;
     bound_ = std::min(bound_, digit.stride);
     return value;
   }
@@ -110,8 +113,10 @@ class DigitPeeler {
   }
 
  private:
-  Expr rest_;
-  int64_t bound_;
+  Expr source_;
+  Expr rest_;            // source_ reduced by the strides so far
+  int64_t modulus_ = 0;  // the last of them
+  int64_t bound_;        // rest_ is below it
 };
 
 /*! Subtracts the least index of a source; indices below it hold nothing. */
