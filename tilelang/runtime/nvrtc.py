@@ -17,7 +17,7 @@ from typing import Any
 from .. import _ffi
 from ..errors import ConfigError, DriverError, InternalError
 
-_BASE_OPTIONS = ("-std=c++17", "-default-device", "-lineinfo", "--ptxas-options=-v")
+_BASE_OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v")
 
 
 @dataclass(frozen=True)

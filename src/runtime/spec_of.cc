@@ -1,0 +1,110 @@
+#include "runtime/spec_of.h"
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+
+namespace tilelang::runtime {
+
+namespace {
+
+constexpr int64_t kTensorMapAlignment = 16;
+
+// The tensor that the user declared, for the one-dimensional buffer of the code.
+ir::Buffer Logical(const ir::Buffer& buffer) {
+  auto it = buffer->attrs.find("logical");
+  return it == buffer->attrs.end() ? buffer : (*it).second.cast<ir::Buffer>();
+}
+
+// Bytes of the widest vector access to each global buffer.
+class VectorAccesses : public ir::StmtVisitor {
+ public:
+  ffi::Map<ir::Buffer, int64_t> alignment;
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::ForNode* op) override {
+    int64_t saved = lanes_;
+    if (op->Kind() == ir::ForKind::kVectorized) lanes_ = *ir::AsInt(op->extent);
+    StmtVisitor::Visit(op);
+    lanes_ = saved;
+  }
+  void Require(const ir::Buffer& buffer, int64_t bytes) {
+    ir::Buffer logical = Logical(buffer);
+    auto it = alignment.find(logical);
+    int64_t before = it == alignment.end() ? 1 : (*it).second;
+    alignment.Set(logical, std::max(before, bytes));
+  }
+
+ protected:
+  void VisitBuffer(const ir::Buffer& buffer) override {
+    if (!buffer.IsGlobal()) return;
+    Require(buffer, std::min<int64_t>(16, lanes_ * ir::Bytes(buffer->dtype)));
+  }
+
+ private:
+  int64_t lanes_ = 1;
+};
+
+TensorMapSpec SpecOfMap(const TensorMapInfo& info) {
+  auto node = ffi::make_object<TensorMapSpecNode>();
+  node->buffer = Logical(info->buffer);
+  node->dtype = info->dtype;
+  node->dims = info->dims;
+  node->strides = info->strides;
+  node->box = info->box;
+  node->element_strides = info->element_strides;
+  node->swizzle = info->swizzle == 128 ? 3 : info->swizzle / 32;
+  node->oob_fill = info->oob_nan ? 1 : 0;
+  return TensorMapSpec(std::move(node));
+}
+
+LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
+  auto node = ffi::make_object<LaunchSpecNode>();
+  node->kernel_name = kernel->name;
+  node->grid = kernel->grid;
+  for (int64_t extent : kernel->block) {
+    node->block.push_back(ir::Const(ir::dtypes::kInt32, extent));
+  }
+  node->cluster = kernel->cluster;
+  node->shared_memory = ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
+  for (const ffi::Any& param : kernel->params) {
+    if (auto buffer = param.as<ir::Buffer>()) {
+      node->args.push_back(Logical(*buffer));
+    } else if (auto info = param.as<TensorMapInfo>()) {
+      accesses->Require((*info)->buffer, kTensorMapAlignment);
+      node->args.push_back(SpecOfMap(*info));
+    } else {
+      node->args.push_back(param);
+    }
+  }
+  return LaunchSpec(std::move(node));
+}
+
+}  // namespace
+
+KernelSpec SpecOf(const CompiledFunc& compiled) {
+  auto node = ffi::make_object<KernelSpecNode>();
+  VectorAccesses accesses;
+  accesses.VisitStmt(compiled->func->body);
+  for (const KernelInfo& kernel : compiled->kernels) {
+    node->launches.push_back(SpecOfKernel(kernel, &accesses));
+  }
+  node->name = compiled->func->name;
+  for (const ffi::Any& param : compiled->func->params) {
+    auto buffer = param.as<ir::Buffer>();
+    node->params.push_back(buffer ? ffi::Any(Logical(*buffer)) : param);
+  }
+  node->alignment = accesses.alignment;
+  ir::WalkStmts(compiled->func->body, [&](const ir::Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && alloc->buffer.IsGlobal()) {
+      node->workspaces.push_back(Logical(alloc->buffer));
+    }
+    return true;
+  });
+  return KernelSpec(std::move(node));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() { ffi::reflection::GlobalDef().def("tl.runtime.SpecOf", SpecOf); }
+
+}  // namespace tilelang::runtime

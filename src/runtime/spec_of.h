@@ -1,0 +1,15 @@
+#ifndef TILELANG_RUNTIME_SPEC_OF_H_
+#define TILELANG_RUNTIME_SPEC_OF_H_
+
+#include "codegen/compiled.h"
+#include "runtime/kernel_spec.h"
+
+namespace tilelang::runtime {
+
+// How to launch what the compiler made. Tensors are aligned as the widest vector access of the
+// code, or a tensor map, asks.
+KernelSpec SpecOf(const CompiledFunc& compiled);
+
+}  // namespace tilelang::runtime
+
+#endif  // TILELANG_RUNTIME_SPEC_OF_H_
