@@ -74,6 +74,8 @@ class Fragment(tvm_ffi.Object):
         LayoutError: two elements share a register, or replicas do not lie at fixed distances.
     """
 
+    thread: Layout
+
     __slots__ = ()
 
     def __init__(

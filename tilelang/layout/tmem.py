@@ -69,6 +69,9 @@ class TmemLayout(tvm_ffi.Object):
     further lane offsets where the same tile lies again.
     """
 
+    lane: Layout
+    bit: Layout
+
     __slots__ = ()
 
     def __init__(
