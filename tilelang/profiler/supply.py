@@ -50,7 +50,9 @@ def _argument(param: Any, kind: TensorSupplyType, device: Any, symbols: Mapping[
 
 
 def _extent(extent: Any, symbols: Mapping[str, int]) -> int:
-    return int(extent.value) if hasattr(extent, "value") else _symbol(_name(extent), symbols)
+    # Python's view of a constant extent is an int; the core's own is a node with a value.
+    constant = extent if isinstance(extent, int) else getattr(extent, "value", None)
+    return _symbol(_name(extent), symbols) if constant is None else int(constant)
 
 
 def _name(extent: Any) -> str:

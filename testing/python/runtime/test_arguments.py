@@ -112,7 +112,9 @@ def test_declared_strides():
     storage = torch.zeros(200)
     kernel(storage.as_strided((4, 6), (9, 1)), storage.as_strided((4, 6), (18, 1)))
     assert recorder.calls[0][-1] == [struct.pack("<q", 9)]
-    with pytest.raises(ArgumentError, match=r"stride 0 of argument 'B' must be step \* .*2.* = 18, bu"):
+    with pytest.raises(
+        ArgumentError, match=r"stride 0 of argument 'B' must be step \* .*2.* = 18, bu"
+    ):
         kernel(storage.as_strided((4, 6), (9, 1)), storage.as_strided((4, 6), (19, 1)))
 
 
