@@ -33,7 +33,7 @@ void Analyzer::BindParams(const ir::Array<ir::Any>& params) {
     auto buffer = param.as<ir::Buffer>();
     if (!buffer) continue;
     for (const Expr& size : (*buffer)->shape) {
-      if (size->kind == ir::ExprKind::kVar) Assume(size >= 1);
+      if (size->kind == ir::ExprKind::kVar) Assume(size >= 0);
     }
   }
 }

@@ -31,7 +31,7 @@ class Analyzer {
   // var has this value. It stays a variable in simplified expressions unless the value is a
   // constant or another variable.
   void Bind(const ir::Var& var, const ir::Expr& value);
-  // Symbolic dimensions of tensors are at least 1.
+  // Symbolic dimensions of tensors are not negative. (A tensor may be empty.)
   void BindParams(const ir::Array<ir::Any>& params);
   // Block and thread variables of a launch.
   void BindLaunch(const ir::KernelLaunchNode* launch);

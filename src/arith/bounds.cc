@@ -40,6 +40,13 @@ Interval Knowledge::Bounds(const Poly& p) {
   return sum;
 }
 
+// Where a division is evaluated its divisor is not 0.
+Interval Knowledge::DivisorBounds(const Poly& p) {
+  Interval bounds = Bounds(p);
+  if (bounds.lo == 0 && bounds.hi > 0) bounds.lo = 1;
+  return bounds;
+}
+
 Interval Knowledge::BoundsOf(AtomId id) {
   if (bounds_[id].epoch == epoch_) return bounds_[id].value;
   const Atom& atom = atoms_[id];
@@ -60,12 +67,12 @@ Interval Knowledge::BoundsOf(AtomId id) {
       break;
     }
     case AtomKind::kFloorDiv: {
-      Interval d = Bounds(atom.b);
+      Interval d = DivisorBounds(atom.b);
       if (d.lo > 0) found = FloorDiv(Bounds(atom.a), d);
       break;
     }
     case AtomKind::kFloorMod:
-      found = ModBounds(Bounds(atom.a), Bounds(atom.b));
+      found = ModBounds(Bounds(atom.a), DivisorBounds(atom.b));
       break;
     case AtomKind::kMin:
       found = Min(Bounds(atom.a), Bounds(atom.b));

@@ -104,6 +104,9 @@ class Knowledge {
   Poly Opaque(const ir::Expr& e);
   bool Wraps(const Poly& p) const;
 
+  // bounds.cc
+  Interval DivisorBounds(const Poly& p);
+
   // normalize.cc
   Poly Normalize(const ir::Expr& e);
   Poly NormalizeBinary(const ir::BinaryNode* op, const ir::Expr& e);

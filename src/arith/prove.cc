@@ -94,13 +94,13 @@ std::vector<Poly> Knowledge::FactsAbout(const Poly& p) {
   for (const Poly::Term& t : p.terms) {
     for (AtomId id : FactorsOf(t.atom)) {
       const Atom& atom = atoms_[id];
-      if (atom.kind == AtomKind::kFloorDiv && Bounds(atom.b).lo > 0) {
+      if (atom.kind == AtomKind::kFloorDiv && DivisorBounds(atom.b).lo > 0) {
         // d * (n // d) is in (n - d, n].
         Poly whole = Product(Poly::Of(id), atom.b);
         facts.push_back(atom.a - whole);
         facts.push_back(whole - atom.a + atom.b + -1);
       }
-      if (atom.kind == AtomKind::kFloorMod && Bounds(atom.b).lo > 0) {
+      if (atom.kind == AtomKind::kFloorMod && DivisorBounds(atom.b).lo > 0) {
         facts.push_back(atom.b - Poly::Of(id) + -1);
         if (Bounds(atom.a).lo >= 0) facts.push_back(atom.a - Poly::Of(id));
       }

@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "ir/visitor.h"
+
 namespace tilelang::arith {
 
 using ir::Expr;
@@ -142,6 +144,15 @@ bool IsPureCall(const ir::CallNode* call) {
       "address_of", "infinity",    "max",      "min"};
   const ir::String& name = call->name;
   return kPure.count(std::string_view(name.data(), name.size())) != 0;
+}
+
+bool IsPure(const Expr& e) {
+  bool pure = true;
+  ir::WalkExprs(e, [&](const Expr& x) {
+    pure = pure && (x->kind != ExprKind::kCall || IsPureCall(As<ir::CallNode>(x)));
+    return pure;
+  });
+  return pure;
 }
 
 }  // namespace tilelang::arith

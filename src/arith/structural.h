@@ -13,6 +13,8 @@ size_t StructuralHash(const ir::Expr& e);
 // False for calls whose second evaluation may differ or that have an effect: such an expression
 // must stay exactly once.
 bool IsPureCall(const ir::CallNode* call);
+// No such call anywhere inside.
+bool IsPure(const ir::Expr& e);
 
 }  // namespace tilelang::arith
 

@@ -190,7 +190,7 @@ def test_alignment_survives_a_swizzle() -> None:
 def test_stride_in_a_vector_loop(build: Callable[[Names], E], stride: str | None) -> None:
     n = Names()
     found = n.a.LinearIn(build(n), n.v)
-    assert (found and _PRINT(found)) == stride
+    assert (None if found is None else _PRINT(found)) == stride
 
 
 def test_scopes_end() -> None:

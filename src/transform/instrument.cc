@@ -1,0 +1,70 @@
+#include "transform/instrument.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+
+namespace tilelang::transform {
+
+using ir::Func;
+
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+PassContext::PassContext(const Target& target)
+    : target_(target),
+      dump_directory_(Environment("TILELANG_DUMP_IR")),
+      verify_(Environment("TILELANG_VERIFY") == "1") {}
+
+Func PassContext::RunTimed(const char* name, const std::function<Func()>& pass, const Func& before,
+                           std::optional<Stage> reaches) {
+  if (!dump_directory_.empty() && dumped_ == 0) Dump("input", before, 0);
+  auto start = std::chrono::steady_clock::now();
+  Func after = pass();
+  std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+  if (!dump_directory_.empty()) Dump(name, after, time.count());
+  stage_ = reaches.value_or(stage_);
+  if (verify_) Verify(after, stage_, name);
+  return after;
+}
+
+void PassContext::Dump(const std::string& name, const Func& func, double milliseconds) {
+  std::filesystem::path directory =
+      std::filesystem::path(dump_directory_) / std::string(func->name);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  char number[16];
+  std::snprintf(number, sizeof(number), "%02d_", dumped_++);
+  std::ofstream file(directory / (number + name + ".txt"));
+  char time[64];
+  std::snprintf(time, sizeof(time), "# %.3f ms\n", milliseconds);
+  std::string text = ir::Print(func);
+  file << "# " << name << "\n" << time << (text == last_text_ ? "(unchanged)\n" : text);
+  if (!file) {
+    TL_USER_ERROR(kSemantics, func->span,
+                  "TILELANG_DUMP_IR: cannot write to " << directory.string());
+  }
+  last_text_ = std::move(text);
+}
+
+void RegisterPass(const std::string& name, std::function<Func(const Func&, const Target&)> pass) {
+  tvm::ffi::reflection::GlobalDef().def(("tl.transform." + name).c_str(),
+                                        [name, pass](Func func, ir::String arch) {
+                                          PassContext context(GetTarget(arch));
+                                          Func result = context.Run(name.c_str(), pass, func);
+                                          return ir::Array<ir::Any>{result, context.remarks()};
+                                        });
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,44 @@
+"""Single passes of the compiler, for tests and for looking at what a pass does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ffi
+
+
+def run_pass(name: str, func: Any, target: str = "sm_100a") -> Any:
+    """Returns ``func`` after the pass ``name`` alone ("simplify", "check_program", ...).
+
+    Args:
+        name: The pass as the pipeline and the dumps of ``TILELANG_DUMP_IR`` call it.
+        func: What ``@T.prim_func`` gives, or the result of another pass.
+        target: Architecture, as ptxas spells it.
+
+    Raises:
+        ValueError: There is no pass of that name.
+        tilelang.errors.TileLangError: Whatever the pass raises.
+    """
+    return _run(name, func, target)[0]
+
+
+def remarks_of(name: str, func: Any, target: str = "sm_100a") -> list[Any]:
+    """Returns the remarks (``span``, ``topic``, ``message``) that a pass makes on ``func``."""
+    return list(_run(name, func, target)[1])
+
+
+def verify(func: Any, stage: str) -> None:
+    """Checks the invariants of a stage: "tile", "laid out", "thread" or "planned".
+
+    Raises:
+        tilelang.errors.InternalError: An invariant does not hold.
+    """
+    _ffi.get("transform.verify")(func, stage)
+
+
+def _run(name: str, func: Any, target: str) -> Any:
+    try:
+        run = _ffi.get(f"transform.{name}")
+    except ValueError:
+        raise ValueError(f"there is no pass {name!r}") from None
+    return run(func, target)
