@@ -1,8 +1,8 @@
 """A functional emulator of NVIDIA GPUs that executes PTX on the CPU.
 
-    device = tilelang.emulator.Device("sm_100a")
-    kernel = device.load_ptx(text)["kernel"]
-    kernel.launch(grid, block, [array, 3.0, tensor])
+device = tilelang.emulator.Device("sm_100a")
+kernel = device.load_ptx(text)["kernel"]
+kernel.launch(grid, block, [array, 3.0, tensor])
 """
 
 from tilelang.emulator.arguments import Param, Pointer

@@ -47,13 +47,15 @@ def is_array(value: Any) -> bool:
 
 
 def _numpy_extent(array: np.ndarray) -> Extent:
-    begin, end = _bounds(array.__array_interface__["data"][0], array.shape, array.strides,
-                         array.itemsize)
+    begin, end = _bounds(
+        array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
+    )
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    low, high = _bounds(root.__array_interface__["data"][0], root.shape, root.strides,
-                        root.itemsize)
+    low, high = _bounds(
+        root.__array_interface__["data"][0], root.shape, root.strides, root.itemsize
+    )
     start = array.__array_interface__["data"][0]
     low, high = min(low, begin), max(high, end)
     return Extent(low, high - low, start, begin, end, array.flags.writeable)
@@ -86,8 +88,14 @@ class Mapping:
     ``address`` is the emulated address of the array's first element.
     """
 
-    def __init__(self, memory: DeviceMemory, key: tuple[int, int], address: int,
-                 allowed: tuple[int, int], array: Any) -> None:
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        key: tuple[int, int],
+        address: int,
+        allowed: tuple[int, int],
+        array: Any,
+    ) -> None:
         self.address = address
         self._memory, self._key, self._allowed, self._array = memory, key, allowed, array
 
@@ -118,8 +126,9 @@ class DeviceMemory:
         key = (extent.storage, extent.storage_bytes)
         entry = self._storages.get(key)
         if entry is None:
-            address = self._map(self._handle, extent.storage, max(extent.storage_bytes, 1), name,
-                                extent.writable)
+            address = self._map(
+                self._handle, extent.storage, max(extent.storage_bytes, 1), name, extent.writable
+            )
             entry = self._storages[key] = [address, 0]
         entry[1] += 1
         allowed = (entry[0] + extent.begin - extent.storage, extent.end - extent.begin)

@@ -77,6 +77,9 @@ class Fragment(tvm_ffi.Object):
     thread: Layout
 
     __slots__ = ()
+    thread: Layout
+    reg: Layout
+    replica: Layout
 
     def __init__(
         self,

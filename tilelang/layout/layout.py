@@ -43,6 +43,13 @@ class Layout(tvm_ffi.Object):
     swizzle_shift: int
 
     __slots__ = ()
+    extents: Sequence[int]
+    shape: Any
+    stride: Any
+    offset: int
+    swizzle_bits: int
+    swizzle_base: int
+    swizzle_shift: int
 
     def __init__(
         self,

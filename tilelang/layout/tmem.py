@@ -73,6 +73,10 @@ class TmemLayout(tvm_ffi.Object):
     bit: Layout
 
     __slots__ = ()
+    lane: Layout
+    bit: Layout
+    copies: Layout
+    element_bits: int
 
     def __init__(
         self, lane: Layout, bit: Layout, element_bits: int, copies: Layout | None = None
@@ -162,6 +166,13 @@ class TmemLayout(tvm_ffi.Object):
 class TmemInstruction(tvm_ffi.Object):
     """One ``tcgen05.ld`` or ``.st``: repeat, lane and column offset, first register, count."""
 
+    __slots__ = ()
+    repeat: int
+    lane: int
+    column: int
+    reg: int
+    num_regs: int
+
 
 @tvm_ffi.register_object("tl.TmemCopyPlan")
 class TmemCopyPlan(tvm_ffi.Object):
@@ -171,6 +182,15 @@ class TmemCopyPlan(tvm_ffi.Object):
     ``32 * (w % 4) + instruction.lane`` and column ``first_column + (w // 4) * warpgroup_columns +
     instruction.column``; 16x32bx2 takes ``half_offset`` as its immediate.
     """
+
+    __slots__ = ()
+    name: str
+    pack: bool
+    half_offset: int
+    first_column: int
+    warpgroup_columns: int
+    warps: Sequence[int]
+    instructions: Sequence[TmemInstruction]
 
     def __repr__(self) -> str:
         return _call("PlanToString", self)

@@ -7,7 +7,9 @@ from tilelang.emulator import Device, EmulatorError, Pointer
 from tilelang.errors import UserError
 
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
-VADD = HEADER + """
+VADD = (
+    HEADER
+    + """
 .visible .entry vadd(.param .u64 A, .param .u64 B, .param .u64 C, .param .u32 n) {
  .reg .b32 %r<10>; .reg .b64 %d<10>; .reg .f32 %f<4>; .reg .pred %p<3>;
  mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
@@ -25,7 +27,10 @@ VADD = HEADER + """
 DONE: ret;
 }
 """
-COLLATZ = HEADER + """
+)
+COLLATZ = (
+    HEADER
+    + """
 .visible .entry collatz(.param .u64 A, .param .u64 C) {
  .reg .b32 %r<12>; .reg .b64 %d<10>; .reg .pred %p<3>;
  mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
@@ -42,6 +47,7 @@ LOOP: setp.eq.u32 %p1, %r5, 1; @%p1 bra DONE;
 DONE: st.global.u32 [%d7], %r6; ret;
 }
 """
+)
 
 
 @pytest.fixture
@@ -105,14 +111,18 @@ def test_read_only_array_is_not_written(device):
 
 
 def test_unknown_instruction_is_named_with_its_line(device):
-    text = HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n frobnicate.x4.u32 %r1, %r2;\n ret;\n}"
+    text = (
+        HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n frobnicate.x4.u32 %r1, %r2;\n ret;\n}"
+    )
     with pytest.raises(EmulatorError, match="frobnicate.x4.u32") as caught:
         device.load_ptx(text)
     assert (caught.value.kind, caught.value.ptx_line) == ("unsupported", 6)
 
 
 def test_unknown_modifier_is_named(device):
-    text = HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n add.wobbly.u32 %r1, %r2, 1;\n ret;\n}"
+    text = (
+        HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n add.wobbly.u32 %r1, %r2, 1;\n ret;\n}"
+    )
     with pytest.raises(EmulatorError, match=r"\.wobbly"):
         device.load_ptx(text)
 

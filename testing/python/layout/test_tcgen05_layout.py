@@ -100,11 +100,13 @@ class Case:
     def memory(self):
         """Poison, with the tile written by the model."""
         memory = self.poison.copy()
+        self.written = np.zeros(memory.shape, dtype=bool)
         mask = (1 << self.bits) - 1
         for coord in np.ndindex(*self.layout.input_shape):
             for _, lane, column, bit in self.places(*coord):
                 cell = int(memory[lane, column]) & ~(mask << bit)
                 memory[lane, column] = cell | int(self.values[coord]) << bit
+                self.written[lane, column] = True
         return memory
 
     def registers(self, fragment, threads):
@@ -132,9 +134,7 @@ class Case:
         tmem_model.store(plan, memory, self.registers(fragment, threads))
         expected = self.memory.copy()
         if self.unpacked:  # the upper half of each cell is zeroed
-            for coord in np.ndindex(*self.layout.input_shape):
-                for _, lane, column, _ in self.places(*coord):
-                    expected[lane, column] &= 0xFFFF
+            expected[self.written] &= 0xFFFF
         np.testing.assert_array_equal(memory, expected)
 
     def check_load(self, plan, fragment, threads):
@@ -159,14 +159,24 @@ class Case:
         assert checked >= len(directions)
 
 
-def operand_case(m, k, bits, form):
-    m, rest, model = split_form({"m": m, **form})
+def operand_case(m, k, bits, form=None):
+    return cached_operand_case(m, k, bits, tuple((form or {}).items()))
+
+
+@functools.lru_cache(maxsize=64)
+def cached_operand_case(m, k, bits, form):
+    m, rest, model = split_form({"m": m, **dict(form)})
     layout = TmemLayout.operand_a(m, k, bits, **rest)
     return Case(layout, bits, lambda i, j: tmem_model.operand_places(m, bits, i, j, **model))
 
 
-def accumulator_case(m, n, bits, form):
-    m, rest, model = split_form({"m": m, **form})
+def accumulator_case(m, n, bits, form=None):
+    return cached_accumulator_case(m, n, bits, tuple((form or {}).items()))
+
+
+@functools.lru_cache(maxsize=64)
+def cached_accumulator_case(m, n, bits, form):
+    m, rest, model = split_form({"m": m, **dict(form)})
     layout = TmemLayout.accumulator(m, n, bits, **rest)
 
     def places(i, j):
@@ -220,7 +230,7 @@ def test_accumulator_round_trip(form, bits, threads, n):
 @pytest.mark.parametrize("m", [64, 128])
 @pytest.mark.parametrize(("begin", "width"), [(0, 32), (32, 32), (16, 48), (8, 8)])
 def test_column_slices(bits, m, begin, width):
-    whole = operand_case(m, 64, bits, {})
+    whole = operand_case(m, 64, bits)
     part = whole.layout.slice((0, begin), (m, width))
     case = Case(part, bits, lambda i, j: whole.places(i, j + begin))
     case.check(tmem_fragment(part), 128)
@@ -228,7 +238,7 @@ def test_column_slices(bits, m, begin, width):
 
 @pytest.mark.parametrize(("row", "rows"), [(0, 64), (64, 64), (32, 96), (0, 32)])
 def test_row_slices_use_only_the_warps_in_reach(row, rows):
-    whole = accumulator_case(128, 32, 32, {})
+    whole = accumulator_case(128, 32, 32)
     part = whole.layout.slice((row, 0), (rows, 32))
     case = Case(part, 32, lambda i, j: whole.places(i + row, j))
     fragment = tmem_fragment(part)
@@ -297,14 +307,14 @@ def test_accumulator_fragment_of_mma_stores_as_operand():
     """16x256b holds f32 pairs along columns; as bf16 they are the words of 16x128b."""
     scores = tmem_fragment(TmemLayout.accumulator(64, 64), "16x256b")
     assert scores.forward(9, 3) == (5, 3)
-    case = operand_case(64, 64, 16, {})
+    case = operand_case(64, 64, 16)
     assert [p.name for p in plan_tmem_copy(case.layout, scores, "store")] == ["16x128b"]
     case.check(scores, 128)
 
 
 @pytest.mark.parametrize("limit", [1, 4, 16, 64, 128])
 def test_repeats_stay_within_the_limit(limit):
-    case = accumulator_case(128, 80, 32, {})
+    case = accumulator_case(128, 80, 32)
     fragment = tmem_fragment(case.layout)
     plan = plan_tmem_copy(case.layout, fragment, "load", max_repeat=limit)[0]
     repeats = [step.repeat for step in plan.instructions]
