@@ -14,7 +14,7 @@ help:
 	@echo 'make demo | test | pytest | cpp-test | check | format | docs | clean'
 
 demo:
-	@$(ENV) torch python $(DEMO)
+	@$(ENV) torch python $(or $(DEMO),$(error no example in examples/ yet))
 
 test:
 	@$(ENV) test $(MAKE) --no-print-directory IN_ENV=1 check cpp-test pytest
