@@ -205,7 +205,8 @@ void KernelPrinter::PrintBody() {
     out_.Line("extern __shared__ __align__(1024) unsigned char smem[];");
   }
   PrintIndices();
-  StmtPrinter(&out_, &exprs_, &names_).Print(launch_->body);
+  auto smem_offsets = Attr(launch_->attrs, "smem_offsets", Map<Buffer, int64_t>());
+  StmtPrinter(&out_, &exprs_, &names_, smem_offsets).Print(launch_->body);
   out_.Close();
 }
 

@@ -125,10 +125,10 @@ void StmtPrinter::Print(const AllocNode* op) {
   }
   TL_CHECK(buffer.IsShared() || buffer.IsBarrier(), op->span,
            "code generation cannot allocate " << buffer->name << " in " << buffer->scope);
-  auto offset = buffer->attrs.find("smem_offset");
-  TL_CHECK(offset != buffer->attrs.end(), op->span,
-           buffer->name << " has no place in shared memory: plan_shared_memory must run first");
-  int64_t bytes = (*offset).second.cast<int64_t>();
+  auto offset = smem_offsets_.find(buffer);
+  TL_CHECK(offset != smem_offsets_.end(), op->span,
+           buffer->name << " has no place in shared memory: PlanSharedMemory must run first");
+  int64_t bytes = (*offset).second;
   out_->Line(type + "* " + name + " = reinterpret_cast<" + type + "*>(smem" +
              (bytes == 0 ? "" : " + " + std::to_string(bytes)) + ");");
 }

@@ -10,8 +10,10 @@ namespace tilelang {
 
 class StmtPrinter {
  public:
-  StmtPrinter(SourceWriter* out, ExprPrinter* exprs, Names* names)
-      : out_(out), exprs_(exprs), names_(names) {}
+  // smem_offsets: bytes from the start of shared memory, of every shared buffer.
+  StmtPrinter(SourceWriter* out, ExprPrinter* exprs, Names* names,
+              ir::Map<ir::Buffer, int64_t> smem_offsets)
+      : out_(out), exprs_(exprs), names_(names), smem_offsets_(std::move(smem_offsets)) {}
 
   void Print(const ir::Stmt& s);
 
@@ -27,6 +29,7 @@ class StmtPrinter {
   SourceWriter* out_;
   ExprPrinter* exprs_;
   Names* names_;
+  ir::Map<ir::Buffer, int64_t> smem_offsets_;
 };
 
 }  // namespace tilelang

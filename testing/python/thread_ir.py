@@ -203,7 +203,12 @@ class Kernel:
         return ir("Func", self.name, [p.node for p in self.params], launch, {}, None)
 
 
+def plan(func: Any, arch: str = "sm_90a") -> Any:
+    return _ffi.get("transform.PlanSharedMemory")(func, arch)
+
+
 def codegen(func: Any, arch: str = "sm_90a", fast_math: bool = False) -> Any:
+    func = plan(func, arch)
     return _ffi.get("codegen.Codegen")(func, arch, fast_math)
 
 

@@ -99,7 +99,7 @@ def control_flow():
     n = var("n")
     a, out = k.param("A", "float32", n), k.param("Out", "float32", n)
     steps = k.scalar("steps", "int32")
-    tile = Buf("tile", "float32", 128, "shared.dyn", smem_offset=512)
+    tile = Buf("tile", "float32", 128, "shared.dyn")
     acc = Buf("acc", "float32", 4, "local")
     total = Buf("total", "float32", 1, "local.var", init=ir("FloatImm", dt("float32"), 1.0, None))
     i, j, row = var("i"), var("j"), var("row")
@@ -125,7 +125,6 @@ def control_flow():
             line=6,
         ),
         out.put(k.tx, select(k.tx < n, acc[0] + total[0], -acc[1]), 12),
-        dyn_smem_bytes=1024,
     )
 
 
