@@ -1,0 +1,97 @@
+// Arithmetic of the tensor core: one fused sum of exact products per output and instruction.
+#ifndef TILELANG_EMULATOR_NUMERICS_TENSOR_CORE_H_
+#define TILELANG_EMULATOR_NUMERICS_TENSOR_CORE_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tilelang::emulator {
+
+// Element types of matrix operands.
+enum class MatrixType : uint8_t {
+  kF16,
+  kBf16,
+  kTf32,
+  kE4m3,
+  kE5m2,
+  kE2m3,
+  kE3m2,
+  kE2m1,
+  kS8,
+  kU8,
+};
+
+const char* MatrixTypeName(MatrixType type);
+
+// Bytes of one element in its container; types of fewer than eight bits occupy a byte each.
+constexpr int ContainerBytes(MatrixType type) {
+  switch (type) {
+    case MatrixType::kF16:
+    case MatrixType::kBf16:
+      return 2;
+    case MatrixType::kTf32:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+constexpr bool IsInteger(MatrixType type) {
+  return type == MatrixType::kS8 || type == MatrixType::kU8;
+}
+
+// An operand as the multiplier sees it: value = significand * 2^exponent, the significand in
+// [1, 2) or, for a subnormal, below 1 with the least exponent of its type. Zeros have an exponent
+// too small to matter. Infinities and NaN have a zero significand and are marked in `special`.
+//
+// The matrix is stored as `outer` lines of `stride` elements, A as lines of one row (k inside) and
+// B as lines of one k (columns inside); `stride` is a multiple of kLineBlock, padded with zeros.
+struct DecodedMatrix {
+  static constexpr int kLineBlock = 32;
+  static constexpr int kZeroExponent = -4096;
+
+  int outer = 0;
+  int inner = 0;
+  int stride = 0;
+  std::vector<float> significand;
+  std::vector<int32_t> exponent;
+  std::vector<float> value;           // the element itself, for the rare special lines
+  std::vector<uint8_t> special_line;  // per row of A or column of B: holds an infinity or NaN
+
+  // `special_count` is the number of rows of A or of columns of B.
+  void Reset(int outer_count, int inner_count, int special_count);
+};
+
+// The value of one element, given the low bits of its container. tf32 drops the low 13 bits.
+float DecodeElement(MatrixType type, uint32_t bits);
+
+// Stores `value` of the given type at (outer, inner); `line` is its row of A or column of B.
+void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, int line,
+                  float value);
+
+// How terms are added: they keep `fraction_bits` (at most 25) below the largest exponent, and the
+// accumulator enters as c * 2^-c_shift.
+struct FusedSumOptions {
+  int fraction_bits = 25;
+  int c_shift = 0;
+};
+
+// One row of D = A * B + C with the arithmetic of the Blackwell tensor core: the products and c are
+// aligned to the largest exponent, truncated toward zero and added exactly.
+// `a` has lines of k elements, `b` k lines of n elements, `c` and `d` n elements.
+//
+// To f32 the sum is truncated, overflow gives infinity; to f16 it is rounded to nearest even.
+// NaN is 0x7FFFFFFF or 0x7FFF. Source: MMA-Sim, arXiv 2511.10909, validated there on a B200.
+void FusedRowToF32(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
+                   const float* c, float* d, FusedSumOptions options = {});
+// c holds f16 values; d receives f16 codes.
+void FusedRowToF16(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
+                   const float* c, uint16_t* d, FusedSumOptions options = {});
+
+// One row of the integer form: exact products, the sum wraps around or saturates to s32.
+void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,
+                const int32_t* c, int32_t* d);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_NUMERICS_TENSOR_CORE_H_
