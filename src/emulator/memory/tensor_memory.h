@@ -1,0 +1,67 @@
+// Tensor memory of one CTA: 128 lanes x 512 columns of 32-bit cells, and its allocator.
+#ifndef TILELANG_EMULATOR_MEMORY_TENSOR_MEMORY_H_
+#define TILELANG_EMULATOR_MEMORY_TENSOR_MEMORY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tilelang::emulator {
+
+// A tensor-memory address: lane in the upper half, column in the lower.
+struct TmemAddress {
+  explicit constexpr TmemAddress(uint32_t raw) : raw(raw) {}
+  constexpr int lane() const { return static_cast<int>(raw >> 16); }
+  constexpr int column() const { return static_cast<int>(raw & 0xFFFF); }
+  uint32_t raw;
+};
+
+std::string DescribeTmem(int lane, int column);
+
+// Misuse throws EmulatorError of kind "tmem".
+class TensorMemory {
+ public:
+  static constexpr int kLanes = 128;
+  static constexpr int kColumns = 512;
+  static constexpr int kChunk = 32;  // columns of the unit of allocation
+  static constexpr int kChunks = kColumns / kChunk;
+
+  TensorMemory();
+
+  // First column of a new block of `columns` (a power of two, 32..512; not more than any earlier
+  // allocation of this CTA asked for), or nothing while no such block is free.
+  std::optional<int> Allocate(int64_t columns);
+  // The address and the size must be those of one allocation.
+  void Deallocate(TmemAddress address, int64_t columns);
+  void Relinquish() { relinquished_ = true; }
+  bool HasAllocations() const;
+  // For example "columns 0..127, columns 256..287".
+  std::string DescribeAllocations() const;
+
+  // Throws unless the rectangle of cells lies in allocated columns and existing lanes.
+  void CheckRange(const char* what, int lane, int lanes, int column, int columns) const;
+
+  uint32_t& Cell(int lane, int column) { return cells_[lane * kColumns + column]; }
+  uint32_t* Row(int lane) { return &cells_[lane * kColumns]; }
+  bool IsWritten(int lane, int column) const { return written_[lane * kColumns + column] != 0; }
+  void MarkWritten(int lane, int column) { written_[lane * kColumns + column] = 1; }
+  void Store(int lane, int column, uint32_t value) {
+    Cell(lane, column) = value;
+    MarkWritten(lane, column);
+  }
+
+ private:
+  std::unique_ptr<uint32_t[]> cells_;
+  std::unique_ptr<uint8_t[]> written_;
+  // For each chunk: 0 free, otherwise the first chunk of its allocation plus one.
+  std::array<uint8_t, kChunks> owner_{};
+  std::array<uint8_t, kChunks> size_{};  // at the first chunk: chunks of the allocation
+  int64_t largest_allowed_ = kColumns;
+  bool relinquished_ = false;
+};
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_MEMORY_TENSOR_MEMORY_H_
