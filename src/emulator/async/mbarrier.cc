@@ -76,8 +76,8 @@ uint64_t Mbarrier::Arrive(int64_t count, bool drop) {
 
 uint64_t Mbarrier::ArriveNoComplete(int64_t count, bool drop) {
   if (count >= pending_) {
-    Misuse("arrive.noComplete of " + std::to_string(count) + " would complete the phase, which awaits " +
-           std::to_string(pending_) + " arrival(s)");
+    Misuse("arrive.noComplete of " + std::to_string(count) +
+           " would complete the phase, which awaits " + std::to_string(pending_) + " arrival(s)");
   }
   return Arrive(count, drop);
 }

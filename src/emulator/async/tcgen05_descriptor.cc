@@ -8,7 +8,9 @@
 namespace tilelang::emulator {
 namespace {
 
-[[noreturn]] void Illegal(const std::string& message) { throw EmulatorError("descriptor", message); }
+[[noreturn]] void Illegal(const std::string& message) {
+  throw EmulatorError("descriptor", message);
+}
 
 std::string Hex(uint64_t bits, int digits) {
   char text[32];
@@ -77,19 +79,20 @@ MatrixType ParseType(MmaKind kind, uint32_t code, const char* operand, const std
 
 AccumulatorType ParseAccumulator(const InstructionDescriptor& d, uint32_t code,
                                  const std::string& where) {
-  const bool legal_f16 = d.kind == MmaKind::kF8f6f4 ||
-                         (d.a_type == MatrixType::kF16 && d.b_type == MatrixType::kF16);
+  const bool legal_f16 =
+      d.kind == MmaKind::kF8f6f4 || (d.a_type == MatrixType::kF16 && d.b_type == MatrixType::kF16);
   if (code == 0 && legal_f16) return AccumulatorType::kF16;
   if (code == 1 && d.kind != MmaKind::kI8) return AccumulatorType::kF32;
   if (code == 2 && d.kind == MmaKind::kI8) return AccumulatorType::kS32;
-  Illegal(where + ": D type code " + std::to_string(code) + " (bits 5:4) is illegal for kind::" +
-          MmaKindName(d.kind) + " of " + MatrixTypeName(d.a_type) + " x " +
-          MatrixTypeName(d.b_type));
+  Illegal(where + ": D type code " + std::to_string(code) +
+          " (bits 5:4) is illegal for kind::" + MmaKindName(d.kind) + " of " +
+          MatrixTypeName(d.a_type) + " x " + MatrixTypeName(d.b_type));
 }
 
 void CheckShape(const InstructionDescriptor& d, const std::string& where) {
-  const std::string shape = where + ": shape M=" + std::to_string(d.m) + ", N=" +
-                            std::to_string(d.n) + " is illegal for kind::" + MmaKindName(d.kind);
+  const std::string shape = where + ": shape M=" + std::to_string(d.m) +
+                            ", N=" + std::to_string(d.n) +
+                            " is illegal for kind::" + MmaKindName(d.kind);
   if (d.weight_stationary) {
     const bool m_ok = d.m == 32 || d.m == 64 || d.m == 128;
     if (!m_ok || (d.n != 64 && d.n != 128 && d.n != 256)) {
@@ -110,8 +113,8 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
 
 void CheckTranspose(MatrixType type, MajorMode major, const char* operand,
                     const std::string& where) {
-  const bool sub_byte = type == MatrixType::kE2m3 || type == MatrixType::kE3m2 ||
-                        type == MatrixType::kE2m1;
+  const bool sub_byte =
+      type == MatrixType::kE2m3 || type == MatrixType::kE3m2 || type == MatrixType::kE2m1;
   if (major == MajorMode::kMn && sub_byte) {
     Illegal(where + ": " + operand + " of type " + MatrixTypeName(type) +
             " cannot be MN-major (transposed)");
@@ -146,8 +149,7 @@ SmemDescriptor SmemDescriptor::Parse(uint64_t bits, const char* operand) {
   if (Field(bits, 46, 3) != 1) {
     d.warning = where + ": bits 48:46 are " + std::to_string(Field(bits, 46, 3)) +
                 ", the PTX ISA asks for 1";
-  } else if (d.start % SwizzleRepeat(d.swizzle) >=
-             static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
+  } else if (d.start % SwizzleRepeat(d.swizzle) >= static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
     d.warning = where + ": start " + Hex(d.start, 5) + " is not in the first line of a " +
                 std::to_string(SwizzleRepeat(d.swizzle)) + "-byte swizzle pattern";
   }
@@ -205,7 +207,8 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   if (!weight_stationary && Field(bits, 30, 2)) {
     Illegal(where + ": bits 31:30 (maximum shift) are for tcgen05.mma.ws only");
   }
-  if (d.saturate && kind != MmaKind::kI8) Illegal(where + ": saturate (bit 3) is for kind::i8 only");
+  if (d.saturate && kind != MmaKind::kI8)
+    Illegal(where + ": saturate (bit 3) is for kind::i8 only");
   if (kind == MmaKind::kI8 && (d.negate_a || d.negate_b)) {
     Illegal(where + ": negate (bits 13, 14) does not exist for kind::i8");
   }

@@ -45,7 +45,8 @@ enum class MajorMode : uint8_t { kK, kMn };
 std::vector<uint32_t> OperandUnits(const SmemDescriptor& descriptor, MajorMode major, int rows,
                                    int depth, int element_bytes);
 
-// Addresses of `units` 16-byte units a row, [row * units + u], in K-major order, as tcgen05.cp reads.
+// Addresses of `units` 16-byte units a row, [row * units + u], in K-major order, as tcgen05.cp
+// reads.
 std::vector<uint32_t> RowUnits(const SmemDescriptor& descriptor, int rows, int units);
 
 struct InstructionDescriptor {

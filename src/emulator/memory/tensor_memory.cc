@@ -87,8 +87,8 @@ void TensorMemory::CheckRange(const char* what, int lane, int lanes, int column,
                               int columns) const {
   const auto place = [&] {
     return std::string(what) + " of lanes " + std::to_string(lane) + ".." +
-                            std::to_string(lane + lanes - 1) + ", columns " +
-                            std::to_string(column) + ".." + std::to_string(column + columns - 1);
+           std::to_string(lane + lanes - 1) + ", columns " + std::to_string(column) + ".." +
+           std::to_string(column + columns - 1);
   };
   if (lane < 0 || lane + lanes > kLanes || column < 0 || column + columns > kColumns) {
     Misuse(place() + " leaves tensor memory (128 lanes x 512 columns)");

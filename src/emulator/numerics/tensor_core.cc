@@ -54,12 +54,12 @@ std::array<std::array<float, 256>, 5> ByteTables() {
 }
 
 // The sum of the terms of one output when at least one is infinite or NaN.
-double SpecialSum(const DecodedMatrix& a, const DecodedMatrix& b, int row, int column, int k,
-                  float c) {
+double SpecialSum(const FusedRowTask& task, int column, float c) {
   double sum = c;
-  for (int i = 0; i < k; ++i) {
-    const double product = static_cast<double>(a.value[row * a.stride + i]) *
-                           static_cast<double>(b.value[i * b.stride + column]);
+  for (int i = 0; i < task.k; ++i) {
+    const double product =
+        static_cast<double>(task.a->value[task.row * task.a->stride + i]) *
+        static_cast<double>(task.b->value[i * task.b->stride + task.first_column + column]);
     if (!std::isfinite(product)) sum += product;
   }
   return sum;
@@ -136,28 +136,29 @@ TL_MULTIVERSION void TruncateBlock(const AlignedBlock& block, int fraction_bits,
 // Walks one row of D in blocks. `finish(block, first, count)` rounds and stores a block;
 // `special(column, sum)` overrides an output whose sum is infinite or NaN.
 template <typename Finish, typename Special>
-void FusedRow(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n, const float* c,
-              FusedSumOptions options, Finish finish, Special special) {
-  const float* a_significand = a.significand.data() + row * a.stride;
-  const int32_t* a_exponent = a.exponent.data() + row * a.stride;
-  for (int first = 0; first < n; first += kBlock) {
-    const int count = std::min(kBlock, n - first);
+void FusedRow(const FusedRowTask& task, const float* c, Finish finish, Special special) {
+  const DecodedMatrix& a = *task.a;
+  const DecodedMatrix& b = *task.b;
+  for (int first = 0; first < task.n; first += kBlock) {
+    const int count = std::min(kBlock, task.n - first);
+    const int column = task.first_column + first;
+    std::array<float, kBlock> c_original{};
+    std::copy(c + first, c + first + count, c_original.begin());
     float c_block[kBlock] = {};
-    bool any_special = a.special_line[row] != 0;
+    bool any_special = a.special_line[task.row] != 0;
     for (int j = 0; j < count; ++j) {
-      const bool finite = std::isfinite(c[first + j]);
-      c_block[j] = finite ? c[first + j] : 0.0f;
-      any_special |= !finite || b.special_line[first + j] != 0;
+      const bool finite = std::isfinite(c_original[j]);
+      c_block[j] = finite ? c_original[j] : 0.0f;
+      any_special |= !finite || b.special_line[column + j] != 0;
     }
     AlignedBlock block;
-    AlignBlock(a_significand, a_exponent, b.significand.data() + first, b.exponent.data() + first,
-               b.stride, k, c_block, options, &block);
-    std::array<float, kBlock> c_original;
-    if (any_special) std::copy(c + first, c + first + count, c_original.begin());
+    AlignBlock(a.significand.data() + task.row * a.stride, a.exponent.data() + task.row * a.stride,
+               b.significand.data() + column, b.exponent.data() + column, b.stride, task.k, c_block,
+               task.options, &block);
     finish(block, first, count);
     if (!any_special) continue;
     for (int j = 0; j < count; ++j) {
-      const double sum = SpecialSum(a, b, row, first + j, k, c_original[j]);
+      const double sum = SpecialSum(task, first + j, c_original[j]);
       if (!std::isfinite(sum)) special(first + j, sum);
     }
   }
@@ -171,7 +172,8 @@ void DecodedMatrix::Reset(int outer_count, int inner_count, int special_count) {
   outer = outer_count;
   inner = inner_count;
   stride = (inner_count + kLineBlock - 1) / kLineBlock * kLineBlock;
-  const size_t size = static_cast<size_t>(outer) * stride;
+  // A block that starts inside the last line may read past it.
+  const size_t size = static_cast<size_t>(outer) * stride + kLineBlock;
   significand.assign(size, 0.0f);
   exponent.assign(size, kZeroExponent);
   value.assign(size, 0.0f);
@@ -220,32 +222,30 @@ void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, 
   }
 }
 
-void FusedRowToF32(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
-                   const float* c, float* d, FusedSumOptions options) {
+void FusedRowToF32(const FusedRowTask& task, const float* c, float* d) {
   FusedRow(
-      a, b, row, k, n, c, options,
+      task, c,
       [&](const AlignedBlock& block, int first, int count) {
-        TruncateBlock(block, options.fraction_bits, count, d + first);
+        TruncateBlock(block, task.options.fraction_bits, count, d + first);
       },
       [&](int column, double sum) {
         d[column] = std::isnan(sum) ? std::bit_cast<float>(0x7FFFFFFFu) : static_cast<float>(sum);
       });
 }
 
-void FusedRowToF16(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
-                   const float* c, uint16_t* d, FusedSumOptions options) {
+void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d) {
+  const auto round = [](double value) {
+    return static_cast<uint16_t>(EncodeFloat(kF16, value, Rounding::kNearestEven, false));
+  };
   FusedRow(
-      a, b, row, k, n, c, options,
+      task, c,
       [&](const AlignedBlock& block, int first, int count) {
         for (int j = 0; j < count; ++j) {
-          const double exact = std::ldexp(block.sum[j], block.exponent[j] - options.fraction_bits);
           d[first + j] =
-              static_cast<uint16_t>(EncodeFloat(kF16, exact, Rounding::kNearestEven, false));
+              round(std::ldexp(block.sum[j], block.exponent[j] - task.options.fraction_bits));
         }
       },
-      [&](int column, double sum) {
-        d[column] = static_cast<uint16_t>(EncodeFloat(kF16, sum, Rounding::kNearestEven, false));
-      });
+      [&](int column, double sum) { d[column] = round(sum); });
 }
 
 TL_MULTIVERSION void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n,

@@ -76,17 +76,25 @@ struct FusedSumOptions {
   int c_shift = 0;
 };
 
-// One row of D = A * B + C with the arithmetic of the Blackwell tensor core: the products and c are
-// aligned to the largest exponent, truncated toward zero and added exactly.
-// `a` has lines of k elements, `b` k lines of n elements, `c` and `d` n elements.
+// One row of outputs: row `row` of A times columns [first_column, first_column + n) of B, over k.
+struct FusedRowTask {
+  const DecodedMatrix* a;
+  const DecodedMatrix* b;
+  int row;
+  int first_column;
+  int k;
+  int n;
+  FusedSumOptions options;
+};
+
+// D = A * B + C with the arithmetic of the Blackwell tensor core: the products and c are aligned to
+// the largest exponent, truncated toward zero and added exactly. `c` and `d` have n elements.
 //
 // To f32 the sum is truncated, overflow gives infinity; to f16 it is rounded to nearest even.
 // NaN is 0x7FFFFFFF or 0x7FFF. Source: MMA-Sim, arXiv 2511.10909, validated there on a B200.
-void FusedRowToF32(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
-                   const float* c, float* d, FusedSumOptions options = {});
+void FusedRowToF32(const FusedRowTask& task, const float* c, float* d);
 // c holds f16 values; d receives f16 codes.
-void FusedRowToF16(const DecodedMatrix& a, const DecodedMatrix& b, int row, int k, int n,
-                   const float* c, uint16_t* d, FusedSumOptions options = {});
+void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
 
 // One row of the integer form: exact products, the sum wraps around or saturates to s32.
 void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,

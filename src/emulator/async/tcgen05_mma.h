@@ -1,0 +1,82 @@
+// tcgen05.mma, tcgen05.cp and tcgen05.shift as functions of shared and tensor memory.
+#ifndef TILELANG_EMULATOR_ASYNC_TCGEN05_MMA_H_
+#define TILELANG_EMULATOR_ASYNC_TCGEN05_MMA_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/async/tcgen05_descriptor.h"
+#include "emulator/async/tcgen05_layout.h"
+#include "emulator/memory/tensor_memory.h"
+
+namespace tilelang::emulator {
+
+// Operands of one tcgen05.mma of one CTA as the issuing thread gave them.
+struct MmaOperands {
+  MmaKind kind = MmaKind::kF16;
+  bool weight_stationary = false;
+  bool a_in_tmem = false;
+  bool shift_a = false;      // .ashift
+  uint32_t d = 0;            // tensor-memory address
+  uint64_t a = 0;            // descriptor, or tensor-memory address
+  uint64_t b = 0;            // descriptor
+  uint32_t instruction = 0;  // instruction descriptor
+  bool accumulate = false;   // enable-input-d
+  int scale_d = 0;           // the old accumulator enters times 2^-scale_d
+  std::array<uint32_t, 4> disabled_lanes{};
+};
+
+// A rectangle of tensor-memory cells that an operation reads or writes.
+struct TmemRegion {
+  int lane;
+  int lanes;
+  int column;
+  int columns;
+};
+
+// A decoded and checked instruction: everything it will touch, ready to run.
+struct MmaPlan {
+  MmaOperands operands;
+  InstructionDescriptor instruction;
+  AccumulatorLayout layout;
+  int depth = 0;
+  std::vector<uint32_t> a_units;  // shared addresses of 16-byte units; empty for A in tmem
+  std::vector<uint32_t> b_units;
+  std::vector<TmemRegion> a_cells;
+  std::vector<TmemRegion> d_cells;
+  std::vector<std::string> warnings;
+};
+
+// Checks both descriptors, shapes and tensor-memory alignment. EmulatorError "descriptor", "tmem"
+// or "unsupported". Does not look at any memory.
+MmaPlan PlanMma(const MmaOperands& operands);
+
+// Runs the instruction. `shared` points at offset 0 of the CTA's window; all units of the plan must
+// lie inside. Cells written are marked so.
+void RunMma(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem);
+
+enum class CopyFormat : uint8_t { kPlain, kFrom6Bit, kFrom4Bit };
+
+struct CopyPlan {
+  const CopyShape* shape = nullptr;
+  CopyFormat format = CopyFormat::kPlain;
+  uint32_t destination = 0;
+  std::vector<uint32_t> units;  // shared addresses, [row * shape->units + u]
+  std::vector<TmemRegion> cells;
+  std::string warning;
+};
+
+CopyPlan PlanCopy(const CopyShape& shape, CopyFormat format, uint32_t destination,
+                  uint64_t descriptor);
+void RunCopy(const CopyPlan& plan, const uint8_t* shared, TensorMemory& tmem);
+
+// tcgen05.shift.down: in each quarter of 32 lanes from the address on, lane i takes the 32 bytes
+// of lane i + 1; the last lane keeps its own.
+void CheckShift(uint32_t address);
+void RunShift(uint32_t address, TensorMemory& tmem);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_ASYNC_TCGEN05_MMA_H_
