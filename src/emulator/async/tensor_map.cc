@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "emulator/core/error.h"
 
@@ -102,6 +103,16 @@ constexpr std::array<SwizzleCode, 7> kSwizzleCodes = {{
     {Swizzle::k128BAtom32BFlip8B, 3, 2},
     {Swizzle::k128BAtom64B, 3, 3},
 }};
+
+// Calls body(offset, size) for the pieces that a swizzle keeps together.
+template <typename Body>
+void ForEachPiece(Swizzle swizzle, uint32_t bytes, Body body) {
+  if (swizzle == Swizzle::k128BAtom32BFlip8B) {
+    for (uint32_t at = 0; at < bytes; at += 8) body(at, std::integral_constant<size_t, 8>());
+  } else {
+    for (uint32_t at = 0; at < bytes; at += 16) body(at, std::integral_constant<size_t, 16>());
+  }
+}
 
 // "im2col" in the first unused word marks our encoding of that form.
 constexpr uint64_t kIm2colMark = 0x6C6F63326D69;
@@ -312,18 +323,16 @@ TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates
 
 void ScatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t base,
                 uint32_t offset, uint8_t* shared) {
-  constexpr uint32_t kPiece = 8;
-  for (uint32_t at = 0; at < bytes; at += kPiece) {
-    std::memcpy(shared + SwizzleAddress(map.swizzle, base + offset + at), row + at, kPiece);
-  }
+  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
+    std::memcpy(shared + SwizzleAddress(map.swizzle, base + offset + at), row + at, piece);
+  });
 }
 
 void GatherRow(const TensorMap& map, uint8_t* row, uint32_t bytes, uint32_t base, uint32_t offset,
                const uint8_t* shared) {
-  constexpr uint32_t kPiece = 8;
-  for (uint32_t at = 0; at < bytes; at += kPiece) {
-    std::memcpy(row + at, shared + SwizzleAddress(map.swizzle, base + offset + at), kPiece);
-  }
+  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
+    std::memcpy(row + at, shared + SwizzleAddress(map.swizzle, base + offset + at), piece);
+  });
 }
 
 void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,

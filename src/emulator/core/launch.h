@@ -26,6 +26,7 @@ struct LaunchOptions {
   Schedule schedule = Schedule::kLate;
   uint64_t seed = 0;
   uint64_t instruction_limit = 0;  // warp instructions of the whole launch; 0: none
+  bool sanitize = true;            // report accesses that nothing orders
   int threads = 0;                 // host threads; 0: chosen
   std::set<std::string> lints;
 };

@@ -47,9 +47,13 @@ class TensorMemory {
   uint32_t* Row(int lane) { return &cells_[lane * kColumns]; }
   bool IsWritten(int lane, int column) const { return written_[lane * kColumns + column] != 0; }
   void MarkWritten(int lane, int column) { written_[lane * kColumns + column] = 1; }
-  void Store(int lane, int column, uint32_t value) {
-    Cell(lane, column) = value;
-    MarkWritten(lane, column);
+  void Store(int lane, int column, uint32_t value) { StoreAt(lane * kColumns + column, value); }
+  // The same by linear index, lane * kColumns + column.
+  uint32_t At(int index) const { return cells_[index]; }
+  bool WasWritten(int index) const { return written_[index] != 0; }
+  void StoreAt(int index, uint32_t value) {
+    cells_[index] = value;
+    written_[index] = 1;
   }
 
  private:

@@ -1,0 +1,118 @@
+#include "emulator/async/bulk_transfer.h"
+
+#include <memory>
+#include <utility>
+
+namespace tilelang::emulator {
+
+std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
+                                    const BarrierRef& barrier, bool multicast, uint32_t cta_mask) {
+  Cluster& cluster = w.cta.cluster;
+  const uint32_t offset = destination & 0xFFFFFF;
+  if (!multicast) {
+    Cta* owner = cluster.SharedOwner(destination);
+    if (!owner) {
+      Fail(w.Here(lane), "out-of-bounds", "the destination lies in no CTA of the cluster",
+           destination, "shared memory");
+    }
+    return {{owner, offset, barrier}};
+  }
+  std::vector<LoadTarget> targets;
+  if (cta_mask == 0 || (cta_mask >> cluster.ctas.size()) != 0) {
+    Fail(w.Here(lane), "illegal-operand",
+         "the CTA mask of a multicast names no CTA, or one beyond the " +
+             std::to_string(cluster.ctas.size()) + " of the cluster");
+  }
+  ForEachLane(cta_mask, [&](int rank) {
+    Cta* cta = cluster.ctas[rank].get();
+    targets.push_back({cta, offset, {cta, barrier.offset}});
+  });
+  return targets;
+}
+
+void CheckAligned(const Issuer& issuer, const char* what, uint64_t address, uint32_t align) {
+  if (address % align == 0) return;
+  Fail(issuer, "misaligned", std::string(what) + " must be a multiple of " + std::to_string(align),
+       address);
+}
+
+namespace {
+
+void CheckLoad(Warp& w, const Issuer& issuer, const LoadTarget& target, uint32_t bytes) {
+  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+  if (!sanitizer || !target.cta->shared.Contains(target.offset, bytes)) return;
+  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "uses the mbarrier in", false);
+  sanitizer->Shared(*target.barrier.owner, target.barrier.offset, 8, step);
+  step.what = "the bulk copy writes";
+  step.actor = TransactionActor(issuer, target.barrier, &step.step);
+  step.in_order_with = kNoActor;
+  step.write = true;
+  step.generic = false;
+  sanitizer->Shared(*target.cta, target.offset, bytes, step);
+}
+
+void DeliverLoad(Cluster& cluster, const Issuer& issuer, const LoadTarget& target,
+                 const std::vector<uint8_t>& data, const Deposit& deposit) {
+  const uint32_t address = target.cta->shared_base() + target.offset;
+  SharedAccess(cluster, issuer, address, static_cast<uint32_t>(data.size()), 16, AccessKind::kWrite,
+               Proxy::kAsync, kBulkEngine);
+  deposit(data, target.cta->shared.at(0), target.offset);
+  CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(data.size()));
+}
+
+}  // namespace
+
+void IssueLoad(Warp& w, int lane, const char* name, std::vector<LoadTarget> targets, uint32_t bytes,
+               Produce produce, Deposit deposit) {
+  const Issuer issuer = w.Here(lane);
+  Cluster& cluster = w.cta.cluster;
+  for (const LoadTarget& target : targets) {
+    EntryOf(issuer, target.barrier);
+    CheckLoad(w, issuer, target, bytes);
+  }
+  // The data arrive at every target of a multicast at their own time.
+  for (const LoadTarget& target : targets) {
+    PendingStep step;
+    step.issuer = issuer;
+    step.name = name;
+    step.completes = target.barrier;
+    step.act = [&cluster, issuer, target, bytes, produce, deposit] {
+      std::vector<uint8_t> data(bytes);
+      produce(data);
+      DeliverLoad(cluster, issuer, target, data, deposit);
+    };
+    Engines::Of(w).QueueFree(std::move(step));
+  }
+}
+
+void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
+                Collect collect, Deliver deliver) {
+  const Issuer issuer = w.Here(lane);
+  Engines& engines = Engines::Of(w);
+  Cluster& cluster = w.cta.cluster;
+  if (Sanitizer* sanitizer = engines.sanitizer();
+      sanitizer && w.cta.shared.Contains(source & 0xFFFFFF, bytes)) {
+    Sanitizer::Step step = sanitizer->ThreadStep(issuer, "the bulk store reads", false);
+    step.actor = engines.ActorOf(ActorKind::kBulkGroup, issuer, "a bulk store", false);
+    step.step = engines.OpenGroup(ChannelKind::kBulkRead, issuer);
+    step.in_order_with = kNoActor;
+    step.generic = false;
+    sanitizer->Shared(w.cta, source & 0xFFFFFF, bytes, step);
+  }
+  PendingStep read;
+  read.issuer = issuer;
+  read.name = name;
+  read.act = [&engines, &cluster, issuer, name, source, bytes, collect, deliver] {
+    SharedAccess(cluster, issuer, source, bytes, 16, AccessKind::kRead, Proxy::kAsync, kBulkEngine);
+    auto data = std::make_shared<std::vector<uint8_t>>(bytes);
+    collect(*data, cluster.SharedOwner(source)->shared.at(0), source & 0xFFFFFF);
+    PendingStep write;
+    write.issuer = issuer;
+    write.name = name;
+    write.act = [data, deliver] { deliver(*data); };
+    engines.Queue(ChannelKind::kBulkWrite, std::move(write));
+  };
+  engines.Queue(ChannelKind::kBulkRead, std::move(read));
+}
+
+}  // namespace tilelang::emulator

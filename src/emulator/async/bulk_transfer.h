@@ -1,0 +1,55 @@
+// What the one-dimensional and the tensor bulk copies have in common: how they are issued, checked
+// and queued, and how they complete.
+#ifndef TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
+#define TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "emulator/async/engines.h"
+#include "emulator/async/signals.h"
+#include "emulator/core/decoder.h"
+
+namespace tilelang::emulator {
+
+constexpr const char* kBulkEngine = "bulk copy";
+
+// Where a load delivers: one place of shared memory and the mbarrier that counts its bytes.
+struct LoadTarget {
+  Cta* cta = nullptr;
+  uint32_t offset = 0;
+  BarrierRef barrier;
+};
+
+// The targets of a load to shared address `destination` with the mbarrier at `barrier`; with
+// `multicast` every CTA of `cta_mask` receives at the same offsets.
+std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
+                                    const BarrierRef& barrier, bool multicast, uint32_t cta_mask);
+
+// Fails unless `address` is a multiple of `align`. `what` names it.
+void CheckAligned(const Issuer& issuer, const char* what, uint64_t address, uint32_t align);
+
+// Fills `bytes` bytes for the targets of one load; called when it acts.
+using Produce = std::function<void(std::vector<uint8_t>& bytes)>;
+// Puts the bytes of a load into one target's shared memory (whose start is given).
+using Deposit =
+    std::function<void(const std::vector<uint8_t>& bytes, uint8_t* shared, uint32_t offset)>;
+
+// Issues a load of `bytes` bytes: checks ordering now, acts later.
+void IssueLoad(Warp& w, int lane, const char* name, std::vector<LoadTarget> targets, uint32_t bytes,
+               Produce produce, Deposit deposit);
+
+// Takes the bytes of a store out of shared memory, and later writes them to global memory.
+using Collect =
+    std::function<void(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t offset)>;
+using Deliver = std::function<void(const std::vector<uint8_t>& bytes)>;
+
+// Issues a store from `bytes` bytes at shared address `source` in the thread's open bulk group.
+void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
+                Collect collect, Deliver deliver);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_

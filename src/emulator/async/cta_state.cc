@@ -1,0 +1,63 @@
+#include "emulator/async/cta_state.h"
+
+#include <cstring>
+
+namespace tilelang::emulator {
+
+std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta) {
+  return std::make_unique<CtaState>(cta);
+}
+
+void CtaState::OnExit() {
+  if (!tensor_ || !tensor_->HasAllocations()) return;
+  Fail(last_allocator, "tmem-leak",
+       "the CTA exits with tensor memory allocated (" + tensor_->DescribeAllocations() +
+           "); tcgen05.dealloc it, or the next CTA on this SM may wait for ever");
+}
+
+BarrierEntry& CtaState::Barrier(const Issuer& issuer, uint32_t offset) {
+  const uint32_t address = cta_.shared_base() + offset;
+  const auto found = barriers_.find(offset);
+  if (found == barriers_.end()) {
+    Fail(issuer, "mbarrier", "no mbarrier was initialised at this address", address,
+         "shared memory");
+  }
+  uint64_t word;
+  std::memcpy(&word, cta_.shared.at(offset), sizeof word);
+  if (word != found->second.object.Word()) {
+    Fail(issuer, "mbarrier", "the mbarrier object was overwritten by an ordinary write", address,
+         "shared memory");
+  }
+  return found->second;
+}
+
+void CtaState::CreateBarrier(const Issuer& issuer, uint32_t offset, int64_t count) {
+  BarrierEntry& entry = barriers_[offset];
+  entry = BarrierEntry();
+  entry.object = Mbarrier(count);
+  entry.created_by = issuer;
+  cta_.shared.MarkWritten(offset, 8);
+  Publish(offset, entry);
+}
+
+void CtaState::DestroyBarrier(const Issuer& issuer, uint32_t offset) {
+  Barrier(issuer, offset);
+  barriers_.erase(offset);
+}
+
+const BarrierEntry* CtaState::FindBarrier(uint32_t offset) const {
+  const auto found = barriers_.find(offset);
+  return found == barriers_.end() ? nullptr : &found->second;
+}
+
+void CtaState::Publish(uint32_t offset, const BarrierEntry& entry) {
+  const uint64_t word = entry.object.Word();
+  std::memcpy(cta_.shared.at(offset), &word, sizeof word);
+}
+
+TensorMemory& CtaState::tensor() {
+  if (!tensor_) tensor_ = std::make_unique<TensorMemory>();
+  return *tensor_;
+}
+
+}  // namespace tilelang::emulator

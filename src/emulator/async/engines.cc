@@ -1,0 +1,217 @@
+#include "emulator/async/engines.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace tilelang::emulator {
+namespace {
+
+// With schedule "late" an operation that nobody waits for acts after so many rounds, so that a
+// thread which polls its result by ordinary loads makes progress.
+constexpr uint64_t kPatience = 4096;
+
+bool IsMbarrierWait(const Split& split) {
+  return split.waiting && split.mask != 0 && std::string_view(split.wait.object) == "mbarrier";
+}
+
+}  // namespace
+
+std::unique_ptr<AsyncEngines> MakeAsyncEngines(Cluster& cluster) {
+  return std::make_unique<Engines>(cluster);
+}
+
+Engines::Engines(Cluster& cluster) : cluster_(cluster) {
+  const LaunchOptions& options = cluster.launch.options;
+  random_.seed(options.seed * 0x9E3779B97F4A7C15ull + cluster.linear_id);
+  if (options.sanitize) sanitizer_ = std::make_unique<Sanitizer>(cluster);
+}
+
+Engines::Channel& Engines::ChannelOf(ChannelKind kind, const Issuer& issuer) {
+  return channels_[{kind, issuer.cta->rank, issuer.warp, issuer.lane}];
+}
+
+void Engines::Queue(ChannelKind kind, PendingStep step) {
+  Channel& channel = ChannelOf(kind, step.issuer);
+  step.age = next_age_++;
+  channel.steps.push_back(std::move(step));
+  while (cluster_.launch.options.schedule == Schedule::kEager && !channel.steps.empty()) {
+    ActFirst(channel);
+  }
+}
+
+void Engines::QueueFree(PendingStep step) {
+  step.age = next_age_++;
+  free_.push_back(std::move(step));
+  if (cluster_.launch.options.schedule == Schedule::kEager) ActFree(free_.size() - 1);
+}
+
+void Engines::ActFirst(Channel& channel) {
+  PendingStep step = std::move(channel.steps.front());
+  channel.steps.pop_front();
+  if (step.ends_group) ++channel.finished;
+  if (step.act) step.act();
+}
+
+void Engines::ActFree(size_t index) {
+  PendingStep step = std::move(free_[index]);
+  free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
+  step.act();
+}
+
+uint32_t Engines::OpenGroup(ChannelKind kind, const Issuer& issuer) {
+  return ChannelOf(kind, issuer).committed + 1;
+}
+
+void Engines::QueueMarker(ChannelKind kind, const Issuer& issuer, std::function<void()> act) {
+  PendingStep marker;
+  marker.issuer = issuer;
+  marker.name = "commit_group";
+  marker.ends_group = true;
+  marker.act = std::move(act);
+  Queue(kind, std::move(marker));
+}
+
+void Engines::CommitGroup(ChannelKind kind, const Issuer& issuer) {
+  ++ChannelOf(kind, issuer).committed;
+  QueueMarker(kind, issuer, {});
+}
+
+void Engines::CommitBulkGroup(const Issuer& issuer) {
+  ++ChannelOf(ChannelKind::kBulkRead, issuer).committed;
+  ++ChannelOf(ChannelKind::kBulkWrite, issuer).committed;
+  QueueMarker(ChannelKind::kBulkRead, issuer,
+              [this, issuer] { QueueMarker(ChannelKind::kBulkWrite, issuer, {}); });
+}
+
+uint32_t Engines::FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending) {
+  Channel& channel = ChannelOf(kind, issuer);
+  while (channel.committed - channel.finished > pending) ActFirst(channel);
+  return channel.committed - std::min(channel.committed, pending);
+}
+
+ActorId Engines::ActorOf(ActorKind kind, const Issuer& issuer, const char* prefix, bool per_warp) {
+  const int lane = per_warp ? -1 : issuer.lane;
+  const auto [found, added] =
+      actors_.try_emplace({kind, issuer.cta->rank, issuer.warp, lane}, kNoActor);
+  if (added) {
+    std::string name = std::string(prefix) + " of warp " + std::to_string(issuer.warp);
+    if (!per_warp) name += ", lane " + std::to_string(issuer.lane);
+    found->second = sanitizer_->NewActor(kind, std::move(name));
+  }
+  return found->second;
+}
+
+std::set<BarrierRef> Engines::WaitedBarriers() const {
+  std::set<BarrierRef> waited;
+  for (const auto& cta : cluster_.ctas) {
+    for (const auto& warp : cta->warps) {
+      for (const Split& split : warp->splits()) {
+        if (!IsMbarrierWait(split)) continue;
+        const uint32_t address = static_cast<uint32_t>(split.wait.address);
+        waited.insert({cluster_.SharedOwner(address), address & 0xFFFFFF});
+      }
+    }
+  }
+  return waited;
+}
+
+bool Engines::ActForWaiter() {
+  const std::set<BarrierRef> waited = WaitedBarriers();
+  const auto helps = [&](const PendingStep& step) {
+    return step.completes.owner != nullptr && waited.count(step.completes) != 0;
+  };
+  const PendingStep* oldest = nullptr;
+  Channel* channel = nullptr;
+  for (const PendingStep& step : free_) {
+    if (helps(step) && (!oldest || step.age < oldest->age)) oldest = &step;
+  }
+  for (auto& [key, candidate] : channels_) {
+    const auto found = std::find_if(candidate.steps.begin(), candidate.steps.end(), helps);
+    if (found == candidate.steps.end() || (oldest && oldest->age < found->age)) continue;
+    oldest = &*found;
+    channel = &candidate;
+  }
+  if (!oldest) return false;
+  if (!channel) {
+    ActFree(
+        static_cast<size_t>(std::find_if(free_.begin(), free_.end(),
+                                         [&](const PendingStep& step) { return &step == oldest; }) -
+                            free_.begin()));
+    return true;
+  }
+  const uint64_t age = oldest->age;
+  while (!channel->steps.empty() && channel->steps.front().age <= age) ActFirst(*channel);
+  return true;
+}
+
+bool Engines::ActOldest() {
+  Channel* oldest = nullptr;
+  for (auto& [key, channel] : channels_) {
+    if (channel.steps.empty()) continue;
+    if (!oldest || channel.steps.front().age < oldest->steps.front().age) oldest = &channel;
+  }
+  if (!free_.empty() && (!oldest || free_.front().age < oldest->steps.front().age)) {
+    ActFree(0);
+    return true;
+  }
+  if (!oldest) return false;
+  ActFirst(*oldest);
+  return true;
+}
+
+bool Engines::ActRandom() {
+  std::vector<Channel*> candidates;
+  for (auto& [key, channel] : channels_) {
+    if (!channel.steps.empty()) candidates.push_back(&channel);
+  }
+  const size_t count = candidates.size() + free_.size();
+  if (count == 0) return false;
+  const size_t pick = random_() % count;
+  if (pick < candidates.size()) {
+    ActFirst(*candidates[pick]);
+  } else {
+    ActFree(pick - candidates.size());
+  }
+  return true;
+}
+
+bool Engines::Advance(bool stalled) {
+  if (cluster_.launch.options.schedule == Schedule::kRandom) {
+    if (stalled) return ActRandom();
+    bool acted = false;
+    while (random_() % 2 == 0 && ActRandom()) acted = true;
+    return acted;
+  }
+  if (stalled) {
+    idle_rounds_ = 0;
+    return ActForWaiter() || ActOldest();
+  }
+  if (++idle_rounds_ < kPatience) return false;
+  idle_rounds_ = 0;
+  return ActOldest();
+}
+
+void Engines::Drain() {
+  while (ActOldest()) {
+  }
+}
+
+std::string Engines::Describe() const {
+  std::string text;
+  const auto add = [&](const PendingStep& step) {
+    if (step.ends_group) return;
+    text += std::string(text.empty() ? "" : "\n") + step.name;
+    if (step.issuer.op) {
+      const Kernel& kernel = cluster_.kernel();
+      text += " of warp " + std::to_string(step.issuer.warp) + " at line " +
+              std::to_string(kernel.sources[step.issuer.op->source].ptx_line);
+    }
+  };
+  for (const PendingStep& step : free_) add(step);
+  for (const auto& [key, channel] : channels_) {
+    for (const PendingStep& step : channel.steps) add(step);
+  }
+  return text;
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,369 @@
+// Instructions of warps on tensor memory: tcgen05.alloc, dealloc, relinquish_alloc_permit, ld, st,
+// wait and fence.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "emulator/async/engines.h"
+#include "emulator/async/families.h"
+#include "emulator/async/signals.h"
+#include "emulator/async/tcgen05_layout.h"
+#include "emulator/core/decoder.h"
+
+namespace tilelang::emulator {
+namespace {
+
+constexpr const char* kTensorMemory = "tensor memory";
+
+TensorMemory& TensorOf(Warp& w) { return CtaState::Of(w.cta).tensor(); }
+
+void TakeGroup(Decoder& d) {
+  const std::string group = d.mods.TakePrefix("cta_group::");
+  if (group == "2") d.Unsupported("cta_group::2");
+  if (group != "1") d.Illegal("tcgen05 needs .cta_group::1 or .cta_group::2");
+}
+
+void TakeAligned(Decoder& d) {
+  if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
+}
+
+// The value that all lanes of a converged warp must agree on.
+uint32_t Uniform(Warp& w, const AddressOperand& address, uint32_t mask, const char* what) {
+  const int first = __builtin_ctz(mask);
+  const uint32_t value = static_cast<uint32_t>(address.At(w, first));
+  ForEachLane(mask, [&](int lane) {
+    if (static_cast<uint32_t>(address.At(w, lane)) == value) return;
+    Fail(w.Here(lane), "illegal-operand",
+         std::string("all threads of the warp must give the same ") + what, value, kTensorMemory);
+  });
+  return value;
+}
+
+// --- allocation ---------------------------------------------------------------------------------
+
+struct AllocForm {
+  AddressOperand address;
+  Space space = Space::kGeneric;
+};
+
+Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const auto& form = op.Extra<AllocForm>();
+  const int lane = __builtin_ctz(mask);
+  const Issuer issuer = w.Here(lane);
+  const uint32_t columns = w.Reg<uint32_t>(op.a[0])[lane];
+  const auto column =
+      Located(issuer, 0, kTensorMemory, [&] { return TensorOf(w).Allocate(columns); });
+  if (!column) {
+    WaitInfo info;
+    info.object = "free tensor memory";
+    info.detail = columns;
+    info.describe = [](const Warp& warp, const WaitInfo& wait) {
+      return std::to_string(wait.detail) + " columns; allocated: " +
+             CtaState::Of(warp.cta).existing_tensor()->DescribeAllocations();
+    };
+    return w.WaitOn(info);
+  }
+  CtaState::Of(w.cta).last_allocator = issuer;
+  const uint32_t target = ToSharedAddress(w, lane, form.space, form.address.At(w, lane));
+  uint8_t* word = SharedAccess(w.cta.cluster, issuer, target, 4, 4, AccessKind::kWrite);
+  const uint32_t address = static_cast<uint32_t>(*column);
+  std::memcpy(word, &address, sizeof address);
+  return Flow::kNext;
+}
+
+void DecodeAlloc(Decoder& d) {
+  AllocForm& form = d.MakeExtra<AllocForm>();
+  TakeGroup(d);
+  TakeAligned(d);
+  form.space = d.mods.TakeSpace();
+  d.mods.Take("b32");
+  form.address = d.Address(d.operand(0));
+  d.PushSource(1, Type::kU32);
+  d.op.handler = Alloc;
+}
+
+// Deallocation ends the life of the cells, so every use must be over: it counts as a write.
+void CheckUnused(Warp& w, const Issuer& issuer, TmemAddress address, int columns) {
+  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+  if (!sanitizer) return;
+  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.dealloc frees", true);
+  step.generic = false;
+  sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, address.column(), columns, step);
+}
+
+Flow Dealloc(Warp& w, const Op& op, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const int lane = __builtin_ctz(mask);
+  const Issuer issuer = w.Here(lane);
+  const TmemAddress address(w.Reg<uint32_t>(op.a[0])[lane]);
+  const uint32_t columns = w.Reg<uint32_t>(op.a[1])[lane];
+  Located(issuer, address.raw, kTensorMemory, [&] {
+    TensorOf(w).Deallocate(address, columns);
+    return 0;
+  });
+  CheckUnused(w, issuer, address, static_cast<int>(columns));
+  return Flow::kNext;
+}
+
+void DecodeDealloc(Decoder& d) {
+  TakeGroup(d);
+  TakeAligned(d);
+  d.mods.Take("b32");
+  d.PushSource(0, Type::kU32);
+  d.PushSource(1, Type::kU32);
+  d.op.handler = Dealloc;
+}
+
+Flow Relinquish(Warp& w, const Op&, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  TensorOf(w).Relinquish();
+  return Flow::kNext;
+}
+
+void DecodeRelinquish(Decoder& d) {
+  TakeGroup(d);
+  TakeAligned(d);
+  d.op.handler = Relinquish;
+}
+
+// --- ld and st ----------------------------------------------------------------------------------
+
+struct AccessForm {
+  AddressOperand address;
+  AccessShape shape = AccessShape::k32x32b;
+  int registers = 1;    // of each thread
+  int columns = 1;      // from the address on, after packing
+  bool packed = false;  // .pack::16b or .unpack::16b
+  uint32_t half_offset = 0;
+  // Cell of [register * 32 + lane] relative to the address, as lane * kColumns + column; the second
+  // half of 16x32bx2 is relative to its own address. With packing the first of two columns.
+  std::vector<int32_t> cells;
+};
+
+// The addresses of the rectangles that an access covers, and their lanes.
+struct Rectangles {
+  TmemAddress first{0};
+  TmemAddress second{0};  // of lanes 16..31 with 16x32bx2
+  int count = 1;
+};
+
+Rectangles CheckPlace(Warp& w, const AccessForm& form, uint32_t mask, const char* what) {
+  const Issuer issuer = w.Here(__builtin_ctz(mask));
+  const uint32_t raw = Uniform(w, form.address, mask, "tensor-memory address");
+  const bool twice = form.shape == AccessShape::k16x32bx2;
+  Rectangles place{TmemAddress(raw), TmemAddress(raw + form.half_offset), twice ? 2 : 1};
+  const int lanes = InfoOf(form.shape).lanes;
+  const int quarter = 32 * static_cast<int>(w.index % 4);
+  for (int i = 0; i < place.count; ++i) {
+    const TmemAddress at = i == 0 ? place.first : place.second;
+    if (at.lane() != quarter && !(lanes == 16 && at.lane() == quarter + 16)) {
+      Fail(issuer, "tmem-lanes",
+           std::string(what) + " starts at lane " + std::to_string(at.lane()) + "; warp " +
+               std::to_string(w.index) + " may touch lanes " + std::to_string(quarter) + ".." +
+               std::to_string(quarter + 31) + " only (warp index modulo 4)",
+           at.raw, kTensorMemory);
+    }
+    Located(issuer, at.raw, kTensorMemory, [&] {
+      TensorOf(w).CheckRange(what, at.lane(), lanes, at.column(), form.columns);
+      return 0;
+    });
+  }
+  return place;
+}
+
+void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place,
+                const Sanitizer::Step& step) {
+  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+  for (int i = 0; i < place.count; ++i) {
+    const TmemAddress at = i == 0 ? place.first : place.second;
+    sanitizer->Tensor(w.cta, at.lane(), InfoOf(form.shape).lanes, at.column(), form.columns, step);
+  }
+}
+
+// Index of the first cell of register `r` of `lane` in the linear order of tensor memory.
+int32_t CellIndex(const AccessForm& form, const Rectangles& place, int r, int lane) {
+  const TmemAddress base = place.count == 2 && lane >= 16 ? place.second : place.first;
+  return base.lane() * TensorMemory::kColumns + base.column() + form.cells[r * kLanes + lane];
+}
+
+Flow Load(Warp& w, const Op& op, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const auto& form = op.Extra<AccessForm>();
+  const Rectangles place = CheckPlace(w, form, mask, "tcgen05.ld");
+  const Issuer issuer = w.Here(__builtin_ctz(mask));
+  if (Sanitizer* sanitizer = Engines::Of(w).sanitizer()) {
+    CheckOrder(w, form, place, sanitizer->ThreadStep(issuer, "tcgen05.ld reads", false));
+  }
+  TensorMemory& tensor = TensorOf(w);
+  bool all_written = true;
+  for (int r = 0; r < form.registers; ++r) {
+    uint32_t* values = w.Reg<uint32_t>(op.slots[r]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int32_t index = CellIndex(form, place, r, lane);
+      const uint32_t low = tensor.At(index);
+      all_written &= tensor.WasWritten(index);
+      values[lane] = form.packed ? (low & 0xFFFF) | tensor.At(index + 1) << 16 : low;
+    }
+  }
+  if (!all_written) {
+    Warn(issuer, "uninitialised-tmem", "tcgen05.ld reads tensor memory that nothing has written");
+  }
+  return Flow::kNext;
+}
+
+ActorId StoreActor(Engines& engines, const Issuer& issuer) {
+  return engines.ActorOf(ActorKind::kTensorStore, issuer, "tcgen05.st", true);
+}
+
+// Stores of a warp between two waits are one step of its store actor.
+uint32_t& StoreStep(Warp& w) { return CtaState::Of(w.cta).store_waits[w.index]; }
+
+Flow Store(Warp& w, const Op& op, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const auto& form = op.Extra<AccessForm>();
+  const Rectangles place = CheckPlace(w, form, mask, "tcgen05.st");
+  const Issuer issuer = w.Here(__builtin_ctz(mask));
+  Engines& engines = Engines::Of(w);
+  if (Sanitizer* sanitizer = engines.sanitizer()) {
+    Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.st writes", true);
+    step.actor = StoreActor(engines, issuer);
+    step.step = StoreStep(w) + 1;
+    step.in_order_with = step.actor;
+    step.generic = false;  // tensor memory knows no proxies
+    CheckOrder(w, form, place, step);
+  }
+  TensorMemory& tensor = TensorOf(w);
+  for (int r = 0; r < form.registers; ++r) {
+    const uint32_t* values = w.Reg<uint32_t>(op.slots[r]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int32_t index = CellIndex(form, place, r, lane);
+      tensor.StoreAt(index, form.packed ? values[lane] & 0xFFFF : values[lane]);
+      if (form.packed) tensor.StoreAt(index + 1, values[lane] >> 16);
+    }
+  }
+  return Flow::kNext;
+}
+
+int TakeRepetition(Decoder& d, const AccessShapeInfo& info) {
+  for (int count = 1; count <= 128; count *= 2) {
+    if (!d.mods.Take("x" + std::to_string(count))) continue;
+    if (count > info.largest_repetition) {
+      d.Illegal(std::string(info.name) + " repeats at most x" +
+                std::to_string(info.largest_repetition));
+    }
+    return count;
+  }
+  d.Illegal("tcgen05.ld and st need a repetition, .x1 to .x128");
+}
+
+void FillCells(AccessForm& form) {
+  form.cells.resize(static_cast<size_t>(form.registers) * kLanes);
+  for (int r = 0; r < form.registers; ++r) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const TmemCell cell = CellOf(form.shape, lane, r);
+      form.cells[r * kLanes + lane] =
+          cell.lane * TensorMemory::kColumns + cell.column * (form.packed ? 2 : 1);
+    }
+  }
+}
+
+// Shape, repetition and packing; returns the number of registers.
+void TakeShape(Decoder& d, AccessForm& form, const char* pack) {
+  TakeAligned(d);
+  const std::string name = d.mods.TakeOneOf({"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"});
+  const AccessShapeInfo* info = FindAccessShape(name);
+  if (!info)
+    d.Illegal("tcgen05.ld and st need a shape: 32x32b, 16x64b, 16x128b, 16x256b, 16x32bx2");
+  const int repetition = TakeRepetition(d, *info);
+  form.packed = d.mods.Take(pack);
+  d.mods.Take("b32");
+  form.shape = info->shape;
+  form.registers = info->registers * repetition;
+  form.columns = info->columns * repetition * (form.packed ? 2 : 1);
+  FillCells(form);
+}
+
+void PushRegisters(Decoder& d, const AccessForm& form, const ptx::Operand& operand, bool loads) {
+  const auto elements = d.Elements(operand);
+  if (operand.kind != ptx::Operand::Kind::kVector ||
+      elements.size() != static_cast<size_t>(form.registers)) {
+    d.Illegal("this shape and repetition needs a vector of " + std::to_string(form.registers) +
+              " registers, not " + std::to_string(elements.size()));
+  }
+  for (const ptx::Operand* element : elements) {
+    d.Push(loads ? d.Destination(*element, Type::kB32) : d.Source(*element, Type::kB32));
+  }
+}
+
+void DecodeLoad(Decoder& d) {
+  AccessForm& form = d.MakeExtra<AccessForm>();
+  TakeShape(d, form, "pack::16b");
+  PushRegisters(d, form, d.operand(0), true);
+  form.address = d.Address(d.operand(1));
+  if (form.shape == AccessShape::k16x32bx2) {
+    form.half_offset = static_cast<uint32_t>(d.Integer(d.operand(2)));
+  }
+  d.op.handler = Load;
+}
+
+void DecodeStore(Decoder& d) {
+  AccessForm& form = d.MakeExtra<AccessForm>();
+  TakeShape(d, form, "unpack::16b");
+  form.address = d.Address(d.operand(0));
+  size_t next = 1;
+  if (form.shape == AccessShape::k16x32bx2) {
+    form.half_offset = static_cast<uint32_t>(d.Integer(d.operand(next++)));
+  }
+  PushRegisters(d, form, d.operand(next), false);
+  d.op.handler = Store;
+}
+
+void DecodeLoadReduce(Decoder& d) {
+  d.Unsupported("tcgen05.ld.red, which sm_100a does not have (sm_103a does)");
+}
+
+// --- waits and fences ---------------------------------------------------------------------------
+
+Flow WaitLoad(Warp& w, const Op&, uint32_t mask) {
+  return w.Align(mask);  // loads deliver at once
+}
+
+Flow WaitStore(Warp& w, const Op&, uint32_t mask) {
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const uint32_t step = ++StoreStep(w);
+  Engines& engines = Engines::Of(w);
+  if (Sanitizer* sanitizer = engines.sanitizer()) {
+    const Issuer issuer = w.Here(__builtin_ctz(mask));
+    sanitizer->Learn(issuer, StoreActor(engines, issuer), step);
+  }
+  return Flow::kNext;
+}
+
+template <Handler handler>
+void DecodeWait(Decoder& d) {
+  TakeAligned(d);
+  d.op.handler = handler;
+}
+
+// The fences order code motion only; completion is tracked by the waits and mbarriers.
+Flow Fence(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+
+void DecodeFence(Decoder& d) { d.op.handler = Fence; }
+
+}  // namespace
+
+void RegisterTcgen05Access() {
+  FamilyRegistry::Add("tcgen05.alloc", DecodeAlloc);
+  FamilyRegistry::Add("tcgen05.dealloc", DecodeDealloc);
+  FamilyRegistry::Add("tcgen05.relinquish_alloc_permit", DecodeRelinquish);
+  FamilyRegistry::Add("tcgen05.ld", DecodeLoad);
+  FamilyRegistry::Add("tcgen05.ld.red", DecodeLoadReduce);
+  FamilyRegistry::Add("tcgen05.st", DecodeStore);
+  FamilyRegistry::Add("tcgen05.wait::ld", DecodeWait<WaitLoad>);
+  FamilyRegistry::Add("tcgen05.wait::st", DecodeWait<WaitStore>);
+  FamilyRegistry::Add("tcgen05.fence::before_thread_sync", DecodeFence);
+  FamilyRegistry::Add("tcgen05.fence::after_thread_sync", DecodeFence);
+}
+
+}  // namespace tilelang::emulator

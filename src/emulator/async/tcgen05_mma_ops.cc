@@ -1,0 +1,433 @@
+// Instructions of single threads on the tensor core: tcgen05.mma, cp, shift and commit.
+#include <memory>
+#include <string>
+
+#include "emulator/async/bulk_transfer.h"
+#include "emulator/async/families.h"
+#include "emulator/async/tcgen05_mma.h"
+
+namespace tilelang::emulator {
+namespace {
+
+constexpr const char* kTensorMemory = "tensor memory";
+constexpr const char* kSharedMemory = "shared memory";
+constexpr uint32_t kUnitBytes = 16;
+
+void TakeGroup(Decoder& d) {
+  const std::string group = d.mods.TakePrefix("cta_group::");
+  if (group == "2") d.Unsupported("cta_group::2");
+  if (group != "1") d.Illegal("tcgen05 needs .cta_group::1 or .cta_group::2");
+}
+
+// A step of the issuing thread's pipe, for the sanitizer.
+Sanitizer::Step PipeStep(Engines& engines, const Issuer& issuer) {
+  const uint32_t number = engines.NextPipeStep(issuer);
+  Sanitizer::Step step = engines.sanitizer()->ThreadStep(issuer, "", false);
+  step.actor = engines.ActorOf(ActorKind::kPipe, issuer, "the tcgen05 pipe", false);
+  step.step = number;
+  step.in_order_with = step.actor;
+  step.generic = false;
+  return step;
+}
+
+void CheckUnits(Warp& w, const Issuer& issuer, const std::vector<uint32_t>& units,
+                const char* what) {
+  for (uint32_t unit : units) {
+    if (w.cta.shared.Contains(unit, kUnitBytes)) continue;
+    Fail(issuer, "out-of-bounds",
+         std::string(what) + " reaches outside of the CTA's shared memory, which ends at " +
+             std::to_string(w.cta.shared.size()),
+         unit, kSharedMemory);
+  }
+}
+
+void CheckCells(Warp& w, const Issuer& issuer, const std::vector<TmemRegion>& cells,
+                const char* what) {
+  for (const TmemRegion& region : cells) {
+    Located(issuer, static_cast<uint64_t>(region.lane) << 16 | static_cast<uint64_t>(region.column),
+            kTensorMemory, [&] {
+              CtaState::Of(w.cta).tensor().CheckRange(what, region.lane, region.lanes,
+                                                      region.column, region.columns);
+              return 0;
+            });
+  }
+}
+
+void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units) {
+  for (uint32_t unit : units) {
+    if (cta.shared.IsWritten(unit, kUnitBytes)) continue;
+    Warn(issuer, "uninitialised-shared",
+         "the tensor core reads shared memory that nothing has written, address " +
+             std::to_string(unit));
+    return;
+  }
+}
+
+void WarnUninitialised(TensorMemory& tensor, const Issuer& issuer,
+                       const std::vector<TmemRegion>& cells, const char* what) {
+  for (const TmemRegion& region : cells) {
+    for (int lane = region.lane; lane < region.lane + region.lanes; ++lane) {
+      for (int column = region.column; column < region.column + region.columns; ++column) {
+        if (tensor.IsWritten(lane, column)) continue;
+        Warn(issuer, "uninitialised-tmem",
+             std::string(what) + " reads tensor memory that nothing has written, " +
+                 DescribeTmem(lane, column));
+        return;
+      }
+    }
+  }
+}
+
+void CheckRegions(Sanitizer& sanitizer, const Cta& cta, const std::vector<TmemRegion>& cells,
+                  const Sanitizer::Step& step) {
+  for (const TmemRegion& region : cells) {
+    sanitizer.Tensor(cta, region.lane, region.lanes, region.column, region.columns, step);
+  }
+}
+
+// --- mma ----------------------------------------------------------------------------------------
+
+struct MmaForm {
+  AddressOperand d;
+  AddressOperand a;
+  bool a_in_tmem = false;
+  bool weight_stationary = false;
+  bool shift_a = false;
+  bool masked = false;       // a disable-output-lane vector
+  bool column_mask = false;  // .ws with a zero-column mask
+  MmaKind kind = MmaKind::kF16;
+  int scale_d = 0;
+};
+
+// Operands: [0] A descriptor or none, [1] B descriptor, [2] instruction descriptor,
+// [3] enable-input-d, then four lane masks or the zero-column mask.
+MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
+  const auto& form = op.Extra<MmaForm>();
+  MmaOperands operands;
+  operands.kind = form.kind;
+  operands.weight_stationary = form.weight_stationary;
+  operands.a_in_tmem = form.a_in_tmem;
+  operands.shift_a = form.shift_a;
+  operands.scale_d = form.scale_d;
+  operands.d = static_cast<uint32_t>(form.d.At(w, lane));
+  operands.a = form.a_in_tmem ? form.a.At(w, lane) : w.Reg<uint64_t>(op.slots[0])[lane];
+  operands.b = w.Reg<uint64_t>(op.slots[1])[lane];
+  operands.instruction = w.Reg<uint32_t>(op.slots[2])[lane];
+  operands.accumulate = (w.Predicate(op.slots[3]) >> lane) & 1;
+  for (int i = 0; form.masked && i < 4; ++i) {
+    operands.disabled_lanes[i] = w.Reg<uint32_t>(op.slots[4 + i])[lane];
+  }
+  if (form.column_mask && w.Reg<uint64_t>(op.slots[4])[lane] != 0) {
+    Fail(w.Here(lane), "unsupported", "a zero-column mask other than 0");
+  }
+  return operands;
+}
+
+void CheckMma(Warp& w, const Issuer& issuer, const MmaPlan& plan) {
+  CheckUnits(w, issuer, plan.a_units, "operand A of tcgen05.mma");
+  CheckUnits(w, issuer, plan.b_units, "operand B of tcgen05.mma");
+  CheckCells(w, issuer, plan.a_cells, "operand A of tcgen05.mma");
+  CheckCells(w, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
+  for (const std::string& warning : plan.warnings) Warn(issuer, "descriptor", warning);
+  Engines& engines = Engines::Of(w);
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer) return;
+  Sanitizer::Step step = PipeStep(engines, issuer);
+  step.what = "tcgen05.mma reads its operand in";
+  sanitizer->SharedUnits(w.cta, plan.a_units, kUnitBytes, step);
+  sanitizer->SharedUnits(w.cta, plan.b_units, kUnitBytes, step);
+  CheckRegions(*sanitizer, w.cta, plan.a_cells, step);
+  step.what = "tcgen05.mma accumulates into";
+  step.write = true;
+  CheckRegions(*sanitizer, w.cta, plan.d_cells, step);
+}
+
+void PerformMma(Cta& cta, const Issuer& issuer, const MmaPlan& plan) {
+  TensorMemory& tensor = CtaState::Of(cta).tensor();
+  WarnUninitialised(cta, issuer, plan.a_units);
+  WarnUninitialised(cta, issuer, plan.b_units);
+  WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
+  if (plan.operands.accumulate) {
+    WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
+  }
+  RunMma(plan, cta.shared.at(0), tensor);
+}
+
+Flow Mma(Warp& w, const Op& op, uint32_t mask) {
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const MmaOperands operands = OperandsOf(w, op, lane);
+    const auto plan = std::make_shared<MmaPlan>(
+        Located(issuer, operands.d, kTensorMemory, [&] { return PlanMma(operands); }));
+    CheckMma(w, issuer, *plan);
+    PendingStep step;
+    step.issuer = issuer;
+    step.name = "tcgen05.mma";
+    step.act = [cta = &w.cta, issuer, plan] { PerformMma(*cta, issuer, *plan); };
+    Engines::Of(w).Queue(ChannelKind::kPipe, std::move(step));
+  });
+  return Flow::kNext;
+}
+
+void TakeKind(Decoder& d, MmaForm& form) {
+  const std::string kind = d.mods.TakePrefix("kind::");
+  if (kind == "f16") {
+    form.kind = MmaKind::kF16;
+  } else if (kind == "tf32") {
+    form.kind = MmaKind::kTf32;
+  } else if (kind == "f8f6f4") {
+    form.kind = MmaKind::kF8f6f4;
+  } else if (kind == "i8") {
+    form.kind = MmaKind::kI8;
+  } else if (kind == "mxf8f6f4" || kind == "mxf4" || kind == "mxf4nvf4") {
+    d.Unsupported("block-scaled kind::" + kind);
+  } else {
+    d.Illegal("tcgen05.mma needs a kind: f16, tf32, f8f6f4 or i8");
+  }
+}
+
+// Hints only: operands are read anew by every instruction.
+void TakeCollector(Decoder& d, const MmaForm& form) {
+  const std::string use = d.mods.TakePrefix("collector::");
+  if (use.empty()) return;
+  const bool for_a = use.rfind("a::", 0) == 0;
+  if (for_a == form.weight_stationary) {
+    d.Illegal("the collector of tcgen05.mma is ::a, that of tcgen05.mma.ws ::b0 to ::b3");
+  }
+  const std::string action = use.substr(use.find("::") + 2);
+  if (action != "fill" && action != "use" && action != "lastuse" && action != "discard") {
+    d.Illegal("unknown collector usage ::" + action);
+  }
+  if (form.shift_a && (action == "fill" || action == "use")) {
+    d.Illegal(".ashift cannot be combined with collector usage ::" + action);
+  }
+}
+
+// What may follow enable-input-d: scale-input-d, or the zero-column mask of .ws.
+void TakeTail(Decoder& d, MmaForm& form, size_t next) {
+  if (!d.Has(next)) return;
+  if (form.weight_stationary) {
+    form.column_mask = true;
+    d.Push(d.Source(d.operand(next), Type::kB64));
+    return;
+  }
+  if (form.kind != MmaKind::kF16 && form.kind != MmaKind::kTf32) {
+    d.Illegal("scale-input-d is for kind::f16 and kind::tf32");
+  }
+  form.scale_d = static_cast<int>(d.Integer(d.operand(next)));
+  if (form.scale_d < 0 || form.scale_d > 15) d.Illegal("scale-input-d must be in 0..15");
+}
+
+void DecodeMmaForm(Decoder& d, bool weight_stationary) {
+  MmaForm& form = d.MakeExtra<MmaForm>();
+  form.weight_stationary = weight_stationary;
+  if (d.mods.Take("sp")) d.Unsupported("sparse tcgen05.mma (.sp)");
+  TakeGroup(d);
+  TakeKind(d, form);
+  form.shift_a = d.mods.Take("ashift");
+  TakeCollector(d, form);
+  form.d = d.Address(d.operand(0));
+  form.a_in_tmem = d.operand(1).kind == ptx::Operand::Kind::kAddress;
+  if (form.a_in_tmem) {
+    form.a = d.Address(d.operand(1));
+    d.Push(kNoSlot);
+  } else {
+    if (form.shift_a) d.Illegal(".ashift needs A in tensor memory");
+    d.PushSource(1, Type::kB64);
+  }
+  d.PushSource(2, Type::kB64);
+  d.PushSource(3, Type::kB32);
+  size_t next = 4;
+  const bool vector = d.operand(next).kind == ptx::Operand::Kind::kVector;
+  const ptx::Operand* masks = vector ? &d.operand(next++) : nullptr;
+  d.Push(d.Predicate(d.operand(next++)));
+  if (masks) {
+    if (weight_stationary) d.Illegal("tcgen05.mma.ws has no disable-output-lane mask");
+    const auto words = d.Elements(*masks);
+    if (words.size() != 4) d.Illegal("the disable-output-lane mask has four words");
+    for (const ptx::Operand* word : words) d.Push(d.Source(*word, Type::kB32));
+    form.masked = true;
+  }
+  TakeTail(d, form, next);
+  d.op.handler = Mma;
+}
+
+void DecodeMma(Decoder& d) { DecodeMmaForm(d, false); }
+void DecodeMmaWs(Decoder& d) { DecodeMmaForm(d, true); }
+
+// --- cp and shift -------------------------------------------------------------------------------
+
+struct CopyForm {
+  AddressOperand destination;
+  const CopyShape* shape = nullptr;
+  CopyFormat format = CopyFormat::kPlain;
+};
+
+void CheckCopy(Warp& w, const Issuer& issuer, const CopyPlan& plan) {
+  CheckUnits(w, issuer, plan.units, "the source of tcgen05.cp");
+  CheckCells(w, issuer, plan.cells, "tcgen05.cp");
+  if (!plan.warning.empty()) Warn(issuer, "descriptor", plan.warning);
+  Engines& engines = Engines::Of(w);
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer) return;
+  Sanitizer::Step step = PipeStep(engines, issuer);
+  step.what = "tcgen05.cp reads";
+  sanitizer->SharedUnits(w.cta, plan.units, kUnitBytes, step);
+  step.what = "tcgen05.cp writes";
+  step.write = true;
+  CheckRegions(*sanitizer, w.cta, plan.cells, step);
+}
+
+Flow Copy(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<CopyForm>();
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const uint32_t destination = static_cast<uint32_t>(form.destination.At(w, lane));
+    const auto plan = std::make_shared<CopyPlan>(Located(issuer, destination, kTensorMemory, [&] {
+      return PlanCopy(*form.shape, form.format, destination, w.Reg<uint64_t>(op.a[0])[lane]);
+    }));
+    CheckCopy(w, issuer, *plan);
+    PendingStep step;
+    step.issuer = issuer;
+    step.name = "tcgen05.cp";
+    step.act = [cta = &w.cta, issuer, plan] {
+      WarnUninitialised(*cta, issuer, plan->units);
+      RunCopy(*plan, cta->shared.at(0), CtaState::Of(*cta).tensor());
+    };
+    Engines::Of(w).Queue(ChannelKind::kPipe, std::move(step));
+  });
+  return Flow::kNext;
+}
+
+void DecodeCopy(Decoder& d) {
+  CopyForm& form = d.MakeExtra<CopyForm>();
+  TakeGroup(d);
+  const std::string shape =
+      d.mods.TakeOneOf({"128x256b", "4x256b", "128x128b", "64x128b", "32x128b"});
+  const std::string multicast = d.mods.TakeOneOf({"warpx4", "warpx2::02_13", "warpx2::01_23"});
+  form.shape = FindCopyShape(shape, multicast);
+  if (!form.shape) {
+    d.Illegal(
+        "tcgen05.cp has the shapes 128x256b, 4x256b, 128x128b, 64x128b.warpx2::02_13, "
+        "64x128b.warpx2::01_23 and 32x128b.warpx4");
+  }
+  const std::string source = d.mods.TakeOneOf({"b6x16_p32", "b4x16_p64"});
+  if (d.mods.Take("b8x16") != !source.empty()) {
+    d.Illegal("decompression is .b8x16.b6x16_p32 or .b8x16.b4x16_p64");
+  }
+  if (source == "b6x16_p32") form.format = CopyFormat::kFrom6Bit;
+  if (source == "b4x16_p64") form.format = CopyFormat::kFrom4Bit;
+  form.destination = d.Address(d.operand(0));
+  d.PushSource(1, Type::kB64);
+  d.op.handler = Copy;
+}
+
+struct AddressForm {
+  AddressOperand address;
+};
+
+Flow Shift(Warp& w, const Op& op, uint32_t mask) {
+  constexpr int kColumns = 8;
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const uint32_t address = static_cast<uint32_t>(op.Extra<AddressForm>().address.At(w, lane));
+    Located(issuer, address, kTensorMemory, [&] {
+      CheckShift(address);
+      return 0;
+    });
+    const TmemAddress at(address);
+    const std::vector<TmemRegion> cells = {
+        {at.lane(), TensorMemory::kLanes - at.lane(), at.column(), kColumns}};
+    CheckCells(w, issuer, cells, "tcgen05.shift");
+    Engines& engines = Engines::Of(w);
+    if (Sanitizer* sanitizer = engines.sanitizer()) {
+      Sanitizer::Step step = PipeStep(engines, issuer);
+      step.what = "tcgen05.shift moves";
+      step.write = true;
+      CheckRegions(*sanitizer, w.cta, cells, step);
+    }
+    PendingStep step;
+    step.issuer = issuer;
+    step.name = "tcgen05.shift";
+    step.act = [cta = &w.cta, address] { RunShift(address, CtaState::Of(*cta).tensor()); };
+    engines.Queue(ChannelKind::kPipe, std::move(step));
+  });
+  return Flow::kNext;
+}
+
+void DecodeShift(Decoder& d) {
+  AddressForm& form = d.MakeExtra<AddressForm>();
+  TakeGroup(d);
+  if (!d.mods.Take("down")) d.Illegal("tcgen05.shift needs .down");
+  form.address = d.Address(d.operand(0));
+  d.op.handler = Shift;
+}
+
+// --- commit -------------------------------------------------------------------------------------
+
+struct CommitForm {
+  AddressOperand address;
+  Space space = Space::kGeneric;
+  bool multicast = false;
+};
+
+// What those who wait for a commit learn: all that the thread knew, and its pipe's work.
+std::shared_ptr<Knowledge> CommitKnowledge(Engines& engines, const Issuer& issuer) {
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer) return nullptr;
+  const Sanitizer::Step step = PipeStep(engines, issuer);
+  auto known = std::make_shared<Knowledge>(sanitizer->Of(issuer));
+  known->happened.Raise(step.actor, step.step);
+  return known;
+}
+
+Flow Commit(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<CommitForm>();
+  Engines& engines = Engines::Of(w);
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const uint64_t address = form.address.At(w, lane);
+    const BarrierRef barrier = ResolveBarrier(w, lane, form.space, address);
+    const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[0])[lane] : 0;
+    const std::shared_ptr<Knowledge> known = CommitKnowledge(engines, issuer);
+    for (const LoadTarget& target :
+         LoadTargets(w, lane, barrier.address(), barrier, form.multicast, ctas)) {
+      EntryOf(issuer, target.barrier);
+      PendingStep step;
+      step.issuer = issuer;
+      step.name = "tcgen05.commit";
+      step.completes = target.barrier;
+      step.act = [issuer, target = target.barrier, known] {
+        Arrive(issuer, target, 1, false, known.get());
+      };
+      engines.Queue(ChannelKind::kPipe, std::move(step));
+    }
+  });
+  return Flow::kNext;
+}
+
+void DecodeCommit(Decoder& d) {
+  CommitForm& form = d.MakeExtra<CommitForm>();
+  TakeGroup(d);
+  if (!d.mods.Take("mbarrier::arrive::one")) {
+    d.Illegal("tcgen05.commit needs .mbarrier::arrive::one");
+  }
+  form.space = d.mods.TakeSpace();
+  form.multicast = d.mods.Take("multicast::cluster");
+  d.mods.Take("b64");
+  form.address = d.Address(d.operand(0));
+  if (form.multicast) d.PushSource(1, Type::kU16);
+  d.op.handler = Commit;
+}
+
+}  // namespace
+
+void RegisterTcgen05Mma() {
+  FamilyRegistry::Add("tcgen05.mma", DecodeMma);
+  FamilyRegistry::Add("tcgen05.mma.ws", DecodeMmaWs);
+  FamilyRegistry::Add("tcgen05.cp", DecodeCopy);
+  FamilyRegistry::Add("tcgen05.shift", DecodeShift);
+  FamilyRegistry::Add("tcgen05.commit", DecodeCommit);
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,287 @@
+// Instruction families cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch.
+#include <cstring>
+#include <string>
+
+#include "emulator/async/bulk_transfer.h"
+#include "emulator/async/families.h"
+#include "emulator/async/reduce.h"
+#include "emulator/async/tensor_map.h"
+
+namespace tilelang::emulator {
+namespace {
+
+enum class TensorMode : uint8_t { kTile, kGather, kIm2col };
+
+struct TensorForm {
+  AddressOperand shared;
+  AddressOperand map;
+  AddressOperand barrier;
+  TensorMode mode = TensorMode::kTile;
+  int rank = 1;
+  int coordinates = 1;
+  int offsets = 0;  // im2col filter offsets
+  bool multicast = false;
+  bool reduces = false;
+  ReduceOp reduce = ReduceOp::kAdd;
+};
+
+// Operands: coordinates, then im2col offsets, then the CTA mask of a multicast.
+struct TensorRequest {
+  TensorMap map;
+  TensorWalk walk;
+};
+
+TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
+  const uint64_t address = form.map.At(w, lane);
+  const uint8_t* bytes = ThreadAccess(w, lane, form.map.symbol_space, address, TensorMap::kBytes,
+                                      64, AccessKind::kRead);
+  TensorMap map =
+      Located(w.Here(lane), address, "tensor map", [&] { return TensorMap::Decode(bytes); });
+  if (map.rank != form.rank || map.im2col != (form.mode == TensorMode::kIm2col)) {
+    Fail(w.Here(lane), "tensor-map",
+         "the instruction is for a " + std::to_string(form.rank) + "-dimensional " +
+             (form.mode == TensorMode::kIm2col ? "im2col" : "tiled") + " map, but the map is a " +
+             std::to_string(map.rank) + "-dimensional " + (map.im2col ? "im2col" : "tiled") +
+             " one",
+         address, "tensor map");
+  }
+  return map;
+}
+
+TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
+  const auto& form = op.Extra<TensorForm>();
+  TensorRequest request{ReadMap(w, lane, form), {}};
+  std::array<int32_t, 5> coordinates{};
+  for (int i = 0; i < form.coordinates; ++i) {
+    coordinates[i] = w.Reg<int32_t>(op.slots[i])[lane];
+  }
+  std::array<uint16_t, 3> offsets{};
+  for (int i = 0; i < form.offsets; ++i) {
+    offsets[i] = w.Reg<uint16_t>(op.slots[form.coordinates + i])[lane];
+  }
+  const std::span<const int32_t> at(coordinates.data(), form.coordinates);
+  request.walk = Located(w.Here(lane), form.map.At(w, lane), "tensor map", [&] {
+    switch (form.mode) {
+      case TensorMode::kGather:
+        return WalkGather(request.map, at);
+      case TensorMode::kIm2col:
+        return WalkIm2col(request.map, at, std::span(offsets.data(), form.offsets));
+      default:
+        return WalkTile(request.map, at);
+    }
+  });
+  return request;
+}
+
+uint32_t BytesOf(const TensorRequest& request) {
+  return request.map.SharedBytes(request.walk.row_elements) *
+         static_cast<uint32_t>(request.walk.rows.size());
+}
+
+uint32_t GlobalBytes(const TensorMap& map, uint32_t count) {
+  return (count * map.ElementBits() + 7) / 8;
+}
+
+void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t address) {
+  CheckAligned(issuer, "the shared address of a tensor copy", address, 128);
+  const uint32_t repeat = SwizzleRepeat(map.swizzle);
+  if (address % repeat != 0) {
+    Warn(issuer, "swizzle-alignment",
+         "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
+             std::to_string(repeat) + " bytes");
+  }
+}
+
+// Fetches all rows, dense, from global memory.
+void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
+           std::vector<uint8_t>& data) {
+  const uint32_t elements = request.walk.row_elements;
+  for (const TensorRow& row : request.walk.rows) {
+    const uint8_t* global = nullptr;
+    if (row.count != 0) {
+      global = GlobalAccess(cluster, issuer, row.address, GlobalBytes(request.map, row.count), 1,
+                            AccessKind::kRead, Proxy::kAsync, kBulkEngine);
+    }
+    FillRow(request.map, row, elements, global, data.data() + row.shared_offset);
+  }
+}
+
+Flow Load(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<TensorForm>();
+  Cluster& cluster = w.cta.cluster;
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
+    const uint32_t destination = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
+    CheckSharedAlignment(issuer, request->map, destination);
+    const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
+    const uint32_t ctas =
+        form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
+    IssueLoad(
+        w, lane, "cp.async.bulk.tensor",
+        LoadTargets(w, lane, destination, barrier, form.multicast, ctas), BytesOf(*request),
+        [&cluster, issuer, request](std::vector<uint8_t>& data) {
+          Fetch(cluster, issuer, *request, data);
+        },
+        [request](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
+          ScatterRow(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, 0,
+                     shared);
+        });
+  });
+  return Flow::kNext;
+}
+
+void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
+               const TensorRequest& request, const std::vector<uint8_t>& data) {
+  const TensorMap& map = request.map;
+  for (const TensorRow& row : request.walk.rows) {
+    if (row.count == 0) continue;
+    const uint32_t bytes = GlobalBytes(map, row.count);
+    uint8_t* to = GlobalAccess(cluster, issuer, row.address, bytes, 1, AccessKind::kWrite,
+                               Proxy::kAsync, kBulkEngine);
+    const uint8_t* from = data.data() + row.shared_offset + GlobalBytes(map, row.first);
+    if (form.reduces) {
+      Reduce(form.reduce, map.type, from, to, bytes, map.type == TensorType::kF32Ftz);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
+}
+
+void CheckStore(const Issuer& issuer, const TensorForm& form, const TensorMap& map) {
+  if (map.type == TensorType::kU4UnpackU8 || map.type == TensorType::kU6UnpackU8) {
+    Fail(issuer, "unsupported", "stores of padded 4- and 6-bit tensors");
+  }
+  if (form.reduces && !ReduceExists(form.reduce, map.type)) {
+    Fail(issuer, "tensor-map",
+         std::string("this reduction does not exist for elements of type ") +
+             TensorTypeName(map.type));
+  }
+}
+
+Flow Store(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<TensorForm>();
+  Cluster& cluster = w.cta.cluster;
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
+    CheckStore(issuer, form, request->map);
+    const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
+    CheckSharedAlignment(issuer, request->map, source);
+    IssueStore(
+        w, lane, "cp.async.bulk.tensor", source, BytesOf(*request),
+        [request](std::vector<uint8_t>& data, const uint8_t* shared, uint32_t offset) {
+          GatherRow(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, 0,
+                    shared);
+        },
+        [&cluster, &form, issuer, request](const std::vector<uint8_t>& data) {
+          WriteRows(cluster, issuer, form, *request, data);
+        });
+  });
+  return Flow::kNext;
+}
+
+Flow Prefetch(Warp& w, const Op& op, uint32_t mask) {
+  ForEachLane(mask, [&](int lane) { RequestOf(w, op, lane); });
+  return Flow::kNext;
+}
+
+void TakeMode(Decoder& d, TensorForm& form) {
+  const std::string dims = d.mods.TakeOneOf({"1d", "2d", "3d", "4d", "5d"});
+  if (dims.empty()) d.Illegal("a tensor copy needs its number of dimensions, .1d to .5d");
+  form.rank = form.coordinates = dims[0] - '0';
+  const std::string mode =
+      d.mods.TakeOneOf({"tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs"});
+  if (mode == "tile::gather4" || mode == "tile::scatter4") {
+    form.mode = TensorMode::kGather;
+    form.coordinates = 5;
+  } else if (mode == "im2col" || mode == "im2col_no_offs") {
+    form.mode = TensorMode::kIm2col;
+    form.offsets = mode == "im2col" ? form.rank - 2 : 0;
+  }
+  const std::string group = d.mods.TakePrefix("cta_group::");
+  if (group == "2") d.Unsupported("cta_group::2");
+  d.mods.Take("L2::cache_hint");
+}
+
+void PushElements(Decoder& d, const std::vector<const ptx::Operand*>& elements, size_t expected,
+                  Type type, const char* what) {
+  if (elements.size() != expected) {
+    d.Illegal(std::to_string(elements.size()) + " " + what + " given, " + std::to_string(expected) +
+              " needed");
+  }
+  for (const ptx::Operand* element : elements) d.Push(d.Source(*element, type));
+}
+
+// [map, {coordinates}]
+void TakeMap(Decoder& d, TensorForm& form, const ptx::Operand& operand) {
+  form.map = d.Address(operand);
+  std::vector<const ptx::Operand*> coordinates;
+  for (size_t i = 1; i < operand.elements.size(); ++i) {
+    for (const ptx::Operand* element : d.Elements(operand.elements[i])) {
+      coordinates.push_back(element);
+    }
+  }
+  PushElements(d, coordinates, static_cast<size_t>(form.coordinates), Type::kS32, "coordinates");
+}
+
+void DecodeTransfer(Decoder& d, bool reduces) {
+  TensorForm& form = d.MakeExtra<TensorForm>();
+  TakeMode(d, form);
+  const Space to = d.mods.TakeSpace();
+  const Space from = d.mods.TakeSpace();
+  const bool on_barrier = d.mods.Take("mbarrier::complete_tx::bytes");
+  const bool in_group = d.mods.Take("bulk_group");
+  form.multicast = d.mods.Take("multicast::cluster");
+  form.reduces = reduces;
+  if (reduces) {
+    const auto reduce =
+        ParseReduceOp(d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"}));
+    if (!reduce) d.Illegal("cp.reduce.async.bulk.tensor needs an operation");
+    form.reduce = *reduce;
+  }
+  if (to == Space::kShared && from == Space::kGlobal && on_barrier && !reduces) {
+    form.shared = d.Address(d.operand(0));
+    TakeMap(d, form, d.operand(1));
+    form.barrier = d.Address(d.operand(2));
+    size_t next = 3;
+    if (form.offsets != 0) {
+      PushElements(d, d.Elements(d.operand(next++)), static_cast<size_t>(form.offsets), Type::kU16,
+                   "im2col offsets");
+    }
+    if (form.multicast) d.Push(d.Source(d.operand(next), Type::kU16));
+    d.op.handler = Load;
+  } else if (to == Space::kGlobal && from == Space::kShared && in_group) {
+    TakeMap(d, form, d.operand(0));
+    form.shared = d.Address(d.operand(1));
+    d.op.handler = Store;
+  } else {
+    d.Unsupported("this direction or completion mechanism of a tensor copy");
+  }
+}
+
+void DecodeCopy(Decoder& d) { DecodeTransfer(d, false); }
+void DecodeReduce(Decoder& d) { DecodeTransfer(d, true); }
+
+void DecodePrefetch(Decoder& d) {
+  TensorForm& form = d.MakeExtra<TensorForm>();
+  TakeMode(d, form);
+  d.mods.Take("L2");
+  d.mods.Take("global");
+  TakeMap(d, form, d.operand(0));
+  if (form.offsets != 0) {
+    PushElements(d, d.Elements(d.operand(1)), static_cast<size_t>(form.offsets), Type::kU16,
+                 "im2col offsets");
+  }
+  d.op.handler = Prefetch;
+}
+
+}  // namespace
+
+void RegisterTensorCopy() {
+  FamilyRegistry::Add("cp.async.bulk.tensor", DecodeCopy);
+  FamilyRegistry::Add("cp.reduce.async.bulk.tensor", DecodeReduce);
+  FamilyRegistry::Add("cp.async.bulk.prefetch.tensor", DecodePrefetch);
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,53 @@
+// Vector clocks: who knows how far everybody else has come.
+#ifndef TILELANG_EMULATOR_SANITIZER_CLOCK_H_
+#define TILELANG_EMULATOR_SANITIZER_CLOCK_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace tilelang::emulator {
+
+// Anything whose progress can be waited for: a warp, an mbarrier (its completed phases), the
+// tcgen05 pipe of a thread (its instructions), a thread's bulk or cp.async groups, ...
+using ActorId = uint16_t;
+constexpr ActorId kNoActor = 0xFFFF;
+
+// For each actor the latest of its steps that is known to have happened; 0 is nothing.
+class VectorClock {
+ public:
+  uint32_t At(ActorId actor) const { return actor < steps_.size() ? steps_[actor] : 0; }
+  void Raise(ActorId actor, uint32_t step) {
+    if (actor >= steps_.size()) steps_.resize(actor + 1, 0);
+    steps_[actor] = std::max(steps_[actor], step);
+  }
+  void Join(const VectorClock& other) {
+    if (other.steps_.size() > steps_.size()) steps_.resize(other.steps_.size(), 0);
+    for (size_t i = 0; i < other.steps_.size(); ++i) {
+      steps_[i] = std::max(steps_[i], other.steps_[i]);
+    }
+  }
+  void Clear() { steps_.clear(); }
+
+ private:
+  std::vector<uint32_t> steps_;
+};
+
+// What a thread knows, and which part of it a proxy fence has made visible to the async proxy.
+struct Knowledge {
+  VectorClock happened;
+  VectorClock fenced;
+
+  void Join(const Knowledge& other) {
+    happened.Join(other.happened);
+    fenced.Join(other.fenced);
+  }
+  void Clear() {
+    happened.Clear();
+    fenced.Clear();
+  }
+};
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_SANITIZER_CLOCK_H_

@@ -1,0 +1,202 @@
+#include "emulator/sanitizer/sanitizer.h"
+
+#include <cstdio>
+
+namespace tilelang::emulator {
+namespace {
+
+constexpr int kMaxWarps = 32;
+
+std::string Hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llX", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// What would have ordered the later access behind a step of such an actor.
+const char* Advice(ActorKind kind, HazardKind hazard) {
+  switch (kind) {
+    case ActorKind::kWarp:
+      return "order the two by a barrier (bar.sync, or mbarrier arrive and wait)";
+    case ActorKind::kTransactions:
+      return "wait for the mbarrier on which the bulk copy completes first";
+    case ActorKind::kPipe:
+      return hazard == HazardKind::kWriteAfterRead
+                 ? "the tensor core may still read it: tcgen05.commit to an mbarrier and wait for "
+                   "that before reusing it"
+                 : "its completion was not observed: tcgen05.commit to an mbarrier and wait for it";
+    case ActorKind::kBulkGroup:
+      return "the bulk store may still read it: cp.async.bulk.wait_group.read in the storing "
+             "thread, then a barrier";
+    case ActorKind::kCopyGroup:
+      return "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait), then a barrier";
+    case ActorKind::kTensorStore:
+      return "tcgen05.wait::st in the storing warp, then a barrier or mbarrier to the reader";
+  }
+  return "";
+}
+
+const char* RelationOf(HazardKind kind) {
+  switch (kind) {
+    case HazardKind::kWriteAfterRead:
+      return "which is still being read";
+    case HazardKind::kWriteAfterWrite:
+      return "which is also written";
+    default:
+      return "which was written";
+  }
+}
+
+}  // namespace
+
+Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster) {}
+
+ActorId Sanitizer::NewActor(ActorKind kind, std::string name) {
+  actors_.push_back({kind, std::move(name)});
+  return static_cast<ActorId>(actors_.size() - 1);
+}
+
+Sanitizer::WarpState& Sanitizer::StateOf(const Issuer& issuer) {
+  const size_t index = issuer.cta->rank * kMaxWarps + issuer.warp;
+  if (index >= warps_.size()) warps_.resize(index + 1);
+  WarpState& state = warps_[index];
+  if (state.actor == kNoActor) {
+    std::string name = "warp " + std::to_string(issuer.warp);
+    if (issuer.cta->rank != 0) name += " of CTA rank " + std::to_string(issuer.cta->rank);
+    state.actor = NewActor(ActorKind::kWarp, name);
+    state.knowledge.happened.Raise(state.actor, 1);
+  }
+  return state;
+}
+
+void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
+  WarpState& state = StateOf(issuer);
+  into->Join(state.knowledge);
+  const uint32_t step = state.knowledge.happened.At(state.actor);
+  state.knowledge.happened.Raise(state.actor, step + 1);
+}
+
+void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
+  Of(issuer).happened.Raise(actor, step);
+}
+
+void Sanitizer::ProxyFence(const Issuer& issuer) {
+  WarpState& state = StateOf(issuer);
+  state.knowledge.fenced.Join(state.knowledge.happened);
+  // Later writes of this warp are not covered by the fence.
+  const uint32_t step = state.knowledge.happened.At(state.actor);
+  state.knowledge.happened.Raise(state.actor, step + 1);
+}
+
+void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
+  Knowledge& barrier = barriers_[{issuer.cta->rank, id}];
+  if (event == SyncEvent::kBarrierArrive) {
+    Release(issuer, &barrier);
+  } else {
+    Acquire(issuer, barrier);
+  }
+}
+
+Sanitizer::Step Sanitizer::ThreadStep(const Issuer& issuer, const char* what, bool write) {
+  WarpState& state = StateOf(issuer);
+  Step step;
+  step.issuer = issuer;
+  step.what = what;
+  step.actor = state.actor;
+  step.step = state.knowledge.happened.At(state.actor);
+  step.in_order_with = state.actor;
+  step.write = write;
+  step.generic = true;
+  return step;
+}
+
+void Sanitizer::ThreadShared(const Access& access) {
+  const uint32_t offset = static_cast<uint32_t>(access.address);
+  if (access.kind == AccessKind::kAtomic) {
+    // Atomics synchronise: what one thread did before is known to the next.
+    Knowledge& location = atomics_[{access.owner->rank, offset}];
+    Acquire(access.issuer, location);
+    Release(access.issuer, &location);
+    return;
+  }
+  const bool write = access.kind == AccessKind::kWrite;
+  Shared(*access.owner, offset, access.bytes,
+         ThreadStep(access.issuer, write ? "writes" : "reads", write));
+}
+
+SharedShadow& Sanitizer::ShadowOf(const Cta& owner) {
+  return shared_.try_emplace(owner.rank, owner.shared.size()).first->second;
+}
+
+Touch Sanitizer::TouchOf(const Step& step) {
+  Touch touch;
+  touch.self.step = step.step;
+  touch.self.actor = step.actor;
+  touch.self.generic = step.generic;
+  if (step.issuer.op) {
+    touch.self.op = static_cast<uint32_t>(step.issuer.op - cluster_.kernel().code.data());
+  }
+  touch.knowledge = step.knowledge ? step.knowledge : &Of(step.issuer);
+  touch.in_order_with = step.in_order_with;
+  touch.write = step.write;
+  return touch;
+}
+
+void Sanitizer::Shared(const Cta& owner, uint32_t offset, uint32_t bytes, const Step& step) {
+  TouchShared(ShadowOf(owner), owner, offset, bytes, TouchOf(step), step);
+}
+
+void Sanitizer::SharedUnits(const Cta& owner, const std::vector<uint32_t>& offsets, uint32_t bytes,
+                            const Step& step) {
+  SharedShadow& shadow = ShadowOf(owner);
+  const Touch touch = TouchOf(step);
+  for (uint32_t offset : offsets) TouchShared(shadow, owner, offset, bytes, touch, step);
+}
+
+void Sanitizer::TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
+                            const Touch& touch, const Step& step) {
+  uint32_t at = offset;
+  const Hazard hazard = shadow.TouchRange(offset, bytes, touch, &at);
+  if (hazard.kind == HazardKind::kNone) return;
+  const uint32_t address = owner.shared_base() + at;
+  Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
+}
+
+void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int columns,
+                       const Step& step) {
+  int at_lane = lane;
+  int at_column = column;
+  const Hazard hazard = tensor_[owner.rank].TouchCells(lane, lanes, column, columns, TouchOf(step),
+                                                       &at_lane, &at_column);
+  if (hazard.kind == HazardKind::kNone) return;
+  Report(hazard, step, DescribeTmem(at_lane, at_column),
+         static_cast<uint64_t>(at_lane) << 16 | static_cast<uint64_t>(at_column), "tensor memory");
+}
+
+std::string Sanitizer::Describe(const Epoch& epoch) const {
+  const Kernel& kernel = cluster_.kernel();
+  std::string text = "by " + actors_[epoch.actor].name;
+  if (epoch.op < kernel.code.size()) {
+    const SourceLine& line = kernel.sources[kernel.code[epoch.op].source];
+    text += " at PTX line " + std::to_string(line.ptx_line);
+    if (line.line != 0) text += " (source line " + std::to_string(line.line) + ")";
+  }
+  return text;
+}
+
+void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string& place,
+                       uint64_t address, const char* buffer) {
+  const ActorKind earlier = actors_[hazard.earlier.actor].kind;
+  std::string text = std::string(step.what) + " " + place + ", ";
+  if (hazard.kind == HazardKind::kProxy) {
+    Fail(step.issuer, "missing-proxy-fence",
+         text + "which was written through the generic proxy " + Describe(hazard.earlier) +
+             ", without fence.proxy.async by the writer before the barrier",
+         address, buffer);
+  }
+  text += std::string(RelationOf(hazard.kind)) + " " + Describe(hazard.earlier) +
+          ", and nothing orders the two; " + Advice(earlier, hazard.kind);
+  Fail(step.issuer, earlier == ActorKind::kWarp ? "race" : "missing-wait", text, address, buffer);
+}
+
+}  // namespace tilelang::emulator
