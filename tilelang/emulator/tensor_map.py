@@ -1,0 +1,175 @@
+"""Tensor maps: how bulk tensor copies see an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilelang import _ffi
+from tilelang.emulator.memory import DeviceMemory, Mapping
+from tilelang.errors import UserError
+
+# Codes of the hardware's encoding, and bits of an element in global memory.
+_TYPES = {
+    "u8": (0, 8),
+    "u16": (1, 16),
+    "u32": (2, 32),
+    "s32": (3, 32),
+    "u64": (4, 64),
+    "s64": (5, 64),
+    "f16": (6, 16),
+    "f32": (7, 32),
+    "f32_ftz": (8, 32),
+    "f64": (9, 64),
+    "bf16": (10, 16),
+    "u4": (11, 4),
+    "u4_unpack_u8": (12, 4),
+    "u6_unpack_u8": (13, 6),
+    "tf32": (14, 32),
+    "tf32_ftz": (15, 32),
+}
+_DTYPES = {
+    "uint8": "u8",
+    "int8": "u8",
+    "float8_e4m3fn": "u8",
+    "float8_e5m2": "u8",
+    "uint16": "u16",
+    "int16": "u16",
+    "uint32": "u32",
+    "int32": "s32",
+    "uint64": "u64",
+    "int64": "s64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+}
+_SWIZZLES = {
+    None: 0,
+    "none": 0,
+    "32B": 1,
+    "64B": 2,
+    "128B": 3,
+    "128B_atom32B": 4,
+    "128B_atom32B_flip8B": 5,
+    "128B_atom64B": 6,
+}
+_INTERLEAVES = {None: 0, "none": 0, "16B": 1, "32B": 2}
+_MAX_RANK = 5
+
+
+class TensorMap:
+    """An encoded tensor map of an array in place; pass it as a kernel argument.
+
+    Attributes:
+        encoded: the 128 bytes, for a parameter ``.b8 name[128]``.
+        address: where a copy of them lies in emulated memory, for a pointer parameter.
+    """
+
+    def __init__(self, memory: DeviceMemory, array_mapping: Mapping, encoded: bytes) -> None:
+        self.encoded = encoded
+        # Keeps the array mapped as long as the map is used.
+        self._array_mapping = array_mapping
+        self._copy = np.frombuffer(encoded, dtype=np.uint8).copy()
+        self._mapping = memory.map(self._copy, "tensor map")
+        self.address = self._mapping.address
+
+
+class Im2col(NamedTuple):
+    """The bounding box of an im2col map: corner offsets of the spatial dimensions in the array's
+    order, channels per pixel and pixels per column."""
+
+    lower: Sequence[int]
+    upper: Sequence[int]
+    channels: int
+    pixels: int
+
+
+def make_tensor_map(
+    memory: DeviceMemory,
+    array: Any,
+    *,
+    box: Sequence[int] | None = None,
+    swizzle: str | None = None,
+    interleave: str | None = None,
+    oob_fill: str = "zeros",
+    element_strides: Sequence[int] | None = None,
+    dtype: str | None = None,
+    im2col: Im2col | None = None,
+) -> TensorMap:
+    """Encodes a map of ``array`` (1 to 5 dimensions, the last one contiguous).
+
+    Args:
+        memory: where the array gets its emulated address.
+        array: NumPy array or CPU torch tensor, used in place.
+        box: elements of a box in each dimension, in the array's order (not CUDA's reverse one).
+        swizzle: None, ``"32B"``, ``"64B"``, ``"128B"``, ``"128B_atom32B"``,
+            ``"128B_atom32B_flip8B"`` or ``"128B_atom64B"``.
+        interleave: None; other layouts are refused.
+        oob_fill: ``"zeros"`` or ``"nan"``: what elements outside of the array read as.
+        element_strides: step between elements of a box, in the array's order.
+        dtype: element type if not the array's, e.g. ``"tf32"`` or, on a uint8 array, ``"u4"``.
+        im2col: makes an im2col map of an array [N, spatial..., C] instead of a tiled one.
+
+    Raises:
+        UserError: a field breaks a rule of the CUDA driver API's tensor maps.
+    """
+    names = {"swizzle": (swizzle, _SWIZZLES), "interleave": (interleave, _INTERLEAVES)}
+    for name, (value, known) in names.items():
+        if value not in known:
+            choices = ", ".join(repr(choice) for choice in known)
+            raise UserError(f"{name}={value!r} is unknown; choose from {choices}")
+    if oob_fill not in ("zeros", "nan"):
+        raise UserError(f"oob_fill={oob_fill!r} must be 'zeros' or 'nan'")
+    type_name = dtype or _type_of(array)
+    if type_name not in _TYPES:
+        raise UserError(f"tensor maps have no element type {type_name!r}: {', '.join(_TYPES)}")
+    code, bits = _TYPES[type_name]
+    rank = len(array.shape)
+    if not 1 <= rank <= _MAX_RANK:
+        raise UserError(f"tensor maps have 1 to 5 dimensions, the array has {rank}")
+    if im2col is not None:
+        box = [1] * (rank - 1) + [im2col.channels]
+    if box is None or len(box) != rank:
+        raise UserError(f"box must have {rank} extents like the array's shape, got {box}")
+    steps = element_strides if element_strides is not None else [1] * rank
+    if len(steps) != rank:
+        raise UserError(f"element_strides must have {rank} values, got {steps}")
+    dims, strides = _geometry(array, bits)
+    mapping = memory.map(array, "tensor")
+    fields = [code, rank, mapping.address, _INTERLEAVES[interleave], _SWIZZLES[swizzle]]
+    fields += [oob_fill == "nan", im2col is not None, im2col.pixels if im2col else 0]
+    for values, filler in ((dims, 1), (strides, 0), (box[::-1], 1), (steps[::-1], 1)):
+        fields += list(values) + [filler] * (_MAX_RANK - rank)
+    for corner in (im2col.lower, im2col.upper) if im2col else ((), ()):
+        if im2col and len(corner) != rank - 2:
+            raise UserError(f"an im2col corner has {rank - 2} offsets, got {corner}")
+        fields += list(corner)[::-1] + [0] * (3 - len(corner))
+    try:
+        encoded = _ffi.get("emulator.EncodeTensorMap")([int(field) for field in fields])
+    except ValueError as error:
+        raise UserError(f"illegal tensor map: {error}") from None
+    return TensorMap(memory, mapping, bytes(encoded))
+
+
+def _type_of(array: Any) -> str:
+    name = str(array.dtype).removeprefix("torch.")
+    if name not in _DTYPES:
+        raise UserError(f"tensor maps have no element type for {name}; give dtype=")
+    return _DTYPES[name]
+
+
+def _geometry(array: Any, bits: int) -> tuple[list[int], list[int]]:
+    """Extents and byte strides, innermost first; the innermost stride is implied."""
+    if isinstance(array, np.ndarray):
+        itemsize, strides = array.itemsize, list(array.strides)
+    else:
+        itemsize = array.element_size()
+        strides = [stride * itemsize for stride in array.stride()]
+    if array.shape[-1] > 1 and strides[-1] != itemsize:
+        raise UserError("the last dimension of a tensor map's array must be contiguous")
+    dims = list(array.shape)[::-1]
+    dims[0] = dims[0] * itemsize * 8 // bits
+    return dims, [0, *strides[::-1][1:]]
