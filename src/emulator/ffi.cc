@@ -110,7 +110,7 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 }
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
-// schedule, seed, instruction limit, threads.
+// schedule, seed, instruction limit, threads, sanitize.
 LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
                       ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
                       ffi::Bytes params) {
@@ -129,6 +129,7 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
   options.seed = static_cast<uint64_t>(settings[3]);
   options.instruction_limit = static_cast<uint64_t>(settings[4]);
   options.threads = static_cast<int>(settings[5]);
+  options.sanitize = settings[6] != 0;
   for (const ffi::String& lint : lints) options.lints.insert(std::string(lint));
   object->launch->params.assign(params.data(), params.data() + params.size());
   object->Start();

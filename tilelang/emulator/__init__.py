@@ -8,14 +8,17 @@ kernel.launch(grid, block, [array, 3.0, tensor])
 from tilelang.emulator.arguments import Param, Pointer
 from tilelang.emulator.device import Device, Kernel, LaunchReport, Module
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
+from tilelang.emulator.tensor_map import Im2col, TensorMap
 
 __all__ = [
     "Device",
     "EmulatorError",
     "EmulatorWarning",
+    "Im2col",
     "Kernel",
     "LaunchReport",
     "Module",
     "Param",
     "Pointer",
+    "TensorMap",
 ]

@@ -14,6 +14,7 @@ from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.memory import DeviceMemory
 from tilelang.emulator.progress import Progress
+from tilelang.emulator.tensor_map import TensorMap, make_tensor_map
 from tilelang.errors import UserError
 
 _SCHEDULES = {"late": 0, "eager": 1}
@@ -70,6 +71,10 @@ class Device:
                 the message names instruction and line.
         """
         return Module(self, text)
+
+    def tensor_map(self, array: Any, **fields: Any) -> TensorMap:
+        """Encodes a tensor map of ``array``; see :func:`tensor_map.make_tensor_map`."""
+        return make_tensor_map(self.memory, array, **fields)
 
     def __repr__(self) -> str:
         return f"Device({self.arch!r})"
@@ -151,6 +156,7 @@ class Kernel:
         lint: Iterable[str] = (),
         instruction_limit: int = 0,
         threads: int = 0,
+        sanitize: bool = True,
         progress: bool = True,
     ) -> LaunchReport:
         """Runs the kernel to its end.
@@ -167,6 +173,8 @@ class Kernel:
             instruction_limit: warp instructions after which the launch is an error; 0: none.
             threads: host threads; 0: all cores, but one if CTAs exchange values through global
                 memory, so that results do not depend on the host.
+            sanitize: report accesses to shared and tensor memory that no barrier, wait or fence
+                orders; False makes kernels that use much shared memory faster.
             progress: show a progress bar when the launch takes more than two seconds.
 
         Raises:
@@ -180,7 +188,8 @@ class Kernel:
             mode, seed = _schedule(schedule)
             handle = _ffi.get("emulator.Launch")(
                 self.module._handle, self.name, dims.flat,
-                [smem, int(dims.explicit_cluster), mode, seed, instruction_limit, threads],
+                [smem, int(dims.explicit_cluster), mode, seed, instruction_limit, threads,
+                 int(sanitize)],
                 list(lint), params,
             )  # fmt: skip
             Progress(handle, self.name, progress).wait()

@@ -69,8 +69,13 @@ Space Modifiers::TakeSpace() {
       {"param::entry", Space::kParam},
       {"param::func", Space::kParam},
       {"const", Space::kConst}};
-  for (const auto& [name, space] : kSpaces) {
-    if (Take(name)) return space;
+  // In source order: copies name their destination first.
+  for (const std::string& present : names_) {
+    for (const auto& [name, space] : kSpaces) {
+      if (present != name) continue;
+      Take(name);
+      return space;
+    }
   }
   return Space::kGeneric;
 }

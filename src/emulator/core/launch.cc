@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "emulator/core/runner.h"
+#include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -108,6 +109,7 @@ int Threads(const Launch& launch) {
 }  // namespace
 
 void Run(Launch& launch) {
+  if (launch.options.sanitize) launch.observer = SanitizerObserver();
   int count = Threads(launch);
   std::vector<std::thread> threads;
   for (int i = 1; i < count; ++i) threads.emplace_back([&launch] { Worker(launch).Run(); });
