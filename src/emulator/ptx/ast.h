@@ -58,7 +58,7 @@ struct Variable {
   bool is_register = false;
   int line = 0;
   std::vector<Operand> initializer;  // flattened
-  uint64_t bytes() const { return count * vector * (TypeBits(type) + 7) / 8; }
+  uint64_t bytes() const { return count * vector * ((TypeBits(type) + 7) / 8); }
 };
 
 struct Statement {
