@@ -68,12 +68,13 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
                          bool write) {
   FastBase base;
   Cluster& cluster = w.cta.cluster;
-  if (cluster.launch.observer || (range.bits & (bytes - 1))) return base;
+  if (range.bits & (bytes - 1)) return base;
   uint64_t span = range.high - range.low + bytes;
   if (space == Space::kGlobal || (space == Space::kGeneric && (range.low >> kBufferShift))) {
     base.host = cluster.launch.global.Find(range.low, span, write);
     return base;
   }
+  if (cluster.launch.observer) return base;  // it looks at shared memory only
   uint64_t low = range.low, high = range.high;
   if (space == Space::kGeneric) {
     if ((low & ~uint64_t{0xFFFFFFFF}) != kSharedWindow ||
