@@ -4,6 +4,7 @@
 #include "ir/printer.h"
 #include "layout/tmem_copy.h"
 #include "op/copy.h"
+#include "op/effect.h"
 #include "op/tmem.h"
 
 namespace tilelang::op {
@@ -122,14 +123,8 @@ namespace {
 std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& plan) {
   std::string shape = plan->name;
   shape.replace(shape.find('x'), 1, "dp");
-  return std::string("tl::tcgen05_") + (DirectionOf(op) == TmemDirection::kLoad ? "ld_" : "st_") +
+  return std::string("tcgen05_") + (DirectionOf(op) == TmemDirection::kLoad ? "ld_" : "st_") +
          shape + "Nx";
-}
-
-Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
-
-Stmt Effect(const std::string& name, Array<Expr> args, const Span& span) {
-  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), {}, span), span);
 }
 
 }  // namespace
@@ -144,7 +139,7 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ct
   int64_t per_reg = 32 / regs->dtype.bits;
 
   // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
-  Expr warp = ir::FloorDiv(ctx->thread - ir::Const(ir::dtypes::kInt32, ctx->threads.begin), 32);
+  Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
   Expr columns =
       ir::CastTo(ir::dtypes::kUInt32, ir::FloorDiv(warp, 4)) * U32(plan->warpgroup_columns);
@@ -153,28 +148,29 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ct
   stmts.push_back(ir::Bind(
       address, ctx->analyzer->Simplify(tile.column + lanes + columns + U32(plan->first_column)),
       op->span));
-  stmts.push_back(Effect("tl::tcgen05_after_thread_sync", {}, op->span));
+  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op->span));
   std::string name = FunctionName(op, plan);
+  const char* header = load ? "tcgen_05_ld.h" : "tcgen_05_st.h";
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     const layout::TmemInstructionNode* inst = plan->Instruction(i);
     std::string instance =
         name + "<" + std::to_string(inst->repeat) + ", " + (plan->pack ? "true" : "false") + ">";
     Expr at = address + U32((inst->lane << 16) + inst->column);
-    Expr data = ir::AddressOf(regs, {ir::Const(ir::dtypes::kInt32, inst->reg * per_reg)});
+    Expr data = ir::AddressOf(regs, {I32(inst->reg * per_reg)});
     Array<Expr> args = {at, data};
     if (plan->Atom().shape == layout::TmemShape::k16x32bx2) {
       instance.insert(instance.size() - 1, ", " + std::to_string(plan->half_offset));
     }
-    stmts.push_back(Effect(instance, args, op->span));
+    stmts.push_back(DeviceEffect(header, instance, args, op->span));
   }
-  stmts.push_back(Effect(load ? "tl::tcgen05_wait_ld" : "tl::tcgen05_wait_st", {}, op->span));
-  stmts.push_back(Effect("tl::tcgen05_before_thread_sync", {}, op->span));
-  Stmt body = ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
+  stmts.push_back(DeviceEffect(header, load ? "tcgen05_wait_ld" : "tcgen05_wait_st", {}, op->span));
+  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op->span));
+  Stmt body = Sequence(stmts, op->span);
   int64_t all = ctx->threads.count / 32;
   if (static_cast<int64_t>(plan->warps.size()) == all) return body;
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
   for (int64_t w : plan->warps) {
-    mine = mine || ir::MakeEq(warp, ir::Const(ir::dtypes::kInt32, w));
+    mine = mine || ir::MakeEq(warp, I32(w));
   }
   return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
 }

@@ -4,6 +4,7 @@
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
+#include "op/effect.h"
 #include "op/tmem.h"
 #include "op/umma.h"
 
@@ -143,15 +144,6 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
 
 // ---- Lowering ----
 
-Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
-Expr U64(uint64_t value) { return ir::Const(ir::dtypes::kUInt64, static_cast<int64_t>(value)); }
-
-Stmt Effect(const std::string& name, Array<Expr> args, const Span& span,
-            Map<String, Any> attrs = {}) {
-  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), std::move(attrs), span),
-                      span);
-}
-
 // An operand in shared memory: a descriptor, and what to add to it for an instruction's corner.
 class SharedOperand {
  public:
@@ -170,9 +162,12 @@ class SharedOperand {
     Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout_, corner));
     uint64_t bits = SharedDescriptor(swizzle_, shape[shape.size() - 2], mn_major);
     Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
-    bind_ = ir::Bind(descriptor_,
-                     ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor", {address, U64(bits)}),
-                     op->span);
+    Map<String, Any> header;
+    header.Set("header", String("mma_sm100.h"));
+    bind_ =
+        ir::Bind(descriptor_,
+                 ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor", {address, U64(bits)}, header),
+                 op->span);
   }
 
   const Stmt& bind() const { return bind_; }
@@ -230,7 +225,7 @@ class GemmLowerer {
         op_->mbar.defined() ? BarrierAddress(op_->mbar) : ir::AddressOf(barrier, {ir::Expr(0)});
     std::vector<Stmt> issue = Instructions();
     if (op_->mbar.defined() || !IssueOnly())
-      issue.push_back(Effect("tl::tcgen05_commit", {bar}, op_->span));
+      issue.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {bar}, op_->span));
     stmts.push_back(ByOneThread(ir::Seq(Array<Stmt>(issue.begin(), issue.end()), op_->span)));
     if (!op_->mbar.defined() && !IssueOnly()) Wait(barrier, phase, &stmts);
     return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op_->span);
@@ -251,19 +246,17 @@ class GemmLowerer {
   void Fence(std::vector<Stmt>* stmts) {
     const ThreadRange& t = ctx_->threads;
     stmts->push_back(Effect("fence_proxy_async", {}, op_->span));
-    stmts->push_back(Effect("tl::tcgen05_before_thread_sync", {}, op_->span));
+    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op_->span));
     bool whole = t.begin == 0 && t.count == all_threads();
     if (whole) {
       stmts->push_back(Effect("sync_threads", {}, op_->span));
     } else if (t.count <= 32) {
       stmts->push_back(Effect("sync_warp", {}, op_->span));
     } else {
-      stmts->push_back(Effect("sync_threads",
-                              {ir::Const(ir::dtypes::kInt32, 1 + t.begin / 128 % 15),
-                               ir::Const(ir::dtypes::kInt32, t.count)},
-                              op_->span));
+      stmts->push_back(
+          Effect("sync_threads", {I32(1 + t.begin / 128 % 15), I32(t.count)}, op_->span));
     }
-    stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, op_->span));
+    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
   }
 
   int64_t all_threads() const { return ctx_->cta_threads; }
@@ -274,7 +267,7 @@ class GemmLowerer {
     Stmt one = ir::If(elected, std::move(body), Stmt(), op_->span);
     if (t.count <= 32) return one;
     Expr warp = ir::FloorDiv(ctx_->thread, 32);
-    Expr first = ir::MakeEq(warp, ir::Const(ir::dtypes::kInt32, t.begin / 32));
+    Expr first = ir::MakeEq(warp, I32(t.begin / 32));
     return ir::If(ctx_->analyzer->Simplify(first), one, Stmt(), op_->span);
   }
 
@@ -295,7 +288,7 @@ class GemmLowerer {
     Expr descriptor =
         U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
                                   op_->c->buffer->dtype, t.m, t.n, op_->trans_a, !op_->trans_b));
-    std::string name = std::string("tl::tcgen05_mma_") + (ts ? "ts" : "ss") +
+    std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
                        "<tl::UmmaKind::" + Spelling(problem_.kind) + ">";
     for (int64_t m = 0; m < problem_.m; m += t.m) {
       for (int64_t n = 0; n < problem_.n; n += t.n) {
@@ -303,8 +296,9 @@ class GemmLowerer {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
           Expr accumulate =
               k == 0 ? ir::Not(op_->clear_accum) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
-          stmts.push_back(Effect(name, {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
-                                 op_->span, Effects()));
+          stmts.push_back(DeviceEffect("mma_sm100.h", name,
+                                       {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
+                                       op_->span, Effects()));
         }
       }
     }
@@ -335,7 +329,7 @@ class GemmLowerer {
         Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {ir::Expr(0)}), parity}, op_->span));
     stmts->push_back(
         ir::Store(phase, {ir::Expr(0)}, parity ^ ir::Const(phase->dtype, 1), op_->span));
-    stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, op_->span));
+    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
   }
 
   const ir::GemmNode* op_;

@@ -1,6 +1,7 @@
 #include "transform/cta_resources.h"
 
 #include "ir/visitor.h"
+#include "op/effect.h"
 #include "transform/kernel_scope.h"
 
 namespace tilelang::transform {
@@ -10,21 +11,11 @@ using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 using ir::String;
-
-namespace {
-
-Expr I32(int64_t value) { return ir::Const(ir::dtypes::kInt32, value); }
-Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
-
-Stmt Effect(const char* name, Array<Expr> args, const ir::Span& span) {
-  return ir::Evaluate(ir::Call(ir::dtypes::kVoid, name, std::move(args), {}, span), span);
-}
-
-Stmt Sequence(const std::vector<Stmt>& stmts, const ir::Span& span) {
-  return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), span);
-}
-
-}  // namespace
+using op::DeviceEffect;
+using op::Effect;
+using op::I32;
+using op::Sequence;
+using op::U32;
 
 CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& target)
     : span_(launch->span), thread_(ThreadsOf(launch).linear) {
@@ -82,18 +73,18 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
 void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
   stmts->push_back(ir::Alloc(tmem_slot_, span_));
-  Stmt alloc =
-      Effect("tl::tcgen05_alloc", {ir::AddressOf(tmem_slot_, {I32(0)}), U32(columns_)}, span_);
+  Stmt alloc = DeviceEffect("tcgen_05.h", "tcgen05_alloc",
+                            {ir::AddressOf(tmem_slot_, {I32(0)}), U32(columns_)}, span_);
   stmts->push_back(
       ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), alloc, Stmt(), span_));
 }
 
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
-  stmts->push_back(Effect("tl::tcgen05_before_thread_sync", {}, span_));
+  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
   stmts->push_back(Effect("sync_threads", {}, span_));
-  stmts->push_back(Effect("tl::tcgen05_after_thread_sync", {}, span_));
-  Stmt free = Effect("tl::tcgen05_dealloc", {tmem_.base, U32(columns_)}, span_);
+  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
+  Stmt free = DeviceEffect("tcgen_05.h", "tcgen05_dealloc", {tmem_.base, U32(columns_)}, span_);
   stmts->push_back(ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), free, Stmt(), span_));
 }
 
@@ -102,10 +93,11 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   std::vector<Stmt> stmts;
   SetUpBarriers(&stmts);
   AllocateTensorMemory(&stmts);
-  if (columns_ != 0) stmts.push_back(Effect("tl::tcgen05_before_thread_sync", {}, span_));
+  if (columns_ != 0)
+    stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
   stmts.push_back(Effect("sync_threads", {}, span_));
   if (columns_ != 0) {
-    stmts.push_back(Effect("tl::tcgen05_after_thread_sync", {}, span_));
+    stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
     stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   }
   if (mma_phase_.defined()) stmts.push_back(ir::Alloc(mma_phase_, span_));

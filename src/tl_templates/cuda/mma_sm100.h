@@ -1,0 +1,46 @@
+// tcgen05.mma (sm_100a): D = A * B, or D += A * B, issued by one thread.
+#pragma once
+
+namespace tl {
+
+enum class UmmaKind { f16, tf32, f8f6f4, i8 };
+
+// The descriptor of a matrix in shared memory: its address, and the constant bits that the
+// compiler computes (offsets, swizzle). Adding n moves it by 16 n bytes.
+TL_DEVICE uint64_t umma_descriptor(const void* start, uint64_t bits) {
+  return bits | ((shared_address(start) & 0x3FFFF) >> 4);
+}
+
+#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                       \
+  asm volatile(                                                                                 \
+      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                       \
+      "tcgen05.mma.cta_group::1.kind::" kind " [%0], " a ", %2, %3, accumulate;\n\t}" ::"r"(d), \
+      constraint(operand), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate))     \
+      : "memory")
+
+#define TL_UMMA_KINDS(a, constraint, operand)              \
+  if constexpr (kKind == UmmaKind::f16) {                  \
+    TL_UMMA_INSTRUCTION("f16", a, constraint, operand);    \
+  } else if constexpr (kKind == UmmaKind::tf32) {          \
+    TL_UMMA_INSTRUCTION("tf32", a, constraint, operand);   \
+  } else if constexpr (kKind == UmmaKind::f8f6f4) {        \
+    TL_UMMA_INSTRUCTION("f8f6f4", a, constraint, operand); \
+  } else {                                                 \
+    TL_UMMA_INSTRUCTION("i8", a, constraint, operand);     \
+  }
+
+// A in shared memory.
+template <UmmaKind kKind>
+TL_DEVICE void tcgen05_mma_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
+                              bool accumulate) {
+  TL_UMMA_KINDS("%1", "l", a)
+}
+
+// A in tensor memory.
+template <UmmaKind kKind>
+TL_DEVICE void tcgen05_mma_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
+                              bool accumulate) {
+  TL_UMMA_KINDS("[%1]", "r", a)
+}
+
+}  // namespace tl

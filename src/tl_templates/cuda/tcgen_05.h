@@ -1,0 +1,38 @@
+// Tensor memory as a resource, and the ordering of what happens in it (sm_100a).
+#pragma once
+
+namespace tl {
+
+// Executed by one whole warp; waits until `columns` (a power of two, 32 to 512) are free and
+// writes their address to shared memory. The CTA allocates once and gives up its permit, so that
+// another CTA of the SM can allocate.
+TL_DEVICE void tcgen05_alloc(uint32_t* slot, uint32_t columns) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(
+                   shared_address(slot)),
+               "r"(columns)
+               : "memory");
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+}
+
+// Executed by the warp that allocated.
+TL_DEVICE void tcgen05_dealloc(uint32_t address, uint32_t columns) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address),
+               "r"(columns));
+}
+
+// Order this thread's tcgen05 operations before, and after, a synchronisation with others.
+TL_DEVICE void tcgen05_before_thread_sync() {
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+TL_DEVICE void tcgen05_after_thread_sync() {
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+// Arrives on the mbarrier when this thread's earlier tcgen05.mma, .cp and .shift are complete.
+TL_DEVICE void tcgen05_commit(uint64_t& barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                   shared_address(&barrier))
+               : "memory");
+}
+
+}  // namespace tl
