@@ -118,8 +118,13 @@ class ParallelLowerer : public AccessLowerer {
       Expr condition = AtFirstLane(Mutate(op->condition), true);
       return ir::If(condition, Vectorize(op->then_case), else_case, op->span);
     }
-    return OncePerElement(s, ir::For(lane_, 0, ir::Const(ir::dtypes::kInt32, width_),
-                                     ir::ForKind::kVectorized, MutateStmt(s), {}, s.span()));
+    // Each loop has a variable of its own.
+    Var lane("v", ir::dtypes::kInt32, s.span());
+    Map<Var, Expr> own;
+    own.Set(lane_, lane);
+    Stmt body = ir::Substitute(MutateStmt(s), own);
+    return OncePerElement(s, ir::For(lane, 0, ir::Const(ir::dtypes::kInt32, width_),
+                                     ir::ForKind::kVectorized, body, {}, s.span()));
   }
 
   // Where several threads run the same iteration, memory outside them is touched by the first.

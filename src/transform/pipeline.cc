@@ -4,8 +4,10 @@
 #include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
+#include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
 #include "transform/plan_tensor_memory.h"
+#include "transform/simplify.h"
 #include "transform/stage_tensor_memory.h"
 
 namespace tilelang::transform {
@@ -13,12 +15,15 @@ namespace tilelang::transform {
 using ir::Func;
 
 CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
-  Func func = StageTensorMemory(kernel, target);
-  func = ExpandTileOps(func, target);
-  func = GuardAccesses(func);
-  func = InferLayouts(func, target);
-  func = PlanTensorMemory(func, target);
-  func = LowerTileOps(func, target);
+  PassContext passes(target);
+  Func func = passes.Run("simplify", Simplify, kernel);
+  func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
+  func = passes.Run("expand_tile_ops", ExpandTileOps, func);
+  func = passes.Run("guard_accesses", GuardAccesses, func);
+  func = passes.Run("infer_layouts", InferLayouts, func, Stage::kLaidOut);
+  func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
+  func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
+  func = passes.Run("simplify", Simplify, func);
   return Codegen(func, target);
 }
 
@@ -27,6 +32,16 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                                         [](Func func, ir::String arch, PassConfigs configs) {
                                           return Compile(func, GetTarget(arch), configs);
                                         });
+  auto with_target = [](auto pass) {
+    return [pass](const Func& func, const Target& target) { return pass(func, target); };
+  };
+  RegisterPass("stage_tensor_memory", with_target(StageTensorMemory));
+  RegisterPass("expand_tile_ops", with_target(ExpandTileOps));
+  RegisterPass("guard_accesses",
+               [](const Func& func, const Target&) { return GuardAccesses(func); });
+  RegisterPass("infer_layouts", with_target(InferLayouts));
+  RegisterPass("plan_tensor_memory", with_target(PlanTensorMemory));
+  RegisterPass("lower_tile_ops", with_target(LowerTileOps));
 }
 
 }  // namespace tilelang::transform
