@@ -264,6 +264,8 @@ void Decoder::Unsupported(const std::string& what) {
   function_.Error(inst, "unsupported", what + " is not implemented");
 }
 
+void Decoder::Unsupported() { Unsupported("'" + inst.Spelling() + "'"); }
+
 void Decoder::Illegal(const std::string& what) { function_.Error(inst, "illegal-operand", what); }
 
 void Decoder::Own(std::shared_ptr<void> data) { function_.kernel().owned.push_back(std::move(data)); }

@@ -109,6 +109,7 @@ class Decoder {
 
   // EmulatorError with this instruction's line.
   [[noreturn]] void Unsupported(const std::string& what);
+  [[noreturn]] void Unsupported();  // this instruction with these modifiers
   [[noreturn]] void Illegal(const std::string& what);
 
   FunctionDecoder& function() { return function_; }

@@ -145,6 +145,8 @@ void Warp::Reset(uint32_t lanes) {
       Store(*this, init, lane, LaneValue(*this, lane, init.special) + init.value);
     }
   }
+  carry = 0;
+  std::fill_n(cluster_arrived_phase, kLanes, 0);
   splits_.assign(1, Split{});
   splits_[0].mask = live;
   current_ = 0;
@@ -154,13 +156,17 @@ uint8_t* Warp::local(int lane) {
   return local_.data() + size_t{cta.cluster.kernel().local_bytes} * lane;
 }
 
+uint32_t Warp::Pc() const {
+  return static_cast<uint32_t>(op - cta.cluster.kernel().code.data());
+}
+
 Flow Warp::Diverge(uint32_t taken, uint32_t pc) {
   Split& here = split();
   if (taken == here.mask) {
     here.pc = pc;
     return Flow::kJump;
   }
-  here.pc = static_cast<uint32_t>(op - cta.cluster.kernel().code.data()) + 1;
+  here.pc = Pc() + 1;
   if (taken != 0 && here.pc != pc) SplitOff(taken, pc);
   return Flow::kJump;
 }
@@ -178,7 +184,7 @@ Flow Warp::Exit(uint32_t lanes) {
   Split& here = split();
   live &= ~lanes;
   here.mask &= ~lanes;
-  here.pc = static_cast<uint32_t>(op - cta.cluster.kernel().code.data()) + 1;
+  here.pc = Pc() + 1;
   cta.live_threads -= static_cast<uint32_t>(std::popcount(lanes));
   return Flow::kJump;
 }

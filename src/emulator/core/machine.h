@@ -34,7 +34,7 @@ struct WaitInfo {
   bool expired = false;
 };
 
-// Lanes of a warp that run together. Splits with equal program counters merge.
+// Lanes of a warp that run together. Splits with equal program counter and resume state merge.
 struct Split {
   uint32_t pc = 0;
   uint32_t mask = 0;
@@ -73,11 +73,16 @@ class Warp {
   uint32_t live = 0;         // lanes that exist and have not exited
   uint32_t existing = 0;     // lanes that the block has
   uint32_t carry = 0;        // CC.CF of each lane
+  // barrier.cluster phase + 1 at which each lane arrived and has not waited yet; 0: none.
+  uint64_t cluster_arrived_phase[kLanes] = {};
   const Op* op = nullptr;    // the instruction being executed
 
   Split& split() { return splits_[current_]; }
   const Split& split() const { return splits_[current_]; }
   const std::vector<Split>& splits() const { return splits_; }
+  std::vector<Split>& splits() { return splits_; }
+  // Of the instruction being executed.
+  uint32_t Pc() const;
   bool Converged() const { return split().mask == live; }
 
   // For handlers. Each returns the Flow to return.

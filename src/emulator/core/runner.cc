@@ -42,8 +42,7 @@ bool WarpRunner::MergeCurrent(Warp& warp) {
   bool merged = false;
   for (size_t i = 0; i < splits.size();) {
     Split& here = splits[warp.current_];
-    if (i != warp.current_ && splits[i].pc == here.pc && splits[i].resume == 0 &&
-        here.resume == 0) {
+    if (i != warp.current_ && splits[i].pc == here.pc && splits[i].resume == here.resume) {
       here.mask |= splits[i].mask;
       here.waiting = false;
       splits.erase(splits.begin() + i);
@@ -116,7 +115,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
     }
     if (warp.splits_.size() > 1) {
       warp.split().pc = pc;
-      if (MergeCurrent(warp)) break;
+      if (MergeCurrent(warp) || warp.split().mask != mask) break;
       if (!boosted && LowestRunnable(warp) != static_cast<int>(warp.current_)) break;
     }
   }
@@ -129,11 +128,11 @@ bool WarpRunner::PollWaiting(Warp& warp, Slice* slice) {
   for (size_t i = 0; i < warp.splits_.size(); ++i) {
     if (!warp.splits_[i].waiting) continue;
     Select(warp, i);
+    MergeCurrent(warp);
+    i = warp.current_;
     uint64_t before = slice->executed;
     RunSplit(warp, 1, true, slice);
     any |= slice->executed != before;
-    if (warp.splits_.empty()) return true;
-    i = std::min(i, warp.splits_.size());
   }
   return any;
 }

@@ -200,7 +200,7 @@ void DecodeSetp(Decoder& d) {
   bool flush = d.mods.Take("ftz");
   Type type = d.mods.TakeType();
   d.op.handler = Choose(name, type, flush, Form::kSetp);
-  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+  if (!d.op.handler) d.Unsupported();
   const ptx::Operand& target = d.operand(0);
   bool pair = target.kind == ptx::Operand::Kind::kPair;
   d.Push(d.PredicateDestination(pair ? target.elements[0] : target));
@@ -218,7 +218,7 @@ void DecodeSet(Decoder& d) {
   if (TypeBits(target) != 32) d.Unsupported("set with a result that has not 32 bits");
   d.op.immediate = target == Type::kF32 ? 0x3F800000 : 0xFFFFFFFF;
   d.op.handler = Choose(name, type, flush, Form::kSet);
-  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+  if (!d.op.handler) d.Unsupported();
   d.PushDestination(0, target);
   d.Push(kNoSlot);
   d.PushSource(1, type);

@@ -37,7 +37,7 @@ Flow BranchIndexed(Warp& w, const Op& op, uint32_t mask) {
   if (same == w.split().mask) return w.Jump(targets[index[first]]);
   // The others come back here: they run this instruction again with their own index.
   w.SplitOff(same, targets[index[first]]);
-  return w.Jump(static_cast<uint32_t>(&op - w.cta.cluster.kernel().code.data()));
+  return w.Jump(w.Pc());
 }
 
 void DecodeBranchIndexed(Decoder& d) {

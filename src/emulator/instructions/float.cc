@@ -252,7 +252,7 @@ bool Decode(Decoder& d, Arithmetic operation, int sources) {
   FloatModifiers m = TakeFloatModifiers(d);
   if (m.source != Type::kNone && m.source != m.type) {
     d.op.handler = MixedHandler(operation, m);
-    if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+    if (!d.op.handler) d.Unsupported();
     d.PushDestination(0, Type::kF32);
     for (int i = 1; i <= sources; ++i) d.PushSource(i, i == sources ? Type::kF32 : m.source);
     return true;
@@ -270,7 +270,7 @@ bool Decode(Decoder& d, Arithmetic operation, int sources) {
     d.op.handler = operation == Arithmetic::kMax ? MinMax3Handler<true>(m) : MinMax3Handler<false>(m);
     sources = 3;
   }
-  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+  if (!d.op.handler) d.Unsupported();
   PushUniform(d, m.type, sources);
   return true;
 }
@@ -325,7 +325,7 @@ bool DecodeFloatSign(Decoder& d, bool negate) {
     case Type::kBF16x2: d.op.handler = SignHandler<uint32_t, 0x80008000u>(negate, false); break;
     case Type::kF16:
     case Type::kBF16: d.op.handler = SignHandler<uint16_t, 0x8000u>(negate, false); break;
-    default: d.Unsupported("'" + d.inst.Spelling() + "'");
+    default: d.Unsupported();
   }
   if (flush && type != Type::kF32) d.Unsupported(".ftz with this type");
   PushUniform(d, type, 1);

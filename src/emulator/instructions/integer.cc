@@ -168,7 +168,7 @@ Handler BinaryOf(Type type) {
 }
 
 void Finish(Decoder& d, Type type, int sources) {
-  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "' with this type");
+  if (!d.op.handler) d.Unsupported();
   PushUniform(d, type, sources);
 }
 

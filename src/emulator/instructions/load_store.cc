@@ -290,7 +290,7 @@ void DecodeAccess(Decoder& d, bool store) {
   }
   d.op.handler = narrow ? (store ? StoreNarrowing : LoadWidening)
                         : SameWidthHandler(m.element_bytes, m.vector, form);
-  if (!d.op.handler) d.Unsupported("'" + d.inst.Spelling() + "'");
+  if (!d.op.handler) d.Unsupported();
 }
 
 void DecodeLoad(Decoder& d) { DecodeAccess(d, false); }

@@ -1,0 +1,192 @@
+// call: device functions are inlined; vprintf and __assertfail are built in.
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
+#include "emulator/core/machine.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// Addresses, in local memory, of a built-in function's arguments and result.
+struct BuiltinCall {
+  std::vector<uint32_t> arguments;
+  uint32_t result = 0;  // 0: none
+};
+
+template <typename T>
+T ReadLocal(Warp& w, int lane, uint32_t address) {
+  T value;
+  std::memcpy(&value,
+              ThreadAccess(w, lane, Space::kLocal, address, sizeof(T), sizeof(T), AccessKind::kRead),
+              sizeof(T));
+  return value;
+}
+
+// A zero-terminated string at a generic address.
+std::string ReadString(Warp& w, int lane, uint64_t address) {
+  std::string text;
+  while (true) {
+    char c = static_cast<char>(
+        *ThreadAccess(w, lane, Space::kGeneric, address++, 1, 1, AccessKind::kRead));
+    if (!c) return text;
+    text += c;
+  }
+}
+
+// Formats as C's printf, arguments read from the thread's buffer of naturally aligned values.
+class Formatter {
+ public:
+  Formatter(Warp& w, int lane, uint64_t arguments) : w_(w), lane_(lane), next_(arguments) {}
+
+  std::string Run(const std::string& format) {
+    std::string text;
+    for (size_t i = 0; i < format.size(); ++i) {
+      if (format[i] != '%') {
+        text += format[i];
+      } else {
+        text += Specifier(format, &i);
+      }
+    }
+    return text;
+  }
+
+ private:
+  template <typename T>
+  T Next() {
+    next_ = (next_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+    T value;
+    std::memcpy(&value,
+                ThreadAccess(w_, lane_, Space::kGeneric, next_, sizeof(T), sizeof(T),
+                             AccessKind::kRead),
+                sizeof(T));
+    next_ += sizeof(T);
+    return value;
+  }
+
+  std::string Specifier(const std::string& format, size_t* i) {
+    size_t end = format.find_first_of("diouxXeEfFgGaAcsp%", *i + 1);
+    if (end == std::string::npos) return format.substr(*i);
+    std::string flags;
+    bool wide = false;
+    for (size_t k = *i; k < end; ++k) {
+      char c = format[k];
+      if (c == '*') {
+        flags += std::to_string(Next<int32_t>());
+      } else if (c == 'l' || c == 'j' || c == 'z' || c == 't') {
+        wide = true;
+      } else if (c != 'h' && c != 'L') {
+        flags += c;
+      }
+    }
+    *i = end;
+    return Convert(flags, format[end], wide);
+  }
+
+  template <typename T>
+  static std::string Print(const std::string& format, T value) {
+    char text[512];
+    std::snprintf(text, sizeof text, format.c_str(), value);
+    return text;
+  }
+
+  std::string Convert(const std::string& flags, char conversion, bool wide) {
+    switch (conversion) {
+      case '%':
+        return "%";
+      case 'd': case 'i':
+        return wide ? Print(flags + PRId64, Next<int64_t>()) : Print(flags + 'd', Next<int32_t>());
+      case 'o': case 'u': case 'x': case 'X':
+        return wide ? Print(flags + "l" + conversion, Next<unsigned long>())
+                    : Print(flags + conversion, Next<uint32_t>());
+      case 'c':
+        return Print(flags + 'c', Next<int32_t>());
+      case 'p':
+        return Print("0x%" PRIx64, Next<uint64_t>());
+      case 's':
+        return Print(flags + 's', ReadString(w_, lane_, Next<uint64_t>()).c_str());
+      default:
+        return Print(flags + conversion, Next<double>());
+    }
+  }
+
+  Warp& w_;
+  int lane_;
+  uint64_t next_;
+};
+
+Flow Printf(Warp& w, const Op& op, uint32_t mask) {
+  const BuiltinCall& call = op.Extra<BuiltinCall>();
+  Launch& launch = w.cta.cluster.launch;
+  ForEachLane(mask, [&](int lane) {
+    std::string format = ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[0]));
+    uint64_t arguments = ReadLocal<uint64_t>(w, lane, call.arguments[1]);
+    std::string text = Formatter(w, lane, arguments).Run(format);
+    if (call.result) {
+      int32_t length = static_cast<int32_t>(text.size());
+      std::memcpy(ThreadAccess(w, lane, Space::kLocal, call.result, 4, 4, AccessKind::kWrite),
+                  &length, 4);
+    }
+    std::lock_guard<std::mutex> lock(launch.mutex);
+    launch.output[w.cta.linear_id] += text;
+  });
+  return Flow::kNext;
+}
+
+// __assertfail(message, file, line, function, size of a character)
+Flow AssertFail(Warp& w, const Op& op, uint32_t mask) {
+  const BuiltinCall& call = op.Extra<BuiltinCall>();
+  int lane = __builtin_ctz(mask);
+  auto text = [&](size_t i) {
+    return ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[i]));
+  };
+  uint32_t line = ReadLocal<uint32_t>(w, lane, call.arguments[2]);
+  Fail(w.Here(lane), "assert",
+       text(1) + ":" + std::to_string(line) + ": " + text(3) + ": assertion `" + text(0) +
+           "` failed");
+}
+
+const std::vector<ptx::Operand>& Tuple(const ptx::Operand& operand) { return operand.elements; }
+
+uint32_t LocalAddress(Decoder& d, const ptx::Operand& operand) {
+  Placement placement;
+  if (!d.function().FindVariable(operand.name, &placement) || placement.space != Space::kLocal) {
+    d.Illegal("argument '" + operand.name + "' of a call is no .param variable");
+  }
+  return static_cast<uint32_t>(placement.address);
+}
+
+void DecodeBuiltin(Decoder& d, Handler handler, size_t count,
+                   const std::vector<ptx::Operand>& results,
+                   const std::vector<ptx::Operand>& arguments) {
+  if (arguments.size() != count) d.Illegal("wrong number of arguments of a built-in function");
+  BuiltinCall call;
+  for (const ptx::Operand& argument : arguments) call.arguments.push_back(LocalAddress(d, argument));
+  if (!results.empty()) call.result = LocalAddress(d, results[0]);
+  d.MakeExtra<BuiltinCall>(std::move(call));
+  d.op.handler = handler;
+}
+
+void DecodeCall(Decoder& d) {
+  d.mods.Take("uni");
+  size_t next = 0;
+  std::vector<ptx::Operand> results, arguments;
+  if (d.operand(0).kind == ptx::Operand::Kind::kTuple) results = Tuple(d.operand(next++));
+  const ptx::Operand& callee = d.operand(next++);
+  if (d.Has(next)) arguments = Tuple(d.operand(next++));
+  if (d.Has(next) || callee.kind != ptx::Operand::Kind::kName ||
+      d.function().FindRegister(callee.name)) {
+    d.Unsupported("an indirect call");
+  }
+  if (callee.name == "vprintf") return DecodeBuiltin(d, Printf, 2, results, arguments);
+  if (callee.name == "__assertfail") return DecodeBuiltin(d, AssertFail, 5, results, arguments);
+  d.function().InlineCall(d, callee.name, results, arguments);
+}
+
+}  // namespace
+
+void RegisterCalls() { FamilyRegistry::Add("call", DecodeCall); }
+
+}  // namespace tilelang::emulator

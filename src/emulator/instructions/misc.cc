@@ -1,0 +1,141 @@
+// Fences, hints, sleeping, cluster addresses.
+#include <atomic>
+#include <bit>
+
+#include "emulator/core/families.h"
+#include "emulator/instructions/elementwise.h"
+
+namespace tilelang::emulator {
+namespace {
+
+Flow Fence(Warp& w, const Op&, uint32_t mask) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (AccessObserver* observer = w.cta.cluster.launch.observer) {
+    ForEachLane(mask, [&](int lane) { observer->OnSync(SyncEvent::kFence, 0, w.Here(lane)); });
+  }
+  return Flow::kNext;
+}
+
+void DecodeFence(Decoder& d) {
+  for (const char* name : {"sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys",
+                           "sync_restrict::shared::cta", "sync_restrict::shared::cluster"}) {
+    d.mods.Take(name);
+  }
+  d.op.handler = Fence;
+}
+
+void DecodeMembar(Decoder& d) {
+  d.mods.TakeOneOf({"cta", "gl", "sys"});
+  d.op.handler = Fence;
+}
+
+// Ordering between proxies has no effect on values here: engines act on the same memory.
+Flow ProxyFence(Warp& w, const Op&, uint32_t mask) {
+  if (AccessObserver* observer = w.cta.cluster.launch.observer) {
+    ForEachLane(mask, [&](int lane) { observer->OnSync(SyncEvent::kProxyFence, 0, w.Here(lane)); });
+  }
+  return Flow::kNext;
+}
+
+void DecodeProxyFence(Decoder& d) {
+  for (const char* name :
+       {"alias", "async", "async.global", "async::generic", "tensormap::generic", "acquire",
+        "release", "cta", "cluster", "gpu", "sys", "global", "shared::cta", "shared::cluster",
+        "sync_restrict::shared::cta", "sync_restrict::shared::cluster"}) {
+    d.mods.Take(name);
+  }
+  d.op.handler = ProxyFence;
+}
+
+// A sleeping thread lets all others run for one turn.
+Flow Sleep(Warp&, const Op&, uint32_t) { return Flow::kYield; }
+
+void DecodeSleep(Decoder& d) {
+  d.mods.TakeType();
+  d.PushSource(0, Type::kU32);
+  d.op.handler = Sleep;
+}
+
+Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+
+void DecodeNothing(Decoder& d) { d.op.handler = Nothing; }
+
+// Grids do not overlap here: what they depend on has ended.
+void DecodeGridDependency(Decoder& d) {
+  d.mods.TakeOneOf({"launch_dependents", "wait"});
+  d.op.handler = Nothing;
+}
+
+Flow SetMaxRegisters(Warp& w, const Op& op, uint32_t mask) {
+  return w.Align(mask);
+}
+
+void DecodeSetMaxRegisters(Decoder& d) {
+  d.mods.TakeOneOf({"inc", "dec"});
+  if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal("setmaxnreg needs .sync.aligned");
+  d.mods.TakeType();
+  int64_t count = d.Integer(d.operand(0));
+  if (count < 24 || count > 256 || count % 8) {
+    d.Illegal("setmaxnreg takes a multiple of 8 from 24 to 256, got " + std::to_string(count));
+  }
+  d.op.handler = SetMaxRegisters;
+}
+
+// --- cluster addresses ----------------------------------------------------------------------------
+
+template <typename T>
+Flow MapAddress(Warp& w, const Op& op, uint32_t mask) {
+  T* d = w.Reg<T>(op.a[0]);
+  const T* a = w.Reg<T>(op.a[1]);
+  const uint32_t* rank = w.Reg<uint32_t>(op.a[2]);
+  ForEachLane(mask, [&](int i) {
+    if (rank[i] >= w.cta.cluster.ctas.size()) {
+      Fail(w.Here(i), "illegal-operand",
+           "mapa to CTA " + std::to_string(rank[i]) + " of a cluster of " +
+               std::to_string(w.cta.cluster.ctas.size()));
+    }
+    d[i] = (a[i] & ~T{0xFF000000u}) | static_cast<T>(rank[i] << 24);
+  });
+  return Flow::kNext;
+}
+
+void DecodeMapAddress(Decoder& d) {
+  d.mods.TakeSpace();
+  Type type = d.mods.TakeType();
+  PushUniform(d, type, 1);
+  d.PushSource(2, Type::kU32);
+  d.op.handler = TypeBits(type) == 64 ? MapAddress<uint64_t> : MapAddress<uint32_t>;
+}
+
+template <typename T>
+Flow CtaRank(Warp& w, const Op& op, uint32_t mask) {
+  uint32_t* d = w.Reg<uint32_t>(op.a[0]);
+  const T* a = w.Reg<T>(op.a[1]);
+  ForEachLane(mask, [&](int i) { d[i] = static_cast<uint32_t>(a[i]) >> 24; });
+  return Flow::kNext;
+}
+
+void DecodeCtaRank(Decoder& d) {
+  d.mods.TakeSpace();
+  Type type = d.mods.TakeType();
+  d.PushDestination(0, Type::kU32);
+  d.PushSource(1, type);
+  d.op.handler = TypeBits(type) == 64 ? CtaRank<uint64_t> : CtaRank<uint32_t>;
+}
+
+}  // namespace
+
+void RegisterMisc() {
+  FamilyRegistry::Add("fence", DecodeFence);
+  FamilyRegistry::Add("fence.proxy", DecodeProxyFence);
+  FamilyRegistry::Add("fence.mbarrier_init", DecodeFence);
+  FamilyRegistry::Add("membar", DecodeMembar);
+  FamilyRegistry::Add("nanosleep", DecodeSleep);
+  FamilyRegistry::Add("griddepcontrol", DecodeGridDependency);
+  FamilyRegistry::Add("setmaxnreg", DecodeSetMaxRegisters);
+  FamilyRegistry::Add("pmevent", DecodeNothing);
+  FamilyRegistry::Add("mapa", DecodeMapAddress);
+  FamilyRegistry::Add("getctarank", DecodeCtaRank);
+}
+
+}  // namespace tilelang::emulator
