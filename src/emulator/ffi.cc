@@ -149,9 +149,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
       .def("tl.emulator.Map",
            [](DeviceRef device, int64_t host, int64_t bytes, ffi::String name, bool writable) {
-             return static_cast<int64_t>(
-                 device->memory.Map(reinterpret_cast<uint8_t*>(host), static_cast<uint64_t>(bytes),
-                                    std::string(name), writable));
+             return static_cast<int64_t>(device->memory.Map(reinterpret_cast<uint8_t*>(host),
+                                                            static_cast<uint64_t>(bytes),
+                                                            std::string(name), writable));
            })
       .def("tl.emulator.Unmap",
            [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
@@ -164,8 +164,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              device->memory.ForbidRange(address, bytes);
            })
       .def("tl.emulator.Load", Load)
-      .def("tl.emulator.ModuleReport",
-           [](ModuleRef module) { return ffi::String(module->report); })
+      .def("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
       .def("tl.emulator.Launch", StartLaunch)
       .def("tl.emulator.Wait",
            [](LaunchRef launch, double seconds) { return launch->Wait(seconds); })

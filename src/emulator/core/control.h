@@ -17,7 +17,7 @@ bool ParseSpecial(const std::string& name, Special* special);
 // Clocks and timers: their value depends on when they are read.
 bool IsDynamicSpecial(const std::string& name);
 // Emits an instruction that reads the clock into `slot`.
-void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot,
-                        int bits, const ptx::Instruction& instruction);
+void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot, int bits,
+                        const ptx::Instruction& instruction);
 
 }  // namespace tilelang::emulator

@@ -60,14 +60,10 @@ int Modifiers::TakeVector() {
 
 Space Modifiers::TakeSpace() {
   static const std::pair<const char*, Space> kSpaces[] = {
-      {"global", Space::kGlobal},
-      {"shared", Space::kShared},
-      {"shared::cta", Space::kShared},
-      {"shared::cluster", Space::kShared},
-      {"local", Space::kLocal},
-      {"param", Space::kParam},
-      {"param::entry", Space::kParam},
-      {"param::func", Space::kParam},
+      {"global", Space::kGlobal},      {"shared", Space::kShared},
+      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
+      {"local", Space::kLocal},        {"param", Space::kParam},
+      {"param::entry", Space::kParam}, {"param::func", Space::kParam},
       {"const", Space::kConst}};
   // In source order: copies name their destination first.
   for (const std::string& present : names_) {
@@ -149,8 +145,8 @@ uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width)
   if (const auto* reg = function_.FindRegister(operand.name)) {
     int width = TypeBits(reg->type);
     if (width != bits && !(any_width && width > bits)) {
-      Illegal("register '" + operand.name + "' of " + std::to_string(width) +
-              " bits where '" + inst.Spelling() + "' takes " + std::to_string(bits));
+      Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
+              inst.Spelling() + "' takes " + std::to_string(bits));
     }
     return reg->slot;
   }
@@ -216,7 +212,8 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
   if (base.kind != ptx::Operand::Kind::kName) Illegal("malformed address");
   if (const auto* reg = function_.FindRegister(base.name)) {
     int bits = TypeBits(reg->type);
-    if (bits != 32 && bits != 64) Illegal("address register '" + base.name + "' is not 32 or 64 bits");
+    if (bits != 32 && bits != 64)
+      Illegal("address register '" + base.name + "' is not 32 or 64 bits");
     address.slot = reg->slot;
     address.wide = bits == 64;
     address.offset = operand.offset;
@@ -268,7 +265,9 @@ void Decoder::Unsupported() { Unsupported("'" + inst.Spelling() + "'"); }
 
 void Decoder::Illegal(const std::string& what) { function_.Error(inst, "illegal-operand", what); }
 
-void Decoder::Own(std::shared_ptr<void> data) { function_.kernel().owned.push_back(std::move(data)); }
+void Decoder::Own(std::shared_ptr<void> data) {
+  function_.kernel().owned.push_back(std::move(data));
+}
 
 // --- families ---------------------------------------------------------------------------------
 

@@ -68,8 +68,7 @@ uint32_t FunctionDecoder::AddressSlot(const Placement& placement, int64_t offset
   auto [entry, inserted] = special_slots_.try_emplace(key, 0);
   if (inserted) {
     entry->second = NewSlot(bits);
-    kernel_.specials.push_back(
-        {entry->second, static_cast<uint8_t>(bits), true, base, address});
+    kernel_.specials.push_back({entry->second, static_cast<uint8_t>(bits), true, base, address});
   }
   return entry->second;
 }
@@ -229,8 +228,10 @@ void FunctionDecoder::Declare(const ptx::Variable& variable) {
     default: {
       ptx::Instruction here;
       here.line = variable.line;
-      Error(here, "unsupported", "variable '" + variable.name + "' in this state space must be "
-            "declared outside of functions");
+      Error(here, "unsupported",
+            "variable '" + variable.name +
+                "' in this state space must be "
+                "declared outside of functions");
     }
   }
 }
@@ -305,9 +306,9 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& instruction) {
           "instruction '" + instruction.Spelling() + "' is not implemented");
   }
   Op op;
-  Decoder decoder(*this, instruction,
-                  Modifiers({instruction.modifiers.begin() + consumed, instruction.modifiers.end()}),
-                  op);
+  Decoder decoder(
+      *this, instruction,
+      Modifiers({instruction.modifiers.begin() + consumed, instruction.modifiers.end()}), op);
   if (!instruction.guard.empty()) {
     const Register* guard = FindRegister(instruction.guard);
     if (!guard || guard->type != Type::kPred) {

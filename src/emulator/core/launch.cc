@@ -38,8 +38,8 @@ class Worker {
   // Makes sure that something runs; false when the launch is over for this thread.
   bool Admit() {
     if (launch_.cancelled) return false;
-    bool wants_company = launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany &&
-                         active_ < kMaxResident;
+    bool wants_company =
+        launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany && active_ < kMaxResident;
     if (active_ > 0 && !wants_company) return true;
     rounds_ = 0;
     uint64_t index = launch_.next_cluster++;

@@ -49,7 +49,7 @@ struct Launch {
   // Shared by the host threads.
   std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> finished_ctas{0};
-  std::atomic<uint64_t> instructions{0};       // warp instructions
+  std::atomic<uint64_t> instructions{0};  // warp instructions
   std::atomic<uint64_t> lane_instructions{0};
   std::atomic<bool> cancelled{false};
   std::mutex mutex;  // guards what follows
@@ -58,9 +58,7 @@ struct Launch {
   std::map<std::pair<std::string, int>, Warning> warnings;  // by kind and PTX line
   std::map<uint64_t, std::string> output;                   // printf text by CTA
 
-  uint64_t clusters() const {
-    return options.grid.count() / options.cluster.count();
-  }
+  uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
 };
 

@@ -44,19 +44,33 @@ uint64_t CtaValue(const Cta& cta, Special special) {
   Dim3 clusters{o.grid.x / o.cluster.x, o.grid.y / o.cluster.y, o.grid.z / o.cluster.z};
   Dim3 in_cluster = Unflatten(cta.rank, o.cluster);
   switch (special) {
-    case Special::kNtidX: case Special::kNtidY: case Special::kNtidZ:
+    case Special::kNtidX:
+    case Special::kNtidY:
+    case Special::kNtidZ:
       return Component(o.block, special, Special::kNtidX);
-    case Special::kCtaidX: case Special::kCtaidY: case Special::kCtaidZ:
+    case Special::kCtaidX:
+    case Special::kCtaidY:
+    case Special::kCtaidZ:
       return Component(cta.id, special, Special::kCtaidX);
-    case Special::kNctaidX: case Special::kNctaidY: case Special::kNctaidZ:
+    case Special::kNctaidX:
+    case Special::kNctaidY:
+    case Special::kNctaidZ:
       return Component(o.grid, special, Special::kNctaidX);
-    case Special::kClusteridX: case Special::kClusteridY: case Special::kClusteridZ:
+    case Special::kClusteridX:
+    case Special::kClusteridY:
+    case Special::kClusteridZ:
       return Component(cluster.id, special, Special::kClusteridX);
-    case Special::kNclusteridX: case Special::kNclusteridY: case Special::kNclusteridZ:
+    case Special::kNclusteridX:
+    case Special::kNclusteridY:
+    case Special::kNclusteridZ:
       return Component(clusters, special, Special::kNclusteridX);
-    case Special::kClusterCtaidX: case Special::kClusterCtaidY: case Special::kClusterCtaidZ:
+    case Special::kClusterCtaidX:
+    case Special::kClusterCtaidY:
+    case Special::kClusterCtaidZ:
       return Component(in_cluster, special, Special::kClusterCtaidX);
-    case Special::kClusterNctaidX: case Special::kClusterNctaidY: case Special::kClusterNctaidZ:
+    case Special::kClusterNctaidX:
+    case Special::kClusterNctaidY:
+    case Special::kClusterNctaidZ:
       return Component(o.cluster, special, Special::kClusterNctaidX);
     case Special::kClusterCtarank:
       return cta.rank;
@@ -86,14 +100,19 @@ uint64_t CtaValue(const Cta& cta, Special special) {
 uint64_t LaneValue(const Warp& warp, int lane, Special special) {
   const Dim3& block = warp.cta.cluster.launch.options.block;
   switch (special) {
-    case Special::kTidX: case Special::kTidY: case Special::kTidZ:
+    case Special::kTidX:
+    case Special::kTidY:
+    case Special::kTidZ:
       return Component(Unflatten(warp.index * kLanes + lane, block), special, Special::kTidX);
     case Special::kLaneid:
       return lane;
     case Special::kWarpid:
       return warp.index;
-    case Special::kLanemaskEq: case Special::kLanemaskLe: case Special::kLanemaskLt:
-    case Special::kLanemaskGe: case Special::kLanemaskGt:
+    case Special::kLanemaskEq:
+    case Special::kLanemaskLe:
+    case Special::kLanemaskLt:
+    case Special::kLanemaskGe:
+    case Special::kLanemaskGt:
       return LaneMask(special, lane);
     default:
       return CtaValue(warp.cta, special);
@@ -128,8 +147,8 @@ void Store(Warp& warp, const SlotInit& init, int lane, uint64_t value) {
 Warp::Warp(Cta& cta, uint32_t index) : cta(cta), index(index) {
   const Kernel& kernel = cta.cluster.kernel();
   storage_.resize(kernel.file_bytes / 8 + 16);
-  registers_ = reinterpret_cast<uint8_t*>(
-      (reinterpret_cast<uintptr_t>(storage_.data()) + 63) & ~uintptr_t{63});
+  registers_ = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(storage_.data()) + 63) &
+                                          ~uintptr_t{63});
   local_.resize(size_t{kernel.local_bytes} * kLanes);
 }
 
@@ -156,9 +175,7 @@ uint8_t* Warp::local(int lane) {
   return local_.data() + size_t{cta.cluster.kernel().local_bytes} * lane;
 }
 
-uint32_t Warp::Pc() const {
-  return static_cast<uint32_t>(op - cta.cluster.kernel().code.data());
-}
+uint32_t Warp::Pc() const { return static_cast<uint32_t>(op - cta.cluster.kernel().code.data()); }
 
 Flow Warp::Diverge(uint32_t taken, uint32_t pc) {
   Split& here = split();

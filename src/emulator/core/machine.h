@@ -70,12 +70,12 @@ class Warp {
 
   Cta& cta;
   const uint32_t index;
-  uint32_t live = 0;         // lanes that exist and have not exited
-  uint32_t existing = 0;     // lanes that the block has
-  uint32_t carry = 0;        // CC.CF of each lane
+  uint32_t live = 0;      // lanes that exist and have not exited
+  uint32_t existing = 0;  // lanes that the block has
+  uint32_t carry = 0;     // CC.CF of each lane
   // barrier.cluster phase + 1 at which each lane arrived and has not waited yet; 0: none.
   uint64_t cluster_arrived_phase[kLanes] = {};
-  const Op* op = nullptr;    // the instruction being executed
+  const Op* op = nullptr;  // the instruction being executed
 
   Split& split() { return splits_[current_]; }
   const Split& split() const { return splits_[current_]; }
@@ -125,11 +125,11 @@ class Warp {
 
 // Threads that arrived at a named barrier (bar/barrier.cta).
 struct NamedBarrier {
-  uint32_t arrived = 0;    // threads of the current phase
-  uint32_t expected = 0;   // 0: all threads of the CTA
+  uint32_t arrived = 0;   // threads of the current phase
+  uint32_t expected = 0;  // 0: all threads of the CTA
   uint64_t phase = 0;
   uint32_t reduction_and = 1, reduction_or = 0, reduction_popc = 0;  // running
-  uint32_t result = 0;     // of the last phase
+  uint32_t result = 0;                                               // of the last phase
   uint32_t result_and = 0, result_or = 0;
 };
 

@@ -29,14 +29,14 @@ constexpr uint32_t kNoSlot = 0xFFFFFFFFu;
 struct Op {
   Handler handler = nullptr;
   int64_t immediate = 0;
-  const void* extra = nullptr;   // owned by the kernel, see Decoder::MakeExtra
+  const void* extra = nullptr;      // owned by the kernel, see Decoder::MakeExtra
   const uint32_t* slots = nullptr;  // all operand slots in the order Decoder::Push saw them
   uint32_t a[5] = {kNoSlot, kNoSlot, kNoSlot, kNoSlot, kNoSlot};  // copy of the first five
   uint32_t guard = kNoSlot;
-  uint32_t target = 0;           // branches
+  uint32_t target = 0;  // branches
   uint16_t slot_count = 0;
-  uint16_t flags = 0;            // family specific
-  uint32_t source = 0;           // index into Kernel::sources
+  uint16_t flags = 0;   // family specific
+  uint32_t source = 0;  // index into Kernel::sources
 
   template <typename T>
   const T& Extra() const {

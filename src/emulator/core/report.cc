@@ -80,8 +80,7 @@ void WriteWhere(Json& json, const Where& where) {
   json.Field("ptx_text", where.ptx_text);
   json.Field("source_file", where.source_file).Field("source_line", where.source_line);
   if (where.in_cta) {
-    json.Field("cta", std::vector<int>{static_cast<int>(where.cta.x),
-                                       static_cast<int>(where.cta.y),
+    json.Field("cta", std::vector<int>{static_cast<int>(where.cta.x), static_cast<int>(where.cta.y),
                                        static_cast<int>(where.cta.z)});
   }
   json.Field("warp", where.warp).Field("lane", where.lane).Field("buffer", where.buffer);

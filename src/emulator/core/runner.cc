@@ -59,7 +59,8 @@ int WarpRunner::LowestRunnable(const Warp& warp) {
   int best = -1;
   for (size_t i = 0; i < warp.splits_.size(); ++i) {
     const Split& split = warp.splits_[i];
-    if (!split.waiting && (best < 0 || split.pc < warp.splits_[best].pc)) best = static_cast<int>(i);
+    if (!split.waiting && (best < 0 || split.pc < warp.splits_[best].pc))
+      best = static_cast<int>(i);
   }
   return best;
 }
@@ -159,8 +160,8 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget) {
     }
     Select(warp, lowest);
     uint64_t start = slice.executed;
-    while (warp.splits_.size() > 1 && slice.executed - start < kSplitQuantum &&
-           !slice.yielded && !warp.split().waiting && warp.split().mask != 0) {
+    while (warp.splits_.size() > 1 && slice.executed - start < kSplitQuantum && !slice.yielded &&
+           !warp.split().waiting && warp.split().mask != 0) {
       RunSplit(warp, kSplitQuantum, false, &slice);
       int next = LowestRunnable(warp);
       if (next < 0) break;
@@ -258,8 +259,7 @@ void ClusterRunner::Deadlock() {
         const SourceLine& source = cluster_.kernel().sources[op.source];
         if (!first) {
           first = cta.get();
-          where = Issuer{first, &op, static_cast<int>(warp->index),
-                         std::countr_zero(split.mask)};
+          where = Issuer{first, &op, static_cast<int>(warp->index), std::countr_zero(split.mask)};
         }
         text += "\n  CTA (" + std::to_string(cta->id.x) + "," + std::to_string(cta->id.y) + "," +
                 std::to_string(cta->id.z) + ") warp " + std::to_string(warp->index) + " " +

@@ -105,8 +105,8 @@ Flow Atomic(Warp& w, const Op& op, uint32_t mask) {
   const AtomicOp& m = op.Extra<AtomicOp>();
   uint32_t bytes = static_cast<uint32_t>(sizeof(T)) * m.vector;
   ForEachLane(mask, [&](int lane) {
-    uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes,
-                              AccessKind::kAtomic);
+    uint8_t* p =
+        ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kAtomic);
     for (int k = 0; k < m.vector; ++k) {
       T b = w.Reg<T>(op.slots[k + (m.returns ? m.vector : 0)])[lane];
       T old = Update<T>(p + k * sizeof(T), [&](T a) { return F()(a, b); });
@@ -124,15 +124,15 @@ Flow CompareSwap(Warp& w, const Op& op, uint32_t mask) {
     uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), sizeof(T), sizeof(T),
                               AccessKind::kAtomic);
     T compare = w.Reg<T>(op.a[1])[lane], value = w.Reg<T>(op.a[2])[lane];
-    T old = Update<T>(p, [&](T a) {
-      return std::memcmp(&a, &compare, sizeof(T)) == 0 ? value : a;
-    });
+    T old =
+        Update<T>(p, [&](T a) { return std::memcmp(&a, &compare, sizeof(T)) == 0 ? value : a; });
     if (op.a[0] != kNoSlot) w.Reg<T>(op.a[0])[lane] = old;
   });
   return Flow::kNext;
 }
 
-// --- decoding -------------------------------------------------------------------------------------
+// --- decoding
+// -------------------------------------------------------------------------------------
 
 template <typename F>
 Handler BitsHandler(Type type) {
@@ -143,32 +143,49 @@ Handler BitsHandler(Type type) {
 template <typename F>
 Handler OrderedHandler(Type type) {
   switch (type) {
-    case Type::kU32: return Atomic<uint32_t, F>;
-    case Type::kS32: return Atomic<int32_t, F>;
-    case Type::kU64: return Atomic<uint64_t, F>;
-    case Type::kS64: return Atomic<int64_t, F>;
-    default: return nullptr;
+    case Type::kU32:
+      return Atomic<uint32_t, F>;
+    case Type::kS32:
+      return Atomic<int32_t, F>;
+    case Type::kU64:
+      return Atomic<uint64_t, F>;
+    case Type::kS64:
+      return Atomic<int64_t, F>;
+    default:
+      return nullptr;
   }
 }
 
 template <HalfAction kAction>
 Handler HalfHandlerOf(Type type) {
   switch (type) {
-    case Type::kF16: return Atomic<uint16_t, OnHalf<false, kAction>>;
-    case Type::kBF16: return Atomic<uint16_t, OnHalf<true, kAction>>;
-    case Type::kF16x2: return Atomic<uint32_t, OnHalves<OnHalf<false, kAction>>>;
-    case Type::kBF16x2: return Atomic<uint32_t, OnHalves<OnHalf<true, kAction>>>;
-    default: return nullptr;
+    case Type::kF16:
+      return Atomic<uint16_t, OnHalf<false, kAction>>;
+    case Type::kBF16:
+      return Atomic<uint16_t, OnHalf<true, kAction>>;
+    case Type::kF16x2:
+      return Atomic<uint32_t, OnHalves<OnHalf<false, kAction>>>;
+    case Type::kBF16x2:
+      return Atomic<uint32_t, OnHalves<OnHalf<true, kAction>>>;
+    default:
+      return nullptr;
   }
 }
 
 Handler AddHandler(Type type, bool shared) {
   switch (type) {
-    case Type::kF32: return shared ? Atomic<uint32_t, AddF32> : Atomic<uint32_t, AddF32Flush>;
-    case Type::kF64: return Atomic<uint64_t, AddF64>;
-    case Type::kU32: case Type::kS32: return Atomic<uint32_t, AAdd>;
-    case Type::kU64: case Type::kS64: return Atomic<uint64_t, AAdd>;
-    default: return HalfHandlerOf<HalfAction::kAdd>(type);
+    case Type::kF32:
+      return shared ? Atomic<uint32_t, AddF32> : Atomic<uint32_t, AddF32Flush>;
+    case Type::kF64:
+      return Atomic<uint64_t, AddF64>;
+    case Type::kU32:
+    case Type::kS32:
+      return Atomic<uint32_t, AAdd>;
+    case Type::kU64:
+    case Type::kS64:
+      return Atomic<uint64_t, AAdd>;
+    default:
+      return HalfHandlerOf<HalfAction::kAdd>(type);
   }
 }
 
@@ -190,11 +207,16 @@ Handler Choose(const std::string& name, Type type, bool shared) {
   }
   if (name == "cas") {
     switch (TypeBits(type)) {
-      case 16: return CompareSwap<uint16_t>;
-      case 32: return CompareSwap<uint32_t>;
-      case 64: return CompareSwap<uint64_t>;
-      case 128: return CompareSwap<Bits128>;
-      default: return nullptr;
+      case 16:
+        return CompareSwap<uint16_t>;
+      case 32:
+        return CompareSwap<uint32_t>;
+      case 64:
+        return CompareSwap<uint64_t>;
+      case 128:
+        return CompareSwap<Bits128>;
+      default:
+        return nullptr;
     }
   }
   return nullptr;

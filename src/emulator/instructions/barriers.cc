@@ -149,8 +149,8 @@ void DecodeBarrierAs(Decoder& d, bool aligned) {
   if (reduction) {
     Type type = d.mods.TakeType();
     const ptx::Operand& result = d.operand(next++);
-    b.result = type == Type::kPred ? d.PredicateDestination(result)
-                                   : d.Destination(result, Type::kU32);
+    b.result =
+        type == Type::kPred ? d.PredicateDestination(result) : d.Destination(result, Type::kU32);
   }
   b.id = d.Source(d.operand(next++), Type::kU32);
   bool more = reduction ? d.Has(next + 1) : d.Has(next);
@@ -166,7 +166,8 @@ void DecodeBarrierAs(Decoder& d, bool aligned) {
 void DecodeBar(Decoder& d) { DecodeBarrierAs(d, true); }
 void DecodeBarrier(Decoder& d) { DecodeBarrierAs(d, false); }
 
-// --- barrier.cluster ------------------------------------------------------------------------------
+// --- barrier.cluster
+// ------------------------------------------------------------------------------
 
 uint64_t LiveThreads(const Cluster& cluster) {
   uint64_t live = 0;

@@ -58,7 +58,8 @@ struct Reverse {
   template <typename T>
   T operator()(T a) const {
     T result = 0;
-    for (size_t i = 0; i < 8 * sizeof(T); ++i) result = static_cast<T>(result << 1 | ((a >> i) & 1));
+    for (size_t i = 0; i < 8 * sizeof(T); ++i)
+      result = static_cast<T>(result << 1 | ((a >> i) & 1));
     return result;
   }
 };
@@ -85,7 +86,8 @@ struct ExtractField {
     uint32_t last = position + length - 1 < kTop ? position + length - 1 : kTop;
     bool sign = std::is_signed_v<T> && ((static_cast<U>(a) >> last) & 1);
     U field = position > kTop ? U{0} : static_cast<U>(static_cast<U>(a) >> position);
-    uint32_t kept = position > kTop ? 0 : (length < kTop + 1 - position ? length : kTop + 1 - position);
+    uint32_t kept =
+        position > kTop ? 0 : (length < kTop + 1 - position ? length : kTop + 1 - position);
     U mask = kept > kTop ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << kept) - 1);
     field &= mask;
     return static_cast<T>(sign ? field | static_cast<U>(~mask) : field);
@@ -144,7 +146,8 @@ struct FindNthSet {
   }
 };
 
-// --- prmt, lop3 -----------------------------------------------------------------------------------
+// --- prmt, lop3
+// -----------------------------------------------------------------------------------
 
 uint32_t SelectByte(uint64_t bytes, uint32_t selector) {
   uint32_t byte = (bytes >> (8 * (selector & 7))) & 0xFF;
@@ -164,13 +167,12 @@ struct Permute {
 template <int kMode>
 struct PermuteMode {
   uint32_t operator()(uint32_t a, uint32_t b, uint32_t c) const {
-    static constexpr uint32_t kSelectors[6][4] = {
-        {0x3210, 0x4321, 0x5432, 0x6543},   // f4e
-        {0x5670, 0x6701, 0x7012, 0x0123},   // b4e
-        {0x0000, 0x1111, 0x2222, 0x3333},   // rc8
-        {0x3210, 0x3211, 0x3222, 0x3333},   // ecl
-        {0x0000, 0x1110, 0x2210, 0x3210},   // ecr
-        {0x1010, 0x3232, 0x1010, 0x3232}};  // rc16
+    static constexpr uint32_t kSelectors[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543},   // f4e
+                                                  {0x5670, 0x6701, 0x7012, 0x0123},   // b4e
+                                                  {0x0000, 0x1111, 0x2222, 0x3333},   // rc8
+                                                  {0x3210, 0x3211, 0x3222, 0x3333},   // ecl
+                                                  {0x0000, 0x1110, 0x2210, 0x3210},   // ecr
+                                                  {0x1010, 0x3232, 0x1010, 0x3232}};  // rc16
     return Permute()(a, b, kSelectors[kMode][c & 3]);
   }
 };
@@ -191,7 +193,8 @@ Flow Lop3(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// --- dot products ---------------------------------------------------------------------------------
+// --- dot products
+// ---------------------------------------------------------------------------------
 
 template <typename A, typename B>
 struct Dot4 {
@@ -215,7 +218,8 @@ struct Dot2 {
   }
 };
 
-// --- decoding -------------------------------------------------------------------------------------
+// --- decoding
+// -------------------------------------------------------------------------------------
 
 template <typename F>
 Flow PredicateBinary(Warp& w, const Op& op, uint32_t mask) {
@@ -242,10 +246,17 @@ void DecodeLogic(Decoder& d) {
     return;
   }
   switch (TypeBits(type)) {
-    case 16: d.op.handler = Binary<F, uint16_t>(); break;
-    case 32: d.op.handler = Binary<F, uint32_t>(); break;
-    case 64: d.op.handler = Binary<F, uint64_t>(); break;
-    default: break;
+    case 16:
+      d.op.handler = Binary<F, uint16_t>();
+      break;
+    case 32:
+      d.op.handler = Binary<F, uint32_t>();
+      break;
+    case 64:
+      d.op.handler = Binary<F, uint64_t>();
+      break;
+    default:
+      break;
   }
   Require(d);
   PushUniform(d, type, 2);
@@ -261,10 +272,17 @@ void DecodeLogicUnary(Decoder& d) {
     return;
   }
   switch (TypeBits(type)) {
-    case 16: d.op.handler = Unary<F, uint16_t>(); break;
-    case 32: d.op.handler = Unary<F, uint32_t>(); break;
-    case 64: d.op.handler = Unary<F, uint64_t>(); break;
-    default: break;
+    case 16:
+      d.op.handler = Unary<F, uint16_t>();
+      break;
+    case 32:
+      d.op.handler = Unary<F, uint32_t>();
+      break;
+    case 64:
+      d.op.handler = Unary<F, uint64_t>();
+      break;
+    default:
+      break;
   }
   Require(d);
   PushUniform(d, type, 1);
@@ -273,13 +291,17 @@ void DecodeLogicUnary(Decoder& d) {
 template <typename F>
 Handler ShiftOf(Type type, bool arithmetic) {
   switch (TypeBits(type)) {
-    case 16: return arithmetic ? Binary<F, int16_t, int16_t, uint32_t>()
-                               : Binary<F, uint16_t, uint16_t, uint32_t>();
-    case 32: return arithmetic ? Binary<F, int32_t, int32_t, uint32_t>()
-                               : Binary<F, uint32_t, uint32_t, uint32_t>();
-    case 64: return arithmetic ? Binary<F, int64_t, int64_t, uint32_t>()
-                               : Binary<F, uint64_t, uint64_t, uint32_t>();
-    default: return nullptr;
+    case 16:
+      return arithmetic ? Binary<F, int16_t, int16_t, uint32_t>()
+                        : Binary<F, uint16_t, uint16_t, uint32_t>();
+    case 32:
+      return arithmetic ? Binary<F, int32_t, int32_t, uint32_t>()
+                        : Binary<F, uint32_t, uint32_t, uint32_t>();
+    case 64:
+      return arithmetic ? Binary<F, int64_t, int64_t, uint32_t>()
+                        : Binary<F, uint64_t, uint64_t, uint32_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -307,8 +329,8 @@ void DecodeFunnel(Decoder& d) {
 template <typename F>
 void DecodeCount(Decoder& d) {
   Type type = d.mods.TakeType();
-  d.op.handler = TypeBits(type) == 64 ? Unary<F, uint32_t, uint64_t>()
-                                      : Unary<F, uint32_t, uint32_t>();
+  d.op.handler =
+      TypeBits(type) == 64 ? Unary<F, uint32_t, uint64_t>() : Unary<F, uint32_t, uint32_t>();
   d.PushDestination(0, Type::kU32);
   d.PushSource(1, type);
 }
@@ -322,11 +344,16 @@ void DecodeReverse(Decoder& d) {
 template <bool kShift>
 Handler FindOf(Type type) {
   switch (type) {
-    case Type::kU32: return Unary<FindHighest<kShift>, uint32_t, uint32_t>();
-    case Type::kS32: return Unary<FindHighest<kShift>, uint32_t, int32_t>();
-    case Type::kU64: return Unary<FindHighest<kShift>, uint32_t, uint64_t>();
-    case Type::kS64: return Unary<FindHighest<kShift>, uint32_t, int64_t>();
-    default: return nullptr;
+    case Type::kU32:
+      return Unary<FindHighest<kShift>, uint32_t, uint32_t>();
+    case Type::kS32:
+      return Unary<FindHighest<kShift>, uint32_t, int32_t>();
+    case Type::kU64:
+      return Unary<FindHighest<kShift>, uint32_t, uint64_t>();
+    case Type::kS64:
+      return Unary<FindHighest<kShift>, uint32_t, int64_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -354,7 +381,8 @@ void DecodeExtract(Decoder& d) {
     case Type::kS64:
       d.op.handler = Ternary<ExtractField, int64_t, int64_t, uint32_t, uint32_t>();
       break;
-    default: break;
+    default:
+      break;
   }
   Require(d);
   PushUniform(d, type, 1);
@@ -420,13 +448,16 @@ void DecodeLop3(Decoder& d) {
 template <template <typename, typename> class D>
 Handler DotOf(Type a, Type b) {
   bool x = a == Type::kS32, y = b == Type::kS32;
-  using S = std::conditional_t<std::is_same_v<D<int8_t, int8_t>, Dot4<int8_t, int8_t>>, int8_t, int16_t>;
+  using S =
+      std::conditional_t<std::is_same_v<D<int8_t, int8_t>, Dot4<int8_t, int8_t>>, int8_t, int16_t>;
   using U = std::make_unsigned_t<S>;
   if (x) return y ? Ternary<D<S, int8_t>, uint32_t>() : Ternary<D<S, uint8_t>, uint32_t>();
   return y ? Ternary<D<U, int8_t>, uint32_t>() : Ternary<D<U, uint8_t>, uint32_t>();
 }
-template <typename A, typename B> using Dot2Low = Dot2<A, B, false>;
-template <typename A, typename B> using Dot2High = Dot2<A, B, true>;
+template <typename A, typename B>
+using Dot2Low = Dot2<A, B, false>;
+template <typename A, typename B>
+using Dot2High = Dot2<A, B, true>;
 
 void DecodeDot4(Decoder& d) {
   Type a = d.mods.TakeType(), b = d.mods.TakeType();

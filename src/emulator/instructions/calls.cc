@@ -19,9 +19,10 @@ struct BuiltinCall {
 template <typename T>
 T ReadLocal(Warp& w, int lane, uint32_t address) {
   T value;
-  std::memcpy(&value,
-              ThreadAccess(w, lane, Space::kLocal, address, sizeof(T), sizeof(T), AccessKind::kRead),
-              sizeof(T));
+  std::memcpy(
+      &value,
+      ThreadAccess(w, lane, Space::kLocal, address, sizeof(T), sizeof(T), AccessKind::kRead),
+      sizeof(T));
   return value;
 }
 
@@ -58,10 +59,10 @@ class Formatter {
   T Next() {
     next_ = (next_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
     T value;
-    std::memcpy(&value,
-                ThreadAccess(w_, lane_, Space::kGeneric, next_, sizeof(T), sizeof(T),
-                             AccessKind::kRead),
-                sizeof(T));
+    std::memcpy(
+        &value,
+        ThreadAccess(w_, lane_, Space::kGeneric, next_, sizeof(T), sizeof(T), AccessKind::kRead),
+        sizeof(T));
     next_ += sizeof(T);
     return value;
   }
@@ -96,9 +97,13 @@ class Formatter {
     switch (conversion) {
       case '%':
         return "%";
-      case 'd': case 'i':
+      case 'd':
+      case 'i':
         return wide ? Print(flags + PRId64, Next<int64_t>()) : Print(flags + 'd', Next<int32_t>());
-      case 'o': case 'u': case 'x': case 'X':
+      case 'o':
+      case 'u':
+      case 'x':
+      case 'X':
         return wide ? Print(flags + "l" + conversion, Next<unsigned long>())
                     : Print(flags + conversion, Next<uint32_t>());
       case 'c':
@@ -163,7 +168,8 @@ void DecodeBuiltin(Decoder& d, Handler handler, size_t count,
                    const std::vector<ptx::Operand>& arguments) {
   if (arguments.size() != count) d.Illegal("wrong number of arguments of a built-in function");
   BuiltinCall call;
-  for (const ptx::Operand& argument : arguments) call.arguments.push_back(LocalAddress(d, argument));
+  for (const ptx::Operand& argument : arguments)
+    call.arguments.push_back(LocalAddress(d, argument));
   if (!results.empty()) call.result = LocalAddress(d, results[0]);
   d.MakeExtra<BuiltinCall>(std::move(call));
   d.op.handler = handler;

@@ -9,9 +9,15 @@
 namespace tilelang::emulator {
 namespace {
 
-struct Half { uint16_t bits; };
-struct BHalf { uint16_t bits; };
-struct Flushed { float value; };
+struct Half {
+  uint16_t bits;
+};
+struct BHalf {
+  uint16_t bits;
+};
+struct Flushed {
+  float value;
+};
 
 inline float Value(Half a) { return F16ToF32(a.bits); }
 inline float Value(BHalf a) { return Bf16ToF32(a.bits); }
@@ -38,20 +44,24 @@ struct Num { template <typename T> bool operator()(T a, T b) const { return a ==
 struct Nan { template <typename T> bool operator()(T a, T b) const { return a != a || b != b; } };
 // clang-format on
 
-constexpr uint32_t kBit[32] = {
-    1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,  1u << 7,
-    1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14, 1u << 15,
-    1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21, 1u << 22, 1u << 23,
-    1u << 24, 1u << 25, 1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
+constexpr uint32_t kBit[32] = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,
+                               1u << 7,  1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13,
+                               1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20,
+                               1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27,
+                               1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
 enum Combine : uint16_t { kPlain, kAnd, kOr, kXor };
 
 inline uint32_t Combined(uint16_t how, uint32_t value, uint32_t other) {
   switch (how) {
-    case kAnd: return value & other;
-    case kOr: return value | other;
-    case kXor: return value ^ other;
-    default: return value;
+    case kAnd:
+      return value & other;
+    case kOr:
+      return value | other;
+    case kXor:
+      return value ^ other;
+    default:
+      return value;
   }
 }
 
@@ -99,10 +109,12 @@ Flow SetpHalves(Warp& w, const Op& op, uint32_t mask) {
   uint32_t low = 0, high = 0;
   ForEachLane(mask, [&](int i) {
     low |= F()(Value(H{static_cast<uint16_t>(a[i])}), Value(H{static_cast<uint16_t>(b[i])}))
-               ? kBit[i] : 0;
+               ? kBit[i]
+               : 0;
     high |= F()(Value(H{static_cast<uint16_t>(a[i] >> 16)}),
                 Value(H{static_cast<uint16_t>(b[i] >> 16)}))
-                ? kBit[i] : 0;
+                ? kBit[i]
+                : 0;
   });
   uint32_t c = op.flags == kPlain ? 0 : w.Predicate(op.a[4]);
   w.SetPredicate(op.a[0], mask, Combined(op.flags, low, c));
@@ -131,26 +143,43 @@ Handler HandlerOf(Form form) {
 template <typename F>
 Handler IntegerHandler(Type type, Form form) {
   switch (type) {
-    case Type::kB16: case Type::kU16: return HandlerOf<F, uint16_t>(form);
-    case Type::kS16: return HandlerOf<F, int16_t>(form);
-    case Type::kB32: case Type::kU32: return HandlerOf<F, uint32_t>(form);
-    case Type::kS32: return HandlerOf<F, int32_t>(form);
-    case Type::kB64: case Type::kU64: return HandlerOf<F, uint64_t>(form);
-    case Type::kS64: return HandlerOf<F, int64_t>(form);
-    default: return nullptr;
+    case Type::kB16:
+    case Type::kU16:
+      return HandlerOf<F, uint16_t>(form);
+    case Type::kS16:
+      return HandlerOf<F, int16_t>(form);
+    case Type::kB32:
+    case Type::kU32:
+      return HandlerOf<F, uint32_t>(form);
+    case Type::kS32:
+      return HandlerOf<F, int32_t>(form);
+    case Type::kB64:
+    case Type::kU64:
+      return HandlerOf<F, uint64_t>(form);
+    case Type::kS64:
+      return HandlerOf<F, int64_t>(form);
+    default:
+      return nullptr;
   }
 }
 
 template <typename F>
 Handler FloatHandler(Type type, bool flush, Form form) {
   switch (type) {
-    case Type::kF32: return flush ? HandlerOf<F, Flushed>(form) : HandlerOf<F, float>(form);
-    case Type::kF64: return HandlerOf<F, double>(form);
-    case Type::kF16: return HandlerOf<F, Half>(form);
-    case Type::kBF16: return HandlerOf<F, BHalf>(form);
-    case Type::kF16x2: return form == Form::kSetp ? SetpHalves<F, Half> : nullptr;
-    case Type::kBF16x2: return form == Form::kSetp ? SetpHalves<F, BHalf> : nullptr;
-    default: return nullptr;
+    case Type::kF32:
+      return flush ? HandlerOf<F, Flushed>(form) : HandlerOf<F, float>(form);
+    case Type::kF64:
+      return HandlerOf<F, double>(form);
+    case Type::kF16:
+      return HandlerOf<F, Half>(form);
+    case Type::kBF16:
+      return HandlerOf<F, BHalf>(form);
+    case Type::kF16x2:
+      return form == Form::kSetp ? SetpHalves<F, Half> : nullptr;
+    case Type::kBF16x2:
+      return form == Form::kSetp ? SetpHalves<F, BHalf> : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -185,8 +214,8 @@ Handler Choose(const std::string& name, Type type, bool flush, Form form) {
 }
 
 std::string TakeComparison(Decoder& d) {
-  return d.mods.TakeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ",
-                           "neu", "ltu", "leu", "gtu", "geu", "num", "nan"});
+  return d.mods.TakeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu",
+                           "ltu", "leu", "gtu", "geu", "num", "nan"});
 }
 
 uint16_t TakeCombine(Decoder& d) {

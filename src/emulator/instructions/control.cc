@@ -115,26 +115,46 @@ const std::unordered_map<std::string, Clock>& Clocks() {
 const std::unordered_map<std::string, Special>& Specials() {
   using S = Special;
   static const std::unordered_map<std::string, Special> specials = {
-      {"%tid.x", S::kTidX}, {"%tid.y", S::kTidY}, {"%tid.z", S::kTidZ},
-      {"%ntid.x", S::kNtidX}, {"%ntid.y", S::kNtidY}, {"%ntid.z", S::kNtidZ},
-      {"%ctaid.x", S::kCtaidX}, {"%ctaid.y", S::kCtaidY}, {"%ctaid.z", S::kCtaidZ},
-      {"%nctaid.x", S::kNctaidX}, {"%nctaid.y", S::kNctaidY}, {"%nctaid.z", S::kNctaidZ},
-      {"%laneid", S::kLaneid}, {"%warpid", S::kWarpid}, {"%nwarpid", S::kNwarpid},
-      {"%smid", S::kSmid}, {"%nsmid", S::kNsmid}, {"%gridid", S::kGridid},
-      {"%clusterid.x", S::kClusteridX}, {"%clusterid.y", S::kClusteridY},
+      {"%tid.x", S::kTidX},
+      {"%tid.y", S::kTidY},
+      {"%tid.z", S::kTidZ},
+      {"%ntid.x", S::kNtidX},
+      {"%ntid.y", S::kNtidY},
+      {"%ntid.z", S::kNtidZ},
+      {"%ctaid.x", S::kCtaidX},
+      {"%ctaid.y", S::kCtaidY},
+      {"%ctaid.z", S::kCtaidZ},
+      {"%nctaid.x", S::kNctaidX},
+      {"%nctaid.y", S::kNctaidY},
+      {"%nctaid.z", S::kNctaidZ},
+      {"%laneid", S::kLaneid},
+      {"%warpid", S::kWarpid},
+      {"%nwarpid", S::kNwarpid},
+      {"%smid", S::kSmid},
+      {"%nsmid", S::kNsmid},
+      {"%gridid", S::kGridid},
+      {"%clusterid.x", S::kClusteridX},
+      {"%clusterid.y", S::kClusteridY},
       {"%clusterid.z", S::kClusteridZ},
-      {"%nclusterid.x", S::kNclusteridX}, {"%nclusterid.y", S::kNclusteridY},
+      {"%nclusterid.x", S::kNclusteridX},
+      {"%nclusterid.y", S::kNclusteridY},
       {"%nclusterid.z", S::kNclusteridZ},
-      {"%cluster_ctaid.x", S::kClusterCtaidX}, {"%cluster_ctaid.y", S::kClusterCtaidY},
+      {"%cluster_ctaid.x", S::kClusterCtaidX},
+      {"%cluster_ctaid.y", S::kClusterCtaidY},
       {"%cluster_ctaid.z", S::kClusterCtaidZ},
-      {"%cluster_nctaid.x", S::kClusterNctaidX}, {"%cluster_nctaid.y", S::kClusterNctaidY},
+      {"%cluster_nctaid.x", S::kClusterNctaidX},
+      {"%cluster_nctaid.y", S::kClusterNctaidY},
       {"%cluster_nctaid.z", S::kClusterNctaidZ},
-      {"%cluster_ctarank", S::kClusterCtarank}, {"%cluster_nctarank", S::kClusterNctarank},
+      {"%cluster_ctarank", S::kClusterCtarank},
+      {"%cluster_nctarank", S::kClusterNctarank},
       {"%is_explicit_cluster", S::kIsExplicitCluster},
-      {"%lanemask_eq", S::kLanemaskEq}, {"%lanemask_le", S::kLanemaskLe},
-      {"%lanemask_lt", S::kLanemaskLt}, {"%lanemask_ge", S::kLanemaskGe},
+      {"%lanemask_eq", S::kLanemaskEq},
+      {"%lanemask_le", S::kLanemaskLe},
+      {"%lanemask_lt", S::kLanemaskLt},
+      {"%lanemask_ge", S::kLanemaskGe},
       {"%lanemask_gt", S::kLanemaskGt},
-      {"%dynamic_smem_size", S::kDynamicSmemSize}, {"%total_smem_size", S::kTotalSmemSize}};
+      {"%dynamic_smem_size", S::kDynamicSmemSize},
+      {"%total_smem_size", S::kTotalSmemSize}};
   return specials;
 }
 
@@ -152,8 +172,8 @@ bool ParseSpecial(const std::string& name, Special* special) {
 
 bool IsDynamicSpecial(const std::string& name) { return Clocks().count(name) != 0; }
 
-void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot,
-                        int bits, const ptx::Instruction& instruction) {
+void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot, int bits,
+                        const ptx::Instruction& instruction) {
   Op op;
   Decoder d(function, instruction, Modifiers({}), op);
   op.handler = bits == 64 ? ReadClockInto<uint64_t> : ReadClockInto<uint32_t>;

@@ -13,7 +13,8 @@
 namespace tilelang::emulator {
 namespace {
 
-// --- one value, any types -------------------------------------------------------------------------
+// --- one value, any types
+// -------------------------------------------------------------------------
 
 uint64_t ReadBits(const uint8_t* file, uint32_t slot, int register_bytes, int bytes, int lane) {
   uint64_t value = 0;
@@ -23,10 +24,14 @@ uint64_t ReadBits(const uint8_t* file, uint32_t slot, int register_bytes, int by
 
 double ToDouble(Type type, uint64_t bits) {
   switch (type) {
-    case Type::kF16: return F16ToF32(static_cast<uint16_t>(bits));
-    case Type::kBF16: return Bf16ToF32(static_cast<uint16_t>(bits));
-    case Type::kF64: return std::bit_cast<double>(bits);
-    default: return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    case Type::kF16:
+      return F16ToF32(static_cast<uint16_t>(bits));
+    case Type::kBF16:
+      return Bf16ToF32(static_cast<uint16_t>(bits));
+    case Type::kF64:
+      return std::bit_cast<double>(bits);
+    default:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
   }
 }
 
@@ -46,10 +51,14 @@ double MagnitudeToOdd(uint64_t magnitude) {
 
 int HostMode(Rounding rounding) {
   switch (rounding) {
-    case Rounding::kTowardZero: return FE_TOWARDZERO;
-    case Rounding::kDown: return FE_DOWNWARD;
-    case Rounding::kUp: return FE_UPWARD;
-    default: return FE_TONEAREST;
+    case Rounding::kTowardZero:
+      return FE_TOWARDZERO;
+    case Rounding::kDown:
+      return FE_DOWNWARD;
+    case Rounding::kUp:
+      return FE_UPWARD;
+    default:
+      return FE_TONEAREST;
   }
 }
 
@@ -88,10 +97,14 @@ uint64_t IntegerToFloat(const Conversion& c, uint64_t bits) {
 
 double RoundToInteger(double value, Rounding rounding) {
   switch (rounding) {
-    case Rounding::kTowardZero: return std::trunc(value);
-    case Rounding::kDown: return std::floor(value);
-    case Rounding::kUp: return std::ceil(value);
-    default: return std::nearbyint(value);
+    case Rounding::kTowardZero:
+      return std::trunc(value);
+    case Rounding::kDown:
+      return std::floor(value);
+    case Rounding::kUp:
+      return std::ceil(value);
+    default:
+      return std::nearbyint(value);
   }
 }
 
@@ -179,7 +192,8 @@ Flow ConvertLanes(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// --- fast paths -----------------------------------------------------------------------------------
+// --- fast paths
+// -----------------------------------------------------------------------------------
 
 template <typename D>
 struct Cast {
@@ -192,23 +206,34 @@ struct Cast {
 template <typename D>
 Handler CastFrom(Type from) {
   switch (from) {
-    case Type::kU16: return Unary<Cast<D>, D, uint16_t>();
-    case Type::kS16: return Unary<Cast<D>, D, int16_t>();
-    case Type::kU32: return Unary<Cast<D>, D, uint32_t>();
-    case Type::kS32: return Unary<Cast<D>, D, int32_t>();
-    case Type::kU64: return Unary<Cast<D>, D, uint64_t>();
-    case Type::kS64: return Unary<Cast<D>, D, int64_t>();
-    default: return nullptr;
+    case Type::kU16:
+      return Unary<Cast<D>, D, uint16_t>();
+    case Type::kS16:
+      return Unary<Cast<D>, D, int16_t>();
+    case Type::kU32:
+      return Unary<Cast<D>, D, uint32_t>();
+    case Type::kS32:
+      return Unary<Cast<D>, D, int32_t>();
+    case Type::kU64:
+      return Unary<Cast<D>, D, uint64_t>();
+    case Type::kS64:
+      return Unary<Cast<D>, D, int64_t>();
+    default:
+      return nullptr;
   }
 }
 
 Handler FastInteger(const Conversion& c) {
   if (c.saturate) return nullptr;
   switch (TypeBits(c.to)) {
-    case 16: return CastFrom<uint16_t>(c.from);
-    case 32: return CastFrom<uint32_t>(c.from);
-    case 64: return CastFrom<uint64_t>(c.from);
-    default: return nullptr;
+    case 16:
+      return CastFrom<uint16_t>(c.from);
+    case 32:
+      return CastFrom<uint32_t>(c.from);
+    case 64:
+      return CastFrom<uint64_t>(c.from);
+    default:
+      return nullptr;
   }
 }
 
@@ -233,13 +258,24 @@ Handler FastFloat(const Conversion& c) {
   return nullptr;
 }
 
-// --- decoding -------------------------------------------------------------------------------------
+// --- decoding
+// -------------------------------------------------------------------------------------
 
 bool IsScalar(Type type) {
   switch (type) {
-    case Type::kU8: case Type::kU16: case Type::kU32: case Type::kU64:
-    case Type::kS8: case Type::kS16: case Type::kS32: case Type::kS64:
-    case Type::kF16: case Type::kBF16: case Type::kTF32: case Type::kF32: case Type::kF64:
+    case Type::kU8:
+    case Type::kU16:
+    case Type::kU32:
+    case Type::kU64:
+    case Type::kS8:
+    case Type::kS16:
+    case Type::kS32:
+    case Type::kS64:
+    case Type::kF16:
+    case Type::kBF16:
+    case Type::kTF32:
+    case Type::kF32:
+    case Type::kF64:
       return true;
     default:
       return false;

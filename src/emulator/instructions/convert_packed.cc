@@ -17,15 +17,24 @@ struct Element {
 
 Element ElementOf(Type type) {
   switch (type) {
-    case Type::kF16x2: return {&kF16, 16};
-    case Type::kBF16x2: return {&kBf16, 16};
-    case Type::kE4M3x2: return {&kE4m3, 8};
-    case Type::kE5M2x2: return {&kE5m2, 8};
-    case Type::kE2M3x2: return {&kE2m3, 8};
-    case Type::kE3M2x2: return {&kE3m2, 8};
-    case Type::kE2M1x2: return {&kE2m1, 4};
-    case Type::kUE8M0x2: return {nullptr, 8};
-    default: return {};
+    case Type::kF16x2:
+      return {&kF16, 16};
+    case Type::kBF16x2:
+      return {&kBf16, 16};
+    case Type::kE4M3x2:
+      return {&kE4m3, 8};
+    case Type::kE5M2x2:
+      return {&kE5m2, 8};
+    case Type::kE2M3x2:
+      return {&kE2m3, 8};
+    case Type::kE3M2x2:
+      return {&kE3m2, 8};
+    case Type::kE2M1x2:
+      return {&kE2m1, 4};
+    case Type::kUE8M0x2:
+      return {nullptr, 8};
+    default:
+      return {};
   }
 }
 
@@ -87,7 +96,8 @@ struct PackHalf {
 };
 // clang-format on
 
-// --- cvt.pack -------------------------------------------------------------------------------------
+// --- cvt.pack
+// -------------------------------------------------------------------------------------
 
 struct PackOp {
   int bits = 0;
@@ -131,8 +141,8 @@ void DecodeConvertPacked(Decoder& d, const Conversion& conversion) {
   d.Push(d.Destination(d.operand(0), conversion.to, true));
   d.Push(d.Source(d.operand(1), conversion.from, true));
   if (p.two_sources) d.Push(d.Source(d.operand(2), Type::kF32));
-  bool plain = p.two_sources && p.c.rounding == Rounding::kNearestEven && !p.c.relu &&
-               !p.c.satfinite;
+  bool plain =
+      p.two_sources && p.c.rounding == Rounding::kNearestEven && !p.c.relu && !p.c.satfinite;
   if (plain && conversion.to == Type::kBF16x2) {
     d.op.handler = Binary<PackBfloat, uint32_t, float, float>();
   } else if (plain && conversion.to == Type::kF16x2) {

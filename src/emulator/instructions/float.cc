@@ -171,10 +171,14 @@ Handler OfRounding(const FloatModifiers& m) {
 template <Arithmetic kOp, bool kPair>
 Handler OfOperation(const FloatModifiers& m) {
   switch (m.rounding) {
-    case Rounding::kNearestEven: return OfRounding<kOp, Rounding::kNearestEven, kPair>(m);
-    case Rounding::kTowardZero: return OfRounding<kOp, Rounding::kTowardZero, kPair>(m);
-    case Rounding::kDown: return OfRounding<kOp, Rounding::kDown, kPair>(m);
-    default: return OfRounding<kOp, Rounding::kUp, kPair>(m);
+    case Rounding::kNearestEven:
+      return OfRounding<kOp, Rounding::kNearestEven, kPair>(m);
+    case Rounding::kTowardZero:
+      return OfRounding<kOp, Rounding::kTowardZero, kPair>(m);
+    case Rounding::kDown:
+      return OfRounding<kOp, Rounding::kDown, kPair>(m);
+    default:
+      return OfRounding<kOp, Rounding::kUp, kPair>(m);
   }
 }
 
@@ -230,9 +234,8 @@ struct CopySign {
 
 void DecodeCopySign(Decoder& d) {
   Type type = d.mods.TakeType();
-  d.op.handler = type == Type::kF64
-                     ? Binary<CopySign<uint64_t, 0x8000000000000000u>, uint64_t>()
-                     : Binary<CopySign<uint32_t, 0x80000000u>, uint32_t>();
+  d.op.handler = type == Type::kF64 ? Binary<CopySign<uint64_t, 0x8000000000000000u>, uint64_t>()
+                                    : Binary<CopySign<uint32_t, 0x80000000u>, uint32_t>();
   PushUniform(d, type, 2);
 }
 
@@ -240,10 +243,14 @@ void DecodeCopySign(Decoder& d) {
 
 uint16_t HostRounding(Rounding rounding) {
   switch (rounding) {
-    case Rounding::kTowardZero: return FE_TOWARDZERO;
-    case Rounding::kDown: return FE_DOWNWARD;
-    case Rounding::kUp: return FE_UPWARD;
-    default: return FE_TONEAREST;
+    case Rounding::kTowardZero:
+      return FE_TOWARDZERO;
+    case Rounding::kDown:
+      return FE_DOWNWARD;
+    case Rounding::kUp:
+      return FE_UPWARD;
+    default:
+      return FE_TONEAREST;
   }
 }
 
@@ -259,15 +266,23 @@ bool Decode(Decoder& d, Arithmetic operation, int sources) {
   }
   d.op.flags = HostRounding(m.rounding);
   switch (m.type) {
-    case Type::kF32: d.op.handler = F32Handler(operation, m); break;
-    case Type::kF32x2: d.op.handler = F32x2Handler(operation, m); break;
-    case Type::kF64: d.op.handler = F64Handler(operation, m); break;
-    default: d.op.handler = HalfHandler(operation, m);
+    case Type::kF32:
+      d.op.handler = F32Handler(operation, m);
+      break;
+    case Type::kF32x2:
+      d.op.handler = F32x2Handler(operation, m);
+      break;
+    case Type::kF64:
+      d.op.handler = F64Handler(operation, m);
+      break;
+    default:
+      d.op.handler = HalfHandler(operation, m);
   }
   bool minmax = operation == Arithmetic::kMin || operation == Arithmetic::kMax;
   if (minmax && d.size() == 4) {  // three inputs
     if (m.type != Type::kF32) d.Unsupported("'" + d.inst.Spelling() + "' with three inputs");
-    d.op.handler = operation == Arithmetic::kMax ? MinMax3Handler<true>(m) : MinMax3Handler<false>(m);
+    d.op.handler =
+        operation == Arithmetic::kMax ? MinMax3Handler<true>(m) : MinMax3Handler<false>(m);
     sources = 3;
   }
   if (!d.op.handler) d.Unsupported();
@@ -283,24 +298,36 @@ void DecodeFma(Decoder& d) {
 
 Handler F32Handler(Arithmetic operation, const FloatModifiers& m) {
   switch (operation) {
-    case Arithmetic::kAdd: return OfOperation<Arithmetic::kAdd, false>(m);
-    case Arithmetic::kSub: return OfOperation<Arithmetic::kSub, false>(m);
-    case Arithmetic::kMul: return OfOperation<Arithmetic::kMul, false>(m);
-    case Arithmetic::kFma: return OfOperation<Arithmetic::kFma, false>(m);
+    case Arithmetic::kAdd:
+      return OfOperation<Arithmetic::kAdd, false>(m);
+    case Arithmetic::kSub:
+      return OfOperation<Arithmetic::kSub, false>(m);
+    case Arithmetic::kMul:
+      return OfOperation<Arithmetic::kMul, false>(m);
+    case Arithmetic::kFma:
+      return OfOperation<Arithmetic::kFma, false>(m);
     // .approx and .full allow 2 ulp of error; the exact quotient is one of the allowed results.
-    case Arithmetic::kDiv: return OfOperation<Arithmetic::kDiv, false>(m);
-    case Arithmetic::kMin: return MinMaxHandler<false>(m);
-    default: return MinMaxHandler<true>(m);
+    case Arithmetic::kDiv:
+      return OfOperation<Arithmetic::kDiv, false>(m);
+    case Arithmetic::kMin:
+      return MinMaxHandler<false>(m);
+    default:
+      return MinMaxHandler<true>(m);
   }
 }
 
 Handler F32x2Handler(Arithmetic operation, const FloatModifiers& m) {
   switch (operation) {
-    case Arithmetic::kAdd: return OfOperation<Arithmetic::kAdd, true>(m);
-    case Arithmetic::kSub: return OfOperation<Arithmetic::kSub, true>(m);
-    case Arithmetic::kMul: return OfOperation<Arithmetic::kMul, true>(m);
-    case Arithmetic::kFma: return OfOperation<Arithmetic::kFma, true>(m);
-    default: return nullptr;
+    case Arithmetic::kAdd:
+      return OfOperation<Arithmetic::kAdd, true>(m);
+    case Arithmetic::kSub:
+      return OfOperation<Arithmetic::kSub, true>(m);
+    case Arithmetic::kMul:
+      return OfOperation<Arithmetic::kMul, true>(m);
+    case Arithmetic::kFma:
+      return OfOperation<Arithmetic::kFma, true>(m);
+    default:
+      return nullptr;
   }
 }
 
@@ -319,13 +346,22 @@ bool DecodeFloatSign(Decoder& d, bool negate) {
   bool flush = d.mods.Take("ftz");
   Type type = d.mods.TakeType();
   switch (type) {
-    case Type::kF64: d.op.handler = SignHandler<uint64_t, 0x8000000000000000u>(negate, false); break;
-    case Type::kF32: d.op.handler = SignHandler<uint32_t, 0x80000000u>(negate, flush); break;
+    case Type::kF64:
+      d.op.handler = SignHandler<uint64_t, 0x8000000000000000u>(negate, false);
+      break;
+    case Type::kF32:
+      d.op.handler = SignHandler<uint32_t, 0x80000000u>(negate, flush);
+      break;
     case Type::kF16x2:
-    case Type::kBF16x2: d.op.handler = SignHandler<uint32_t, 0x80008000u>(negate, false); break;
+    case Type::kBF16x2:
+      d.op.handler = SignHandler<uint32_t, 0x80008000u>(negate, false);
+      break;
     case Type::kF16:
-    case Type::kBF16: d.op.handler = SignHandler<uint16_t, 0x8000u>(negate, false); break;
-    default: d.Unsupported();
+    case Type::kBF16:
+      d.op.handler = SignHandler<uint16_t, 0x8000u>(negate, false);
+      break;
+    default:
+      d.Unsupported();
   }
   if (flush && type != Type::kF32) d.Unsupported(".ftz with this type");
   PushUniform(d, type, 1);

@@ -111,13 +111,20 @@ Handler MinMaxOf(const FloatModifiers& m, bool packed) {
 template <bool kBfloat>
 Handler OfType(Arithmetic operation, const FloatModifiers& m, bool packed) {
   switch (operation) {
-    case Arithmetic::kAdd: return OfOperation<Arithmetic::kAdd, kBfloat>(m, packed);
-    case Arithmetic::kSub: return OfOperation<Arithmetic::kSub, kBfloat>(m, packed);
-    case Arithmetic::kMul: return OfOperation<Arithmetic::kMul, kBfloat>(m, packed);
-    case Arithmetic::kFma: return OfOperation<Arithmetic::kFma, kBfloat>(m, packed);
-    case Arithmetic::kMin: return MinMaxOf<false, kBfloat>(m, packed);
-    case Arithmetic::kMax: return MinMaxOf<true, kBfloat>(m, packed);
-    default: return nullptr;
+    case Arithmetic::kAdd:
+      return OfOperation<Arithmetic::kAdd, kBfloat>(m, packed);
+    case Arithmetic::kSub:
+      return OfOperation<Arithmetic::kSub, kBfloat>(m, packed);
+    case Arithmetic::kMul:
+      return OfOperation<Arithmetic::kMul, kBfloat>(m, packed);
+    case Arithmetic::kFma:
+      return OfOperation<Arithmetic::kFma, kBfloat>(m, packed);
+    case Arithmetic::kMin:
+      return MinMaxOf<false, kBfloat>(m, packed);
+    case Arithmetic::kMax:
+      return MinMaxOf<true, kBfloat>(m, packed);
+    default:
+      return nullptr;
   }
 }
 
@@ -140,10 +147,14 @@ struct MixedFma {
 template <bool kBfloat>
 Handler MixedOf(Arithmetic operation) {
   switch (operation) {
-    case Arithmetic::kAdd: return Binary<MixedAdd<kBfloat, false>, float, uint16_t, float>();
-    case Arithmetic::kSub: return Binary<MixedAdd<kBfloat, true>, float, uint16_t, float>();
-    case Arithmetic::kFma: return Ternary<MixedFma<kBfloat>, float, uint16_t, uint16_t, float>();
-    default: return nullptr;
+    case Arithmetic::kAdd:
+      return Binary<MixedAdd<kBfloat, false>, float, uint16_t, float>();
+    case Arithmetic::kSub:
+      return Binary<MixedAdd<kBfloat, true>, float, uint16_t, float>();
+    case Arithmetic::kFma:
+      return Ternary<MixedFma<kBfloat>, float, uint16_t, uint16_t, float>();
+    default:
+      return nullptr;
   }
 }
 
@@ -195,11 +206,16 @@ Handler HalfHandler(Arithmetic operation, const FloatModifiers& m) {
   }
   if (m.flush) return nullptr;
   switch (m.type) {
-    case Type::kF16: return OfType<false>(operation, m, false);
-    case Type::kF16x2: return OfType<false>(operation, m, true);
-    case Type::kBF16: return OfType<true>(operation, m, false);
-    case Type::kBF16x2: return OfType<true>(operation, m, true);
-    default: return nullptr;
+    case Type::kF16:
+      return OfType<false>(operation, m, false);
+    case Type::kF16x2:
+      return OfType<false>(operation, m, true);
+    case Type::kBF16:
+      return OfType<true>(operation, m, false);
+    case Type::kBF16x2:
+      return OfType<true>(operation, m, true);
+    default:
+      return nullptr;
   }
 }
 
@@ -217,17 +233,23 @@ Handler F64Handler(Arithmetic operation, const FloatModifiers& m) {
   bool directed = m.rounding != Rounding::kNearestEven;
   switch (operation) {
     case Arithmetic::kAdd:
-      return directed ? F64Directed<Arithmetic::kAdd> : Binary<F64Binary<Arithmetic::kAdd>, double>();
+      return directed ? F64Directed<Arithmetic::kAdd>
+                      : Binary<F64Binary<Arithmetic::kAdd>, double>();
     case Arithmetic::kSub:
-      return directed ? F64Directed<Arithmetic::kSub> : Binary<F64Binary<Arithmetic::kSub>, double>();
+      return directed ? F64Directed<Arithmetic::kSub>
+                      : Binary<F64Binary<Arithmetic::kSub>, double>();
     case Arithmetic::kMul:
-      return directed ? F64Directed<Arithmetic::kMul> : Binary<F64Binary<Arithmetic::kMul>, double>();
+      return directed ? F64Directed<Arithmetic::kMul>
+                      : Binary<F64Binary<Arithmetic::kMul>, double>();
     case Arithmetic::kDiv:
-      return directed ? F64Directed<Arithmetic::kDiv> : Binary<F64Binary<Arithmetic::kDiv>, double>();
+      return directed ? F64Directed<Arithmetic::kDiv>
+                      : Binary<F64Binary<Arithmetic::kDiv>, double>();
     case Arithmetic::kFma:
       return directed ? F64Directed<Arithmetic::kFma> : Ternary<F64Fma, double>();
-    case Arithmetic::kMin: return Binary<F64Binary<Arithmetic::kMin>, double>();
-    default: return Binary<F64Binary<Arithmetic::kMax>, double>();
+    case Arithmetic::kMin:
+      return Binary<F64Binary<Arithmetic::kMin>, double>();
+    default:
+      return Binary<F64Binary<Arithmetic::kMax>, double>();
   }
 }
 

@@ -98,12 +98,30 @@ struct Abs {
 
 template <typename T>
 struct Wider;
-template <> struct Wider<int16_t> { using type = int32_t; };
-template <> struct Wider<uint16_t> { using type = uint32_t; };
-template <> struct Wider<int32_t> { using type = int64_t; };
-template <> struct Wider<uint32_t> { using type = uint64_t; };
-template <> struct Wider<int64_t> { using type = __int128; };
-template <> struct Wider<uint64_t> { using type = unsigned __int128; };
+template <>
+struct Wider<int16_t> {
+  using type = int32_t;
+};
+template <>
+struct Wider<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Wider<int32_t> {
+  using type = int64_t;
+};
+template <>
+struct Wider<uint32_t> {
+  using type = uint64_t;
+};
+template <>
+struct Wider<int64_t> {
+  using type = __int128;
+};
+template <>
+struct Wider<uint64_t> {
+  using type = unsigned __int128;
+};
 template <typename T>
 using WiderOf = typename Wider<T>::type;
 
@@ -155,15 +173,24 @@ struct Sad {
 template <typename F>
 Handler BinaryOf(Type type) {
   switch (type) {
-    case Type::kU16: return Binary<F, uint16_t>();
-    case Type::kS16: return Binary<F, int16_t>();
-    case Type::kU32: return Binary<F, uint32_t>();
-    case Type::kS32: return Binary<F, int32_t>();
-    case Type::kU64: return Binary<F, uint64_t>();
-    case Type::kS64: return Binary<F, int64_t>();
-    case Type::kU16x2: return Binary<Halves<F, uint16_t>, uint32_t>();
-    case Type::kS16x2: return Binary<Halves<F, int16_t>, uint32_t>();
-    default: return nullptr;
+    case Type::kU16:
+      return Binary<F, uint16_t>();
+    case Type::kS16:
+      return Binary<F, int16_t>();
+    case Type::kU32:
+      return Binary<F, uint32_t>();
+    case Type::kS32:
+      return Binary<F, int32_t>();
+    case Type::kU64:
+      return Binary<F, uint64_t>();
+    case Type::kS64:
+      return Binary<F, int64_t>();
+    case Type::kU16x2:
+      return Binary<Halves<F, uint16_t>, uint32_t>();
+    case Type::kS16x2:
+      return Binary<Halves<F, int16_t>, uint32_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -195,9 +222,14 @@ Flow Carry(Warp& w, const Op& op, uint32_t mask) {
 template <bool kSubtract, bool kUse, bool kSet>
 Handler CarryOf(Type type) {
   switch (type) {
-    case Type::kU32: case Type::kS32: return Carry<uint32_t, kSubtract, kUse, kSet>;
-    case Type::kU64: case Type::kS64: return Carry<uint64_t, kSubtract, kUse, kSet>;
-    default: return nullptr;
+    case Type::kU32:
+    case Type::kS32:
+      return Carry<uint32_t, kSubtract, kUse, kSet>;
+    case Type::kU64:
+    case Type::kS64:
+      return Carry<uint64_t, kSubtract, kUse, kSet>;
+    default:
+      return nullptr;
   }
 }
 
@@ -224,11 +256,16 @@ Flow MadCarry(Warp& w, const Op& op, uint32_t mask) {
 template <typename M, bool kUse, bool kSet>
 Handler MadCarryOf(Type type) {
   switch (type) {
-    case Type::kU32: return MadCarry<uint32_t, M, kUse, kSet>;
-    case Type::kS32: return MadCarry<int32_t, M, kUse, kSet>;
-    case Type::kU64: return MadCarry<uint64_t, M, kUse, kSet>;
-    case Type::kS64: return MadCarry<int64_t, M, kUse, kSet>;
-    default: return nullptr;
+    case Type::kU32:
+      return MadCarry<uint32_t, M, kUse, kSet>;
+    case Type::kS32:
+      return MadCarry<int32_t, M, kUse, kSet>;
+    case Type::kU64:
+      return MadCarry<uint64_t, M, kUse, kSet>;
+    case Type::kS64:
+      return MadCarry<int64_t, M, kUse, kSet>;
+    default:
+      return nullptr;
   }
 }
 
@@ -260,11 +297,16 @@ void DecodeAddSubCarry(Decoder& d) {
 
 Type WideType(Type type) {
   switch (type) {
-    case Type::kU16: return Type::kU32;
-    case Type::kS16: return Type::kS32;
-    case Type::kU32: return Type::kU64;
-    case Type::kS32: return Type::kS64;
-    default: return Type::kNone;
+    case Type::kU16:
+      return Type::kU32;
+    case Type::kS16:
+      return Type::kS32;
+    case Type::kU32:
+      return Type::kU64;
+    case Type::kS32:
+      return Type::kS64;
+    default:
+      return Type::kNone;
   }
 }
 
@@ -274,11 +316,20 @@ void DecodeMul(Decoder& d) {
   std::string part = d.mods.TakeOneOf({"lo", "hi", "wide"});
   if (part == "wide") {
     switch (type) {
-      case Type::kU16: d.op.handler = Binary<MulWide, uint32_t, uint16_t>(); break;
-      case Type::kS16: d.op.handler = Binary<MulWide, int32_t, int16_t>(); break;
-      case Type::kU32: d.op.handler = Binary<MulWide, uint64_t, uint32_t>(); break;
-      case Type::kS32: d.op.handler = Binary<MulWide, int64_t, int32_t>(); break;
-      default: d.Illegal("mul.wide needs a 16-bit or 32-bit integer type");
+      case Type::kU16:
+        d.op.handler = Binary<MulWide, uint32_t, uint16_t>();
+        break;
+      case Type::kS16:
+        d.op.handler = Binary<MulWide, int32_t, int16_t>();
+        break;
+      case Type::kU32:
+        d.op.handler = Binary<MulWide, uint64_t, uint32_t>();
+        break;
+      case Type::kS32:
+        d.op.handler = Binary<MulWide, int64_t, int32_t>();
+        break;
+      default:
+        d.Illegal("mul.wide needs a 16-bit or 32-bit integer type");
     }
     d.PushDestination(0, WideType(type));
     d.PushSource(1, type);
@@ -288,13 +339,26 @@ void DecodeMul(Decoder& d) {
   d.op.handler = part == "hi" ? nullptr : BinaryOf<MulLo>(type);
   if (part == "hi") {
     switch (type) {
-      case Type::kU16: d.op.handler = Binary<MulHi, uint16_t>(); break;
-      case Type::kS16: d.op.handler = Binary<MulHi, int16_t>(); break;
-      case Type::kU32: d.op.handler = Binary<MulHi, uint32_t>(); break;
-      case Type::kS32: d.op.handler = Binary<MulHi, int32_t>(); break;
-      case Type::kU64: d.op.handler = Binary<MulHi, uint64_t>(); break;
-      case Type::kS64: d.op.handler = Binary<MulHi, int64_t>(); break;
-      default: break;
+      case Type::kU16:
+        d.op.handler = Binary<MulHi, uint16_t>();
+        break;
+      case Type::kS16:
+        d.op.handler = Binary<MulHi, int16_t>();
+        break;
+      case Type::kU32:
+        d.op.handler = Binary<MulHi, uint32_t>();
+        break;
+      case Type::kS32:
+        d.op.handler = Binary<MulHi, int32_t>();
+        break;
+      case Type::kU64:
+        d.op.handler = Binary<MulHi, uint64_t>();
+        break;
+      case Type::kS64:
+        d.op.handler = Binary<MulHi, int64_t>();
+        break;
+      default:
+        break;
     }
   }
   Finish(d, type, 2);
@@ -303,13 +367,20 @@ void DecodeMul(Decoder& d) {
 template <typename M>
 Handler MadOf(Type type) {
   switch (type) {
-    case Type::kU16: return Ternary<Mad<M>, uint16_t>();
-    case Type::kS16: return Ternary<Mad<M>, int16_t>();
-    case Type::kU32: return Ternary<Mad<M>, uint32_t>();
-    case Type::kS32: return Ternary<Mad<M>, int32_t>();
-    case Type::kU64: return Ternary<Mad<M>, uint64_t>();
-    case Type::kS64: return Ternary<Mad<M>, int64_t>();
-    default: return nullptr;
+    case Type::kU16:
+      return Ternary<Mad<M>, uint16_t>();
+    case Type::kS16:
+      return Ternary<Mad<M>, int16_t>();
+    case Type::kU32:
+      return Ternary<Mad<M>, uint32_t>();
+    case Type::kS32:
+      return Ternary<Mad<M>, int32_t>();
+    case Type::kU64:
+      return Ternary<Mad<M>, uint64_t>();
+    case Type::kS64:
+      return Ternary<Mad<M>, int64_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -343,7 +414,8 @@ void DecodeMad(Decoder& d) {
   if (part == "wide") return DecodeMadWide(d, type);
   bool high = part == "hi";
   if (d.mods.Take("cc")) {
-    d.op.handler = high ? MadCarryOf<MulHi, false, true>(type) : MadCarryOf<MulLo, false, true>(type);
+    d.op.handler =
+        high ? MadCarryOf<MulHi, false, true>(type) : MadCarryOf<MulLo, false, true>(type);
   } else if (d.mods.Take("sat")) {
     if (!high || type != Type::kS32) d.Illegal("mad.sat needs .hi.s32");
     d.op.handler = Ternary<MadHiSat, int32_t>();
@@ -400,10 +472,14 @@ void DecodeRem(Decoder& d) {
 template <typename F>
 Handler SignedUnary(Type type) {
   switch (type) {
-    case Type::kS16: return Unary<F, int16_t>();
-    case Type::kS32: return Unary<F, int32_t>();
-    case Type::kS64: return Unary<F, int64_t>();
-    default: return nullptr;
+    case Type::kS16:
+      return Unary<F, int16_t>();
+    case Type::kS32:
+      return Unary<F, int32_t>();
+    case Type::kS64:
+      return Unary<F, int64_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -440,13 +516,26 @@ void DecodeMul24(Decoder& d) {
 void DecodeSad(Decoder& d) {
   Type type = d.mods.TakeType();
   switch (type) {
-    case Type::kU16: d.op.handler = Ternary<Sad, uint16_t>(); break;
-    case Type::kS16: d.op.handler = Ternary<Sad, int16_t>(); break;
-    case Type::kU32: d.op.handler = Ternary<Sad, uint32_t>(); break;
-    case Type::kS32: d.op.handler = Ternary<Sad, int32_t>(); break;
-    case Type::kU64: d.op.handler = Ternary<Sad, uint64_t>(); break;
-    case Type::kS64: d.op.handler = Ternary<Sad, int64_t>(); break;
-    default: break;
+    case Type::kU16:
+      d.op.handler = Ternary<Sad, uint16_t>();
+      break;
+    case Type::kS16:
+      d.op.handler = Ternary<Sad, int16_t>();
+      break;
+    case Type::kU32:
+      d.op.handler = Ternary<Sad, uint32_t>();
+      break;
+    case Type::kS32:
+      d.op.handler = Ternary<Sad, int32_t>();
+      break;
+    case Type::kU64:
+      d.op.handler = Ternary<Sad, uint64_t>();
+      break;
+    case Type::kS64:
+      d.op.handler = Ternary<Sad, int64_t>();
+      break;
+    default:
+      break;
   }
   Finish(d, type, 3);
 }

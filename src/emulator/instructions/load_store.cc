@@ -107,8 +107,8 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   for (int k = 0; k < N; ++k) registers[k] = w.Reg<R>(op.slots[k]);
   if (!base.host) {
     ForEachLane(mask, [&](int lane) {
-      uint8_t* p = ThreadAccess(w, lane, m.space, addresses.value[lane], kBytes, kBytes,
-                                AccessKind::kWrite);
+      uint8_t* p =
+          ThreadAccess(w, lane, m.space, addresses.value[lane], kBytes, kBytes, AccessKind::kWrite);
       for (int k = 0; k < N; ++k) std::memcpy(p + k * sizeof(R), &registers[k][lane], sizeof(R));
     });
     return Flow::kNext;
@@ -130,14 +130,15 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// --- element narrower than the register -----------------------------------------------------------
+// --- element narrower than the register
+// -----------------------------------------------------------
 
 Flow LoadWidening(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();
   uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
   ForEachLane(mask, [&](int lane) {
-    const uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes,
-                                    AccessKind::kRead);
+    const uint8_t* p =
+        ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kRead);
     for (int k = 0; k < m.vector; ++k) {
       if (op.slots[k] == kNoSlot) continue;
       uint64_t value = 0;
@@ -157,8 +158,8 @@ Flow StoreNarrowing(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();
   uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
   ForEachLane(mask, [&](int lane) {
-    uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes,
-                              AccessKind::kWrite);
+    uint8_t* p =
+        ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kWrite);
     for (int k = 0; k < m.vector; ++k) {
       std::memcpy(p + k * m.element_bytes,
                   w.Reg<uint8_t>(op.slots[k]) + size_t{m.register_bytes} * lane, m.element_bytes);
@@ -189,47 +190,78 @@ Flow Polling(Warp& w, const Op& op, uint32_t mask) {
   return flow == Flow::kNext ? Flow::kYield : flow;
 }
 
-// --- decoding -------------------------------------------------------------------------------------
+// --- decoding
+// -------------------------------------------------------------------------------------
 
 enum class Form : uint8_t { kLoad, kPoll, kParameter, kStore };
 
 template <typename R, int N>
 Handler HandlerOf(Form form) {
   switch (form) {
-    case Form::kLoad: return Load<R, N>;
-    case Form::kPoll: return Polling<Load<R, N>>;
-    case Form::kParameter: return LoadParameter<R, N>;
-    default: return Store<R, N>;
+    case Form::kLoad:
+      return Load<R, N>;
+    case Form::kPoll:
+      return Polling<Load<R, N>>;
+    case Form::kParameter:
+      return LoadParameter<R, N>;
+    default:
+      return Store<R, N>;
   }
 }
 
 template <typename R>
 Handler VectorHandler(int vector, Form form) {
   switch (vector) {
-    case 1: return HandlerOf<R, 1>(form);
-    case 2: return HandlerOf<R, 2>(form);
-    case 4: return HandlerOf<R, 4>(form);
-    default: return sizeof(R) <= 4 ? HandlerOf<R, 8>(form) : nullptr;
+    case 1:
+      return HandlerOf<R, 1>(form);
+    case 2:
+      return HandlerOf<R, 2>(form);
+    case 4:
+      return HandlerOf<R, 4>(form);
+    default:
+      return sizeof(R) <= 4 ? HandlerOf<R, 8>(form) : nullptr;
   }
 }
 
 Handler SameWidthHandler(int bytes, int vector, Form form) {
   switch (bytes) {
-    case 1: return VectorHandler<uint8_t>(vector, form);
-    case 2: return VectorHandler<uint16_t>(vector, form);
-    case 4: return VectorHandler<uint32_t>(vector, form);
-    case 8: return VectorHandler<uint64_t>(vector, form);
-    default: return vector == 1 ? HandlerOf<Wide128, 1>(form) : nullptr;
+    case 1:
+      return VectorHandler<uint8_t>(vector, form);
+    case 2:
+      return VectorHandler<uint16_t>(vector, form);
+    case 4:
+      return VectorHandler<uint32_t>(vector, form);
+    case 8:
+      return VectorHandler<uint64_t>(vector, form);
+    default:
+      return vector == 1 ? HandlerOf<Wide128, 1>(form) : nullptr;
   }
 }
 
 // Cache hints change nothing here; the operand of .L2::cache_hint is checked by its presence.
 void TakeCacheHints(Decoder& d) {
-  for (const char* name : {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
-                           "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-                           "L1::evict_last", "L1::no_allocate", "L2::evict_normal",
-                           "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B",
-                           "L2::256B", "L2::cache_hint", "level::eviction_priority"}) {
+  for (const char* name : {"ca",
+                           "cg",
+                           "cs",
+                           "lu",
+                           "cv",
+                           "wb",
+                           "wt",
+                           "nc",
+                           "unified",
+                           "L1::evict_normal",
+                           "L1::evict_unchanged",
+                           "L1::evict_first",
+                           "L1::evict_last",
+                           "L1::no_allocate",
+                           "L2::evict_normal",
+                           "L2::evict_first",
+                           "L2::evict_last",
+                           "L2::64B",
+                           "L2::128B",
+                           "L2::256B",
+                           "L2::cache_hint",
+                           "level::eviction_priority"}) {
     d.mods.Take(name);
   }
 }
@@ -254,7 +286,8 @@ void DecodeAccess(Decoder& d, bool store) {
   TakeCacheHints(d);
   m.vector = static_cast<uint8_t>(d.mods.TakeVector());
   Type type = d.mods.TakeType();
-  if (type == Type::kNone || type == Type::kPred) d.Illegal("'" + d.inst.Spelling() + "' needs a type");
+  if (type == Type::kNone || type == Type::kPred)
+    d.Illegal("'" + d.inst.Spelling() + "' needs a type");
   m.element_bytes = static_cast<uint8_t>(TypeBits(type) / 8);
   m.is_signed = IsSigned(type) && !IsFloat(type);
   const ptx::Operand& address = d.operand(store ? 0 : 1);
@@ -263,14 +296,14 @@ void DecodeAccess(Decoder& d, bool store) {
   const ptx::Operand& data = d.operand(store ? 1 : 0);
   auto elements = d.Elements(data);
   if (static_cast<int>(elements.size()) != m.vector) {
-    d.Illegal("'" + d.inst.Spelling() + "' with " + std::to_string(elements.size()) +
-              " registers");
+    d.Illegal("'" + d.inst.Spelling() + "' with " + std::to_string(elements.size()) + " registers");
   }
   int register_bits = TypeBits(type);
   for (const ptx::Operand* element : elements) {
     bool sink = element->kind == ptx::Operand::Kind::kSink && !store;
-    d.Push(sink ? kNoSlot : store ? d.Source(*element, type, true)
-                                  : d.Destination(*element, type, true));
+    d.Push(sink    ? kNoSlot
+           : store ? d.Source(*element, type, true)
+                   : d.Destination(*element, type, true));
     if (int bits = d.RegisterBits(*element)) register_bits = bits;
   }
   for (const ptx::Operand* element : elements) {
@@ -301,8 +334,7 @@ Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 // Prefetches and hints: no effect on values.
 void DecodeHint(Decoder& d) {
   d.mods.TakeSpace();
-  for (const char* name : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap",
-                           "128"}) {
+  for (const char* name : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap", "128"}) {
     d.mods.Take(name);
   }
   d.op.handler = Nothing;

@@ -66,9 +66,7 @@ void DecodeGridDependency(Decoder& d) {
   d.op.handler = Nothing;
 }
 
-Flow SetMaxRegisters(Warp& w, const Op& op, uint32_t mask) {
-  return w.Align(mask);
-}
+Flow SetMaxRegisters(Warp& w, const Op& op, uint32_t mask) { return w.Align(mask); }
 
 void DecodeSetMaxRegisters(Decoder& d) {
   d.mods.TakeOneOf({"inc", "dec"});
@@ -81,7 +79,8 @@ void DecodeSetMaxRegisters(Decoder& d) {
   d.op.handler = SetMaxRegisters;
 }
 
-// --- cluster addresses ----------------------------------------------------------------------------
+// --- cluster addresses
+// ----------------------------------------------------------------------------
 
 template <typename T>
 Flow MapAddress(Warp& w, const Op& op, uint32_t mask) {

@@ -20,11 +20,16 @@ struct Copy {
 
 Handler CopyOf(int bits) {
   switch (bits) {
-    case 8: return Unary<Copy, uint8_t>();
-    case 16: return Unary<Copy, uint16_t>();
-    case 32: return Unary<Copy, uint32_t>();
-    case 64: return Unary<Copy, uint64_t>();
-    default: return Unary<Copy, Wide128>();
+    case 8:
+      return Unary<Copy, uint8_t>();
+    case 16:
+      return Unary<Copy, uint16_t>();
+    case 32:
+      return Unary<Copy, uint32_t>();
+    case 64:
+      return Unary<Copy, uint64_t>();
+    default:
+      return Unary<Copy, Wide128>();
   }
 }
 
@@ -67,21 +72,31 @@ Flow Pack(Warp& w, const Op& op, uint32_t mask) {
 template <typename W>
 Handler PackingOf(int element_bits, bool pack) {
   switch (element_bits) {
-    case 8: return pack ? Pack<W, uint8_t> : Unpack<W, uint8_t>;
-    case 16: return pack ? Pack<W, uint16_t> : Unpack<W, uint16_t>;
-    case 32: return pack ? Pack<W, uint32_t> : Unpack<W, uint32_t>;
-    case 64: return pack ? Pack<W, uint64_t> : Unpack<W, uint64_t>;
-    default: return nullptr;
+    case 8:
+      return pack ? Pack<W, uint8_t> : Unpack<W, uint8_t>;
+    case 16:
+      return pack ? Pack<W, uint16_t> : Unpack<W, uint16_t>;
+    case 32:
+      return pack ? Pack<W, uint32_t> : Unpack<W, uint32_t>;
+    case 64:
+      return pack ? Pack<W, uint64_t> : Unpack<W, uint64_t>;
+    default:
+      return nullptr;
   }
 }
 
 Type BitsType(int bits) {
   switch (bits) {
-    case 8: return Type::kB8;
-    case 16: return Type::kB16;
-    case 32: return Type::kB32;
-    case 64: return Type::kB64;
-    default: return Type::kNone;
+    case 8:
+      return Type::kB8;
+    case 16:
+      return Type::kB16;
+    case 32:
+      return Type::kB32;
+    case 64:
+      return Type::kB64;
+    default:
+      return Type::kNone;
   }
 }
 
@@ -91,11 +106,20 @@ void DecodePacking(Decoder& d, Type type, const ptx::Operand& whole, const ptx::
   int bits = TypeBits(type);
   int element_bits = count ? bits / count : 0;
   switch (bits) {
-    case 16: d.op.handler = PackingOf<uint16_t>(element_bits, pack); break;
-    case 32: d.op.handler = PackingOf<uint32_t>(element_bits, pack); break;
-    case 64: d.op.handler = PackingOf<uint64_t>(element_bits, pack); break;
-    case 128: d.op.handler = PackingOf<Wide128>(element_bits, pack); break;
-    default: break;
+    case 16:
+      d.op.handler = PackingOf<uint16_t>(element_bits, pack);
+      break;
+    case 32:
+      d.op.handler = PackingOf<uint32_t>(element_bits, pack);
+      break;
+    case 64:
+      d.op.handler = PackingOf<uint64_t>(element_bits, pack);
+      break;
+    case 128:
+      d.op.handler = PackingOf<Wide128>(element_bits, pack);
+      break;
+    default:
+      break;
   }
   Type element = BitsType(element_bits);
   if (!d.op.handler || count * element_bits != bits || element == Type::kNone) {
@@ -107,7 +131,8 @@ void DecodePacking(Decoder& d, Type type, const ptx::Operand& whole, const ptx::
   for (const ptx::Operand& operand : list.elements) {
     bool sink = operand.kind == ptx::Operand::Kind::kSink;
     d.Push(sink && !pack ? kNoSlot
-                         : pack ? d.Source(operand, element) : d.Destination(operand, element));
+           : pack        ? d.Source(operand, element)
+                         : d.Destination(operand, element));
   }
 }
 
@@ -137,9 +162,8 @@ template <typename T>
   const T* a = w.Reg<T>(op.a[1]);
   const T* b = w.Reg<T>(op.a[2]);
   uint32_t condition = w.Predicate(op.a[3]);
-  Lanes(mask, [=](int i) __attribute__((always_inline)) {
-    d[i] = (condition & (1u << i)) ? a[i] : b[i];
-  });
+  Lanes(mask, [=](int i)
+                  __attribute__((always_inline)) { d[i] = (condition & (1u << i)) ? a[i] : b[i]; });
   return Flow::kNext;
 }
 template <typename T>
@@ -165,11 +189,20 @@ Flow SelectPredicate(Warp& w, const Op& op, uint32_t mask) {
 void DecodeSelp(Decoder& d) {
   Type type = d.mods.TakeType();
   switch (TypeBits(type)) {
-    case 1: d.op.handler = SelectPredicate; break;
-    case 16: d.op.handler = SelectOf<uint16_t>(); break;
-    case 32: d.op.handler = SelectOf<uint32_t>(); break;
-    case 64: d.op.handler = SelectOf<uint64_t>(); break;
-    default: d.Unsupported("selp with this type");
+    case 1:
+      d.op.handler = SelectPredicate;
+      break;
+    case 16:
+      d.op.handler = SelectOf<uint16_t>();
+      break;
+    case 32:
+      d.op.handler = SelectOf<uint32_t>();
+      break;
+    case 64:
+      d.op.handler = SelectOf<uint64_t>();
+      break;
+    default:
+      d.Unsupported("selp with this type");
   }
   d.PushDestination(0, type);
   d.PushSource(1, type);
@@ -196,10 +229,17 @@ void DecodeSlct(Decoder& d) {
   d.mods.Take("ftz");  // flushing keeps the sign of zero, so it does not change the choice
   Type type = d.mods.TakeType(), condition = d.mods.TakeType();
   switch (TypeBits(type)) {
-    case 16: d.op.handler = SlctOf<uint16_t>(condition); break;
-    case 32: d.op.handler = SlctOf<uint32_t>(condition); break;
-    case 64: d.op.handler = SlctOf<uint64_t>(condition); break;
-    default: d.Unsupported("slct with this type");
+    case 16:
+      d.op.handler = SlctOf<uint16_t>(condition);
+      break;
+    case 32:
+      d.op.handler = SlctOf<uint32_t>(condition);
+      break;
+    case 64:
+      d.op.handler = SlctOf<uint64_t>(condition);
+      break;
+    default:
+      d.Unsupported("slct with this type");
   }
   PushUniform(d, type, 2);
   d.PushSource(3, condition);
@@ -209,11 +249,16 @@ void DecodeSlct(Decoder& d) {
 
 uint64_t Window(Space space) {
   switch (space) {
-    case Space::kShared: return kSharedWindow;
-    case Space::kLocal: return kLocalWindow;
-    case Space::kParam: return kParamWindow;
-    case Space::kConst: return kConstWindow;
-    default: return 0;
+    case Space::kShared:
+      return kSharedWindow;
+    case Space::kLocal:
+      return kLocalWindow;
+    case Space::kParam:
+      return kParamWindow;
+    case Space::kConst:
+      return kConstWindow;
+    default:
+      return 0;
   }
 }
 

@@ -73,11 +73,16 @@ Handler F32Of(const FloatModifiers& m) {
 template <typename F>
 Handler HalfOf(Type type) {
   switch (type) {
-    case Type::kF16: return Unary<OnHalf<F, false>, uint16_t>();
-    case Type::kBF16: return Unary<OnHalf<F, true>, uint16_t>();
-    case Type::kF16x2: return Unary<OnHalves<F, false>, uint32_t>();
-    case Type::kBF16x2: return Unary<OnHalves<F, true>, uint32_t>();
-    default: return nullptr;
+    case Type::kF16:
+      return Unary<OnHalf<F, false>, uint16_t>();
+    case Type::kBF16:
+      return Unary<OnHalf<F, true>, uint16_t>();
+    case Type::kF16x2:
+      return Unary<OnHalves<F, false>, uint32_t>();
+    case Type::kBF16x2:
+      return Unary<OnHalves<F, true>, uint32_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -98,19 +103,26 @@ void DecodeUnary(Decoder& d) {
   PushUniform(d, m.type, 1);
 }
 
-// --- testp ----------------------------------------------------------------------------------------
+// --- testp
+// ----------------------------------------------------------------------------------------
 
 enum class Test : uint16_t { kFinite, kInfinite, kNumber, kNotANumber, kNormal, kSubnormal };
 
 template <typename T>
 bool Classify(Test test, T value) {
   switch (test) {
-    case Test::kFinite: return std::isfinite(value);
-    case Test::kInfinite: return std::isinf(value);
-    case Test::kNumber: return !std::isnan(value);
-    case Test::kNotANumber: return std::isnan(value);
-    case Test::kNormal: return std::isnormal(value);
-    default: return std::fpclassify(value) == FP_SUBNORMAL;
+    case Test::kFinite:
+      return std::isfinite(value);
+    case Test::kInfinite:
+      return std::isinf(value);
+    case Test::kNumber:
+      return !std::isnan(value);
+    case Test::kNotANumber:
+      return std::isnan(value);
+    case Test::kNormal:
+      return std::isnormal(value);
+    default:
+      return std::fpclassify(value) == FP_SUBNORMAL;
   }
 }
 
@@ -118,16 +130,15 @@ template <typename T>
 Flow TestValue(Warp& w, const Op& op, uint32_t mask) {
   const T* a = w.Reg<T>(op.a[1]);
   uint32_t result = 0;
-  ForEachLane(mask, [&](int i) {
-    result |= Classify(static_cast<Test>(op.flags), a[i]) ? 1u << i : 0;
-  });
+  ForEachLane(mask,
+              [&](int i) { result |= Classify(static_cast<Test>(op.flags), a[i]) ? 1u << i : 0; });
   w.SetPredicate(op.a[0], mask, result);
   return Flow::kNext;
 }
 
 void DecodeTest(Decoder& d) {
-  static constexpr const char* kNames[] = {"finite", "infinite", "number", "notanumber", "normal",
-                                           "subnormal"};
+  static constexpr const char* kNames[] = {"finite",     "infinite", "number",
+                                           "notanumber", "normal",   "subnormal"};
   for (uint16_t i = 0; i < 6; ++i) {
     if (d.mods.Take(kNames[i])) d.op.flags = i;
   }

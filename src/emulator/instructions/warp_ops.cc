@@ -36,7 +36,8 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   return w.WaitOn(info);
 }
 
-// --- shfl -----------------------------------------------------------------------------------------
+// --- shfl
+// -----------------------------------------------------------------------------------------
 
 enum class Shuffle : uint16_t { kUp, kDown, kBfly, kIdx };
 
@@ -47,10 +48,22 @@ int SourceLane(Shuffle mode, int lane, uint32_t b, uint32_t c, bool* in_range) {
   int n = static_cast<int>(b & 31);
   int source = lane;
   switch (mode) {
-    case Shuffle::kUp: source = lane - n; *in_range = source >= top; break;
-    case Shuffle::kDown: source = lane + n; *in_range = source <= top; break;
-    case Shuffle::kBfly: source = lane ^ n; *in_range = source <= top; break;
-    case Shuffle::kIdx: source = bottom | (n & ~segment); *in_range = source <= top; break;
+    case Shuffle::kUp:
+      source = lane - n;
+      *in_range = source >= top;
+      break;
+    case Shuffle::kDown:
+      source = lane + n;
+      *in_range = source <= top;
+      break;
+    case Shuffle::kBfly:
+      source = lane ^ n;
+      *in_range = source <= top;
+      break;
+    case Shuffle::kIdx:
+      source = bottom | (n & ~segment);
+      *in_range = source <= top;
+      break;
   }
   return *in_range ? source : lane;
 }
@@ -90,7 +103,8 @@ void DecodeShuffle(Decoder& d) {
   d.op.handler = ShuffleLanes;
 }
 
-// --- vote -----------------------------------------------------------------------------------------
+// --- vote
+// -----------------------------------------------------------------------------------------
 
 enum class Vote : uint16_t { kAll, kAny, kUniform, kBallot };
 
@@ -101,9 +115,15 @@ Flow VoteLanes(Warp& w, const Op& op, uint32_t mask) {
   uint32_t votes = w.Predicate(op.a[1]) & group;
   bool result = false;
   switch (static_cast<Vote>(op.flags)) {
-    case Vote::kAll: result = votes == group; break;
-    case Vote::kAny: result = votes != 0; break;
-    case Vote::kUniform: result = votes == group || votes == 0; break;
+    case Vote::kAll:
+      result = votes == group;
+      break;
+    case Vote::kAny:
+      result = votes != 0;
+      break;
+    case Vote::kUniform:
+      result = votes == group || votes == 0;
+      break;
     case Vote::kBallot: {
       uint32_t* d = w.Reg<uint32_t>(op.a[0]);
       ForEachLane(group, [&](int i) { d[i] = votes; });
@@ -128,7 +148,8 @@ void DecodeVote(Decoder& d) {
   d.op.handler = VoteLanes;
 }
 
-// --- match ----------------------------------------------------------------------------------------
+// --- match
+// ----------------------------------------------------------------------------------------
 
 // Slots: d, p (or none), a, membermask.
 template <typename T, bool kAll>
@@ -169,7 +190,8 @@ void DecodeMatch(Decoder& d) {
   }
 }
 
-// --- redux ----------------------------------------------------------------------------------------
+// --- redux
+// ----------------------------------------------------------------------------------------
 
 // clang-format off
 struct RAdd { uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; } };
@@ -217,9 +239,10 @@ void DecodeRedux(Decoder& d) {
   if (type == Type::kF32) {
     d.op.handler = max ? FloatReduce<true>(absolute, nan) : FloatReduce<false>(absolute, nan);
   } else if (max || operation == "min") {
-    d.op.handler = type == Type::kS32
-                       ? (max ? Reduce<int32_t, RMax<int32_t>> : Reduce<int32_t, RMin<int32_t>>)
-                       : (max ? Reduce<uint32_t, RMax<uint32_t>> : Reduce<uint32_t, RMin<uint32_t>>);
+    d.op.handler =
+        type == Type::kS32
+            ? (max ? Reduce<int32_t, RMax<int32_t>> : Reduce<int32_t, RMin<int32_t>>)
+            : (max ? Reduce<uint32_t, RMax<uint32_t>> : Reduce<uint32_t, RMin<uint32_t>>);
   } else {
     d.op.handler = operation == "add"   ? Reduce<uint32_t, RAdd>
                    : operation == "and" ? Reduce<uint32_t, RAnd>
@@ -230,7 +253,8 @@ void DecodeRedux(Decoder& d) {
   d.PushSource(2, Type::kB32);
 }
 
-// --- elect, activemask, bar.warp.sync -------------------------------------------------------------
+// --- elect, activemask, bar.warp.sync
+// -------------------------------------------------------------
 
 // Slots: d, p, membermask. The lowest lane is elected.
 Flow Elect(Warp& w, const Op& op, uint32_t mask) {

@@ -38,9 +38,15 @@ struct Access {
 
 // Kinds of ordering that a happens-before checker needs to know of.
 enum class SyncEvent : uint8_t {
-  kBarrierArrive, kBarrierPass,      // named barrier: address = id
-  kMbarrierArrive, kMbarrierPass,    // address = shared offset
-  kFence, kProxyFence, kAsyncIssue, kAsyncComplete, kWaitGroup,
+  kBarrierArrive,
+  kBarrierPass,  // named barrier: address = id
+  kMbarrierArrive,
+  kMbarrierPass,  // address = shared offset
+  kFence,
+  kProxyFence,
+  kAsyncIssue,
+  kAsyncComplete,
+  kWaitGroup,
 };
 
 class AccessObserver {

@@ -42,8 +42,8 @@ void GlobalMemory::AllowRange(uint64_t address, uint64_t bytes) {
 void GlobalMemory::ForbidRange(uint64_t address, uint64_t bytes) {
   GlobalBuffer& buffer = buffers_[address >> kBufferShift];
   uint64_t begin = address & ((uint64_t{1} << kBufferShift) - 1);
-  auto found = std::find(buffer.ranges.begin(), buffer.ranges.end(),
-                         std::make_pair(begin, begin + bytes));
+  auto found =
+      std::find(buffer.ranges.begin(), buffer.ranges.end(), std::make_pair(begin, begin + bytes));
   if (found != buffer.ranges.end()) buffer.ranges.erase(found);
 }
 

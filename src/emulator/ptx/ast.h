@@ -12,15 +12,15 @@ namespace tilelang::emulator::ptx {
 
 struct Operand {
   enum class Kind : uint8_t {
-    kName,       // register, predicate, special register, variable, label or function: `name`
-    kInteger,    // `bits`
-    kFloat,      // `real`, or exact `bits` for 0f/0d spellings (float_bits = 32 or 64)
-    kAddress,    // [elements[0] + offset]; further elements: coordinates, e.g. [map, {x, y}]
-    kVector,     // {elements...}
-    kPair,       // elements[0] | elements[1]
-    kSink,       // _
-    kString,     // a quoted string (only in directives)
-    kTuple,      // (elements...), arguments of a call
+    kName,     // register, predicate, special register, variable, label or function: `name`
+    kInteger,  // `bits`
+    kFloat,    // `real`, or exact `bits` for 0f/0d spellings (float_bits = 32 or 64)
+    kAddress,  // [elements[0] + offset]; further elements: coordinates, e.g. [map, {x, y}]
+    kVector,   // {elements...}
+    kPair,     // elements[0] | elements[1]
+    kSink,     // _
+    kString,   // a quoted string (only in directives)
+    kTuple,    // (elements...), arguments of a call
   };
   Kind kind = Kind::kSink;
   bool negated = false;  // !p
@@ -48,13 +48,13 @@ struct Instruction {
 struct Variable {
   Space space = Space::kGlobal;
   Type type = Type::kB32;
-  int vector = 1;            // .v2, .v4
+  int vector = 1;  // .v2, .v4
   std::string name;
-  uint32_t align = 0;        // 0: natural
+  uint32_t align = 0;  // 0: natural
   bool is_array = false;
-  uint64_t count = 1;        // elements (product of dimensions); 0: extern [] array
+  uint64_t count = 1;  // elements (product of dimensions); 0: extern [] array
   bool is_extern = false;
-  int range = -1;            // .reg .b32 %r<range>
+  int range = -1;  // .reg .b32 %r<range>
   bool is_register = false;
   int line = 0;
   std::vector<Operand> initializer;  // flattened

@@ -77,7 +77,8 @@ class Lexer {
   Token Next() {
     char c = text_[position_];
     size_t begin = position_;
-    if (IsWordStart(c) || ((c == '%' || c == '$') && (IsWord(At(begin + 1)) || At(begin + 1) == '%'))) {
+    if (IsWordStart(c) ||
+        ((c == '%' || c == '$') && (IsWord(At(begin + 1)) || At(begin + 1) == '%'))) {
       while (At(position_) == '%') ++position_;
       while (IsWord(At(position_))) ++position_;
       return Make(TokenKind::kIdentifier, begin);

@@ -234,7 +234,8 @@ class Parser {
     }
     if (Accept('=')) {
       Initializer(variable);
-      if (variable->is_array && variable->count == 0) variable->count = variable->initializer.size();
+      if (variable->is_array && variable->count == 0)
+        variable->count = variable->initializer.size();
     }
   }
 
