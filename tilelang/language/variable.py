@@ -10,6 +10,7 @@ from ..ir.buffer import Buffer, Load, Region, load, make_buffer
 from ..ir.dtype import DType
 from ..ir.expr import Expr, Operand, as_expr, cast, promote
 from ..ir.stmt import emit, store
+from .builder import Block, in_kernel
 
 _alloc = _ffi.get("ir.Alloc")
 
@@ -21,14 +22,18 @@ class Ref(Operand):
         target: the element it stands for.
         fresh: not yet given a name by an assignment.
         implicit: made by the tracer for a name that changes under run-time control flow.
+        home: the block it lives in; None when that is somebody else's matter.
     """
 
-    __slots__ = ("fresh", "implicit", "target")
+    __slots__ = ("fresh", "home", "implicit", "target")
 
-    def __init__(self, target: Load, fresh: bool = False, implicit: bool = False) -> None:
+    def __init__(
+        self, target: Load, fresh: bool = False, implicit: bool = False, home: Block | None = None
+    ) -> None:
         self.target = target
         self.fresh = fresh
         self.implicit = implicit
+        self.home = home
 
     __hash__ = object.__hash__
 
@@ -97,7 +102,8 @@ def allocate(name: str, dtype: DType, init: Any = None, implicit: bool = False) 
     attrs = {} if init is None else {"init": cast(as_expr(init, dtype), dtype)}
     buffer = make_buffer(name, dtype, (1,), "local.var", attrs=attrs)
     emit(_alloc(buffer, span.current()))
-    return Ref(load(buffer, [0]), fresh=not implicit, implicit=implicit)
+    home = in_kernel("a mutable scalar").blocks[-1]
+    return Ref(load(buffer, [0]), fresh=not implicit, implicit=implicit, home=home)
 
 
 class Poison(Operand):

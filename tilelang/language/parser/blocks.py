@@ -93,26 +93,21 @@ class If:
             for value, branch in zip((then, other), self._branches, strict=True)
             if not branch.ended
         ]
-        if not live or all(values.same(value, live[0][0]) for value, _ in live):
-            return self._single(name, before, live, then)
-        if not all(values.is_scalar(value) for value, _ in live):
+        candidates = [value for value, _ in live]
+        if not live:  # what follows is never executed
+            return before
+        first = candidates[0]
+        if all(values.same(value, first) for value in candidates) and (
+            values.same(first, before) or not values.is_traced(first)
+        ):
+            return first
+        if not all(values.is_scalar(value) for value in candidates):
             return values.out_of_scope(name, "a branch whose condition is known only at run time")
-        dtype = values.common_type([value for value, _ in live])
+        dtype = values.common_type(candidates)
         joined = allocate(name, dtype, implicit=True)
         for value, branch in live:
             branch.stmts.append(store(joined.target, as_expr(value, dtype)))
         return joined
-
-    def _single(self, name: str, before: Any, live: list[tuple[Any, Block]], then: Any) -> Any:
-        """The value when only one is possible: it must not belong to a branch."""
-        value = live[0][0] if live else then
-        if values.same(value, before) or not values.is_traced(value):
-            return value
-        if len(live) == 1 and values.is_scalar(value) and not isinstance(value, Poison):
-            joined = allocate(name, values.common_type([value]), implicit=True)
-            live[0][1].stmts.append(store(joined.target, as_expr(value)))
-            return joined
-        return values.out_of_scope(name, "a branch whose condition is known only at run time")
 
 
 class _LoopNames:

@@ -53,6 +53,8 @@ def assign(builder: Builder, name: str, value: Any, old: Any) -> Any:
     """Assigns to a name that has the value ``old``: a store if that is mutable."""
     if type(old) is not Ref or (type(value) is Ref and value.fresh):
         return bind(builder, name, value)
+    if old.home is not None and old.home not in builder.blocks:
+        return bind(builder, name, value)  # its block is over: nobody reads it any more
     if value is not old:
         old.assign(value)
     return old
