@@ -23,6 +23,8 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
     Raises:
         LayoutError: a layout of another shape than its buffer, or two for one buffer.
     """
+    from ..layout import Fragment, Layout
+
     kernel = in_kernel("T.annotate_layout").kernel
     known = kernel.attrs.setdefault("layout_map", {})
     for buffer, layout in layout_map.items():
@@ -31,9 +33,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 f"T.annotate_layout maps buffers to layouts; `{buffer}` is no buffer",
                 span=span.here(),
             )
-        if callable(layout):
-            from ..layout import Layout
-
+        if not isinstance(layout, (Fragment, Layout)):
             layout = Layout(buffer.shape, layout)
         if tuple(layout.input_shape) != buffer.shape:
             raise errors.LayoutError(

@@ -81,7 +81,7 @@ class Builder:
 
     def bind(self, name: str, value: Expr) -> Expr:
         """Names ``value`` and evaluates it here; outside a kernel it stays an expression."""
-        if self.kernel is None or self.blocks[-1].kind == "lazy":
+        if self.kernel is None:
             return value
         variable: Var = var(name, value.dtype)
         self.emit(_bind(variable, value, span.current()))

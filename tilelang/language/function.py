@@ -76,7 +76,7 @@ def _evaluated(function: FunctionType, name: str, text: str, scope: dict[str, An
 def _parameter(name: str, annotation: Any, symbols: dict[str, Var], where: errors.Span) -> Any:
     if isinstance(annotation, TensorType):
         return annotation.buffer(name, symbols)
-    if isinstance(annotation, PointerType) or annotation == "handle":
+    if isinstance(annotation, PointerType) or annotation in (PointerType, "handle"):
         return var(name, HANDLE)
     if callable(annotation) and not isinstance(annotation, (type, DType)):
         annotation = annotation()
@@ -92,13 +92,13 @@ def _parameter(name: str, annotation: Any, symbols: dict[str, Var], where: error
         ) from None
 
 
-def _parameters(function: FunctionType, frame: FrameType | None, where: Span) -> dict[str, Any]:
+def _parameters(function: FunctionType, frame: FrameType | None, tables: Tables) -> dict[str, Any]:
     annotations = _annotations(function, frame)
-    place = span.for_error(where)
-    assert place is not None
     symbols: dict[str, Var] = {}
     values: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
+        place = errors.Span(tables.file, *tables.arguments[name])
+        span.set_place(functools.partial(span.make, tables.file, *tables.arguments[name]))
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise errors.UnsupportedSyntaxError(
                 f"parameter *{name} of {function.__name__}: the parameters of a kernel are fixed",
@@ -182,16 +182,10 @@ def _trace(function: FunctionType, frame: FrameType | None) -> Func:
     where = _definition_span(function)
     with _explained(), _tracing(builder, lambda: where):
         tracer = _tracer(function, builder)
-        values = _parameters(function, frame, where)
+        values = _parameters(function, frame, compiled(function).tables)
         block = builder.push("function")
         span.set_place(tracer.span)
-        result = bind_tracer(function, tracer)(**values)
-        if result is not None:
-            raise errors.UnsupportedSyntaxError(
-                f"{function.__name__} returns a value; a kernel writes its results to tensors",
-                span=span.here(),
-                notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
-            )
+        bind_tracer(function, tracer)(**values)
         span.set_place(lambda: where)
         params = [value for name, value in values.items() if name in function.__annotations__]
         return _func(function.__name__, params, builder.pop(block), builder.attrs, where)
@@ -272,9 +266,15 @@ class Macro:
                 _reference(name, value) if by_reference else bind(builder, name, value)
             )
         tracer = _tracer(self.function, builder)
+        caller = span.here()
         call_place = span.set_place(tracer.span)
         try:
             return bind_tracer(self.function, tracer)(*bound.args, **bound.kwargs)
+        except errors.TileLangError as error:
+            text = f"in macro {self.function.__name__}, called here"
+            error.span = error.span or span.here()
+            error.notes.append(errors.Note(text, caller))
+            raise
         finally:
             span.set_place(call_place)
 

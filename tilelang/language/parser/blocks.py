@@ -88,6 +88,8 @@ class If:
         return tuple(merged)
 
     def _merge(self, name: str, before: Any, then: Any, other: Any) -> Any:
+        if name in self._info.local:
+            return before
         live = [
             (value, branch)
             for value, branch in zip((then, other), self._branches, strict=True)
@@ -124,7 +126,7 @@ class _LoopNames:
         return self._before
 
     def _promoted(self, name: str, value: Any) -> Any:
-        if name in self._info.targets:
+        if name in self._info.local:
             return value
         if self._kind == "T.Parallel" and values.is_scalar(value):
             if not isinstance(value, Ref) and name not in self._info.carried:
@@ -146,7 +148,7 @@ class _LoopNames:
 
     def _left(self, name: str, before: Any, after: Any) -> Any:
         block = f"a {self._kind} loop"
-        if name in self._info.targets:
+        if name in self._info.local:
             return values.out_of_scope(name, block)
         if values.same(before, after):
             return after

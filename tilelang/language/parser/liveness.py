@@ -20,14 +20,15 @@ class BlockNames(NamedTuple):
 
     Attributes:
         names: names assigned in the block and read after it (or, in a loop, in the next
-            iteration), sorted.
+            iteration; or, in an `if`, in the other branch), sorted.
         carried: those of a loop that an iteration reads before assigning them.
-        targets: those that are the loop's own variables.
+        local: those not read after the block: only in the other branch of an `if`, or a loop's
+            own variables, which end with it.
     """
 
     names: tuple[str, ...]
     carried: Names
-    targets: Names
+    local: Names
 
 
 def reads(node: ast.AST | None) -> Names:
@@ -103,8 +104,10 @@ class Liveness:
 
     def _before_if(self, stmt: ast.If, live: Names) -> Names:
         bound = frozenset(assignments([stmt]))
-        self.blocks[stmt] = BlockNames(tuple(sorted(bound & live)), _NONE, _NONE)
         then, other = self._live_in(stmt.body, live), self._live_in(stmt.orelse, live)
+        only_else = (frozenset(assignments(stmt.body)) & other) - live
+        names = tuple(sorted((bound & live) | only_else))
+        self.blocks[stmt] = BlockNames(names, _NONE, only_else)
         return then | other | reads(stmt.test)
 
     def _before_loop(self, stmt: ast.For | ast.While, live: Names) -> Names:

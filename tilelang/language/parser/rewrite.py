@@ -27,12 +27,14 @@ class Tables(NamedTuple):
         places: (line, column, end line, end column) of each statement; lines and columns from 1.
         hints: names for what the statement creates: assignment targets, loop variables.
         blocks: the names of the ``if``, loop or ``with`` that starts there.
+        arguments: the places of the parameters.
     """
 
     file: str
     places: list[Place]
     hints: list[tuple[str, ...]]
     blocks: list[BlockNames | None]
+    arguments: dict[str, Place]
 
 
 def _name(name: str) -> ast.Name:
@@ -65,6 +67,10 @@ def _assign_names(names: tuple[str, ...], value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Tuple([_store(name) for name in names], ast.Store())], value)
 
 
+def _end_column(node: ast.arg) -> int:
+    return (node.end_col_offset or 0) + 1
+
+
 def _header_place(node: ast.stmt) -> Place:
     """The place of a statement; of a compound one only its header."""
     end: ast.AST = node
@@ -76,6 +82,14 @@ def _header_place(node: ast.stmt) -> Place:
         end = node.items[-1].optional_vars or node.items[-1].context_expr
     end_line, end_column = end.end_lineno, end.end_col_offset  # type: ignore[attr-defined]
     return node.lineno, node.col_offset + 1, end_line, end_column + 1
+
+
+def _located(node: ast.stmt, place: Place) -> ast.stmt:
+    """Gives ``node`` a place; generated nodes inside it take it over, the user's keep theirs."""
+    line, column, end_line, end_column = place
+    node.lineno, node.col_offset = line, column - 1
+    node.end_lineno, node.end_col_offset = end_line, end_column - 1
+    return node
 
 
 def _hints(node: ast.stmt) -> tuple[str, ...]:
@@ -103,9 +117,13 @@ class Rewriter(ast.NodeTransformer):
     """Rewrites the body of one function; fills ``tables``."""
 
     def __init__(self, node: ast.FunctionDef, file: str) -> None:
-        self.tables = Tables(file, [], [], [])
+        arguments = {
+            arg.arg: (arg.lineno, arg.col_offset + 1, arg.end_lineno or 0, _end_column(arg))
+            for arg in ast.walk(node.args)
+            if isinstance(arg, ast.arg)
+        }
+        self.tables = Tables(file, [], [], [], arguments)
         counts = Counter(assignments(node.body))
-        arguments = {arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg)}
         outer = {
             name
             for n in ast.walk(node)
@@ -117,7 +135,7 @@ class Rewriter(ast.NodeTransformer):
         # Names whose earlier value matters when they are assigned.
         self._reassigned = {n for n in counts if counts[n] > 1 or n in arguments} | in_blocks
         self._reassigned -= outer
-        self.unset = sorted(self._reassigned - arguments)
+        self.unset = sorted(self._reassigned - arguments.keys())
         self._temporaries = 0
 
     def _error(self, node: ast.AST, message: str, *notes: str) -> errors.UnsupportedSyntaxError:
@@ -141,12 +159,12 @@ class Rewriter(ast.NodeTransformer):
             if rewrite is None:
                 raise self._error(stmt, f"{_describe(stmt)} cannot be used in a kernel")
             number = len(self.tables.places)
-            self.tables.places.append(_header_place(stmt))
+            place = _header_place(stmt)
+            self.tables.places.append(place)
             self.tables.hints.append(_hints(stmt))
             self.tables.blocks.append(self._liveness.blocks.get(stmt))
             at = ast.Expr(_method("at", ast.Constant(number)))
-            for new in (at, *rewrite(stmt)):
-                result.append(ast.copy_location(new, stmt))
+            result += [_located(new, place) for new in (at, *rewrite(stmt))]
         return result or [ast.Pass()]
 
     def _stmt_Expr(self, node: ast.Expr) -> list[ast.stmt]:

@@ -154,7 +154,7 @@ class Tracer:
         return self._leaves_python_loop("continue", _continue)
 
     def _outside_traced(self, keyword: str) -> None:
-        blocks = self._builder.blocks[self._depth :]
+        blocks = self._builder.blocks[max(self._depth, 1) :]
         if any(block.kind != "kernel" for block in blocks):
             raise errors.UnsupportedSyntaxError(
                 f"{keyword} under control flow known only at run time",
@@ -164,6 +164,12 @@ class Tracer:
 
     def return_(self, value: Any) -> Any:
         self._outside_traced("return")
+        if value is not None and not self._depth:
+            raise errors.UnsupportedSyntaxError(
+                "a kernel returns no value; it writes its results to tensors",
+                span=span.here(),
+                notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
+            )
         return value
 
     def raise_(self) -> None:

@@ -1,0 +1,356 @@
+"""Programs that break the rules of the language: names, statements, control flow, launches."""
+
+from wrong_kernels import cases, check
+
+import tilelang.language as T
+
+M, N, K = 128, 96, 64
+
+
+def case_unknown_language_name():
+    """UnknownNameError: the language has no name T.alloc_shard ... did you mean T.alloc_shared"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            S = T.alloc_shard((64,), "float16")  # WRONG
+            T.copy(A, S)
+
+
+def case_unsupported_language_name():
+    """UnsupportedError: T.tma_copy is not supported by this version ... use T.copy, which
+    picks TMA
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            T.tma_copy(A, A)  # WRONG
+
+
+def case_unknown_python_name():
+    """UnknownNameError: name 'block_size' is not defined"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(block_size) as bx:  # WRONG  # noqa: F821
+            A[bx] = 0
+
+
+def case_use_before_assignment():
+    """SemanticsError: `x` is used before it is assigned"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(4) as bx:
+            A[bx] = x  # WRONG  # noqa: F821
+            x = 1
+            x = 2
+            A[bx] = x
+
+
+def case_too_many_threads():
+    """ResourceError: threads=(64, 32) of T.Kernel are 2048 threads; a block has at most 1024"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1, threads=(64, 32)) as bx:  # WRONG
+            A[bx] = 0
+
+
+def case_symbolic_threads():
+    """ResourceError: threads=n of T.Kernel: the number of threads is a constant positive"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16"), n: T.int32):
+        with T.Kernel(1, threads=n) as bx:  # WRONG
+            A[bx] = 0
+
+
+def case_grid_rank():
+    """ShapeError: T.Kernel takes one to three grid extents, got 4"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1, 2, 3, 4):  # WRONG
+            A[0] = 0
+
+
+def case_nested_kernels():
+    """ScopeError: T.Kernel inside another T.Kernel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1), T.Kernel(1):  # WRONG
+            A[0] = 0
+
+
+def case_outside_of_a_kernel():
+    """ScopeError: T.copy is outside of `with T.Kernel(...)`"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16"), B: T.Tensor((M,), "float16")):
+        T.copy(A, B)  # WRONG
+
+
+def case_try():
+    """UnsupportedSyntaxError: try/except cannot be used in a kernel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            try:  # WRONG
+                A[0] = 0
+            except ValueError:
+                A[1] = 0
+
+
+def case_walrus():
+    """UnsupportedSyntaxError: the walrus operator `:=` cannot be used in a kernel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(4) as bx:
+            A[(y := bx + 1)] = y  # WRONG  # noqa: F821, F841
+
+
+def case_loop_else():
+    """UnsupportedSyntaxError: `else` of a loop cannot be used in a kernel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            for i in range(4):
+                A[i] = 0
+            else:
+                A[5] = 1  # WRONG
+
+
+def case_return_under_a_branch():
+    """UnsupportedSyntaxError: return under control flow known only at run time ... under
+    `else`
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(4) as bx:
+            if bx > 2:
+                return  # WRONG
+            A[bx] = 0
+
+
+def case_returned_value():
+    """UnsupportedSyntaxError: a kernel returns no value; it writes its results to tensors"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(4) as bx:
+            A[bx] = 0
+        return A  # WRONG
+
+
+def case_break_in_parallel():
+    """ScopeError: break cannot be used in a T.Parallel loop"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            for i in T.Parallel(M):
+                if A[i] > 0:
+                    break  # WRONG
+
+
+def case_nested_parallel():
+    """ScopeError: T.Parallel cannot stand inside T.Parallel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float16")):
+        with T.Kernel(1):
+            for i in T.Parallel(M):
+                for j in T.Parallel(N):  # WRONG
+                    A[i, j] = 0
+
+
+def case_scalar_carried_by_parallel():
+    """SemanticsError: scalar `s` is carried from one iteration of T.Parallel to another ...
+    T.reduce_sum
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            s = 0.0
+            for i in T.Parallel(M):  # WRONG
+                s = s + A[i]
+            A[0] = s
+
+
+def case_value_out_of_its_loop():
+    """SemanticsError: `x` got its value inside a T.serial loop and has none after it ... x =
+    T.alloc_var
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            for i in range(4):
+                x = A[i]
+            A[0] = x  # WRONG
+
+
+def case_value_of_one_branch():
+    """SemanticsError: `x` got its value inside a branch ... x = T.alloc_var"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(4) as bx:
+            if bx > 1:
+                x = A[bx]
+            A[0] = x  # WRONG
+
+
+def case_buffers_swapped_in_a_loop():
+    """SemanticsError: `cur` is assigned something else in a T.serial loop and used again"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            cur = T.alloc_shared((M,), "float32")
+            other = T.alloc_shared((M,), "float32")
+            for _ in range(4):  # WRONG
+                T.copy(A, cur)
+                cur, other = other, cur
+
+
+def case_type_of_a_carried_scalar():
+    """DTypeError: `s` starts as int32 and is then assigned a float32 value ... s =
+    T.alloc_var("float32
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            s = 0
+            for i in range(4):
+                s = s + A[i]  # WRONG
+            A[0] = s
+
+
+def case_python_decision_on_a_kernel_value():
+    """UnsupportedSyntaxError: `bx == 1` is known only when the kernel runs; it cannot decide
+    Python's
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(8) as bx:
+            A[[1, 2].index(bx)] = 0  # WRONG
+
+
+def case_kernel_value_as_python_integer():
+    """UnsupportedSyntaxError: `bx` is known only when the kernel runs; it cannot be used as a
+    Python
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(8) as bx:
+            A[[1, 2][bx]] = 0  # WRONG
+
+
+def case_effect_in_a_conditional_expression():
+    """SemanticsError: an operation with an effect cannot stand in an operand"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(8) as bx:
+            A[0] = T.atomic_add(A[1], 1, return_prev=True) if bx > 3 else 0  # WRONG
+
+
+def case_parameter_without_annotation():
+    """UnsupportedSyntaxError: parameter B of main has no annotation ... B: T.Tensor"""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M,), "float32"),
+        B,  # WRONG
+    ):
+        with T.Kernel(8) as bx:
+            A[bx] = B[bx]
+
+
+def case_parameter_with_a_wrong_annotation():
+    """DTypeError: parameter B has annotation `[1, 2]`, which is neither a tensor nor"""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M,), "float32"),
+        B: [1, 2],  # WRONG
+    ):
+        with T.Kernel(8) as bx:
+            A[bx] = B
+
+
+def case_sync_in_parallel():
+    """ScopeError: T.sync_threads inside T.Parallel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "uint64")):
+        with T.Kernel(1):
+            for i in T.Parallel(M):
+                A[i] = 0
+                T.sync_threads()  # WRONG
+
+
+def case_language_loop_in_ordinary_python():
+    """UnsupportedSyntaxError: T.serial cannot be iterated over here ... decorate ... with
+    @T.macro
+    """
+
+    def helper(A):
+        for i in T.serial(4):
+            A[i] = 0
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            helper(A)  # WRONG
+
+
+def case_statement_outside_of_tracing():
+    """ScopeError: T.sync_threads is only meaningful inside a function decorated with
+    @T.prim_func
+    """
+    T.sync_threads()
+
+
+def case_error_in_a_macro():
+    """ShapeError: T.copy of a tile of shape (64) to one of shape (32) ... in macro move,
+    called here
+    """
+
+    @T.macro
+    def move(X, Y):
+        T.copy(X, Y)  # WRONG
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            X = T.alloc_shared((64,), "float32")
+            Y = T.alloc_shared((32,), "float32")
+            move(X, Y)
+
+
+def case_failed_assertion():
+    """SemanticsError: assertion failed: M must be odd"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            assert M % 2 == 1, "M must be odd"  # WRONG
+            A[0] = 0
+
+
+@cases(globals())
+def test_wrong_kernel(case):
+    check(case)
