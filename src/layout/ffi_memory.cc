@@ -1,6 +1,7 @@
 // What Python sees of shared-memory and tensor-memory layouts.
 #include <tvm/ffi/reflection/registry.h>
 
+#include "layout/matrix_operand.h"
 #include "layout/smem_layout.h"
 #include "layout/tmem_copy.h"
 
@@ -54,6 +55,17 @@ void RegisterShared() {
       .def(
           "tl.layout.BankCycles",
           [](ffi::Shape addresses, int64_t bytes) { return BankCycles(ToCoord(addresses), bytes); })
+      .def("tl.layout.MatrixOperand",
+           [](Layout l, int64_t bits, bool k_major) {
+             MatrixOperandResult found = DescribeMatrixOperand(l, bits, k_major);
+             if (!found.operand) return ffi::Any(ffi::String(found.reason));
+             const MatrixOperand& o = *found.operand;
+             return ffi::Any(ffi::Shape({o.swizzle_bytes, o.leading_bytes, o.stride_bytes}));
+           })
+      .def("tl.layout.PlainByteOffset",
+           [](Layout l, int64_t bits, ffi::Shape coord) {
+             return PlainByteOffset(l, bits, ToCoord(coord));
+           })
       .def("tl.layout.SharedAccessCost", [](Layout l, Fragment f, int64_t bits, int64_t vector) {
         SharedCost cost = SharedAccessCost(l, f, bits, vector);
         return ffi::Shape({cost.cycles, cost.ideal});
@@ -129,7 +141,13 @@ void RegisterTmemCopy() {
              return FragmentOrReason(
                  NaturalTmemFragment(tmem, ToOptions(thread_begin, num_threads, 64, false),
                                      store ? TmemDirection::kStore : TmemDirection::kLoad));
-           });
+           })
+      .def("tl.layout.TmemNearestFragment", [](TmemLayout tmem, Fragment fragment, bool store,
+                                               int64_t thread_begin, int64_t num_threads) {
+        return FragmentOrReason(NearestTmemFragment(
+            tmem, fragment, store ? TmemDirection::kStore : TmemDirection::kLoad,
+            ToOptions(thread_begin, num_threads, 64, false)));
+      });
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -107,6 +107,13 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
 TmemFragment NaturalTmemFragment(const TmemLayout& tmem, const TmemCopyOptions& options = {},
                                  TmemDirection direction = TmemDirection::kStore);
 
+/*!
+ * The fragment nearest to a given one in which some shape moves the tile: where a copy's fragment
+ * does not fit, this is what to convert it to before a store, or from after a load.
+ */
+TmemFragment NearestTmemFragment(const TmemLayout& tmem, const Fragment& fragment,
+                                 TmemDirection direction, const TmemCopyOptions& options = {});
+
 }  // namespace tilelang::layout
 
 #endif  // TILELANG_LAYOUT_TMEM_COPY_H_

@@ -141,21 +141,51 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
   return {fragment.BindThreads(options.thread_begin), ""};
 }
 
-TmemFragment NaturalTmemFragment(const TmemLayout& tmem, const TmemCopyOptions& options,
-                                 TmemDirection direction) {
+namespace {
+
+/*! The fragments in which some shape moves the tile, natural ones first, or why there is none. */
+std::vector<Fragment> Candidates(const TmemLayout& tmem, const TmemCopyOptions& options,
+                                 TmemDirection direction, size_t limit, std::string* reasons) {
   using enum TmemShape;
-  std::string reasons;
+  std::vector<Fragment> fitting;
   for (TmemShape shape : {k32x32b, k16x32bx2, k16x256b, k16x128b, k16x64b}) {
     TmemFragment found = FragmentForShape(tmem, shape, options);
     if (found.fragment) {
       TmemCopyPlans plans = PlanTmemCopy(tmem, *found.fragment, direction, options);
-      if (!plans.plans.empty()) return found;
+      if (!plans.plans.empty()) fitting.push_back(*found.fragment);
+      if (fitting.size() == limit) return fitting;
       found.reason = plans.reason;
     }
-    reasons +=
-        (reasons.empty() ? "" : "; ") + std::string(GetTmemAtom(shape).name) + ": " + found.reason;
+    *reasons +=
+        (reasons->empty() ? "" : "; ") + std::string(GetTmemAtom(shape).name) + ": " + found.reason;
   }
-  return {std::nullopt, reasons};
+  return fitting;
+}
+
+}  // namespace
+
+TmemFragment NaturalTmemFragment(const TmemLayout& tmem, const TmemCopyOptions& options,
+                                 TmemDirection direction) {
+  std::string reasons;
+  std::vector<Fragment> found = Candidates(tmem, options, direction, 1, &reasons);
+  if (found.empty()) return {std::nullopt, reasons};
+  return {found.front(), ""};
+}
+
+TmemFragment NearestTmemFragment(const TmemLayout& tmem, const Fragment& fragment,
+                                 TmemDirection direction, const TmemCopyOptions& options) {
+  std::string reasons;
+  std::optional<Fragment> nearest;
+  Conversion least{};
+  for (const Fragment& candidate : Candidates(tmem, options, direction, kNumTmemShapes, &reasons)) {
+    bool store = direction == TmemDirection::kStore;
+    Conversion cost =
+        store ? ConversionBetween(fragment, candidate) : ConversionBetween(candidate, fragment);
+    if (nearest && cost >= least) continue;
+    nearest = candidate;
+    least = cost;
+  }
+  return {nearest, nearest ? "" : reasons};
 }
 
 }  // namespace tilelang::layout

@@ -19,6 +19,7 @@ from tilelang.layout.layout import (
     zipped_divide,
 )
 from tilelang.layout.shared import (
+    MatrixOperand,
     bank_cycles,
     make_full_bank_swizzled_layout,
     make_half_bank_swizzled_layout,
@@ -26,6 +27,8 @@ from tilelang.layout.shared import (
     make_padded_layout,
     make_quarter_bank_swizzled_layout,
     make_swizzled_layout,
+    matrix_operand,
+    plain_byte_offset,
     shared_access_cost,
 )
 from tilelang.layout.tmem import (
@@ -33,6 +36,7 @@ from tilelang.layout.tmem import (
     TmemCopyPlan,
     TmemInstruction,
     TmemLayout,
+    nearest_tmem_fragment,
     plan_tmem_copy,
     tmem_atoms,
     tmem_fragment,
@@ -42,6 +46,7 @@ __all__ = [
     "Conversion",
     "Fragment",
     "Layout",
+    "MatrixOperand",
     "TmemAtom",
     "TmemCopyPlan",
     "TmemInstruction",
@@ -61,6 +66,9 @@ __all__ = [
     "make_padded_layout",
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
+    "matrix_operand",
+    "nearest_tmem_fragment",
+    "plain_byte_offset",
     "plan_tmem_copy",
     "right_inverse",
     "shared_access_cost",

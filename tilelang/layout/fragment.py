@@ -74,8 +74,6 @@ class Fragment(tvm_ffi.Object):
         LayoutError: two elements share a register, or replicas do not lie at fixed distances.
     """
 
-    thread: Layout
-
     __slots__ = ()
     thread: Layout
     reg: Layout

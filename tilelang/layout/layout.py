@@ -37,11 +37,6 @@ class Layout(tvm_ffi.Object):
         LayoutError: shape and stride are not congruent, or something is negative.
     """
 
-    extents: tuple[int, ...]
-    swizzle_bits: int
-    swizzle_base: int
-    swizzle_shift: int
-
     __slots__ = ()
     extents: Sequence[int]
     shape: Any

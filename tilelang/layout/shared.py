@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang import _ffi
 from tilelang.errors import LayoutError
@@ -110,3 +110,41 @@ def shared_access_cost(
     ``vector`` consecutive elements of the last dimension move in one access.
     """
     return tuple(_call("SharedAccessCost", layout, fragment, element_bits, vector))
+
+
+class MatrixOperand(NamedTuple):
+    """Fields of a matrix descriptor, in bytes.
+
+    Attributes:
+        swizzle_bytes: 128, 64, 32, or 16 without swizzle.
+        leading_bytes: leading dimension byte offset (LBO); 0 where the hardware ignores it.
+        stride_bytes: stride dimension byte offset (SBO).
+    """
+
+    swizzle_bytes: int
+    leading_bytes: int
+    stride_bytes: int
+
+
+def matrix_operand(layout: Layout, element_bits: int, k_major: bool = True) -> MatrixOperand:
+    """How a ``tcgen05.mma`` or ``wgmma`` descriptor describes a shared-memory tile.
+
+    Args:
+        layout: the tile, (M or N, K) if ``k_major`` else (K, M or N); the last dimension is the
+            contiguous one. Slices of tiles are fine.
+        element_bits: width of an element.
+        k_major: whether K is the contiguous dimension.
+
+    Raises:
+        LayoutError: the tile is not stored in a form that descriptors have.
+    """
+    found = _call("MatrixOperand", layout, element_bits, k_major)
+    if isinstance(found, str):
+        raise LayoutError(f"layout {layout} is no operand of a tensor-core instruction: {found}")
+    return MatrixOperand(*found)
+
+
+def plain_byte_offset(layout: Layout, element_bits: int, coord: Sequence[int]) -> int:
+    """Bytes to add to a descriptor's start address for the element at ``coord``: its offset
+    before swizzling, since the hardware swizzles the sum."""
+    return _call("PlainByteOffset", layout, element_bits, tuple(coord))

@@ -69,9 +69,6 @@ class TmemLayout(tvm_ffi.Object):
     further lane offsets where the same tile lies again.
     """
 
-    lane: Layout
-    bit: Layout
-
     __slots__ = ()
     lane: Layout
     bit: Layout
@@ -257,6 +254,28 @@ def tmem_fragment(
         found = _call("TmemFragmentForShape", tmem, shape, thread_begin, num_threads)
     else:
         found = _call("TmemNaturalFragment", tmem, direction == "store", thread_begin, num_threads)
+    if isinstance(found, str):
+        raise LayoutError(f"no fragment of {num_threads} threads moves {tmem}: {found}")
+    return found
+
+
+def nearest_tmem_fragment(
+    tmem: TmemLayout,
+    fragment: Fragment,
+    direction: str,
+    *,
+    num_threads: int = 128,
+    thread_begin: int = 0,
+) -> Fragment:
+    """The fragment that an access shape moves and that costs least to convert to or from.
+
+    ``direction`` is ``"store"`` (``fragment`` is converted before it) or ``"load"`` (after it).
+
+    Raises:
+        LayoutError: no shape moves the tile.
+    """
+    store = direction == "store"
+    found = _call("TmemNearestFragment", tmem, fragment, store, thread_begin, num_threads)
     if isinstance(found, str):
         raise LayoutError(f"no fragment of {num_threads} threads moves {tmem}: {found}")
     return found

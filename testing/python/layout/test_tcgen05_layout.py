@@ -8,7 +8,16 @@ import pytest
 import tmem_model
 
 from tilelang.errors import LayoutError
-from tilelang.layout import Fragment, TmemLayout, plan_tmem_copy, tmem_atoms, tmem_fragment
+from tilelang.layout import (
+    Conversion,
+    Fragment,
+    TmemLayout,
+    conversion,
+    nearest_tmem_fragment,
+    plan_tmem_copy,
+    tmem_atoms,
+    tmem_fragment,
+)
 
 SHAPES = list(tmem_model.ATOMS)
 FORMS = [
@@ -310,6 +319,18 @@ def test_accumulator_fragment_of_mma_stores_as_operand():
     case = operand_case(64, 64, 16)
     assert [p.name for p in plan_tmem_copy(case.layout, scores, "store")] == ["16x128b"]
     case.check(scores, 128)
+
+
+def test_nearest_fragment():
+    """A fragment of mma.m16n8 rows reaches M = 64 tiles without leaving its threads."""
+    layout = TmemLayout.accumulator(64, 64)
+    held = tmem_fragment(layout, "16x256b")
+    assert nearest_tmem_fragment(layout, held, "store").same_map(held)
+    swapped = Fragment((64, 64), lambda i, j: (held.forward(i, j)[0], held.forward(i, j)[1] ^ 4))
+    near = nearest_tmem_fragment(layout, swapped, "load")
+    assert conversion(near, swapped) == Conversion.REGISTERS
+    rows = nearest_tmem_fragment(layout, Fragment.partition((64, 64), 128, 4), "store")
+    assert rows.same_map(tmem_fragment(layout)), "all cost the same: the natural one"
 
 
 @pytest.mark.parametrize("limit", [1, 4, 16, 64, 128])
