@@ -56,7 +56,9 @@ std::optional<Layout> ComposeTrees(const Layout& outer, const Layout& inner) {
   for (Digits& leaf : composed->first) leaf = Canonical(leaf, DigitsSize(leaf));
   size_t next = 0;
   auto [shape, stride] = Renest(profile, composed->first, &next);
-  return Layout(shape, stride, composed->second + outer->offset);
+  Layout result(shape, stride, composed->second + outer->offset);
+  // A flat tree runs over the linear index of inner's shape, not over a shape of its own.
+  return inner->IsFlat() ? result.Reshape(inner->Extents()) : result;
 }
 
 Digits SortedByStride(Digits digits) {
