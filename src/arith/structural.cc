@@ -2,8 +2,8 @@
 
 #include <bit>
 #include <string>
-#include <unordered_set>
 
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 
 namespace tilelang::arith {
@@ -134,16 +134,9 @@ bool SameStructure(const Expr& a, const Expr& b) {
 size_t StructuralHash(const Expr& e) { return HashTo(e, kMaxHashDepth); }
 
 bool IsPureCall(const ir::CallNode* call) {
-  static const std::unordered_set<std::string_view> kPure = {
-      "exp",        "exp2",        "exp10",    "log",     "log2",  "log10", "log1p",
-      "sqrt",       "rsqrt",       "tanh",     "sin",     "cos",   "tan",   "sinh",
-      "cosh",       "atan",        "atan2",    "abs",     "floor", "ceil",  "round",
-      "trunc",      "pow",         "erf",      "sigmoid", "fma",   "__exp", "__exp2",
-      "__exp10",    "__log",       "__log2",   "__log10", "__sin", "__cos", "__tan",
-      "__pow",      "reinterpret", "popcount", "clz",     "isnan", "isinf", "isfinite",
-      "address_of", "infinity",    "max",      "min"};
-  const ir::String& name = call->name;
-  return kPure.count(std::string_view(name.data(), name.size())) != 0;
+  const ir::Intrinsic* intrinsic =
+      ir::FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
+  return intrinsic != nullptr && intrinsic->pure;
 }
 
 bool IsPure(const Expr& e) {

@@ -14,6 +14,10 @@ const char* ClassName(ErrorClass error_class) {
       return "tilelang.DTypeError";
     case ErrorClass::kShape:
       return "tilelang.ShapeError";
+    case ErrorClass::kBounds:
+      return "tilelang.BoundsError";
+    case ErrorClass::kScope:
+      return "tilelang.ScopeError";
     case ErrorClass::kLayout:
       return "tilelang.LayoutError";
     case ErrorClass::kResource:

@@ -19,6 +19,8 @@ enum class ErrorClass {
   kSyntax,     // UnsupportedSyntaxError: a form of program that the compiler does not take
   kDType,      // DTypeError
   kShape,      // ShapeError: ranks, extents, slices
+  kBounds,     // BoundsError: constant indices outside a buffer
+  kScope,      // ScopeError: names used outside of where they exist, wrong memory scopes
   kLayout,     // LayoutError: layouts that cannot be reconciled
   kResource,   // ResourceError: shared memory, registers, threads, tensor memory
   kTarget,     // TargetError: not on this architecture

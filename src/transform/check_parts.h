@@ -1,0 +1,31 @@
+// The parts of check_program.
+#ifndef TILELANG_TRANSFORM_CHECK_PARTS_H_
+#define TILELANG_TRANSFORM_CHECK_PARTS_H_
+
+#include <string>
+
+#include "arith/analyzer.h"
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::transform {
+
+// "A_shared (128, 64) float16 in shared.dyn"
+std::string Describe(const ir::Buffer& buffer);
+
+// Every variable and buffer is used where it exists.
+void CheckScopes(const ir::Func& func);
+// Launch sizes and the sizes of fragments.
+void CheckResources(const ir::Func& func, const Target& target);
+// Accesses and regions inside their buffers.
+void CheckBounds(const ir::Func& func);
+// The tiles of each operator fit together.
+void CheckTileOps(const ir::Func& func);
+// What may stand in T.Parallel and vectorised loops.
+void CheckLoops(const ir::Func& func);
+// Remarks on tiles that are read before anything is written to them.
+void RemarkUninitialized(const ir::Func& func);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_CHECK_PARTS_H_

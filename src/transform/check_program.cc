@@ -1,0 +1,29 @@
+#include "transform/check_program.h"
+
+#include "ir/printer.h"
+#include "transform/check_parts.h"
+#include "transform/instrument.h"
+
+namespace tilelang::transform {
+
+std::string Describe(const ir::Buffer& buffer) {
+  std::string text = std::string(buffer->name) + " (";
+  for (size_t i = 0; i < buffer->shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + ir::Print(buffer->shape[i]);
+  }
+  return text + ") " + ir::ToString(buffer->dtype) + " in " + std::string(buffer->scope);
+}
+
+ir::Func CheckProgram(const ir::Func& func, const Target& target) {
+  CheckScopes(func);
+  CheckResources(func, target);
+  CheckLoops(func);
+  CheckTileOps(func);
+  CheckBounds(func);
+  RemarkUninitialized(func);
+  return func;
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("check_program", CheckProgram); }
+
+}  // namespace tilelang::transform
