@@ -39,9 +39,28 @@ KNOWN_UNSUPPORTED = (
 
 
 class DType(tvm_ffi.dtype):
-    """The type of a scalar or of a buffer's elements; ``T.float32(x)`` converts ``x``."""
+    """The type of a scalar or of a buffer's elements; ``T.float32(x)`` converts ``x``.
 
-    __slots__ = ()
+    Attributes:
+        is_float, is_bool: what its name says.
+        is_integer: signed or unsigned; bool is not an integer.
+        is_signed: of an integer.
+        integer_range: the least and the greatest value of an integer type.
+    """
+
+    __slots__ = ("integer_range", "is_bool", "is_float", "is_integer", "is_signed")
+
+    def __new__(cls, name: str) -> DType:
+        self = super().__new__(cls, name)
+        assert isinstance(self, DType)
+        self.is_float = name.startswith(("float", "bfloat"))
+        self.is_bool = name == "bool"
+        self.is_integer = name.startswith(("int", "uint"))
+        self.is_signed = name.startswith("int")
+        bits = self.bits
+        signed = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if bits else (0, 0)
+        self.integer_range = signed if self.is_signed else (0, (1 << bits) - 1)
+        return self
 
     def __call__(self, value: Any) -> Any:
         """Returns ``value`` converted to this type; a number becomes a constant."""
@@ -53,31 +72,8 @@ class DType(tvm_ffi.dtype):
         return f"T.{self!s}"
 
     @property
-    def is_float(self) -> bool:
-        return self.startswith(("float", "bfloat"))
-
-    @property
-    def is_bool(self) -> bool:
-        return self == "bool"
-
-    @property
-    def is_integer(self) -> bool:
-        """Signed or unsigned; bool is not an integer."""
-        return self.startswith(("int", "uint"))
-
-    @property
-    def is_signed(self) -> bool:
-        return not self.startswith(("uint", "bool"))
-
-    @property
     def bytes(self) -> int:
         return (self.bits + 7) // 8
-
-    def integer_range(self) -> tuple[int, int]:
-        """The least and the greatest value of an integer type."""
-        if self.is_signed:
-            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-        return 0, (1 << self.bits) - 1
 
 
 _INTERNED: dict[str, DType] = {name: DType(name) for name in (*SUPPORTED, "handle", "void")}

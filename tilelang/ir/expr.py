@@ -314,18 +314,18 @@ def const(value: bool | int | float, dtype: DType) -> Expr:
         return _float_imm(dtype, float(value), span.current())
     if dtype.is_bool:
         return _int_imm(dtype, int(bool(value)), span.current())
-    low, high = dtype.integer_range()
+    low, high = dtype.integer_range
     value = int(value)
     if not low <= value <= high:
         value = (value - low) % (high - low + 1) + low
-    if value > INT64.integer_range()[1]:
+    if value > INT64.integer_range[1]:
         value -= 1 << 64
     return _int_imm(dtype, value, span.current())
 
 
 def _int_type(value: int) -> DType:
     for dtype in (INT32, INT64, UINT64):
-        low, high = dtype.integer_range()
+        low, high = dtype.integer_range
         if low <= value <= high:
             return dtype
     raise errors.DTypeError(f"integer {value} needs more than 64 bits", span=span.here())
@@ -345,7 +345,7 @@ def _number_type(value: bool | int | float, other: DType | None) -> DType:
         return other
     if other.is_bool:
         return INT32
-    low, high = other.integer_range()
+    low, high = other.integer_range
     if low <= value <= high or other.bits == 64:
         return other
     return _int_type(value)

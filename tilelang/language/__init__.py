@@ -1,5 +1,5 @@
 """The TileLang language: ``import tilelang.language as T``."""
-# ruff: noqa: F401  (everything imported here is the language)
+
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def max_value(dtype: Any) -> Expr:
     target = dtype_of(dtype)
     if target.is_float:
         return cast(_GREATEST[target], target)
-    return cast(1 if target.is_bool else target.integer_range()[1], target)
+    return cast(1 if target.is_bool else target.integer_range[1], target)
 
 
 def min_value(dtype: Any) -> Expr:
@@ -214,4 +214,4 @@ def min_value(dtype: Any) -> Expr:
     target = dtype_of(dtype)
     if target.is_float:
         return cast(-_GREATEST[target], target)
-    return cast(0 if target.is_bool else target.integer_range()[0], target)
+    return cast(0 if target.is_bool else target.integer_range[0], target)

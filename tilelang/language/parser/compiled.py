@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from .rewrite import TRACER, Tables, function_def, rewrite
+from .rewrite import TRACER, Tables, function_def, located, rewrite
 from .source import definition
 
 
@@ -18,7 +18,8 @@ class Compiled(NamedTuple):
     tables: Tables
 
 
-_compiled: dict[CodeType, Compiled] = {}
+# By file too: code of equal text in two files is equal.
+_compiled: dict[tuple[str, CodeType], Compiled] = {}
 #: The code objects of all rewritten functions.
 CODES: set[CodeType] = set()
 
@@ -30,10 +31,11 @@ def _inner(code: CodeType, name: str) -> CodeType:
 def compiled(function: FunctionType) -> Compiled:
     """Returns the rewritten code of ``function``."""
     original = function.__code__
-    found = _compiled.get(original)
+    key = original.co_filename, original
+    found = _compiled.get(key)
     if found is None:
         node, tables = rewrite(definition(function), original.co_filename)
-        found = _compiled[original] = Compiled(_compile(node, original), tables)
+        found = _compiled[key] = Compiled(_compile(node, original), tables)
         CODES.add(found.code)
     return found
 
@@ -43,8 +45,8 @@ def _compile(node: ast.FunctionDef, original: CodeType) -> CodeType:
     free = [TRACER, *original.co_freevars]
     arguments = ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, [])
     outer = function_def("__tl_outer", arguments, [node])
-    module = ast.Module([ast.copy_location(outer, node)], [])
-    ast.fix_missing_locations(module)
+    place = (node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 1)
+    module = ast.Module([located(outer, place)], [])
     code = compile(module, original.co_filename, "exec", dont_inherit=True)
     return _inner(_inner(code, "__tl_outer"), node.name)
 

@@ -31,13 +31,20 @@ class BlockNames(NamedTuple):
     local: Names
 
 
-def reads(node: ast.AST | None) -> Names:
+def reads(node: ast.AST) -> Names:
     """Names read anywhere in ``node``."""
-    if node is None:
-        return _NONE
     return frozenset(
         n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
     )
+
+
+def nested(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """The statements of a body and those inside them, but not inside other functions."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, (ast.For, ast.While, ast.If, ast.With)):
+            yield from nested(stmt.body)
+            yield from nested(getattr(stmt, "orelse", ()))
 
 
 def target_names(node: ast.AST) -> Names:
@@ -50,22 +57,21 @@ def target_names(node: ast.AST) -> Names:
 def assignments(body: Iterable[ast.stmt]) -> list[str]:
     """Names bound by the statements, once for each place that binds them."""
     found: list[str] = []
-    for stmt in body:
-        if isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
-            found += [name for target in targets for name in sorted(target_names(target))]
-        elif isinstance(stmt, ast.For):
-            found += [*sorted(target_names(stmt.target)), *assignments(stmt.body)]
-        elif isinstance(stmt, ast.While):
-            found += assignments(stmt.body)
-        elif isinstance(stmt, ast.If):
-            found += [*assignments(stmt.body), *assignments(stmt.orelse)]
+    for stmt in nested(body):
+        targets: list[ast.expr | None] = []
+        if isinstance(stmt, ast.Assign):
+            targets = [*stmt.targets]
+        elif isinstance(stmt, (ast.AnnAssign, ast.AugAssign, ast.For)):
+            targets = [stmt.target]
         elif isinstance(stmt, ast.With):
-            for item in stmt.items:
-                found += sorted(target_names(item.optional_vars)) if item.optional_vars else []
-            found += assignments(stmt.body)
+            targets = [item.optional_vars for item in stmt.items]
         elif isinstance(stmt, ast.FunctionDef):
             found.append(stmt.name)
+        for target in targets:
+            if isinstance(target, ast.Name):
+                found.append(target.id)
+            elif target is not None:
+                found += sorted(target_names(target))
     return found
 
 
@@ -74,8 +80,15 @@ class Liveness:
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.blocks: dict[ast.stmt, BlockNames] = {}
+        self._known: dict[ast.AST, Names] = {}
         self._after_loop: list[tuple[Names, Names]] = []
         self._live_in(body, _NONE)
+
+    def _reads(self, node: ast.AST) -> Names:
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = reads(node)
+        return found
 
     def _live_in(self, body: Sequence[ast.stmt], live: Names) -> Names:
         for stmt in reversed(body):
@@ -85,11 +98,11 @@ class Liveness:
     def _before(self, stmt: ast.stmt, live: Names) -> Names:
         if isinstance(stmt, ast.Assign):
             bound = frozenset().union(*map(target_names, stmt.targets))
-            return (live - bound) | reads(stmt)
+            return (live - bound) | self._reads(stmt)
         if isinstance(stmt, ast.AnnAssign):
-            return (live - target_names(stmt.target)) | reads(stmt)
+            return (live - target_names(stmt.target)) | self._reads(stmt)
         if isinstance(stmt, ast.AugAssign):
-            return live | reads(stmt) | target_names(stmt.target)
+            return live | self._reads(stmt) | target_names(stmt.target)
         if isinstance(stmt, ast.If):
             return self._before_if(stmt, live)
         if isinstance(stmt, (ast.For, ast.While)):
@@ -97,10 +110,10 @@ class Liveness:
         if isinstance(stmt, ast.With):
             return self._before_with(stmt, live)
         if isinstance(stmt, (ast.Return, ast.Raise)):
-            return reads(stmt)
+            return self._reads(stmt)
         if isinstance(stmt, (ast.Break, ast.Continue)) and self._after_loop:
             return self._after_loop[-1][isinstance(stmt, ast.Continue)]
-        return live | reads(stmt)
+        return live | self._reads(stmt)
 
     def _before_if(self, stmt: ast.If, live: Names) -> Names:
         bound = frozenset(assignments([stmt]))
@@ -108,11 +121,11 @@ class Liveness:
         only_else = (frozenset(assignments(stmt.body)) & other) - live
         names = tuple(sorted((bound & live) | only_else))
         self.blocks[stmt] = BlockNames(names, _NONE, only_else)
-        return then | other | reads(stmt.test)
+        return then | other | self._reads(stmt.test)
 
     def _before_loop(self, stmt: ast.For | ast.While, live: Names) -> Names:
         targets = target_names(stmt.target) if isinstance(stmt, ast.For) else _NONE
-        test = reads(stmt.test) if isinstance(stmt, ast.While) else _NONE
+        test = self._reads(stmt.test) if isinstance(stmt, ast.While) else _NONE
         head = live | test
         for _ in range(2):  # the second pass knows what the next iteration reads
             self._after_loop.append((live, head))
@@ -123,7 +136,7 @@ class Liveness:
         carried = (bound - targets) & exposed
         names = tuple(sorted(carried | (bound & live)))
         self.blocks[stmt] = BlockNames(names, carried, targets & live)
-        return head | (reads(stmt.iter) if isinstance(stmt, ast.For) else _NONE)
+        return head | (self._reads(stmt.iter) if isinstance(stmt, ast.For) else _NONE)
 
     def _exposed(self, stmt: ast.For | ast.While, live: Names) -> Names:
         """Names that one iteration reads before it assigns them."""
@@ -141,5 +154,5 @@ class Liveness:
         inside = self._live_in(stmt.body, live)
         for item in reversed(stmt.items):
             inside -= target_names(item.optional_vars) if item.optional_vars else _NONE
-            inside |= reads(item.context_expr)
+            inside |= self._reads(item.context_expr)
         return inside

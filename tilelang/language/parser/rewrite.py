@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ... import errors
-from .liveness import BlockNames, Liveness, assignments, target_names
+from .liveness import BlockNames, Liveness, assignments, nested, target_names
 
 TRACER = "__tl"
 Place = tuple[int, int, int, int]
@@ -84,12 +84,28 @@ def _header_place(node: ast.stmt) -> Place:
     return node.lineno, node.col_offset + 1, end_line, end_column + 1
 
 
-def _located(node: ast.stmt, place: Place) -> ast.stmt:
-    """Gives ``node`` a place; generated nodes inside it take it over, the user's keep theirs."""
+_Tree = TypeVar("_Tree", bound=ast.AST)
+
+
+def located(node: _Tree, place: Place) -> _Tree:
+    """Gives ``node`` a place, and the generated nodes in it; the user's nodes keep theirs."""
     line, column, end_line, end_column = place
-    node.lineno, node.col_offset = line, column - 1
-    node.end_lineno, node.end_col_offset = end_line, end_column - 1
+    pending: list[ast.AST] = [node]
+    while pending:
+        each = pending.pop()
+        if "lineno" in each._attributes:
+            if each is not node and hasattr(each, "lineno"):
+                continue
+            each.lineno, each.col_offset = line, column - 1  # type: ignore[attr-defined]
+            each.end_lineno, each.end_col_offset = end_line, end_column - 1  # type: ignore[attr-defined]
+        pending.extend(ast.iter_child_nodes(each))
     return node
+
+
+def _like(node: _Tree, user: ast.expr) -> _Tree:
+    """Gives generated nodes the place of the user's expression that they stand for."""
+    end_line, end_column = user.end_lineno or user.lineno, user.end_col_offset or user.col_offset
+    return located(node, (user.lineno, user.col_offset + 1, end_line, end_column + 1))
 
 
 def _hints(node: ast.stmt) -> tuple[str, ...]:
@@ -126,9 +142,9 @@ class Rewriter(ast.NodeTransformer):
         counts = Counter(assignments(node.body))
         outer = {
             name
-            for n in ast.walk(node)
-            if isinstance(n, (ast.Global, ast.Nonlocal))
-            for name in n.names
+            for stmt in nested(node.body)
+            if isinstance(stmt, (ast.Global, ast.Nonlocal))
+            for name in stmt.names
         }
         self._liveness = Liveness(node.body)
         in_blocks = {name for block in self._liveness.blocks.values() for name in block.names}
@@ -164,7 +180,7 @@ class Rewriter(ast.NodeTransformer):
             self.tables.hints.append(_hints(stmt))
             self.tables.blocks.append(self._liveness.blocks.get(stmt))
             at = ast.Expr(_method("at", ast.Constant(number)))
-            result += [_located(new, place) for new in (at, *rewrite(stmt))]
+            result += [located(new, place) for new in (at, *rewrite(stmt))]
         return result or [ast.Pass()]
 
     def _stmt_Expr(self, node: ast.Expr) -> list[ast.stmt]:
@@ -281,7 +297,7 @@ class Rewriter(ast.NodeTransformer):
         ):
             function = _method("range_", _name("range"))
             arguments = [self.visit(arg) for arg in iterable.args]
-            iterable = ast.copy_location(ast.Call(function, arguments, []), iterable)
+            iterable = _like(ast.Call(function, arguments, []), iterable)
         else:
             iterable = self.visit(iterable)
         frame = self._temporary()
@@ -332,37 +348,35 @@ class Rewriter(ast.NodeTransformer):
         method = _LAZY_OPERATORS[type(node.op)]
         first, *others = (self.visit(value) for value in node.values)
         for other in others:
-            first = ast.copy_location(_method(method, first, _lazy(other)), node)
+            first = _like(_method(method, first, _lazy(other)), node)
         return first
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
-            return ast.copy_location(_method("not_", operand), node)
-        return ast.copy_location(ast.UnaryOp(node.op, operand), node)
+            return _like(_method("not_", operand), node)
+        return _like(ast.UnaryOp(node.op, operand), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         left = self.visit(node.left)
         others = [self.visit(other) for other in node.comparators]
         if len(others) == 1:
-            return ast.copy_location(ast.Compare(left, node.ops, others), node)
+            return _like(ast.Compare(left, node.ops, others), node)
         operators = [ast.Constant(type(op).__name__) for op in node.ops]
         pairs = [
             ast.Tuple([op, _lazy(other)], ast.Load())
             for op, other in zip(operators, others, strict=True)
         ]
-        return ast.copy_location(_method("compare", left, *pairs), node)
+        return _like(_method("compare", left, *pairs), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         test, body, orelse = (self.visit(n) for n in (node.test, node.body, node.orelse))
-        return ast.copy_location(_method("if_exp", test, _lazy(body), _lazy(orelse)), node)
+        return _like(_method("if_exp", test, _lazy(body), _lazy(orelse)), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in _REDIRECTED:
-            node = ast.copy_location(
-                ast.Call(_method("builtin", node.func), node.args, node.keywords), node
-            )
+            node = _like(ast.Call(_method("builtin", node.func), node.args, node.keywords), node)
         return node
 
     def _refuse(self, node: ast.AST) -> ast.AST:
@@ -411,7 +425,8 @@ def rewrite(node: ast.FunctionDef, file: str) -> tuple[ast.FunctionDef, Tables]:
         [],
     )
     function = function_def(node.name, plain, [*unset, *body])
-    return ast.copy_location(function, node), rewriter.tables
+    place = (node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 1)
+    return located(function, place), rewriter.tables
 
 
 assert set(dir(builtins)) >= _REDIRECTED

@@ -19,10 +19,17 @@ def _parse(filename: str, lines: list[str]) -> Definitions:
     except SyntaxError:  # the file has changed since it was imported
         return {}
     found = {}
-    for node in ast.walk(tree):
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             found[node.name, first] = node
+        # Definitions are statements: expressions need not be searched.
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, part, None)
+            if isinstance(inner, list):
+                pending += inner
     return found
 
 
