@@ -22,7 +22,8 @@ const char* const kIndexNames[] = {"i", "j", "k", "l", "m", "n"};
 Array<Var> IndexVars(size_t count, const Span& span) {
   Array<Var> vars;
   for (size_t i = 0; i < count; ++i) {
-    vars.push_back(Var(i < 6 ? kIndexNames[i] : "i" + std::to_string(i), ir::dtypes::kInt32, span));
+    String name = i < 6 ? String(kIndexNames[i]) : String("i" + std::to_string(i));
+    vars.push_back(Var(name, ir::dtypes::kInt32, span));
   }
   return vars;
 }

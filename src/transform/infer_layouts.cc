@@ -11,6 +11,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
+#include "op/shared_layout.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
@@ -117,6 +118,7 @@ class KernelInference {
     }
     AskAll(InferLevel::kFree);
     Propagate();
+    ChooseSharedLayouts();
   }
 
   const std::vector<Operator>& operators() const { return operators_; }
@@ -154,6 +156,31 @@ class KernelInference {
         if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
       }
     });
+  }
+
+  // Shared buffers that nothing dictates: the layout with the fewest bank conflicts.
+  void ChooseSharedLayouts() {
+    std::map<const ffi::Object*, std::pair<Buffer, std::vector<op::SharedUse>>> uses;
+    std::map<const ffi::Object*, const Operator*> some_use;
+    for (const Operator& op : operators_) {
+      if (!op.parallel) continue;
+      for (const op::Access& access : op.parallel->accesses()) {
+        const Buffer& buffer = access.buffer;
+        if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
+        auto [it, fresh] = uses.insert({buffer.get(), {buffer, {}}});
+        some_use[buffer.get()] = &op;
+        auto& list = it->second.second;
+        if (list.empty() || list.back().info != op.parallel.get()) {
+          list.push_back({op.parallel.get(), *op.loop_layout});
+        }
+      }
+    }
+    for (const auto& [key, item] : uses) {
+      With(*some_use[key], [&, &item = item](op::Context* ctx) {
+        auto layout = op::ChooseSharedLayout(item.first, item.second, ctx);
+        if (layout) layouts_.Set(item.first, *layout, ir::Span());
+      });
+    }
   }
 
   void InferGemm(const ir::GemmNode* op, op::Context* ctx) {
