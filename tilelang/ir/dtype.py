@@ -49,6 +49,11 @@ class DType(tvm_ffi.dtype):
     """
 
     __slots__ = ("integer_range", "is_bool", "is_float", "is_integer", "is_signed")
+    integer_range: tuple[int, int]
+    is_bool: bool
+    is_float: bool
+    is_integer: bool
+    is_signed: bool
 
     def __new__(cls, name: str) -> DType:
         self = super().__new__(cls, name)
@@ -94,8 +99,9 @@ def intern(raw: str) -> DType:
 def _name_of(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
-    if dtype in (bool, int, float):
-        return {bool: "bool", int: "int32", float: "float32"}[dtype]
+    for python, name in ((bool, "bool"), (int, "int32"), (float, "float32")):
+        if dtype is python:
+            return name
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(dtype, torch.dtype):
         return str(dtype).removeprefix("torch.")

@@ -146,7 +146,10 @@ class Operand:
 
     def __abs__(self) -> Expr:
         value = as_expr(self)
-        return call(value.dtype, "abs", [value])
+        if isinstance(value, (IntImm, FloatImm)):
+            return const(abs(value.value), value.dtype)
+        unsigned = value.dtype.is_bool or (value.dtype.is_integer and not value.dtype.is_signed)
+        return value if unsigned else call(value.dtype, "abs", [value])
 
     def astype(self, dtype: Any) -> Expr:
         """Returns the value converted to ``dtype``."""
@@ -348,7 +351,7 @@ def _number_type(value: bool | int | float, other: DType | None) -> DType:
     low, high = other.integer_range
     if low <= value <= high or other.bits == 64:
         return other
-    return _int_type(value)
+    return INT64 if other.bits == 32 else _int_type(value)
 
 
 def as_expr(value: Any, beside: DType | None = None) -> Expr:

@@ -103,7 +103,8 @@ def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
 def store(target: Load, value: Any) -> Stmt:
     """Returns the statement that writes ``value`` to the element ``target``."""
     dtype = target.buffer.dtype
-    converted = cast(as_expr(value, dtype), dtype)
+    number = isinstance(value, (bool, int, float))
+    converted = cast(value if number else as_expr(value, dtype), dtype)
     return _store(target.buffer, target.indices, converted, span.current())
 
 

@@ -1,6 +1,5 @@
 """The TileLang language: ``import tilelang.language as T``."""
 
-
 from __future__ import annotations
 
 from typing import Any as _Any
@@ -151,6 +150,7 @@ from .threads import (
     warp_reduce_sum,
 )
 from .unsupported import refuse as _refuse
+from .warpgroup import ws
 
 globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
 globals().update(_math.FUNCTIONS)

@@ -11,7 +11,7 @@ from ..ir.buffer import Buffer, make_buffer, plain, shape_text
 from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Operand
 from ..ir.stmt import emit
-from .builder import current, in_kernel
+from .builder import current, in_block, in_kernel
 from .variable import Ref
 from .variable import allocate as allocate_variable
 
@@ -45,13 +45,7 @@ def _constant_shape(what: str, shape: Any) -> list[int]:
 
 
 def _allocate(what: str, shape: Any, dtype: DType, scope: str, attrs: dict[str, Any]) -> Buffer:
-    builder = in_kernel(what)
-    if builder.inside("T.Parallel", "T.vectorized") and scope != "local":
-        raise errors.ScopeError(
-            f"{what} inside T.Parallel or T.vectorized",
-            span=span.here(),
-            notes=["allocate the tile before the loop"],
-        )
+    builder = in_kernel(what) if scope == "local" else in_block(what)
     buffer = make_buffer(builder.take_hint("buf"), dtype, shape, scope, attrs=attrs)
     emit(_alloc(buffer, span.current()))
     return buffer

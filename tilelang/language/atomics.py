@@ -10,7 +10,7 @@ from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
 from ..ir.dtype import INT32, VOID
 from ..ir.expr import Call, Expr, as_expr, call, cast, var
 from ..ir.stmt import emit
-from .builder import Builder, in_kernel
+from .builder import Builder, in_block, in_kernel
 from .copy import copy_regions
 from .pointer import address_of
 from .region import as_region
@@ -69,6 +69,7 @@ def _finish(builder: Builder, operation: Call, return_prev: bool) -> Expr | None
 
 def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
     """``name`` for each element of a tile."""
+    in_block(f"T.{name} of a tile")
     source, target = copy_regions(f"T.{name}", value, dst)
     dims = [(n, dim) for n, dim in enumerate(map(plain, source.shape)) if dim != 1]
     variables = [var(f"i{n}", INT32) for n, _ in enumerate(dims)]

@@ -46,6 +46,8 @@ class Builder:
         # "python" is a loop that runs while tracing.
         self.loops: list[tuple[str, int]] = []
         self.hints: tuple[str, ...] = ()
+        # The kind of the block that a `with` statement closed last.
+        self.left: str | None = None
 
     def push(self, kind: str) -> Block:
         block = Block(kind, span.current())
@@ -120,6 +122,22 @@ def current(what: str) -> Builder:
     if builder is None:
         raise errors.ScopeError(
             f"{what} is only meaningful inside a function decorated with @T.prim_func"
+        )
+    return builder
+
+
+def in_block(what: str) -> Builder:
+    """As :func:`in_kernel`, for what all threads of the block do together.
+
+    Raises:
+        ScopeError: also inside T.Parallel or T.vectorized.
+    """
+    builder = in_kernel(what)
+    if builder.inside("T.Parallel", "T.vectorized"):
+        raise errors.ScopeError(
+            f"{what} inside T.Parallel or T.vectorized, whose iterations are spread over threads",
+            span=span.here(),
+            notes=["place it before or after the loop"],
         )
     return builder
 

@@ -10,7 +10,7 @@ from ..ir.buffer import Load, Region, load, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import as_expr, cast, var
 from ..ir.stmt import emit, store
-from .builder import in_kernel
+from .builder import in_block
 from .region import as_region, corner, significant
 
 _copy = _ffi.get("ir.Copy")
@@ -72,7 +72,7 @@ def copy(
     Raises:
         ShapeError: the tiles differ in shape.
     """
-    in_kernel("T.copy")
+    in_block("T.copy")
     source, target = copy_regions("T.copy", src, dst)
     notes = {
         "coalesced_width": coalesced_width,
@@ -102,7 +102,7 @@ def _eviction_policy(policy: Any) -> str | None:
 
 def fill(buffer: Any, value: Any) -> None:
     """Sets every element of a tile to ``value``, a scalar converted to the element type."""
-    in_kernel("T.fill")
+    in_block("T.fill")
     target = as_region("buffer of T.fill", buffer)
     dtype = target.dtype
     emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
@@ -110,7 +110,7 @@ def fill(buffer: Any, value: Any) -> None:
 
 def clear(buffer: Any) -> None:
     """Sets every element of a tile to zero."""
-    in_kernel("T.clear")
+    in_block("T.clear")
     target = as_region("buffer of T.clear", buffer)
     emit(_fill(target, cast(0, target.dtype), span.current()))
 
@@ -121,7 +121,7 @@ def transpose(src: Any, dst: Any) -> None:
     Raises:
         ShapeError: not (M, N) to (N, M).
     """
-    in_kernel("T.transpose")
+    in_block("T.transpose")
     source, target = as_region("src of T.transpose", src), as_region("dst of T.transpose", dst)
     if len(source.shape) != 2 or target.shape != source.shape[::-1]:
         raise errors.ShapeError(

@@ -11,7 +11,7 @@ from ..ir.buffer import Buffer, Load, Region, load, shape_text
 from ..ir.dtype import BOOL
 from ..ir.expr import cast, condition
 from ..ir.stmt import emit
-from .builder import in_kernel
+from .builder import in_block
 from .loops import refuse_extra
 from .region import as_region
 
@@ -99,11 +99,7 @@ def _emit(
     mbar: Any,
     notes: dict[str, Any],
 ) -> None:
-    builder = in_kernel("T.gemm")
-    if builder.inside("T.Parallel", "T.vectorized"):
-        raise errors.ScopeError(
-            "T.gemm inside T.Parallel", span=span.here(), notes=["call it outside of the loop"]
-        )
+    in_block("T.gemm")
     a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
     trans_a, trans_b = map(bool, transposed)
     _check_shapes(a, b, c, trans_a, trans_b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from .. import _ffi, errors
@@ -38,6 +39,11 @@ class KernelFrame:
         self._block: Block | None = None
         self._where: Any = None
 
+    @property
+    def thread_count(self) -> int:
+        """Threads of a block."""
+        return prod(self.threads)
+
     def __enter__(self) -> Any:
         builder = current("T.Kernel")
         if builder.kernel is not None:
@@ -60,6 +66,7 @@ class KernelFrame:
             return
         body = builder.pop(block)
         builder.kernel = None
+        builder.left = "a T.Kernel block"
         threads = [as_expr(extent) for extent in self.threads]
         launch = _launch(
             self.block_vars, self.grid, self.thread_vars, threads, self.attrs, body, self._where

@@ -8,7 +8,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Region, shape_text
 from ..ir.stmt import emit
-from .builder import in_kernel
+from .builder import in_block
 from .region import as_region, significant
 
 _reduce = _ffi.get("ir.Reduce")
@@ -65,7 +65,7 @@ def reduce(
         ShapeError: the shape of ``out`` does not fit.
         DTypeError: a bit operation on floats.
     """
-    in_kernel(f"T.reduce_{reduce_type}")
+    in_block(f"T.reduce_{reduce_type}")
     if reduce_type not in _OPERATIONS:
         raise errors.SemanticsError(
             f"unknown reduction {reduce_type!r}",

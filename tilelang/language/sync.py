@@ -10,7 +10,7 @@ from ..ir.buffer import plain
 from ..ir.dtype import INT32, UINT32, VOID
 from ..ir.expr import call, cast, const
 from ..ir.stmt import emit
-from .builder import in_kernel
+from .builder import in_block, in_kernel
 from .gemm import barrier_element
 from .kernel import MAX_THREADS
 
@@ -19,13 +19,7 @@ _evaluate = _ffi.get("ir.Evaluate")
 
 def emit_call(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
     """Emits a call made for its effect."""
-    builder = in_kernel(f"T.{name}")
-    if builder.inside("T.Parallel", "T.vectorized"):
-        raise errors.ScopeError(
-            f"T.{name} inside T.Parallel or T.vectorized, whose iterations are spread over threads",
-            span=span.here(),
-            notes=["place it before or after the loop"],
-        )
+    in_block(f"T.{name}")
     emit(_evaluate(call(VOID, name, args, attrs), span.current()))
 
 
@@ -39,10 +33,7 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
     if barrier_id is None:
         emit_call("sync_threads")
         return
-    kernel = in_kernel("T.sync_threads").kernel
-    total = 1
-    for extent in kernel.threads:
-        total *= extent
+    total = in_kernel("T.sync_threads").kernel.thread_count
     count = plain(total if arrive_count is None else arrive_count)
     number = plain(barrier_id)
     if isinstance(number, int) and not 0 <= number < 16:

@@ -21,7 +21,6 @@ HINTS = {
     "view": _ALIAS,
     "make_tensor": "declare the parameter as T.Tensor or T.StridedTensor",
     "make_tensor_from_addr": "declare the parameter as T.Tensor or T.StridedTensor",
-    "ws": "branch on T.get_warp_group_idx()",
     "tma_copy": "use T.copy, which picks TMA where it is legal",
     "async_copy": "use T.copy inside T.Pipelined",
     "wgmma_gemm": "use T.gemm",

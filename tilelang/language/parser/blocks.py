@@ -191,9 +191,18 @@ class For:
         frame = self._iterable.open(self._hints, builder)
         block = builder.push(self._kind)
         builder.loops.append((self._kind, len(builder.blocks)))
-        yield frame.value
+        yield self._bound(frame.value)
         builder.loops.pop()
         builder.emit(frame.close(builder.pop(block), where))
+
+    def _bound(self, value: Any) -> Any:
+        """Computes what the loop gives once, when it is more than its variables."""
+        if self._kind != "T.Persistent":
+            return value
+        items = value if isinstance(value, tuple) else (value,)
+        names = self._hints if len(self._hints) == len(items) else ["tile"] * len(items)
+        bound = tuple(map(self._builder.bind, names, items))
+        return bound if isinstance(value, tuple) else bound[0]
 
 
 class While:

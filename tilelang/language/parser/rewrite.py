@@ -124,6 +124,15 @@ def _hints(node: ast.stmt) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _with_target(item: ast.withitem) -> ast.expr | None:
+    """What a context manager's value is bound to; `T.Kernel(n) as (bx,)` gives one index."""
+    target, context = item.optional_vars, item.context_expr
+    is_kernel = isinstance(context, ast.Call) and ast.unparse(context.func).endswith("Kernel")
+    if is_kernel and isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == 1:
+        return target.elts[0]
+    return target
+
+
 # Builtins whose meaning inside a kernel differs when their arguments are traced values.
 _REDIRECTED = frozenset({"min", "max", "print", "bool"})
 _LAZY_OPERATORS = {ast.And: "and_", ast.Or: "or_"}
@@ -315,7 +324,7 @@ class Rewriter(ast.NodeTransformer):
     def _stmt_With(self, node: ast.With) -> list[ast.stmt]:
         number = len(self.tables.places) - 1
         items = [
-            ast.withitem(self.visit(item.context_expr), item.optional_vars) for item in node.items
+            ast.withitem(self.visit(item.context_expr), _with_target(item)) for item in node.items
         ]
         names = self._liveness.blocks[node].names
         result: list[ast.stmt] = [ast.With(items, self.body(node.body))]

@@ -17,7 +17,7 @@ from ...ir.stmt import emit
 from .. import scalar
 from ..builder import Builder
 from ..loops import serial
-from ..variable import Poison, Unset
+from ..variable import Poison, Ref, Unset
 from . import names as values
 from .blocks import COMPARISONS, IN_PLACE, For, If, While, known
 from .rewrite import BlockNames, Tables
@@ -101,14 +101,21 @@ class Tracer:
         return cast(value, annotation) if isinstance(annotation, DType) else value
 
     def leave_with(self, number: int, *after: Any) -> tuple[Any, ...]:
-        """Takes away, after a kernel, the values that existed only in it."""
-        if self._builder.kernel is not None:
+        """Takes away, after T.Kernel or T.ws, the values that existed only in it."""
+        left, self._builder.left = self._builder.left, None
+        if left is None:
             return after
         block = self._blocks[number] or _NO_NAMES
         return tuple(
-            values.out_of_scope(name, "a T.Kernel block") if values.is_traced(value) else value
+            value if self._lives_on(value) else values.out_of_scope(name, left)
             for name, value in zip(block.names, after, strict=True)
         )
+
+    def _lives_on(self, value: Any) -> bool:
+        """Whether a value exists after the block that has just been closed."""
+        if isinstance(value, Ref):
+            return value.home is None or value.home in self._builder.blocks
+        return not values.is_traced(value)
 
     # Control flow ---------------------------------------------------------------------------
 
