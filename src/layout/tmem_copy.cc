@@ -1,6 +1,7 @@
 #include "layout/tmem_copy.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "layout/error.h"
 
@@ -34,6 +35,7 @@ class DemandBuilder {
   /*! Returns why no instruction can do it, or nothing. */
   std::string Build(Demand* demand) {
     per_reg_ = kTmemColumnBits / tmem_->element_bits;
+    reg_shift_ = std::countr_zero(static_cast<uint64_t>(per_reg_));
     demand->warps = options_.num_threads / 32;
     demand->regs = (fragment_->RegsPerThread() + per_reg_ - 1) / per_reg_;
     demand->slots.resize(options_.num_threads * demand->regs);
@@ -80,8 +82,9 @@ class DemandBuilder {
              std::to_string(thread / 32) + " cannot reach";
     }
     written_[element * copies_.size() + copy] = true;
-    int64_t column = bit / kTmemColumnBits, part = bit % kTmemColumnBits / tmem_->element_bits;
-    int64_t part_of_reg = reg % per_reg_;
+    int64_t column = bit / kTmemColumnBits;
+    int64_t part = bit % kTmemColumnBits * per_reg_ / kTmemColumnBits;
+    int64_t part_of_reg = reg & (per_reg_ - 1);
     if (pack_) {
       column -= part_of_reg;  // the register's high half goes to the next column
     } else if (part != part_of_reg) {
@@ -89,7 +92,7 @@ class DemandBuilder {
              "part " + std::to_string(part) + " of its column";
     }
     lane += copies_[copy];
-    Demand::Slot& slot = demand->At(thread, reg / per_reg_);
+    Demand::Slot& slot = demand->At(thread, reg >> reg_shift_);
     if (slot.elements > 0 && (slot.lane != lane || slot.column != column)) {
       return Where(element) + " shares a register, but not a column, with another element";
     }
@@ -117,7 +120,8 @@ class DemandBuilder {
   const TmemCopyOptions& options_;
   TmemDirection direction_;
   bool pack_;
-  int64_t per_reg_ = 1;
+  int64_t per_reg_ = 1;  // a power of two
+  int reg_shift_ = 0;
   std::vector<int64_t> copies_;
   std::vector<bool> written_;
 };
@@ -138,6 +142,7 @@ class Cover {
     if (atom_.shape == TmemShape::k16x32bx2 && !FindHalfOffset()) {
       return "no column offset between threads 0..15 and 16..31";
     }
+    TabulateCells();
     for (int64_t reg = 0; reg < demand_.regs;) {
       if (IsUnused(reg)) {
         ++reg;
@@ -152,6 +157,16 @@ class Cover {
   }
 
  private:
+  /*! A cell is the sum of its thread's and its register's. */
+  void TabulateCells() {
+    for (int64_t thread = 0; thread < 32; ++thread) {
+      thread_cells_.push_back(TmemCellOf(atom_, thread, 0, half_offset_, pack_));
+    }
+    for (int64_t k = 0; k < atom_.regs * std::min(atom_.max_repeat, max_repeat_); ++k) {
+      reg_cells_.push_back(TmemCellOf(atom_, 0, k, half_offset_, pack_));
+    }
+  }
+
   bool IsUnused(int64_t reg) const {
     for (int64_t thread = 0; thread < demand_.warps * 32; ++thread) {
       if (demand_.At(0, thread, reg).lane >= 0) return false;
@@ -219,9 +234,9 @@ class Cover {
           if (gaps_) continue;
           return false;
         }
-        TmemCell cell = TmemCellOf(atom_, thread, k, half_offset_, pack_);
-        TmemCell address{slot.lane - cell.lane - warp % 4 * kTmemLanesPerWarp,
-                         slot.column - cell.column};
+        const TmemCell &of_thread = thread_cells_[thread], &of_reg = reg_cells_[k];
+        TmemCell address{slot.lane - of_thread.lane - of_reg.lane - warp % 4 * kTmemLanesPerWarp,
+                         slot.column - of_thread.column - of_reg.column};
         if (base->lane < 0) *base = address;
         if (!(address == *base)) return false;
       }
@@ -252,6 +267,7 @@ class Cover {
   bool gaps_;
   int64_t max_repeat_;
   int64_t half_offset_ = 0;
+  std::vector<TmemCell> thread_cells_, reg_cells_;
   std::vector<int64_t> origin_;  // column of each warp's first instruction; -1: none yet
 };
 
