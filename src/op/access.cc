@@ -84,8 +84,8 @@ Expr PhysicalBuffers::Offset(const Buffer& buffer, const Array<Expr>& indices,
   return analyzer->Simplify(StridedOffset(buffer, indices, analyzer));
 }
 
-Expr AccessLowerer::Index(const ffi::Object* node, const Buffer& buffer, const Array<Expr>& indices,
-                          const Span& span) {
+Expr AccessLowerer::Index(const ffi::Object* node, const Buffer& buffer,
+                          const Array<Expr>& original, const Span& span) {
   if (buffer.IsTmem()) {
     TL_USER_ERROR(kSemantics, span,
                   "tensor memory " << std::string(buffer->name)
@@ -93,19 +93,23 @@ Expr AccessLowerer::Index(const ffi::Object* node, const Buffer& buffer, const A
                                       "T.copy("
                                    << std::string(buffer->name) << ", fragment)");
   }
+  Array<Expr> indices = MutateExprs(original);
   if (buffer.IsFragment()) return FragmentIndex(node, buffer, indices, span);
+  return MemoryIndex(buffer, original, indices);
+}
+
+Expr AccessLowerer::MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
+                                const Array<Expr>& indices) {
   return buffers_->Offset(buffer, indices, ctx_->analyzer);
 }
 
 Expr AccessLowerer::Rewrite(const ir::LoadNode* op) {
-  Array<Expr> indices = MutateExprs(op->indices);
-  Expr index = Index(op, op->buffer, indices, op->span);
+  Expr index = Index(op, op->buffer, op->indices, op->span);
   return ir::Load(buffers_->Get(op->buffer), {index}, op->span);
 }
 
 Stmt AccessLowerer::Rewrite(const ir::StoreNode* op) {
-  Array<Expr> indices = MutateExprs(op->indices);
-  Expr index = Index(op, op->buffer, indices, op->span);
+  Expr index = Index(op, op->buffer, op->indices, op->span);
   return ir::Store(buffers_->Get(op->buffer), {index}, Mutate(op->value), op->span);
 }
 

@@ -45,11 +45,15 @@ class AccessLowerer : public ir::StmtMutator {
   virtual Expr FragmentIndex(const ffi::Object* node, const Buffer& buffer,
                              const Array<Expr>& indices, const Span& span);
 
+  // Offset of any other element; `original` are the indices before they were rewritten.
+  virtual Expr MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
+                           const Array<Expr>& indices);
+
   PhysicalBuffers* buffers_;
   Context* ctx_;
 
  private:
-  Expr Index(const ffi::Object* node, const Buffer& buffer, const Array<Expr>& indices,
+  Expr Index(const ffi::Object* node, const Buffer& buffer, const Array<Expr>& original,
              const Span& span);
 };
 

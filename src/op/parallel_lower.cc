@@ -104,6 +104,20 @@ class ParallelLowerer : public AccessLowerer {
         layout::RegExpr(f, std::vector<Expr>(indices.begin(), indices.end())));
   }
 
+  // The lanes of a vector follow each other whatever the layout does to their first element.
+  Expr MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
+                   const Array<Expr>& indices) override {
+    if (width_ == 1 || !MovesAsVector(info_, buffer, original, width_, ctx_)) {
+      return AccessLowerer::MemoryIndex(buffer, original, indices);
+    }
+    Map<Var, Expr> first;
+    first.Set(lane_, ir::Expr(0));
+    Array<Expr> start;
+    for (const Expr& e : indices) start.push_back(ir::Substitute(e, first));
+    Expr offset = buffers_->Offset(buffer, start, ctx_->analyzer);
+    return offset + ir::CastTo(offset.dtype(), lane_);
+  }
+
  private:
   // One loop over the lanes for each store, inside the conditions around it.
   Stmt Vectorize(const Stmt& s) {

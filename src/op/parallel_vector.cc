@@ -29,6 +29,11 @@ class Vectorizer : public ir::StmtVisitor {
     return ok_ && contiguous_;
   }
 
+  bool IsContiguous(const Buffer& buffer, const Array<Expr>& indices, int64_t width) {
+    width_ = width;
+    return Classify(buffer, indices) == Shape::kContiguous;
+  }
+
   void VisitStmt(const Stmt& s) override {
     switch (s->kind) {
       case ir::StmtKind::kSeq:
@@ -163,6 +168,11 @@ class Vectorizer : public ir::StmtVisitor {
 };
 
 }  // namespace
+
+bool MovesAsVector(const ParallelInfo& info, const Buffer& buffer, const Array<Expr>& indices,
+                   int64_t width, Context* ctx) {
+  return Vectorizer(info, ctx).IsContiguous(buffer, indices, width);
+}
 
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
   int64_t width = 1;

@@ -6,6 +6,7 @@
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
+#include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
 #include "transform/simplify.h"
 #include "transform/stage_tensor_memory.h"
@@ -24,6 +25,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
+  func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
   return Codegen(func, target);
 }
 
