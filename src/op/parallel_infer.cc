@@ -150,6 +150,53 @@ bool TouchesPrivateArrays(const ParallelInfo& info) {
   return false;
 }
 
+int64_t WidestElement(const ParallelInfo& info) {
+  int64_t bytes = 1;
+  for (const Access& access : info.accesses()) {
+    bytes = std::max<int64_t>(bytes, ir::Bytes(access.buffer->dtype));
+  }
+  return bytes;
+}
+
+// How `threads` divide a row of `groups` vectors of `bytes`: along the row, the power of two that
+// leaves the fewest of them idle while accesses stay coalesced.
+int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t threads) {
+  constexpr int64_t kSegment = 64;  // bytes of one row that a warp should touch together
+  int64_t best = 1;
+  double most = 0;
+  for (int64_t along = 1; along <= threads; along *= 2) {
+    if (threads % along != 0) break;
+    int64_t down = threads / along;
+    auto used = [](int64_t count, int64_t step) {
+      return static_cast<double>(count) / static_cast<double>((count + step - 1) / step * step);
+    };
+    double coalesced = std::min(1.0, static_cast<double>(along * bytes) / kSegment);
+    double score = used(groups, along) * used(rows, down) * coalesced;
+    if (score < most) continue;
+    most = score;
+    best = along;
+  }
+  return best;
+}
+
+// A tile of rows x columns where threads form a grid of their own, so that each dimension has
+// its own map (a reduction can then follow it) also when sizes are no powers of two.
+Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, int64_t bytes) {
+  int64_t groups = extents[1] / vector;
+  int64_t along = ThreadsAlongRow(extents[0], groups, vector * bytes, threads);
+  int64_t down = threads / along;
+  int64_t column_steps = (groups + along - 1) / along;
+  int64_t row_steps = (extents[0] + down - 1) / down;
+  Layout thread = Layout::FromForms(
+      extents, {{{down, along}, {row_steps, 0}}, {{vector, 0}, {along, 1}, {column_steps, 0}}});
+  Layout reg = Layout::FromForms(extents, {{{down, 0}, {row_steps, vector * column_steps}},
+                                           {{vector, 1}, {along, 0}, {column_steps, vector}}});
+  return Fragment(thread, reg);
+}
+
+// Whether a row-major walk over threads gives each dimension its own map.
+bool Nests(int64_t columns, int64_t span) { return columns % span == 0 || span % columns == 0; }
+
 Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   int64_t threads = ctx->threads.count;
   if (TouchesPrivateArrays(info)) {
@@ -163,7 +210,10 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   int64_t size = layout::Product(info.extents());
   // Rather more threads at work than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
-  return Fragment::Partition(info.extents(), threads, vector).BindThreads(ctx->threads.begin);
+  bool grid = info.extents().size() == 2 && !Nests(info.extents()[1], threads * vector);
+  Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestElement(info))
+                         : Fragment::Partition(info.extents(), threads, vector);
+  return layout.BindThreads(ctx->threads.begin);
 }
 
 // The best known fragment to follow: one that fixes every iteration's thread, written before

@@ -1,6 +1,7 @@
 #include "transform/pipeline.h"
 
 #include "codegen/codegen.h"
+#include "transform/check_program.h"
 #include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
@@ -17,7 +18,8 @@ using ir::Func;
 
 CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
   PassContext passes(target);
-  Func func = passes.Run("simplify", Simplify, kernel);
+  Func func = passes.Run("check_program", CheckProgram, kernel);
+  func = passes.Run("simplify", Simplify, func);
   func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
   func = passes.Run("expand_tile_ops", ExpandTileOps, func);
   func = passes.Run("guard_accesses", GuardAccesses, func);
