@@ -130,6 +130,16 @@ class Region(Operand, tvm_ffi.Object):
     def shape(self) -> tuple[Dim, ...]:
         return tuple(plain(dim) for dim in self.extents)
 
+    def __getitem__(self, index: Any) -> Any:
+        raise errors.ShapeError(
+            f"`{self}` is already a part of {self.buffer.describe()}",
+            span=span.here(),
+            notes=[f"give all indices at once: {self.buffer.name}[i, j]"],
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index]
+
     def __tl_load__(self) -> Expr:
         raise errors.ShapeError(
             f"`{self}` is a region of shape {shape_text(self.shape)}, not an element",

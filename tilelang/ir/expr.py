@@ -44,6 +44,7 @@ class Operand:
     """Python's operators for everything that stands for a run-time value."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # operators with numpy scalars on the left come here
 
     def __add__(self, other: Any) -> Expr:
         return binary(0, self, other)
@@ -82,10 +83,10 @@ class Operand:
         return binary(5, other, self)
 
     def __eq__(self, other: Any) -> Any:
-        return binary(8, self, other)
+        return NotImplemented if other is None else binary(8, self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return binary(9, self, other)
+        return NotImplemented if other is None else binary(9, self, other)
 
     def __lt__(self, other: Any) -> Expr:
         return binary(10, self, other)
@@ -146,10 +147,11 @@ class Operand:
 
     def __abs__(self) -> Expr:
         value = as_expr(self)
+        if value.dtype.is_bool or (value.dtype.is_integer and not value.dtype.is_signed):
+            return value
         if isinstance(value, (IntImm, FloatImm)):
             return const(abs(value.value), value.dtype)
-        unsigned = value.dtype.is_bool or (value.dtype.is_integer and not value.dtype.is_signed)
-        return value if unsigned else call(value.dtype, "abs", [value])
+        return call(value.dtype, "abs", [value])
 
     def astype(self, dtype: Any) -> Expr:
         """Returns the value converted to ``dtype``."""

@@ -120,7 +120,16 @@ from .sync import (
     tcgen05_before_thread_sync,
     tcgen05_mma_arrive,
 )
-from .tensor import StridedTensor, Tensor, dynamic, ptr, symbolic
+from .tensor import (
+    FragmentBuffer,
+    LocalBuffer,
+    SharedBuffer,
+    StridedTensor,
+    Tensor,
+    dynamic,
+    ptr,
+    symbolic,
+)
 from .tensor import buffer_annotation as Buffer
 from .threads import (
     activemask,

@@ -9,7 +9,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer, plain, shape_text
 from ..ir.dtype import DType, dtype_of
-from ..ir.expr import Operand
+from ..ir.expr import Operand, as_expr
 from ..ir.stmt import emit
 from .builder import current, in_block, in_kernel
 from .variable import Ref
@@ -145,6 +145,6 @@ def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
                 f"arrival count `{count}` of T.alloc_barrier is not a constant from 1 to 2^20 - 1",
                 span=span.here(),
             )
-    attrs = {"arrive_counts": [int(plain(count)) for count in counts]}
+    attrs = {"arrive_counts": [as_expr(int(plain(count))) for count in counts]}
     dtype = dtype_of("uint64")
     return _allocate("T.alloc_barrier", [len(counts)], dtype, "shared.barrier", attrs)

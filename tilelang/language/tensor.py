@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer
 from ..ir.dtype import DType, dtype_of
-from ..ir.expr import Expr, Operand, Var, var
+from ..ir.expr import Operand, Var, var
 
 Shape = tuple[Any, ...]
 
@@ -25,9 +24,11 @@ class TensorType:
         shape: extents: ints, symbolic dimensions, expressions of them, or names (strings).
         dtype: the element type.
         strides: in elements; empty for a contiguous tensor.
+        scope: the memory it lies in; a kernel's parameters are global.
     """
 
-    def __init__(self, shape: Any, dtype: Any, strides: Any = ()) -> None:
+    def __init__(self, shape: Any, dtype: Any, strides: Any = (), scope: str = "global") -> None:
+        self.scope = scope
         self.shape = _shape(shape)
         self.dtype: DType = dtype_of(dtype)
         self.strides = _shape(strides) if strides else ()
@@ -40,7 +41,16 @@ class TensorType:
             _check_extent(extent)
 
     def buffer(self, name: str, symbols: dict[str, Var]) -> Buffer:
-        """Returns the parameter; ``symbols`` holds the dimensions given by name."""
+        """Returns the parameter; ``symbols`` holds the dimensions given by name.
+
+        Raises:
+            ScopeError: memory that a parameter cannot lie in.
+        """
+        if self.scope != "global":
+            raise errors.ScopeError(
+                f"parameter {name} of a kernel is in {self.scope} memory; parameters are global",
+                span=span.here(),
+            )
         shape = [_symbol(extent, symbols) for extent in self.shape]
         strides = [_symbol(stride, symbols) for stride in self.strides]
         return make_buffer(name, self.dtype, shape, "global", strides)
@@ -76,11 +86,11 @@ class _TensorFactory:
     def __call__(
         self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None
     ) -> TensorType:
-        if data is not None or scope not in (None, "global"):
+        if data is not None:
             raise errors.UnsupportedError(
-                f"T.Tensor does not support data={data!r}, scope={scope!r}", span=span.here()
+                f"T.Tensor does not support data={data!r}", span=span.here()
             )
-        return TensorType(shape, dtype)
+        return TensorType(shape, dtype, scope=scope or "global")
 
     def __getitem__(self, item: Any) -> TensorType:
         if not (isinstance(item, tuple) and len(item) == 2):
@@ -130,6 +140,20 @@ class PointerType:
 ptr = PointerType
 
 
+def _tile_annotation(name: str, scope: str) -> Any:
+    def annotation(shape: Any, dtype: Any = "float32", **_details: Any) -> TensorType:
+        return TensorType(shape, dtype, scope=scope)
+
+    annotation.__name__ = annotation.__qualname__ = name
+    annotation.__doc__ = f"The annotation of a macro's parameter that is a {scope} tile."
+    return annotation
+
+
+SharedBuffer = _tile_annotation("SharedBuffer", "shared")
+FragmentBuffer = _tile_annotation("FragmentBuffer", "fragment")
+LocalBuffer = _tile_annotation("LocalBuffer", "local")
+
+
 def dynamic(name: str, dtype: Any = "int32") -> Any:
     """Declares dimensions known at run time: ``m = T.dynamic("m")``, ``m, n = T.dynamic("m, n")``.
 
@@ -148,8 +172,3 @@ def dynamic(name: str, dtype: Any = "int32") -> Any:
 
 
 symbolic = dynamic
-
-
-def extents_of(shape: Sequence[Any]) -> list[Expr | int]:
-    """The extents of something allocated: ints and expressions."""
-    return list(_shape(shape))

@@ -49,7 +49,7 @@ HINTS = {
 }
 
 _OTHERS = """
-    PersistentTileScheduler SharedBuffer CUDASourceCodeKernel FragmentBuffer LocalBuffer
+    PersistentTileScheduler CUDASourceCodeKernel
     BaseTileScheduler annotate_pass_configs annotate_compile_flags block_rank_in_cluster
     alloc_cluster_barrier deallocate_tmem alloc_wgmma_desc alloc_tcgen05_smem_desc
     alloc_tcgen05_instr_desc im2col gemm_sp dp4a finalize_reducer tcgen05_gemm_blockscaled

@@ -283,6 +283,58 @@ def case_element_of_a_tile_value():
             A[0] = S  # WRONG
 
 
+def case_index_of_an_index():
+    """ShapeError: `A[0, 0:96]` is already a part of A: float16[128, 96] (global)
+    ... give all indices at once: A[i, j]
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float16")):
+        with T.Kernel(1):
+            A[0, 0] = A[0][1]  # WRONG
+
+
+def case_shared_parameter():
+    """ScopeError: parameter S of a kernel is in shared memory; parameters are global"""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M,), "float16"),
+        S: T.SharedBuffer((M,), "float16"),  # WRONG
+    ):
+        with T.Kernel(1):
+            T.copy(A, S)
+
+
+def case_tile_operator_in_parallel():
+    """ScopeError: T.copy inside T.Parallel or T.vectorized ... place it before or after the loop"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float16"), B: T.Tensor((M, N), "float16")):
+        with T.Kernel(1):
+            for i in T.Parallel(M):
+                T.copy(A[i, :], B[i, :])  # WRONG
+
+
+def case_atomic_on_a_fragment():
+    """ScopeError: T.atomic_add on x: float32[128] (local.fragment): only global and shared"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            x = T.alloc_fragment((M,), "float32")
+            T.atomic_add(x[0], A[0])  # WRONG
+
+
+def case_warpgroup_that_is_not_there():
+    """SemanticsError: T.ws(2,): the block has 2 warpgroups of 128 threads"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1, threads=256), T.ws(2):  # WRONG
+            A[0] = 0
+
+
 @cases(globals())
 def test_wrong_kernel(case):
     check(case)

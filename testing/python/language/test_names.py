@@ -1,6 +1,7 @@
 """The names of the language: present, refused by name, or unknown."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_every_public_function_is_documented():
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_names_of_later_versions_are_refused(name):
-    with pytest.raises(errors.UnsupportedError, match=rf"T\.{name} is not supported"):
+    with pytest.raises(errors.UnsupportedError, match=re.escape(f"T.{name} is not supported")):
         getattr(T, name)
 
 
@@ -58,7 +59,7 @@ def test_hints_name_what_exists():
 
 def test_attribute_protocol_stays_python():
     assert not hasattr(T, "__wrapped__")
-    with pytest.raises(errors.UnknownNameError, match="did you mean T.reduce_sum"):
+    with pytest.raises(errors.UnknownNameError, match=r"did you mean T\.reduce_sum"):
         T.reduce_sums  # noqa: B018
 
 
