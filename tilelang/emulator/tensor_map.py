@@ -56,6 +56,7 @@ _SWIZZLES = {
     "128B_atom32B_flip8B": 5,
     "128B_atom64B": 6,
 }
+_FILLS = {"zeros": 0, "nan": 1}
 _INTERLEAVES = {None: 0, "none": 0, "16B": 1, "32B": 2}
 _MAX_RANK = 5
 
@@ -116,17 +117,10 @@ def make_tensor_map(
     Raises:
         UserError: a field breaks a rule of the CUDA driver API's tensor maps.
     """
-    names = {"swizzle": (swizzle, _SWIZZLES), "interleave": (interleave, _INTERLEAVES)}
-    for name, (value, known) in names.items():
-        if value not in known:
-            choices = ", ".join(repr(choice) for choice in known)
-            raise UserError(f"{name}={value!r} is unknown; choose from {choices}")
-    if oob_fill not in ("zeros", "nan"):
-        raise UserError(f"oob_fill={oob_fill!r} must be 'zeros' or 'nan'")
+    modes = [_choice("interleave", interleave, _INTERLEAVES)]
+    modes += [_choice("swizzle", swizzle, _SWIZZLES), _choice("oob_fill", oob_fill, _FILLS)]
     type_name = dtype or _type_of(array)
-    if type_name not in _TYPES:
-        raise UserError(f"tensor maps have no element type {type_name!r}: {', '.join(_TYPES)}")
-    code, bits = _TYPES[type_name]
+    code, bits = _choice("dtype", type_name, _TYPES)
     rank = len(array.shape)
     if not 1 <= rank <= _MAX_RANK:
         raise UserError(f"tensor maps have 1 to 5 dimensions, the array has {rank}")
@@ -139,19 +133,33 @@ def make_tensor_map(
         raise UserError(f"element_strides must have {rank} values, got {steps}")
     dims, strides = _geometry(array, bits)
     mapping = memory.map(array, "tensor")
-    fields = [code, rank, mapping.address, _INTERLEAVES[interleave], _SWIZZLES[swizzle]]
-    fields += [oob_fill == "nan", im2col is not None, im2col.pixels if im2col else 0]
+    fields = [code, rank, mapping.address, *modes]
+    fields += [im2col is not None, im2col.pixels if im2col else 0]
     for values, filler in ((dims, 1), (strides, 0), (box[::-1], 1), (steps[::-1], 1)):
         fields += list(values) + [filler] * (_MAX_RANK - rank)
-    for corner in (im2col.lower, im2col.upper) if im2col else ((), ()):
-        if im2col and len(corner) != rank - 2:
-            raise UserError(f"an im2col corner has {rank - 2} offsets, got {corner}")
-        fields += list(corner)[::-1] + [0] * (3 - len(corner))
+    fields += _corners(im2col, rank)
     try:
         encoded = _ffi.get("emulator.EncodeTensorMap")([int(field) for field in fields])
     except ValueError as error:
         raise UserError(f"illegal tensor map: {error}") from None
     return TensorMap(memory, mapping, bytes(encoded))
+
+
+def _choice(name: str, value: Any, known: dict[Any, Any]) -> Any:
+    if value not in known:
+        choices = ", ".join(repr(choice) for choice in known)
+        raise UserError(f"{name}={value!r} is unknown; choose from {choices}")
+    return known[value]
+
+
+def _corners(im2col: Im2col | None, rank: int) -> list[int]:
+    """Lower and upper corner, innermost first, three values each."""
+    values: list[int] = []
+    for corner in (im2col.lower, im2col.upper) if im2col else ((), ()):
+        if im2col and len(corner) != rank - 2:
+            raise UserError(f"an im2col corner has {rank - 2} offsets, got {corner}")
+        values += list(corner)[::-1] + [0] * (3 - len(corner))
+    return values
 
 
 def _type_of(array: Any) -> str:

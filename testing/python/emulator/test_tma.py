@@ -1,0 +1,328 @@
+"""Bulk tensor copies against the box walk of the PTX ISA, written in NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tilelang.emulator import Device, EmulatorError, Im2col
+from tilelang.errors import UserError
+
+HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
+SHARED = 16384
+SWIZZLE_XOR = {
+    None: lambda a: a,
+    "32B": lambda a: a ^ (((a >> 7) & 1) << 4),
+    "64B": lambda a: a ^ (((a >> 7) & 3) << 4),
+    "128B": lambda a: a ^ (((a >> 7) & 7) << 4),
+    "128B_atom32B": lambda a: a ^ (((a >> 7) & 3) << 5),
+    "128B_atom32B_flip8B": lambda a: a ^ (((a >> 7) & 3) << 5) ^ (((a >> 7) & 1) << 3),
+    "128B_atom64B": lambda a: a ^ (((a >> 7) & 1) << 6),
+}
+WIDTH = {None: 256, "32B": 32, "64B": 64}
+
+# Thread 0 issues; everybody copies shared memory from or to IMAGE.
+_KERNEL = """
+.visible .entry k(.param .align 64 .b8 MAP[128], .param .u64 IMAGE, .param .u64 COORDS) {{
+ .shared .align 1024 .b8 tile[{shared}]; .shared .align 8 .b64 bar;
+ .reg .b32 %r<40>; .reg .b16 %h<8>; .reg .b64 %d<20>; .reg .pred %p<6>;
+ mov.u32 %r0, %tid.x; mov.u32 %r1, tile; mov.u32 %r2, bar; setp.eq.u32 %p0, %r0, 0;
+ mov.u64 %d0, MAP; cvta.param.u64 %d0, %d0; ld.param.u64 %d1, [COORDS];
+ {loads}
+ ld.param.u64 %d2, [IMAGE]; mul.wide.u32 %d3, %r0, 4; add.u64 %d2, %d2, %d3;
+ mul.lo.u32 %r20, %r0, 4; add.u32 %r20, %r20, %r1; mov.u32 %r21, 0;
+ {body}
+ ret;
+}}
+"""
+_LOAD = """
+ @%p0 mbarrier.init.shared::cta.b64 [%r2], 1;
+ bar.sync 0;
+ @!%p0 bra WAIT;
+ mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {bytes};
+ cp.async.bulk.tensor.{rank}d.shared::cta.global{mode}.mbarrier::complete_tx::bytes
+   [%r1], [%d0, {{{coords}}}], [%r2]{offsets};
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra WAIT;
+COPY: ld.shared.b32 %r22, [%r20]; st.global.b32 [%d2], %r22;
+ add.u32 %r20, %r20, 512; add.u64 %d2, %d2, 512; add.u32 %r21, %r21, 512;
+ setp.lt.u32 %p2, %r21, {bytes}; @%p2 bra COPY;
+"""
+_STORE = """
+COPY: ld.global.b32 %r22, [%d2]; st.shared.b32 [%r20], %r22;
+ add.u32 %r20, %r20, 512; add.u64 %d2, %d2, 512; add.u32 %r21, %r21, 512;
+ setp.lt.u32 %p2, %r21, {bytes}; @%p2 bra COPY;
+ fence.proxy.async.shared::cta;
+ bar.sync 0;
+ @!%p0 bra END;
+ {instruction}.bulk_group [%d0, {{{coords}}}], [%r1];
+ cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+END:
+"""
+
+
+def kernel(template, rank, count=None, **fields):
+    count = count or rank
+    loads = " ".join(f"ld.global.u32 %r{5 + i}, [%d1+{4 * i}];" for i in range(count))
+    coords = ", ".join(f"%r{5 + i}" for i in range(count))
+    body = template.format(rank=rank, coords=coords, **fields)
+    return HEADER + _KERNEL.format(shared=SHARED, loads=loads, body=body)
+
+
+def load(tensor_map, nbytes, coords, rank, *, mode="", offsets="", **options):
+    """Bytes that a load leaves in shared memory; coordinates innermost first."""
+    padded = -(-nbytes // 512) * 512
+    image = np.full(padded, 0xCC, np.uint8)
+    text = kernel(_LOAD, rank, len(coords), bytes=nbytes, mode=mode, offsets=offsets)
+    DEVICE.load_ptx(text)["k"].launch(
+        1, 128, [tensor_map, image, np.array(coords, np.int32)], **options
+    )
+    return image[:nbytes]
+
+
+DEVICE = Device("sm_100a")
+
+
+def box_of(array, box, origin, fill, strides=None):
+    """Elements of the box, in the array's order."""
+    strides = strides or [1] * array.ndim
+    counts = [-(-b // s) for b, s in zip(box, strides, strict=True)]
+    out = np.full(counts, fill, array.dtype)
+    for index in itertools.product(*map(range, counts)):
+        at = [o + i * s for o, i, s in zip(origin, index, strides, strict=True)]
+        if all(0 <= a < n for a, n in zip(at, array.shape, strict=True)):
+            out[index] = array[tuple(at)]
+    return out
+
+
+def swizzled(data, swizzle):
+    raw = np.frombuffer(data.tobytes(), np.uint8)
+    out = np.zeros_like(raw)
+    out[SWIZZLE_XOR[swizzle](np.arange(raw.size))] = raw
+    return out
+
+
+def random_array(rng, shape, dtype):
+    raw = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
+    if np.issubdtype(dtype, np.floating):
+        return rng.standard_normal(shape).astype(dtype)
+    return raw.view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 3])
+@pytest.mark.parametrize("swizzle", SWIZZLE_XOR)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+def test_swizzles(swizzle, dtype, schedule):
+    rng = np.random.default_rng(1)
+    size = np.dtype(dtype).itemsize
+    array = random_array(rng, (70, 512 // size), dtype)
+    box = (16, min(WIDTH.get(swizzle, 128) // size, 256))
+    tensor_map = DEVICE.tensor_map(array, box=box, swizzle=swizzle)
+    x, y = 160 // size, 33
+    got = load(tensor_map, 16 * box[1] * size, [x, y], 2, schedule=schedule)
+    np.testing.assert_array_equal(got, swizzled(box_of(array, box, (y, x), 0), swizzle))
+
+
+SHAPES = {1: (200,), 2: (19, 40), 3: (7, 9, 24), 4: (4, 5, 6, 16), 5: (3, 4, 3, 5, 16)}
+BOXES = {1: (64,), 2: (8, 32), 3: (3, 4, 16), 4: (2, 3, 4, 8), 5: (2, 2, 2, 3, 8)}
+
+
+@pytest.mark.parametrize("edge", ["inside", "low", "high", "outside"])
+@pytest.mark.parametrize("rank", SHAPES)
+def test_ranks_and_edges(rank, edge):
+    rng = np.random.default_rng(rank)
+    array = random_array(rng, SHAPES[rank], np.int32)
+    origin = {
+        "inside": [1] * rank,
+        "low": [-2] + [-1] * (rank - 1),
+        "high": [n - b // 2 - 1 for n, b in zip(array.shape, BOXES[rank], strict=True)],
+        "outside": [1000] * rank,
+    }[edge]
+    tensor_map = DEVICE.tensor_map(array, box=BOXES[rank])
+    nbytes = 4 * int(np.prod(BOXES[rank]))
+    got = load(tensor_map, nbytes, origin[::-1], rank)
+    expected = box_of(array, BOXES[rank], origin, 0)
+    np.testing.assert_array_equal(got.view(np.int32), expected.reshape(-1))
+
+
+def test_strided_views_and_element_strides():
+    rng = np.random.default_rng(4)
+    whole = random_array(rng, (40, 3, 64), np.uint16)
+    array = whole[:, 1, 8:56]
+    tensor_map = DEVICE.tensor_map(array, box=(10, 16), element_strides=(3, 1))
+    got = load(tensor_map, 4 * 32, [8, 5], 2)
+    expected = box_of(array, (10, 16), (5, 8), 0, [3, 1])
+    np.testing.assert_array_equal(got.view(np.uint16), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_nan_fill(dtype):
+    array = np.ones((8, 32), dtype)
+    tensor_map = DEVICE.tensor_map(array, box=(8, 16), oob_fill="nan")
+    got = load(tensor_map, 128 * np.dtype(dtype).itemsize, [24, 4], 2).view(dtype).reshape(8, 16)
+    assert (got[:4, :8] == 1).all()
+    assert np.isnan(got[4:]).all()
+    assert np.isnan(got[:, 8:]).all()
+
+
+def test_gather_of_four_rows():
+    rng = np.random.default_rng(5)
+    array = random_array(rng, (50, 128), np.uint16)
+    tensor_map = DEVICE.tensor_map(array, box=(1, 64), swizzle="128B")
+    rows = [7, 49, 0, 60]
+    got = load(tensor_map, 512, [32, *rows], 2, mode=".tile::gather4")
+    expected = np.zeros((4, 64), np.uint16)
+    for i, row in enumerate(rows[:3]):
+        expected[i] = array[row, 32:96]
+    np.testing.assert_array_equal(got, swizzled(expected, "128B"))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_im2col(stride):
+    """A 3x3 convolution's window (r, s) = (2, 1) with padding 1 over an [N, H, W, C] array."""
+    rng = np.random.default_rng(6)
+    array = random_array(rng, (3, 6, 7, 16), np.uint16)
+    pixels, (r, s), start = 30, (2, 1), (0, 2, 1)
+    info = Im2col(lower=(-1, -1), upper=(-1, -1), channels=8, pixels=pixels)
+    tensor_map = DEVICE.tensor_map(array, im2col=info, element_strides=(1, stride, stride, 1))
+    n, h, w = start
+    text = {"mode": ".im2col", "offsets": f", {{{s}, {r}}}"}
+    got = load(tensor_map, pixels * 16, [8, w, h, n], 4, **text).view(np.uint16).reshape(-1, 8)
+    expected = np.zeros((pixels, 8), np.uint16)
+    for p in range(pixels):
+        y, x = h + r, w + s
+        if n < 3 and 0 <= y < 6 and 0 <= x < 7:
+            expected[p] = array[n, y, x, 8:16]
+        w += stride
+        if w > 7 - 1 - 1:
+            w, h = -1, h + stride
+            if h > 6 - 1 - 1:
+                h, n = -1, n + 1
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", ["u4_unpack_u8", "u6_unpack_u8"])
+def test_padded_small_types(kind):
+    rng = np.random.default_rng(7)
+    bits = int(kind[1])
+    array = rng.integers(0, 256, (9, 256 * bits // 8), dtype=np.uint8)
+    tensor_map = DEVICE.tensor_map(array, box=(4, 128), dtype=kind, swizzle="128B")
+    got = load(tensor_map, 512, [128, 6], 2)
+    expected = np.zeros((4, 8, 16), np.uint8)
+    data = 16 * bits // 8
+    expected[:3, :, :data] = array[6:9, 128 * bits // 8 :].reshape(3, 8, data)
+    np.testing.assert_array_equal(got, swizzled(expected, "128B"))
+
+
+def store(tensor_map, image, coords, rank, instruction, **options):
+    text = kernel(_STORE, rank, len(coords), bytes=image.nbytes, instruction=instruction)
+    DEVICE.load_ptx(text)["k"].launch(
+        1, 128, [tensor_map, image, np.array(coords, np.int32)], **options
+    )
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 5])
+@pytest.mark.parametrize("swizzle", [None, "64B", "128B"])
+def test_store_clips(swizzle, schedule):
+    rng = np.random.default_rng(8)
+    array = random_array(rng, (20, 80), np.uint16)
+    box = (16, 32)
+    data = random_array(rng, box, np.uint16)
+    expected = array.copy()
+    expected[11:, 60:] = data[:9, :20]
+    tensor_map = DEVICE.tensor_map(array, box=box, swizzle=swizzle)
+    instruction = "cp.async.bulk.tensor.2d.global.shared::cta.tile"
+    store(tensor_map, swizzled(data, swizzle), [60, 11], 2, instruction, schedule=schedule)
+    np.testing.assert_array_equal(array, expected)
+
+
+REDUCTIONS = {
+    "add": lambda a, b: a + b,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "inc": lambda a, b: np.where(a >= b, 0, a + 1),
+    "dec": lambda a, b: np.where((a == 0) | (a > b), b, a - 1),
+}
+
+
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_integer_reductions(op):
+    rng = np.random.default_rng(9)
+    array = rng.integers(0, 200, (8, 64), dtype=np.uint32)
+    data = rng.integers(0, 200, (8, 64), dtype=np.uint32)
+    before = array.copy()
+    tensor_map = DEVICE.tensor_map(array, box=(8, 64))
+    store(tensor_map, data.view(np.uint8).reshape(-1), [0, 0], 2,
+          f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile")
+    np.testing.assert_array_equal(array, REDUCTIONS[op](before, data))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_float_addition(dtype):
+    rng = np.random.default_rng(10)
+    array, data = rng.standard_normal((2, 8, 64)).astype(dtype)
+    array = array.copy()
+    expected = (array.astype(np.float64) + data.astype(np.float64)).astype(dtype)
+    tensor_map = DEVICE.tensor_map(array, box=(8, 64))
+    store(tensor_map, np.ascontiguousarray(data).view(np.uint8).reshape(-1), [0, 0], 2,
+          "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile")
+    np.testing.assert_array_equal(array, expected)
+
+
+def test_scatter_of_four_rows():
+    rng = np.random.default_rng(11)
+    array = random_array(rng, (30, 64), np.uint16)
+    data = random_array(rng, (4, 64), np.uint16)
+    expected = array.copy()
+    rows = [29, 3, 11, 4]
+    expected[rows] = data
+    tensor_map = DEVICE.tensor_map(array, box=(1, 64))
+    store(tensor_map, data.view(np.uint8).reshape(-1), [0, *rows], 2,
+          "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta")
+    np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"box": (300, 16)}, "256"),
+        ({"box": (4, 3)}, "multiple of 16"),
+        ({"box": (4, 64), "swizzle": "64B"}, "more than the swizzle"),
+        ({"box": (4, 16), "swizzle": "96B"}, "unknown"),
+        ({"box": (4, 16), "element_strides": (9, 1)}, "elementStrides"),
+        ({"box": (4, 16), "oob_fill": "nan"}, "float type"),
+        ({"box": (4,)}, "extents"),
+        ({"box": (4, 16), "interleave": "16B"}, "interleaved"),
+    ],
+)
+def test_illegal_maps(fields, complaint):
+    with pytest.raises(UserError, match=complaint):
+        DEVICE.tensor_map(np.zeros((64, 64), np.uint16), **fields)
+
+
+def test_strides_must_be_multiples_of_16_bytes():
+    with pytest.raises(UserError, match="globalStrides"):
+        DEVICE.tensor_map(np.zeros((64, 63), np.uint16), box=(4, 16))
+
+
+def test_map_of_another_rank_is_reported():
+    tensor_map = DEVICE.tensor_map(np.zeros((64, 64), np.uint16), box=(4, 16))
+    with pytest.raises(EmulatorError, match="3-dimensional") as caught:
+        load(tensor_map, 128, [0, 0, 0], 3)
+    assert caught.value.kind == "tensor-map"
+
+
+def test_bytes_that_never_come_are_a_deadlock():
+    tensor_map = DEVICE.tensor_map(np.zeros((64, 64), np.uint16), box=(4, 16))
+    with pytest.raises(EmulatorError, match="awaits 0 of 1 arrivals and 16 bytes") as caught:
+        load(tensor_map, 128 + 16, [0, 0], 2)
+    assert caught.value.kind == "deadlock"
+
+
+def test_more_bytes_than_expected_underflow():
+    tensor_map = DEVICE.tensor_map(np.zeros((64, 64), np.uint16), box=(4, 16))
+    with pytest.raises(EmulatorError, match="underflow") as caught:
+        load(tensor_map, 112, [0, 0], 2)
+    assert caught.value.kind == "mbarrier"
