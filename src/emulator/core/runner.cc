@@ -10,6 +10,8 @@ constexpr uint64_t kSplitQuantum = 512;
 constexpr uint64_t kWarpQuantum = 4096;
 // Rounds in which nothing but timed waits and spinning happened, after which it is a deadlock.
 constexpr uint64_t kMaxStalledRounds = 256;
+// Warp instructions between two stalls from which on threads did more than retry their waits.
+constexpr uint64_t kBusyInstructions = 20000;
 
 std::string Hex(uint64_t value) {
   char text[32];
@@ -220,8 +222,9 @@ ClusterRunner::Status ClusterRunner::Round() {
     Finish();
     return Status::kDone;
   }
+  since_stall_ += executed;
   if (progress) {
-    stalled_rounds_ = 0;
+    if (since_stall_ > kBusyInstructions) stalled_rounds_ = 0;
     cluster_.engines->Advance(false);
     return Status::kRunning;
   }
@@ -236,6 +239,7 @@ ClusterRunner::Status ClusterRunner::Round() {
 }
 
 void ClusterRunner::Stalled() {
+  since_stall_ = 0;
   if (!ExpireTimedWaits() || ++stalled_rounds_ > kMaxStalledRounds) Deadlock();
 }
 

@@ -51,6 +51,7 @@ class ClusterRunner {
   Cluster cluster_;
   std::mt19937_64 random_;
   uint64_t stalled_rounds_ = 0;
+  uint64_t since_stall_ = 0;  // warp instructions
 };
 
 }  // namespace tilelang::emulator

@@ -149,9 +149,12 @@ def test_misaligned():
 
 
 def test_deadlock_tells_who_waits_for_what():
-    body = INIT + """
+    body = (
+        INIT
+        + """
  mbarrier.arrive.shared::cta.b64 _, [%r0];
 W: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0; @!%p0 bra W;"""
+    )
     with pytest.raises(EmulatorError) as caught:
         launch(body, np.zeros(4, np.uint32))
     assert caught.value.kind == "deadlock"
@@ -162,24 +165,34 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0; @!%p0 bra W;"""
 
 def test_try_wait_gives_up_when_nothing_can_come():
     out = np.full(1, 9, np.uint32)
-    launch(INIT + """
+    launch(
+        INIT
+        + """
  mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0, 1000;
- selp.u32 %r1, 1, 0, %p0; st.global.u32 [%d0], %r1;""", out)
+ selp.u32 %r1, 1, 0, %p0; st.global.u32 [%d0], %r1;""",
+        out,
+    )
     assert out[0] == 0
 
 
 def test_fresh_barrier_lets_parity_1_pass():
     out = np.full(1, 9, np.uint32)
-    launch(INIT + """
+    launch(
+        INIT
+        + """
  mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 1;
- selp.u32 %r1, 1, 0, %p0; st.global.u32 [%d0], %r1;""", out)
+ selp.u32 %r1, 1, 0, %p0; st.global.u32 [%d0], %r1;""",
+        out,
+    )
     assert out[0] == 1
 
 
 @pytest.mark.parametrize("schedule", ["late", "eager", 1, 2, 3])
 def test_producers_and_consumers_take_turns(schedule):
     """Warp 0 produces 50 values through one slot; warps 1 to 3 sum what they see."""
-    text = HEADER + """
+    text = (
+        HEADER
+        + """
 .visible .entry k(.param .u64 OUT) {
  .shared .align 8 .b64 bar[2]; .shared .b32 slot;
  .reg .b32 %r<20>; .reg .b64 %d<8>; .reg .pred %p<6>;
@@ -202,6 +215,7 @@ F: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r0], %r7; @!%p2 bra F;
  st.global.u32 [%d0], %r5;
 END: ret;
 }"""
+    )
     out = np.zeros(128, np.uint32)
     Device().load_ptx(text)["k"].launch(1, 128, [out], schedule=schedule)
     assert (out[32:] == sum(i * i for i in range(50))).all()

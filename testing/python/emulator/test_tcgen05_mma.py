@@ -335,7 +335,7 @@ def test_schedules_agree(schedule):
     case.check(case.expected(), schedule=schedule)
 
 
-GOOD = dict(kind="f16", a="f16", b="f16", n=32)
+GOOD = {"kind": "f16", "a": "f16", "b": "f16", "n": 32}
 
 
 def error_for(change, **fields):

@@ -254,8 +254,13 @@ def test_integer_reductions(op):
     data = rng.integers(0, 200, (8, 64), dtype=np.uint32)
     before = array.copy()
     tensor_map = DEVICE.tensor_map(array, box=(8, 64))
-    store(tensor_map, data.view(np.uint8).reshape(-1), [0, 0], 2,
-          f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile")
+    store(
+        tensor_map,
+        data.view(np.uint8).reshape(-1),
+        [0, 0],
+        2,
+        f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile",
+    )
     np.testing.assert_array_equal(array, REDUCTIONS[op](before, data))
 
 
@@ -266,8 +271,13 @@ def test_float_addition(dtype):
     array = array.copy()
     expected = (array.astype(np.float64) + data.astype(np.float64)).astype(dtype)
     tensor_map = DEVICE.tensor_map(array, box=(8, 64))
-    store(tensor_map, np.ascontiguousarray(data).view(np.uint8).reshape(-1), [0, 0], 2,
-          "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile")
+    store(
+        tensor_map,
+        np.ascontiguousarray(data).view(np.uint8).reshape(-1),
+        [0, 0],
+        2,
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile",
+    )
     np.testing.assert_array_equal(array, expected)
 
 
@@ -279,8 +289,13 @@ def test_scatter_of_four_rows():
     rows = [29, 3, 11, 4]
     expected[rows] = data
     tensor_map = DEVICE.tensor_map(array, box=(1, 64))
-    store(tensor_map, data.view(np.uint8).reshape(-1), [0, *rows], 2,
-          "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta")
+    store(
+        tensor_map,
+        data.view(np.uint8).reshape(-1),
+        [0, *rows],
+        2,
+        "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta",
+    )
     np.testing.assert_array_equal(array, expected)
 
 
