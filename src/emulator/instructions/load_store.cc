@@ -77,6 +77,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
       });
     }
     if (!written) return SlowLoad<R, N>(w, op, mask, addresses);
+    ObserveShared(w, base, addresses, mask, kBytes, AccessKind::kRead);
   }
   if (N == 1 && range.contiguous) {
     std::memcpy(w.Reg<R>(op.a[0]), base.host, sizeof(R) * kLanes);
@@ -113,6 +114,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     });
     return Flow::kNext;
   }
+  ObserveShared(w, base, addresses, mask, kBytes, AccessKind::kWrite);
   uint8_t* shadow =
       base.shared ? base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF) : nullptr;
   if (N == 1 && range.contiguous) {

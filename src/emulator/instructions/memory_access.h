@@ -74,7 +74,6 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
     base.host = cluster.launch.global.Find(range.low, span, write);
     return base;
   }
-  if (cluster.launch.observer) return base;  // it looks at shared memory only
   uint64_t low = range.low, high = range.high;
   if (space == Space::kGeneric) {
     if ((low & ~uint64_t{0xFFFFFFFF}) != kSharedWindow ||
@@ -93,6 +92,14 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
   base.host = shared.at(offset);
   base.shared = &shared;
   return base;
+}
+
+// Tells the observer, if there is one, of an access that took the fast path to shared memory.
+inline void ObserveShared(Warp& w, const FastBase& base, const WarpAddresses& addresses,
+                          uint32_t mask, uint32_t bytes, AccessKind kind) {
+  AccessObserver* observer = w.cta.cluster.launch.observer;
+  if (!observer || !base.shared) return;
+  observer->OnWarpAccess({kind, w.Here(-1), mask, bytes, addresses.value});
 }
 
 }  // namespace tilelang::emulator

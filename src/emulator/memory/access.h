@@ -49,9 +49,20 @@ enum class SyncEvent : uint8_t {
   kWaitGroup,
 };
 
+// A load or store of a warp to its own CTA's shared memory: `bytes` bytes at the offset that the
+// low 24 bits of each active lane's address give.
+struct WarpAccess {
+  AccessKind kind = AccessKind::kRead;
+  Issuer issuer;  // lane: not set
+  uint32_t mask = 0;
+  uint32_t bytes = 0;
+  const uint64_t* addresses = nullptr;
+};
+
 class AccessObserver {
  public:
   virtual ~AccessObserver() = default;
+  virtual void OnWarpAccess(const WarpAccess& access) = 0;
   virtual void OnAccess(const Access& access) = 0;
   virtual void OnSync(SyncEvent event, uint64_t address, const Issuer& issuer) = 0;
 };

@@ -15,6 +15,10 @@ class Forwarder : public AccessObserver {
     if (by_thread) SanitizerOf(access.issuer).ThreadShared(access);
   }
 
+  void OnWarpAccess(const WarpAccess& access) override {
+    SanitizerOf(access.issuer).WarpShared(access);
+  }
+
   void OnSync(SyncEvent event, uint64_t address, const Issuer& issuer) override {
     switch (event) {
       case SyncEvent::kBarrierArrive:

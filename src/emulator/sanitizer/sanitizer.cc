@@ -124,6 +124,31 @@ void Sanitizer::ThreadShared(const Access& access) {
          ThreadStep(access.issuer, write ? "writes" : "reads", write));
 }
 
+void Sanitizer::WarpShared(const WarpAccess& access) {
+  const bool write = access.kind == AccessKind::kWrite;
+  Step step = ThreadStep(access.issuer, write ? "writes" : "reads", write);
+  const Cta& owner = *access.issuer.cta;
+  SharedShadow& shadow = ShadowOf(owner);
+  const Touch touch = TouchOf(step);
+  auto offset_of = [&](int lane) {
+    return static_cast<uint32_t>(access.addresses[lane]) & 0xFFFFFF;
+  };
+  bool contiguous = access.mask == kAllLanes;
+  for (int lane = 1; contiguous && lane < kLanes; ++lane) {
+    contiguous = access.addresses[lane] == access.addresses[lane - 1] + access.bytes;
+  }
+  uint32_t at = 0;
+  if (contiguous && shadow.TouchRange(offset_of(0), access.bytes * kLanes, touch, &at).kind ==
+                        HazardKind::kNone) {
+    return;
+  }
+  // Lane by lane, which names the one that conflicts.
+  ForEachLane(access.mask, [&](int lane) {
+    step.issuer.lane = lane;
+    TouchShared(shadow, owner, offset_of(lane), access.bytes, touch, step);
+  });
+}
+
 SharedShadow& Sanitizer::ShadowOf(const Cta& owner) {
   return shared_.try_emplace(owner.rank, owner.shared.size()).first->second;
 }

@@ -50,6 +50,7 @@ class Sanitizer {
 
   // Accesses of threads (ordinary instructions).
   void ThreadShared(const Access& access);
+  void WarpShared(const WarpAccess& access);
   // A step of `actor` that touches memory on behalf of `issuer`. `what` names the instruction's
   // action, e.g. "the bulk copy writes". `in_order_with` as in Touch.
   struct Step {

@@ -3,45 +3,6 @@
 #include <algorithm>
 
 namespace tilelang::emulator {
-namespace {
-
-bool Ordered(const Epoch& earlier, const Touch& touch) {
-  return earlier.actor == touch.in_order_with ||
-         touch.knowledge->happened.At(earlier.actor) >= earlier.step;
-}
-
-bool Conflicts(const Epoch& earlier, const Touch& touch) {
-  return earlier.exists() && (earlier.bytes & touch.self.bytes) != 0 && !Ordered(earlier, touch);
-}
-
-}  // namespace
-
-Hazard TouchGranule(Granule& granule, const Touch& touch) {
-  const Epoch& writer = granule.writer;
-  Hazard hazard;
-  if (Conflicts(writer, touch)) {
-    hazard = {touch.write ? HazardKind::kWriteAfterWrite : HazardKind::kReadAfterWrite, writer};
-  } else if (!touch.write && !touch.self.generic && writer.exists() && writer.generic &&
-             (writer.bytes & touch.self.bytes) != 0 &&
-             touch.knowledge->fenced.At(writer.actor) < writer.step) {
-    hazard = {HazardKind::kProxy, writer};
-  } else if (touch.write && Conflicts(granule.thread_reader, touch)) {
-    hazard = {HazardKind::kWriteAfterRead, granule.thread_reader};
-  } else if (touch.write && Conflicts(granule.engine_reader, touch)) {
-    hazard = {HazardKind::kWriteAfterRead, granule.engine_reader};
-  }
-  if (touch.write) {
-    granule.writer = touch.self;
-    granule.thread_reader = Epoch();
-    granule.engine_reader = Epoch();
-  } else if (touch.self.generic) {
-    granule.thread_reader = touch.self;
-  } else {
-    granule.engine_reader = touch.self;
-  }
-  return hazard;
-}
-
 Hazard SharedShadow::TouchRange(uint32_t offset, uint32_t bytes, Touch touch, uint32_t* hazard_at) {
   Hazard found;
   const uint32_t end = offset + bytes;

@@ -49,8 +49,56 @@ struct Touch {
   bool write = false;
 };
 
+inline bool Ordered(const Epoch& earlier, const Touch& touch) {
+  return earlier.actor == touch.in_order_with ||
+         touch.knowledge->happened.At(earlier.actor) >= earlier.step;
+}
+
+inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
+  return earlier.exists() && (earlier.bytes & touch.self.bytes) != 0 && !Ordered(earlier, touch);
+}
+
+inline bool OwnOrNone(const Epoch& earlier, const Touch& touch) {
+  return !earlier.exists() || earlier.actor == touch.in_order_with;
+}
+
 // Checks `touch` against one granule and records it there.
-Hazard TouchGranule(Granule& granule, const Touch& touch);
+inline Hazard TouchGranule(Granule& granule, const Touch& touch) {
+  const Epoch& writer = granule.writer;
+  Hazard hazard;
+  if (touch.self.generic && OwnOrNone(writer, touch)) {  // the usual case
+    if (!touch.write) {
+      granule.thread_reader = touch.self;
+      return hazard;
+    }
+    if (OwnOrNone(granule.thread_reader, touch) && OwnOrNone(granule.engine_reader, touch)) {
+      granule.writer = touch.self;
+      return hazard;
+    }
+  }
+  if (Conflicts(writer, touch)) {
+    hazard = {touch.write ? HazardKind::kWriteAfterWrite : HazardKind::kReadAfterWrite, writer};
+  } else if (!touch.write && !touch.self.generic && writer.exists() && writer.generic &&
+             (writer.bytes & touch.self.bytes) != 0 &&
+             touch.knowledge->fenced.At(writer.actor) < writer.step) {
+    hazard = {HazardKind::kProxy, writer};
+  } else if (touch.write && Conflicts(granule.thread_reader, touch)) {
+    hazard = {HazardKind::kWriteAfterRead, granule.thread_reader};
+  } else if (touch.write && Conflicts(granule.engine_reader, touch)) {
+    hazard = {HazardKind::kWriteAfterRead, granule.engine_reader};
+  }
+  if (touch.write) {
+    granule.writer = touch.self;
+    granule.thread_reader = Epoch();
+    granule.engine_reader = Epoch();
+  } else if (touch.self.generic) {
+    granule.thread_reader = touch.self;
+  } else {
+    granule.engine_reader = touch.self;
+  }
+  return hazard;
+}
+
 
 // Four-byte granules of the shared memory of one CTA.
 class SharedShadow {

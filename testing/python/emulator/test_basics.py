@@ -114,7 +114,7 @@ def test_unknown_instruction_is_named_with_its_line(device):
     text = (
         HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n frobnicate.x4.u32 %r1, %r2;\n ret;\n}"
     )
-    with pytest.raises(EmulatorError, match="frobnicate.x4.u32") as caught:
+    with pytest.raises(EmulatorError, match=r"frobnicate\.x4\.u32") as caught:
         device.load_ptx(text)
     assert (caught.value.kind, caught.value.ptx_line) == ("unsupported", 6)
 
