@@ -142,7 +142,7 @@ uint64_t IntegerToInteger(const Conversion& c, uint64_t bits) {
 
 uint64_t FloatToFloat(const Conversion& c, double value) {
   if (c.to_integer) value = RoundToInteger(value, c.rounding);
-  if (c.saturate) value = value >= 0 ? (value > 1 ? 1.0 : value) : 0.0;
+  if (c.saturate) value = value > 0 ? (value > 1 ? 1.0 : value) : 0.0;
   if (c.relu && (value < 0 || value != value)) {
     if (value == value) value = 0.0;
   }

@@ -30,7 +30,7 @@ inline float CanonicalNan(float value) {
 }
 
 inline float Saturated(float value) {
-  return value >= 0.0f ? (value > 1.0f ? 1.0f : value) : 0.0f;  // NaN becomes +0
+  return value > 0.0f ? (value > 1.0f ? 1.0f : value) : 0.0f;  // NaN and -0 become +0
 }
 
 // minimumNumber/maximumNumber (NaN loses) or minimum/maximum (kNan); -0 < +0.

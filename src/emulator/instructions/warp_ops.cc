@@ -15,8 +15,8 @@ namespace {
 Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   const uint32_t* masks = w.Reg<uint32_t>(slot);
   int first = std::countr_zero(mask);
-  uint32_t members = masks[first], same = 0;
-  ForEachLane(mask, [&](int i) { same |= masks[i] == members ? 1u << i : 0; });
+  uint32_t members = masks[first], same = mask;
+  ForEachLane(mask, [&](int i) { same &= masks[i] == members ? kAllLanes : ~(1u << i); });
   if (!((members >> first) & 1)) {
     Fail(w.Here(first), "illegal-operand",
          "the executing lane is not in the membermask of this .sync instruction");
@@ -39,36 +39,26 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
 // --- shfl
 // -----------------------------------------------------------------------------------------
 
-enum class Shuffle : uint16_t { kUp, kDown, kBfly, kIdx };
+enum class Shuffle : uint8_t { kUp, kDown, kBfly, kIdx };
 
-int SourceLane(Shuffle mode, int lane, uint32_t b, uint32_t c, bool* in_range) {
-  int max = static_cast<int>(c & 31), segment = static_cast<int>((c >> 8) & 31);
-  int top = (lane & segment) | (max & ~segment);
-  int bottom = lane & segment;
-  int n = static_cast<int>(b & 31);
-  int source = lane;
-  switch (mode) {
-    case Shuffle::kUp:
-      source = lane - n;
-      *in_range = source >= top;
-      break;
-    case Shuffle::kDown:
-      source = lane + n;
-      *in_range = source <= top;
-      break;
-    case Shuffle::kBfly:
-      source = lane ^ n;
-      *in_range = source <= top;
-      break;
-    case Shuffle::kIdx:
-      source = bottom | (n & ~segment);
-      *in_range = source <= top;
-      break;
-  }
-  return *in_range ? source : lane;
+// The lane that `lane` reads from; in range or not as PTX ISA, shfl.sync defines it.
+template <Shuffle kMode>
+[[gnu::always_inline]] inline uint32_t SourceLane(uint32_t lane, uint32_t b, uint32_t c,
+                                                  bool* in_range) {
+  uint32_t segment = (c >> 8) & 31, n = b & 31;
+  uint32_t top = (lane & segment) | (c & 31 & ~segment);
+  int32_t source =
+      static_cast<int32_t>(kMode == Shuffle::kUp     ? lane - n
+                           : kMode == Shuffle::kDown ? lane + n
+                           : kMode == Shuffle::kBfly ? lane ^ n
+                                                     : (lane & segment) | (n & ~segment));
+  int32_t limit = static_cast<int32_t>(top);
+  *in_range = kMode == Shuffle::kUp ? source >= limit : source <= limit;
+  return *in_range ? static_cast<uint32_t>(source) & 31 : lane;
 }
 
 // Slots: d, p (or none), a, b, c, membermask.
+template <Shuffle kMode>
 Flow ShuffleLanes(Warp& w, const Op& op, uint32_t mask) {
   uint32_t group = 0;
   if (Flow flow = Gather(w, mask, op.slots[5], &group); flow != Flow::kNext) return flow;
@@ -77,13 +67,12 @@ Flow ShuffleLanes(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t* b = w.Reg<uint32_t>(op.slots[3]);
   const uint32_t* c = w.Reg<uint32_t>(op.slots[4]);
   uint32_t values[kLanes], predicate = 0;
-  ForEachLane(group, [&](int i) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
     bool in_range = false;
-    int source = SourceLane(static_cast<Shuffle>(op.flags), i, b[i], c[i], &in_range);
-    predicate |= in_range ? 1u << i : 0;
-    values[i] = a[source & 31];
-  });
-  ForEachLane(group, [&](int i) { d[i] = values[i]; });
+    values[i] = a[SourceLane<kMode>(i, b[i], c[i], &in_range)];
+    predicate |= uint32_t{in_range} << i;
+  }
+  Lanes(group, [&](int i) { d[i] = values[i]; });
   w.SetPredicate(op.slots[1], group, predicate);
   return Flow::kNext;
 }
@@ -91,16 +80,15 @@ Flow ShuffleLanes(Warp& w, const Op& op, uint32_t mask) {
 void DecodeShuffle(Decoder& d) {
   std::string mode = d.mods.TakeOneOf({"up", "down", "bfly", "idx"});
   d.mods.TakeType();
-  d.op.flags = static_cast<uint16_t>(mode == "up"     ? Shuffle::kUp
-                                     : mode == "down" ? Shuffle::kDown
-                                     : mode == "bfly" ? Shuffle::kBfly
-                                                      : Shuffle::kIdx);
   const ptx::Operand& target = d.operand(0);
   bool pair = target.kind == ptx::Operand::Kind::kPair;
   d.Push(d.Destination(pair ? target.elements[0] : target, Type::kB32));
   d.Push(pair ? d.PredicateDestination(target.elements[1]) : kNoSlot);
   for (size_t i = 1; i <= 4; ++i) d.PushSource(i, Type::kB32);
-  d.op.handler = ShuffleLanes;
+  d.op.handler = mode == "up"     ? ShuffleLanes<Shuffle::kUp>
+                 : mode == "down" ? ShuffleLanes<Shuffle::kDown>
+                 : mode == "bfly" ? ShuffleLanes<Shuffle::kBfly>
+                                  : ShuffleLanes<Shuffle::kIdx>;
 }
 
 // --- vote

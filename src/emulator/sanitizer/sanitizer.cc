@@ -137,12 +137,14 @@ void Sanitizer::WarpShared(const WarpAccess& access) {
   for (int lane = 1; contiguous && lane < kLanes; ++lane) {
     contiguous = access.addresses[lane] == access.addresses[lane - 1] + access.bytes;
   }
-  uint32_t at = 0;
-  if (contiguous && shadow.TouchRange(offset_of(0), access.bytes * kLanes, touch, &at).kind ==
-                        HazardKind::kNone) {
-    return;
+  if (contiguous) {
+    uint32_t at = 0;
+    const Hazard hazard = shadow.TouchRange(offset_of(0), access.bytes * kLanes, touch, &at);
+    if (hazard.kind == HazardKind::kNone) return;
+    step.issuer.lane = static_cast<int>((at - offset_of(0)) / access.bytes);
+    const uint32_t address = owner.shared_base() + at;
+    Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
   }
-  // Lane by lane, which names the one that conflicts.
   ForEachLane(access.mask, [&](int lane) {
     step.issuer.lane = lane;
     TouchShared(shadow, owner, offset_of(lane), access.bytes, touch, step);

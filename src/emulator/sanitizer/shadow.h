@@ -99,7 +99,6 @@ inline Hazard TouchGranule(Granule& granule, const Touch& touch) {
   return hazard;
 }
 
-
 // Four-byte granules of the shared memory of one CTA.
 class SharedShadow {
  public:
