@@ -2,9 +2,11 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/visitor.h"
 #include "layout/tmem_copy.h"
 #include "op/copy.h"
 #include "op/effect.h"
+#include "op/thread_sync.h"
 #include "op/tmem.h"
 
 namespace tilelang::op {
@@ -100,7 +102,13 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
     layout = LayoutForRole(
         whole, packed && whole->dtype.bits < 32 ? TmemRole::kOperandA : TmemRole::kAccumulator);
   }
-  auto natural = layout::NaturalTmemFragment(layout, OptionsFor(op, ctx), DirectionOf(op));
+  auto options = OptionsFor(op, ctx);
+  auto natural = layout::NaturalTmemFragment(layout, options, DirectionOf(op));
+  // Columns that all warpgroups cannot share are moved by fewer of them.
+  while (!natural.fragment && options.num_threads > 128) {
+    options.num_threads = options.num_threads / 256 * 128;
+    natural = layout::NaturalTmemFragment(layout, options, DirectionOf(op));
+  }
   if (!natural.fragment) {
     TL_USER_ERROR(kLayout, op->span,
                   "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
@@ -129,7 +137,33 @@ std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& pla
 
 }  // namespace
 
-Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
+std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts,
+                                      int64_t cta_threads) {
+  std::vector<Buffer> shared;
+  // A single warpgroup: each warp has its quarter of the lanes for good.
+  if (cta_threads <= 128) return shared;
+  std::vector<const ir::CopyNode*> seen;
+  auto same = [&](const ir::CopyNode* a, const ir::CopyNode* b) {
+    bool whole = TmemSide(a).IsWhole() && TmemSide(b).IsWhole() && FragmentSide(a).IsWhole() &&
+                 FragmentSide(b).IsWhole();
+    return whole && layouts.GetFragment(FragmentSide(a)->buffer)
+                        ->SameMap(*layouts.GetFragment(FragmentSide(b)->buffer));
+  };
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* copy = s.as<ir::CopyNode>();
+    if (copy == nullptr || !IsTmemCopy(copy)) return true;
+    for (const ir::CopyNode* other : seen) {
+      const Buffer& buffer = TmemSide(copy)->buffer;
+      if (TmemSide(other)->buffer.same_as(buffer) && !same(copy, other)) shared.push_back(buffer);
+    }
+    seen.push_back(copy);
+    return true;
+  });
+  return shared;
+}
+
+Stmt LowerTmemCopy(const ir::CopyNode* op, bool across_warps, PhysicalBuffers* buffers,
+                   Context* ctx) {
   TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
   layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
   TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
@@ -166,13 +200,19 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ct
   stmts.push_back(DeviceEffect(header, load ? "tcgen05_wait_ld" : "tcgen05_wait_st", {}, op->span));
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op->span));
   Stmt body = Sequence(stmts, op->span);
+  std::vector<Stmt> result;
+  if (across_warps) result.push_back(SyncThreads(*ctx, op->span));
   int64_t all = ctx->threads.count / 32;
-  if (static_cast<int64_t>(plan->warps.size()) == all) return body;
+  if (static_cast<int64_t>(plan->warps.size()) == all) {
+    result.push_back(body);
+    return ir::MakeSeq(result, op->span);
+  }
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
   for (int64_t w : plan->warps) {
     mine = mine || ir::MakeEq(warp, I32(w));
   }
-  return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
+  result.push_back(ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span));
+  return ir::MakeSeq(result, op->span);
 }
 
 }  // namespace tilelang::op

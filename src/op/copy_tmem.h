@@ -18,8 +18,14 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx);
 // Why no instruction moves between the two layouts; empty when one does.
 std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx);
 
-// The instructions, then the wait for them.
-Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx);
+// The instructions, then the wait for them. `across_warps`: another copy may touch the same cells
+// from other warps, so that a barrier must come first.
+Stmt LowerTmemCopy(const ir::CopyNode* op, bool across_warps, PhysicalBuffers* buffers,
+                   Context* ctx);
+
+// The buffers in tensor memory whose cells are not always moved by the same warps.
+std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts,
+                                      int64_t cta_threads);
 
 }  // namespace tilelang::op
 

@@ -5,6 +5,7 @@
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
+#include "op/thread_sync.h"
 #include "op/tmem.h"
 #include "op/umma.h"
 
@@ -244,22 +245,11 @@ class GemmLowerer {
   // What the participating threads wrote (to shared memory for the async proxy, to tensor
   // memory) is done before the instructions are issued.
   void Fence(std::vector<Stmt>* stmts) {
-    const ThreadRange& t = ctx_->threads;
     stmts->push_back(Effect("fence_proxy_async", {}, op_->span));
     stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op_->span));
-    bool whole = t.begin == 0 && t.count == all_threads();
-    if (whole) {
-      stmts->push_back(Effect("sync_threads", {}, op_->span));
-    } else if (t.count <= 32) {
-      stmts->push_back(Effect("sync_warp", {}, op_->span));
-    } else {
-      stmts->push_back(
-          Effect("sync_threads", {I32(1 + t.begin / 128 % 15), I32(t.count)}, op_->span));
-    }
+    stmts->push_back(SyncThreads(*ctx_, op_->span));
     stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
   }
-
-  int64_t all_threads() const { return ctx_->cta_threads; }
 
   Stmt ByOneThread(Stmt body) {
     const ThreadRange& t = ctx_->threads;

@@ -33,7 +33,8 @@ class KernelLowerer : public ScopedMutator {
         buffers_(&layouts_, globals),
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
         scalar_(&buffers_, &ctx_),
-        resources_(launch, target) {
+        resources_(launch, target),
+        across_warps_(op::TmemSharedByWarps(launch->body, layouts_, threads_.count)) {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
@@ -56,7 +57,10 @@ class KernelLowerer : public ScopedMutator {
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    return op::LowerTmemCopy(op, &buffers_, &ctx_);
+    const Buffer& tmem = op->src->buffer.IsTmem() ? op->src->buffer : op->dst->buffer;
+    bool across_warps = false;
+    for (const Buffer& b : across_warps_) across_warps = across_warps || b.same_as(tmem);
+    return op::LowerTmemCopy(op, across_warps, &buffers_, &ctx_);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
@@ -84,6 +88,7 @@ class KernelLowerer : public ScopedMutator {
   op::Context ctx_;
   op::AccessLowerer scalar_;
   CtaResources resources_;
+  std::vector<Buffer> across_warps_;  // tensor memory that changes hands between warps
 };
 
 class LaunchLowerer : public ir::StmtMutator {
