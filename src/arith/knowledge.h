@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -114,6 +115,8 @@ class Knowledge {
   Poly NormalizeCast(const ir::CastNode* op, const ir::Expr& e);
   Poly NormalizeSelect(const ir::SelectNode* op, const ir::Expr& e);
   bool RecombineOnce(Poly* p);
+  std::optional<Poly> RecombineQuotient(const Poly& p, const Poly::Term& t);
+  std::optional<Poly> RecombineRemainder(const Poly& p, const Poly::Term& t);
 
   // divide.cc
   Poly Quotient(const Poly& n, const Poly& d, ir::DType t);
@@ -134,9 +137,14 @@ class Knowledge {
   std::optional<Poly> SplitBits(ir::BinaryOp op, const Poly& a, const Poly& b, ir::DType t);
 
   // prove.cc
-  bool Prove(Poly p, int depth, int* budget);
-  bool ProveByCases(const Poly& p, const Poly::Term& term, int depth, int* budget);
-  bool ProveByFact(const Poly& p, const Poly::Term& term, const Poly& fact, int depth, int* budget);
+  struct Search {
+    int steps;  // left
+    std::set<std::pair<size_t, int>> tried;
+  };
+  bool Prove(Poly p, int depth, Search* search);
+  bool ProveByCases(const Poly& p, const Poly::Term& term, int depth, Search* search);
+  bool ProveByFact(const Poly& p, const Poly::Term& term, const Poly& fact, int depth,
+                   Search* search);
   std::vector<Poly> FactsAbout(const Poly& p);
 
   // knowledge.cc

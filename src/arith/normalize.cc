@@ -150,41 +150,54 @@ Poly Knowledge::NormalizeSelect(const ir::SelectNode* op, const Expr& e) {
   return Poly::Of(Intern(std::move(atom)));
 }
 
+// x // c * c where x % c is known; x - x // c * c = x % c.
+std::optional<Poly> Knowledge::RecombineQuotient(const Poly& p, const Poly::Term& t) {
+  const Atom& atom = atoms_[t.atom];
+  if (!atom.b.IsConstant() || atom.b.base <= 0 || t.coeff % atom.b.base != 0) return std::nullopt;
+  Poly others = p - Poly::Of(t.atom, t.coeff);
+  int64_t factor = t.coeff / atom.b.base;
+  ModularSet set = Modular(atom.a);
+  if (set.coeff % atom.b.base == 0) {
+    return others + (atom.a + -ir::FloorModInt(set.base, atom.b.base)) * factor;
+  }
+  for (const Poly::Term& x : atom.a.terms) {
+    if (p.CoeffOf(x.atom) != -CheckedMul(x.coeff, factor)) return std::nullopt;
+  }
+  return others + (atom.a - RemainderByConstant(atom.a, atom.b.base, atom.dtype)) * factor;
+}
+
+// x % c + x // c * c = x; x % c + (x // c % d) * c = x % (c * d).
+std::optional<Poly> Knowledge::RecombineRemainder(const Poly& p, const Poly::Term& t) {
+  const Atom& atom = atoms_[t.atom];
+  Poly others = p - Poly::Of(t.atom, t.coeff);
+  Poly quotient = Quotient(atom.a, atom.b, atom.dtype);
+  Poly whole = Product(quotient, atom.b) * t.coeff;
+  if (whole.terms.size() == 1 && whole.base == 0 &&
+      p.CoeffOf(whole.terms[0].atom) == whole.terms[0].coeff) {
+    return others - whole + atom.a * t.coeff;
+  }
+  if (!atom.b.IsConstant()) return std::nullopt;
+  for (const Poly::Term& u : others.terms) {
+    const Atom& high = atoms_[u.atom];
+    bool next_digit = high.kind == AtomKind::kFloorMod && high.b.IsConstant() &&
+                      high.a == quotient && CheckedMul(t.coeff, atom.b.base) == u.coeff;
+    if (!next_digit) continue;
+    Poly rest = others - Poly::Of(u.atom, u.coeff);
+    return rest + Remainder(atom.a, high.b * atom.b.base, atom.dtype) * t.coeff;
+  }
+  return std::nullopt;
+}
+
 bool Knowledge::RecombineOnce(Poly* p) {
   for (const Poly::Term& t : p->terms) {
     const Atom& atom = atoms_[t.atom];
-    if (atom.kind != AtomKind::kFloorDiv && atom.kind != AtomKind::kFloorMod) continue;
     if (!atom.b.IsConstant() && !atom.b.IsAtom()) continue;
-    Poly others = *p - Poly::Of(t.atom, t.coeff);
-    if (atom.kind == AtomKind::kFloorDiv) {
-      // x // c * c where x % c is known.
-      if (!atom.b.IsConstant() || t.coeff % atom.b.base != 0) continue;
-      ModularSet set = Modular(atom.a);
-      if (set.coeff % atom.b.base != 0) continue;
-      int64_t rest = ir::FloorModInt(set.base, atom.b.base);
-      *p = others + (atom.a + -rest) * (t.coeff / atom.b.base);
-      return true;
-    }
-    // x % c + x // c * c
-    Poly quotient = Quotient(atom.a, atom.b, atom.dtype);
-    Poly whole = Product(quotient, atom.b) * t.coeff;
-    if (whole.terms.size() == 1 && whole.base == 0 &&
-        p->CoeffOf(whole.terms[0].atom) == whole.terms[0].coeff) {
-      *p = others - whole + atom.a * t.coeff;
-      return true;
-    }
-    if (!atom.b.IsConstant()) continue;
-    // x % c + (x // c % d) * c = x % (c * d)
-    for (const Poly::Term& u : others.terms) {
-      const Atom& high = atoms_[u.atom];
-      bool next_digit = high.kind == AtomKind::kFloorMod && high.b.IsConstant() &&
-                        high.a == quotient && CheckedMul(t.coeff, atom.b.base) == u.coeff;
-      if (!next_digit) continue;
-      Poly divisor = high.b * atom.b.base;
-      Poly rest = others - Poly::Of(u.atom, u.coeff);
-      *p = rest + Remainder(atom.a, divisor, atom.dtype) * t.coeff;
-      return true;
-    }
+    std::optional<Poly> combined;
+    if (atom.kind == AtomKind::kFloorDiv) combined = RecombineQuotient(*p, t);
+    if (atom.kind == AtomKind::kFloorMod) combined = RecombineRemainder(*p, t);
+    if (!combined || *combined == *p) continue;
+    *p = std::move(*combined);
+    return true;
   }
   return false;
 }

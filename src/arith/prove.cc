@@ -13,7 +13,7 @@ using ir::Expr;
 namespace {
 
 constexpr int kMaxDepth = 5;
-constexpr int kMaxSteps = 400;
+constexpr int kMaxSteps = 200;
 
 // g * t + base >= 0 for integers t exactly if t + base // g >= 0.
 Poly Tighten(const Poly& p) {
@@ -31,23 +31,25 @@ bool Knowledge::NonNegative(const Poly& p) {
   Interval bounds = Bounds(p);
   if (bounds.lo >= 0) return true;
   if (bounds.hi < 0) return false;
-  int budget = kMaxSteps;
+  Search search{kMaxSteps, {}};
   try {
-    return Prove(p, kMaxDepth, &budget);
+    return Prove(p, kMaxDepth, &search);
   } catch (const CoefficientOverflow&) {
     return false;
   }
 }
 
-bool Knowledge::Prove(Poly p, int depth, int* budget) {
+bool Knowledge::Prove(Poly p, int depth, Search* search) {
   p = Tighten(p);
   Interval bounds = Bounds(p);
   if (bounds.lo >= 0) return true;
-  if (bounds.hi < 0 || depth == 0 || --*budget < 0) return false;
+  if (bounds.hi < 0 || depth == 0 || --search->steps < 0) return false;
+  // Many orders of eliminations lead to the same sum.
+  if (!search->tried.emplace(Hash(p), depth).second) return false;
   for (const Poly::Term& t : p.terms) {
     AtomKind kind = atoms_[t.atom].kind;
     if (kind == AtomKind::kMin || kind == AtomKind::kMax || kind == AtomKind::kSelect) {
-      return ProveByCases(p, t, depth, budget);
+      return ProveByCases(p, t, depth, search);
     }
   }
   std::vector<Poly> facts = FactsAbout(p);
@@ -56,26 +58,26 @@ bool Knowledge::Prove(Poly p, int depth, int* budget) {
     // Only a term that pulls the sum down is worth trading.
     if ((BoundsOf(t.atom) * t.coeff).lo >= 0) continue;
     for (const Poly& fact : facts) {
-      if (ProveByFact(p, t, fact, depth, budget)) return true;
+      if (ProveByFact(p, t, fact, depth, search)) return true;
     }
   }
   return false;
 }
 
-bool Knowledge::ProveByCases(const Poly& p, const Poly::Term& term, int depth, int* budget) {
+bool Knowledge::ProveByCases(const Poly& p, const Poly::Term& term, int depth, Search* search) {
   const Atom& atom = atoms_[term.atom];
   Poly rest = p - Poly::Of(term.atom, term.coeff);
   // -min(a, b) is at least -a and at least -b: one is enough; min(a, b) is a or b: both are
   // needed.
   bool either = atom.kind == (term.coeff < 0 ? AtomKind::kMin : AtomKind::kMax);
-  bool first = Prove(rest + atom.a * term.coeff, depth - 1, budget);
+  bool first = Prove(rest + atom.a * term.coeff, depth - 1, search);
   if (first == either) return first;
-  return Prove(rest + atom.b * term.coeff, depth - 1, budget);
+  return Prove(rest + atom.b * term.coeff, depth - 1, search);
 }
 
 // Adds a multiple of a fact so that the term cancels: p >= p - k * fact if the rest is.
 bool Knowledge::ProveByFact(const Poly& p, const Poly::Term& term, const Poly& fact, int depth,
-                            int* budget) {
+                            Search* search) {
   for (const Poly::Term& f : fact.terms) {
     if ((f.coeff < 0) != (term.coeff < 0)) continue;
     std::optional<Poly> factor = DivideAtom(term.atom, f.atom);
@@ -83,7 +85,7 @@ bool Knowledge::ProveByFact(const Poly& p, const Poly::Term& term, const Poly& f
     int64_t g = std::gcd(term.coeff, f.coeff);
     Poly scaled = Product(fact, *factor) * (std::abs(term.coeff) / g);
     Poly remaining = p * (std::abs(f.coeff) / g) - scaled;
-    if (Prove(remaining, depth - 1, budget)) return true;
+    if (Prove(remaining, depth - 1, search)) return true;
   }
   return false;
 }

@@ -15,7 +15,9 @@ namespace {
 
 class BoundsChecker : public ScopedVisitor {
  public:
-  explicit BoundsChecker(const ir::Array<ir::Any>& params) { analyzer_.BindParams(params); }
+  BoundsChecker(const ir::Array<ir::Any>& params, const Raise& raise) : raise_(raise) {
+    analyzer_.BindParams(params);
+  }
   using ScopedVisitor::Visit;
 
   void VisitStmt(const ir::Stmt& s) override {
@@ -68,9 +70,10 @@ class BoundsChecker : public ScopedVisitor {
       Interval end = analyzer_.ConstBounds(region->mins[d] + region->extents[d]);
       auto size = ir::AsInt(buffer->shape[d]);
       if (!size || end.lo <= *size) continue;
-      TL_USER_ERROR(kBounds, span_,
-                    "region " << ir::Print(region) << " ends at " << end.lo << " in dimension " << d
-                              << " of " << Describe(buffer));
+      raise_(ir::ErrorClass::kBounds, span_,
+             (ir::ErrorStream() << "region " << ir::Print(region) << " ends at " << end.lo
+                                << " in dimension " << d << " of " << Describe(buffer))
+                 .str());
     }
   }
 
@@ -99,15 +102,18 @@ class BoundsChecker : public ScopedVisitor {
 
   void CheckAccess(const ir::Buffer& buffer, const ir::Array<Expr>& indices) {
     if (indices.size() != buffer->shape.size()) {
-      TL_USER_ERROR(kShape, span_,
-                    indices.size() << " indices for " << Describe(buffer) << " of rank "
-                                   << buffer->shape.size());
+      raise_(ir::ErrorClass::kShape, span_,
+             (ir::ErrorStream() << indices.size() << " indices for " << Describe(buffer)
+                                << " of rank " << buffer->shape.size())
+                 .str());
     }
     for (size_t d = 0; d < indices.size(); ++d) {
       if (!ir::IsIntegral(indices[d].dtype())) {
-        TL_USER_ERROR(kDType, span_,
-                      "index " << ir::Print(indices[d]) << " of " << Describe(buffer) << " is a "
-                               << ir::ToString(indices[d].dtype()) << "; indices are integers");
+        raise_(ir::ErrorClass::kDType, span_,
+               (ir::ErrorStream() << "index " << ir::Print(indices[d]) << " of " << Describe(buffer)
+                                  << " is a " << ir::ToString(indices[d].dtype())
+                                  << "; indices are integers")
+                   .str());
       }
       CheckIndex(buffer, d, indices[d]);
     }
@@ -126,10 +132,11 @@ class BoundsChecker : public ScopedVisitor {
     }
     if (!outside) return;
     std::string value = ir::AsInt(index) ? "" : " = " + ir::Print(index);
-    TL_USER_ERROR(kBounds, span_,
-                  "index " << reached << value << " in dimension " << d << " of "
-                           << Describe(buffer) << " is out of bounds; indices go from 0 to "
-                           << ir::Print(buffer->shape[d]) << " - 1");
+    raise_(ir::ErrorClass::kBounds, span_,
+           (ir::ErrorStream() << "index " << reached << value << " in dimension " << d << " of "
+                              << Describe(buffer) << " is out of bounds; indices go from 0 to "
+                              << ir::Print(buffer->shape[d]) << " - 1")
+               .str());
   }
 
   // The least and greatest value that the index really takes: it is a sum of multiples of loop
@@ -149,6 +156,7 @@ class BoundsChecker : public ScopedVisitor {
     return sum + Interval::Point(*rest);
   }
 
+  const Raise& raise_;
   std::vector<Range> loops_;
   int conditions_ = 0;
   ir::Span span_;
@@ -156,6 +164,8 @@ class BoundsChecker : public ScopedVisitor {
 
 }  // namespace
 
-void CheckBounds(const ir::Func& func) { BoundsChecker(func->params).VisitStmt(func->body); }
+void CheckBounds(const ir::Func& func, const Raise& raise) {
+  BoundsChecker(func->params, raise).VisitStmt(func->body);
+}
 
 }  // namespace tilelang::transform

@@ -2,9 +2,11 @@
 #ifndef TILELANG_TRANSFORM_CHECK_PARTS_H_
 #define TILELANG_TRANSFORM_CHECK_PARTS_H_
 
+#include <functional>
 #include <string>
 
 #include "arith/analyzer.h"
+#include "ir/error.h"
 #include "ir/function.h"
 #include "target/target.h"
 
@@ -13,12 +15,15 @@ namespace tilelang::transform {
 // "A_shared (128, 64) float16 in shared.dyn"
 std::string Describe(const ir::Buffer& buffer);
 
+// Throws: a user error where a program is checked, an internal one where a pass is.
+using Raise = std::function<void(ir::ErrorClass, const ir::Span&, const std::string&)>;
+
 // Every variable and buffer is used where it exists.
-void CheckScopes(const ir::Func& func);
+void CheckScopes(const ir::Func& func, const Raise& raise);
 // Launch sizes and the sizes of fragments.
 void CheckResources(const ir::Func& func, const Target& target);
 // Accesses and regions inside their buffers.
-void CheckBounds(const ir::Func& func);
+void CheckBounds(const ir::Func& func, const Raise& raise);
 // The tiles of each operator fit together.
 void CheckTileOps(const ir::Func& func);
 // What may stand in T.Parallel and vectorised loops.

@@ -15,11 +15,11 @@ std::string Describe(const ir::Buffer& buffer) {
 }
 
 ir::Func CheckProgram(const ir::Func& func, const Target& target) {
-  CheckScopes(func);
+  CheckScopes(func, ir::ThrowUserError);
   CheckResources(func, target);
   CheckLoops(func);
   CheckTileOps(func);
-  CheckBounds(func);
+  CheckBounds(func, ir::ThrowUserError);
   RemarkUninitialized(func);
   return func;
 }

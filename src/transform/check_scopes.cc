@@ -13,7 +13,7 @@ namespace {
 
 class ScopeChecker : public ir::StmtVisitor {
  public:
-  explicit ScopeChecker(const ir::Array<ir::Any>& params) {
+  ScopeChecker(const ir::Array<ir::Any>& params, const Raise& raise) : raise_(raise) {
     for (const ir::Any& param : params) {
       if (auto var = param.as<ir::Var>()) Define(var->get());
       if (auto buffer = param.as<ir::Buffer>()) DefineParam(*buffer);
@@ -31,11 +31,11 @@ class ScopeChecker : public ir::StmtVisitor {
   void Visit(const ir::VarNode* op) override {
     if (defined_.count(op) != 0) return;
     const ir::Span& at = op->span.defined() ? op->span : span_;
-    TL_USER_ERROR(kScope, at,
-                  "variable " << std::string(op->name) << " has no value here: "
-                              << (ended_.count(op) != 0
-                                      ? "the loop or block that defines it has ended"
-                                      : "it is no parameter, and no dimension of a parameter"));
+    bool ended = ended_.count(op) != 0;
+    raise_(ir::ErrorClass::kScope, at,
+           "variable " + std::string(op->name) + " has no value here: " +
+               (ended ? "the loop or block that defines it has ended"
+                      : "it is no parameter, and no dimension of a parameter"));
   }
 
   void Visit(const ir::SeqNode* op) override {
@@ -47,12 +47,12 @@ class ScopeChecker : public ir::StmtVisitor {
   }
   void Visit(const ir::BindNode* op) override {
     VisitExpr(op->value);
-    Define(op->var.get());
+    DefineOnce(op->var.get(), "variable " + std::string(op->var->name));
     block_.push_back(op->var.get());
   }
   void Visit(const ir::AllocNode* op) override {
     VisitExprs(op->buffer->shape);
-    Define(op->buffer.get());
+    DefineOnce(op->buffer.get(), Describe(op->buffer));
     block_.push_back(op->buffer.get());
   }
   void Visit(const ir::ForNode* op) override {
@@ -74,15 +74,19 @@ class ScopeChecker : public ir::StmtVisitor {
  protected:
   void VisitBuffer(const ir::Buffer& buffer) override {
     if (defined_.count(buffer.get()) != 0) return;
-    TL_USER_ERROR(kScope, span_,
-                  Describe(buffer) << (ended_.count(buffer.get()) != 0
-                                           ? " is used after the block that allocates it; "
-                                             "allocate it before that block"
-                                           : " is neither a parameter nor allocated"));
+    bool ended = ended_.count(buffer.get()) != 0;
+    raise_(ir::ErrorClass::kScope, span_,
+           Describe(buffer) + (ended ? " is used after the block that allocates it; allocate it "
+                                       "before that block"
+                                     : " is neither a parameter nor allocated"));
   }
 
  private:
   void Define(const tvm::ffi::Object* object) { defined_.insert(object); }
+  void DefineOnce(const tvm::ffi::Object* object, const std::string& what) {
+    if (defined_.insert(object).second) return;
+    raise_(ir::ErrorClass::kScope, span_, what + " is defined twice");
+  }
   void End(const tvm::ffi::Object* object) {
     defined_.erase(object);
     ended_.insert(object);
@@ -101,11 +105,14 @@ class ScopeChecker : public ir::StmtVisitor {
   }
 
   void Body(const ir::Array<ir::Var>& vars, const ir::Stmt& body) {
-    for (const ir::Var& var : vars) Define(var.get());
+    for (const ir::Var& var : vars) {
+      DefineOnce(var.get(), "variable " + std::string(var->name));
+    }
     VisitStmt(body);
     for (const ir::Var& var : vars) End(var.get());
   }
 
+  const Raise& raise_;
   std::unordered_set<const tvm::ffi::Object*> defined_;
   std::unordered_set<const tvm::ffi::Object*> ended_;
   std::vector<const tvm::ffi::Object*> block_;  // defined by the sequence being visited
@@ -114,6 +121,8 @@ class ScopeChecker : public ir::StmtVisitor {
 
 }  // namespace
 
-void CheckScopes(const ir::Func& func) { ScopeChecker(func->params).VisitStmt(func->body); }
+void CheckScopes(const ir::Func& func, const Raise& raise) {
+  ScopeChecker(func->params, raise).VisitStmt(func->body);
+}
 
 }  // namespace tilelang::transform

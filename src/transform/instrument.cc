@@ -1,5 +1,6 @@
 #include "transform/instrument.h"
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,17 @@ namespace {
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+// Dumps of an earlier compilation of the function.
+void RemoveDumps(const std::filesystem::path& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename();
+    bool dump = name.size() > 7 && std::isdigit(name[0]) && std::isdigit(name[1]) &&
+                name[2] == '_' && name.substr(name.size() - 4) == ".txt";
+    if (dump) std::filesystem::remove(entry.path(), error);
+  }
 }
 
 }  // namespace
@@ -44,6 +56,7 @@ void PassContext::Dump(const std::string& name, const Func& func, double millise
       std::filesystem::path(dump_directory_) / std::string(func->name);
   std::error_code error;
   std::filesystem::create_directories(directory, error);
+  if (dumped_ == 0) RemoveDumps(directory);
   char number[16];
   std::snprintf(number, sizeof(number), "%02d_", dumped_++);
   std::ofstream file(directory / (number + name + ".txt"));

@@ -21,9 +21,8 @@ enum class Stage {
 //                indices are in bounds
 //   laid out     layout_map has every fragment
 //   thread       no tile operators, no fragments; buffers have one dimension
-//   planned      shared buffers have smem_offset, inside dyn_smem_bytes, suitably aligned; two
-//                whose allocations are in scope together do not overlap unless they share
-//                storage by plan
+//   planned      shared buffers have places: inside dyn_smem_bytes, aligned, and two that are
+//                live at the same time do not overlap
 void Verify(const ir::Func& func, Stage stage, const std::string& pass);
 
 }  // namespace tilelang::transform

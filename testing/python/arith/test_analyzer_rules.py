@@ -90,6 +90,8 @@ EXPRESSIONS: list[tuple[Callable[[Names], E], str]] = [
     (lambda n: (n.x * 16 + n.tx // 8) % 16, "tx // 8"),
     (lambda n: (n.x * 32 + n.v * 4 + 2) // 4, "x * 8 + v"),
     (lambda n: n.x % 32 % 8, "x % 8"),
+    (lambda n: n.x - n.x // 32 * 32, "x % 32"),
+    (lambda n: n.N - n.x // 4 * 8 + n.x * 2, "x % 4 * 2 + N"),
     (lambda n: (n.x * 12 + n.v) % 4, "v % 4"),
     (lambda n: (n.row * n.N + n.col) // n.N, "row"),
     (lambda n: (n.row * n.N + n.col) % n.N, "col"),

@@ -1,0 +1,165 @@
+"""Broken functions, one for each invariant: the verifier names what is wrong with each."""
+
+from __future__ import annotations
+
+import pytest
+from transform.kernels import (
+    alloc,
+    binary,
+    buffer,
+    imm,
+    kernel,
+    loop,
+    node,
+    parallel,
+    region,
+    seq,
+    store,
+    var,
+)
+
+import tilelang.language as T
+from tilelang import errors
+from tilelang.transform import run_pass, verify
+
+STAGES = ["tile", "laid out", "thread", "planned"]
+
+
+def fails(text, func, stage):
+    with pytest.raises(errors.InternalError, match=f'stage "{stage}": .*{text}'):
+        verify(func, stage)
+
+
+def shared(name, size, **attrs):
+    return buffer(name, [size], "float32", "shared.dyn", **attrs)
+
+
+def planned(offsets, total, *stmts):
+    return kernel(
+        *alloc(*offsets), *stmts, attrs={"smem_offsets": offsets, "dyn_smem_bytes": total}
+    )
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_names(stage):
+    i, s = var("i"), shared("S", 8)
+    fails("variable i has no value here", kernel(*alloc(s), store(s, [i])), stage)
+    fails(r"S \(8\) float32 in shared.dyn is neither", kernel(store(s, [0])), stage)
+    twice = kernel(*alloc(s), loop(i, 2, loop(i, 2, store(s, [i]))))
+    fails("variable i is defined twice", twice, stage)
+    fails("S .* is defined twice", kernel(*alloc(s, s), store(s, [0])), stage)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_loop_variable_outside_its_loop(stage):
+    i, s = var("i"), shared("S", 8)
+    func = kernel(*alloc(s), loop(i, 2, store(s, [i])), store(s, [i]))
+    fails("the loop or block that defines it has ended", func, stage)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_ranks_and_bounds(stage):
+    s = shared("S", 8)
+    fails("2 indices for S", kernel(*alloc(s), store(s, [0, 0])), stage)
+    fails("index 8 in dimension 0", kernel(*alloc(s), store(s, [8])), stage)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_types(stage):
+    x, wide = var("x"), var("wide", "int64")
+    fails(
+        "variable wide has type int32 instead of int64", kernel(node("Bind", wide, imm(3))), stage
+    )
+    fails(
+        "loop variable wide has type int32", kernel(loop(wide, 4, node("Bind", x, imm(1)))), stage
+    )
+    fails("condition of a loop has type int32", kernel(node("While", imm(1), seq())), stage)
+
+
+def test_fragments_have_layouts():
+    i, f = var("i"), buffer("F", [8], "float32", "local.fragment")
+    func = kernel(*alloc(f), parallel([i], [8], store(f, [i])))
+    fails("fragment F .* has no layout", func, "laid out")
+    verify(func, "tile")
+
+
+def test_no_tile_operators_in_thread_programs():
+    s, r = shared("S", 8), shared("R", 8)
+    func = kernel(*alloc(s, r), node("Copy", region(s), region(r), {}))
+    fails("a tile operator is left: copy", func, "thread")
+    f = buffer("F", [8], "float32", "local.fragment")
+    fails("a fragment is left: F", kernel(*alloc(f), store(f, [0])), "thread")
+    m = buffer("M", [8, 4], "float32", "local")
+    fails("M .* has more than one dimension", kernel(*alloc(m), store(m, [0, 0])), "thread")
+
+
+def test_shared_buffers_have_places():
+    s, r = shared("S", 8), shared("R", 8)
+    use = [store(s, [0]), store(r, [0])]
+    verify(planned({s: 0, r: 32}, 64, *use), "planned")
+    fails("R .* has no offset", planned({s: 0}, 64, *alloc(r), *use), "planned")
+    fails("R .* at 32 does not end within 48", planned({s: 0, r: 32}, 48, *use), "planned")
+    fails("R .* at 24 is not aligned to 16", planned({s: 32, r: 24}, 64, *use), "planned")
+    aligned = shared("Q", 8, align=1024)
+    fails("Q .* not aligned to 1024", planned({aligned: 512}, 2048, store(aligned, [0])), "planned")
+
+
+def test_live_buffers_do_not_overlap():
+    s, r, i = shared("S", 8), shared("R", 8), var("i")
+    one_after_the_other = [store(s, [0]), store(s, [1]), store(r, [0])]
+    verify(planned({s: 0, r: 0}, 32, *one_after_the_other), "planned")
+    mixed = [store(s, [0]), store(r, [0]), store(s, [1])]
+    fails("R .* at 16 overlaps S .* at 0", planned({s: 0, r: 16}, 64, *mixed), "planned")
+    # Around a loop the first lives on beside the second.
+    in_loop = loop(i, 4, *one_after_the_other)
+    fails("overlaps", planned({s: 0, r: 0}, 32, in_loop), "planned")
+    inside = kernel(
+        loop(i, 4, *alloc(s, r), *one_after_the_other),
+        attrs={"smem_offsets": {s: 0, r: 0}, "dyn_smem_bytes": 32},
+    )
+    verify(inside, "planned")
+
+
+def _kernels():
+    @T.prim_func
+    def rows(A: T.Tensor((T.dynamic("m"), 256), "float16"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(T.ceildiv(A.shape[0], 4), threads=128) as bx:
+            x = T.alloc_fragment((4, 256), "float32")
+            s = T.alloc_fragment((4,), "float32")
+            T.copy(A[bx * 4, 0], x)
+            T.reduce_sum(x, s, dim=1)
+            for i, j in T.Parallel(4, 256):
+                x[i, j] = x[i, j] / s[i] + B[j]
+            T.copy(x, A[bx * 4, 0])
+
+    @T.prim_func
+    def tiles(A: T.Tensor((100, 96), "float32"), B: T.Tensor((96, 100), "float32")):
+        with T.Kernel(3, 4, threads=64) as (bx, by):
+            tile = T.alloc_shared((32, 32), "float32")
+            T.copy(A[by * 32, bx * 32], tile)
+            for i, j in T.Parallel(32, 32):
+                B[bx * 32 + i, by * 32 + j] = tile[j, i]
+
+    return [rows, tiles]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_real_kernels_are_correct_after_every_pass(index):
+    func = _kernels()[index]
+    steps = [
+        ("check_program", "tile"),
+        ("simplify", "tile"),
+        ("expand_tile_ops", "tile"),
+        ("guard_accesses", "tile"),
+        ("infer_layouts", "laid out"),
+        ("lower_tile_ops", "thread"),
+        ("simplify", "thread"),
+    ]
+    for name, stage in steps:
+        func = run_pass(name, func)
+        verify(func, stage)
+
+
+def test_unknown_stage():
+    with pytest.raises(errors.InternalError, match='no stage "threads"'):
+        verify(kernel(node("Bind", var("x"), binary("+", imm(1), imm(2)))), "threads")
