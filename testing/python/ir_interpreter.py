@@ -151,7 +151,9 @@ class Interpreter:
 
     def eval_Unary(self, expr: Any) -> Any:
         value = self.eval(expr.a)
-        return (-value, not value, ~value)[expr.op]
+        if expr.op == 1:
+            return not value
+        return -value if expr.op == 0 else ~value
 
     def eval_Select(self, expr: Any) -> Any:
         taken = expr.true_value if self.eval(expr.condition) else expr.false_value

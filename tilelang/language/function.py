@@ -19,7 +19,7 @@ from ..ir.stmt import Func, set_sink
 from .builder import Builder, active, current, set_active
 from .parser.compiled import CODES, bind_tracer, compiled
 from .parser.names import bind
-from .parser.rewrite import Tables
+from .parser.rewrite import TRACER, Tables
 from .parser.tracer import Tracer
 from .tensor import PointerType, TensorType
 from .variable import Ref
@@ -135,26 +135,29 @@ def _tracing(builder: Builder, place: Callable[[], Span]) -> Iterator[None]:
         span.set_place(previous[2])
 
 
-def _place_in_kernel(trace: TracebackType | None) -> tuple[errors.Span | None, bool]:
-    """The innermost place of a traceback in a kernel, and whether the error arose right there."""
+def _innermost(trace: TracebackType | None) -> tuple[TracebackType | None, bool]:
+    """The innermost frame of a traceback in a kernel, and whether the error arose right there."""
     found, last = None, False
     while trace is not None:
-        code = trace.tb_frame.f_code
-        last = code in CODES
-        if last:
-            found = _exact(trace)
+        last = trace.tb_frame.f_code in CODES
+        found = trace if last else found
         trace = trace.tb_next
     return found, last
 
 
-def _exact(trace: TracebackType) -> errors.Span:
+def _expression(trace: TracebackType) -> errors.Span | None:
+    """The expression of a kernel being evaluated in a frame; None before Python 3.11."""
     code = trace.tb_frame.f_code
     if sys.version_info >= (3, 11):
-        positions = list(code.co_positions())[trace.tb_lasti // 2]
-        line, end_line, column, end_column = positions
+        line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
         if line is not None and column is not None and end_column is not None:
             return errors.Span(code.co_filename, line, column + 1, end_line or line, end_column + 1)
-    return errors.Span(code.co_filename, trace.tb_lineno)
+    return None
+
+
+def _statement(trace: TracebackType) -> errors.Span | None:
+    tracer: Tracer = trace.tb_frame.f_locals[TRACER]
+    return span.for_error(tracer.span())
 
 
 @contextmanager
@@ -163,18 +166,20 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except errors.TileLangError as error:
-        place, _ = _place_in_kernel(error.__traceback__)
-        # The expression at fault says more than its statement.
-        if place is not None and (error.span is None or error.span.file == place.file):
-            inside = error.span is None or place.line != error.span.line or place.col
-            error.span = place if inside else error.span
+        trace, _ = _innermost(error.__traceback__)
+        if trace is not None:
+            exact = _expression(trace)
+            # The expression at fault says more than its statement.
+            if exact is not None and (error.span is None or error.span.file == exact.file):
+                error.span = exact
+            error.span = error.span or _statement(trace)
         raise
     except (NameError, TypeError, AttributeError) as error:
-        place, direct = _place_in_kernel(error.__traceback__)
-        if place is None or not direct:
+        trace, direct = _innermost(error.__traceback__)
+        if trace is None or not direct:
             raise
         kind = errors.SemanticsError if isinstance(error, TypeError) else errors.UnknownNameError
-        raise kind(str(error), span=place) from None
+        raise kind(str(error), span=_expression(trace) or _statement(trace)) from None
 
 
 def _trace(function: FunctionType, frame: FrameType | None) -> Func:

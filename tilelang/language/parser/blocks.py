@@ -119,6 +119,7 @@ class _LoopNames:
         self._builder = builder
         self._info = info
         self._kind = kind
+        self._where = span.here()
         self._before: tuple[Any, ...] = ()
 
     def enter(self, before: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -153,7 +154,7 @@ class _LoopNames:
         if values.same(before, after):
             return after
         if name in self._info.carried and not isinstance(before, Unset):
-            raise values.no_rebinding(name, block)
+            raise values.no_rebinding(name, block, self._where)
         return values.out_of_scope(name, block) if values.is_traced(after) else after
 
 

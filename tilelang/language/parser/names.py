@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from ... import errors
-from ...ir import span
 from ...ir.buffer import Buffer, Load, Region, make_region
 from ...ir.dtype import FLOAT32
 from ...ir.expr import Expr, FloatImm, IntImm, Operand, StringImm, Var, as_expr
@@ -116,11 +115,11 @@ def out_of_scope(name: str, block: str) -> Poison:
     )
 
 
-def no_rebinding(name: str, block: str) -> errors.SemanticsError:
+def no_rebinding(name: str, block: str, where: errors.Span | None) -> errors.SemanticsError:
     """The error for a name, not of a scalar, that would change from iteration to iteration."""
     return errors.SemanticsError(
         f"`{name}` is assigned something else in {block} and used again in its next iteration",
-        span=span.here(),
+        span=where,
         notes=[
             "only scalars can change at run time (T.alloc_var); for buffers, allocate one with a "
             "leading stage dimension and index it"
