@@ -20,6 +20,12 @@ TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, A
   data_ = std::move(node);
 }
 
+CompiledFunc CompiledFunc::WithRemarks(Array<Any> remarks) const {
+  auto node = ffi::make_object<CompiledFuncNode>(*get());
+  node->remarks = std::move(remarks);
+  return CompiledFunc(std::move(node));
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = ffi::reflection;
   refl::ObjectDef<TensorMapInfoNode>()
@@ -44,7 +50,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("lined_source", &CompiledFuncNode::lined_source)
       .def_ro("options", &CompiledFuncNode::options)
       .def_ro("kernels", &CompiledFuncNode::kernels)
-      .def_ro("func", &CompiledFuncNode::func);
+      .def_ro("func", &CompiledFuncNode::func)
+      .def_ro("remarks", &CompiledFuncNode::remarks);
   refl::GlobalDef().def(
       "tl.codegen.TensorMapInfo",
       [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides, Array<int64_t> box,

@@ -64,11 +64,13 @@ class CompiledFuncNode : public ffi::Object {
   Array<String> options;  // for NVRTC, beyond architecture, language and include path
   Array<KernelInfo> kernels;
   ir::Func func;  // as written by the user
+  Array<Any> remarks;  // of the passes, in the order in which they were made
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.CompiledFunc", CompiledFuncNode, ffi::Object);
 };
 class CompiledFunc : public ffi::ObjectRef {
  public:
+  CompiledFunc WithRemarks(Array<Any> remarks) const;
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CompiledFunc, ffi::ObjectRef, CompiledFuncNode);
 };
 

@@ -28,7 +28,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
-  return Codegen(func, target);
+  return Codegen(func, target).WithRemarks(passes.remarks());
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -36,6 +36,7 @@ class JITKernel:
         out_idx: indices of the parameters that are allocated and returned, or None.
         params: the parameters in order: buffers (name, dtype, shape) and scalar variables.
         artifact: PTX and machine code.
+        remarks: what the compiler did, or did not do, and why (:class:`tilelang.transform.Remark`).
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class JITKernel:
         self.name = str(lowered.spec.name)
         self.params = list(lowered.spec.params)
         self.out_idx = normalize_out_idx(out_idx, len(self.params))
+        self.remarks = list(lowered.remarks)
         self._source = lowered.source
         self.artifact = cache.compile_cached(
             lowered.lined_source, str(target), (*lowered.options, *options)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _ffi
 from ..target import Target
+from ..transform import Remark
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,14 @@ class LoweredKernel:
         lined_source: the same with ``#line`` directives to the kernel's Python file, for NVRTC.
         options: NVRTC options that the source needs.
         spec: how to launch it (``tl.runtime.KernelSpec``).
+        remarks: what the passes did, or did not do, and why.
     """
 
     source: str
     lined_source: str
     options: tuple[str, ...]
     spec: Any
+    remarks: tuple[Remark, ...] = ()
 
 
 def ir_function(func: Any) -> Any:
@@ -49,6 +52,7 @@ def lower(func: Any, target: Target, configs: Mapping[str, Any]) -> LoweredKerne
         str(compiled.lined_source),
         tuple(str(option) for option in compiled.options),
         _launch_spec(compiled),
+        tuple(compiled.remarks),
     )
 
 

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+
 from .. import _ffi
+
+
+@tvm_ffi.register_object("tl.transform.Remark")
+class Remark(tvm_ffi.Object):
+    """What a pass did, or did not do, because of what.
+
+    Attributes:
+        span: the place in the kernel's file (``file``, ``line``, ``column``), or None.
+        topic: "check", "copy", "layout", ...
+        message: the remark.
+    """
+
+    def __str__(self) -> str:
+        place = f"{self.span.file}:{self.span.line}:{self.span.column}: " if self.span else ""
+        return f"{place}[{self.topic}] {self.message}"
 
 
 def run_pass(name: str, func: Any, target: str = "sm_100a") -> Any:
@@ -22,8 +39,8 @@ def run_pass(name: str, func: Any, target: str = "sm_100a") -> Any:
     return _run(name, func, target)[0]
 
 
-def remarks_of(name: str, func: Any, target: str = "sm_100a") -> list[Any]:
-    """Returns the remarks (``span``, ``topic``, ``message``) that a pass makes on ``func``."""
+def remarks_of(name: str, func: Any, target: str = "sm_100a") -> list[Remark]:
+    """Returns the remarks that a pass makes on ``func``."""
     return list(_run(name, func, target)[1])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang import errors
 from tilelang.transform import remarks_of, run_pass
@@ -61,6 +62,12 @@ def test_remarks_have_place_topic_and_reason():
     lines = Path(__file__).read_text().splitlines()
     assert remark.span.file == __file__
     assert lines[remark.span.line - 1].strip().startswith(("A[i] = c[i]", "for i in T.Parallel"))
+
+
+def test_compiled_kernels_keep_their_remarks():
+    remarks = tilelang.compile(_accumulate(), target="sm_100a").remarks
+    assert [remark.topic for remark in remarks] == ["check"]
+    assert str(remarks[0]).startswith(f"{__file__}:") and "[check] c (128)" in str(remarks[0])
 
 
 def test_remarks_are_printed_on_request(tmp_path):
