@@ -15,7 +15,7 @@ std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
       Fail(w.Here(lane), "out-of-bounds", "the destination lies in no CTA of the cluster",
            destination, "shared memory");
     }
-    return {{owner, offset, barrier}};
+    return {{owner, offset, barrier, 0}};
   }
   std::vector<LoadTarget> targets;
   if (cta_mask == 0 || (cta_mask >> cluster.ctas.size()) != 0) {
@@ -25,7 +25,7 @@ std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
   }
   ForEachLane(cta_mask, [&](int rank) {
     Cta* cta = cluster.ctas[rank].get();
-    targets.push_back({cta, offset, {cta, barrier.offset}});
+    targets.push_back({cta, offset, {cta, barrier.offset}, 0});
   });
   return targets;
 }
@@ -57,6 +57,12 @@ void DeliverLoad(Cluster& cluster, const Issuer& issuer, const LoadTarget& targe
   SharedAccess(cluster, issuer, address, static_cast<uint32_t>(data.size()), 16, AccessKind::kWrite,
                Proxy::kAsync, kBulkEngine);
   deposit(data, target.cta->shared.at(0), target.offset);
+  if (EntryOf(issuer, target.barrier).object.completed_phases() != target.phase) {
+    Fail(issuer, "mbarrier",
+         "the phase for which the copy was issued completed without its " +
+             std::to_string(data.size()) + " bytes: expect_tx was too small",
+         target.barrier.address(), "shared memory");
+  }
   CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(data.size()));
 }
 
@@ -66,8 +72,8 @@ void IssueLoad(Warp& w, int lane, const char* name, std::vector<LoadTarget> targ
                Produce produce, Deposit deposit) {
   const Issuer issuer = w.Here(lane);
   Cluster& cluster = w.cta.cluster;
-  for (const LoadTarget& target : targets) {
-    EntryOf(issuer, target.barrier);
+  for (LoadTarget& target : targets) {
+    target.phase = EntryOf(issuer, target.barrier).object.completed_phases();
     CheckLoad(w, issuer, target, bytes);
   }
   // The data arrive at every target of a multicast at their own time.

@@ -21,6 +21,7 @@ struct LoadTarget {
   Cta* cta = nullptr;
   uint32_t offset = 0;
   BarrierRef barrier;
+  uint64_t phase = 0;  // that the barrier ran when the load was issued
 };
 
 // The targets of a load to shared address `destination` with the mbarrier at `barrier`; with

@@ -9,6 +9,13 @@ std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta) {
 }
 
 void CtaState::OnExit() {
+  for (const auto& [offset, entry] : barriers_) {
+    if (entry.object.transactions() >= 0) continue;
+    Fail(entry.created_by, "mbarrier",
+         "the CTA exits after " + std::to_string(-entry.object.transactions()) +
+             " more bytes completed on this mbarrier than were expected",
+         cta_.shared_base() + offset, "shared memory");
+  }
   if (!tensor_ || !tensor_->HasAllocations()) return;
   Fail(last_allocator, "tmem-leak",
        "the CTA exits with tensor memory allocated (" + tensor_->DescribeAllocations() +
