@@ -13,6 +13,12 @@ from ..ir.stmt import Stmt
 
 _seq = _ffi.get("ir.Seq")
 _bind = _ffi.get("ir.Bind")
+# What these declare holds until the end of the enclosing sequence.
+_DECLARATIONS = frozenset({"tl.ir.Bind", "tl.ir.Alloc", "tl.ir.Assume"})
+
+
+def _declares(stmt: Stmt) -> bool:
+    return stmt.__tvm_ffi_type_info__.type_key in _DECLARATIONS  # type: ignore[attr-defined]
 
 
 class Block:
@@ -31,7 +37,10 @@ class Block:
         self.ended = False
 
     def body(self) -> Stmt:
-        return self.stmts[0] if len(self.stmts) == 1 else _seq(self.stmts, self.where)
+        """The statements as one; a sequence where something declared must end with the block."""
+        if len(self.stmts) == 1 and not _declares(self.stmts[0]):
+            return self.stmts[0]
+        return _seq(self.stmts, self.where)
 
 
 class Builder:

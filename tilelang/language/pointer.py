@@ -7,7 +7,7 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain
-from ..ir.dtype import HANDLE, dtype_of
+from ..ir.dtype import HANDLE, VOID, dtype_of
 from ..ir.expr import Call, Expr, as_expr, call
 from ..ir.stmt import emit
 from .builder import in_kernel
@@ -67,22 +67,27 @@ def access_ptr(
     return call(HANDLE, "address_of", [load(buffer, [linear, *reversed(indices)])])
 
 
-def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call:
+def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call | None:
     """A call of a C++ function that the kernel's prelude or a device header defines.
 
     Args:
-        dtype: what it returns ("void" or "handle" for nothing).
+        dtype: what it returns; "void" for nothing.
         func_name: its name.
         args: values, and addresses from ``T.access_ptr`` or ``T.address_of``; a buffer stands
             for its address.
 
     Returns:
-        The value of the call; as a statement of its own, the call is made for its effect.
+        The value of the call, or None when it has none. As a statement of its own in a kernel,
+        the call is made for its effect.
     """
     in_kernel("T.call_extern")
     values = [address_of(a) if isinstance(a, (Buffer, Region)) else as_expr(a) for a in args]
     result = dtype_of(dtype)
-    return call(result, "call_extern", [str(func_name), *values])
+    operation = call(result, "call_extern", [str(func_name), *values])
+    if result != VOID:
+        return operation
+    emit(_evaluate(operation, span.current()))
+    return None
 
 
 def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:

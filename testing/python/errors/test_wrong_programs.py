@@ -3,6 +3,8 @@
 from wrong_kernels import cases, check
 
 import tilelang.language as T
+from tilelang import errors
+from tilelang.transform import run_pass
 
 M, N, K = 128, 96, 64
 
@@ -349,6 +351,36 @@ def case_failed_assertion():
         with T.Kernel(1):
             assert M % 2 == 1, "M must be odd"  # WRONG
             A[0] = 0
+
+
+def case_value_smuggled_out_of_a_loop():
+    """ScopeError: variable x has no value here: the loop or block that defines it has ended"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "int32")):
+        with T.Kernel(1):
+            values = []
+            for i in range(4):
+                x = A[i] + 1
+                values.append(x)
+            A[0] = values[0]  # WRONG
+
+    errors.boundary(run_pass)("check_program", main, "sm_100a")
+
+
+def case_buffer_smuggled_out_of_a_branch():
+    """ScopeError: S (4) int32 in shared.dyn is used after the block that allocates it"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "int32")):
+        with T.Kernel(1) as bx:
+            tiles = {}
+            if A[bx] > 3:
+                S = T.alloc_shared((4,), "int32")
+                tiles["S"] = S
+            A[0] = tiles["S"][0]  # WRONG
+
+    errors.boundary(run_pass)("check_program", main, "sm_100a")
 
 
 @cases(globals())
