@@ -30,7 +30,7 @@ class ScopeChecker : public ir::StmtVisitor {
 
   void Visit(const ir::VarNode* op) override {
     if (defined_.count(op) != 0) return;
-    const ir::Span& at = op->span.defined() ? op->span : span_;
+    const ir::Span& at = span_.defined() ? span_ : op->span;  // the use, not the definition
     bool ended = ended_.count(op) != 0;
     raise_(ir::ErrorClass::kScope, at,
            "variable " + std::string(op->name) + " has no value here: " +
