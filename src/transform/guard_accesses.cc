@@ -54,7 +54,9 @@ class Guard : public ScopedMutator {
     Expr inside = address_condition_;
     address_condition_ = saved;
     if (ir::IsTrue(inside)) return call;
-    if (call.dtype() == ir::dtypes::kVoid || call.dtype() == ir::dtypes::kHandle) {
+    // A call made for its effect is guarded as a statement, whatever it returns.
+    if (op == evaluated_ || call.dtype() == ir::dtypes::kVoid ||
+        call.dtype() == ir::dtypes::kHandle) {
       statement_condition_ = statement_condition_ && inside;
       return call;
     }
@@ -63,6 +65,7 @@ class Guard : public ScopedMutator {
 
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     statement_condition_ = True();
+    evaluated_ = op->value.get();
     Stmt result = ScopedMutator::Rewrite(op);
     Expr inside = statement_condition_;
     statement_condition_ = True();
@@ -93,6 +96,7 @@ class Guard : public ScopedMutator {
   bool in_address_of_ = false;
   Expr address_condition_ = True();
   Expr statement_condition_ = True();
+  const ffi::Object* evaluated_ = nullptr;
 };
 
 }  // namespace
