@@ -84,7 +84,9 @@ void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
   stmts->push_back(Effect("sync_threads", {}, span_));
   stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
-  Stmt free = DeviceEffect("tcgen_05.h", "tcgen05_dealloc", {tmem_.base, U32(columns_)}, span_);
+  // Reading the slot keeps its bytes from being used for something else meanwhile.
+  Expr base = ir::Load(tmem_slot_, {I32(0)});
+  Stmt free = DeviceEffect("tcgen_05.h", "tcgen05_dealloc", {base, U32(columns_)}, span_);
   stmts->push_back(ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), free, Stmt(), span_));
 }
 

@@ -7,6 +7,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
+#include "op/thread_sync.h"
 #include "transform/cta_resources.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
@@ -64,8 +65,10 @@ class KernelLowerer : public ScopedMutator {
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    return op::LowerGemmTcgen05(op, &buffers_, resources_.MmaBarrier(), resources_.MmaPhase(),
-                                &ctx_);
+    bool waits = !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
+    Buffer barrier = waits ? resources_.MmaBarrier() : Buffer();
+    Buffer phase = waits ? resources_.MmaPhase() : Buffer();
+    return op::LowerGemmTcgen05(op, &buffers_, barrier, phase, &ctx_);
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
@@ -74,7 +77,12 @@ class KernelLowerer : public ScopedMutator {
     }
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     auto layout = op->annotations["loop_layout"].cast<layout::Fragment>();
-    return op::LowerParallel(op::ParallelInfo(op), layout, &buffers_, &ctx_);
+    op::ParallelInfo info(op);
+    Stmt loop = op::LowerParallel(info, layout, &buffers_, &ctx_);
+    bool shared = false;
+    for (const op::Access& access : info.accesses()) shared = shared || access.buffer.IsShared();
+    if (!shared || ctx_.threads.count % 32 != 0) return loop;
+    return ir::MakeSeq({op::SyncThreads(ctx_, op->span), loop}, op->span);
   }
   Stmt Rewrite(const ir::ReduceNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);

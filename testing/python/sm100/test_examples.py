@@ -1,0 +1,62 @@
+"""The examples run, check themselves, and compile to the instructions they are meant to show."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm100"
+
+
+def run_example(monkeypatch, name: str, *arguments: str) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+
+
+ALL_TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int8")
+
+
+@pytest.mark.parametrize("dtype", ALL_TYPES)
+@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma"])
+def test_gemm(monkeypatch, capsys, name, dtype):
+    run_example(monkeypatch, name, "--dtype", dtype, "--m", "256", "--n", "128", "--k", "192")
+    captured = capsys.readouterr()
+    assert "ran on the emulator" in captured.out
+    assert captured.out.endswith("correct\n")
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma"])
+def test_ragged_gemm(monkeypatch, capsys, name):
+    run_example(monkeypatch, name, "--m", "200", "--n", "72", "--k", "104")
+    assert capsys.readouterr().out.endswith("correct\n")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"])
+def test_chained_gemm(monkeypatch, capsys, dtype):
+    run_example(monkeypatch, "gemm_chained", "--dtype", dtype, "--m", "128", "--s", "96")
+    assert capsys.readouterr().out.endswith("correct\n")
+
+
+def test_a_wrong_result_is_noticed(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import argparse
+
+    import common
+    import torch
+
+    class Wrong:
+        name = "wrong"
+
+        def __call__(self, result):
+            result.fill_(1.0)
+
+    args = argparse.Namespace(
+        source=False, out_dtype="float32", device="cpu", target="", dtype="", tolerance=1e-3
+    )
+    with pytest.raises(AssertionError, match="expected at most"):
+        common.run_and_check(Wrong(), (), torch.tensor([[1.0, 1.1]], dtype=torch.float64), args)
