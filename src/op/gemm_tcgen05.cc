@@ -165,6 +165,7 @@ class SharedOperand {
     Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
     Map<String, Any> header;
     header.Set("header", String("mma_sm100.h"));
+    header.Set("reads", Array<Buffer>());  // takes the address, touches nothing
     bind_ =
         ir::Bind(descriptor_,
                  ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor", {address, U64(bits)}, header),

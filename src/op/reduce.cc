@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 
@@ -279,19 +280,46 @@ class ReduceLowerer {
                                                       << " are not evenly spaced: layout "
                                                       << src_->ToString());
     }
+    std::vector<int64_t> first = FirstThreads();
     std::vector<ThreadDigit> result;
     for (const layout::Digit& d : *digits) {
-      if (d.extent > 1 && d.stride != 0) result.push_back({d.extent, d.stride});
+      if (d.extent > 1 && d.stride != 0) result.push_back(Widened(d, first));
     }
     return result;
   }
 
-  static bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+  // The threads that hold the first element of a row, of every row and copy.
+  std::vector<int64_t> FirstThreads() const {
+    std::vector<int64_t> threads;
+    Coord begin(src_->Rank(), 0);
+    Coord extents = src_->Extents();
+    extents[op_->dim] = 1;
+    std::vector<int64_t> copies = src_->replica->Tabulate();
+    for (int64_t t : src_.Slice(begin, extents)->thread->Tabulate()) {
+      for (int64_t copy : copies) threads.push_back(t + copy - ctx_->threads.begin);
+    }
+    return threads;
+  }
 
-  // A butterfly inside the warp; false when the digit leaves the warp or is no power of two.
+  // A digit of a power of two: a row of 24 threads in 32 has 8 that hold nothing, and take part
+  // with the identity. Rows must begin at multiples of the widened digit.
+  ThreadDigit Widened(const layout::Digit& digit, const std::vector<int64_t>& first) const {
+    auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(digit.extent)));
+    bool regular = std::has_single_bit(static_cast<uint64_t>(digit.stride));
+    for (int64_t t : first) regular = regular && (t & ((extent - 1) * digit.stride)) == 0;
+    if (regular && extent * digit.stride <= ctx_->threads.count) return {extent, digit.stride};
+    TL_USER_ERROR(kLayout, op_->span,
+                  "rows of " << std::string(op_->src->buffer->name) << " are spread over "
+                             << digit.extent << " threads at distance " << digit.stride
+                             << ", which no exchange between threads follows; layout "
+                             << src_->ToString()
+                             << ". Choose sizes or an annotated layout in which a row is on a "
+                                "power of two of threads");
+  }
+
+  // A butterfly inside the warp; false when the digit leaves the warp.
   bool Shuffle(const ThreadDigit& digit, const Buffer& acc, int64_t results,
                std::vector<Stmt>* stmts) {
-    if (!IsPowerOfTwo(digit.extent) || !IsPowerOfTwo(digit.stride)) return false;
     if (digit.extent * digit.stride > 32) return ShufflePart(digit, acc, results, stmts);
     for (int64_t step = digit.stride; step < digit.extent * digit.stride; step *= 2) {
       stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
@@ -329,9 +357,7 @@ class ReduceLowerer {
     Expr first = self;
     int64_t members = 1;
     for (ThreadDigit digit : digits) {
-      int64_t inside = digit.stride < 32 && IsPowerOfTwo(digit.stride) && IsPowerOfTwo(digit.extent)
-                           ? 32 / digit.stride
-                           : 1;
+      int64_t inside = digit.stride < 32 ? 32 / digit.stride : 1;
       digit = {digit.extent / inside, digit.stride * inside};
       Expr place = ir::FloorMod(ir::FloorDiv(self, ir::Const(ir::dtypes::kInt32, digit.stride)),
                                 ir::Const(ir::dtypes::kInt32, digit.extent));
@@ -356,9 +382,6 @@ class ReduceLowerer {
       thread = thread + place * ir::Const(ir::dtypes::kInt32, digit.stride);
     }
     arith::Analyzer::Scope scope(ctx_->analyzer);
-    // Groups that are no power of two leave threads over; what those read does not matter.
-    Expr most = ir::Const(ir::dtypes::kInt32, ctx_->threads.count - 1);
-    if (!ctx_->analyzer->CanProve(thread <= most)) thread = ir::Min(thread, most);
     ctx_->analyzer->Bind(m, 0, ir::Const(ir::dtypes::kInt32, members));
     Stmt step =
         ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), ir::Load(scratch, {slot(thread, r)})),

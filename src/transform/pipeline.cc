@@ -5,6 +5,7 @@
 #include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
+#include "transform/insert_sync.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
 #include "transform/plan_shared_memory.h"
@@ -28,6 +29,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
+  func = passes.Run("insert_sync", InsertSync, func);
   return Codegen(func, target).WithRemarks(passes.remarks());
 }
 

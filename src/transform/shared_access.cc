@@ -1,0 +1,339 @@
+#include "transform/shared_access.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "arith/analyzer.h"
+#include "arith/host_eval.h"
+#include "ir/visitor.h"
+
+namespace tilelang::transform {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// Beyond this many (thread, iteration) pairs an access counts as one of all threads.
+constexpr int64_t kMaxPoints = 1 << 17;
+
+bool IsElection(const Expr& e) {
+  const auto* call = e.as<CallNode>();
+  return call != nullptr && call->name == "elect_one";
+}
+
+void Conjuncts(const Expr& e, std::vector<Expr>* out) {
+  const auto* op = e.as<BinaryNode>();
+  if (op != nullptr && op->Op() == BinaryOp::kAnd) {
+    Conjuncts(op->a, out);
+    Conjuncts(op->b, out);
+  } else {
+    out->push_back(e);
+  }
+}
+
+// Integer arithmetic on the given variables alone.
+bool IsComputable(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  bool result = true;
+  WalkExprs(e, [&](const Expr& part) {
+    if (part->kind == ExprKind::kVar) {
+      result &= std::any_of(ranges.begin(), ranges.end(),
+                            [&](const auto& range) { return range.var.same_as(part); });
+    }
+    result &= part->kind != ExprKind::kLoad && part->kind != ExprKind::kCall &&
+              !IsFloat(part.dtype());
+    return result;
+  });
+  return result;
+}
+
+bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const auto& range) { return UsesVar(e, range.var); });
+}
+
+// e == varying + uniform, where `uniform` uses none of the ranges.
+void Split(const Expr& e, bool negative, const std::vector<AccessContext::Range>& ranges,
+           Expr* varying, Expr* uniform) {
+  const auto* op = e.as<BinaryNode>();
+  if (op != nullptr && (op->Op() == BinaryOp::kAdd || op->Op() == BinaryOp::kSub)) {
+    Split(op->a, negative, ranges, varying, uniform);
+    Split(op->b, negative != (op->Op() == BinaryOp::kSub), ranges, varying, uniform);
+    return;
+  }
+  Expr* target = UsesAny(e, ranges) || AsInt(e) ? varying : uniform;
+  *target = negative ? *target - e : *target + e;
+}
+
+// Runs through the values of all variables, loops outside, threads inside.
+class Enumeration {
+ public:
+  Enumeration(const AccessContext& context, const Array<Expr>& exprs) {
+    for (const auto& range : context.loops) {
+      bool used = false;
+      for (const Expr& e : exprs) used |= UsesVar(e, range.var);
+      if (used) ranges_.push_back(range);
+    }
+    num_loops_ = ranges_.size();
+    for (auto it = context.threads.rbegin(); it != context.threads.rend(); ++it) {
+      ranges_.push_back(*it);
+    }
+    Array<Var> vars;
+    for (const auto& range : ranges_) {
+      vars.push_back(range.var);
+      points_ *= range.extent;
+    }
+    threads_ = 1;
+    for (const auto& range : context.threads) threads_ *= range.extent;
+    if (points_ <= kMaxPoints) program_ = arith::HostProgram(exprs, vars);
+  }
+
+  bool TooLarge() const { return points_ > kMaxPoints; }
+  int64_t threads() const { return threads_; }
+
+  // visit(iteration, thread, values of the expressions)
+  template <typename Visit>
+  void Run(const Visit& visit) const {
+    std::vector<int64_t> inputs;
+    for (const auto& range : ranges_) inputs.push_back(range.min);
+    std::vector<int64_t> outputs(program_.num_outputs());
+    for (int64_t point = 0; point < points_; ++point) {
+      program_.Run(inputs.data(), outputs.data());
+      visit(point / threads_, static_cast<int32_t>(point % threads_), outputs);
+      for (size_t i = ranges_.size(); i-- > 0;) {
+        if (++inputs[i] < ranges_[i].min + ranges_[i].extent) break;
+        inputs[i] = ranges_[i].min;
+      }
+    }
+  }
+
+ private:
+  std::vector<AccessContext::Range> ranges_;
+  size_t num_loops_ = 0;
+  int64_t points_ = 1;
+  int64_t threads_ = 1;
+  arith::HostProgram program_;
+};
+
+struct Touch {
+  int64_t iteration;
+  int64_t element;
+  int32_t thread;
+};
+
+OwnerMap MakeOwnerMap(const std::vector<Touch>& touches, int64_t lanes) {
+  OwnerMap map;
+  if (touches.empty()) return map;
+  int64_t last = touches[0].element;
+  map.first = last;
+  for (const Touch& touch : touches) {
+    map.first = std::min(map.first, touch.element);
+    last = std::max(last, touch.element);
+  }
+  map.owner.assign(static_cast<size_t>(last + lanes - map.first), OwnerMap::kNobody);
+  std::vector<int64_t> when(map.owner.size(), -1);
+  for (const Touch& touch : touches) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      auto at = static_cast<size_t>(touch.element + lane - map.first);
+      int32_t& owner = map.owner[at];
+      if (owner == OwnerMap::kNobody) {
+        owner = touch.thread;
+      } else if (owner != touch.thread) {
+        bool together = when[at] == touch.iteration && owner != OwnerMap::kMany;
+        owner = together ? OwnerMap::kReplicated : OwnerMap::kMany;
+      }
+      when[at] = touch.iteration;
+    }
+  }
+  return map;
+}
+
+class Collector : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  Collector(const AccessContext& context, const Map<Buffer, int64_t>& offsets,
+            std::vector<AccessPtr>* out)
+      : context_(context), offsets_(offsets), out_(out) {}
+
+  void Visit(const LoadNode* op) override {
+    StmtVisitor::Visit(op);
+    if (op->buffer.IsShared()) Add({op->buffer, op->indices[0], 1, true, false}, false);
+  }
+  void Visit(const StoreNode* op) override {
+    StmtVisitor::Visit(op);
+    if (op->buffer.IsShared()) Add({op->buffer, op->indices[0], 1, false, true}, false);
+  }
+  void Visit(const CallNode* op) override {
+    if (op->name == "address_of") return;
+    StmtVisitor::Visit(op);
+    const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
+    bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
+    for (const MemoryEffect& effect : CallEffects(op)) {
+      if (effect.buffer.IsShared()) Add(effect, atomic);
+    }
+  }
+  void Visit(const ForNode* op) override {
+    VisitExpr(op->extent);
+    std::optional<int64_t> min = AsInt(op->min);
+    std::optional<int64_t> extent = AsInt(op->extent);
+    bool constant = min && extent;
+    if (op->Kind() == ForKind::kVectorized) lanes_ = op;
+    if (constant) context_.loops.push_back({op->var, *min, *extent});
+    VisitStmt(op->body);
+    if (constant) context_.loops.pop_back();
+    if (op->Kind() == ForKind::kVectorized) lanes_ = nullptr;
+  }
+  void Visit(const BindNode* op) override {
+    VisitExpr(op->value);
+    context_.values.Set(op->var, Substitute(op->value, context_.values));
+  }
+  void Visit(const IfNode* op) override {
+    VisitExpr(op->condition);
+    context_.guards.push_back(op->condition);
+    VisitStmt(op->then_case);
+    context_.guards.back() = Not(op->condition);
+    if (op->else_case.defined()) VisitStmt(op->else_case);
+    context_.guards.pop_back();
+  }
+
+ private:
+  void Add(const MemoryEffect& effect, bool atomic) {
+    auto access = std::make_shared<SharedAccess>();
+    access->buffer = effect.buffer;
+    access->read = effect.read;
+    access->write = effect.write;
+    access->atomic = atomic;
+    access->proxy = effect.proxy;
+    access->begin = offsets_[effect.buffer];
+    access->end = access->begin + *AsInt(effect.buffer->shape[0]) * Bytes(effect.buffer->dtype);
+    Locate(effect, access.get());
+    out_->push_back(access);
+  }
+
+  // Fills in who touches which elements.
+  void Locate(const MemoryEffect& effect, SharedAccess* access) const {
+    std::vector<AccessContext::Range> ranges = context_.threads;
+    ranges.insert(ranges.end(), context_.loops.begin(), context_.loops.end());
+    bool elected = false;
+    Array<Expr> exprs;
+    std::vector<Expr> guards;
+    for (const Expr& guard : context_.guards) {
+      Conjuncts(Substitute(guard, context_.values), &guards);
+    }
+    for (const Expr& guard : guards) {
+      elected |= IsElection(guard);
+      if (IsComputable(guard, ranges)) exprs.push_back(guard);
+    }
+    size_t num_guards = exprs.size();
+    Expr varying = 0;
+    int64_t lanes = std::max<int64_t>(effect.elements, 1);
+    bool known = effect.index.defined();
+    if (known) {
+      Expr index = Substitute(effect.index, context_.values);
+      access->uniform = Const(index.dtype(), 0);
+      varying = access->uniform;
+      if (lanes_ != nullptr) {
+        arith::Analyzer analyzer;
+        if (analyzer.StrideOf(index, lanes_->var) == 1) {
+          lanes = *AsInt(lanes_->extent);
+          index = Substitute(index, {{lanes_->var, lanes_->min}});
+        }
+      }
+      Split(index, false, ranges, &varying, &access->uniform);
+      known = IsComputable(varying, ranges);
+    }
+    exprs.push_back(known ? varying : Expr(0));
+    Enumeration points(context_, exprs);
+    if (points.TooLarge()) return;
+    std::vector<Touch> touches;
+    std::optional<int32_t> single;
+    bool several = false;
+    points.Run([&](int64_t iteration, int32_t thread, const std::vector<int64_t>& values) {
+      for (size_t i = 0; i < num_guards; ++i) {
+        if (values[i] == 0) return;
+      }
+      int32_t actor = elected ? SharedAccess::kElected + thread / 32 : thread;
+      several |= single.value_or(actor) != actor;
+      single = actor;
+      if (known) touches.push_back({iteration, values[num_guards], actor});
+    });
+    if (single && !several) access->single_thread = *single;
+    if (known) access->owners = std::make_shared<OwnerMap>(MakeOwnerMap(touches, lanes));
+  }
+
+  AccessContext context_;
+  const Map<Buffer, int64_t>& offsets_;
+  std::vector<AccessPtr>* out_;
+  const ForNode* lanes_ = nullptr;
+};
+
+bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
+  bool result = false;
+  WalkExprs(e, [&](const Expr& part) {
+    result |= std::find(kinds.begin(), kinds.end(), part->kind) != kinds.end();
+    return !result;
+  });
+  return result;
+}
+
+// The same in both accesses: equal expressions of what does not change between them.
+bool SameUniformPart(const Expr& a, const Expr& b, bool carried) {
+  if (Contains(a, {ExprKind::kLoad, ExprKind::kCall})) return false;
+  if (carried && Contains(a, {ExprKind::kVar})) return false;
+  return arith::Analyzer().CanProveEqual(a, b);
+}
+
+bool OwnersMeet(const OwnerMap& a, const OwnerMap& b, bool same_store) {
+  int64_t begin = std::max(a.first, b.first);
+  int64_t end = std::min(a.first + static_cast<int64_t>(a.owner.size()),
+                         b.first + static_cast<int64_t>(b.owner.size()));
+  for (int64_t element = begin; element < end; ++element) {
+    int32_t x = a.owner[static_cast<size_t>(element - a.first)];
+    int32_t y = b.owner[static_cast<size_t>(element - b.first)];
+    if (x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+    // Threads that store the same element at the same time store the same value.
+    if (same_store && x == OwnerMap::kReplicated) continue;
+    if (x != y || x < 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void CollectAccesses(const Stmt& s, const AccessContext& context,
+                     const Map<Buffer, int64_t>& offsets, std::vector<AccessPtr>* out) {
+  Collector(context, offsets, out).VisitStmt(s);
+}
+
+bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool carried) {
+  if (!earlier.write && !later.write) return false;
+  if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
+  if (earlier.atomic && later.atomic) return false;
+  if (earlier.proxy != later.proxy) return true;
+  // Asynchronous engines are ordered by their barriers.
+  if (earlier.proxy == Proxy::kAsync) return false;
+  if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
+  if (!earlier.buffer.same_as(later.buffer)) return true;
+  if (!earlier.owners || !later.owners) return true;
+  if (!SameUniformPart(earlier.uniform, later.uniform, carried)) return true;
+  bool same_store = &earlier == &later && !later.read;
+  return OwnersMeet(*earlier.owners, *later.owners, same_store);
+}
+
+ThreadRange ThreadsWhere(const Expr& condition, const AccessContext& context) {
+  Expr e = Substitute(condition, context.values);
+  if (!IsComputable(e, context.threads)) return {};
+  AccessContext threads_only{.threads = context.threads, .loops = {}, .guards = {}, .values = {}};
+  ThreadRange range;
+  bool consecutive = true;
+  Enumeration(threads_only, {e}).Run(
+      [&](int64_t, int32_t thread, const std::vector<int64_t>& values) {
+        if (values[0] == 0) return;
+        if (range.count == 0) range.first = thread;
+        consecutive &= thread == range.first + range.count;
+        ++range.count;
+      });
+  return consecutive ? range : ThreadRange{};
+}
+
+}  // namespace tilelang::transform

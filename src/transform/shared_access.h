@@ -1,0 +1,72 @@
+// Accesses of shared memory, and whether two of them by different threads may meet.
+#ifndef TILELANG_TRANSFORM_SHARED_ACCESS_H_
+#define TILELANG_TRANSFORM_SHARED_ACCESS_H_
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/intrinsics.h"
+#include "ir/stmt.h"
+
+namespace tilelang::transform {
+
+// The statements around an access, as far as they decide which thread touches what.
+struct AccessContext {
+  struct Range {
+    ir::Var var;
+    int64_t min;
+    int64_t extent;
+  };
+  std::vector<Range> threads;         // thread variables, x first
+  std::vector<Range> loops;           // those with constant bounds, outermost first
+  std::vector<ir::Expr> guards;       // conditions that hold
+  ir::Map<ir::Var, ir::Expr> values;  // of Bind variables
+};
+
+// Which thread touches each element; elements count from `first`.
+struct OwnerMap {
+  static constexpr int32_t kNobody = -1;
+  static constexpr int32_t kReplicated = -2;  // several threads in one iteration
+  static constexpr int32_t kMany = -3;        // different threads in different iterations
+  int64_t first = 0;
+  std::vector<int32_t> owner;
+};
+
+struct SharedAccess {
+  ir::Buffer buffer;
+  bool read = false;
+  bool write = false;
+  bool atomic = false;
+  ir::Proxy proxy = ir::Proxy::kGeneric;
+  int64_t begin = 0;  // bytes of the buffer in shared memory
+  int64_t end = 0;
+  // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
+  ir::Expr uniform;
+  std::shared_ptr<OwnerMap> owners;
+  // The one thread that executes the access, or -1. Elected threads count from kElected.
+  int32_t single_thread = -1;
+  static constexpr int32_t kElected = 1 << 20;
+};
+using AccessPtr = std::shared_ptr<const SharedAccess>;
+
+// The accesses that a statement without control flow makes, in no particular order, appended to
+// `out`. offsets: places of the shared buffers, bytes.
+void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
+                     const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
+
+// True unless every two threads that touch common bytes, one of them writing, are one thread.
+// carried: `earlier` belongs to an earlier iteration of a loop around both.
+bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool carried);
+
+// The threads [first, first + count) for which the condition holds, when it depends on nothing
+// else and they are consecutive; count 0 otherwise.
+struct ThreadRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+ThreadRange ThreadsWhere(const ir::Expr& condition, const AccessContext& context);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_SHARED_ACCESS_H_
