@@ -20,13 +20,28 @@ SIZE = 16
 _count = 0
 
 
-def define(source):
+class Plain:
+    """What the language means to Python alone: a mutable scalar is a name like any other."""
+
+    serial = unroll = staticmethod(range)
+    min, max = staticmethod(min), staticmethod(max)
+
+    @staticmethod
+    def alloc_var(dtype, init=0):
+        return init
+
+    @staticmethod
+    def if_then_else(condition, a, b):
+        return a if condition else b
+
+
+def define(source, language=T):
     """Executes ``source`` as a file of its own; returns its names."""
     global _count
     _count += 1
     name = f"<program {_count}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope = {"T": T}
+    scope = {"T": language}
     exec(compile(source, name, "exec"), scope)
     return scope
 
@@ -39,7 +54,7 @@ def native_and_traced(body):
         f'@T.prim_func\ndef kernel(A: T.Tensor(({SIZE},), "int32"), n: T.int32, c: T.int32):\n'
         "    with T.Kernel(1, threads=1) as bx:\n" + textwrap.indent(lines, "        ")
     )
-    return define(python)["native"], kernel
+    return define(python, Plain)["native"], kernel
 
 
 def check(body, inputs=((3, 0), (0, 1), (5, 4), (1, 7))):
@@ -258,13 +273,13 @@ def test_body(body):
     check(body)
 
 
-NAMES = ("x", "y", "z")
+NAMES = ("x", "y", "z", "v")
 
 
 @st.composite
 def expressions(draw, depth=2):
     if depth == 0 or draw(st.booleans()):
-        return draw(st.sampled_from([*NAMES, "n", "c", "A[1]", "A[2]", "3", "-2"]))
+        return draw(st.sampled_from([*NAMES, "n", "c", "A[1]", "A[2]", "p[0]", "p[1]", "3", "-2"]))
     a, b = draw(expressions(depth - 1)), draw(expressions(depth - 1))
     form = draw(
         st.sampled_from(
@@ -284,7 +299,7 @@ def blocks(draw, depth, in_loop):
 
 @st.composite
 def statements(draw, depth, in_loop):
-    kinds = ["assign", "assign", "augment", "store", "swap"]
+    kinds = ["assign", "assign", "augment", "store", "swap", "pair"]
     if depth:
         kinds += ["if", "if else", "for", "for", "while", "python for"]
     if in_loop:
@@ -297,10 +312,13 @@ def statements(draw, depth, in_loop):
     if kind == "store":
         return [f"A[{draw(st.integers(0, 4))}] = {draw(expressions())}"]
     if kind == "swap":
-        return ["x, y = y, x"]
+        return draw(st.sampled_from([["x, y = y, x"], ["v, z = z, v"], ["A[1], x = x, A[1]"]]))
+    if kind == "pair":
+        return [f"q = ({draw(expressions(1))}, {draw(expressions(1))})", "x = q[0]", "v = q[1] - x"]
     if kind == "leave":
         word = draw(st.sampled_from(["break", "continue"]))
-        return [f"if {draw(expressions(1))} > 2:", f"    {word}"]
+        other = draw(st.sampled_from(["", " and n > 1", " or c < 0", " and not x == 1"]))
+        return [f"if {draw(expressions(1))} > 2{other}:", f"    {word}"]
     inner = [f"    {line}" for line in draw(blocks(depth - 1, in_loop or kind in ("for", "while")))]
     if kind == "if":
         return [f"if {draw(expressions(1))} > 1:", *inner]
@@ -311,7 +329,8 @@ def statements(draw, depth, in_loop):
         loop = [f"    {line}" for line in draw(blocks(depth - 1, False))]
         return ["for k in (1, 2):", *loop]
     if kind == "for":
-        return [f"for i{depth} in range({draw(st.sampled_from(['n', '3', 'n - 1']))}):", *inner]
+        loop = draw(st.sampled_from(["range", "T.serial", "T.unroll"]))
+        return [f"for i{depth} in {loop}({draw(st.sampled_from(['n', '3', 'n - 1']))}):", *inner]
     # Bounded whatever the body does, and by a value that is not known while tracing.
     return [f"w{depth} = min(n, 0)", f"while w{depth} < 3:", f"    w{depth} += 1", *inner]
 
@@ -319,7 +338,8 @@ def statements(draw, depth, in_loop):
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(blocks(3, False), st.integers(0, 4), st.integers(-2, 5))
 def test_random_programs(lines, n, c):
-    body = "\n".join(["x = 1", "y = c", "z = A[3]", *lines, "A[5] = x", "A[6] = y", "A[7] = z"])
+    start = ["x = 1", "y = c", "z = A[3]", 'v = T.alloc_var("int32", init=n)', "p = (A[4], x)"]
+    body = "\n".join([*start, *lines, "A[5] = x", "A[6] = y", "A[7] = z", "A[8] = v"])
     native, kernel = native_and_traced(body)
     func = define(kernel)["kernel"]
     expected, actual = list(range(SIZE)), list(range(SIZE))
