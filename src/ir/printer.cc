@@ -104,7 +104,17 @@ class Printer : public StmtVisitor {
   void Visit(const FloatImmNode* op) override {
     os_ << ToString(op->dtype) << "(" << Number(op->value) << ")";
   }
-  void Visit(const StringImmNode* op) override { os_ << '"' << std::string(op->value) << '"'; }
+  void Visit(const StringImmNode* op) override {
+    os_ << '"';
+    for (char c : std::string(op->value)) {
+      if (c == '\n') {
+        os_ << "\\n";
+      } else {
+        os_ << (c == '"' || c == '\\' ? "\\" : "") << c;
+      }
+    }
+    os_ << '"';
+  }
   void Visit(const VarNode* op) override { os_ << Name(op, op->name); }
   void Visit(const BinaryNode* op) override {
     if (op->Op() == BinaryOp::kMin || op->Op() == BinaryOp::kMax) {

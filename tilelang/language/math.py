@@ -29,6 +29,7 @@ _BITS = ("popcount", "clz")
 _ROUNDED = {"ieee_add": 2, "ieee_sub": 2, "ieee_mul": 2, "ieee_fdiv": 2, "ieee_fmaf": 3} | {
     "ieee_frcp": 1,
     "ieee_fsqrt": 1,
+    "ieee_frsqrt": 1,
 }
 _MODES = ("rn", "rz", "ru", "rd")
 

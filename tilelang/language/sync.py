@@ -7,8 +7,8 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import plain
-from ..ir.dtype import INT32, UINT32, VOID
-from ..ir.expr import call, cast, const
+from ..ir.dtype import BOOL, INT32, UINT32, VOID, DType
+from ..ir.expr import Expr, call, cast, condition, const
 from ..ir.stmt import emit
 from .builder import in_block, in_kernel
 from .gemm import barrier_element
@@ -49,6 +49,27 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
 
 
 syncthreads = sync_threads
+
+
+def _vote(name: str, dtype: DType, predicate: Any) -> Expr:
+    builder = in_block(f"T.{name}")
+    value = call(INT32, name, [cast(condition(predicate), INT32)])
+    return builder.bind(builder.take_hint("vote"), value if dtype == INT32 else value != 0)
+
+
+def syncthreads_or(predicate: Any) -> Expr:
+    """Waits for all threads of the block; whether ``predicate`` holds in any of them."""
+    return _vote("syncthreads_or", BOOL, predicate)
+
+
+def syncthreads_and(predicate: Any) -> Expr:
+    """Waits for all threads of the block; whether ``predicate`` holds in all of them."""
+    return _vote("syncthreads_and", BOOL, predicate)
+
+
+def syncthreads_count(predicate: Any) -> Expr:
+    """Waits for all threads of the block; in how many of them ``predicate`` holds (int32)."""
+    return _vote("syncthreads_count", INT32, predicate)
 
 
 def sync_warp(mask: Any = None) -> None:

@@ -67,9 +67,9 @@ _OTHERS = """
     sts32 sts64 sts128 thread_binding Var sblock writes reads launch_thread func_attr
     type_annotation tvm_access_ptr decl_buffer Ramp Broadcast ptx_arrive_barrier sblock_attr WSSync
     WSScope WSSchedule WSRole WSPipeline WSID Shuffle tvm_warp_shuffle tma_gather4_bytes target
-    syncthreads_or syncthreads_count syncthreads_and sblock_alloc_buffer ptx_wgmma_ss
+    sblock_alloc_buffer ptx_wgmma_ss
     ptx_init_barrier_thread_count ptx_fence_barrier_init match_any_sync match_all_sync
-    initialize_wgmma_descriptor index_to_coordinates ieee_frsqrt extract_lane __ldg __fns __ffs
+    initialize_wgmma_descriptor index_to_coordinates extract_lane __ldg __fns __ffs
     WSSyncKind PrimExpr wgmma_mma wgmma_gemm_sp vectorlow vectorhigh vectorcombine undef
     tcgen05_mma tcgen05_gemm_sp tcgen05_mma_blockscaled meta_class meta_var inline iter_var
     index_map env_thread ptx_wait_barrier ptx_mma_sp ptx_cp_async_bulk ptx_cp_async_barrier

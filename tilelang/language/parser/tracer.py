@@ -141,7 +141,7 @@ class Tracer:
                     f"{keyword} under a condition known only at run time, in a loop that Python "
                     "unrolls while the kernel is traced",
                     span=span.here(),
-                    notes=["loop with T.serial"],
+                    notes=["loop with T.serial, or make what a `while` tests a T.alloc_var"],
                 )
             return True
         if kind not in ("T.serial", "T.unroll", "while", "T.Persistent"):
