@@ -99,7 +99,7 @@ void WriteResult(Warp& w, const BarrierOp& b, uint32_t mask, const NamedBarrier&
 void Notify(Warp& w, SyncEvent event, uint32_t id, uint32_t mask) {
   AccessObserver* observer = w.cta.cluster.launch.observer;
   if (!observer) return;
-  ForEachLane(mask, [&](int lane) { observer->OnSync(event, id, w.Here(lane)); });
+  observer->OnSync(event, id, w.Here(std::countr_zero(mask)));
 }
 
 // resume: 0 before arrival, then the awaited phase + 1.
@@ -193,6 +193,7 @@ Flow ClusterArrive(Warp& w, const Op& op, uint32_t mask) {
     }
     w.cluster_arrived_phase[lane] = cluster.barrier_phase + 1;
   });
+  Notify(w, SyncEvent::kBarrierArrive, kClusterBarrierId, mask);
   cluster.barrier_arrived += static_cast<uint64_t>(std::popcount(mask));
   OpenClusterIfComplete(cluster);
   return Flow::kNext;
@@ -212,6 +213,7 @@ Flow ClusterWait(Warp& w, const Op& op, uint32_t mask) {
     open &= w.cluster_arrived_phase[lane] <= cluster.barrier_phase;
   });
   if (open) {
+    Notify(w, SyncEvent::kBarrierPass, kClusterBarrierId, mask);
     ForEachLane(mask, [&](int lane) { w.cluster_arrived_phase[lane] = 0; });
     return Flow::kNext;
   }

@@ -11,7 +11,7 @@ namespace {
 Flow Fence(Warp& w, const Op&, uint32_t mask) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (AccessObserver* observer = w.cta.cluster.launch.observer) {
-    ForEachLane(mask, [&](int lane) { observer->OnSync(SyncEvent::kFence, 0, w.Here(lane)); });
+    observer->OnSync(SyncEvent::kFence, 0, w.Here(std::countr_zero(mask)));
   }
   return Flow::kNext;
 }
@@ -32,7 +32,7 @@ void DecodeMembar(Decoder& d) {
 // Ordering between proxies has no effect on values here: engines act on the same memory.
 Flow ProxyFence(Warp& w, const Op&, uint32_t mask) {
   if (AccessObserver* observer = w.cta.cluster.launch.observer) {
-    ForEachLane(mask, [&](int lane) { observer->OnSync(SyncEvent::kProxyFence, 0, w.Here(lane)); });
+    observer->OnSync(SyncEvent::kProxyFence, 0, w.Here(std::countr_zero(mask)));
   }
   return Flow::kNext;
 }

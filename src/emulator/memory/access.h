@@ -59,6 +59,9 @@ struct WarpAccess {
   const uint64_t* addresses = nullptr;
 };
 
+// The `address` of barrier events is the id of a named barrier, or this for barrier.cluster.
+constexpr uint64_t kClusterBarrierId = 16;
+
 class AccessObserver {
  public:
   virtual ~AccessObserver() = default;

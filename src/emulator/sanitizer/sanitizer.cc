@@ -36,10 +36,10 @@ const char* Advice(ActorKind kind, HazardKind hazard) {
   return "";
 }
 
-const char* RelationOf(HazardKind kind) {
+const char* RelationOf(HazardKind kind, ActorKind earlier) {
   switch (kind) {
     case HazardKind::kWriteAfterRead:
-      return "which is still being read";
+      return earlier == ActorKind::kWarp ? "which was read" : "which is still being read";
     case HazardKind::kWriteAfterWrite:
       return "which is also written";
     default:
@@ -89,12 +89,20 @@ void Sanitizer::ProxyFence(const Issuer& issuer) {
 }
 
 void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
-  Knowledge& barrier = barriers_[{issuer.cta->rank, id}];
-  if (event == SyncEvent::kBarrierArrive) {
-    Release(issuer, &barrier);
-  } else {
-    Acquire(issuer, barrier);
+  const bool of_cluster = id == kClusterBarrierId;
+  auto& phases = barriers_[{of_cluster ? 0 : issuer.cta->rank, id}];
+  uint64_t& arrived = StateOf(issuer).arrived[id];
+  if (event == SyncEvent::kBarrierPass) {
+    Acquire(issuer, phases[arrived % 2].gathered);
+    return;
   }
+  arrived = of_cluster ? cluster_.barrier_phase : issuer.cta->barriers[id].phase;
+  BarrierPhase& phase = phases[arrived % 2];
+  if (phase.phase != arrived) {
+    phase.phase = arrived;
+    phase.gathered.Clear();
+  }
+  Release(issuer, &phase.gathered);
 }
 
 Sanitizer::Step Sanitizer::ThreadStep(const Issuer& issuer, const char* what, bool write) {
@@ -221,7 +229,7 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
              ", without fence.proxy.async by the writer before the barrier",
          address, buffer);
   }
-  text += std::string(RelationOf(hazard.kind)) + " " + Describe(hazard.earlier) +
+  text += std::string(RelationOf(hazard.kind, earlier)) + " " + Describe(hazard.earlier) +
           ", and nothing orders the two; " + Advice(earlier, hazard.kind);
   Fail(step.issuer, earlier == ActorKind::kWarp ? "race" : "missing-wait", text, address, buffer);
 }

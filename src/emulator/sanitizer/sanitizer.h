@@ -8,6 +8,7 @@
 #ifndef TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 #define TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -74,6 +75,14 @@ class Sanitizer {
   struct WarpState {
     ActorId actor = kNoActor;
     Knowledge knowledge;
+    // The phase of each barrier at which the warp arrived last.
+    std::array<uint64_t, kClusterBarrierId + 1> arrived{};
+  };
+  // What arrivals of one phase of a barrier made known. Two phases are alive at a time: nobody
+  // arrives for the next but one before all have passed.
+  struct BarrierPhase {
+    uint64_t phase = 0;
+    Knowledge gathered;
   };
   struct ActorInfo {
     ActorKind kind;
@@ -94,8 +103,9 @@ class Sanitizer {
   std::vector<WarpState> warps_;  // by rank * 32 + warp
   std::map<uint32_t, SharedShadow> shared_;
   std::map<uint32_t, TensorShadow> tensor_;
-  std::map<std::pair<uint32_t, uint64_t>, Knowledge> barriers_;  // by rank and id
-  std::map<std::pair<uint32_t, uint32_t>, Knowledge> atomics_;   // by rank and offset
+  // By rank and id; for barrier.cluster the rank is 0.
+  std::map<std::pair<uint32_t, uint64_t>, std::array<BarrierPhase, 2>> barriers_;
+  std::map<std::pair<uint32_t, uint32_t>, Knowledge> atomics_;  // by rank and offset
 };
 
 // Passes accesses of threads and barriers on to the sanitizer of the cluster concerned.
