@@ -220,16 +220,19 @@ class GemmLowerer {
   GemmLowerer(const ir::GemmNode* op, PhysicalBuffers* buffers, Context* ctx)
       : op_(op), buffers_(buffers), ctx_(ctx), problem_(Analyze(op)) {}
 
-  Stmt Lower(const Buffer& barrier, const Buffer& phase) {
+  Stmt Lower(const Completion& completion) {
     std::vector<Stmt> stmts;
     Fence(&stmts);
     Expr bar =
-        op_->mbar.defined() ? BarrierAddress(op_->mbar) : ir::AddressOf(barrier, {ir::Expr(0)});
+        op_->mbar.defined() ? BarrierAddress(op_->mbar) : AddressOf(completion);
     std::vector<Stmt> issue = Instructions();
     if (op_->mbar.defined() || !IssueOnly())
       issue.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {bar}, op_->span));
-    stmts.push_back(ByOneThread(ir::Seq(Array<Stmt>(issue.begin(), issue.end()), op_->span)));
-    if (!op_->mbar.defined() && !IssueOnly()) Wait(barrier, phase, &stmts);
+    stmts.push_back(ByOneThread(Sequence(issue, op_->span), *ctx_, op_->span));
+    if (!op_->mbar.defined() && !IssueOnly()) {
+      Wait(completion, op_->span, &stmts);
+      stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
+    }
     return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op_->span);
   }
 
@@ -250,16 +253,6 @@ class GemmLowerer {
     stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op_->span));
     stmts->push_back(SyncThreads(*ctx_, op_->span));
     stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
-  }
-
-  Stmt ByOneThread(Stmt body) {
-    const ThreadRange& t = ctx_->threads;
-    Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
-    Stmt one = ir::If(elected, std::move(body), Stmt(), op_->span);
-    if (t.count <= 32) return one;
-    Expr warp = ir::FloorDiv(ctx_->thread, 32);
-    Expr first = ir::MakeEq(warp, I32(t.begin / 32));
-    return ir::If(ctx_->analyzer->Simplify(first), one, Stmt(), op_->span);
   }
 
   std::vector<Stmt> Instructions() {
@@ -314,15 +307,6 @@ class GemmLowerer {
     return attrs;
   }
 
-  void Wait(const Buffer& barrier, const Buffer& phase, std::vector<Stmt>* stmts) {
-    Expr parity = ir::Load(phase, {ir::Expr(0)});
-    stmts->push_back(
-        Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {ir::Expr(0)}), parity}, op_->span));
-    stmts->push_back(
-        ir::Store(phase, {ir::Expr(0)}, parity ^ ir::Const(phase->dtype, 1), op_->span));
-    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
-  }
-
   const ir::GemmNode* op_;
   PhysicalBuffers* buffers_;
   Context* ctx_;
@@ -342,9 +326,9 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
   InferShared(op, op->b, ctx);
 }
 
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers, const Buffer& barrier,
-                      const Buffer& phase, Context* ctx) {
-  return GemmLowerer(op, buffers, ctx).Lower(barrier, phase);
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers,
+                      const Completion& completion, Context* ctx) {
+  return GemmLowerer(op, buffers, ctx).Lower(completion);
 }
 
 }  // namespace tilelang::op

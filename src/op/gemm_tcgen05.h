@@ -5,6 +5,7 @@
 
 #include "op/access.h"
 #include "op/context.h"
+#include "op/issue.h"
 
 namespace tilelang::op {
 
@@ -12,10 +13,9 @@ namespace tilelang::op {
 void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
 
 // The instructions, issued by one elected thread, and their commit. Without a barrier of the
-// user's, all threads then wait on `barrier` (a "shared.barrier" buffer of one element whose
-// phase is kept in `phase`, a "local.var").
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers, const Buffer& barrier,
-                      const Buffer& phase, Context* ctx);
+// user's, all threads then wait for `completion`.
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers,
+                      const Completion& completion, Context* ctx);
 
 }  // namespace tilelang::op
 

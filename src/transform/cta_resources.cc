@@ -36,23 +36,20 @@ bool CtaResources::Owns(const Buffer& buffer) const {
   return buffer.IsBarrier() || buffer.IsTmem();
 }
 
-Buffer CtaResources::MmaBarrier() {
-  if (!mma_barrier_.defined()) {
-    ir::Map<String, ir::Any> attrs;
-    attrs.Set("arrive_counts", Array<Expr>{I32(1)});
-    mma_barrier_ =
-        Buffer("mma_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span_);
-    barriers_.push_back(mma_barrier_);
-    ir::Map<String, ir::Any> init;
-    init.Set("init", I32(0));
-    mma_phase_ = Buffer("mma_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span_);
-  }
-  return mma_barrier_;
-}
-
-Buffer CtaResources::MmaPhase() {
-  MmaBarrier();
-  return mma_phase_;
+const op::Completion& CtaResources::CompletionOf(const std::string& engine,
+                                                 const op::ThreadRange& threads) {
+  auto [it, is_new] = completions_.try_emplace({engine, threads.begin, threads.count});
+  if (!is_new) return it->second;
+  ir::Map<String, ir::Any> attrs;
+  attrs.Set("arrive_counts", Array<Expr>{I32(1)});
+  it->second.barrier =
+      Buffer(engine + "_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span_);
+  barriers_.push_back(it->second.barrier);
+  ir::Map<String, ir::Any> init;
+  init.Set("init", I32(0));
+  it->second.parity =
+      Buffer(engine + "_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span_);
+  return it->second;
 }
 
 void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
@@ -102,7 +99,9 @@ Stmt CtaResources::Wrap(const Stmt& body) {
     stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
     stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   }
-  if (mma_phase_.defined()) stmts.push_back(ir::Alloc(mma_phase_, span_));
+  for (const auto& [key, completion] : completions_) {
+    stmts.push_back(ir::Alloc(completion.parity, span_));
+  }
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);
   return Sequence(stmts, span_);

@@ -2,7 +2,12 @@
 #ifndef TILELANG_TRANSFORM_CTA_RESOURCES_H_
 #define TILELANG_TRANSFORM_CTA_RESOURCES_H_
 
-#include "op/context.h"
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "op/issue.h"
 
 namespace tilelang::transform {
 
@@ -15,9 +20,9 @@ class CtaResources {
   // Buffers whose allocation moves to the set-up.
   bool Owns(const ir::Buffer& buffer) const;
   const op::TensorMemory* tensor_memory() const { return &tmem_; }
-  // The barrier on which the compiler's own MMAs complete, and the parity it waits for next.
-  ir::Buffer MmaBarrier();
-  ir::Buffer MmaPhase();
+  // Where the operations of an engine ("mma", "tma") that these threads issue complete. Threads
+  // that issue together wait together, so each range has a barrier of its own.
+  const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads);
 
   // Set-up, the lowered body, release.
   ir::Stmt Wrap(const ir::Stmt& body);
@@ -33,8 +38,8 @@ class CtaResources {
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;
-  ir::Buffer mma_barrier_;
-  ir::Buffer mma_phase_;
+  // By engine, first thread and number of threads.
+  std::map<std::tuple<std::string, int64_t, int64_t>, op::Completion> completions_;
 };
 
 }  // namespace tilelang::transform

@@ -2,6 +2,7 @@
 
 #include "ir/visitor.h"
 #include "op/copy.h"
+#include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/reduce.h"
 
@@ -14,7 +15,8 @@ class Expander : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   ir::Stmt Rewrite(const ir::CopyNode* op) override {
-    return op::IsTmemCopy(op) ? StmtMutator::Rewrite(op) : op::ExpandCopy(op);
+    bool by_hardware = op::IsTmemCopy(op) || op::IsTmaCopy(op);
+    return by_hardware ? StmtMutator::Rewrite(op) : op::ExpandCopy(op);
   }
   ir::Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   ir::Stmt Rewrite(const ir::ReduceNode* op) override {

@@ -7,12 +7,16 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "op/copy.h"
+#include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
 #include "op/shared_layout.h"
+#include "transform/guard_accesses.h"
 #include "transform/kernel_scope.h"
+#include "transform/remark.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -152,6 +156,7 @@ class KernelInference {
         op::InferReduce(reduce, ctx);
       } else if (const auto* copy = op->stmt.as<ir::CopyNode>()) {
         if (op::IsTmemCopy(copy)) op::InferTmemCopy(copy, level, ctx);
+        if (op::IsTmaCopy(copy) && level != InferLevel::kStrict) op::InferTmaCopy(copy, ctx);
       } else if (const auto* gemm = op->stmt.as<ir::GemmNode>()) {
         if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
       }
@@ -381,6 +386,11 @@ class LaunchInferrer : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     KernelInference inference(func_, op, target_);
     inference.Run();
+    auto unfit = ExpandUnfitCopies(&inference);
+    if (!unfit.empty()) {
+      Stmt launch = Annotator(std::move(unfit)).MutateStmt(ffi::GetRef<Stmt>(op));
+      return MutateStmt(GuardAccesses(func_.WithBody(launch))->body);
+    }
     Conversions conversions(&inference);
     std::map<const ffi::Object*, Stmt> replacement;
     for (const Operator& o : inference.operators()) {
@@ -398,6 +408,24 @@ class LaunchInferrer : public ir::StmtMutator {
   }
 
  private:
+  // The copies that the tensor memory accelerator cannot do in the layouts that their shared
+  // buffers got, as parallel loops.
+  static std::map<const ffi::Object*, Stmt> ExpandUnfitCopies(KernelInference* inference) {
+    std::map<const ffi::Object*, Stmt> loops;
+    for (const Operator& o : inference->operators()) {
+      const auto* copy = o.stmt.as<ir::CopyNode>();
+      if (copy == nullptr || !op::IsTmaCopy(copy)) continue;
+      std::string reason =
+          inference->With(o, [&](op::Context* ctx) { return op::CutIntoBoxes(copy, ctx).reason; });
+      if (reason.empty()) continue;
+      Remark(copy->span, "copy",
+             "T.copy(" + ir::Print(copy->src) + ", " + ir::Print(copy->dst) +
+                 ") is done by threads after all: " + reason);
+      loops[copy] = op::ExpandCopy(copy);
+    }
+    return loops;
+  }
+
   const ir::Func& func_;
   Target target_;
 };

@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include "op/access.h"
+#include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
@@ -56,7 +57,18 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::AllocNode* op) override {
     return resources_.Owns(op->buffer) ? ir::Seq(ir::Array<Stmt>()) : scalar_.Rewrite(op);
   }
+  Stmt Rewrite(const ir::SeqNode* op) override {
+    arith::Analyzer::Scope scope(&analyzer_);
+    std::vector<Stmt> stmts;
+    for (size_t i = 0; i < op->stmts.size();) {
+      auto group = op::TmaGroup(op->stmts, i);
+      stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : LowerTma(group));
+      i += std::max<size_t>(1, group.size());
+    }
+    return ir::MakeSeq(stmts, op->span);
+  }
   Stmt Rewrite(const ir::CopyNode* op) override {
+    if (op::IsTmaCopy(op)) return LowerTma({op});
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     const Buffer& tmem = op->src->buffer.IsTmem() ? op->src->buffer : op->dst->buffer;
     bool across_warps = false;
@@ -66,9 +78,9 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::GemmNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     bool waits = !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
-    Buffer barrier = waits ? resources_.MmaBarrier() : Buffer();
-    Buffer phase = waits ? resources_.MmaPhase() : Buffer();
-    return op::LowerGemmTcgen05(op, &buffers_, barrier, phase, &ctx_);
+    return op::LowerGemmTcgen05(
+        op, &buffers_, waits ? resources_.CompletionOf("mma", ctx_.threads) : op::Completion(),
+        &ctx_);
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
@@ -89,7 +101,17 @@ class KernelLowerer : public ScopedMutator {
     return op::LowerReduce(op, &buffers_, &ctx_);
   }
 
+  const op::TensorMaps& tensor_maps() const { return tensor_maps_; }
+
  private:
+  Stmt LowerTma(const std::vector<const ir::CopyNode*>& group) {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    bool waits = op::IsTmaLoad(group.front());
+    return op::LowerTmaGroup(
+        group, waits ? resources_.CompletionOf("tma", ctx_.threads) : op::Completion(),
+        &tensor_maps_, &buffers_, &scalar_, &ctx_);
+  }
+
   LaunchThreads threads_;
   op::LayoutMap layouts_;
   op::PhysicalBuffers buffers_;
@@ -97,6 +119,7 @@ class KernelLowerer : public ScopedMutator {
   op::AccessLowerer scalar_;
   CtaResources resources_;
   std::vector<Buffer> across_warps_;  // tensor memory that changes hands between warps
+  op::TensorMaps tensor_maps_;
 };
 
 class LaunchLowerer : public ir::StmtMutator {
@@ -109,6 +132,9 @@ class LaunchLowerer : public ir::StmtMutator {
     Stmt body = lowerer.Lower(op->body);
     Map<ir::String, ir::Any> attrs = op->attrs;
     attrs.erase("layout_map");
+    if (!lowerer.tensor_maps().All().empty()) {
+      attrs.Set("tensor_maps", lowerer.tensor_maps().All());
+    }
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,
                             op->span);
   }

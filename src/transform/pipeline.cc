@@ -10,6 +10,7 @@
 #include "transform/lower_tile_ops.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
+#include "transform/select_tma.h"
 #include "transform/simplify.h"
 #include "transform/stage_tensor_memory.h"
 
@@ -17,11 +18,21 @@ namespace tilelang::transform {
 
 using ir::Func;
 
+namespace {
+
+bool IsSet(const PassConfigs& configs, const char* key) {
+  auto it = configs.find(key);
+  return it != configs.end() && (*it).second.cast<bool>();
+}
+
+}  // namespace
+
 CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
   PassContext passes(target);
   Func func = passes.Run("check_program", CheckProgram, kernel);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
+  if (!IsSet(configs, "tl.disable_tma_lower")) func = passes.Run("select_tma", SelectTma, func);
   func = passes.Run("expand_tile_ops", ExpandTileOps, func);
   func = passes.Run("guard_accesses", GuardAccesses, func);
   func = passes.Run("infer_layouts", InferLayouts, func, Stage::kLaidOut);
@@ -42,6 +53,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
     return [pass](const Func& func, const Target& target) { return pass(func, target); };
   };
   RegisterPass("stage_tensor_memory", with_target(StageTensorMemory));
+  RegisterPass("select_tma", with_target(SelectTma));
   RegisterPass("expand_tile_ops", with_target(ExpandTileOps));
   RegisterPass("guard_accesses",
                [](const Func& func, const Target&) { return GuardAccesses(func); });

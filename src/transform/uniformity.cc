@@ -31,6 +31,10 @@ class VariationFinder : public StmtVisitor {
       Mark(&result_->varying_, op->buffer.get());
     }
   }
+  void Visit(const CopyNode* op) override {
+    if (op->dst->buffer.IsGlobal()) Mark(&result_->written_, op->dst->buffer.get());
+    if (op->dst->buffer.IsLocal()) Mark(&result_->varying_, op->dst->buffer.get());
+  }
   void Visit(const EvaluateNode* op) override {
     WalkExprs(op->value, [&](const Expr& e) {
       if (const auto* call = e.as<CallNode>()) {

@@ -1,0 +1,269 @@
+#include "op/copy_tma.h"
+
+#include <limits>
+#include <numeric>
+
+#include "ir/printer.h"
+#include "layout/smem_layout.h"
+#include "op/copy.h"
+
+namespace tilelang::op {
+
+namespace {
+
+constexpr int64_t kMaxRank = 5;
+constexpr int64_t kMaxBoxExtent = 256;
+constexpr int64_t kGlobalAlign = 16;   // bytes, of strides and of a box's rows
+constexpr int64_t kSharedAlign = 128;  // bytes, of a box in shared memory
+constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
+// Below this many bytes the latency of the accelerator outweighs the threads' instructions.
+constexpr int64_t kMinTileBytes = 1024;
+constexpr int64_t kMaxBoxes = 32;
+
+const Region& GlobalSide(const ir::CopyNode* op) {
+  return op->src->buffer.IsGlobal() ? op->src : op->dst;
+}
+const Region& SharedSide(const ir::CopyNode* op) {
+  return op->src->buffer.IsGlobal() ? op->dst : op->src;
+}
+
+bool HasTensorMapType(ir::DType type) {
+  using namespace ir::dtypes;  // NOLINT(google-build-using-namespace)
+  if (type.lanes != 1) return false;
+  if (type.bits == 8) return true;
+  for (ir::DType known : {kUInt16, kInt16, kUInt32, kInt32, kUInt64, kInt64, kFloat16, kFloat32,
+                          kFloat64, kBFloat16}) {
+    if (type == known) return true;
+  }
+  return false;
+}
+
+std::string StrideObstacle(const Buffer& buffer, Context* ctx) {
+  Array<Expr> strides = buffer.Strides();
+  if (!ctx->analyzer->CanProve(ir::MakeEq(strides.back(), ir::Const(strides.back().dtype(), 1)))) {
+    return "the last dimension of " + std::string(buffer->name) + " is not contiguous";
+  }
+  int64_t bytes = ir::Bytes(buffer->dtype);
+  int64_t elements = kGlobalAlign / std::gcd(kGlobalAlign, bytes);
+  for (size_t d = 0; d + 1 < strides.size(); ++d) {
+    if (ctx->analyzer->Divides(strides[d], elements)) continue;
+    return "stride " + ir::Print(strides[d]) + " of dimension " + std::to_string(d) + " of " +
+           std::string(buffer->name) + " is not known to be a multiple of 16 bytes";
+  }
+  return "";
+}
+
+// Coordinates are signed 32-bit numbers, and a store's may not be negative.
+std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
+  const Region& global = GlobalSide(op);
+  for (const Expr& min : global->mins) {
+    arith::Interval bounds = ctx->analyzer->ConstBounds(min);
+    bool fits = min.dtype().bits <= 32 || (bounds.lo >= std::numeric_limits<int32_t>::min() &&
+                                           bounds.hi <= std::numeric_limits<int32_t>::max());
+    if (!fits) return "index " + ir::Print(min) + " may not fit in 32 bits";
+    if (!IsTmaLoad(op) && !ctx->analyzer->CanProveNonNegative(min)) {
+      return "index " + ir::Print(min) + " of a store may be negative";
+    }
+  }
+  return "";
+}
+
+std::string ShapeObstacle(const ir::CopyNode* op) {
+  const Region& global = GlobalSide(op);
+  if (global->extents.size() > kMaxRank) return "the tensor has more than five dimensions";
+  MovingDims from = Moving(global);
+  MovingDims to = Moving(SharedSide(op));
+  auto extents = ir::AsInts(from.extents);
+  if (!extents || !ir::AsInts(to.extents)) return "its extents are not constants";
+  if (from.dims.size() != to.dims.size() || *extents != *ir::AsInts(to.extents)) {
+    return "the two regions differ in shape";
+  }
+  if (from.dims.empty() || from.dims.back() + 1 != global->extents.size()) {
+    return "it does not move along the last dimension of " + std::string(global->buffer->name);
+  }
+  int64_t bytes = ir::Bytes(global->buffer->dtype);
+  if (extents->back() * bytes % kGlobalAlign != 0) {
+    return "its rows of " + std::to_string(extents->back() * bytes) +
+           " bytes are no multiple of 16 bytes";
+  }
+  if (layout::Product(*extents) * bytes < kMinTileBytes) {
+    return "it moves less than " + std::to_string(kMinTileBytes) + " bytes";
+  }
+  return "";
+}
+
+// Where the elements of a shared buffer lie: atom columns of `atom` elements, each holding all
+// rows, side by side; row-major order is a single atom column. Swizzled within 8 rows.
+struct Storage {
+  int64_t atom = 0;     // elements
+  int64_t swizzle = 0;  // bytes
+  Coord strides;        // of each dimension, in elements; of the last one inside the atom: 1
+};
+
+Storage MakeStorage(const Coord& shape, int64_t atom, int64_t swizzle) {
+  Storage storage{atom, swizzle, Coord(shape.size(), 1)};
+  int64_t stride = atom;
+  for (size_t d = shape.size() - 1; d-- > 0;) {
+    storage.strides[d] = stride;
+    // Dimensions beyond the rows step over all atom columns.
+    stride *= shape[d];
+    if (d + 2 == shape.size()) stride = stride / atom * shape.back();
+  }
+  return storage;
+}
+
+std::optional<Storage> StorageOf(const Buffer& buffer, const std::optional<Layout>& layout) {
+  Coord shape = StaticShape(buffer);
+  if (!layout || layout->SameMap(Layout::RowMajor(shape))) {
+    return MakeStorage(shape, shape.back(), 0);
+  }
+  int64_t bits = buffer->dtype.bits;
+  for (int64_t bytes : {128, 64, 32, 16}) {
+    bool fits = shape.size() > 1 && shape.back() * bits % (bytes * 8) == 0 &&
+                shape[shape.size() - 2] % kAtomRows == 0;
+    if (fits && layout::SwizzledLayout(shape, bits, bytes).SameMap(*layout)) {
+      return MakeStorage(shape, bytes * 8 / bits, bytes == 16 ? 0 : bytes);
+    }
+  }
+  return std::nullopt;
+}
+
+// The largest divisor of `extent` that a box may have, a multiple of `step` when extent is one.
+int64_t BoxExtent(int64_t extent, int64_t step) {
+  if (extent <= kMaxBoxExtent) return extent;
+  for (int64_t e = kMaxBoxExtent; e > 1; --e) {
+    if (extent % e == 0 && (e % step == 0 || extent % step != 0)) return e;
+  }
+  return 1;
+}
+
+// The multiple at which a box may begin in dimension d of a shared buffer: of 128 bytes; a swizzled
+// one where its pattern begins.
+int64_t StepOf(const Buffer& shared, const Storage& storage, size_t d) {
+  size_t rank = shared->shape.size();
+  if (d + 1 == rank && storage.atom < StaticShape(shared).back()) return storage.atom;
+  if (d + 2 == rank && storage.swizzle > 0) return kAtomRows;
+  int64_t bytes = storage.strides[d] * ir::Bytes(shared->dtype);
+  return kSharedAlign / std::gcd(kSharedAlign, bytes);
+}
+
+std::string AlignmentObstacle(const ir::CopyNode* op, const Storage& storage, const TmaBoxes& boxes,
+                              Context* ctx) {
+  const Region& shared = SharedSide(op);
+  for (size_t d = 0; d < shared->mins.size(); ++d) {
+    int64_t step = StepOf(shared->buffer, storage, d);
+    if (ctx->analyzer->Divides(shared->mins[d], step)) continue;
+    return "region " + ir::Print(shared) + " does not begin at a multiple of " +
+           std::to_string(step) + " in dimension " + std::to_string(d);
+  }
+  MovingDims from = Moving(GlobalSide(op));
+  MovingDims to = Moving(shared);
+  for (size_t i = 0; i < to.dims.size(); ++i) {
+    size_t g = from.dims[i];
+    int64_t step = StepOf(shared->buffer, storage, to.dims[i]);
+    if (boxes.counts[g] > 1 && boxes.box[g] % step != 0) {
+      return "its boxes would not be aligned to 128 bytes of shared memory";
+    }
+  }
+  return "";
+}
+
+TmaBoxes Refused(std::string reason) {
+  TmaBoxes boxes;
+  boxes.reason = std::move(reason);
+  return boxes;
+}
+
+TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
+  const Region& global = GlobalSide(op);
+  const Region& shared = SharedSide(op);
+  MovingDims from = Moving(global);
+  MovingDims to = Moving(shared);
+  Coord extents = *ir::AsInts(from.extents);
+  size_t last = shared->mins.size() - 1;
+  if (to.dims.back() != last) return Refused("it does not move along the last shared dimension");
+  TmaBoxes boxes{Coord(global->mins.size(), 1), Coord(global->mins.size(), 1), storage.swizzle, ""};
+  int64_t dense = 1;  // elements that one box covers without a gap so far
+  for (size_t i = extents.size(); i-- > 0;) {
+    size_t d = to.dims[i];
+    int64_t extent = extents[i];
+    int64_t& box = boxes.box[from.dims[i]];
+    if (d == last) {
+      int64_t row = std::min(extent, storage.atom);
+      if (extent % row != 0) return Refused("its rows end inside an atom of the shared layout");
+      if (storage.swizzle > 0 && row != storage.atom) {
+        return Refused("its rows are shorter than an atom of the shared layout");
+      }
+      box = BoxExtent(row, 1);
+    } else if (storage.strides[d] == dense) {
+      box = BoxExtent(extent, d + 1 == last ? kAtomRows : 1);
+    }
+    boxes.counts[from.dims[i]] = extent / box;
+    dense *= box;
+  }
+  if (layout::Product(boxes.counts) > kMaxBoxes) {
+    return Refused("it would take " + std::to_string(layout::Product(boxes.counts)) + " boxes");
+  }
+  int64_t row_bytes = boxes.box.back() * ir::Bytes(shared->buffer->dtype);
+  if (row_bytes % kGlobalAlign != 0) return Refused("its boxes' rows are no multiple of 16 bytes");
+  boxes.reason = AlignmentObstacle(op, storage, boxes, ctx);
+  return boxes;
+}
+
+}  // namespace
+
+bool IsTmaCopy(const ir::CopyNode* op) { return op->annotations.count(kTmaAnnotation) != 0; }
+bool IsTmaLoad(const ir::CopyNode* op) { return op->src->buffer.IsGlobal(); }
+
+bool MovesGlobalShared(const ir::CopyNode* op) {
+  bool load = op->src->buffer.IsGlobal() && op->dst->buffer.IsShared();
+  bool store = op->src->buffer.IsShared() && op->dst->buffer.IsGlobal();
+  return load || store;
+}
+
+std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
+  const Buffer& global = GlobalSide(op)->buffer;
+  if (op->annotations.count("disable_tma") && op->annotations["disable_tma"].cast<bool>()) {
+    return "disable_tma is set";
+  }
+  if (op->annotations.count("loop_layout")) return "loop_layout maps it to threads";
+  if (op->src->buffer->dtype != op->dst->buffer->dtype) return "it converts the element type";
+  if (!HasTensorMapType(global->dtype)) {
+    return "there are no tensor maps of " + ir::ToString(global->dtype);
+  }
+  if (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0) {
+    return "the threads that reach it are not whole warps";
+  }
+  for (const std::string& reason :
+       {ShapeObstacle(op), StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
+    if (!reason.empty()) return reason;
+  }
+  return "";
+}
+
+TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx) {
+  const Buffer& shared = SharedSide(op)->buffer;
+  auto storage = StorageOf(shared, ctx->layouts->GetLayout(shared));
+  if (storage) return Cut(op, *storage, ctx);
+  return Refused("shared buffer " + std::string(shared->name) + " has layout " +
+                 (*ctx->layouts->GetLayout(shared))->ToString() +
+                 ", which no box of a tensor map has");
+}
+
+void InferTmaCopy(const ir::CopyNode* op, Context* ctx) {
+  const Buffer& shared = SharedSide(op)->buffer;
+  if (ctx->layouts->Has(shared)) return;
+  Coord shape = StaticShape(shared);
+  if (Cut(op, MakeStorage(shape, shape.back(), 0), ctx).reason.empty()) {
+    return ctx->layouts->Set(shared, Layout::RowMajor(shape), op->span);
+  }
+  int64_t bits = shared->dtype.bits;
+  if (shape.size() == 1 || shape[shape.size() - 2] % kAtomRows != 0) return;
+  for (int64_t bytes : {128, 64, 32}) {
+    if (shape.back() * bits % (bytes * 8) != 0) continue;
+    if (!Cut(op, MakeStorage(shape, bytes * 8 / bits, bytes), ctx).reason.empty()) continue;
+    return ctx->layouts->Set(shared, layout::SwizzledLayout(shape, bits, bytes), op->span);
+  }
+}
+
+}  // namespace tilelang::op

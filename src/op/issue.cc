@@ -1,0 +1,26 @@
+#include "op/issue.h"
+
+#include "op/effect.h"
+
+namespace tilelang::op {
+
+Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
+  Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
+  Stmt one = ir::If(elected, std::move(body), Stmt(), span);
+  if (ctx.threads.count <= 32) return one;
+  Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, 32), I32(ctx.threads.begin / 32));
+  return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
+}
+
+Expr AddressOf(const Completion& completion) {
+  return ir::AddressOf(completion.barrier, {ir::Expr(0)});
+}
+
+void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
+  Expr parity = ir::Load(completion.parity, {ir::Expr(0)});
+  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span));
+  Expr next = parity ^ ir::Const(completion.parity->dtype, 1);
+  stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
+}
+
+}  // namespace tilelang::op

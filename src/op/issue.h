@@ -1,0 +1,28 @@
+// Asynchronous engines: one thread issues, the others wait on an mbarrier.
+#ifndef TILELANG_OP_ISSUE_H_
+#define TILELANG_OP_ISSUE_H_
+
+#include <vector>
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// An mbarrier on which an engine's operations complete, and the parity of the phase that the
+// threads wait for next: a "local.var" that every thread of one range advances alike.
+struct Completion {
+  Buffer barrier;  // "shared.barrier", one element
+  Buffer parity;   // int32
+};
+
+// `body` executed by one elected thread of the operator's threads, which are whole warps.
+Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
+
+// The barrier's address as an argument of device functions.
+Expr AddressOf(const Completion& completion);
+// The calling thread waits for the phase and goes to the next one.
+void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_ISSUE_H_
