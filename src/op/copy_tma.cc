@@ -20,13 +20,6 @@ constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
 
-const Region& GlobalSide(const ir::CopyNode* op) {
-  return op->src->buffer.IsGlobal() ? op->src : op->dst;
-}
-const Region& SharedSide(const ir::CopyNode* op) {
-  return op->src->buffer.IsGlobal() ? op->dst : op->src;
-}
-
 bool HasTensorMapType(ir::DType type) {
   using namespace ir::dtypes;  // NOLINT(google-build-using-namespace)
   if (type.lanes != 1) return false;
@@ -215,6 +208,9 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
 bool IsTmaCopy(const ir::CopyNode* op) { return op->annotations.count(kTmaAnnotation) != 0; }
 bool IsTmaLoad(const ir::CopyNode* op) { return op->src->buffer.IsGlobal(); }
 
+const Region& GlobalSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->src : op->dst; }
+const Region& SharedSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->dst : op->src; }
+
 bool MovesGlobalShared(const ir::CopyNode* op) {
   bool load = op->src->buffer.IsGlobal() && op->dst->buffer.IsShared();
   bool store = op->src->buffer.IsShared() && op->dst->buffer.IsGlobal();
@@ -241,29 +237,16 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
-TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx) {
+TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx) {
   const Buffer& shared = SharedSide(op)->buffer;
-  auto storage = StorageOf(shared, ctx->layouts->GetLayout(shared));
+  auto storage = StorageOf(shared, layout);
   if (storage) return Cut(op, *storage, ctx);
   return Refused("shared buffer " + std::string(shared->name) + " has layout " +
-                 (*ctx->layouts->GetLayout(shared))->ToString() +
-                 ", which no box of a tensor map has");
+                 (*layout)->ToString() + ", which no box of a tensor map has");
 }
 
-void InferTmaCopy(const ir::CopyNode* op, Context* ctx) {
-  const Buffer& shared = SharedSide(op)->buffer;
-  if (ctx->layouts->Has(shared)) return;
-  Coord shape = StaticShape(shared);
-  if (Cut(op, MakeStorage(shape, shape.back(), 0), ctx).reason.empty()) {
-    return ctx->layouts->Set(shared, Layout::RowMajor(shape), op->span);
-  }
-  int64_t bits = shared->dtype.bits;
-  if (shape.size() == 1 || shape[shape.size() - 2] % kAtomRows != 0) return;
-  for (int64_t bytes : {128, 64, 32}) {
-    if (shape.back() * bits % (bytes * 8) != 0) continue;
-    if (!Cut(op, MakeStorage(shape, bytes * 8 / bits, bytes), ctx).reason.empty()) continue;
-    return ctx->layouts->Set(shared, layout::SwizzledLayout(shape, bits, bytes), op->span);
-  }
+TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx) {
+  return CutIntoBoxes(op, ctx->layouts->GetLayout(SharedSide(op)->buffer), ctx);
 }
 
 }  // namespace tilelang::op

@@ -22,6 +22,8 @@ bool IsTmaLoad(const ir::CopyNode* op);  // global to shared
 
 // One side in global, the other in shared memory.
 bool MovesGlobalShared(const ir::CopyNode* op);
+const Region& GlobalSide(const ir::CopyNode* op);
+const Region& SharedSide(const ir::CopyNode* op);
 
 // Why the accelerator cannot, or should not, do the copy, as far as its two regions tell; empty
 // when it can. Rules: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
@@ -36,9 +38,8 @@ struct TmaBoxes {
   std::string reason;   // why no boxes write the layout of the shared buffer; empty when they do
 };
 TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx);
-
-// Gives the shared buffer a layout that boxes can fill, if no operator with stricter wishes has.
-void InferTmaCopy(const ir::CopyNode* op, Context* ctx);
+// The same if the shared buffer had this layout; none: row-major.
+TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx);
 
 // The tensor maps of a launch.
 class TensorMaps {

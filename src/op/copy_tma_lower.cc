@@ -58,8 +58,8 @@ class TmaLowerer {
   TmaLowerer(const ir::CopyNode* op, TensorMaps* maps, PhysicalBuffers* buffers,
              AccessLowerer* scalar, Context* ctx)
       : op_(op),
-        global_(IsTmaLoad(op) ? op->src : op->dst),
-        shared_(IsTmaLoad(op) ? op->dst : op->src),
+        global_(GlobalSide(op)),
+        shared_(SharedSide(op)),
         boxes_(CutIntoBoxes(op, ctx)),
         map_(maps->Get(global_->buffer, buffers->Get(global_->buffer), boxes_)),
         buffers_(buffers),

@@ -120,11 +120,13 @@ class Judge {
 }  // namespace
 
 std::optional<Layout> ChooseSharedLayout(const Buffer& buffer, const std::vector<SharedUse>& uses,
+                                         const std::function<bool(const Layout&)>& fits,
                                          Context* ctx) {
   Judge judge(buffer, uses, ctx);
   std::optional<Layout> best;
   int64_t least = -1;
   for (const Layout& candidate : Candidates(buffer)) {
+    if (!fits(candidate)) continue;
     int64_t cost = judge.Cost(candidate);
     if (least >= 0 && cost >= least) continue;
     least = cost;

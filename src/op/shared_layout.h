@@ -16,9 +16,11 @@ struct SharedUse {
   Fragment loop_layout;
 };
 
-// The best layout for the buffer among row-major, swizzled and padded ones, judged by the bank
-// cycles of one warp in every use; nothing when row-major is as good as any.
+// The best layout for the buffer among the row-major, swizzled and padded ones that fit its other
+// users, judged by the bank cycles of one warp in every use; nothing when row-major is as good as
+// any.
 std::optional<Layout> ChooseSharedLayout(const Buffer& buffer, const std::vector<SharedUse>& uses,
+                                         const std::function<bool(const Layout&)>& fits,
                                          Context* ctx);
 
 }  // namespace tilelang::op

@@ -156,11 +156,24 @@ class KernelInference {
         op::InferReduce(reduce, ctx);
       } else if (const auto* copy = op->stmt.as<ir::CopyNode>()) {
         if (op::IsTmemCopy(copy)) op::InferTmemCopy(copy, level, ctx);
-        if (op::IsTmaCopy(copy) && level != InferLevel::kStrict) op::InferTmaCopy(copy, ctx);
       } else if (const auto* gemm = op->stmt.as<ir::GemmNode>()) {
         if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
       }
     });
+  }
+
+  // The tensor memory accelerator can write and read the buffer in this layout.
+  bool FitsTma(const Buffer& buffer, const layout::Layout& layout) {
+    for (const Operator& op : operators_) {
+      const auto* copy = op.stmt.as<ir::CopyNode>();
+      if (copy == nullptr || !op::IsTmaCopy(copy)) continue;
+      if (!op::SharedSide(copy)->buffer.same_as(buffer)) continue;
+      bool fits = With(op, [&](op::Context* ctx) {
+        return op::CutIntoBoxes(copy, layout, ctx).reason.empty();
+      });
+      if (!fits) return false;
+    }
+    return true;
   }
 
   // Shared buffers that nothing dictates: the layout with the fewest bank conflicts.
@@ -168,6 +181,13 @@ class KernelInference {
     std::map<const ffi::Object*, std::pair<Buffer, std::vector<op::SharedUse>>> uses;
     std::map<const ffi::Object*, const Operator*> some_use;
     for (const Operator& op : operators_) {
+      const auto* copy = op.stmt.as<ir::CopyNode>();
+      if (copy != nullptr && op::IsTmaCopy(copy)) {
+        const Buffer& buffer = op::SharedSide(copy)->buffer;
+        if (layouts_.Has(buffer)) continue;
+        uses.insert({buffer.get(), {buffer, {}}});
+        some_use.insert({buffer.get(), &op});
+      }
       if (!op.parallel) continue;
       for (const op::Access& access : op.parallel->accesses()) {
         const Buffer& buffer = access.buffer;
@@ -181,8 +201,11 @@ class KernelInference {
       }
     }
     for (const auto& [key, item] : uses) {
+      auto fits = [this, &item = item](const layout::Layout& layout) {
+        return FitsTma(item.first, layout);
+      };
       With(*some_use[key], [&, &item = item](op::Context* ctx) {
-        auto layout = op::ChooseSharedLayout(item.first, item.second, ctx);
+        auto layout = op::ChooseSharedLayout(item.first, item.second, fits, ctx);
         if (layout) layouts_.Set(item.first, *layout, ir::Span());
       });
     }

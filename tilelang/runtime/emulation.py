@@ -100,6 +100,12 @@ def _memory(
     return np.ndarray(shape, f"u{size}", memoryview(buffer), strides=strides if length else None)
 
 
+# Names of the driver's codes.
+_SWIZZLES = (None, "32B", "64B", "128B")
+_INTERLEAVES = (None, "16B", "32B")
+_OOB_FILLS = ("zeros", "nan")
+
+
 def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
     size = int(description["element_bytes"])
     array = _memory(
@@ -111,8 +117,8 @@ def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
     return device.tensor_map(
         array,
         box=tuple(reversed(description["box"])),
-        swizzle=int(description["swizzle"]),
-        interleave=int(description["interleave"]),
-        oob_fill=int(description["oob_fill"]),
+        swizzle=_SWIZZLES[int(description["swizzle"])],
+        interleave=_INTERLEAVES[int(description["interleave"])],
+        oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
     )

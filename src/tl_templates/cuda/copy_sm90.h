@@ -21,19 +21,19 @@ TL_DEVICE uint64_t l2_policy() {
   return policy;
 }
 
-TL_DEVICE void prefetch_tensor_map(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 #define TL_TMA_LOAD(rank, hint, coords, ...)                                    \
   asm volatile("cp.async.bulk.tensor." rank                                     \
                ".shared::cluster.global.tile.mbarrier::complete_tx::bytes" hint \
                " [%0], [%1, " coords::"r"(shared_address(destination)),         \
-               "l"(&map), "r"(shared_address(&barrier)), __VA_ARGS__            \
+               "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__             \
                : "memory")
 #define TL_TMA_STORE(rank, hint, coords, ...)                                          \
   asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group" hint \
-               " [%0, " coords::"l"(&map),                                             \
+               " [%0, " coords::"l"(map),                                              \
                "r"(shared_address(source)), __VA_ARGS__                                \
                : "memory")
 
@@ -43,7 +43,7 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap& map) {
 // see below.
 #define TL_TMA_COPIES(rank, load, load_hint, store, store_hint, parameters, ...)               \
   template <L2Policy kPolicy = L2Policy::evict_normal>                                         \
-  TL_DEVICE void tma_load(const CUtensorMap& map, uint64_t& barrier, void* destination,        \
+  TL_DEVICE void tma_load(const CUtensorMap* map, uint64_t& barrier, void* destination,        \
                           TL_UNPACK parameters) {                                              \
     if constexpr (kPolicy == L2Policy::evict_normal) {                                         \
       TL_TMA_LOAD(rank, "", load "], [%2];", __VA_ARGS__);                                     \
@@ -53,7 +53,7 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap& map) {
     }                                                                                          \
   }                                                                                            \
   template <L2Policy kPolicy = L2Policy::evict_normal>                                         \
-  TL_DEVICE void tma_store(const CUtensorMap& map, const void* source, TL_UNPACK parameters) { \
+  TL_DEVICE void tma_store(const CUtensorMap* map, const void* source, TL_UNPACK parameters) { \
     if constexpr (kPolicy == L2Policy::evict_normal) {                                         \
       TL_TMA_STORE(rank, "", store "], [%1];", __VA_ARGS__);                                   \
     } else {                                                                                   \

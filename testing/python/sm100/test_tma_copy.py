@@ -1,0 +1,542 @@
+"""T.copy between global and shared memory by the tensor memory accelerator.
+
+CPU tensors run on the emulator. The reference is the copy itself: every element arrives, none
+outside of the tensor is touched, what lies outside reads as zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+TARGETS = ["sm_90a", "sm_100a"]
+DTYPES = [
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "int64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
+LOAD = "cp.async.bulk.tensor.{}d.shared::cluster.global"
+STORE = "cp.async.bulk.tensor.{}d.global.shared::cta"
+
+
+def random_bits(shape: tuple[int, ...], dtype: str, seed: int = 0) -> torch.Tensor:
+    """Returns a tensor of random finite values; every element differs from zero."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randint(1, 100, shape, generator=generator)
+    return values.to(getattr(torch, dtype))
+
+
+def poisoned(shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+    return torch.full(shape, 77, dtype=torch.int64).to(getattr(torch, dtype))
+
+
+def raw(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the bytes, which compare for every dtype."""
+    return tensor.contiguous().view(torch.uint8)
+
+
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    assert actual.shape == expected.shape
+    assert torch.equal(raw(actual), raw(expected))
+
+
+def compiled(func: Any, target: str, *, loads: int = 0, stores: int = 0, rank: int = 2) -> Any:
+    """Compiles a kernel and checks how many tensor copies it has.
+
+    They are counted in the source: in PTX there are more where loops are unrolled.
+    """
+    kernel = tilelang.compile(func, target=target)
+    source, ptx = kernel.get_kernel_source(), kernel.get_ptx()
+    assert len(re.findall(r"tl::tma_load[<(]", source)) == loads, source
+    assert len(re.findall(r"tl::tma_store[<(]", source)) == stores, source
+    found = set(re.findall(r"cp\.async\.bulk\.tensor\.\S+?(?=\.tile)", ptx))
+    expected = {LOAD.format(rank)} if loads else set()
+    assert found == (expected | {STORE.format(rank)} if stores else expected)
+    return kernel
+
+
+def through_shared(
+    m: Any, n: int, block_m: int, block_n: int, dtype: str, threads: int = 128, **options: Any
+) -> Any:
+    """Returns a kernel that copies A to B tile by tile through shared memory."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((m, n), dtype), B: T.Tensor((m, n), dtype)):
+        with T.Kernel(T.ceildiv(n, block_n), T.ceildiv(m, block_m), threads=threads) as (bx, by):
+            tile = T.alloc_shared((block_m, block_n), dtype)
+            T.copy(A[by * block_m, bx * block_n], tile, **options)
+            T.copy(tile, B[by * block_m, bx * block_n], **options)
+
+    return kernel
+
+
+def check_through(kernel: Any, shape: tuple[int, ...], dtype: str) -> None:
+    source, result = random_bits(shape, dtype), poisoned(shape, dtype)
+    kernel(source, result)
+    assert_same(result, source)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype(dtype: str, target: str) -> None:
+    kernel = compiled(through_shared(128, 192, 64, 64, dtype), target, loads=1, stores=1)
+    check_through(kernel, (128, 192), dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "block"),
+    [
+        ((300, 264), (128, 64)),
+        ((1, 128), (64, 128)),
+        ((257, 8), (64, 32)),
+        ((65, 1000), (24, 200)),
+        ((130, 72), (16, 256)),
+        ((511, 136), (256, 16)),
+        ((40, 640), (40, 136)),
+    ],
+)
+def test_ragged_edges(shape: tuple[int, int], block: tuple[int, int], target: str) -> None:
+    kernel = compiled(through_shared(*shape, *block, "float16"), target, loads=1, stores=1)
+    check_through(kernel, shape, "float16")
+
+
+@pytest.mark.parametrize(
+    ("block", "boxes"),
+    [((64, 512), 8), ((512, 32), 2), ((264, 128), 3), ((16, 1024), 16), ((300, 64), 2)],
+)
+def test_large_tiles_are_cut_into_boxes(block: tuple[int, int], boxes: int) -> None:
+    shape = (block[0] + 17, 2 * block[1] - 8)
+    kernel = compiled(
+        through_shared(*shape, *block, "float16"), "sm_100a", loads=boxes, stores=boxes
+    )
+    check_through(kernel, shape, "float16")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", [32, 64, 128, 256, 384])
+def test_thread_counts(threads: int, target: str) -> None:
+    func = through_shared(100, 128, 32, 64, "bfloat16", threads)
+    check_through(compiled(func, target, loads=1, stores=1), (100, 128), "bfloat16")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dynamic_rows(target: str) -> None:
+    m = T.dynamic("m")
+    kernel = compiled(through_shared(m, 128, 64, 64, "float32"), target, loads=1, stores=1)
+    for rows in (1, 63, 64, 65, 200):
+        check_through(kernel, (rows, 128), "float32")
+
+
+def test_dynamic_row_length_is_copied_by_threads() -> None:
+    """Rows of unknown length may not be multiples of 16 bytes."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def func(A: T.Tensor((100, n), "float16"), B: T.Tensor((100, n), "float16")):
+        with T.Kernel(T.ceildiv(n, 64), threads=128) as bx:
+            tile = T.alloc_shared((100, 64), "float16")
+            T.copy(A[0, bx * 64], tile)
+            T.copy(tile, B[0, bx * 64])
+
+    kernel = compiled(func, "sm_100a")
+    check_through(kernel, (100, 77), "float16")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_strided_tensor(target: str) -> None:
+    """A slice of a wider tensor: what lies beside it is neither read nor written."""
+    rows, columns, pitch = 100, 72, 128
+
+    @T.prim_func
+    def func(
+        A: T.StridedTensor((rows, columns), (pitch, 1), "float16"),
+        B: T.StridedTensor((rows, columns), (pitch, 1), "float16"),
+    ):
+        with T.Kernel(T.ceildiv(columns, 32), T.ceildiv(rows, 48), threads=128) as (bx, by):
+            tile = T.alloc_shared((48, 32), "float16")
+            T.copy(A[by * 48, bx * 32], tile)
+            T.copy(tile, B[by * 48, bx * 32])
+
+    kernel = compiled(func, target, loads=1, stores=1)
+    source, result = random_bits((rows, pitch), "float16"), poisoned((rows, pitch), "float16")
+    expected = result.clone()
+    expected[:, :columns] = source[:, :columns]
+    kernel(source[:, :columns], result[:, :columns])
+    assert_same(result, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_dimension(target: str) -> None:
+    @T.prim_func
+    def func(A: T.Tensor((5000,), "float32"), B: T.Tensor((5000,), "float32")):
+        with T.Kernel(T.ceildiv(5000, 1024), threads=128) as bx:
+            tile = T.alloc_shared((1024,), "float32")
+            T.copy(A[bx * 1024], tile)
+            T.copy(tile, B[bx * 1024])
+
+    kernel = compiled(func, target, loads=4, stores=4, rank=1)
+    check_through(kernel, (5000,), "float32")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_three_dimensions(target: str) -> None:
+    @T.prim_func
+    def func(A: T.Tensor((3, 50, 80), "float16"), B: T.Tensor((3, 50, 80), "float16")):
+        with T.Kernel(2, 3, threads=128) as (bx, batch):
+            tile = T.alloc_shared((32, 80), "float16")
+            T.copy(A[batch, bx * 32 : bx * 32 + 32, 0:80], tile)
+            T.copy(tile, B[batch, bx * 32 : bx * 32 + 32, 0:80])
+
+    kernel = compiled(func, target, loads=1, stores=1, rank=3)
+    check_through(kernel, (3, 50, 80), "float16")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_three_dimensional_box(target: str) -> None:
+    @T.prim_func
+    def func(A: T.Tensor((7, 12, 24), "int32"), B: T.Tensor((7, 12, 24), "int32")):
+        with T.Kernel(2, threads=128) as bx:
+            tile = T.alloc_shared((4, 12, 24), "int32")
+            T.copy(A[bx * 4 : bx * 4 + 4, 0:12, 0:24], tile)
+            T.copy(tile, B[bx * 4 : bx * 4 + 4, 0:12, 0:24])
+
+    kernel = compiled(func, target, loads=1, stores=1, rank=3)
+    check_through(kernel, (7, 12, 24), "int32")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_four_dimensions(target: str) -> None:
+    """Attention's [batch, sequence, heads, size]: rows of one head are far apart."""
+    shape = (2, 70, 3, 64)
+
+    @T.prim_func
+    def func(A: T.Tensor(shape, "bfloat16"), B: T.Tensor(shape, "bfloat16")):
+        with T.Kernel(2, 3, 2, threads=128) as (bx, head, batch):
+            tile = T.alloc_shared((64, 64), "bfloat16")
+            T.copy(A[batch, bx * 64 : bx * 64 + 64, head, 0:64], tile)
+            T.copy(tile, B[batch, bx * 64 : bx * 64 + 64, head, 0:64])
+
+    kernel = compiled(func, target, loads=1, stores=1, rank=4)
+    check_through(kernel, shape, "bfloat16")
+
+
+def test_five_dimensions() -> None:
+    shape = (2, 2, 3, 20, 32)
+
+    @T.prim_func
+    def func(A: T.Tensor(shape, "float32"), B: T.Tensor(shape, "float32")):
+        with T.Kernel(2, 2, threads=64) as (i, j):
+            tile = T.alloc_shared((3, 20, 32), "float32")
+            T.copy(A[i, j, 0:3, 0:20, 0:32], tile)
+            T.copy(tile, B[i, j, 0:3, 0:20, 0:32])
+
+    check_through(compiled(func, "sm_100a", loads=1, stores=1, rank=5), shape, "float32")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("bytes_wide", [32, 64, 128])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+def test_swizzled_layout(dtype: str, bytes_wide: int, target: str) -> None:
+    """Loads and stores undo each other's swizzle; threads read the swizzled tile by its layout."""
+    columns = 256 // getattr(torch, dtype).itemsize
+
+    @T.prim_func
+    def func(
+        A: T.Tensor((60, columns), dtype),
+        B: T.Tensor((60, columns), dtype),
+        C: T.Tensor((60, columns), dtype),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, columns), dtype)
+            layout = tilelang.layout.make_swizzled_layout(tile, swizzle_bytes=bytes_wide)
+            T.annotate_layout({tile: layout})
+            T.copy(A[0, 0], tile)
+            T.copy(tile, B[0, 0])
+            for i, j in T.Parallel(60, columns):
+                C[i, j] = tile[i, j]
+
+    boxes = 256 // bytes_wide
+    kernel = compiled(func, target, loads=boxes, stores=boxes)
+    source = random_bits((60, columns), dtype)
+    by_tma, by_threads = poisoned((60, columns), dtype), poisoned((60, columns), dtype)
+    kernel(source, by_tma, by_threads)
+    assert_same(by_threads, source)
+    assert_same(by_tma, source)
+
+
+def loading(
+    block: tuple[int, int], row: Callable[[Any], Any], column: Callable[[Any], Any], blocks: int
+) -> Any:
+    """Returns a kernel that loads a tile at a corner and stores it by threads."""
+
+    @T.prim_func
+    def func(A: T.Tensor((50, 72), "float16"), B: T.Tensor((blocks, *block), "float16")):
+        with T.Kernel(blocks, threads=128) as bx:
+            tile = T.alloc_shared(block, "float16")
+            T.copy(A[row(bx) : row(bx) + block[0], column(bx) : column(bx) + block[1]], tile)
+            for i, j in T.Parallel(*block):
+                B[bx, i, j] = tile[i, j]
+
+    return func
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_outside_reads_zero(target: str) -> None:
+    """Corners before the tensor and beyond it."""
+    func = loading((32, 40), lambda b: b * 20 - 35, lambda b: b * 30 - 45, 6)
+    kernel = compiled(func, target, loads=1)
+    source, result = random_bits((50, 72), "float16"), poisoned((6, 32, 40), "float16")
+    kernel(source, result)
+    padded = torch.zeros(300, 300, dtype=torch.float16)
+    padded[100:150, 100:172] = source
+    for block in range(6):
+        row, column = 65 + 20 * block, 55 + 30 * block
+        assert_same(result[block], padded[row : row + 32, column : column + 40])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_loop_reuses_the_tile(target: str) -> None:
+    """Each iteration loads over what threads have read, and waits for its own phase."""
+
+    @T.prim_func
+    def func(A: T.Tensor((7 * 32, 64), "float32"), B: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32, 64), "float32")
+            total = T.alloc_fragment((32, 64), "float32")
+            T.clear(total)
+            for step in T.serial(7):
+                T.copy(A[step * 32, 0], tile)
+                for i, j in T.Parallel(32, 64):
+                    total[i, j] = total[i, j] * 2.0 + tile[i, j]
+            T.copy(total, B)
+
+    kernel = compiled(func, target, loads=1)
+    source, result = random_bits((7 * 32, 64), "float32"), poisoned((32, 64), "float32")
+    kernel(source, result)
+    expected = torch.zeros(32, 64)
+    for step in range(7):
+        expected = expected * 2 + source[step * 32 : step * 32 + 32]
+    assert_same(result, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_threads_write_the_tile_that_is_stored(target: str) -> None:
+    """Stores by threads are seen by the accelerator, and wait until it has read the last tile."""
+
+    @T.prim_func
+    def func(A: T.Tensor((5 * 32, 64), "float32"), B: T.Tensor((5 * 32, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            source = T.alloc_shared((32, 64), "float32")
+            result = T.alloc_shared((32, 64), "float32")
+            for step in T.serial(5):
+                T.copy(A[step * 32, 0], source)
+                for i, j in T.Parallel(32, 64):
+                    result[i, j] = source[i, 63 - j] + 1.0
+                T.copy(result, B[step * 32, 0])
+
+    kernel = compiled(func, target, loads=1, stores=1)
+    source, result = random_bits((160, 64), "float32"), poisoned((160, 64), "float32")
+    kernel(source, result)
+    assert_same(result, source.flip(1) + 1)
+
+
+def test_stages_and_slices_of_the_shared_buffer() -> None:
+    @T.prim_func
+    def func(A: T.Tensor((256, 64), "float16"), B: T.Tensor((256, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            stages = T.alloc_shared((2, 64, 64), "float16")
+            for step in T.serial(4):
+                T.copy(A[step * 64 : step * 64 + 64, 0:64], stages[step % 2, 0:64, 0:64])
+                T.copy(stages[step % 2, 16:64, 0:64], B[step * 64 + 16 : step * 64 + 64, 0:64])
+
+    kernel = compiled(func, "sm_100a", loads=1, stores=1)
+    source, result = random_bits((256, 64), "float16"), poisoned((256, 64), "float16")
+    expected = result.clone()
+    for step in range(4):
+        rows = slice(step * 64 + 16, step * 64 + 64)
+        expected[rows] = source[rows]
+    kernel(source, result)
+    assert_same(result, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_neighbouring_loads_share_a_wait(target: str) -> None:
+    @T.prim_func
+    def func(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((64, 64), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = a[i, j] - b[i, j]
+
+    kernel = compiled(func, target, loads=2)
+    assert kernel.get_ptx().count("mbarrier.arrive.expect_tx") == 1
+    a, b = random_bits((64, 64), "float16"), random_bits((64, 64), "float16", seed=1)
+    result = poisoned((64, 64), "float16")
+    kernel(a, b, result)
+    assert_same(result, a - b)
+
+
+def test_warpgroups_load_for_themselves() -> None:
+    """A branch of whole warps has a barrier of its own."""
+
+    @T.prim_func
+    def func(A: T.Tensor((128, 64), "float16"), B: T.Tensor((128, 64), "float16")):
+        with T.Kernel(1, threads=256):
+            both = T.alloc_shared((128, 64), "float16")
+            tid = T.get_thread_binding()
+            if tid < 128:
+                for _step in T.serial(3):
+                    T.copy(A[0:64, 0:64], both[0:64, 0:64])
+            else:
+                T.copy(A[64:128, 0:64], both[64:128, 0:64])
+            T.sync_threads()
+            T.copy(both, B)
+
+    kernel = compiled(func, "sm_100a", loads=2, stores=1)
+    check_through(kernel, (128, 64), "float16")
+
+
+@pytest.mark.parametrize("policy", ["evict_first", "evict_last", "evict_normal"])
+def test_eviction_policy(policy: str) -> None:
+    func = through_shared(64, 64, 64, 64, "float16", eviction_policy=policy)
+    kernel = compiled(func, "sm_100a", loads=1, stores=1)
+    hinted = policy != "evict_normal"
+    assert (f"L2::{policy}" in kernel.get_ptx()) == hinted
+    assert ("L2::cache_hint" in kernel.get_ptx()) == hinted
+    check_through(kernel, (64, 64), "float16")
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        pytest.param(through_shared(64, 64, 64, 64, "float16", disable_tma=True), id="disabled"),
+        pytest.param(through_shared(64, 60, 64, 64, "float16"), id="row pitch of 120 bytes"),
+        pytest.param(through_shared(64, 64, 8, 32, "float16"), id="512 bytes"),
+        pytest.param(through_shared(64, 64, 64, 4, "float16"), id="rows of 8 bytes"),
+        pytest.param(through_shared(64, 64, 64, 64, "float16", 48), id="no whole warps"),
+    ],
+)
+def test_copied_by_threads(func: Any) -> None:
+    shape = (64, 60) if func is not None and "60" in str(func.params[0]) else (64, 64)
+    check_through(compiled(func, "sm_100a"), shape, "float16")
+
+
+def test_switched_off() -> None:
+    func = through_shared(64, 64, 64, 64, "float16")
+    key = tilelang.PassConfigKey.TL_DISABLE_TMA_LOWER
+    kernel = tilelang.compile(func, target="sm_100a", pass_configs={key: True})
+    assert "cp.async.bulk" not in kernel.get_ptx()
+    check_through(kernel, (64, 64), "float16")
+
+
+def test_sm_80_has_no_tma() -> None:
+    kernel = compiled(through_shared(64, 64, 64, 64, "float16"), "sm_80")
+    check_through(kernel, (64, 64), "float16")
+
+
+def test_conversion_is_done_by_threads() -> None:
+    @T.prim_func
+    def func(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    kernel = compiled(func, "sm_100a", stores=1)
+    source, result = random_bits((64, 64), "float32"), poisoned((64, 64), "float16")
+    kernel(source, result)
+    assert_same(result, source.half())
+
+
+def test_padded_layout_falls_back_to_threads() -> None:
+    @T.prim_func
+    def func(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout({tile: tilelang.layout.make_padded_layout(tile, 8)})
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    check_through(compiled(func, "sm_100a"), (64, 64), "float16")
+
+
+def test_tensor_that_the_kernel_also_writes_is_read_by_threads() -> None:
+    @T.prim_func
+    def func(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            for i, j in T.Parallel(64, 64):
+                A[i, j] = A[i, j] + T.float16(1)
+            T.sync_threads()
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    kernel = compiled(func, "sm_100a", stores=1)
+    source, result = random_bits((64, 64), "float16"), poisoned((64, 64), "float16")
+    expected = source + 1
+    kernel(source, result)
+    assert_same(result, expected)
+
+
+def test_divided_control_flow_is_copied_by_threads() -> None:
+    @T.prim_func
+    def func(A: T.Tensor((64, 64), "float16"), n: T.int32, B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            if n > 3:
+                T.copy(A, tile)
+            else:
+                T.clear(tile)
+            T.copy(tile, B)
+
+    kernel = compiled(func, "sm_100a", loads=1, stores=1)
+    source = random_bits((64, 64), "float16")
+    for n, expected in ((4, source), (3, torch.zeros_like(source))):
+        result = poisoned((64, 64), "float16")
+        kernel(source, n, result)
+        assert_same(result, expected)
+
+
+def test_misaligned_tensor_is_refused() -> None:
+    kernel = compiled(through_shared(64, 64, 64, 64, "float16"), "sm_100a", loads=1, stores=1)
+    storage = random_bits((64 * 64 + 4,), "float16")
+    with pytest.raises(tilelang.errors.TileLangError, match="16"):
+        kernel(storage[4:].view(64, 64), poisoned((64, 64), "float16"))
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_on_a_gpu(dtype: str) -> None:
+    """The same on hardware: tiles through shared memory and back, ragged on both sides."""
+    major, minor = torch.cuda.get_device_capability()
+    target = {9: "sm_90a", 10: "sm_100a"}.get(major)
+    if target is None:
+        pytest.skip(f"compute capability {major}.{minor} has no tensor memory accelerator")
+    shape = (1000, 1040)
+    kernel = compiled(through_shared(*shape, 128, 64, dtype), target, loads=1, stores=1)
+    source, result = random_bits(shape, dtype).cuda(), poisoned(shape, dtype).cuda()
+    kernel(source, result)
+    assert_same(result.cpu(), source.cpu())
