@@ -223,13 +223,14 @@ class GemmLowerer {
   Stmt Lower(const Completion& completion) {
     std::vector<Stmt> stmts;
     Fence(&stmts);
-    Expr bar =
-        op_->mbar.defined() ? BarrierAddress(op_->mbar) : AddressOf(completion);
+    bool waits = !op_->mbar.defined() && !IssueOnly();
     std::vector<Stmt> issue = Instructions();
-    if (op_->mbar.defined() || !IssueOnly())
-      issue.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {bar}, op_->span));
+    if (op_->mbar.defined() || waits) {
+      Expr barrier = waits ? AddressOf(completion) : BarrierAddress(op_->mbar);
+      issue.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, op_->span));
+    }
     stmts.push_back(ByOneThread(Sequence(issue, op_->span), *ctx_, op_->span));
-    if (!op_->mbar.defined() && !IssueOnly()) {
+    if (waits) {
       Wait(completion, op_->span, &stmts);
       stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
     }
