@@ -1,0 +1,71 @@
+"""Speed of the emulator: lane-instructions per second by class of instruction.
+
+Usage: python benchmark/emulator.py [--threads N]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from tilelang.emulator import Device
+
+_ITERATIONS = 2000
+_KERNEL = """.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 P) {{
+ .reg .b32 %r<40>; .reg .f32 %f<40>; .reg .b64 %d<20>; .reg .pred %p<9>; .reg .b16 %h<9>;
+ .shared .align 16 .b8 sm[4096];
+ mov.u32 %r0, %tid.x; mov.u32 %r1, 0; cvt.rn.f32.u32 %f0, %r0; mov.f32 %f1, 0f3F800001;
+ mov.f32 %f2, 0f3F000000; mov.u32 %r5, 3; mov.u32 %r6, 7; mov.f32 %f4, %f0; mov.f32 %f5, %f0;
+ ld.param.u64 %d0, [P]; mul.wide.u32 %d1, %r0, 4; add.s64 %d2, %d0, %d1;
+ and.b32 %r9, %r0, 127; shl.b32 %r9, %r9, 2; mov.u32 %r10, sm; add.u32 %r9, %r9, %r10;
+ st.shared.u32 [%r9], %r0; bar.sync 0;
+L:
+ {body}
+ add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {iterations}; @%p0 bra L;
+ st.global.f32 [%d2], %f4; st.global.u32 [%d2], %r5; ret;
+}}"""
+_BODIES = {
+    "integer": "add.u32 %r5,%r5,%r6; xor.b32 %r6,%r5,%r0; mad.lo.u32 %r5,%r6,%r5,%r0;"
+    "shl.b32 %r7,%r5,3; and.b32 %r6,%r7,%r6; sub.u32 %r5,%r5,%r7;" * 3,
+    "integer, 64 bit": "mul.wide.s32 %d5,%r5,%r6; add.s64 %d6,%d5,%d6; shl.b64 %d7,%d6,3;" * 4,
+    "integer division": "div.u32 %r5,%r6,%r0;" * 6,
+    "f32": "fma.rn.f32 %f4,%f4,%f1,%f2; fma.rn.f32 %f5,%f5,%f1,%f2; mul.f32 %f4,%f4,%f2;"
+    "add.f32 %f5,%f5,%f1; sub.f32 %f6,%f5,%f2;" * 3,
+    "f32x2": "fma.rn.f32x2 %d5,%d6,%d7,%d5; mul.rn.f32x2 %d6,%d6,%d7;" * 4,
+    "bf16x2": "fma.rn.bf16x2 %r5,%r6,%r7,%r5; mul.bf16x2 %r6,%r6,%r7;" * 4,
+    "ex2": "ex2.approx.ftz.f32 %f4,%f2;" * 6,
+    "compare, select": "setp.gt.u32 %p1,%r5,%r6; selp.b32 %r5,%r6,%r0,%p1; @%p1 add.u32 %r6,%r6,1;"
+    * 4,
+    "convert": "cvt.rn.bf16x2.f32 %r5,%f4,%f5; cvt.s64.s32 %d5,%r5; cvt.u32.u64 %r6,%d5;"
+    "cvt.rn.f16.f32 %h1,%f4; cvt.f32.f16 %f5,%h1;" * 3,
+    "shuffle": "shfl.sync.bfly.b32 %r5,%r5,1,31,-1;" * 6,
+    "global load": "ld.global.f32 %f4,[%d2]; ld.global.u32 %r5,[%d2];" * 6,
+    "global store": "st.global.f32 [%d2],%f4;" * 6,
+    "shared load": "ld.shared.u32 %r5,[%r9];" * 6,
+    "shared store": "st.shared.u32 [%r9],%r5;" * 6,
+    "divergence": "and.b32 %r7,%r0,1; setp.eq.u32 %p1,%r7,0; @%p1 bra A; add.u32 %r5,%r5,1; bra B;"
+    "A: add.u32 %r6,%r6,1; B:",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=0)
+    threads = parser.parse_args().threads
+    device = Device("sm_100a")
+    data = np.zeros(1024, np.float32)
+    print(f"{'class':18} {'M lane-instr/s':>15} {'ns/warp-instr':>14}")
+    for name, body in _BODIES.items():
+        kernel = device.load_ptx(_KERNEL.format(body=body, iterations=_ITERATIONS))["k"]
+        report = kernel.launch(16, 128, [data], threads=threads)
+        rate = report.lane_instructions / report.seconds / 1e6
+        each = report.seconds / report.instructions * 1e9
+        print(f"{name:18} {rate:15.0f} {each:14.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Runs a kernel of a PTX file: ``python -m tilelang.emulator kernel.ptx --entry f ...``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import Any
+
+import numpy as np
+
+from tilelang.emulator.device import Device, Module
+from tilelang.errors import TileLangError, UserError
+
+_ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,x ]*)\](?::(?P<fill>.+))?")
+_DTYPES = {
+    "f16": "f2", "f32": "f4", "f64": "f8", "s8": "i1", "s16": "i2", "s32": "i4", "s64": "i8",
+    "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8", "i8": "i1", "i16": "i2", "i32": "i4",
+    "i64": "i8",
+}  # fmt: skip
+_EPILOG = """
+An argument is a number (3, 0x10, 1.5), or an array: TYPE[SHAPE][:FILL], with TYPE one of f16 f32
+f64 bf16 s8..s64 u8..u64 and FILL one of zeros (default), ones, arange, random, a number, or the
+path of an .npy file. bf16 arrays are shown as their 16-bit codes.
+"""
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m tilelang.emulator", description=__doc__,
+                                     epilog=_EPILOG)  # fmt: skip
+    parser.add_argument("ptx", help="PTX file")
+    parser.add_argument("--arch", default="sm_100a")
+    parser.add_argument("--entry", help="kernel; may be left out if there is one")
+    parser.add_argument("--grid", type=_extents, default=(1,), metavar="X,Y,Z")
+    parser.add_argument("--block", type=_extents, default=(32,), metavar="X,Y,Z")
+    parser.add_argument("--cluster", type=_extents, metavar="X,Y,Z")
+    parser.add_argument("--smem", type=int, default=0, help="dynamic shared memory in bytes")
+    parser.add_argument("--arg", action="append", default=[], help="argument, once for each")
+    parser.add_argument("--seed", type=int, default=0, help="of random arrays")
+    parser.add_argument("--schedule", default="late", help="late, eager or a seed")
+    parser.add_argument("--lint", action="append", default=[])
+    parser.add_argument("--limit", type=int, default=0, help="warp instructions, 0: none")
+    parser.add_argument("--save", metavar="PREFIX", help="save arrays as PREFIX<n>.npy")
+    parser.add_argument("--list", action="store_true", help="only list the kernels")
+    return parser
+
+
+def parse_argument(text: str, seed: int) -> Any:
+    """Returns the number or array that an ``--arg`` describes.
+
+    Raises:
+        UserError: the text is neither.
+    """
+    match = _ARRAY.fullmatch(text)
+    if match is None:
+        try:
+            return int(text, 0)
+        except ValueError:
+            pass
+        try:
+            return float(text)
+        except ValueError:
+            raise UserError(f"cannot read the argument {text!r}") from None
+    shape = tuple(int(part) for part in re.split(r"[,x ]+", match["shape"]) if part)
+    return _array(match["dtype"], shape, match["fill"] or "zeros", seed)
+
+
+def _array(name: str, shape: tuple[int, ...], fill: str, seed: int) -> np.ndarray:
+    bfloat = name == "bf16"
+    if not bfloat and name not in _DTYPES:
+        raise UserError(f"unknown type {name!r}; choose from bf16, {', '.join(_DTYPES)}")
+    dtype = np.dtype("f4" if bfloat else _DTYPES[name])
+    array = _filled(dtype, shape, fill, np.random.default_rng(seed))
+    if bfloat:  # the upper half of an f32, rounded to nearest even
+        bits = array.view(np.uint32)
+        array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(array)
+
+
+def _filled(
+    dtype: np.dtype, shape: tuple[int, ...], fill: str, rng: np.random.Generator
+) -> np.ndarray:
+    if fill == "zeros":
+        return np.zeros(shape, dtype)
+    if fill == "ones":
+        return np.ones(shape, dtype)
+    if fill == "arange":
+        return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    if fill == "random":
+        if dtype.kind == "f":
+            return rng.standard_normal(shape).astype(dtype)
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    if fill.endswith(".npy"):
+        return np.load(fill).astype(dtype, copy=False).reshape(shape)
+    try:
+        return np.full(shape, float(fill), dtype)
+    except ValueError:
+        raise UserError(f"cannot fill an array with {fill!r}") from None
+
+
+def _list(module: Module) -> None:
+    for kernel in module.kernels.values():
+        print(f"{kernel!r}: {kernel.instructions} instructions, "
+              f"{kernel.static_shared} bytes of static shared memory")  # fmt: skip
+
+
+def _show(args: list[Any], prefix: str | None) -> None:
+    for index, value in enumerate(args):
+        if not isinstance(value, np.ndarray):
+            continue
+        print(f"argument {index}: {value.dtype}{list(value.shape)}\n{value}")
+        if prefix is not None:
+            np.save(f"{prefix}{index}.npy", value)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        with open(options.ptx, encoding="utf-8") as file:
+            module = Device(options.arch).load_ptx(file.read())
+        if options.list:
+            _list(module)
+            return 0
+        entry = options.entry or next(iter(module.kernels), "")
+        if not options.entry and len(module.kernels) != 1:
+            raise UserError(f"choose a kernel by --entry: {', '.join(module.kernels)}")
+        args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
+        schedule = int(options.schedule) if options.schedule.isdigit() else options.schedule
+        report = module[entry].launch(
+            options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
+            schedule=schedule, lint=options.lint, instruction_limit=options.limit,
+        )  # fmt: skip
+    except (TileLangError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    _show(args, options.save)
+    print(f"{report.instructions} warp instructions in {report.seconds:.3f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
