@@ -12,6 +12,7 @@ void RegisterConvert();
 void RegisterCompare();
 void RegisterMove();
 void RegisterMemory();
+void RegisterMatrixMove();
 void RegisterAtomics();
 void RegisterWarpOps();
 void RegisterBarriers();

@@ -76,18 +76,24 @@ struct FindHighest {
   }
 };
 
+// Position and length of a field: 8 bits of the operand for 32-bit fields; hardware looks at all
+// of it for 64-bit ones.
+template <typename T>
+uint64_t FieldOperand(uint32_t value) {
+  return sizeof(T) == 4 ? value & 0xFF : value;
+}
+
 struct ExtractField {
   template <typename T>
-  T operator()(T a, uint32_t position, uint32_t length) const {
-    constexpr uint32_t kTop = 8 * sizeof(T) - 1;
-    position &= 0xFF, length &= 0xFF;
+  T operator()(T a, uint32_t at, uint32_t count) const {
+    constexpr uint64_t kTop = 8 * sizeof(T) - 1;
     using U = std::make_unsigned_t<T>;
+    uint64_t position = FieldOperand<T>(at), length = FieldOperand<T>(count);
     if (length == 0) return 0;
-    uint32_t last = position + length - 1 < kTop ? position + length - 1 : kTop;
+    uint64_t last = position + length - 1 < kTop ? position + length - 1 : kTop;
     bool sign = std::is_signed_v<T> && ((static_cast<U>(a) >> last) & 1);
     U field = position > kTop ? U{0} : static_cast<U>(static_cast<U>(a) >> position);
-    uint32_t kept =
-        position > kTop ? 0 : (length < kTop + 1 - position ? length : kTop + 1 - position);
+    uint64_t kept = position > kTop ? 0 : last - position + 1;
     U mask = kept > kTop ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << kept) - 1);
     field &= mask;
     return static_cast<T>(sign ? field | static_cast<U>(~mask) : field);
@@ -103,8 +109,8 @@ Flow InsertField(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t* position = w.Reg<uint32_t>(op.a[3]);
   const uint32_t* length = w.Reg<uint32_t>(op.a[4]);
   ForEachLane(mask, [&](int i) {
-    uint32_t at = position[i] & 0xFF, n = length[i] & 0xFF;
-    constexpr uint32_t kBits = 8 * sizeof(T);
+    uint64_t at = FieldOperand<T>(position[i]), n = FieldOperand<T>(length[i]);
+    constexpr uint64_t kBits = 8 * sizeof(T);
     T field = n >= kBits ? ~T{0} : (T{1} << n) - 1;
     field = at >= kBits ? 0 : field << at;
     T value = at >= kBits ? 0 : a[i] << at;

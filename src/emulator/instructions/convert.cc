@@ -140,12 +140,17 @@ uint64_t IntegerToInteger(const Conversion& c, uint64_t bits) {
   return value > top ? top : value;
 }
 
+// NaN from f64 keeps its sign and the upper bits of its payload, and becomes quiet.
+uint64_t NarrowedNan(const FloatFormat& f, uint64_t bits) {
+  uint64_t sign = bits >> 63 ? f.sign_bit() : 0;
+  uint64_t payload = (bits & ((uint64_t{1} << 52) - 1)) >> (52 - f.mantissa_bits);
+  return sign | f.infinity() | uint64_t{1} << (f.mantissa_bits - 1) | payload;
+}
+
 uint64_t FloatToFloat(const Conversion& c, double value) {
   if (c.to_integer) value = RoundToInteger(value, c.rounding);
   if (c.saturate) value = value > 0 ? (value > 1 ? 1.0 : value) : 0.0;
-  if (c.relu && (value < 0 || value != value)) {
-    if (value == value) value = 0.0;
-  }
+  if (c.relu && value <= 0) value = 0.0;  // also -0
   Rounding rounding = c.to_integer ? Rounding::kNearestEven : c.rounding;
   switch (c.to) {
     case Type::kF64:
@@ -169,6 +174,12 @@ uint64_t ConvertOne(const Conversion& c, uint64_t bits) {
     return IsFloat(c.to) ? IntegerToFloat(c, bits) : IntegerToInteger(c, bits);
   }
   double value = ToDouble(c.from, bits);
+  if (c.from == Type::kF64 && IsFloat(c.to) && value != value && !c.saturate) {
+    return c.to == Type::kF64 ? bits | uint64_t{1} << 51 : NarrowedNan(FormatOf(c.to), bits);
+  }
+  if (c.to == Type::kTF32 && c.rounding == Rounding::kNearestAway && !std::isfinite(value)) {
+    return bits & 0xFFFFE000;  // hardware cuts the low bits off, also of NaN
+  }
   if (c.flush && c.from == Type::kF32) value = FlushSubnormal(static_cast<float>(value));
   if (IsFloat(c.to)) return FloatToFloat(c, value);
   uint64_t result = FloatToInteger(c, value);
@@ -239,7 +250,8 @@ Handler FastInteger(const Conversion& c) {
 
 // clang-format off
 struct HalfToF32 { float operator()(uint16_t a) const { return CanonicalNan(F16ToF32(a)); } };
-struct BfloatToF32 { float operator()(uint16_t a) const { return CanonicalNan(Bf16ToF32(a)); } };
+// NaN passes as it is: the conversion appends zeros.
+struct BfloatToF32 { float operator()(uint16_t a) const { return Bf16ToF32(a); } };
 struct F32ToBfloat { uint16_t operator()(float a) const { return F32ToBf16(a); } };
 struct F32ToHalf { uint16_t operator()(float a) const { return F32ToF16(a); } };
 struct F32ToF64 { double operator()(float a) const { return a; } };

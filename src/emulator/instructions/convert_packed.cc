@@ -45,7 +45,7 @@ struct PackedConversion {
 };
 
 uint32_t Encode(const PackedConversion& p, double value) {
-  if (p.c.relu && value < 0) value = 0;
+  if (p.c.relu && value <= 0) value = 0;  // also -0
   if (!p.to.format) return EncodeUe8m0(value, p.c.rounding, p.c.satfinite);
   return EncodeFloat(*p.to.format, value, p.c.rounding, p.c.satfinite);
 }

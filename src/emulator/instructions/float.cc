@@ -207,24 +207,35 @@ Handler MinMax3Handler(const FloatModifiers& m) {
                  : Ternary<F32MinMax<kMax, false, false>, float>();
 }
 
-// --- neg, abs, copysign: sign bits only ---------------------------------------------------------
+// --- neg, abs, copysign: sign bits only
+// -----------------------------------------------------------
 
-template <typename U, U kClear, U kFlip, bool kFtz>
+// kSign: the sign bits of the elements in U; kExponent: their exponents' bits.
+template <typename U, U kSign, U kExponent, bool kNegate, bool kFtz>
 struct SignBits {
   U operator()(U a) const {
-    if (kFtz && (a & 0x7F800000u) == 0) a &= static_cast<U>(0x80000000u);
-    return static_cast<U>((a & ~kClear) ^ kFlip);
+    if (kFtz && (a & kExponent) == 0) a &= kSign;
+    U result = static_cast<U>(kNegate ? a ^ kSign : a & ~kSign);
+    if constexpr (sizeof(U) == 8) {  // NaN keeps its payload and sign, and becomes quiet
+      if ((a & ~kSign) > kExponent) return a | (kExponent & ~(kExponent << 1)) >> 1;
+    } else if constexpr (kSign == 0x80008000u) {
+      if ((a & 0x7FFF) > (kExponent & 0xFFFF)) result = (result & 0xFFFF0000u) | 0x7FFF;
+      if ((a >> 16 & 0x7FFF) > kExponent >> 16) result = (result & 0xFFFF) | 0x7FFF0000u;
+    } else {
+      if ((a & static_cast<U>(~kSign)) > kExponent) return static_cast<U>(~kSign);
+    }
+    return result;
   }
 };
 
-template <typename U, U kSign>
+template <typename U, U kSign, U kExponent>
 Handler SignHandler(bool negate, bool flush) {
   if (flush && sizeof(U) == 4) {
-    return negate ? Unary<SignBits<U, 0, kSign, true>, U>()
-                  : Unary<SignBits<U, kSign, 0, true>, U>();
+    return negate ? Unary<SignBits<U, kSign, kExponent, true, true>, U>()
+                  : Unary<SignBits<U, kSign, kExponent, false, true>, U>();
   }
-  return negate ? Unary<SignBits<U, 0, kSign, false>, U>()
-                : Unary<SignBits<U, kSign, 0, false>, U>();
+  return negate ? Unary<SignBits<U, kSign, kExponent, true, false>, U>()
+                : Unary<SignBits<U, kSign, kExponent, false, false>, U>();
 }
 
 template <typename U, U kSign>
@@ -345,20 +356,25 @@ bool DecodeFloatSign(Decoder& d, bool negate) {
   if (!HasFloatType(d)) return false;
   bool flush = d.mods.Take("ftz");
   Type type = d.mods.TakeType();
+  Handler& handler = d.op.handler;
   switch (type) {
     case Type::kF64:
-      d.op.handler = SignHandler<uint64_t, 0x8000000000000000u>(negate, false);
+      handler = SignHandler<uint64_t, 1ull << 63, 0x7FFull << 52>(negate, false);
       break;
     case Type::kF32:
-      d.op.handler = SignHandler<uint32_t, 0x80000000u>(negate, flush);
+      handler = SignHandler<uint32_t, 0x80000000u, 0x7F800000u>(negate, flush);
       break;
     case Type::kF16x2:
+      handler = SignHandler<uint32_t, 0x80008000u, 0x7C007C00u>(negate, false);
+      break;
     case Type::kBF16x2:
-      d.op.handler = SignHandler<uint32_t, 0x80008000u>(negate, false);
+      handler = SignHandler<uint32_t, 0x80008000u, 0x7F807F80u>(negate, false);
       break;
     case Type::kF16:
+      handler = SignHandler<uint16_t, 0x8000, 0x7C00>(negate, false);
+      break;
     case Type::kBF16:
-      d.op.handler = SignHandler<uint16_t, 0x8000u>(negate, false);
+      handler = SignHandler<uint16_t, 0x8000, 0x7F80>(negate, false);
       break;
     default:
       d.Unsupported();

@@ -33,7 +33,7 @@ template <Finish kFinish>
 inline double Finished(double value) {
   if constexpr (kFinish == Finish::kSat) return value > 0 ? (value > 1 ? 1.0 : value) : 0.0;
   // .relu clamps negative results to +0; NaN stays NaN
-  if constexpr (kFinish == Finish::kRelu) return value < 0 ? 0.0 : value;
+  if constexpr (kFinish == Finish::kRelu) return value <= 0 ? 0.0 : value;
   return value;
 }
 

@@ -66,7 +66,7 @@ struct Halves {
     return low | uint32_t{high} << 16;
   }
 };
-// Division by zero gives all ones, as the hardware's division sequences do; the remainder is a.
+// Division by zero gives all ones, quotient and remainder, as hardware does.
 struct Div {
   template <typename T>
   T operator()(T a, T b) const {
@@ -78,7 +78,7 @@ struct Div {
 struct Rem {
   template <typename T>
   T operator()(T a, T b) const {
-    if (b == 0) return a;
+    if (b == 0) return static_cast<T>(~T{0});
     if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
     return a % b;
   }

@@ -170,7 +170,10 @@ uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint3
 
 uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address) {
   if (space == Space::kShared) return static_cast<uint32_t>(address);
-  if ((address & ~uint64_t{0xFFFFFFFF}) == kSharedWindow) return static_cast<uint32_t>(address);
+  // The units that take such addresses look at the low half only, and compilers rely on it: they
+  // pass shared addresses that were widened, not converted.
+  uint64_t window = address & ~uint64_t{0xFFFFFFFF};
+  if (window == kSharedWindow || window == 0) return static_cast<uint32_t>(address);
   Fail(warp.Here(lane), "out-of-bounds",
        "the generic address " + Hex(address) + " is not in shared memory", address);
 }
