@@ -10,7 +10,7 @@ EPSILON = 1e-5
 
 
 @tilelang.jit(out_idx=[-1])
-def copy(m: int, n: int, dtype: str = "bfloat16", block: int = 4, threads: int = 256) -> Any:
+def copy(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 512) -> Any:
     """Y = X, both (m, n)."""
 
     @T.prim_func
@@ -24,7 +24,7 @@ def copy(m: int, n: int, dtype: str = "bfloat16", block: int = 4, threads: int =
 
 
 @tilelang.jit(out_idx=[-1])
-def softmax(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 256) -> Any:
+def softmax(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 128) -> Any:
     """Y = softmax of each row of X, both (m, n)."""
     log2e = 1.4426950408889634
 
@@ -49,7 +49,7 @@ def softmax(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: in
 
 
 @tilelang.jit(out_idx=[-1])
-def rms_norm(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 256) -> Any:
+def rms_norm(m: int, n: int, dtype: str = "bfloat16", block: int = 4, threads: int = 256) -> Any:
     """Y = X / sqrt(mean(X^2) + eps) * W by rows: X and Y (m, n), W (n,)."""
 
     @T.prim_func
@@ -76,7 +76,7 @@ def rms_norm(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: i
 
 
 @tilelang.jit(out_idx=[-1])
-def layer_norm(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 256) -> Any:
+def layer_norm(m: int, n: int, dtype: str = "bfloat16", block: int = 1, threads: int = 128) -> Any:
     """Y = (X - mean) / sqrt(var + eps) * W + B by rows: X and Y (m, n), W and B (n,)."""
 
     @T.prim_func
