@@ -1,0 +1,167 @@
+"""Valid programs that no target, or not this one, can compile."""
+
+from wrong_kernels import cases, check
+
+import tilelang
+import tilelang.language as T
+
+
+def case_shared_memory():
+    """ResourceError: the kernel needs 262144 bytes of shared memory; sm_90a has 232448 ...
+    S: 262144 bytes
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((1024, 1024), "float32")):
+        with T.Kernel(1):  # WRONG
+            S = T.alloc_shared((256, 256), "float32")
+            T.copy(A[0, 0], S)
+            T.copy(S, A[0, 0])
+
+    tilelang.compile(main, target="sm_90a")
+
+
+def case_tensor_memory():
+    """ResourceError: the kernel needs 768 columns of tensor memory, but a CTA has 512 ...
+    X (128, 512) float32: 512 columns ... Y (128, 256) float32: 256 columns
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 512), "float32")):
+        with T.Kernel(1):  # WRONG
+            F = T.alloc_fragment((128, 512), "float32")
+            X = T.alloc_tmem((128, 512), "float32")
+            Y = T.alloc_tmem((128, 256), "float32")
+            T.copy(A, F)
+            T.copy(F, X)
+            T.copy(F[:, 0:256], Y)
+            T.copy(X, F)
+            T.copy(Y, F[:, 0:256])
+            T.copy(F, A)
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_threads_of_a_tensor_memory_copy():
+    """ResourceError: whole warpgroups (128 threads ... threads 0 to 63 reach this one ...
+    threads=128
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            F = T.alloc_fragment((128, 64), "float32")
+            X = T.alloc_tmem((128, 64), "float32")
+            T.copy(A, F)
+            T.copy(F, X)  # WRONG
+            T.copy(X, F)
+            T.copy(F, A)
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def gemm(m, n, k, a_type="float16", b_type="float16"):
+    """A product of shared tiles into a fragment."""
+
+    @T.prim_func
+    def main(A: T.Tensor((m, k), a_type), B: T.Tensor((k, n), b_type), C: T.Tensor((m, n))):
+        with T.Kernel(1):
+            X = T.alloc_shared((m, k), a_type)
+            Y = T.alloc_shared((k, n), b_type)
+            Z = T.alloc_fragment((m, n), "float32")
+            T.copy(A, X)
+            T.copy(B, Y)
+            T.clear(Z)
+            T.gemm(X, Y, Z)
+            T.copy(Z, C)
+
+    return main
+
+
+def case_gemm_of_other_types():
+    """DTypeError: T.gemm of A float16 and B bfloat16"""
+    tilelang.compile(gemm(128, 64, 64, "float16", "bfloat16"), target="sm_100a")
+
+
+def case_gemm_rows():
+    """ShapeError: T.gemm on sm_100a: M must be 64 or a multiple of 128 (M = 96, N = 64, K = 64)"""
+    tilelang.compile(gemm(96, 64, 64), target="sm_100a")
+
+
+def case_element_of_a_fragment():
+    """SemanticsError: an element of fragment F is used outside T.Parallel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float32"), n: T.int32):
+        with T.Kernel(1):
+            F = T.alloc_fragment((128, 64), "float32")
+            T.copy(A, F)
+            A[0, 0] = F[n, 3]  # WRONG
+
+    tilelang.compile(main, target="sm_90a")
+
+
+def case_element_held_by_another_thread():
+    """LayoutError: fragment F has layout ... does not hold the element ... Copy the fragment to a
+    shared buffer
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1):
+            F = T.alloc_fragment((128, 64), "float32")
+            T.copy(A, F)
+            for k in T.serial(64):
+                for i in T.Parallel(128):
+                    F[i, k] = F[i, k] + F[i, 0]  # WRONG
+            T.copy(F, A)
+
+    tilelang.compile(main, target="sm_90a")
+
+
+def case_index_beyond_a_loop():
+    """BoundsError: index 129 = i in dimension 0 of S (128) float32 in shared.dyn is out of"""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1):
+            S = T.alloc_shared((128,), "float32")
+            for i in T.Parallel(130):
+                S[i] = 0  # WRONG
+            T.copy(S, A)
+
+    tilelang.compile(main, target="sm_90a")
+
+
+def case_unknown_target():
+    """TargetError: unknown target 'sm_42' ... "sm_80", "sm_90a", "sm_100a\""""
+    tilelang.compile(gemm(128, 64, 64), target="sm_42")
+
+
+def case_cluster():
+    """ResourceError: a cluster of 2 blocks, but sm_80 takes from 1 to 1"""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(4, cluster_dims=2) as bx:  # WRONG
+            A[bx] = 1
+
+    tilelang.compile(main, target="sm_80")
+
+
+def case_symbolic_parallel_extent():
+    """ShapeError: the extents of T.Parallel (n) must be constants ... a serial loop"""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(n):  # WRONG
+                A[i] = 1
+
+    tilelang.compile(main, target="sm_90a")
+
+
+@cases(globals())
+def test_refused_kernel(case):
+    check(case)
