@@ -62,6 +62,11 @@ Poly Knowledge::Opaque(const Expr& e) {
   return Poly::Of(Intern(std::move(atom)));
 }
 
+// A product is only equal to what the program computes modulo 2^bits.
+bool Knowledge::IsValue(const Poly& p) const {
+  return p.IsAtom() && atoms_[p.terms[0].atom].kind != AtomKind::kProduct;
+}
+
 bool Knowledge::Wraps(const Poly& p) const {
   return std::any_of(p.terms.begin(), p.terms.end(),
                      [this](const Poly::Term& t) { return atoms_[t.atom].wraps; });
@@ -71,7 +76,7 @@ ir::DType Knowledge::SafeType(const Poly& a, const Poly& b, ir::DType t) {
   if (ir::IsInt(t) && t.bits >= 32 && !Wraps(a) && !Wraps(b)) return t;
   Interval range = TypeRange(t);
   auto fits = [&](const Poly& p) {
-    return p.IsAtom() || p.IsConstant() || (Bounds(p).IsFinite() && range.Contains(Bounds(p)));
+    return IsValue(p) || p.IsConstant() || (Bounds(p).IsFinite() && range.Contains(Bounds(p)));
   };
   if (fits(a) && fits(b) && range.Contains(Bounds(a)) && range.Contains(Bounds(b))) return t;
   if (t.bits == 64) throw CoefficientOverflow();

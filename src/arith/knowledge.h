@@ -104,6 +104,8 @@ class Knowledge {
   ir::DType SafeType(const Poly& a, const Poly& b, ir::DType t);
   Poly Opaque(const ir::Expr& e);
   bool Wraps(const Poly& p) const;
+  // A value that the program has as such.
+  bool IsValue(const Poly& p) const;
 
   // bounds.cc
   Interval DivisorBounds(const Poly& p);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 
@@ -18,6 +18,11 @@ class Remark(tvm_ffi.Object):
         topic: "check", "copy", "layout", ...
         message: the remark.
     """
+
+    if TYPE_CHECKING:
+        span: Any
+        topic: str
+        message: str
 
     def __str__(self) -> str:
         place = f"{self.span.file}:{self.span.line}:{self.span.column}: " if self.span else ""
