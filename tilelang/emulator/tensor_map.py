@@ -111,7 +111,8 @@ def make_tensor_map(
         interleave: None; other layouts are refused.
         oob_fill: ``"zeros"`` or ``"nan"``: what elements outside of the array read as.
         element_strides: step between elements of a box, in the array's order.
-        dtype: element type if not the array's, e.g. ``"tf32"`` or, on a uint8 array, ``"u4"``.
+        dtype: element type if not the array's: ``"bfloat16"``, ``"tf32"`` or, on a uint8 array,
+            ``"u4"``.
         im2col: makes an im2col map of an array [N, spatial..., C] instead of a tiled one.
 
     Raises:
@@ -119,7 +120,7 @@ def make_tensor_map(
     """
     modes = [_choice("interleave", interleave, _INTERLEAVES)]
     modes += [_choice("swizzle", swizzle, _SWIZZLES), _choice("oob_fill", oob_fill, _FILLS)]
-    type_name = dtype or _type_of(array)
+    type_name = _DTYPES.get(str(dtype), dtype) or _type_of(array)
     code, bits = _choice("dtype", type_name, _TYPES)
     rank = len(array.shape)
     if not 1 <= rank <= _MAX_RANK:

@@ -121,4 +121,5 @@ def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
         interleave=_INTERLEAVES[int(description["interleave"])],
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
+        dtype=str(description["dtype"]),
     )

@@ -143,6 +143,31 @@ def test_errors_of_the_emulator_arrive_unchanged(monkeypatch, error):
     assert args[0].ctypes.data == x.data_ptr()
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("n", [1, 127, 128, 1003])
+def test_emulated_result(arch, n):
+    x, y = torch.randn(n), torch.randn(n)
+    z = torch.full_like(x, float("nan"))
+    assert axpy(arch)(x, y, z, 0.75) is None
+    torch.testing.assert_close(z, 0.75 * x + y)
+
+
+def test_emulated_outputs_belong_to_the_library_of_the_arguments():
+    x, y = torch.randn(300), torch.randn(300)
+    kernel = axpy("sm_90a", out_idx=2)
+    from_torch, from_numpy = kernel(x, y, 2), kernel(x.numpy(), y.numpy(), a=2)
+    assert isinstance(from_torch, torch.Tensor) and isinstance(from_numpy, np.ndarray)
+    torch.testing.assert_close(from_torch, 2 * x + y)
+    assert np.array_equal(from_numpy, from_torch.numpy())
+    from_numpy += 1
+
+
+def test_emulated_out_of_bounds_access_is_reported():
+    kernel = axpy("sm_90a", source=AXPY.replace("i < n", "i < n + 1"))
+    with pytest.raises(errors.UserError, match="axpy"):
+        kernel(torch.zeros(100), torch.zeros(100), torch.zeros(100), 1.0)
+
+
 @pytest.mark.requires_cuda
 @pytest.mark.parametrize("n", [1, 127, 128, 1000003])
 def test_gpu_result(n):
@@ -267,22 +292,30 @@ def tensor_map_kernel(arch):
     return JITKernel(None, LoweredKernel(TMA, TMA, (), spec), target.resolve(arch), 1)
 
 
-def test_tensor_map_kernel_compiles():
-    tensor_map_kernel("sm_90a")
+CORNERS = [(0, 0), (4, 5), (32, 8), (40, 30)]
+
+
+def check_tensor_map(kernel, device, corner):
+    x, y = corner
+    data = torch.randn(33, 44, device=device)
+    padded = torch.zeros(64, 64, device=device)
+    padded[:33, :44] = data
+    torch.testing.assert_close(kernel(data, x, y), padded[y : y + 8, x : x + 16], rtol=0, atol=0)
+    with pytest.raises(errors.ArgumentError, match=r"'A' cannot be .*stride of 172 bytes is not"):
+        kernel(torch.randn(33, 43, device=device), x, y)
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("corner", CORNERS)
+def test_emulated_tensor_map(arch, corner):
+    check_tensor_map(tensor_map_kernel(arch), "cpu", corner)
 
 
 @pytest.mark.requires_cuda
 @tilelang.testing.requires_cuda_compute_version_ge(9)
-@pytest.mark.parametrize("corner", [(0, 0), (4, 5), (32, 8), (40, 30)])
+@pytest.mark.parametrize("corner", CORNERS)
 def test_gpu_tensor_map(corner):
-    x, y = corner
-    kernel = tensor_map_kernel("auto")
-    data = torch.randn(33, 44, device="cuda")
-    padded = torch.zeros(64, 64, device="cuda")
-    padded[:33, :44] = data
-    torch.testing.assert_close(kernel(data, x, y), padded[y : y + 8, x : x + 16])
-    with pytest.raises(errors.ArgumentError, match=r"'A' cannot be .*stride of 172 bytes is not"):
-        kernel(torch.randn(33, 43, device="cuda"), x, y)
+    check_tensor_map(tensor_map_kernel("auto"), "cuda", corner)
 
 
 @pytest.mark.requires_cuda
