@@ -9,6 +9,7 @@ from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
 from . import env as env
 from . import errors as errors
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
+from .jit import lower_to_source as lower
 from .runtime.cache import disable_cache, enable_cache, is_cache_enabled
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "enable_cache",
     "is_cache_enabled",
     "jit",
+    "lower",
     "par_compile",
 ]
 

@@ -1,8 +1,16 @@
 """Compiling and calling kernels."""
 
-from .compiler import compile, par_compile
+from .compiler import compile, lower_to_source, par_compile
 from .decorator import JITFunction, jit
 from .kernel import JITKernel
 from .pass_config import PassConfigKey
 
-__all__ = ["JITFunction", "JITKernel", "PassConfigKey", "compile", "jit", "par_compile"]
+__all__ = [
+    "JITFunction",
+    "JITKernel",
+    "PassConfigKey",
+    "compile",
+    "jit",
+    "lower_to_source",
+    "par_compile",
+]

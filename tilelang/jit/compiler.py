@@ -11,7 +11,7 @@ from .. import target as targets
 from ..errors import ConfigError, boundary
 from . import pass_config
 from .kernel import JITKernel, normalize_out_idx
-from .lower import ir_function, lower
+from .lower import LoweredKernel, ir_function, lower
 
 _BACKENDS = ("auto", "tvm_ffi", "nvrtc", "cython")
 _logger = logging.getLogger("tilelang")
@@ -61,6 +61,14 @@ def compile(
     if verbose:
         _logger.warning("%r:\n%s", kernel, lowered.source)
     return kernel
+
+
+@boundary
+def lower_to_source(
+    func: Any, target: Any = "auto", *, pass_configs: Mapping[Any, Any] | None = None
+) -> LoweredKernel:
+    """Runs the compiler up to CUDA C++, without NVRTC; arguments as for :func:`compile`."""
+    return lower(func, targets.resolve(target), pass_config.normalize(pass_configs))
 
 
 def par_compile(

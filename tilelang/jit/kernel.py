@@ -47,6 +47,7 @@ class JITKernel:
         out_idx: Sequence[int] | int | None = None,
         options: tuple[str, ...] = (),
     ) -> None:
+        _require_current_torch()
         self.prim_func = prim_func
         self.target = target
         self.spec = lowered.spec
@@ -168,6 +169,15 @@ class JITKernel:
 
     def __repr__(self) -> str:
         return f"<tilelang kernel {self.name!r} for {self.target}>"
+
+
+def _require_current_torch() -> None:
+    """Refuses a torch whose tensors do not tell their stream: launches could go to another one."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    if tensor is not None and not hasattr(tensor, "__dlpack_c_exchange_api__"):
+        raise ConfigError(
+            f"torch {sys.modules['torch'].__version__} is too old", notes=["use torch >= 2.10"]
+        )
 
 
 def normalize_out_idx(out_idx: Sequence[int] | int | None, count: int) -> list[int] | None:

@@ -29,6 +29,11 @@ class LoweredKernel:
     spec: Any
     remarks: tuple[Remark, ...] = ()
 
+    @property
+    def kernel_source(self) -> str:
+        """The CUDA C++ for people, by the name that ``tilelang.lower`` users know."""
+        return self.source
+
 
 def ir_function(func: Any) -> Any:
     """Returns the IR function (``tl.ir.Func``) behind what ``@T.prim_func`` gives."""

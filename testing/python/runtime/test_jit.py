@@ -157,3 +157,11 @@ def test_jit_of_a_function_that_returns_no_kernel(core):
 def test_par_compile_keeps_the_order(core):
     kernels = tilelang.par_compile([prim_func(i) for i in range(6)], target="sm_80")
     assert [f"+= {i};" in k.get_kernel_source() for i, k in enumerate(kernels)] == [True] * 6
+
+
+def test_lower_stops_at_the_source(core, monkeypatch):
+    from tilelang.runtime import nvrtc
+
+    monkeypatch.setattr(nvrtc, "compile_cuda", None)
+    artifact = tilelang.lower(prim_func(9), target="sm_80", pass_configs={"tl.Simplify": True})
+    assert "+= 9;" in artifact.kernel_source and core.calls[0][1:] == ("sm_80", {})

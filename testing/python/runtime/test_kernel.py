@@ -143,6 +143,14 @@ def test_errors_of_the_emulator_arrive_unchanged(monkeypatch, error):
     assert args[0].ctypes.data == x.data_ptr()
 
 
+def test_a_torch_without_streams_in_its_tensors_is_refused(monkeypatch):
+    old = type(torch)("torch")
+    old.Tensor, old.__version__ = object, "2.4.0"
+    monkeypatch.setitem(__import__("sys").modules, "torch", old)
+    with pytest.raises(errors.ConfigError, match=r"torch 2\.4\.0 is too old\nnote: use torch"):
+        axpy("sm_90a")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("n", [1, 127, 128, 1003])
 def test_emulated_result(arch, n):
