@@ -148,6 +148,7 @@ uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width)
       Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
               inst.Spelling() + "' takes " + std::to_string(bits));
     }
+    use.reads.push_back(reg->slot);
     return reg->slot;
   }
   if (operand.name == "WARP_SZ") return Constant(type, 32);
@@ -172,6 +173,7 @@ uint32_t Decoder::Destination(const ptx::Operand& operand, Type type, bool any_w
     Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
             inst.Spelling() + "' writes " + std::to_string(bits));
   }
+  use.writes.push_back(reg->slot);
   return reg->slot;
 }
 
@@ -214,6 +216,7 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
     int bits = TypeBits(reg->type);
     if (bits != 32 && bits != 64)
       Illegal("address register '" + base.name + "' is not 32 or 64 bits");
+    use.reads.push_back(reg->slot);
     address.slot = reg->slot;
     address.wide = bits == 64;
     address.offset = operand.offset;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/core/error.h"
+#include "emulator/core/kernel.h"
 #include "emulator/core/op.h"
 #include "emulator/core/types.h"
 #include "emulator/ptx/ast.h"
@@ -114,6 +115,7 @@ class Decoder {
 
   FunctionDecoder& function() { return function_; }
   std::vector<uint32_t> slots;
+  OperandUse use;  // filled by Source, Destination and Address
 
  private:
   void Own(std::shared_ptr<void> data);

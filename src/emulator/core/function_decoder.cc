@@ -325,6 +325,18 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& instruction) {
   if (op.handler) Finish(decoder);
 }
 
+namespace {
+
+OperandUse::Kind UseKind(const ptx::Instruction& inst) {
+  if (inst.opcode == "mov") return OperandUse::Kind::kMove;
+  if (inst.opcode != "tcgen05" || inst.modifiers.empty()) return OperandUse::Kind::kOther;
+  if (inst.modifiers[0] == "ld") return OperandUse::Kind::kTensorLoad;
+  return inst.modifiers[0] == "wait::ld" ? OperandUse::Kind::kTensorWait
+                                         : OperandUse::Kind::kOther;
+}
+
+}  // namespace
+
 void FunctionDecoder::Finish(Decoder& decoder) {
   Op& op = decoder.op;
   if (pending_target_ >= 0) op_fixups_.push_back({kernel_.code.size(), pending_target_});
@@ -334,7 +346,9 @@ void FunctionDecoder::Finish(Decoder& decoder) {
   std::copy_n(decoder.slots.begin(), std::min<size_t>(5, decoder.slots.size()), op.a);
   op.source = static_cast<uint32_t>(kernel_.sources.size());
   const ptx::Instruction& inst = decoder.inst;
-  kernel_.sources.push_back({inst.line, inst.Spelling(), inst.loc_file, inst.loc_line});
+  decoder.use.kind = UseKind(inst);
+  kernel_.sources.push_back(
+      {inst.line, inst.Spelling(), inst.loc_file, inst.loc_line, std::move(decoder.use)});
   kernel_.code.push_back(op);
 }
 

@@ -75,10 +75,19 @@ struct SlotInit {
   uint64_t value = 0;  // of constants; added to the value of specials
 };
 
+// Registers that an instruction reads and writes (predicates left out), for checks of what flows
+// where.
+struct OperandUse {
+  enum class Kind : uint8_t { kOther, kMove, kTensorLoad, kTensorWait };
+  Kind kind = Kind::kOther;
+  std::vector<uint32_t> reads, writes;
+};
+
 struct SourceLine {
   int ptx_line = 0;
   std::string spelling;
   int file = 0, line = 0;  // by .loc
+  OperandUse use;
 };
 
 struct ParamInfo {

@@ -16,6 +16,7 @@
 #include "emulator/memory/access.h"
 #include "emulator/memory/global.h"
 #include "emulator/memory/shared.h"
+#include "emulator/sanitizer/pending_loads.h"
 
 namespace tilelang::emulator {
 
@@ -104,6 +105,9 @@ class Warp {
   // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
   // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
   Flow Align(uint32_t mask);
+
+  // With the lint "ld-before-wait"; otherwise null.
+  std::unique_ptr<PendingLoads> pending_loads;
 
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 

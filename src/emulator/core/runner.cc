@@ -92,6 +92,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
     if (op.guard != kNoSlot) active &= warp.Predicate(op.guard);
     if (active) {
       warp.op = &op;
+      if (warp.pending_loads) warp.pending_loads->Check(warp, op);
       Flow flow = op.handler(warp, op, active);
       if (flow == Flow::kWait) {
         warp.split().waiting = true;
