@@ -71,11 +71,9 @@ def test_softmax_of_dynamic_shape(golden):
     check(golden, "softmax_dynamic", softmax)
 
 
-def flash_attention(seq_len, dim, block_M, block_N, is_causal):
-    """The forward pass, with a macro for the online softmax."""
+def softmax_macro(block_M, block_N):
+    """One step of the online softmax."""
     scale = 0.125
-    shape = [2, seq_len, 8, dim]
-    dtype, accum = T.bfloat16, T.float32
 
     @T.macro
     def online_softmax(scores, probabilities, largest, previous, rescale, row_sum, total):
@@ -89,6 +87,16 @@ def flash_attention(seq_len, dim, block_M, block_N, is_causal):
         for i in T.Parallel(block_M):
             total[i] = total[i] * rescale[i] + row_sum[i]
         T.copy(scores, probabilities)
+
+    return online_softmax
+
+
+def flash_attention(seq_len, dim, block_M, block_N, is_causal):
+    """The forward pass, with a macro for the online softmax."""
+    shape = [2, seq_len, 8, dim]
+    dtype, accum = T.bfloat16, T.float32
+
+    online_softmax = softmax_macro(block_M, block_N)
 
     @T.prim_func
     def attention(
