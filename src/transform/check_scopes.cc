@@ -3,6 +3,7 @@
 
 #include <unordered_set>
 
+#include "codegen/compiled.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "transform/check_parts.h"
@@ -68,6 +69,11 @@ class ScopeChecker : public ir::StmtVisitor {
     VisitExprs(op->grid);
     ir::Array<ir::Var> vars = op->block_vars;
     for (const ir::Var& var : op->thread_vars) vars.push_back(var);
+    if (auto maps = op->attrs.Get("tensor_maps")) {
+      for (const TensorMapInfo& map : (*maps).cast<ir::Array<TensorMapInfo>>()) {
+        vars.push_back(map->var);
+      }
+    }
     Body(vars, op->body);
   }
 

@@ -18,6 +18,7 @@ from transform.kernels import (
     var,
 )
 
+import tilelang
 import tilelang.language as T
 from tilelang import errors
 from tilelang.transform import run_pass, verify
@@ -158,6 +159,13 @@ def test_real_kernels_are_correct_after_every_pass(index):
     for name, stage in steps:
         func = run_pass(name, func)
         verify(func, stage)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("index", [0, 1])
+def test_whole_pipeline_under_verification(index, target, monkeypatch):
+    monkeypatch.setenv("TILELANG_VERIFY", "1")
+    assert tilelang.compile(_kernels()[index], target=target).get_kernel_source()
 
 
 def test_unknown_stage():
