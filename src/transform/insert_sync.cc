@@ -88,6 +88,15 @@ bool IsFence(const Stmt& s) {
   return call != nullptr && call->name == "fence_proxy_async";
 }
 
+bool LeavesEarly(const Stmt& body) {
+  bool found = false;
+  WalkStmts(body, [&](const Stmt& s) {
+    found |= s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue;
+    return !found;
+  });
+  return found;
+}
+
 class SyncInserter {
  public:
   explicit SyncInserter(const KernelLaunchNode* launch) : launch_(launch), uniformity_(launch) {
@@ -110,6 +119,7 @@ class SyncInserter {
   Stmt ProcessIf(const IfNode* op, State* state);
   Stmt ProcessBranch(const IfNode* op, State* state);
   Stmt ProcessLoop(const Stmt& loop, State* state);
+  Stmt ProcessBody(const Stmt& body, const Expr& condition, State* at_end);
   Stmt ProcessTeamOnly(const Stmt& body, const Expr& condition);
   Stmt Leaf(const Stmt& s, State* state);
 
@@ -131,6 +141,7 @@ class SyncInserter {
   Team team_;
   std::unordered_map<const ffi::Object*, std::vector<AccessPtr>> accesses_;
   std::vector<Stmt> alive_;  // the keys of accesses_
+  std::vector<State> exits_;  // at the Breaks and Continues of the loops around
   std::unordered_set<const ffi::Object*> divergent_;  // statements treated as one
   std::unordered_set<const ffi::Object*> needs_fence_;  // barriers
 };
@@ -199,6 +210,7 @@ Stmt SyncInserter::Leaf(const Stmt& s, State* state) {
   }
   Stmt result = accesses.empty() ? s : Guarded(s, accesses, false, state);
   Record(accesses, false, state);
+  if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) PassBarrier(s.get(), state);
   if (IsFence(s)) state->unfenced.clear();
   if (WaitsOnBarriers(s)) {
@@ -326,11 +338,34 @@ Stmt SyncInserter::ProcessTeamOnly(const Stmt& body, const Expr& condition) {
   return result;
 }
 
+// Processes the body until no more barriers come for what earlier iterations left behind;
+// `at_end`: what is pending when the loop ends.
+Stmt SyncInserter::ProcessBody(const Stmt& body, const Expr& condition, State* at_end) {
+  Stmt head = Evaluate(condition, condition.span());
+  Stmt result = body;
+  State carried;
+  for (int round = 0; round < 3; ++round) {
+    State state = carried;
+    exits_.emplace_back();
+    result = Process(result, &state);
+    // The condition of the next iteration is read after the body.
+    const auto* pair = Leaf(head, &state).as<SeqNode>();
+    if (pair != nullptr) result = Seq({result, pair->stmts[0]}, result.span());
+    state.Merge(exits_.back());
+    exits_.pop_back();
+    *at_end = state;
+    carried = state;
+    for (Pending& p : carried.pending) p.carried = true;
+  }
+  for (Pending& p : at_end->pending) p.carried = false;
+  return result;
+}
+
 Stmt SyncInserter::ProcessLoop(const Stmt& loop, State* state) {
   const auto* op = loop.as<ForNode>();
   const auto* while_op = loop.as<WhileNode>();
   Team outer = team_;
-  bool divergent = !uniformity_.IsUniformLoop(loop.get()) && team_.kind == Team::kCta;
+  bool divergent = !uniformity_.IsUniformLoop(loop.get());
   std::vector<AccessPtr> whole;
   if (divergent) {
     whole = AccessesOf(loop);
@@ -338,34 +373,28 @@ Stmt SyncInserter::ProcessLoop(const Stmt& loop, State* state) {
   }
   bool constant = op != nullptr && AsInt(op->min) && AsInt(op->extent);
   if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
-  Stmt body = op != nullptr ? op->body : while_op->body;
   State inside;
-  State carried;
-  // Until no more barriers come for what earlier iterations left behind.
-  for (int round = 0; round < 3; ++round) {
-    inside = carried;
-    body = Process(body, &inside);
-    carried = inside;
-    for (Pending& p : carried.pending) p.carried = true;
-  }
+  Stmt body = ProcessBody(op != nullptr ? op->body : while_op->body,
+                          op != nullptr ? op->extent : while_op->condition, &inside);
   if (constant) context_.loops.pop_back();
   team_ = outer;
   Stmt result = op != nullptr ? Stmt(For(op->var, op->min, op->extent, op->Kind(), body,
                                          op->annotations, op->span))
                               : Stmt(While(while_op->condition, body, while_op->span));
+  std::vector<AccessPtr> exposed;
+  bool passes = false;
   if (divergent) {
     alive_.push_back(result);
-    accesses_[result.get()] = whole;
+    accesses_[result.get()] = exposed = whole;
     divergent_.insert(result.get());
-    Stmt guarded = Guarded(result, whole, false, state);
-    Record(whole, false, state);
-    return guarded;
+    inside = State();
+    Record(whole, false, &inside);
+    uniformity_.MarkLoop(result.get());
+  } else {
+    passes = Exposed(result, &exposed) && !LeavesEarly(body);
   }
-  std::vector<AccessPtr> exposed;
-  bool passes = Exposed(result, &exposed);
   Stmt guarded = Guarded(result, exposed, false, state);
   if (passes) state->pending.clear();
-  for (Pending& p : inside.pending) p.carried = false;
   state->Merge(inside);
   return guarded;
 }

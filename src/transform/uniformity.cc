@@ -49,10 +49,14 @@ class VariationFinder : public StmtVisitor {
   }
   void Visit(const IfNode* op) override {
     bool outer = divergent_;
-    divergent_ = outer || !result_->IsUniform(op->condition);
+    bool outer_in_loop = divergent_in_loop_;
+    bool varying = !result_->IsUniform(op->condition);
+    divergent_ |= varying;
+    divergent_in_loop_ |= varying;
     VisitStmt(op->then_case);
     if (op->else_case.defined()) VisitStmt(op->else_case);
     divergent_ = outer;
+    divergent_in_loop_ = outer_in_loop;
   }
   void Visit(const ForNode* op) override {
     bool uniform = result_->IsUniform(op->min) && result_->IsUniform(op->extent);
@@ -72,20 +76,24 @@ class VariationFinder : public StmtVisitor {
   void Loop(const StmtNode* loop, const Stmt& body, bool uniform) {
     if (!uniform) Mark(&result_->varying_loops_, loop);
     bool outer = divergent_;
+    bool outer_in_loop = divergent_in_loop_;
     const StmtNode* outer_loop = loop_;
     loop_ = loop;
-    divergent_ = outer || !result_->IsUniformLoop(loop);
+    divergent_ |= !result_->IsUniformLoop(loop);
+    divergent_in_loop_ = false;
     VisitStmt(body);
     divergent_ = outer;
+    divergent_in_loop_ = outer_in_loop;
     loop_ = outer_loop;
   }
   void Leave() {
-    if (divergent_ && loop_ != nullptr) Mark(&result_->varying_loops_, loop_);
+    if (divergent_in_loop_ && loop_ != nullptr) Mark(&result_->varying_loops_, loop_);
   }
 
   Uniformity* result_;
   const StmtNode* loop_ = nullptr;
   bool divergent_ = false;
+  bool divergent_in_loop_ = false;  // between the loop and here
 };
 
 Uniformity::Uniformity(const KernelLaunchNode* launch) {

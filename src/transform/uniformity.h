@@ -19,6 +19,8 @@ class Uniformity {
   // All threads run the loop the same number of times: its bounds or condition are uniform and
   // no thread leaves or skips an iteration alone.
   bool IsUniformLoop(const ir::StmtNode* loop) const { return !varying_loops_.count(loop); }
+  // A rewritten loop of which not all threads run the same iterations.
+  void MarkLoop(const ir::StmtNode* loop) { varying_loops_.insert(loop); }
 
  private:
   friend class VariationFinder;
