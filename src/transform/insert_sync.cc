@@ -140,9 +140,9 @@ class SyncInserter {
   AccessContext context_;
   Team team_;
   std::unordered_map<const ffi::Object*, std::vector<AccessPtr>> accesses_;
-  std::vector<Stmt> alive_;  // the keys of accesses_
+  std::vector<Stmt> alive_;   // the keys of accesses_
   std::vector<State> exits_;  // at the Breaks and Continues of the loops around
-  std::unordered_set<const ffi::Object*> divergent_;  // statements treated as one
+  std::unordered_set<const ffi::Object*> divergent_;    // statements treated as one
   std::unordered_set<const ffi::Object*> needs_fence_;  // barriers
 };
 
@@ -229,8 +229,8 @@ Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses
       if (p.by_role && role) continue;
       if (!MayConflict(*p.access, *access, p.carried)) continue;
       conflict = true;
-      fence |= p.access->write && p.access->proxy == Proxy::kGeneric &&
-               access->proxy == Proxy::kAsync;
+      fence |=
+          p.access->write && p.access->proxy == Proxy::kGeneric && access->proxy == Proxy::kAsync;
     }
   }
   if (!conflict) {
@@ -265,9 +265,8 @@ void SyncInserter::Record(const std::vector<AccessPtr>& accesses, bool role, Sta
 }
 
 void SyncInserter::PassBarrier(const ffi::Object* barrier, State* state) {
-  std::erase_if(state->pending, [](const Pending& p) {
-    return p.access->proxy == Proxy::kGeneric;
-  });
+  std::erase_if(state->pending,
+                [](const Pending& p) { return p.access->proxy == Proxy::kGeneric; });
   for (Unfenced& store : state->unfenced) {
     if (store.barrier == nullptr) store.barrier = barrier;
   }
@@ -378,9 +377,10 @@ Stmt SyncInserter::ProcessLoop(const Stmt& loop, State* state) {
                           op != nullptr ? op->extent : while_op->condition, &inside);
   if (constant) context_.loops.pop_back();
   team_ = outer;
-  Stmt result = op != nullptr ? Stmt(For(op->var, op->min, op->extent, op->Kind(), body,
-                                         op->annotations, op->span))
-                              : Stmt(While(while_op->condition, body, while_op->span));
+  Stmt result =
+      op != nullptr
+          ? Stmt(For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span))
+          : Stmt(While(while_op->condition, body, while_op->span));
   std::vector<AccessPtr> exposed;
   bool passes = false;
   if (divergent) {

@@ -129,7 +129,7 @@ class Buf:
     def __init__(
         self, name: str, dtype: str, size: Any, scope: str = "global", **attrs: Any
     ) -> None:
-        self.dtype = dtype
+        self.dtype, self.size = dtype, size
         self.node = ir("Buffer", name, dt(dtype), [expr(size)], [], scope, attrs, None)
 
     def __getitem__(self, i: Any) -> E:

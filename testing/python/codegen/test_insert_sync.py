@@ -68,7 +68,7 @@ def words(s) -> list[str]:
         names = {"sync_threads": "|", "fence_proxy_async": "F", "sync_warp": "w|"}
         named = len(s.value.args) > 0 and name == "sync_threads"
         return [
-            "|{},{}".format(*(int(a.value) for a in s.value.args))
+            "|{},{}".format(*(int(getattr(a, "value", a)) for a in s.value.args))
             if named
             else names.get(name, name)
         ]

@@ -119,8 +119,9 @@ def control_flow():
                 if_(
                     (k.tx & 3).eq(0),
                     acc.put(0, acc[0] + tile[k.tx ^ 1], 9),
-                    if_(row < 5, total.put(0, total[0] - 1.5, 10), seq(ir("Break", None))),
+                    if_(row < 5, total.put(0, total[0] - 1.5, 10), acc.put(1, 2.0, 11)),
                 ),
+                if_(j * 2 < n, seq(ir("Break", None))),
             ),
             line=6,
         ),

@@ -116,7 +116,7 @@ def test_random_straight_line_programs(seed: int) -> None:
     span = {}
     for b in used:
         times = [i for i, other in enumerate(order) if other is b]
-        size = int(b.node.shape[0].value) * 4
+        size = b.size * 4
         span[str(b.node.name)] = (times[0], times[-1], where[str(b.node.name)], size)
     for a in span.values():
         assert a[2] % 16 == 0 and a[2] + a[3] <= total
