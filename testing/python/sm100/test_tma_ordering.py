@@ -6,6 +6,7 @@ import pytest
 import torch
 from tma_cases import TARGETS, assert_same, check_through, compiled, poisoned, random_bits
 
+import tilelang
 import tilelang.language as T
 
 
@@ -148,3 +149,45 @@ def test_divided_control_flow_is_copied_by_threads() -> None:
         result = poisoned((64, 64), "float16")
         kernel(source, n, result)
         assert_same(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("transpose_b", [True, False])
+@pytest.mark.parametrize(("m", "n", "k"), [(200, 136, 200), (128, 256, 64), (130, 264, 136)])
+def test_gemm_of_loaded_tiles(m: int, n: int, k: int, transpose_b: bool, dtype: str) -> None:
+    """Both operands arrive swizzled, zero beyond the edges; the result leaves by a store."""
+    b_shape, b_tile = ((n, k), (128, 64)) if transpose_b else ((k, n), (64, 128))
+
+    @T.prim_func
+    def func(
+        A: T.Tensor((m, k), dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((m, n), "float32")
+    ):
+        with T.Kernel(T.ceildiv(n, 128), T.ceildiv(m, 128), threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), dtype)
+            b = T.alloc_shared(b_tile, dtype)
+            c = T.alloc_shared((128, 128), "float32")
+            accumulator = T.alloc_tmem((128, 128), "float32")
+            result = T.alloc_fragment((128, 128), "float32")
+            for step in T.serial(T.ceildiv(k, 64)):
+                T.copy(A[by * 128, step * 64], a)
+                if transpose_b:
+                    T.copy(B[bx * 128, step * 64], b)
+                else:
+                    T.copy(B[step * 64, bx * 128], b)
+                T.gemm(a, b, accumulator, transpose_B=transpose_b, clear_accum=step == 0)
+            T.copy(accumulator, result)
+            T.copy(result, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    kernel = tilelang.compile(func, target="sm_100a")
+    ptx = kernel.get_ptx()
+    assert "cp.async.bulk.tensor.2d.shared::cluster" in ptx
+    assert "cp.async.bulk.tensor.2d.global" in ptx
+    assert "st.global" not in ptx and "ld.global" not in ptx
+    generator = torch.Generator().manual_seed(m + n + k)
+    a = torch.randn(m, k, generator=generator).to(getattr(torch, dtype))
+    b = torch.randn(b_shape, generator=generator).to(getattr(torch, dtype))
+    result = torch.full((m, n), torch.nan)
+    kernel(a, b, result)
+    expected = a.double() @ (b.double().T if transpose_b else b.double())
+    torch.testing.assert_close(result.double(), expected, atol=1e-4, rtol=1e-4)
