@@ -105,16 +105,23 @@ Storage MakeStorage(const Coord& shape, int64_t atom, int64_t swizzle) {
   return storage;
 }
 
+// Equal maps; layouts that differ in their swizzle count as different without a look at every
+// element.
+bool Same(const Layout& a, const Layout& b) {
+  if (!a->IsTable() && !b->IsTable() && a->GetSwizzle() != b->GetSwizzle()) return false;
+  return a.SameMap(b);
+}
+
 std::optional<Storage> StorageOf(const Buffer& buffer, const std::optional<Layout>& layout) {
   Coord shape = StaticShape(buffer);
-  if (!layout || layout->SameMap(Layout::RowMajor(shape))) {
+  if (!layout || Same(*layout, Layout::RowMajor(shape))) {
     return MakeStorage(shape, shape.back(), 0);
   }
   int64_t bits = buffer->dtype.bits;
   for (int64_t bytes : {128, 64, 32, 16}) {
     bool fits = shape.size() > 1 && shape.back() * bits % (bytes * 8) == 0 &&
                 shape[shape.size() - 2] % kAtomRows == 0;
-    if (fits && layout::SwizzledLayout(shape, bits, bytes).SameMap(*layout)) {
+    if (fits && Same(*layout, layout::SwizzledLayout(shape, bits, bytes))) {
       return MakeStorage(shape, bytes * 8 / bits, bytes == 16 ? 0 : bytes);
     }
   }

@@ -47,6 +47,8 @@ class TensorMaps {
   // The map of a global buffer for boxes of a shape; its argument in device functions.
   ir::Var Get(const Buffer& global, const Buffer& flat, const TmaBoxes& boxes);
   const Array<TensorMapInfo>& All() const { return maps_; }
+  // The first thread asks for the maps, which else wait for the first copy.
+  Stmt Prefetch(const Expr& thread, const Span& span) const;
 
  private:
   Array<TensorMapInfo> maps_;

@@ -31,6 +31,14 @@ ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes
   return var;
 }
 
+Stmt TensorMaps::Prefetch(const Expr& thread, const Span& span) const {
+  std::vector<Stmt> stmts;
+  for (const TensorMapInfo& map : maps_) {
+    stmts.push_back(DeviceEffect("copy_sm90.h", "prefetch_tensor_map", {map->var}, span));
+  }
+  return ir::If(ir::MakeEq(thread, I32(0)), Sequence(stmts, span), Stmt(), span);
+}
+
 namespace {
 
 // The copy's regions do not depend on memory, so it can be issued with others.

@@ -43,7 +43,11 @@ class KernelLowerer : public ScopedMutator {
   }
 
   // The body between the set-up and the release of what the CTA holds.
-  Stmt Lower(const Stmt& body) { return resources_.Wrap(MutateStmt(body)); }
+  Stmt Lower(const Stmt& body) {
+    Stmt lowered = resources_.Wrap(MutateStmt(body));
+    if (tensor_maps_.All().empty()) return lowered;
+    return ir::MakeSeq({tensor_maps_.Prefetch(threads_.linear, body->span), lowered});
+  }
 
   using ScopedMutator::Rewrite;
   Expr Mutate(const Expr& e) override {

@@ -334,3 +334,35 @@ def test_on_a_gpu(dtype: str) -> None:
     source, result = random_bits(shape, dtype).cuda(), poisoned(shape, dtype).cuda()
     kernel(source, result)
     assert_same(result.cpu(), source.cpu())
+
+
+def test_no_rows() -> None:
+    m = T.dynamic("m")
+    kernel = compiled(through_shared(m, 128, 64, 64, "float32"), "sm_100a", loads=1, stores=1)
+    kernel(torch.empty(0, 128), torch.empty(0, 128))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_index_from_memory(target: str) -> None:
+    """Pages of a cache, chosen by a table; a page beyond the cache reads as zero."""
+
+    @T.prim_func
+    def func(
+        cache: T.Tensor((9, 24, 64), "float16"),
+        table: T.Tensor((6,), "int32"),
+        out: T.Tensor((6, 24, 64), "float16"),
+    ):
+        with T.Kernel(2, threads=128) as bx:
+            page = T.alloc_shared((24, 64), "float16")
+            for step in T.serial(3):
+                T.copy(cache[table[bx * 3 + step], 0:24, 0:64], page)
+                T.copy(page, out[bx * 3 + step, 0:24, 0:64])
+
+    kernel = compiled(func, target, loads=1, stores=1, rank=3)
+    cache, out = random_bits((9, 24, 64), "float16"), poisoned((6, 24, 64), "float16")
+    table = torch.tensor([8, 0, 3, 9, 5, -2], dtype=torch.int32)
+    kernel(cache, table, out)
+    expected = torch.zeros_like(out)
+    inside = [0, 1, 2, 4]
+    expected[inside] = cache[table[inside].long()]
+    assert_same(out, expected)
