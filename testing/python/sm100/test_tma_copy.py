@@ -6,7 +6,10 @@ outside of the tensor is touched, what lies outside reads as zero.
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,8 @@ from tma_cases import (
 
 import tilelang
 import tilelang.language as T
+from tilelang.runtime.nvrtc import compile_cuda
+from tilelang.runtime.toolchain import find_ptxas
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -366,3 +371,34 @@ def test_index_from_memory(target: str) -> None:
     inside = [0, 1, 2, 4]
     expected[inside] = cache[table[inside].long()]
     assert_same(out, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_ptxas_accepts_every_form(target: str, tmp_path: Path) -> None:
+    """Ranks 1 to 5, loads and stores, with and without a cache policy."""
+    calls = []
+    for rank in range(1, 6):
+        corner = ", ".join(f"c + {d}" for d in range(rank))
+        for policy in ("", "<tl::L2Policy::evict_first>", "<tl::L2Policy::evict_last>"):
+            calls.append(f"tl::tma_load{policy}(&map, barrier, tile, {corner});")
+            calls.append(f"tl::tma_store{policy}(&map, tile, {corner});")
+    source = f"""
+    #include <tl_templates/cuda/common.h>
+    #include <tl_templates/cuda/copy_sm90.h>
+    extern "C" __global__ void kernel(const __grid_constant__ CUtensorMap map, int c) {{
+      __shared__ alignas(128) unsigned char tile[1024];
+      __shared__ uint64_t barrier;
+      tl::prefetch_tensor_map(&map);
+      {" ".join(calls)}
+      tl::tma_store_commit();
+      tl::tma_store_wait<0>();
+      tl::tma_store_wait_read<1>();
+    }}
+    """
+    ptx = compile_cuda(source, target).ptx
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.[1-5]d", ptx)) == len(calls) == 30
+    (tmp_path / "kernel.ptx").write_text(ptx)
+    command = [str(find_ptxas()), f"-arch={target}", str(tmp_path / "kernel.ptx")]
+    command += ["-o", str(tmp_path / "kernel.cubin")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
