@@ -277,6 +277,10 @@ class Conversions {
         op::ParallelInfo info(current.get());
         auto mismatch = op::FindMismatch(info, layout, ctx);
         if (!mismatch) break;
+        // A twin that does not fit either: the loop uses one fragment in two ways.
+        for (const auto& item : twins) {
+          if (item.second.same_as(mismatch->access.buffer)) Refuse(*mismatch, layout, ctx);
+        }
         Buffer twin = MakeTwin(info, *mismatch, layout, ctx);
         Map<Buffer, Buffer> replacement;
         replacement.Set(mismatch->access.buffer, twin);
