@@ -115,7 +115,19 @@ int64_t LayoutNode::Forward(const Coord& coord) const {
   return GetSwizzle()(Unswizzled(coord));
 }
 
-int64_t LayoutNode::At(int64_t index) const { return Forward(Delinearize(Extents(), index)); }
+int64_t LayoutNode::At(int64_t index) const {
+  // Compilation asks for whole tiles element by element: the table pays from the first few on.
+  constexpr int kLookupsBeforeTable = 8;
+  if (values_.empty() && lookups_ < kLookupsBeforeTable) {
+    ++lookups_;
+    return Forward(Delinearize(Extents(), index));
+  }
+  if (values_.empty()) values_ = Tabulate();
+  if (index < 0 || index >= static_cast<int64_t>(values_.size())) {
+    LAYOUT_THROW(BoundsError) << "index " << index << " is outside layout " << ToString();
+  }
+  return values_[index];
+}
 
 std::vector<int64_t> LayoutNode::Tabulate() const {
   if (IsTable()) return std::vector<int64_t>(table.value().begin(), table.value().end());

@@ -83,7 +83,9 @@ class LayoutNode : public ffi::Object {
 
  private:
   int64_t Unswizzled(const Coord& coord) const;
-  mutable std::vector<Digits> forms_;  // cache of Forms()
+  mutable std::vector<Digits> forms_;    // cache of Forms()
+  mutable std::vector<int64_t> values_;  // of At(), once it is asked often
+  mutable int lookups_ = 0;
 };
 
 class Layout : public ffi::ObjectRef {

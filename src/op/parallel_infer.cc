@@ -376,6 +376,9 @@ std::optional<Mismatch> FindMismatch(const ParallelInfo& info, const Fragment& l
                     "no layout could be inferred for fragment "
                         << std::string(access.buffer->name) << "; give one with T.annotate_layout");
     }
+    // Most fragments follow the loop element by element.
+    auto axes = info.DirectAxes(access);
+    if (axes && FromLoop(loop_layout, *axes, StaticShape(access.buffer)).SameMap(*f)) continue;
     auto combinations = OuterValues(access, info, ctx);
     if (!combinations) {
       return Mismatch{access, "its index depends on values known only at run time"};
