@@ -267,11 +267,11 @@ _RANDOM_OPS = [
     "cvt.rn.bf16x2.f32 {d}, %f0, %f1;", "div.rn.f32 %f1, %f0, 0f40490FDB;",
     "add.rn.f32 %f0, %f0, %f1;",
 ]  # fmt: skip
-_SHARED_OPS = [
-    "and.b32 %i3, {a}, 63; shl.b32 %i3, %i3, 2; add.u32 %i3, %i3, %i4; atom.shared.add.u32 %i5, [%i3], {b};",
-    "and.b32 %i3, {a}, 63; shl.b32 %i3, %i3, 2; add.u32 %i3, %i3, %i4; red.shared.max.u32 [%i3], {b};",
-    "and.b32 %i3, {a}, 63; shl.b32 %i3, %i3, 2; add.u32 %i3, %i3, %i4; red.shared.xor.b32 [%i3], {b};",
-]  # fmt: skip
+# Additions commute, so that their order does not matter.
+_SHARED_OP = (
+    "and.b32 %i3, {a}, 63; shl.b32 %i3, %i3, 2; add.u32 %i3, %i3, %i4;"
+    "atom.shared.add.u32 %i5, [%i3], {b};"
+)
 _CONVERGED_OPS = [
     "shfl.sync.bfly.b32 {d}, {a}, {n}, 31, -1;", "shfl.sync.idx.b32 {d}, {a}, {b}, 31, -1;",
     "vote.sync.ballot.b32 {d}, %p1, -1;", "redux.sync.add.u32 {d}, {a}, -1;",
@@ -312,7 +312,7 @@ def random_program(seed: int, size: int = 30) -> Case:
                     f"setp.gt.s32 %p{6 + depth}, {counter}, 0; @%p{6 + depth} bra {label};"
                 )
             elif choice < 0.24:
-                lines.append(str(rng.choice(_SHARED_OPS[:1])).format(**operands()))
+                lines.append(_SHARED_OP.format(**operands()))
             elif choice < 0.36 and depth == 0:
                 lines.append("bar.warp.sync -1;")
                 lines.append(str(rng.choice(_CONVERGED_OPS)).format(**operands()))
@@ -350,6 +350,8 @@ def tensor_copy_cases() -> list[Case]:
             out = np.zeros(padded // 4, np.uint32)
             coordinates = ", ".join(f"%x{i}" for i in range(rank))
             moves = "".join(f"mov.u32 %x{i}, {v};" for i, v in enumerate(reversed(start)))
+            copy = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            copy += ".mbarrier::complete_tx::bytes"
             text = (
                 HEADER
                 + f"""
@@ -367,7 +369,7 @@ W: bar.sync 0;
  @%p0 bra V;
  mov.u64 %a0, M; cvta.param.u64 %a0, %a0;
  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%i2], {size};
- cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%i1], [%a0, {{{coordinates}}}], [%i2];
+ {copy} [%i1], [%a0, {{{coordinates}}}], [%i2];
 V: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%i2], 0; @!%p2 bra V;
  ld.param.u64 %a1, [P1]; mov.u32 %i3, %i0;
 C: shl.b32 %i4, %i3, 2; add.u32 %i5, %i4, %i1; ld.shared.u32 %i6, [%i5]; cvt.u64.u32 %a2, %i4;

@@ -17,8 +17,8 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   int first = std::countr_zero(mask);
   uint32_t members = masks[first], same = mask;
   ForEachLane(mask, [&](int i) { same &= masks[i] == members ? kAllLanes : ~(1u << i); });
-  if (!((members >> first) & 1)) {
-    Fail(w.Here(first), "illegal-operand",
+  if (uint32_t outside = same & ~members) {
+    Fail(w.Here(std::countr_zero(outside)), "illegal-operand",
          "the executing lane is not in the membermask of this .sync instruction");
   }
   if (same != mask) w.SplitOff(mask & ~same, w.Pc());

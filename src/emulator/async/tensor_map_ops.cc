@@ -1,0 +1,134 @@
+// Tensor maps edited on the device: tensormap.replace and tensormap.cp_fenceproxy.
+#include <bit>
+#include <cstring>
+
+#include "emulator/async/families.h"
+#include "emulator/async/tensor_map.h"
+#include "emulator/core/decoder.h"
+#include "emulator/core/machine.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// A field of the 128-byte encoding: `bits` bits from bit `first`, `step` bits from one ordinal to
+// the next; it stores the value minus `bias`.
+struct MapField {
+  const char* name;
+  Type type;
+  int first, bits, step;
+  uint32_t bias;
+};
+
+constexpr MapField kFields[] = {
+    {"global_address", Type::kB64, 0, 64, 0, 0},    {"rank", Type::kB32, 68, 3, 0, 0},
+    {"box_dim", Type::kB32, 440, 8, 8, 1},          {"global_dim", Type::kB32, 256, 32, 32, 1},
+    {"global_stride", Type::kB64, 96, 32, 32, 0},   {"element_stride", Type::kB32, 416, 3, 3, 1},
+    {"elemtype", Type::kB32, 71, 4, 0, 0},          {"interleave_layout", Type::kB32, 75, 2, 0, 0},
+    {"swizzle_mode", Type::kB32, 77, 3, 0, 0},      {"fill_mode", Type::kB32, 80, 1, 0, 0},
+    {"swizzle_atomicity", Type::kB32, 83, 2, 0, 0},
+};
+constexpr int kStrideUpperBits = 224;  // four bits for each stride
+
+struct ReplaceOp {
+  AddressOperand address;
+  Space space = Space::kGeneric;
+  const MapField* field = nullptr;
+  int ordinal = 0;
+  uint32_t value = kNoSlot;
+};
+
+void WriteBits(uint8_t* map, int first, int bits, uint64_t value) {
+  for (int i = 0; i < bits; ++i) {
+    int at = first + i;
+    uint8_t bit = static_cast<uint8_t>(1u << (at % 8));
+    map[at / 8] = static_cast<uint8_t>((value >> i) & 1 ? map[at / 8] | bit : map[at / 8] & ~bit);
+  }
+}
+
+void ReplaceField(uint8_t* map, const ReplaceOp& r, uint64_t value) {
+  const MapField& field = *r.field;
+  int first = field.first + r.ordinal * field.step;
+  if (field.step == 32 && field.type == Type::kB64) {  // strides count 16-byte units
+    value /= 16;
+    WriteBits(map, kStrideUpperBits + 4 * r.ordinal, 4, value >> 32);
+  }
+  WriteBits(map, first, field.bits, value - field.bias);
+}
+
+Flow Replace(Warp& w, const Op& op, uint32_t mask) {
+  const ReplaceOp& r = op.Extra<ReplaceOp>();
+  ForEachLane(mask, [&](int lane) {
+    uint64_t value = r.field->type == Type::kB64 ? w.Reg<uint64_t>(r.value)[lane]
+                                                 : w.Reg<uint32_t>(r.value)[lane];
+    if (r.field->step == 32 && r.field->type == Type::kB64 && value % 16 != 0) {
+      Fail(w.Here(lane), "tensor-map",
+           "the stride " + std::to_string(value) + " of a tensor map is no multiple of 16 bytes");
+    }
+    ReplaceField(ThreadAccess(w, lane, r.space, r.address.At(w, lane), TensorMap::kBytes, 64,
+                              AccessKind::kWrite),
+                 r, value);
+  });
+  return Flow::kNext;
+}
+
+void DecodeReplace(Decoder& d) {
+  ReplaceOp r;
+  if (!d.mods.Take("tile")) d.Unsupported();
+  for (const MapField& field : kFields) {
+    if (d.mods.Take(field.name)) r.field = &field;
+  }
+  if (!r.field) d.Unsupported();
+  r.space = d.mods.TakeSpace();
+  if (!d.mods.Take("b1024")) d.Illegal("tensormap.replace needs .b1024");
+  if (d.mods.TakeType() != r.field->type) d.Illegal("wrong type for this field of a tensor map");
+  r.address = d.Address(d.operand(0));
+  size_t next = 1;
+  if (r.field->step != 0) {
+    r.ordinal = static_cast<int>(d.Integer(d.operand(next++)));
+    int limit = r.field->type == Type::kB64 ? TensorMap::kMaxRank - 1 : TensorMap::kMaxRank;
+    if (r.ordinal < 0 || r.ordinal >= limit) d.Illegal("no such dimension in a tensor map");
+  }
+  r.value = d.Source(d.operand(next), r.field->type);
+  d.MakeExtra<ReplaceOp>(r);
+  d.op.handler = Replace;
+}
+
+struct CopyOp {
+  AddressOperand target, source;
+};
+
+// The warp copies one map from shared to global memory.
+Flow CopyFence(Warp& w, const Op& op, uint32_t mask) {
+  if (Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const CopyOp& c = op.Extra<CopyOp>();
+  int lane = std::countr_zero(mask);
+  const uint8_t* source = ThreadAccess(w, lane, Space::kShared, c.source.At(w, lane),
+                                       TensorMap::kBytes, 128, AccessKind::kRead);
+  uint8_t* target = ThreadAccess(w, lane, Space::kGlobal, c.target.At(w, lane), TensorMap::kBytes,
+                                 128, AccessKind::kWrite);
+  std::memcpy(target, source, TensorMap::kBytes);
+  return Flow::kNext;
+}
+
+void DecodeCopyFence(Decoder& d) {
+  for (const char* name :
+       {"global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"}) {
+    if (!d.mods.Take(name)) d.Illegal("tensormap.cp_fenceproxy needs ." + std::string(name));
+  }
+  d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
+  if (d.Integer(d.operand(2)) != TensorMap::kBytes) d.Illegal("a tensor map has 128 bytes");
+  CopyOp c;
+  c.target = d.Address(d.operand(0));
+  c.source = d.Address(d.operand(1));
+  d.MakeExtra<CopyOp>(c);
+  d.op.handler = CopyFence;
+}
+
+}  // namespace
+
+void RegisterTensorMapEdits() {
+  FamilyRegistry::Add("tensormap.replace", DecodeReplace);
+  FamilyRegistry::Add("tensormap.cp_fenceproxy", DecodeCopyFence);
+}
+
+}  // namespace tilelang::emulator
