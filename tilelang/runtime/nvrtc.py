@@ -17,7 +17,8 @@ from typing import Any
 from .. import _ffi
 from ..errors import ConfigError, DriverError, InternalError
 
-_BASE_OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v")
+# "--minimal" leaves out textures and the device runtime, which no kernel uses: a fifth of the time.
+_BASE_OPTIONS = ("--minimal", "-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v")
 
 
 @dataclass(frozen=True)
