@@ -136,7 +136,7 @@ struct AccessForm {
   int columns = 1;      // from the address on, after packing
   bool packed = false;  // .pack::16b or .unpack::16b
   uint32_t half_offset = 0;
-  // Cell of [register * 32 + lane] relative to the address, as lane * kColumns + column; the second
+  // Cell of [register * 32 + lane] relative to the address, as lane * kStride + column; the second
   // half of 16x32bx2 is relative to its own address. With packing the first of two columns.
   std::vector<int32_t> cells;
 };
@@ -184,7 +184,7 @@ void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place,
 // Index of the first cell of register `r` of `lane` in the linear order of tensor memory.
 int32_t CellIndex(const AccessForm& form, const Rectangles& place, int r, int lane) {
   const TmemAddress base = place.count == 2 && lane >= 16 ? place.second : place.first;
-  return base.lane() * TensorMemory::kColumns + base.column() + form.cells[r * kLanes + lane];
+  return base.lane() * TensorMemory::kStride + base.column() + form.cells[r * kLanes + lane];
 }
 
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
@@ -263,7 +263,7 @@ void FillCells(AccessForm& form) {
     for (int lane = 0; lane < kLanes; ++lane) {
       const TmemCell cell = CellOf(form.shape, lane, r);
       form.cells[r * kLanes + lane] =
-          cell.lane * TensorMemory::kColumns + cell.column * (form.packed ? 2 : 1);
+          cell.lane * TensorMemory::kStride + cell.column * (form.packed ? 2 : 1);
     }
   }
 }

@@ -90,6 +90,13 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t a
          "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
              std::to_string(repeat) + " bytes");
   }
+  const uint32_t inner = map.SharedBytes(map.box[0]);
+  if (map.swizzle != Swizzle::kNone && inner < static_cast<uint32_t>(SwizzleWidth(map.swizzle))) {
+    Warn(issuer, "narrow-box",
+         "rows of " + std::to_string(inner) + " bytes are narrower than the swizzle of " +
+             std::to_string(SwizzleWidth(map.swizzle)) +
+             " bytes; no source tells how the hardware lays such a box out, here rows are dense");
+  }
 }
 
 // Fetches all rows, dense, from global memory.

@@ -28,8 +28,8 @@ std::string DescribeTmem(int lane, int column) {
 }
 
 TensorMemory::TensorMemory()
-    : cells_(new uint32_t[kLanes * kColumns]), written_(new uint8_t[kLanes * kColumns]()) {
-  std::fill_n(cells_.get(), kLanes * kColumns, kPoison);
+    : cells_(new uint32_t[kLanes * kStride]), written_(new uint8_t[kLanes * kStride]()) {
+  std::fill_n(cells_.get(), kLanes * kStride, kPoison);
 }
 
 std::optional<int> TensorMemory::Allocate(int64_t columns) {
@@ -47,7 +47,7 @@ std::optional<int> TensorMemory::Allocate(int64_t columns) {
     size_[first] = static_cast<uint8_t>(chunks);
     largest_allowed_ = columns;
     for (int lane = 0; lane < kLanes; ++lane) {
-      std::fill_n(&written_[lane * kColumns + first * kChunk], columns, uint8_t{0});
+      std::fill_n(&written_[lane * kStride + first * kChunk], columns, uint8_t{0});
     }
     return first * kChunk;
   }

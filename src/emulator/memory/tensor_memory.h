@@ -27,6 +27,9 @@ class TensorMemory {
   static constexpr int kColumns = 512;
   static constexpr int kChunk = 32;  // columns of the unit of allocation
   static constexpr int kChunks = kColumns / kChunk;
+  // Words from one lane to the next on the host: not a power of two, because accesses walk lanes
+  // and would otherwise fall into a few sets of the host's cache.
+  static constexpr int kStride = kColumns + 16;
 
   TensorMemory();
 
@@ -43,12 +46,12 @@ class TensorMemory {
   // Throws unless the rectangle of cells lies in allocated columns and existing lanes.
   void CheckRange(const char* what, int lane, int lanes, int column, int columns) const;
 
-  uint32_t& Cell(int lane, int column) { return cells_[lane * kColumns + column]; }
-  uint32_t* Row(int lane) { return &cells_[lane * kColumns]; }
-  bool IsWritten(int lane, int column) const { return written_[lane * kColumns + column] != 0; }
-  void MarkWritten(int lane, int column) { written_[lane * kColumns + column] = 1; }
-  void Store(int lane, int column, uint32_t value) { StoreAt(lane * kColumns + column, value); }
-  // The same by linear index, lane * kColumns + column.
+  uint32_t& Cell(int lane, int column) { return cells_[lane * kStride + column]; }
+  uint32_t* Row(int lane) { return &cells_[lane * kStride]; }
+  bool IsWritten(int lane, int column) const { return written_[lane * kStride + column] != 0; }
+  void MarkWritten(int lane, int column) { written_[lane * kStride + column] = 1; }
+  void Store(int lane, int column, uint32_t value) { StoreAt(lane * kStride + column, value); }
+  // The same by linear index, lane * kStride + column.
   uint32_t At(int index) const { return cells_[index]; }
   bool WasWritten(int index) const { return written_[index] != 0; }
   void StoreAt(int index, uint32_t value) {
