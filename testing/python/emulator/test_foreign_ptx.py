@@ -1,0 +1,115 @@
+"""PTX of other compilers: Triton's for sm_100 (softmax, layer norm, matmul with tensor descriptors
+built on the device), and CUDA C++ through NVRTC."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilelang.emulator import Device
+
+torch = pytest.importorskip("torch")
+DATA = Path(__file__).parents[2] / "data" / "ptx"
+
+
+def triton_launch(name, grid, args, smem, scratch=None, **options):
+    """Triton appends pointers to scratch memory to a kernel's own parameters."""
+    kernel = Device("sm_100a").load_ptx((DATA / f"triton_{name}.ptx").read_text())[name]
+    rest = [0] * (len(kernel.params) - len(args))
+    if scratch is not None:
+        rest[0] = scratch
+    return kernel.launch(grid, kernel.reqntid, [*args, *rest], smem=smem, **options)
+
+
+def test_triton_softmax():
+    x = torch.randn(5, 1000, generator=torch.Generator().manual_seed(0)) * 4
+    y = torch.full_like(x, float("nan"))
+    triton_launch("softmax", 5, [x, y, 1000], 16)
+    torch.testing.assert_close(y, torch.softmax(x, 1), rtol=1e-5, atol=1e-8)
+
+
+def test_triton_layer_norm():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(7, 500, generator=generator).bfloat16()
+    w, b = torch.randn(2, 500, generator=generator)
+    y = torch.full_like(x, float("nan"))
+    triton_launch("layernorm", 7, [x, w, b, y, 500, 1e-5], 16)
+    expected = torch.nn.functional.layer_norm(x.double(), (500,), w.double(), b.double(), 1e-5)
+    torch.testing.assert_close(y.double(), expected, rtol=2**-8, atol=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 3])
+def test_triton_matmul_with_device_side_descriptors(schedule):
+    m, n, k = 256, 128, 192
+    generator = torch.Generator().manual_seed(2)
+    a = torch.randn(m, k, generator=generator).bfloat16()
+    b = torch.randn(n, k, generator=generator).bfloat16()
+    c = torch.full((m, n), float("nan")).bfloat16()
+    scratch = np.zeros(4096, np.uint8)
+    args = [a, b, c, m, n, k]
+    triton_launch("matmul_desc", (m // 128, n // 128), args, 98352, scratch, schedule=schedule)
+    torch.testing.assert_close(c.double(), a.double() @ b.double().T, rtol=2**-8, atol=1e-2)
+
+
+CUDA = r"""
+struct Weights { int scale; float values[3]; long long offset; };
+__device__ __noinline__ float weigh(Weights w, int i) {
+  return w.values[i % 3] * w.scale + (float)w.offset + sinf(1000.0f * i);
+}
+extern "C" __global__ void weighted(Weights w, float* out) {
+  out[threadIdx.x] = weigh(w, threadIdx.x);
+}
+
+extern "C" __global__ void histogram(const int* values, int n, int* counts) {
+  __shared__ int local[64];
+  for (int i = threadIdx.x; i < 64; i += blockDim.x) local[i] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&local[values[i] & 63], 1);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 64; i += blockDim.x) atomicAdd(&counts[i], local[i]);
+}
+
+extern "C" __global__ void elected(int* out) {
+  unsigned leader;
+  int is_leader;
+  asm volatile("{ .reg .pred p; elect.sync %0|p, 0xffffffff; selp.s32 %1, 1, 0, p; }"
+               : "=r"(leader), "=r"(is_leader));
+  out[threadIdx.x] = is_leader * 100 + __popc(__ballot_sync(~0u, threadIdx.x % 3 == 0));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cuda_module():
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    error, program = nvrtc.nvrtcCreateProgram(CUDA.encode(), b"test.cu", 0, [], [])
+    assert int(error) == 0
+    options = [b"--gpu-architecture=compute_100a", b"-lineinfo"]
+    assert int(nvrtc.nvrtcCompileProgram(program, len(options), options)[0]) == 0
+    text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    assert int(nvrtc.nvrtcGetPTX(program, text)[0]) == 0
+    return Device("sm_100a").load_ptx(text.rstrip(b"\0").decode())
+
+
+def test_cuda_aggregates_and_device_functions(cuda_module):
+    out = np.zeros(64, np.float32)
+    weights = struct.pack("<i3fq", 3, 1.5, 2.5, -1.0, 7)
+    cuda_module["weighted"].launch(1, 64, [weights, out])
+    i = np.arange(64)
+    expected = np.array([1.5, 2.5, -1.0])[i % 3] * 3 + 7 + np.sin(1000.0 * i)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=2e-6)
+
+
+def test_cuda_histogram(cuda_module):
+    values = np.random.default_rng(0).integers(0, 1 << 30, 5000, dtype=np.int32)
+    counts = np.zeros(64, np.int32)
+    cuda_module["histogram"].launch(4, 96, [values, 5000, counts])
+    np.testing.assert_array_equal(counts, np.bincount(values & 63, minlength=64))
+
+
+def test_cuda_inline_assembly(cuda_module):
+    out = np.zeros(32, np.int32)
+    cuda_module["elected"].launch(1, 32, [out])
+    assert out.tolist() == [111] + [11] * 31
