@@ -63,7 +63,7 @@ class CompiledFuncNode : public ffi::Object {
   String lined_source;    // the same with #line directives to the kernel's Python file, for NVRTC
   Array<String> options;  // for NVRTC, beyond architecture, language and include path
   Array<KernelInfo> kernels;
-  ir::Func func;  // as written by the user
+  ir::Func func;       // as written by the user
   Array<Any> remarks;  // of the passes, in the order in which they were made
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.CompiledFunc", CompiledFuncNode, ffi::Object);

@@ -168,9 +168,8 @@ class KernelInference {
       const auto* copy = op.stmt.as<ir::CopyNode>();
       if (copy == nullptr || !op::IsTmaCopy(copy)) continue;
       if (!op::SharedSide(copy)->buffer.same_as(buffer)) continue;
-      bool fits = With(op, [&](op::Context* ctx) {
-        return op::CutIntoBoxes(copy, layout, ctx).reason.empty();
-      });
+      bool fits = With(
+          op, [&](op::Context* ctx) { return op::CutIntoBoxes(copy, layout, ctx).reason.empty(); });
       if (!fits) return false;
     }
     return true;

@@ -39,8 +39,8 @@ bool IsComputable(const Expr& e, const std::vector<AccessContext::Range>& ranges
       result &= std::any_of(ranges.begin(), ranges.end(),
                             [&](const auto& range) { return range.var.same_as(part); });
     }
-    result &= part->kind != ExprKind::kLoad && part->kind != ExprKind::kCall &&
-              !IsFloat(part.dtype());
+    result &=
+        part->kind != ExprKind::kLoad && part->kind != ExprKind::kCall && !IsFloat(part.dtype());
     return result;
   });
   return result;
@@ -326,8 +326,8 @@ ThreadRange ThreadsWhere(const Expr& condition, const AccessContext& context) {
   AccessContext threads_only{.threads = context.threads, .loops = {}, .guards = {}, .values = {}};
   ThreadRange range;
   bool consecutive = true;
-  Enumeration(threads_only, {e}).Run(
-      [&](int64_t, int32_t thread, const std::vector<int64_t>& values) {
+  Enumeration(threads_only, {e})
+      .Run([&](int64_t, int32_t thread, const std::vector<int64_t>& values) {
         if (values[0] == 0) return;
         if (range.count == 0) range.first = thread;
         consecutive &= thread == range.first + range.count;

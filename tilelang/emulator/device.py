@@ -241,10 +241,11 @@ class _Dims:
 
 
 def _extents(what: str, value: Any) -> tuple[int, int, int]:
-    values = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
+    values = [value] if isinstance(value, int) else [int(v) for v in value]
     if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
         raise UserError(f"{what} must be one to three positive extents, got {value!r}")
-    return (*values, 1, 1)[:3]
+    x, y, z, *_ = (*values, 1, 1)
+    return x, y, z
 
 
 def _product(values: Iterable[int]) -> int:

@@ -331,8 +331,7 @@ OperandUse::Kind UseKind(const ptx::Instruction& inst) {
   if (inst.opcode == "mov") return OperandUse::Kind::kMove;
   if (inst.opcode != "tcgen05" || inst.modifiers.empty()) return OperandUse::Kind::kOther;
   if (inst.modifiers[0] == "ld") return OperandUse::Kind::kTensorLoad;
-  return inst.modifiers[0] == "wait::ld" ? OperandUse::Kind::kTensorWait
-                                         : OperandUse::Kind::kOther;
+  return inst.modifiers[0] == "wait::ld" ? OperandUse::Kind::kTensorWait : OperandUse::Kind::kOther;
 }
 
 }  // namespace
