@@ -6,12 +6,17 @@
 
 namespace tilelang::ir {
 
-#define TL_STMT_KINDS(X)                                                                         \
-  X(Store)                                                                                       \
-  X(Evaluate)                                                                                    \
-  X(Bind)                                                                                        \
-  X(Seq) X(If) X(For) X(While) X(Break) X(Continue) X(Alloc) X(Assume) X(Assert) X(KernelLaunch) \
-      X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
+#define TL_STMT_KINDS(X) \
+  X(Store)               \
+  X(Evaluate)            \
+  X(Bind)                \
+  X(Seq)                 \
+  X(If)                  \
+  X(For)                 \
+  X(While)               \
+  X(Break)               \
+  X(Continue)            \
+  X(Alloc) X(Assume) X(Assert) X(KernelLaunch) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,
