@@ -60,6 +60,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   RegisterPass("infer_layouts", with_target(InferLayouts));
   RegisterPass("plan_tensor_memory", with_target(PlanTensorMemory));
   RegisterPass("lower_tile_ops", with_target(LowerTileOps));
+  RegisterPass("plan_shared_memory", with_target(PlanSharedMemory));
+  RegisterPass("insert_sync", [](const Func& func, const Target&) { return InsertSync(func); });
 }
 
 }  // namespace tilelang::transform
