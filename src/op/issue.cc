@@ -18,7 +18,9 @@ Expr AddressOf(const Completion& completion) {
 
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
   Expr parity = ir::Load(completion.parity, {ir::Expr(0)});
-  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span));
+  Map<String, Any> own;
+  own.Set(kOwnWait, true);
+  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span, own));
   Expr next = parity ^ ir::Const(completion.parity->dtype, 1);
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
 }

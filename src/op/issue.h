@@ -20,7 +20,9 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
 
 // The barrier's address as an argument of device functions.
 Expr AddressOf(const Completion& completion);
-// The calling thread waits for the phase and goes to the next one.
+// The calling thread waits for the phase and goes to the next one. The call has this annotation
+// (bool): those who issued wait for themselves, which orders them with nobody else.
+inline constexpr const char* kOwnWait = "own_wait";
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
 }  // namespace tilelang::op

@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/issue.h"
 #include "transform/shared_access.h"
 #include "transform/uniformity.h"
 
@@ -79,6 +80,14 @@ bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intr
 bool WaitsOnBarriers(const Stmt& s) {
   return HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
     return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+  });
+}
+
+// Waits for other warps.
+bool IsRole(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier &&
+           !call->attrs.count(op::kOwnWait);
   });
 }
 
@@ -304,7 +313,7 @@ Stmt SyncInserter::ProcessIf(const IfNode* op, State* state) {
 // A branch that some threads take: seen from outside it is one statement.
 Stmt SyncInserter::ProcessBranch(const IfNode* op, State* state) {
   Stmt whole = ffi::GetRef<Stmt>(op);
-  bool role = WaitsOnBarriers(whole);
+  bool role = IsRole(whole);
   std::vector<AccessPtr> accesses = AccessesOf(whole);
   Stmt then_case = ProcessTeamOnly(op->then_case, op->condition);
   Stmt else_case =

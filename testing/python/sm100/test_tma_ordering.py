@@ -191,3 +191,27 @@ def test_gemm_of_loaded_tiles(m: int, n: int, k: int, transpose_b: bool, dtype: 
     kernel(a, b, result)
     expected = a.double() @ (b.double().T if transpose_b else b.double())
     torch.testing.assert_close(result.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_warpgroups_read_what_others_loaded(target: str) -> None:
+    """A branch that waits for its own copies is still ordered with the other branches."""
+
+    @T.prim_func
+    def func(A: T.Tensor((128, 64), "float16"), B: T.Tensor((128, 64), "float16")):
+        with T.Kernel(1, threads=256):
+            first = T.alloc_shared((64, 64), "float16")
+            second = T.alloc_shared((64, 64), "float16")
+            tid = T.get_thread_binding()
+            for step in T.serial(2):
+                if tid < 128:
+                    T.copy(A[step * 64, 0], first)
+                if tid >= 128:
+                    T.copy(A[step * 64, 0], second)
+                    for i, j in T.Parallel(64, 64):
+                        B[step * 64 + i, j] = first[i, j] + second[63 - i, j]
+
+    kernel = compiled(func, target, loads=2)
+    source, result = random_bits((128, 64), "float16"), poisoned((128, 64), "float16")
+    kernel(source, result)
+    assert_same(result, source + source.view(2, 64, 64).flip(1).reshape(128, 64))
