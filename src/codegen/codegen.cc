@@ -137,11 +137,11 @@ void KernelPrinter::CollectParams() {
   for (const Buffer& buffer : free.buffers) {  // scratch
     if (!given.count(buffer.get())) add_buffer(buffer);
   }
-  for (const Var& var : free.vars) {  // symbolic dimensions, at least 0
-    if (given.count(var.get())) continue;
-    AddScalar(var);
-    exprs_.AddNonNegative(var);
+  for (const Var& var : free.vars) {  // symbolic dimensions
+    if (!given.count(var.get())) AddScalar(var);
   }
+  exprs_.analyzer()->BindParams(func_->params);
+  exprs_.analyzer()->BindLaunch(launch_);
   for (const TensorMapInfo& map : maps) {
     exprs_.UseHeader("tensor_map.h");
     exprs_.AddTensorMap(map->var);
@@ -165,7 +165,6 @@ std::string KernelPrinter::Attributes() {
 void KernelPrinter::PrintIndices() {
   static constexpr const char* kAxes[] = {".x", ".y", ".z"};
   auto declare = [&](const Var& var, const std::string& value) {
-    exprs_.AddNonNegative(var);
     out_.Line("const " + exprs_.Type(var.dtype()) + " " + names_.Of(var) + " = " + value + ";");
   };
   auto panel = Attr<int64_t>(launch_->attrs, "swizzle_panel", 0);

@@ -201,36 +201,12 @@ ExprText ExprPrinter::Division(const BinaryNode* op) {
                        IntLiteral(modulo ? op->dtype : dtypes::kInt32, value);
     return Narrowed(op->dtype, {text, precedence});
   }
-  if (IsUInt(op->dtype) || (NonNegative(op->a) && NonNegative(op->b))) {
+  if (IsUInt(op->dtype) ||
+      (analyzer_.CanProveNonNegative(op->a) && analyzer_.CanProveNonNegative(op->b))) {
     return Narrowed(op->dtype, Infix(modulo ? "%" : "/", kPrecMul, op));
   }
   std::string function = modulo ? "tl::floormod" : "tl::floordiv";
   return {function + "<" + Type(op->dtype) + ">(" + Print(op->a) + ", " + Print(op->b) + ")"};
-}
-
-bool ExprPrinter::NonNegative(const Expr& e) {
-  if (IsUInt(e.dtype()) || IsBool(e.dtype())) return true;
-  if (std::optional<int64_t> value = AsInt(e)) return *value >= 0;
-  if (const auto* var = e.as<VarNode>()) return non_negative_.count(var) != 0;
-  const auto* op = e.as<BinaryNode>();
-  if (op == nullptr) return false;
-  switch (op->Op()) {
-    case BinaryOp::kAdd:
-    case BinaryOp::kMul:
-    case BinaryOp::kFloorDiv:
-    case BinaryOp::kMin:
-    case BinaryOp::kShr:
-    case BinaryOp::kBitOr:
-    case BinaryOp::kBitXor:
-      return NonNegative(op->a) && NonNegative(op->b);
-    case BinaryOp::kFloorMod:
-      return NonNegative(op->b);
-    case BinaryOp::kMax:
-    case BinaryOp::kBitAnd:
-      return NonNegative(op->a) || NonNegative(op->b);
-    default:
-      return false;
-  }
 }
 
 ExprText ExprPrinter::Text(const UnaryNode* op) {

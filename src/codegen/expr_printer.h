@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "arith/analyzer.h"
 #include "codegen/names.h"
 #include "ir/intrinsics.h"
 
@@ -50,8 +51,8 @@ class ExprPrinter {
   void Forget() { replaced_.clear(); }
   // Variables that stand for a tensor map: their value is its address.
   void AddTensorMap(const ir::Var& var) { tensor_maps_.insert(var.get()); }
-  // A variable whose value is never negative inside the kernel.
-  void AddNonNegative(const ir::Var& var) { non_negative_.insert(var.get()); }
+  // What is known about the variables in scope.
+  arith::Analyzer* analyzer() { return &analyzer_; }
 
   // Device headers that the printed code needs.
   const std::set<std::string>& headers() const { return headers_; }
@@ -77,12 +78,11 @@ class ExprPrinter {
   // `text` of a type that C++ computes in int, brought back to `dtype`.
   ExprText Narrowed(ir::DType dtype, ExprText text);
   std::string AsFloat(const ir::Expr& e);
-  bool NonNegative(const ir::Expr& e);
 
   Names* names_;
   std::unordered_map<const ir::LoadNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
-  std::set<const ffi::Object*> non_negative_;
+  arith::Analyzer analyzer_;
   std::set<std::string> headers_;
 };
 

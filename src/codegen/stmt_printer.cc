@@ -24,6 +24,7 @@ void StmtPrinter::Print(const Stmt& s) {
     case StmtKind::kBind: {
       const auto* op = s.as<BindNode>();
       std::string value = exprs_->Print(op->value);
+      if (IsIntegral(op->var.dtype())) exprs_->analyzer()->Bind(op->var, op->value);
       out_->Line("const " + exprs_->Type(op->var.dtype()) + " " + names_->Of(op->var) + " = " +
                  value + ";");
       break;
@@ -97,7 +98,7 @@ void StmtPrinter::PrintLoop(const ForNode* op, bool unroll) {
   } else if (unroll) {
     out_->Line("#pragma unroll");
   }
-  if (AsInt(op->min).value_or(-1) >= 0) exprs_->AddNonNegative(op->var);
+  exprs_->analyzer()->Bind(op->var, op->min, op->extent);
   const std::string& name = names_->Of(op->var);
   std::string type = op->var.dtype() == dtypes::kInt32 ? "int" : exprs_->Type(op->var.dtype());
   std::string end = exprs_->Operand(op->min + op->extent, kPrecRelation + 1);

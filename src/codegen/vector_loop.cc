@@ -18,33 +18,11 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// The coefficient of `var` in `e` when `e` is an affine function of it, else nullopt.
-std::optional<int64_t> Stride(const Expr& e, const Var& var) {
-  if (e.same_as(var)) return 1;
-  if (!UsesVar(e, var)) return 0;
-  const auto* op = e.as<BinaryNode>();
-  if (op == nullptr) return std::nullopt;
-  std::optional<int64_t> a = Stride(op->a, var);
-  std::optional<int64_t> b = Stride(op->b, var);
-  if (!a || !b) return std::nullopt;
-  switch (op->Op()) {
-    case BinaryOp::kAdd:
-      return *a + *b;
-    case BinaryOp::kSub:
-      return *a - *b;
-    case BinaryOp::kMul:
-      if (std::optional<int64_t> factor = AsInt(op->b)) return *a * *factor;
-      if (std::optional<int64_t> factor = AsInt(op->a)) return *b * *factor;
-      return std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool IsMemory(const Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); }
 
-bool IsVectorAccess(const Buffer& buffer, const Array<Expr>& indices, const Var& var) {
-  return IsMemory(buffer) && indices.size() == 1 && Stride(indices[0], var) == 1;
+bool IsVectorAccess(const Buffer& buffer, const Array<Expr>& indices, const Var& var,
+                    arith::Analyzer* analyzer) {
+  return IsMemory(buffer) && indices.size() == 1 && analyzer->StrideOf(indices[0], var) == 1;
 }
 
 struct VectorLoad {
@@ -57,12 +35,12 @@ class LoadFinder : public ExprVisitor {
  public:
   using ExprVisitor::Visit;
 
-  explicit LoadFinder(Var var) : var_(std::move(var)) {}
+  LoadFinder(Var var, arith::Analyzer* analyzer) : var_(std::move(var)), analyzer_(analyzer) {}
   std::vector<VectorLoad> loads;
 
   void Visit(const LoadNode* op) override {
     ExprVisitor::Visit(op);
-    if (lane_dependent_ == 0 && IsVectorAccess(op->buffer, op->indices, var_)) {
+    if (lane_dependent_ == 0 && IsVectorAccess(op->buffer, op->indices, var_, analyzer_)) {
       loads.push_back({op, guard_});
     }
   }
@@ -98,6 +76,7 @@ class LoadFinder : public ExprVisitor {
   }
 
   Var var_;
+  arith::Analyzer* analyzer_;
   Expr guard_;
   int lane_dependent_ = 0;
 };
@@ -132,9 +111,10 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   auto at_first_lane = [&](const Array<Expr>& indices) {
     return Array<Expr>{Substitute(indices[0], {{loop->var, Const(loop->var.dtype(), 0)}})};
   };
-  LoadFinder finder(loop->var);
+  exprs_->analyzer()->Bind(loop->var, loop->min, loop->extent);
+  LoadFinder finder(loop->var, exprs_->analyzer());
   finder.VisitExpr(store->value);
-  bool vector_store = IsVectorAccess(store->buffer, store->indices, loop->var);
+  bool vector_store = IsVectorAccess(store->buffer, store->indices, loop->var, exprs_->analyzer());
   std::string target =
       vector_store ? exprs_->Pointer(store->buffer, at_first_lane(store->indices)) : "";
 

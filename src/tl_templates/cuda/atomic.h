@@ -98,7 +98,7 @@ template <bool kMax>
 TL_DEVICE float relaxed_extremum(float* address, float value) {
   if (value != value) return *const_cast<volatile float*>(address);
   bool negative = __float_as_int(value) < 0;
-  if (negative != kMax) {
+  if (!negative) {
     int bits = __float_as_int(value);
     int* target = reinterpret_cast<int*>(address);
     return __int_as_float(kMax ? atomicMax(target, bits) : atomicMin(target, bits));
