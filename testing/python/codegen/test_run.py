@@ -96,6 +96,8 @@ def convert(source: str, target: str):
 @pytest.mark.parametrize("target", FLOATS)
 @pytest.mark.parametrize("source", FLOATS + INTS)
 def test_conversions_round_once(source: str, target: str, arch: str) -> None:
+    if source == target:
+        pytest.skip("no conversion")
     a = values(source)
     b = (
         torch.full((N,), 77, dtype=torch.uint8)
