@@ -73,6 +73,31 @@ std::string DescribeBoth(const ir::CopyNode* op, Context* ctx) {
          (*ctx->layouts->GetTmem(TmemSide(op)->buffer))->ToString();
 }
 
+// Asks for a fragment with ever fewer warpgroups: columns that all of them cannot share evenly are
+// moved by some.
+template <typename Ask>
+layout::TmemFragment WithFewerThreads(layout::TmemCopyOptions options, Ask ask) {
+  while (true) {
+    layout::TmemFragment found = ask(options);
+    if (found.fragment || options.num_threads <= 128) return found;
+    options.num_threads = options.num_threads / 256 * 128;
+  }
+}
+
+// What can be stored can be loaded, and a load of that form touches nothing but the tile: it is
+// the first choice in both directions.
+layout::TmemFragment NaturalFragment(const TmemLayout& layout, TmemDirection direction,
+                                     const layout::TmemCopyOptions& options) {
+  auto natural_for = [&](TmemDirection wanted) {
+    return WithFewerThreads(options, [&](const layout::TmemCopyOptions& fewer) {
+      return layout::NaturalTmemFragment(layout, fewer, wanted);
+    });
+  };
+  auto natural = natural_for(TmemDirection::kStore);
+  if (natural.fragment || direction == TmemDirection::kStore) return natural;
+  return natural_for(direction);
+}
+
 }  // namespace
 
 bool IsTmemCopy(const ir::CopyNode* op) {
@@ -102,13 +127,7 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
     layout = LayoutForRole(
         whole, packed && whole->dtype.bits < 32 ? TmemRole::kOperandA : TmemRole::kAccumulator);
   }
-  auto options = OptionsFor(op, ctx);
-  auto natural = layout::NaturalTmemFragment(layout, options, DirectionOf(op));
-  // Columns that all warpgroups cannot share are moved by fewer of them.
-  while (!natural.fragment && options.num_threads > 128) {
-    options.num_threads = options.num_threads / 256 * 128;
-    natural = layout::NaturalTmemFragment(layout, options, DirectionOf(op));
-  }
+  auto natural = NaturalFragment(layout, DirectionOf(op), OptionsFor(op, ctx));
   if (!natural.fragment) {
     TL_USER_ERROR(kLayout, op->span,
                   "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
@@ -125,6 +144,22 @@ std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
   return plans.reason + " (" + DescribeBoth(op, ctx) + ")";
 }
 
+Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
+  const Region& side = FragmentSide(op);
+  TmemTile tile = TileOf(TmemSide(op), ctx);
+  Fragment held = RegionFragment(side, *ctx->layouts->GetFragment(side->buffer), op->span);
+  auto near = WithFewerThreads(OptionsFor(op, ctx), [&](const layout::TmemCopyOptions& fewer) {
+    return layout::NearestTmemFragment(tile.layout, held, DirectionOf(op), fewer);
+  });
+  if (!near.fragment) {
+    TL_USER_ERROR(kLayout, op->span,
+                  "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
+                                << " moves " << ir::Print(TmemSide(op)) << ": " << near.reason
+                                << " (" << DescribeBoth(op, ctx) << ")");
+  }
+  return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
+}
+
 namespace {
 
 // "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
@@ -137,24 +172,44 @@ std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& pla
 
 }  // namespace
 
+namespace {
+
+// Whether two copies move the same cells by the same warps.
+bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const LayoutMap& layouts) {
+  if (!TmemSide(a)->buffer.same_as(TmemSide(b)->buffer)) return false;
+  bool whole = TmemSide(a).IsWhole() && TmemSide(b).IsWhole() && FragmentSide(a).IsWhole() &&
+               FragmentSide(b).IsWhole();
+  return whole && layouts.GetFragment(FragmentSide(a)->buffer)
+                      ->SameMap(*layouts.GetFragment(FragmentSide(b)->buffer));
+}
+
+bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
+                  const TensorMemory& memory) {
+  int64_t a_begin = memory.columns[a];
+  int64_t b_begin = memory.columns[b];
+  return a_begin < b_begin + ColumnsOf(b, *layouts.GetTmem(b)) &&
+         b_begin < a_begin + ColumnsOf(a, *layouts.GetTmem(a));
+}
+
+}  // namespace
+
 std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts,
-                                      int64_t cta_threads) {
+                                      const TensorMemory& memory, int64_t cta_threads) {
   std::vector<Buffer> shared;
   // A single warpgroup: each warp has its quarter of the lanes for good.
   if (cta_threads <= 128) return shared;
   std::vector<const ir::CopyNode*> seen;
-  auto same = [&](const ir::CopyNode* a, const ir::CopyNode* b) {
-    bool whole = TmemSide(a).IsWhole() && TmemSide(b).IsWhole() && FragmentSide(a).IsWhole() &&
-                 FragmentSide(b).IsWhole();
-    return whole && layouts.GetFragment(FragmentSide(a)->buffer)
-                        ->SameMap(*layouts.GetFragment(FragmentSide(b)->buffer));
-  };
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* copy = s.as<ir::CopyNode>();
     if (copy == nullptr || !IsTmemCopy(copy)) return true;
+    const Buffer& buffer = TmemSide(copy)->buffer;
     for (const ir::CopyNode* other : seen) {
-      const Buffer& buffer = TmemSide(copy)->buffer;
-      if (TmemSide(other)->buffer.same_as(buffer) && !same(copy, other)) shared.push_back(buffer);
+      const Buffer& before = TmemSide(other)->buffer;
+      if (!ShareColumns(before, buffer, layouts, memory) || SameWarps(copy, other, layouts)) {
+        continue;
+      }
+      shared.push_back(before);
+      shared.push_back(buffer);
     }
     seen.push_back(copy);
     return true;

@@ -16,6 +16,7 @@
 #include "op/shared_layout.h"
 #include "transform/guard_accesses.h"
 #include "transform/kernel_scope.h"
+#include "transform/relayout.h"
 #include "transform/remark.h"
 #include "transform/scoped_mutator.h"
 
@@ -354,7 +355,6 @@ class Conversions {
                               << ". Copy the fragment to a shared buffer and use that here");
   }
 
-  // Through shared memory: each thread writes what it holds and reads what it needs.
   void AddCopies(const Buffer& buffer, const Buffer& twin, const Stmt& body, op::Context* ctx,
                  std::vector<Stmt>* before, std::vector<Stmt>* after) {
     bool read = false;
@@ -364,29 +364,10 @@ class Conversions {
       if (!access.buffer.same_as(buffer)) continue;
       (access.is_write ? written : read) = true;
     }
-    if (read || written) CopyThrough(buffer, twin, ctx, before);
-    if (written) CopyThrough(twin, buffer, ctx, after);
-  }
-
-  void CopyThrough(const Buffer& from, const Buffer& to, op::Context* ctx,
-                   std::vector<Stmt>* stmts) {
-    Buffer stage(String(std::string(from->name) + "_stage"), from->dtype, from->shape, {},
-                 "shared.dyn", {}, from->span);
-    stmts->push_back(ir::Alloc(stage, from->span));
-    stmts->push_back(ElementwiseCopy(from, stage, *ctx->layouts->GetFragment(from)));
-    stmts->push_back(ElementwiseCopy(stage, to, *ctx->layouts->GetFragment(to)));
-  }
-
-  static Stmt ElementwiseCopy(const Buffer& from, const Buffer& to, const Fragment& layout) {
-    ir::Array<ir::Var> vars;
-    ir::Array<Expr> indices;
-    for (size_t d = 0; d < from->shape.size(); ++d) {
-      ir::Var var("i" + std::to_string(d), ir::dtypes::kInt32, from->span);
-      vars.push_back(var);
-      indices.push_back(var);
-    }
-    Stmt store = ir::Store(to, indices, ir::Load(from, indices, from->span), from->span);
-    return ir::ParallelFor(vars, from->shape, store, WithLayout({}, layout), from->span);
+    ir::Region whole = ir::Region::Whole(buffer);
+    ir::Region other = ir::Region::Whole(twin);
+    if (read || written) Relayout(whole, other, ctx, before);
+    if (written) Relayout(other, whole, ctx, after);
   }
 
   KernelInference* inference_;
@@ -424,6 +405,9 @@ class LaunchInferrer : public ir::StmtMutator {
         replacement[o.stmt.get()] = conversions.Convert(o);
       } else if (const auto* reduce = o.stmt.as<ir::ReduceNode>()) {
         replacement[o.stmt.get()] = conversions.Convert(o, reduce);
+      } else if (const auto* copy = o.stmt.as<ir::CopyNode>(); copy && op::IsTmemCopy(copy)) {
+        replacement[o.stmt.get()] =
+            inference.With(o, [&](op::Context* ctx) { return ConvertTmemCopy(copy, ctx); });
       }
     }
     Stmt body = Annotator(std::move(replacement)).MutateStmt(op->body);

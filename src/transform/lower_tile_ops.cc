@@ -8,7 +8,6 @@
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
-#include "op/thread_sync.h"
 #include "transform/cta_resources.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
@@ -36,7 +35,8 @@ class KernelLowerer : public ScopedMutator {
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
         scalar_(&buffers_, &ctx_),
         resources_(launch, target),
-        across_warps_(op::TmemSharedByWarps(launch->body, layouts_, threads_.count)) {
+        across_warps_(op::TmemSharedByWarps(launch->body, layouts_, *resources_.tensor_memory(),
+                                            threads_.count)) {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
@@ -93,12 +93,7 @@ class KernelLowerer : public ScopedMutator {
     }
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     auto layout = op->annotations["loop_layout"].cast<layout::Fragment>();
-    op::ParallelInfo info(op);
-    Stmt loop = op::LowerParallel(info, layout, &buffers_, &ctx_);
-    bool shared = false;
-    for (const op::Access& access : info.accesses()) shared = shared || access.buffer.IsShared();
-    if (!shared || ctx_.threads.count % 32 != 0) return loop;
-    return ir::MakeSeq({op::SyncThreads(ctx_, op->span), loop}, op->span);
+    return op::LowerParallel(op::ParallelInfo(op), layout, &buffers_, &ctx_);
   }
   Stmt Rewrite(const ir::ReduceNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
