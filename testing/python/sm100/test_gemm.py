@@ -158,6 +158,10 @@ def test_narrow_results(n):
     Gemm(128, n, 64, (128, n, 64)).check()
 
 
+def test_integers_have_no_instruction_of_24_columns():
+    Gemm(128, 24, 64, (128, 24, 64), a_type="int8").check()
+
+
 def test_more_columns_than_an_instruction():
     Gemm(128, 384, 64, (128, 384, 64), threads=256).check()
 

@@ -1,0 +1,220 @@
+"""What is refused on sm_100a, and what each is told."""
+
+from __future__ import annotations
+
+import pytest
+from sm100_kernels import compile_sm100
+
+import tilelang.language as T
+from tilelang import errors
+
+
+def gemm(a=(128, 64), b=(64, 64), c=(128, 64), types=("float16",) * 2 + ("float32",), **options):
+    """A kernel of one T.gemm; A and C lie where ``a_scope`` and ``c_scope`` say."""
+    scopes = {"shared": T.alloc_shared, "tmem": T.alloc_tmem, "fragment": T.alloc_fragment}
+    a_scope = scopes[options.pop("a_scope", "shared")]
+    b_scope = scopes[options.pop("b_scope", "shared")]
+    c_scope = scopes[options.pop("c_scope", "tmem")]
+    threads = options.pop("threads", 128)
+
+    @T.prim_func
+    def kernel(C: T.Tensor(c, types[2])):
+        with T.Kernel(1, threads=threads):
+            a_tile = a_scope(a, types[0])
+            b_tile = b_scope(b, types[1])
+            c_tile = c_scope(c, types[2])
+            T.gemm(a_tile, b_tile, c_tile, clear_accum=True, **options)
+            T.copy(c_tile, C)
+
+    return kernel
+
+
+F32 = ("float32",) * 3
+GEMMS = [
+    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 64 or a multiple of 128"),
+    ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "multiple of 8"),
+    ({"a": (128, 24), "b": (24, 64)}, "ShapeError", "K must be a multiple of 16"),
+    ({"types": ("float16", "bfloat16", "float32")}, "DTypeError", "A float16 and B bfloat16"),
+    ({"types": ("bfloat16", "bfloat16", "float16")}, "DTypeError", "bfloat16 into C float16"),
+    ({"types": ("int8", "int8", "float32")}, "DTypeError", "int8 into C float32"),
+    ({"types": F32}, "LayoutError", "K as their contiguous dimension"),
+    (
+        {"types": F32, "a": (64, 128), "transpose_A": True, "transpose_B": True},
+        "LayoutError",
+        "K as their contiguous dimension",
+    ),
+    ({"a": (64, 128), "a_scope": "tmem", "transpose_A": True}, "Error", "transpose_A=True"),
+    ({"a": (64, 128), "a_scope": "fragment", "transpose_A": True}, "LayoutError", "transpose_A"),
+    ({"b_scope": "tmem", "b": (64, 64)}, "Error", "B"),
+    ({"c_scope": "shared"}, "Error", "C"),
+    (
+        {"a_scope": "tmem", "b": (64, 24), "c": (128, 24)},
+        "ShapeError",
+        "N must be a multiple of 16",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), GEMMS)
+def test_gemm(arguments, kind, message):
+    with pytest.raises(errors.UserError) as caught:
+        compile_sm100(gemm(**arguments))
+    text = str(caught.value)
+    assert message in text
+    assert type(caught.value).__name__.endswith(kind)
+    assert "test_refusals.py" in text and "^" in text, "the message shows the line"
+
+
+def refused(function) -> str:
+    with pytest.raises(errors.UserError) as caught:
+        compile_sm100(function)
+    text = str(caught.value)
+    assert "test_refusals.py" in text and "^" in text
+    return text
+
+
+def test_accumulator_used_as_an_operand():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            s = T.alloc_tmem([128, 64], "float16")
+            c = T.alloc_tmem([128, 64], "float16")
+            T.gemm(a, b, s, clear_accum=True)
+            T.gemm(s, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    text = refused(kernel)
+    assert "use two buffers" in text
+
+
+def test_threads_are_no_warpgroups():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=96):
+            tile = T.alloc_tmem([128, 64], "float32")
+            T.fill(tile, 1.0)
+            T.copy(tile, C)
+
+    assert "whole warpgroups" in refused(kernel)
+
+
+@pytest.mark.parametrize("rows", [32, 96, 200])
+def test_rows(rows):
+    @T.prim_func
+    def kernel(C: T.Tensor((rows, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([rows, 64], "float32")
+            T.fill(tile, 1.0)
+            T.copy(tile, C)
+
+    assert "64 rows or a multiple of 128" in refused(kernel)
+
+
+def test_too_many_columns():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            first = T.alloc_tmem([128, 400], "float32")
+            second = T.alloc_tmem([128, 256], "bfloat16")
+            T.fill(first, 1.0)
+            T.fill(second, 1.0)
+            T.copy(first[:, 0:64], C)
+            T.copy(second[:, 0:64], C)
+            T.copy(first[:, 0:64], C)
+
+    text = refused(kernel)
+    assert "528 columns" in text
+    assert "first (128, 400) float32: 400 columns" in text
+    assert "second (128, 256) bfloat16: 128 columns" in text
+
+
+def test_rows_chosen_at_run_time():
+    @T.prim_func
+    def kernel(C: T.Tensor((64, 64), "float32"), n: T.int32):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([128, 64], "float32")
+            part = T.alloc_fragment((64, 64), "float32")
+            T.fill(tile, 1.0)
+            T.copy(tile[n : n + 64, 0:64], part)
+            T.copy(part, C)
+
+    assert "rows cannot" in refused(kernel)
+
+
+def test_columns_that_are_no_whole_cells():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 16), "bfloat16"), n: T.int32):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([128, 64], "bfloat16")
+            part = T.alloc_fragment((128, 16), "bfloat16")
+            T.fill(tile, 1.0)
+            T.copy(tile[0:128, n : n + 16], part)
+            T.copy(part, C)
+
+    assert "whole 32-bit columns" in refused(kernel)
+
+
+def test_rows_inside_a_warp_cannot_be_stored():
+    @T.prim_func
+    def kernel(X: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([128, 64], "float32")
+            part = T.alloc_fragment((8, 64), "float32")
+            T.copy(X[0:8, 0:64], part)
+            T.copy(part, tile[8:16, 0:64])
+
+    assert "no tcgen05.st moves" in refused(kernel)
+
+
+def test_an_element_is_stored():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([128, 64], "float32")
+            for i, j in T.Parallel(128, 64):
+                tile[i, j] = 1.0
+            T.copy(tile, C)
+
+    assert "cannot be written one by one" in refused(kernel)
+
+
+def test_an_element_outside_a_parallel_loop():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([128, 64], "float32")
+            T.fill(tile, 1.0)
+            C[0, 0] = tile[0, 0]
+
+    assert "has no element access" in refused(kernel)
+
+
+def test_a_layout_that_the_tensor_core_cannot_read():
+    from tilelang.layout import Layout
+
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem([128, 64], "float32")
+            T.annotate_layout({a: Layout((128, 64), lambda i, j: i * 72 + j)})
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    assert "tcgen05.mma cannot read" in refused(kernel)
+
+
+def test_a_slice_that_straddles_atoms():
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 128), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem([128, 64], "float32")
+            T.gemm(a[:, 32:96], b, c, transpose_B=True, clear_accum=True)
+            T.copy(c, C)
+
+    assert "swizzle atoms" in refused(kernel)
