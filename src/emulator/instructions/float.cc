@@ -207,8 +207,7 @@ Handler MinMax3Handler(const FloatModifiers& m) {
                  : Ternary<F32MinMax<kMax, false, false>, float>();
 }
 
-// --- neg, abs, copysign: sign bits only
-// -----------------------------------------------------------
+// --- neg, abs, copysign: the sign bit. PTX leaves open which NaN neg and abs give: as an H200 ---
 
 // kSign: the sign bits of the elements in U; kExponent: their exponents' bits.
 template <typename U, U kSign, U kExponent, bool kNegate, bool kFtz>
