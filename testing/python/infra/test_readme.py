@@ -1,0 +1,38 @@
+"""The examples of the README and of the first guide are run as they stand there."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run_examples(page: str, folder: Path, **names: Any) -> None:
+    """Runs all Python on a page as one script; ``names`` are what its readers have already."""
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert blocks
+    script = folder / "example.py"  # a kernel is read from its source: it needs a file
+    script.write_text("\n".join(blocks))
+    runpy.run_path(str(script), init_globals=names)
+
+
+def test_the_readme_multiplies(tmp_path: Path, capsys) -> None:
+    size = 1024
+    a, b = (torch.randn(size, size).bfloat16() for _ in range(2))
+    c = torch.full((size, size), float("nan"), dtype=torch.bfloat16)
+    run_examples("README.md", tmp_path, a=a, b=b, c=c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double().T, rtol=2**-8, atol=2**-6)
+    assert "__global__" in capsys.readouterr().out
+
+
+def test_the_first_guide_adds(tmp_path: Path, capsys) -> None:
+    run_examples("docs/getting_started.md", tmp_path)  # compares with torch itself
+    printed = capsys.readouterr().out
+    assert "__global__" in printed and ".entry" in printed
