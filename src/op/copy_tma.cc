@@ -49,6 +49,12 @@ std::string StrideObstacle(const Buffer& buffer, Context* ctx) {
 // Coordinates are signed 32-bit numbers, and a store's may not be negative.
 std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
   const Region& global = GlobalSide(op);
+  // Boxes elsewhere are an illegal instruction on Hopper, for loads and for each element size.
+  int64_t step = kGlobalAlign / ir::Bytes(global->buffer->dtype);
+  if (!ctx->analyzer->Divides(global->mins.back(), step)) {
+    return "index " + ir::Print(global->mins.back()) +
+           " of the last dimension is not known to be " + "a multiple of 16 bytes";
+  }
   for (const Expr& min : global->mins) {
     arith::Interval bounds = ctx->analyzer->ConstBounds(min);
     bool fits = min.dtype().bits <= 32 || (bounds.lo >= std::numeric_limits<int32_t>::min() &&

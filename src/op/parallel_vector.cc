@@ -11,7 +11,8 @@ namespace tilelang::op {
 
 namespace {
 
-enum class Shape { kInvariant, kContiguous, kOther };
+// kUnaligned: consecutive elements that do not begin at a multiple of the width.
+enum class Shape { kInvariant, kContiguous, kUnaligned, kOther };
 
 class Vectorizer : public ir::StmtVisitor {
  public:
@@ -82,6 +83,8 @@ class Vectorizer : public ir::StmtVisitor {
     if (buffer->scope == "local.var") return;
     if (buffer.IsFragment() || buffer.IsLocal()) return;
     Shape shape = Classify(buffer, indices);
+    // Code generation would make a vector of them.
+    if (shape == Shape::kUnaligned) ok_ = false;
     if (shape != Shape::kContiguous) return;
     if (width_ * ir::Bytes(buffer->dtype) > 16) ok_ = false;
     contiguous_ = true;
@@ -91,29 +94,32 @@ class Vectorizer : public ir::StmtVisitor {
     bool used = false;
     for (const Expr& e : indices) used = used || ir::UsesVar(e, var_);
     if (!used) return Shape::kInvariant;
+    if (buffer.IsShared()) {
+      auto layout = ctx_->layouts->GetLayout(buffer);
+      if (layout) return ClassifyLayout(*layout, indices);
+    }
+    // The offset is linear in the indices.
+    Expr offset = ir::Const(ir::dtypes::kInt64, 0);
+    Array<Expr> strides = buffer.Strides();
+    for (size_t d = 0; d < indices.size(); ++d) {
+      offset = offset + ir::CastTo(ir::dtypes::kInt64, indices[d]) *
+                            ir::CastTo(ir::dtypes::kInt64, strides[d]);
+    }
+    auto stride = ctx_->analyzer->StrideOf(offset, var_);
+    if (stride != 1) return stride == 0 ? Shape::kInvariant : Shape::kOther;
+    Map<Var, Expr> first;
+    first.Set(var_, ir::Const(var_.dtype(), 0));
+    return Divides(ir::Substitute(offset, first)) ? Shape::kContiguous : Shape::kUnaligned;
+  }
+
+  Shape ClassifyLayout(const Layout& layout, const Array<Expr>& indices) {
     size_t last = indices.size() - 1;
     for (size_t d = 0; d < last; ++d) {
       if (ir::UsesVar(indices[d], var_)) return Shape::kOther;
     }
     auto match = MatchVarPlusRest(indices[last], {var_});
-    if (!match || !Divides(match->rest)) return Shape::kOther;
-    return LinesAligned(buffer, indices) ? Shape::kContiguous : Shape::kOther;
-  }
-
-  // Rows start at multiples of the width, and the last dimension has stride 1.
-  bool LinesAligned(const Buffer& buffer, const Array<Expr>& indices) {
-    size_t last = indices.size() - 1;
-    if (buffer.IsShared()) {
-      auto layout = ctx_->layouts->GetLayout(buffer);
-      if (layout) return RunsAligned(*layout);
-    }
-    Array<Expr> strides = buffer.Strides();
-    if (!ir::IsConst(strides[last], 1)) return false;
-    for (size_t d = 0; d < last; ++d) {
-      bool fixed = ir::IsConst(buffer->shape[d], 1) || ir::IsConst(indices[d], 0);
-      if (!fixed && !Divides(strides[d])) return false;
-    }
-    return true;
+    if (match && Divides(match->rest) && RunsAligned(layout)) return Shape::kContiguous;
+    return layout->IsLinear() ? Shape::kUnaligned : Shape::kOther;
   }
 
   // Groups of `width` along the last dimension are consecutive and aligned in the layout.

@@ -40,8 +40,12 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
-  func = passes.Run("insert_sync", InsertSync, func);
-  return Codegen(func, target).WithRemarks(passes.remarks());
+  if (!IsSet(configs, "tl.disable_thread_storage_sync")) {
+    func = passes.Run("insert_sync", InsertSync, func);
+  }
+  CodegenOptions options;
+  options.fast_math = IsSet(configs, "tl.enable_fast_math");
+  return Codegen(func, target, options).WithRemarks(passes.remarks());
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

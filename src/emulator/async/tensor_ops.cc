@@ -48,6 +48,17 @@ TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
   return map;
 }
 
+// A tiled copy begins at a multiple of 16 bytes of the innermost dimension. The ISA does not say
+// so; a Hopper GPU raises "illegal instruction" for every other start.
+void CheckStart(const Issuer& issuer, const TensorMap& map, int32_t innermost) {
+  constexpr int64_t kStartBits = 16 * 8;
+  if (static_cast<int64_t>(innermost) * map.ElementBits() % kStartBits == 0) return;
+  Fail(issuer, "tensor-map",
+       "the innermost coordinate " + std::to_string(innermost) + " of " +
+           std::to_string(map.ElementBits()) +
+           "-bit elements is no multiple of 16 bytes: the GPU stops with an illegal instruction");
+}
+
 TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
   const auto& form = op.Extra<TensorForm>();
   TensorRequest request{ReadMap(w, lane, form), {}};
@@ -60,6 +71,7 @@ TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
     offsets[i] = w.Reg<uint16_t>(op.slots[form.coordinates + i])[lane];
   }
   const std::span<const int32_t> at(coordinates.data(), form.coordinates);
+  if (form.mode == TensorMode::kTile) CheckStart(w.Here(lane), request.map, at[0]);
   request.walk = Located(w.Here(lane), form.map.At(w, lane), "tensor map", [&] {
     switch (form.mode) {
       case TensorMode::kGather:

@@ -137,11 +137,20 @@ def test_ranks_and_edges(rank, edge):
         "high": [n - b // 2 - 1 for n, b in zip(array.shape, BOXES[rank], strict=True)],
         "outside": [1000] * rank,
     }[edge]
+    origin[-1] = origin[-1] // 4 * 4  # the innermost coordinate is a multiple of 16 bytes
     tensor_map = DEVICE.tensor_map(array, box=BOXES[rank])
     nbytes = 4 * int(np.prod(BOXES[rank]))
     got = load(tensor_map, nbytes, origin[::-1], rank)
     expected = box_of(array, BOXES[rank], origin, 0)
     np.testing.assert_array_equal(got.view(np.int32), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype, start", [(np.uint8, 8), (np.float16, 4), (np.int32, -3)])
+def test_start_off_the_grid_of_16_bytes_is_an_error(dtype, start):
+    array = np.ones((8, 64), dtype)
+    tensor_map = DEVICE.tensor_map(array, box=(4, 16))
+    with pytest.raises(EmulatorError, match=r"innermost coordinate .* no multiple of 16 bytes"):
+        load(tensor_map, 64 * array.itemsize, [start, 0], 2)
 
 
 def test_strided_views_and_element_strides():
@@ -228,10 +237,10 @@ def test_store_clips(swizzle, schedule):
     box = (16, 32)
     data = random_array(rng, box, np.uint16)
     expected = array.copy()
-    expected[11:, 60:] = data[:9, :20]
+    expected[11:, 56:] = data[:9, :24]
     tensor_map = DEVICE.tensor_map(array, box=box, swizzle=swizzle)
     instruction = "cp.async.bulk.tensor.2d.global.shared::cta.tile"
-    store(tensor_map, swizzled(data, swizzle), [60, 11], 2, instruction, schedule=schedule)
+    store(tensor_map, swizzled(data, swizzle), [56, 11], 2, instruction, schedule=schedule)
     np.testing.assert_array_equal(array, expected)
 
 

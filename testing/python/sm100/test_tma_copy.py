@@ -239,14 +239,28 @@ def loading(
 @pytest.mark.parametrize("target", TARGETS)
 def test_outside_reads_zero(target: str) -> None:
     """Corners before the tensor and beyond it."""
-    func = loading((32, 40), lambda b: b * 20 - 35, lambda b: b * 30 - 45, 6)
+    func = loading((32, 40), lambda b: b * 20 - 35, lambda b: b * 32 - 48, 6)
     kernel = compiled(func, target, loads=1)
     source, result = random_bits((50, 72), "float16"), poisoned((6, 32, 40), "float16")
     kernel(source, result)
     padded = torch.zeros(300, 300, dtype=torch.float16)
     padded[100:150, 100:172] = source
     for block in range(6):
-        row, column = 65 + 20 * block, 55 + 30 * block
+        row, column = 65 + 20 * block, 52 + 32 * block
+        assert_same(result[block], padded[row : row + 32, column : column + 40])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_off_the_grid_of_16_bytes_go_by_threads(target: str) -> None:
+    """A tensor copy must begin at a multiple of 16 bytes of the last dimension."""
+    func = loading((32, 40), lambda b: b * 20, lambda b: b * 4 + 1, 2)
+    kernel = compiled(func, target, loads=0)
+    source, result = random_bits((50, 72), "float16"), poisoned((2, 32, 40), "float16")
+    kernel(source, result)
+    padded = torch.zeros(100, 100, dtype=torch.float16)
+    padded[:50, :72] = source
+    for block in range(2):
+        row, column = 20 * block, 4 * block + 1
         assert_same(result[block], padded[row : row + 32, column : column + 40])
 
 
