@@ -1,6 +1,6 @@
 """How long importing and compiling take: medians of five, without any cache.
 
-    python benchmark/compile_time.py [--target sm_90a] [--kernels softmax]
+    python benchmark/compile_time.py [--kernels softmax gemm_ts]
 
 Targets: import below 0.3 s, Python to CUDA C++ below 30 ms, CUDA C++ to machine code below 0.25 s.
 """
@@ -8,11 +8,13 @@ Targets: import below 0.3 s, Python to CUDA C++ below 30 ms, CUDA C++ to machine
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import row_kernels
@@ -21,7 +23,21 @@ from tilelang import target as targets
 from tilelang.jit.lower import lower
 from tilelang.runtime import nvrtc
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gemm_sm100"))
+
+from gemm_chained import gemm_chained
+from gemm_tcgen5mma_ts import gemm_ts
+
 RUNS = 5
+TYPES = ("bfloat16", "bfloat16", "float32")
+KERNELS: dict[str, tuple[str, Callable[[], Any]]] = {
+    **{
+        name: ("sm_90a", functools.partial(kernel.get_tir, 8192, 4096))
+        for name, kernel in row_kernels.KERNELS.items()
+    },
+    "gemm_ts": ("sm_100a", functools.partial(gemm_ts, 4096, 4096, 4096, 128, 128, 64, *TYPES)),
+    "gemm_chained": ("sm_100a", functools.partial(gemm_chained, 4096, 128, 128, 128, 128, *TYPES)),
+}
 
 
 def median_ms(action: Callable[[], Any]) -> float:
@@ -46,18 +62,18 @@ def cold_import_ms() -> float:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--kernels", nargs="*", default=list(row_kernels.KERNELS))
+    parser.add_argument("--target", help="instead of each kernel's own")
+    parser.add_argument("--kernels", nargs="*", default=list(KERNELS))
     options = parser.parse_args()
-    target = targets.resolve(options.target)
     print(f"{'import tilelang':<24}{cold_import_ms():>10.0f} ms")
     print(f"{'kernel':<24}{'to CUDA':>10}{'to cubin':>10}  (ms)")
     for name in options.kernels:
-        build = row_kernels.KERNELS[name].get_tir
-        lowered = lower(build(8192, 4096), target, {})
-        to_cuda = median_ms(lambda build=build: lower(build(8192, 4096), target, {}))
+        arch, build = KERNELS[name]
+        target = targets.resolve(options.target or arch)
+        lowered = lower(build(), target, {})
+        to_cuda = median_ms(lambda build=build, target=target: lower(build(), target, {}))
         to_cubin = median_ms(
-            lambda lowered=lowered: nvrtc.compile_cuda(
+            lambda lowered=lowered, target=target: nvrtc.compile_cuda(
                 lowered.lined_source, str(target), lowered.options
             )
         )

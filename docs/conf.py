@@ -62,5 +62,21 @@ def _write_reference(app: Any) -> None:
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n")
 
 
+def _draw_layouts(app: Any) -> None:
+    from tilelang.layout import TmemLayout, tmem_fragment
+    from tilelang.tools import plot_layout
+
+    folder = str(Path(app.srcdir) / "generated")
+    accumulator = TmemLayout.accumulator(64, 8)
+    pictures = {
+        "tmem_accumulator_64": accumulator.slice([0, 0], [32, 8]),
+        "tmem_operand_16": TmemLayout.operand_a(128, 8, 16).slice([0, 0], [8, 8]),
+        "tmem_fragment_64": tmem_fragment(accumulator).slice([0, 0], [32, 8]),
+    }
+    for name, layout in pictures.items():
+        plot_layout(layout, folder, name, "svg")
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", _write_reference)
+    app.connect("builder-inited", _draw_layouts)
