@@ -1,7 +1,10 @@
 #include "op/gemm_tcgen05.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "layout/matrix_operand.h"
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
@@ -95,24 +98,24 @@ Problem Analyze(const ir::GemmNode* op) {
 
 // ---- Layouts ----
 
-int64_t SwizzleOf(const Buffer& buffer, const Layout& layout) {
-  Coord shape = StaticShape(buffer);
-  for (int64_t bytes : {128, 64, 32, 16}) {
-    if ((shape.back() * buffer->dtype.bits / 8) % bytes != 0) continue;
-    if (bytes > 16 && shape[shape.size() - 2] % 8 != 0) continue;
-    if (layout::SwizzledLayout(shape, buffer->dtype.bits, bytes).SameMap(layout)) return bytes;
-  }
-  return 0;
+// How the matrix descriptor describes the last two dimensions of a buffer.
+layout::MatrixOperandResult Describe(const Buffer& buffer, const Layout& layout, bool mn_major) {
+  Coord extents = StaticShape(buffer);
+  Coord matrix(extents.end() - 2, extents.end());
+  std::fill(extents.begin(), extents.end() - 2, 1);
+  Layout tile = layout.Slice(Coord(extents.size(), 0), extents).Reshape(matrix);
+  return layout::DescribeMatrixOperand(tile, buffer->dtype.bits, !mn_major);
 }
 
-void InferShared(const ir::GemmNode* op, const Region& region, Context* ctx) {
+void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
   const Buffer& buffer = region->buffer;
   if (auto known = ctx->layouts->GetLayout(buffer)) {
-    if (SwizzleOf(buffer, *known) == 0) {
+    auto described = Describe(buffer, *known, mn_major);
+    if (!described.operand) {
       Refuse(op, ir::ErrorClass::kLayout,
              "shared buffer " + std::string(buffer->name) + " has layout " + (*known)->ToString() +
-                 ", which tcgen05.mma cannot read; annotate make_swizzled_layout or leave the "
-                 "choice to the compiler");
+                 ", which tcgen05.mma cannot read: " + described.reason +
+                 "; annotate make_swizzled_layout or leave the choice to the compiler");
     }
     return;
   }
@@ -155,13 +158,13 @@ class SharedOperand {
         layout_(*ctx->layouts->GetLayout(region->buffer)),
         descriptor_(name, ir::dtypes::kUInt64, op->span) {
     const Buffer& buffer = region->buffer;
-    Coord shape = StaticShape(buffer);
-    swizzle_ = SwizzleOf(buffer, layout_);
+    layout::MatrixOperand operand = *Describe(buffer, layout_, mn_major).operand;
+    swizzle_ = operand.swizzle_bytes;
     CheckCorner(op, ctx);
     std::vector<Expr> corner;
     for (const Expr& min : region->mins) corner.push_back(ctx->analyzer->Simplify(min));
     Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout_, corner));
-    uint64_t bits = SharedDescriptor(swizzle_, shape[shape.size() - 2], mn_major);
+    uint64_t bits = SharedDescriptor(operand);
     Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
     Map<String, Any> header;
     header.Set("header", String("mma_sm100.h"));
@@ -177,12 +180,10 @@ class SharedOperand {
   // The descriptor at (mn, k) inside the region.
   Expr At(int64_t mn, int64_t k) const {
     Coord coord(region_->mins.size(), 0);
-    Coord origin = coord;
     size_t rank = coord.size();
     coord[rank - 2] = mn_major_ ? k : mn;
     coord[rank - 1] = mn_major_ ? mn : k;
-    int64_t elements = layout_->Forward(coord) - layout_->Forward(origin);
-    int64_t bytes = elements * region_->buffer->dtype.bits / 8;
+    int64_t bytes = layout::PlainByteOffset(layout_, region_->buffer->dtype.bits, coord);
     return descriptor_ + U64(static_cast<uint64_t>(bytes >> 4));
   }
 
@@ -322,9 +323,9 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
   if (op->a->buffer.IsTmem()) {
     InferTmem(op, op->a, TmemRole::kOperandA, ctx);
   } else {
-    InferShared(op, op->a, ctx);
+    InferShared(op, op->a, op->trans_a, ctx);
   }
-  InferShared(op, op->b, ctx);
+  InferShared(op, op->b, !op->trans_b, ctx);
 }
 
 Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers,

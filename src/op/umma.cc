@@ -1,7 +1,5 @@
 #include "op/umma.h"
 
-#include <utility>
-
 namespace tilelang::op {
 
 using ir::DType;
@@ -121,21 +119,12 @@ uint32_t InstructionDescriptor(DType a, DType b, DType c, int64_t m, int64_t n, 
   return descriptor;
 }
 
-uint64_t SharedDescriptor(int64_t swizzle_bytes, int64_t rows, bool mn_major) {
+uint64_t SharedDescriptor(const layout::MatrixOperand& operand) {
   auto encode = [](int64_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
-  // Eight rows of an atom, and the next atom column.
-  int64_t eight_rows = 8 * swizzle_bytes;
-  int64_t atom_column = rows * swizzle_bytes;
-  bool none = swizzle_bytes == 16;
-  // K-major: the stride offset goes to the next eight rows, the leading one along K (unswizzled
-  // only). MN-major swizzled: leading to the next atom column along MN, stride along K; the two
-  // trade places without swizzle.
-  int64_t leading = atom_column;
-  int64_t stride = eight_rows;
-  if (mn_major && none) std::swap(leading, stride);
-  if (!mn_major && !none) leading = 16;
-  uint64_t code = swizzle_bytes == 128 ? 2 : swizzle_bytes == 64 ? 4 : swizzle_bytes == 32 ? 6 : 0;
-  return encode(leading) << 16 | encode(stride) << 32 | uint64_t{1} << 46 | code << 61;
+  int64_t swizzle = operand.swizzle_bytes;
+  uint64_t code = swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle == 32 ? 6 : 0;
+  return encode(operand.leading_bytes) << 16 | encode(operand.stride_bytes) << 32 |
+         uint64_t{1} << 46 | code << 61;
 }
 
 }  // namespace tilelang::op

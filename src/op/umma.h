@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "layout/matrix_operand.h"
 #include "op/context.h"
 
 namespace tilelang::op {
@@ -38,10 +39,9 @@ UmmaTiling TileUmma(UmmaKind kind, int64_t m, int64_t n, int64_t k, int64_t k_in
 uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m, int64_t n,
                                bool a_mn_major, bool b_mn_major);
 
-// The constant bits of the 64-bit descriptor of a tile in shared memory with the atom-column
-// layout of layout::SwizzledLayout: `rows` x (swizzle_bytes / element bytes) atoms side by side.
-// Bits 0..13 (the start address) are zero.
-uint64_t SharedDescriptor(int64_t swizzle_bytes, int64_t rows, bool mn_major);
+// The constant bits of the 64-bit descriptor of a tile in shared memory. Bits 0..13 (the start
+// address) are zero.
+uint64_t SharedDescriptor(const layout::MatrixOperand& operand);
 
 }  // namespace tilelang::op
 

@@ -1,10 +1,16 @@
-"""Kernels of this folder run without a warning of the emulator."""
+"""Kernels of this folder run without a warning of the emulator, on the same data each time."""
 
 from __future__ import annotations
 
 import warnings
 
 import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

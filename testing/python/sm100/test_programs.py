@@ -64,11 +64,11 @@ def test_chained(m, s, threads, fragments):
     a, b1, b2 = (random_values(r, c, "bfloat16") for r, c in ((m, 64), (s, 64), (s, 48)))
     c = poisoned(m, 48, "float32")
     kernel(a, b1, b2, c)
-    # The product in between rounds from a float32 that truncates: at most one bfloat16 apart.
-    between = (a.double() @ b1.double().T).float().bfloat16()
-    exact = between.double() @ b2.double()
-    slack = between.double().abs() @ b2.double().abs()
-    assert ((c.double() - exact).abs() <= slack * 2**-12).all()
+    # The product in between rounds from a float32 that truncates: now and then an element is one
+    # bfloat16 (2^-7) away from ours. Two such elements of a row are allowed for.
+    between = (a.double() @ b1.double().T).float().bfloat16().double()
+    largest_term = (between[:, :, None] * b2.double()[None]).abs().amax(1)
+    assert ((c.double() - between @ b2.double()).abs() <= 2 * 2**-7 * largest_term).all()
 
 
 @pytest.mark.parametrize("threads", [128, 256])
