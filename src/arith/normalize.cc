@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "arith/knowledge.h"
+#include "arith/node.h"
 #include "ir/fold.h"
 
 namespace tilelang::arith {
@@ -11,17 +12,6 @@ namespace tilelang::arith {
 using ir::BinaryOp;
 using ir::Expr;
 using ir::ExprKind;
-
-namespace {
-
-template <typename NodeT>
-const NodeT* As(const Expr& e) {
-  return static_cast<const NodeT*>(e.get());
-}
-
-bool IsInteger(const Expr& e) { return ir::IsIntegral(e.dtype()) && !ir::IsBool(e.dtype()); }
-
-}  // namespace
 
 Poly Knowledge::PolyOf(const Expr& e) {
   auto& memo = layers_.back().polys;

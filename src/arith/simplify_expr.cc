@@ -3,6 +3,7 @@
 
 #include "arith/cost.h"
 #include "arith/knowledge.h"
+#include "arith/node.h"
 #include "arith/structural.h"
 #include "ir/fold.h"
 #include "ir/visitor.h"
@@ -14,13 +15,6 @@ using ir::Expr;
 using ir::ExprKind;
 
 namespace {
-
-template <typename NodeT>
-const NodeT* As(const Expr& e) {
-  return static_cast<const NodeT*>(e.get());
-}
-
-bool IsInteger(const Expr& e) { return ir::IsIntegral(e.dtype()) && !ir::IsBool(e.dtype()); }
 
 bool IsRing(const Expr& e) {
   if (!IsInteger(e)) return false;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <string>
 
+#include "arith/node.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 
@@ -12,11 +13,6 @@ using ir::Expr;
 using ir::ExprKind;
 
 namespace {
-
-template <typename NodeT>
-const NodeT* As(const Expr& e) {
-  return static_cast<const NodeT*>(e.get());
-}
 
 // Shared subexpressions are visited once for each path to them: past this many nodes two
 // expressions count as different, past this depth they hash alike.

@@ -49,21 +49,8 @@ double MagnitudeToOdd(uint64_t magnitude) {
   return std::ldexp(static_cast<double>(kept), extra);
 }
 
-int HostMode(Rounding rounding) {
-  switch (rounding) {
-    case Rounding::kTowardZero:
-      return FE_TOWARDZERO;
-    case Rounding::kDown:
-      return FE_DOWNWARD;
-    case Rounding::kUp:
-      return FE_UPWARD;
-    default:
-      return FE_TONEAREST;
-  }
-}
-
 uint64_t IntegerToF64(bool negative, uint64_t magnitude, Rounding rounding) {
-  std::fesetround(HostMode(rounding));
+  std::fesetround(HostRounding(rounding));
   volatile double value = 0;
   if (negative) {
     volatile int64_t source = static_cast<int64_t>(-magnitude);

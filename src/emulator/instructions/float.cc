@@ -1,6 +1,5 @@
 // Decoding of add, sub, mul, fma, div, min, max, neg, abs, copysign for float types, and f32.
 #include <algorithm>
-#include <cfenv>
 
 #include "emulator/core/families.h"
 #include "emulator/instructions/elementwise.h"
@@ -250,19 +249,6 @@ void DecodeCopySign(Decoder& d) {
 }
 
 // --- decoding -----------------------------------------------------------------------------------
-
-uint16_t HostRounding(Rounding rounding) {
-  switch (rounding) {
-    case Rounding::kTowardZero:
-      return FE_TOWARDZERO;
-    case Rounding::kDown:
-      return FE_DOWNWARD;
-    case Rounding::kUp:
-      return FE_UPWARD;
-    default:
-      return FE_TONEAREST;
-  }
-}
 
 bool Decode(Decoder& d, Arithmetic operation, int sources) {
   if (!HasFloatType(d)) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 
@@ -24,6 +25,20 @@ struct FloatModifiers {
 // True if one of the modifiers is a float type.
 bool HasFloatType(const Decoder& d);
 FloatModifiers TakeFloatModifiers(Decoder& d);
+
+// The mode of <cfenv> that rounds so.
+inline uint16_t HostRounding(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::kTowardZero:
+      return FE_TOWARDZERO;
+    case Rounding::kDown:
+      return FE_DOWNWARD;
+    case Rounding::kUp:
+      return FE_UPWARD;
+    default:
+      return FE_TONEAREST;
+  }
+}
 
 inline float CanonicalNan(float value) {
   return value != value ? std::bit_cast<float>(0x7FFFFFFFu) : value;

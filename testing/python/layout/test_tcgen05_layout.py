@@ -194,6 +194,20 @@ def cached_accumulator_case(m, n, bits, form):
     return Case(layout, bits, places, unpacked=bits < 32)
 
 
+def check_fitting_shapes(case, threads):
+    """Checks ``case`` with every instruction shape that can carry it; returns how many can."""
+    fitting = 0
+    for shape in (None, *SHAPES):
+        try:
+            fragment = tmem_fragment(case.layout, shape, num_threads=threads)
+            plan_tmem_copy(case.layout, fragment, "store", num_threads=threads)
+        except LayoutError:
+            continue
+        fitting += 1
+        case.check(fragment, threads)
+    return fitting
+
+
 ONE_CTA = [form for form in FORMS if form.get("cta_group", 1) == 1]
 
 
@@ -204,16 +218,7 @@ ONE_CTA = [form for form in FORMS if form.get("cta_group", 1) == 1]
 def test_operand_round_trip(form, bits, threads, k):
     """Fragment -> store -> what the MMA reads is the identity, for every shape that fits."""
     case = operand_case(form["m"], k, bits, {k: v for k, v in form.items() if k != "m"})
-    fitting = 0
-    for shape in (None, *SHAPES):
-        try:
-            fragment = tmem_fragment(case.layout, shape, num_threads=threads)
-            plan_tmem_copy(case.layout, fragment, "store", num_threads=threads)
-        except LayoutError:
-            continue
-        fitting += 1
-        case.check(fragment, threads)
-    assert fitting >= 1 or k * bits // 32 % (threads // 128 * 2) != 0
+    assert check_fitting_shapes(case, threads) >= 1 or k * bits // 32 % (threads // 128 * 2) != 0
 
 
 @pytest.mark.parametrize("form", ONE_CTA, ids=str)
@@ -223,16 +228,7 @@ def test_operand_round_trip(form, bits, threads, k):
 def test_accumulator_round_trip(form, bits, threads, n):
     case = accumulator_case(form["m"], n, bits, {k: v for k, v in form.items() if k != "m"})
     columns = case.layout.columns * bits // 32
-    fitting = 0
-    for shape in (None, *SHAPES):
-        try:
-            fragment = tmem_fragment(case.layout, shape, num_threads=threads)
-            plan_tmem_copy(case.layout, fragment, "store", num_threads=threads)
-        except LayoutError:
-            continue
-        fitting += 1
-        case.check(fragment, threads)
-    assert fitting >= 1 or columns % (threads // 128 * 2) != 0
+    assert check_fitting_shapes(case, threads) >= 1 or columns % (threads // 128 * 2) != 0
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
