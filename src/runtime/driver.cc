@@ -39,6 +39,8 @@ Api LoadAll(void* library) {
   Load(library, "cuLibraryGetKernel", &api.get_kernel);
   Load(library, "cuKernelSetAttribute", &api.set_kernel_attribute);
   Load(library, "cuLaunchKernelEx", &api.launch);
+  Load(library, "cuMemAlloc_v2", &api.allocate);
+  Load(library, "cuMemFree_v2", &api.free);
   Load(library, "cuTensorMapEncodeTiled", &api.encode_tiled);
   return api;
 }

@@ -62,6 +62,8 @@ struct Api {
   Result (*get_kernel)(Kernel* kernel, Library library, const char* name);
   Result (*set_kernel_attribute)(int attribute, int value, Kernel kernel, Device device);
   Result (*launch)(const LaunchConfig* config, Kernel kernel, void** arguments, void** extra);
+  Result (*allocate)(uint64_t* address, size_t bytes);
+  Result (*free)(uint64_t address);
   Result (*encode_tiled)(TensorMap* map, int dtype, uint32_t rank, void* address,
                          const uint64_t* dims, const uint64_t* strides, const uint32_t* box,
                          const uint32_t* element_strides, int interleave, int swizzle,

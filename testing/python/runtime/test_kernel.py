@@ -194,6 +194,16 @@ def test_gpu_output_is_allocated_on_the_same_device():
 
 
 @pytest.mark.requires_cuda
+@pytest.mark.parametrize("library", ["cupy", "jax.numpy"])
+def test_gpu_arrays_of_other_libraries(library):
+    xp = pytest.importorskip(library)
+    x, y = (xp.arange(n, n + 501, dtype=xp.float32) for n in (0, 7))
+    z = axpy(out_idx=2)(x, y, a=3)
+    assert isinstance(z, type(x))
+    np.testing.assert_array_equal(np.array(z.tolist()), 4 * np.arange(501.0) + 7)
+
+
+@pytest.mark.requires_cuda
 def test_gpu_launch_is_on_the_callers_stream():
     kernel = axpy()
     n = 1 << 24
