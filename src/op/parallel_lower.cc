@@ -43,37 +43,15 @@ class ParallelLowerer : public AccessLowerer {
       : AccessLowerer(buffers, ctx), info_(info), layout_(layout) {}
 
   Stmt Lower() {
-    const ir::ParallelForNode* loop = info_.loop();
-    size_t rank = info_.extents().size();
-    int64_t regs = layout_->RegsPerThread();
-    width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(rank - 1));
-    arith::Analyzer::Scope scope(ctx_->analyzer);
-    Var group("r", ir::dtypes::kInt32, loop->span);
-    ctx_->analyzer->Bind(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_));
-    lane_ = Var("v", ir::dtypes::kInt32, loop->span);
-    ctx_->analyzer->Bind(lane_, 0, ir::Const(ir::dtypes::kInt32, width_));
-    slot_ = group * ir::Const(ir::dtypes::kInt32, width_);
-    layout::SlotExprs at = layout::InverseExprs(layout_, ctx_->thread, slot_,
-                                                ctx_->threads.begin + ctx_->threads.count);
-    std::vector<Stmt> body;
-    for (size_t d = 0; d < rank; ++d) {
-      // The loop variable keeps its name: the generated code reads like the kernel.
-      Var name(loop->vars[d]->name, ir::dtypes::kInt32, loop->span);
-      Expr value = ctx_->analyzer->Simplify(at.coord[d]);
-      body.push_back(ir::Bind(name, value, loop->span));
-      ctx_->analyzer->Bind(name, value);
-      Expr coord = d + 1 == rank && width_ > 1 ? name + lane_ : Expr(name);
-      coords_.Set(loop->vars[d], ir::CastTo(loop->vars[d].dtype(), coord));
+    size_t last = info_.extents().size() - 1;
+    width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
+    // An access beside the aligned ones may be consecutive, yet begin anywhere.
+    while (true) {
+      misaligned_ = false;
+      Stmt lowered = LowerByWidth();
+      if (!misaligned_) return lowered;
+      width_ /= 2;
     }
-    replica_ = at.rep.defined() ? ctx_->analyzer->Simplify(at.rep) : Expr(0);
-    body.push_back(Vectorize(loop->body));
-    Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
-    if (at.valid.defined()) {
-      Expr valid = ctx_->analyzer->Simplify(at.valid);
-      if (!ir::IsTrue(valid)) inner = ir::If(valid, inner, Stmt(), loop->span);
-    }
-    return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
-                   inner, {}, loop->span);
   }
 
   using AccessLowerer::Rewrite;
@@ -108,7 +86,9 @@ class ParallelLowerer : public AccessLowerer {
   Expr MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
                    const Array<Expr>& indices) override {
     if (width_ == 1 || !MovesAsVector(info_, buffer, original, width_, ctx_)) {
-      return AccessLowerer::MemoryIndex(buffer, original, indices);
+      Expr offset = AccessLowerer::MemoryIndex(buffer, original, indices);
+      misaligned_ = misaligned_ || (width_ > 1 && FollowsLane(offset));
+      return offset;
     }
     Map<Var, Expr> first;
     first.Set(lane_, ir::Expr(0));
@@ -119,6 +99,40 @@ class ParallelLowerer : public AccessLowerer {
   }
 
  private:
+  // The loop by groups of width_ elements; sets misaligned_ where that width does not fit.
+  Stmt LowerByWidth() {
+    const ir::ParallelForNode* loop = info_.loop();
+    size_t rank = info_.extents().size();
+    int64_t regs = layout_->RegsPerThread();
+    arith::Analyzer::Scope scope(ctx_->analyzer);
+    Var group("r", ir::dtypes::kInt32, loop->span);
+    ctx_->analyzer->Bind(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_));
+    lane_ = Var("v", ir::dtypes::kInt32, loop->span);
+    ctx_->analyzer->Bind(lane_, 0, ir::Const(ir::dtypes::kInt32, width_));
+    slot_ = group * ir::Const(ir::dtypes::kInt32, width_);
+    layout::SlotExprs at = layout::InverseExprs(layout_, ctx_->thread, slot_,
+                                                ctx_->threads.begin + ctx_->threads.count);
+    std::vector<Stmt> body;
+    for (size_t d = 0; d < rank; ++d) {
+      // The loop variable keeps its name: the generated code reads like the kernel.
+      Var name(loop->vars[d]->name, ir::dtypes::kInt32, loop->span);
+      Expr value = ctx_->analyzer->Simplify(at.coord[d]);
+      body.push_back(ir::Bind(name, value, loop->span));
+      ctx_->analyzer->Bind(name, value);
+      Expr coord = d + 1 == rank && width_ > 1 ? name + lane_ : Expr(name);
+      coords_.Set(loop->vars[d], ir::CastTo(loop->vars[d].dtype(), coord));
+    }
+    replica_ = at.rep.defined() ? ctx_->analyzer->Simplify(at.rep) : Expr(0);
+    body.push_back(Vectorize(loop->body));
+    Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
+    if (at.valid.defined()) {
+      Expr valid = ctx_->analyzer->Simplify(at.valid);
+      if (!ir::IsTrue(valid)) inner = ir::If(valid, inner, Stmt(), loop->span);
+    }
+    return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
+                   inner, {}, loop->span);
+  }
+
   // One loop over the lanes for each store, inside the conditions around it.
   Stmt Vectorize(const Stmt& s) {
     if (width_ == 1) return OncePerElement(s, MutateStmt(s));
@@ -175,6 +189,15 @@ class ParallelLowerer : public AccessLowerer {
     return found;
   }
 
+  // Whether the lanes address consecutive elements, which become one vector access.
+  bool FollowsLane(const Expr& offset) {
+    Map<Var, Expr> first;
+    first.Set(lane_, ir::Expr(0));
+    Expr start = ir::Substitute(offset, first);
+    Expr distance = ctx_->analyzer->Simplify(offset - start);
+    return ctx_->analyzer->CanProveEqual(distance, ir::CastTo(distance.dtype(), lane_));
+  }
+
   // A condition that VectorWidth found to be the same for all lanes, written without the lane.
   Expr AtFirstLane(const Expr& condition, bool uniform) {
     if (width_ == 1 || !uniform) return condition;
@@ -186,6 +209,7 @@ class ParallelLowerer : public AccessLowerer {
   const ParallelInfo& info_;
   Fragment layout_;
   int64_t width_ = 1;
+  bool misaligned_ = false;
   Var lane_;
   Expr slot_;
   Expr replica_;

@@ -19,6 +19,7 @@ from .variable import Ref
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
 
+_TOO_NARROW = ("bool", "int8", "uint8", "int16", "uint16", "float8_e4m3fn", "float8_e5m2")
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 
 
@@ -55,6 +56,12 @@ def _element(what: str, dst: Any) -> Load:
 
 def _operation(name: str, dst: Any, value: Any, order: str | None) -> Call:
     element = _element(f"T.{name}", dst)
+    if element.dtype in _TOO_NARROW:
+        raise errors.DTypeError(
+            f"T.{name} on {element.dtype}; no GPU has atomics on this type",
+            span=span.here(),
+            notes=["keep the values in int32, uint32 or float32"],
+        )
     operand = cast(as_expr(value, element.dtype), element.dtype)
     return call(element.dtype, name, [address_of(element), operand], _attrs(order))
 

@@ -94,18 +94,24 @@ TL_DEVICE bfloat16_t relaxed_add(bfloat16_t* address, bfloat16_t value) {
 }
 
 // Numbers of one sign order like integers; NaN changes nothing, like in fmaxf and fminf.
+// In assembly: NVRTC 13.0 swaps the branches of the minimum when they call atomicMin and atomicMax.
 template <bool kMax>
 TL_DEVICE float relaxed_extremum(float* address, float value) {
   if (value != value) return *const_cast<volatile float*>(address);
-  bool negative = __float_as_int(value) < 0;
-  if (!negative) {
-    int bits = __float_as_int(value);
-    int* target = reinterpret_cast<int*>(address);
-    return __int_as_float(kMax ? atomicMax(target, bits) : atomicMin(target, bits));
-  }
   unsigned int bits = __float_as_uint(value);
-  unsigned int* target = reinterpret_cast<unsigned int*>(address);
-  return __uint_as_float(kMax ? atomicMin(target, bits) : atomicMax(target, bits));
+  unsigned int old;
+  if (static_cast<int>(bits) >= 0) {
+    if constexpr (kMax) {
+      asm volatile("atom.max.s32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(bits) : "memory");
+    } else {
+      asm volatile("atom.min.s32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(bits) : "memory");
+    }
+  } else if constexpr (kMax) {
+    asm volatile("atom.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(bits) : "memory");
+  } else {
+    asm volatile("atom.max.u32 %0, [%1], %2;" : "=r"(old) : "l"(address), "r"(bits) : "memory");
+  }
+  return __uint_as_float(old);
 }
 template <bool kMax, typename T>
 TL_DEVICE T relaxed_extremum(T* address, T value) {

@@ -36,6 +36,15 @@ def case_constant_index_outside():
             A[0] = S[128]  # WRONG
 
 
+def case_atomic_on_a_narrow_type():
+    """DTypeError: T.atomic_max on int16; no GPU has atomics on this type"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "int16")):
+        with T.Kernel(1):
+            T.atomic_max(A[0], 1)  # WRONG
+
+
 def case_negative_index():
     """BoundsError: index -1 of dimension 0 ... negative indices do not count from the end"""
 

@@ -301,3 +301,47 @@ def test_warp_shuffles_and_votes(device: str) -> None:
     index = torch.arange(64)
     votes = (a.view(2, 32) > 90).any(1).repeat_interleave(32)
     assert torch.equal(b.cpu(), a[index ^ 3] * 2 + votes.int())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+@pytest.mark.parametrize("shift", [1, 2, 5])
+def test_shifted_accesses_stay_aligned(device: str, dtype: str, shift: int) -> None:
+    """Consecutive elements that begin anywhere, beside others that begin at a multiple of 16."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((N + shift,), dtype),
+        B: T.Tensor((N,), dtype),
+        C: T.Tensor((N + shift,), dtype),
+    ):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((N + shift,), dtype)
+            for i in T.Parallel(N):
+                tile[i + shift] = A[i + shift] * 2
+            for i in T.Parallel(N):
+                B[i] = tile[i + shift] + A[i]
+            for i in T.Parallel(N):
+                C[i + shift] = A[i]
+
+    a = torch.randint(-20, 20, (N + shift,)).to(getattr(torch, dtype)).to(device)
+    b, c = torch.full_like(a[:N], 77), torch.full_like(a, 77)
+    compile_for(kernel, device)(a, b, c)
+    assert torch.equal(b, a[shift:] * 2 + a[:N])
+    assert torch.equal(c[shift:], a[:N])
+    assert (c[:shift] == 77).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64"])
+def test_atomic_extrema_of_both_signs(device: str, dtype: str) -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((4, N), dtype), low: T.Tensor((N,), dtype), high: T.Tensor((N,), dtype)):
+        with T.Kernel(4, threads=64) as bx:
+            for i in T.Parallel(N):
+                T.atomic_min(low[i], A[bx, i])
+                T.atomic_max(high[i], A[bx, i])
+
+    values = (torch.randn(6, N) * 50).to(getattr(torch, dtype)).to(device)
+    a, low, high = values[:4].clone(), values[4].clone(), values[5].clone()
+    compile_for(kernel, device)(a, low, high)
+    assert torch.equal(low, torch.minimum(values[:4].amin(0), values[4]))
+    assert torch.equal(high, torch.maximum(values[:4].amax(0), values[5]))
