@@ -199,6 +199,8 @@ class SharedOperand {
     Coord extents = StaticExtents(region_->extents, "operand extents", op->span);
     // A K slice that begins inside an atom must also end there.
     bool inside = ctx->analyzer->Divides(region_->mins[rank - 1], atom) ||
+                  (atom % extents[rank - 1] == 0 &&
+                   ctx->analyzer->Divides(region_->mins[rank - 1], extents[rank - 1])) ||
                   (ir::AsInt(region_->mins[rank - 1]) &&
                    *ir::AsInt(region_->mins[rank - 1]) % atom + extents[rank - 1] <= atom);
     if (rows && cols && inside) return;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+import torch
 from sm100_kernels import (
     ACCUMULATOR,
     check_product,
@@ -13,6 +14,7 @@ from sm100_kernels import (
     random_values,
 )
 
+import tilelang
 import tilelang.language as T
 
 
@@ -202,3 +204,37 @@ def test_barrier_of_the_kernel(form, threads):
 @pytest.mark.parametrize("form", ["st", "tt", "sf", "ff"])
 def test_more_threads(form, threads):
     Gemm(128, 128, 128, (128, 128, 64), form, threads=threads).check()
+
+
+@pytest.mark.parametrize("step", [16, 32, 64])
+def test_k_slices_of_a_loop(step: int) -> None:
+    """Slices inside the swizzle atom, at an offset known only when the kernel runs."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((128, 128), "float16"),
+        B: T.Tensor((64, 128), "float16"),
+        C: T.Tensor((128, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 128), "float16")
+            b = T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 64), "float32")
+            T.clear(c)
+            T.copy(A, a)
+            T.copy(B, b)
+            for k in T.serial(128 // step):
+                last = 128 // step - 1 - k
+                T.gemm(
+                    a[:, k * step : k * step + step],
+                    b[:, last * step : last * step + step],
+                    c,
+                    transpose_B=True,
+                )
+            T.copy(c, C)
+
+    a, b = torch.randn(128, 128).half(), torch.randn(64, 128).half()
+    c = torch.full((128, 64), float("nan"))
+    tilelang.compile(kernel, target="sm_100a")(a, b, c)
+    reversed_b = b.double().view(64, -1, step).flip(1).reshape(64, 128)
+    torch.testing.assert_close(c.double(), a.double() @ reversed_b.T, rtol=1e-3, atol=1e-3)
