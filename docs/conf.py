@@ -17,9 +17,11 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": False}
+# A name is described in the module that defines it, not again where __all__ exports it.
+autodoc_default_options = {"members": True, "undoc-members": False, "ignore-module-all": True}
 add_module_names = False
 python_use_unqualified_type_names = True
+napoleon_use_ivar = True  # fields of dataclasses are members too
 toc_object_entries = False
 
 # Pages of generated/ and the packages that they describe, every public module of each.

@@ -35,7 +35,7 @@ class LaunchReport:
         seconds: time on the host.
         output: what the kernel printed.
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
-            and the fields of :class:`EmulatorError`.
+            and the fields of ``EmulatorError``.
     """
 
     instructions: int
