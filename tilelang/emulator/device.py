@@ -67,8 +67,8 @@ class Device:
         """Parses and decodes PTX.
 
         Raises:
-            EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"`` or ``"illegal-operand"``;
-                the message names instruction and line.
+            ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"``
+                or ``"illegal-operand"``; the message names instruction and line.
         """
         return Module(self, text)
 
@@ -178,7 +178,7 @@ class Kernel:
             progress: show a progress bar when the launch takes more than two seconds.
 
         Raises:
-            EmulatorError: the program did something wrong.
+            ~tilelang.emulator.errors.EmulatorError: the program did something wrong.
             UserError: the configuration or an argument does not fit the kernel.
         """
         dims = _Dims(self, grid, block, cluster, smem)
