@@ -52,6 +52,10 @@ class ParallelInfo {
   std::vector<Access> accesses_;
 };
 
+// Refuses a loop in which one iteration reads an element of shared memory that another writes:
+// the iterations of T.Parallel run in no order. Variables around the loop take their lowest values.
+void CheckIndependent(const ParallelInfo& info, Context* ctx);
+
 // Infers the loop's layout and those of the fragments it touches. Returns the loop's layout when
 // it is known at this level.
 std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level, Context* ctx);

@@ -273,6 +273,33 @@ void PartitionRemaining(const ParallelInfo& info, Context* ctx) {
 
 }  // namespace
 
+void CheckIndependent(const ParallelInfo& info, Context* ctx) {
+  for (const Access& store : info.accesses()) {
+    if (!store.buffer.IsShared() || !store.is_write || store.node->IsInstance<ir::LoadNode>()) {
+      continue;
+    }
+    for (const Access& load : info.accesses()) {
+      if (load.is_write || !load.buffer.same_as(store.buffer)) continue;
+      auto written = info.TouchedElements(store, LowestValues(ctx));
+      auto read = info.TouchedElements(load, LowestValues(ctx));
+      if (!written || !read || *written == *read) continue;
+      std::map<int64_t, size_t> writer;
+      for (size_t i = 0; i < written->size(); ++i) writer[(*written)[i]] = i;
+      for (size_t i = 0; i < read->size(); ++i) {
+        auto it = writer.find((*read)[i]);
+        if (it == writer.end() || it->second == i) continue;
+        TL_USER_ERROR(
+            kSemantics, store.span,
+            "one iteration of this parallel loop (or copy) reads element "
+                << layout::CoordToString(layout::Delinearize(StaticShape(store.buffer), (*read)[i]))
+                << " of " << std::string(store.buffer->name)
+                << ", which another iteration writes, and iterations run in no order. "
+                   "Go through a fragment: one loop that reads, then one that writes");
+      }
+    }
+  }
+}
+
 std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level, Context* ctx) {
   if (level == InferLevel::kStrict) return std::nullopt;
   std::optional<Fragment> loop = KnownLoop(info, ctx);

@@ -93,7 +93,9 @@ class KernelLowerer : public ScopedMutator {
     }
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     auto layout = op->annotations["loop_layout"].cast<layout::Fragment>();
-    return op::LowerParallel(op::ParallelInfo(op), layout, &buffers_, &ctx_);
+    op::ParallelInfo info(op);
+    op::CheckIndependent(info, &ctx_);
+    return op::LowerParallel(info, layout, &buffers_, &ctx_);
   }
   Stmt Rewrite(const ir::ReduceNode* op) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);

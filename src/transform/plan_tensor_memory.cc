@@ -129,6 +129,12 @@ class Planner : public ir::StmtMutator {
     finder.VisitStmt(op->body);
     std::vector<Usage>& usages = finder.usages;
     if (usages.empty()) return StmtMutator::Rewrite(op);
+    if (target_->tmem_columns == 0) {
+      TL_USER_ERROR(kTarget, usages[0].buffer->span,
+                    "T.alloc_tmem: " << std::string(target_->arch)
+                                     << " has no tensor memory; compile with target=\"sm_100a\" "
+                                        "(CPU tensors then run on the emulator)");
+    }
     op::LayoutMap layouts(op->attrs["layout_map"].cast<Map<Buffer, ir::Any>>());
     for (Usage& u : usages) {
       auto layout = layouts.GetTmem(u.buffer);

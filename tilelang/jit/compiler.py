@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .. import target as targets
-from ..errors import ConfigError, boundary
+from ..errors import ArgumentError, ConfigError, boundary
 from . import pass_config
 from .kernel import JITKernel, normalize_out_idx
 from .lower import LoweredKernel, ir_function, lower
@@ -49,6 +49,11 @@ def compile(
         raise ConfigError(f"unknown execution backend {execution_backend!r}")
     configs = pass_config.normalize(pass_configs)
     resolved = targets.resolve(target)
+    if not hasattr(ir_function(func), "params"):
+        raise ArgumentError(
+            f"a kernel is what @T.prim_func gives, but this is {type(func).__name__}"
+            + ("; call the function that returns the kernel first" if callable(func) else "")
+        )
     normalize_out_idx(out_idx, len(ir_function(func).params))
     lowered = lower(func, resolved, configs)
     kernel = JITKernel(

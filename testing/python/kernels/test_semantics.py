@@ -345,3 +345,38 @@ def test_atomic_extrema_of_both_signs(device: str, dtype: str) -> None:
     compile_for(kernel, device)(a, low, high)
     assert torch.equal(low, torch.minimum(values[:4].amin(0), values[4]))
     assert torch.equal(high, torch.maximum(values[:4].amax(0), values[5]))
+
+
+def test_dependent_iterations_are_refused() -> None:
+    """Iterations run in no order: one must not read what another writes."""
+
+    @T.prim_func
+    def shift(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((N,), "float32")
+            T.copy(A, s)
+            T.copy(s[1:201], s[0:200])
+            T.copy(s, A)
+
+    with pytest.raises(tilelang.errors.SemanticsError, match=r"reads element \(1\) of s"):
+        compile_for(shift, "cpu")
+
+
+def test_what_is_no_kernel_is_refused() -> None:
+    with pytest.raises(tilelang.errors.ArgumentError, match=r"what @T.prim_func gives.*NoneType"):
+        tilelang.compile(None)
+
+
+def test_tensor_memory_needs_blackwell() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((128, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            t = T.alloc_tmem([128, 32], "float32")
+            f = T.alloc_fragment((128, 32), "float32")
+            T.copy(A, f)
+            T.copy(f, t)
+            T.copy(t, f)
+            T.copy(f, A)
+
+    with pytest.raises(tilelang.errors.TargetError, match="sm_90a has no tensor memory"):
+        tilelang.compile(kernel, target="sm_90a")
