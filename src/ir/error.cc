@@ -45,6 +45,14 @@ void ThrowUserError(ErrorClass error_class, const Span& span, const std::string&
   throw ffi::Error(ClassName(error_class), WithSpan(span, message), "");
 }
 
+void RethrowAt(const Span& span, const ffi::Error& error) {
+  std::string kind(error.kind());
+  std::string message(error.message());
+  bool placed = message.rfind("@span", 0) == 0;
+  if (placed || kind.rfind("tilelang.", 0) != 0 || kind == "tilelang.InternalError") throw error;
+  throw ffi::Error(kind, WithSpan(span, message), "");
+}
+
 void ThrowInternalError(const Span& span, const std::string& message) {
   throw ffi::Error("tilelang.InternalError", WithSpan(span, message), "");
 }

@@ -7,6 +7,8 @@
 #ifndef TILELANG_IR_ERROR_H_
 #define TILELANG_IR_ERROR_H_
 
+#include <tvm/ffi/error.h>
+
 #include <sstream>
 #include <string>
 
@@ -29,7 +31,19 @@ enum class ErrorClass {
 
 [[noreturn]] void ThrowUserError(ErrorClass error_class, const Span& span,
                                  const std::string& message);
+[[noreturn]] void RethrowAt(const Span& span, const ffi::Error& error);
 [[noreturn]] void ThrowInternalError(const Span& span, const std::string& message);
+
+// Runs `fn`; a user error without a place that it throws (the layout algebra knows of none) gets
+// this one.
+template <typename Fn>
+auto WithPlace(const Span& span, Fn fn) {
+  try {
+    return fn();
+  } catch (const ffi::Error& error) {
+    RethrowAt(span, error);
+  }
+}
 
 // Builds a message with operator<< and throws in its destructor's place: see TL_USER_ERROR.
 class ErrorStream {

@@ -179,23 +179,41 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t thr
   return best;
 }
 
-// A tile of rows x columns where threads form a grid of their own, so that each dimension has
-// its own map (a reduction can then follow it) also when sizes are no powers of two.
+// A tile of [.., rows, columns] where threads form a grid over rows and columns, so that each
+// dimension has its own map (a reduction can then follow it) also when sizes are no powers of two.
+// Leading dimensions run over registers.
 Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, int64_t bytes) {
-  int64_t groups = extents[1] / vector;
-  int64_t along = ThreadsAlongRow(extents[0], groups, vector * bytes, threads);
+  size_t rank = extents.size();
+  int64_t rows = extents[rank - 2];
+  int64_t groups = extents[rank - 1] / vector;
+  int64_t along = ThreadsAlongRow(rows, groups, vector * bytes, threads);
   int64_t down = threads / along;
   int64_t column_steps = (groups + along - 1) / along;
-  int64_t row_steps = (extents[0] + down - 1) / down;
-  Layout thread = Layout::FromForms(
-      extents, {{{down, along}, {row_steps, 0}}, {{vector, 0}, {along, 1}, {column_steps, 0}}});
-  Layout reg = Layout::FromForms(extents, {{{down, 0}, {row_steps, vector * column_steps}},
-                                           {{vector, 1}, {along, 0}, {column_steps, vector}}});
-  return Fragment(thread, reg);
+  int64_t row_steps = (rows + down - 1) / down;
+  std::vector<layout::Digits> thread(rank);
+  std::vector<layout::Digits> reg(rank);
+  thread[rank - 1] = {{vector, 0}, {along, 1}, {column_steps, 0}};
+  reg[rank - 1] = {{vector, 1}, {along, 0}, {column_steps, vector}};
+  thread[rank - 2] = {{down, along}, {row_steps, 0}};
+  reg[rank - 2] = {{down, 0}, {row_steps, vector * column_steps}};
+  int64_t stride = vector * column_steps * row_steps;
+  for (size_t d = rank - 2; d-- > 0;) {
+    thread[d] = {{extents[d], 0}};
+    reg[d] = {{extents[d], stride}};
+    stride *= extents[d];
+  }
+  return Fragment(Layout::FromForms(extents, thread), Layout::FromForms(extents, reg));
 }
 
-// Whether a row-major walk over threads gives each dimension its own map.
-bool Nests(int64_t columns, int64_t span) { return columns % span == 0 || span % columns == 0; }
+// Whether a row-major walk of `span` elements a step gives each dimension its own map.
+bool Nests(const Coord& extents, int64_t span) {
+  int64_t inner = 1;
+  for (size_t d = extents.size(); d-- > 1;) {
+    inner *= extents[d];
+    if (inner % span != 0 && span % inner != 0) return false;
+  }
+  return true;
+}
 
 Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   int64_t threads = ctx->threads.count;
@@ -210,7 +228,7 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   int64_t size = layout::Product(info.extents());
   // Rather more threads at work than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
-  bool grid = info.extents().size() == 2 && !Nests(info.extents()[1], threads * vector);
+  bool grid = info.extents().size() >= 2 && !Nests(info.extents(), threads * vector);
   Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestElement(info))
                          : Fragment::Partition(info.extents(), threads, vector);
   return layout.BindThreads(ctx->threads.begin);

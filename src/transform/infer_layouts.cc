@@ -145,7 +145,7 @@ class KernelInference {
       }
     }
     op::Context ctx{target_, op.threads, threads_.linear, threads_.count, &layouts_, &analyzer};
-    return fn(&ctx);
+    return ir::WithPlace(op.stmt.span(), [&] { return fn(&ctx); });
   }
 
  private:

@@ -380,3 +380,24 @@ def test_tensor_memory_needs_blackwell() -> None:
 
     with pytest.raises(tilelang.errors.TargetError, match="sm_90a has no tensor memory"):
         tilelang.compile(kernel, target="sm_90a")
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 8), (4, 5, 9), (4, 3, 33), (2, 6, 40)])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_reductions_of_three_dimensions(device: str, shape: tuple[int, ...], dim: int) -> None:
+    rest = tuple(n for d, n in enumerate(shape) if d != dim)
+
+    @T.prim_func
+    def kernel(A: T.Tensor(shape, "float32"), B: T.Tensor(rest, "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment(shape, "float32")
+            out = T.alloc_fragment(rest, "float32")
+            T.copy(A, tile)
+            T.reduce_sum(tile, out, dim=dim)
+            T.copy(out, B)
+
+    run = compile_for(kernel, device)
+    a = torch.randn(shape).to(device)
+    b = torch.full(rest, math.nan, device=device)
+    run(a, b)
+    torch.testing.assert_close(b.double(), a.double().sum(dim), rtol=1e-5, atol=1e-5)
