@@ -1,4 +1,4 @@
-"""Speed of the emulator: lane-instructions per second by class of instruction.
+"""Speed of the emulator: lane-instructions per second by class of instruction, whole kernels.
 
 Usage: python benchmark/emulator.py [--threads N]
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+import torch
+from emulator_kernels import attention, matmul
 
+import tilelang
 from tilelang.emulator import Device
 
 _ITERATIONS = 2000
@@ -52,6 +55,34 @@ _BODIES = {
 }
 
 
+def _whole_kernel(name: str, function, inputs: list[torch.Tensor], expected: torch.Tensor) -> None:
+    """Compiles ``function(*inputs, result)``, runs it, checks it, and prints its line.
+
+    Raises AssertionError if a result differs by more than two units of bf16's last place, relative
+    to the largest.
+    """
+    kernel = tilelang.compile(function, target="sm_100a")
+    result = torch.full(expected.shape, float("nan"), dtype=torch.bfloat16)
+    kernel(*inputs, result)
+    error = (result.double() - expected).abs().max() / expected.abs().max()
+    assert error <= 2**-7, f"{name}: relative error {error:.2g}"
+    report = kernel._emulation.report
+    rate = report.lane_instructions / report.seconds / 1e6
+    print(f"{name:34} {report.seconds:8.2f} {report.lane_instructions / 1e6:15.2f} {rate:15.0f}")
+
+
+def _whole_kernels() -> None:
+    torch.manual_seed(0)
+    print(f"\n{'kernel':34} {'seconds':>8} {'M lane-instr':>15} {'M lane-instr/s':>15}")
+    a, b = (torch.randn(1024, 1024).bfloat16() for _ in range(2))
+    product = a.double() @ b.double().T
+    _whole_kernel("GEMM 1024 x 1024 x 1024, bf16", matmul(1024, 1024, 1024), [a, b], product)
+    q, k, v = (torch.randn(1024, 128).bfloat16() for _ in range(3))
+    weights = torch.softmax(q.double() @ k.double().T / 128**0.5, dim=-1)
+    _whole_kernel("attention, 1 head, 1024 x 128", attention(1024, 128), [q, k, v],
+                  weights @ v.double())  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=0)
@@ -65,6 +96,7 @@ def main() -> None:
         rate = report.lane_instructions / report.seconds / 1e6
         each = report.seconds / report.instructions * 1e9
         print(f"{name:18} {rate:15.0f} {each:14.1f}", flush=True)
+    _whole_kernels()
 
 
 if __name__ == "__main__":

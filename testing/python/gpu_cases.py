@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+import gpu_cases_mbarrier as mbarriers
 import numpy as np
 
 HEADER = ".version 8.5\n.target sm_90a\n.address_size 64\n"
@@ -383,11 +384,21 @@ C: shl.b32 %i4, %i3, 2; add.u32 %i5, %i4, %i1; ld.shared.u32 %i6, [%i5]; cvt.u64
     return cases
 
 
+def mbarrier_cases() -> list[Case]:
+    """Tokens, parities, counts and transactions of one thread; exchanges between threads."""
+    bodies = {"one thread": mbarriers.single_thread_body, "phases": mbarriers.phases_body}
+    return [
+        _elementwise(f"mbarrier {name} {seed}", body(seed), ["u32"], 32, seed)
+        for name, body in bodies.items()
+        for seed in range(30)
+    ]
+
+
 def all_cases() -> list[Case]:
     """Every case; the same on every machine."""
     return [
         *integer_cases(), *float_cases(), *convert_cases(), *warp_cases(), *tensor_copy_cases(),
-        *(random_program(seed) for seed in range(250)),
+        *mbarrier_cases(), *(random_program(seed) for seed in range(250)),
     ]  # fmt: skip
 
 

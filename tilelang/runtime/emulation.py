@@ -18,12 +18,16 @@ class Emulation:
 
     tvm-ffi makes new exceptions of those that pass through C++; the original is kept for
     :meth:`take_error`.
+
+    Attributes:
+        report: the emulator's LaunchReport of the last launch that succeeded, or None.
     """
 
     def __init__(self, arch: str, ptx: str) -> None:
         self._arch = arch
         self._ptx = ptx
         self._local = threading.local()
+        self.report: Any = None
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -58,7 +62,7 @@ class Emulation:
         try:
             device, module = self._loaded
             converted = [_argument(device, arg) for arg in args]
-            module[str(name)].launch(
+            self.report = module[str(name)].launch(
                 tuple(grid),
                 tuple(block),
                 converted,

@@ -30,6 +30,7 @@ GROUPS = {
     "convert": gpu_cases.convert_cases,
     "warp": gpu_cases.warp_cases,
     "tensor copy": gpu_cases.tensor_copy_cases,
+    "mbarrier": gpu_cases.mbarrier_cases,
     "random": lambda: [gpu_cases.random_program(seed) for seed in range(250)],
 }
 
@@ -47,6 +48,14 @@ def test_random_programs_do_not_depend_on_the_schedule(seed):
     late = emulate(case)
     for schedule in ("eager", 1, 2):
         np.testing.assert_array_equal(emulate(case, schedule), late)
+
+
+def test_mbarrier_programs_do_not_depend_on_the_schedule():
+    for case in gpu_cases.mbarrier_cases():
+        late = emulate(case)
+        assert len(np.unique(late)) > 1 or "one thread" in case.name
+        for schedule in ("eager", 3):
+            np.testing.assert_array_equal(emulate(case, schedule), late, err_msg=case.name)
 
 
 def test_every_case_runs_here():
