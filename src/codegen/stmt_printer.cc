@@ -87,8 +87,8 @@ void StmtPrinter::Print(const IfNode* op, const std::string& opening) {
 }
 
 void StmtPrinter::Print(const ForNode* op) {
-  if (op->Kind() == ForKind::kVectorized && PrintVectorized(op)) return;
-  PrintLoop(op, op->Kind() == ForKind::kUnrolled || op->Kind() == ForKind::kVectorized);
+  if (op->Kind() == ForKind::kVectorized) return PrintVectorized(op, op->body);
+  PrintLoop(op, op->Kind() == ForKind::kUnrolled);
 }
 
 void StmtPrinter::PrintLoop(const ForNode* op, bool unroll) {

@@ -22,8 +22,8 @@ class StmtPrinter {
   void Print(const ir::ForNode* op);
   void Print(const ir::AllocNode* op);
   void PrintLoop(const ir::ForNode* op, bool unroll);
-  // A kVectorized loop, one Store at a time; false when its body is not made of stores.
-  bool PrintVectorized(const ir::ForNode* op);
+  // A kVectorized loop, one Store at a time; `body` is a part of its body.
+  void PrintVectorized(const ir::ForNode* loop, const ir::Stmt& body);
   void PrintVectorStore(const ir::ForNode* loop, const ir::StoreNode* store);
 
   SourceWriter* out_;

@@ -1,4 +1,5 @@
 // Vectorized loops: memory is accessed by whole vectors, arithmetic stays element by element.
+// Iterations are independent, so each store has a loop of its own.
 //
 //   for i in vectorized(8): C[b + i] = f(A[a + i])      becomes
 //
@@ -18,31 +19,25 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool IsMemory(const Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); }
-
-bool IsVectorAccess(const Buffer& buffer, const Array<Expr>& indices, const Var& var,
-                    arith::Analyzer* analyzer) {
-  return IsMemory(buffer) && indices.size() == 1 && analyzer->StrideOf(indices[0], var) == 1;
-}
-
 struct VectorLoad {
   const LoadNode* load;
   Expr guard;  // null: always executed
 };
 
-// Finds the loads that become vector loads: consecutive, and executed by all lanes or by none.
+// Finds the vector loads and what guards them.
 class LoadFinder : public ExprVisitor {
  public:
   using ExprVisitor::Visit;
 
-  LoadFinder(Var var, arith::Analyzer* analyzer) : var_(std::move(var)), analyzer_(analyzer) {}
+  explicit LoadFinder(const ForNode* loop) : loop_(loop) {}
   std::vector<VectorLoad> loads;
 
   void Visit(const LoadNode* op) override {
     ExprVisitor::Visit(op);
-    if (lane_dependent_ == 0 && IsVectorAccess(op->buffer, op->indices, var_, analyzer_)) {
-      loads.push_back({op, guard_});
-    }
+    if (!IsVectorAccess(loop_, op->buffer, op->indices)) return;
+    TL_CHECK(!guard_.defined() || !UsesVar(guard_, loop_->var), loop_->span,
+             "a vector load of " << op->buffer->name << " that only some lanes execute");
+    loads.push_back({op, guard_});
   }
   void Visit(const SelectNode* op) override {
     VisitExpr(op->condition);
@@ -67,42 +62,26 @@ class LoadFinder : public ExprVisitor {
  private:
   void Under(const Expr& condition, const Expr& value) {
     Expr outer = guard_;
-    bool dependent = UsesVar(condition, var_);
-    lane_dependent_ += dependent;
-    if (!dependent) guard_ = outer.defined() ? outer && condition : condition;
+    guard_ = outer.defined() ? outer && condition : condition;
     VisitExpr(value);
-    lane_dependent_ -= dependent;
     guard_ = outer;
   }
 
-  Var var_;
-  arith::Analyzer* analyzer_;
+  const ForNode* loop_;
   Expr guard_;
-  int lane_dependent_ = 0;
 };
-
-bool CollectStores(const Stmt& s, std::vector<const StoreNode*>* stores) {
-  if (const auto* store = s.as<StoreNode>()) {
-    stores->push_back(store);
-    return true;
-  }
-  const auto* seq = s.as<SeqNode>();
-  if (seq == nullptr) return false;
-  for (const Stmt& child : seq->stmts) {
-    if (!CollectStores(child, stores)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
-bool StmtPrinter::PrintVectorized(const ForNode* op) {
-  std::vector<const StoreNode*> stores;
-  TL_CHECK(AsInt(op->extent).has_value(), op->span, "a vectorized loop needs a constant extent");
-  if (!CollectStores(op->body, &stores) || !IsConst(op->min, 0)) return false;
-  // Iterations are independent, so each store may have a loop of its own.
-  for (const StoreNode* store : stores) PrintVectorStore(op, store);
-  return true;
+void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
+  if (const auto* seq = body.as<SeqNode>()) {
+    for (const Stmt& child : seq->stmts) PrintVectorized(loop, child);
+    return;
+  }
+  const auto* store = body.as<StoreNode>();
+  TL_CHECK(store != nullptr && AsInt(loop->extent) && IsConst(loop->min, 0), loop->span,
+           "a vectorized loop that is not made of stores");
+  PrintVectorStore(loop, store);
 }
 
 void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) {
@@ -112,9 +91,9 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     return Array<Expr>{Substitute(indices[0], {{loop->var, Const(loop->var.dtype(), 0)}})};
   };
   exprs_->analyzer()->Bind(loop->var, loop->min, loop->extent);
-  LoadFinder finder(loop->var, exprs_->analyzer());
+  LoadFinder finder(loop);
   finder.VisitExpr(store->value);
-  bool vector_store = IsVectorAccess(store->buffer, store->indices, loop->var, exprs_->analyzer());
+  bool vector_store = IsVectorAccess(loop, store->buffer, store->indices);
   std::string target =
       vector_store ? exprs_->Pointer(store->buffer, at_first_lane(store->indices)) : "";
 

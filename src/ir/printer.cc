@@ -363,6 +363,8 @@ class Printer : public StmtVisitor {
       os_ << *i;
     } else if (auto s = value.as<String>()) {
       os_ << std::string(*s);
+    } else if (auto buffer = value.as<Buffer>()) {
+      os_ << Name(buffer->get(), (*buffer)->name);
     } else if (auto items = value.as<Array<Any>>()) {
       os_ << "[";
       for (size_t i = 0; i < items->size(); ++i) {

@@ -1,6 +1,7 @@
 #include "ir/stmt.h"
 
 #include "ir/error.h"
+#include "ir/visitor.h"
 
 namespace tilelang::ir {
 
@@ -12,6 +13,9 @@ ffi::ObjectPtr<NodeT> NewStmt(Span span) {
   node->span = std::move(span);
   return node;
 }
+
+// The annotation of a VectorLoop.
+constexpr const char* kVectors = "vectors";
 
 }  // namespace
 
@@ -92,6 +96,26 @@ For::For(Var var, Expr min, Expr extent, ForKind kind, Stmt body, Map<String, An
   node->annotations = std::move(annotations);
   node->body = std::move(body);
   data_ = std::move(node);
+}
+
+For VectorLoop(Var var, Expr extent, Stmt body, Array<Buffer> vectors, Span span) {
+  Expr begin = Const(var.dtype(), 0);
+  Map<String, Any> notes = {{kVectors, std::move(vectors)}};
+  return For(std::move(var), begin, std::move(extent), ForKind::kVectorized, std::move(body), notes,
+             std::move(span));
+}
+
+Array<Buffer> VectorsOf(const ForNode* loop) {
+  auto it = loop->annotations.find(kVectors);
+  TL_CHECK(it != loop->annotations.end(), loop->span, "a vectorized loop was not lowered");
+  return (*it).second.cast<Array<Buffer>>();
+}
+
+bool IsVectorAccess(const ForNode* loop, const Buffer& buffer, const Array<Expr>& indices) {
+  for (const Buffer& vector : VectorsOf(loop)) {
+    if (vector.same_as(buffer)) return UsesVar(indices[0], loop->var);
+  }
+  return false;
 }
 
 While::While(Expr condition, Stmt body, Span span) {

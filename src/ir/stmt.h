@@ -119,7 +119,7 @@ class If : public Stmt {
 enum class ForKind : int64_t {
   kSerial,
   kUnrolled,
-  kVectorized,  // constant extent; every iteration independent
+  kVectorized,  // constant extent; iterations are independent. In the thread IR: see VectorLoop
   kPipelined,   // annotations: num_stages (int), order, stage
 };
 
@@ -143,6 +143,15 @@ class For : public Stmt {
       Span span = Span());
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(For, Stmt, ForNode);
 };
+
+// A kVectorized loop of the thread IR: from 0, over stores. `vectors`: one-dimensional buffers of
+// which every access that uses the variable is, over the loop, one vector of consecutive elements
+// that begins where a vector of its size may.
+For VectorLoop(Var var, Expr extent, Stmt body, Array<Buffer> vectors, Span span = Span());
+// The buffers a kVectorized loop of the thread IR accesses by vectors.
+Array<Buffer> VectorsOf(const ForNode* loop);
+// Whether an access inside that loop is a vector.
+bool IsVectorAccess(const ForNode* loop, const Buffer& buffer, const Array<Expr>& indices);
 
 class WhileNode : public StmtNode {
  public:

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "layout/symbolic.h"
+#include "op/vectorize.h"
 
 namespace tilelang::op {
 
@@ -111,6 +112,12 @@ Expr AccessLowerer::Rewrite(const ir::LoadNode* op) {
 Stmt AccessLowerer::Rewrite(const ir::StoreNode* op) {
   Expr index = Index(op, op->buffer, op->indices, op->span);
   return ir::Store(buffers_->Get(op->buffer), {index}, Mutate(op->value), op->span);
+}
+
+Stmt AccessLowerer::Rewrite(const ir::ForNode* op) {
+  Stmt lowered = StmtMutator::Rewrite(op);
+  if (op->Kind() != ir::ForKind::kVectorized) return lowered;
+  return LowerVectorized(op, lowered.as<ir::ForNode>()->body, buffers_, ctx_);
 }
 
 Stmt AccessLowerer::Rewrite(const ir::AllocNode* op) {

@@ -37,6 +37,7 @@ class AccessLowerer : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Expr Rewrite(const ir::LoadNode* op) override;
   Stmt Rewrite(const ir::StoreNode* op) override;
+  Stmt Rewrite(const ir::ForNode* op) override;
   Stmt Rewrite(const ir::AllocNode* op) override;
 
  protected:

@@ -68,15 +68,6 @@ struct Mismatch {
 std::optional<Mismatch> FindMismatch(const ParallelInfo& info, const Fragment& loop_layout,
                                      Context* ctx);
 
-// How many consecutive iterations of the last loop variable every memory access of the body can
-// take at once, at most `limit`.
-int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
-
-// Whether `width` consecutive iterations of the last variable touch consecutive, aligned elements
-// of the buffer at these indices (those of the loop's body).
-bool MovesAsVector(const ParallelInfo& info, const Buffer& buffer, const Array<Expr>& indices,
-                   int64_t width, Context* ctx);
-
 // Thread IR of the loop.
 Stmt LowerParallel(const ParallelInfo& info, const Fragment& loop_layout, PhysicalBuffers* buffers,
                    Context* ctx);

@@ -7,7 +7,7 @@
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/index_eval.h"
-#include "op/parallel.h"
+#include "op/vectorize.h"
 
 namespace tilelang::op {
 

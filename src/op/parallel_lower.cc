@@ -1,6 +1,7 @@
 // Parallel loops to thread IR.
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <numeric>
 #include <unordered_map>
 
@@ -8,7 +9,7 @@
 #include "ir/printer.h"
 #include "layout/symbolic.h"
 #include "op/access.h"
-#include "op/parallel.h"
+#include "op/vectorize.h"
 
 namespace tilelang::op {
 
@@ -45,13 +46,8 @@ class ParallelLowerer : public AccessLowerer {
   Stmt Lower() {
     size_t last = info_.extents().size() - 1;
     width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
-    // An access beside the aligned ones may be consecutive, yet begin anywhere.
-    while (true) {
-      misaligned_ = false;
-      Stmt lowered = LowerByWidth();
-      if (!misaligned_) return lowered;
-      width_ /= 2;
-    }
+    if (width_ > 1) vectors_ = VectorBuffers(info_, width_, ctx_);
+    return LowerGroups();
   }
 
   using AccessLowerer::Rewrite;
@@ -85,10 +81,8 @@ class ParallelLowerer : public AccessLowerer {
   // The lanes of a vector follow each other whatever the layout does to their first element.
   Expr MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
                    const Array<Expr>& indices) override {
-    if (width_ == 1 || !MovesAsVector(info_, buffer, original, width_, ctx_)) {
-      Expr offset = AccessLowerer::MemoryIndex(buffer, original, indices);
-      misaligned_ = misaligned_ || (width_ > 1 && FollowsLane(offset));
-      return offset;
+    if (!MovesAsVector(buffer, original)) {
+      return AccessLowerer::MemoryIndex(buffer, original, indices);
     }
     Map<Var, Expr> first;
     first.Set(lane_, ir::Expr(0));
@@ -99,8 +93,16 @@ class ParallelLowerer : public AccessLowerer {
   }
 
  private:
-  // The loop by groups of width_ elements; sets misaligned_ where that width does not fit.
-  Stmt LowerByWidth() {
+  bool MovesAsVector(const Buffer& buffer, const Array<Expr>& indices) const {
+    const Var& last = info_.loop()->vars.back();
+    bool follows = std::any_of(indices.begin(), indices.end(),
+                               [&](const Expr& e) { return ir::UsesVar(e, last); });
+    return follows && std::any_of(vectors_.begin(), vectors_.end(),
+                                  [&](const Buffer& b) { return b.same_as(buffer); });
+  }
+
+  // The loop by groups of width_ elements.
+  Stmt LowerGroups() {
     const ir::ParallelForNode* loop = info_.loop();
     size_t rank = info_.extents().size();
     int64_t regs = layout_->RegsPerThread();
@@ -151,8 +153,15 @@ class ParallelLowerer : public AccessLowerer {
     Map<Var, Expr> own;
     own.Set(lane_, lane);
     Stmt body = ir::Substitute(MutateStmt(s), own);
-    return OncePerElement(s, ir::For(lane, 0, ir::Const(ir::dtypes::kInt32, width_),
-                                     ir::ForKind::kVectorized, body, {}, s.span()));
+    Array<Buffer> vectors;
+    for (const Buffer& buffer : vectors_) {
+      if (ir::UsesBuffer(s, buffer)) vectors.push_back(buffers_->Get(buffer));
+    }
+    Expr lanes = ir::Const(ir::dtypes::kInt32, width_);
+    Stmt loop = vectors.empty()
+                    ? ir::For(lane, 0, lanes, ir::ForKind::kUnrolled, body, {}, s.span())
+                    : ir::VectorLoop(lane, lanes, body, vectors, s.span());
+    return OncePerElement(s, loop);
   }
 
   // Where several threads run the same iteration, memory outside them is touched by the first.
@@ -189,15 +198,6 @@ class ParallelLowerer : public AccessLowerer {
     return found;
   }
 
-  // Whether the lanes address consecutive elements, which become one vector access.
-  bool FollowsLane(const Expr& offset) {
-    Map<Var, Expr> first;
-    first.Set(lane_, ir::Expr(0));
-    Expr start = ir::Substitute(offset, first);
-    Expr distance = ctx_->analyzer->Simplify(offset - start);
-    return ctx_->analyzer->CanProveEqual(distance, ir::CastTo(distance.dtype(), lane_));
-  }
-
   // A condition that VectorWidth found to be the same for all lanes, written without the lane.
   Expr AtFirstLane(const Expr& condition, bool uniform) {
     if (width_ == 1 || !uniform) return condition;
@@ -209,7 +209,7 @@ class ParallelLowerer : public AccessLowerer {
   const ParallelInfo& info_;
   Fragment layout_;
   int64_t width_ = 1;
-  bool misaligned_ = false;
+  Array<Buffer> vectors_;  // accessed by vectors, where the last variable is used
   Var lane_;
   Expr slot_;
   Expr replica_;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "layout/smem_layout.h"
+#include "op/vectorize.h"
 
 namespace tilelang::op {
 

@@ -23,10 +23,15 @@ class VectorAccesses : public ir::StmtVisitor {
 
   using StmtVisitor::Visit;
   void Visit(const ir::ForNode* op) override {
-    int64_t saved = lanes_;
-    if (op->Kind() == ir::ForKind::kVectorized) lanes_ = *ir::AsInt(op->extent);
+    if (op->Kind() == ir::ForKind::kVectorized) {
+      int64_t lanes = *ir::AsInt(op->extent);
+      for (const ir::Buffer& buffer : ir::VectorsOf(op)) {
+        if (!buffer.IsGlobal()) continue;
+        int64_t bytes = lanes * ir::Bytes(buffer->dtype);
+        Require(buffer, std::min<int64_t>(16, bytes & -bytes));
+      }
+    }
     StmtVisitor::Visit(op);
-    lanes_ = saved;
   }
   void Require(const ir::Buffer& buffer, int64_t bytes) {
     ir::Buffer logical = Logical(buffer);
@@ -37,12 +42,8 @@ class VectorAccesses : public ir::StmtVisitor {
 
  protected:
   void VisitBuffer(const ir::Buffer& buffer) override {
-    if (!buffer.IsGlobal()) return;
-    Require(buffer, std::min<int64_t>(16, lanes_ * ir::Bytes(buffer->dtype)));
+    if (buffer.IsGlobal()) Require(buffer, ir::Bytes(buffer->dtype));
   }
-
- private:
-  int64_t lanes_ = 1;
 };
 
 TensorMapSpec SpecOfMap(const TensorMapInfo& info) {

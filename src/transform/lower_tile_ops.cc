@@ -6,8 +6,8 @@
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
-#include "op/parallel.h"
 #include "op/reduce.h"
+#include "op/vectorize.h"
 #include "transform/cta_resources.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
@@ -70,6 +70,11 @@ class KernelLowerer : public ScopedMutator {
       i += std::max<size_t>(1, group.size());
     }
     return ir::MakeSeq(stmts, op->span);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt lowered = ScopedMutator::Rewrite(op);
+    if (op->Kind() != ir::ForKind::kVectorized) return lowered;
+    return op::LowerVectorized(op, lowered.as<ir::ForNode>()->body, &buffers_, &ctx_);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (op::IsTmaCopy(op)) return LowerTma({op});

@@ -233,8 +233,7 @@ class Collector : public StmtVisitor {
       access->uniform = Const(index.dtype(), 0);
       varying = access->uniform;
       if (lanes_ != nullptr) {
-        arith::Analyzer analyzer;
-        if (analyzer.StrideOf(index, lanes_->var) == 1) {
+        if (IsVectorAccess(lanes_, effect.buffer, {index})) {
           lanes = *AsInt(lanes_->extent);
           index = Substitute(index, {{lanes_->var, lanes_->min}});
         }

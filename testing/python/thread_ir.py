@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,12 @@ def if_(condition: E, then: Any, otherwise: Any = None) -> Any:
 def loop(v: E, extent: Any, body: Any, kind: str = "serial", line: int = 0) -> Any:
     index = ["serial", "unrolled", "vectorized", "pipelined"].index(kind)
     return ir("For", v.node, expr(0), expr(extent), index, body, {}, span(line))
+
+
+def vector_loop(v: E, lanes: int, body: Any, vectors: Sequence[Buf], line: int = 0) -> Any:
+    """Vectorized loop; every access of ``vectors`` that uses ``v`` is one vector."""
+    notes = {"vectors": [b.node for b in vectors]}
+    return ir("For", v.node, expr(0), expr(lanes), 2, body, notes, span(line))
 
 
 @dataclass

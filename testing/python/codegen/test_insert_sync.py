@@ -16,6 +16,7 @@ from thread_ir import (
     loop,
     seq,
     var,
+    vector_loop,
 )
 
 from tilelang import errors
@@ -146,8 +147,9 @@ def test_a_loop_over_other_threads_elements() -> None:
 def test_vector_accesses_cover_all_their_lanes() -> None:
     c = Case()
     i, j = var("i"), var("j")
-    fill = loop(i, 4, c.write(c.tx * 4 + i), "vectorized")
-    assert c.text(fill, loop(j, 4, c.read(c.tx * 4 + j), "vectorized")) == "for{ W } for{ R }"
+    fill = vector_loop(i, 4, c.write(c.tx * 4 + i), [c.s])
+    read = vector_loop(j, 4, c.read(c.tx * 4 + j), [c.s])
+    assert c.text(fill, read) == "for{ W } for{ R }"
     assert c.text(fill, c.read(c.tx)) == "for{ W } | R"
 
 

@@ -19,6 +19,7 @@ from thread_ir import (
     select,
     seq,
     var,
+    vector_loop,
 )
 
 ARCHS = ["sm_80", "sm_90a", "sm_100a"]
@@ -55,11 +56,11 @@ def elementwise():
     first = (k.bx * 128 + k.tx) * 8
     inside = if_(
         first < n - 7,
-        loop(
+        vector_loop(
             i,
             8,
             c.put(first + i, a[first + i].cast("float32") * 0.1 + b[first + i].cast("float32"), 12),
-            "vectorized",
+            [a, b, c],
             11,
         ),
         loop(
@@ -144,7 +145,7 @@ def vector_copy(source: str, target: str, lanes: int):
     i = var("i")
     first = (k.bx * 128 + k.tx) * lanes
     value = a[first + i] if source == target else a[first + i].cast(target)
-    return k.func(loop(i, lanes, b.put(first + i, value), "vectorized"))
+    return k.func(vector_loop(i, lanes, b.put(first + i, value), [a, b]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,298 @@
+#include "op/vectorize.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+#include "op/access.h"
+#include "op/index_eval.h"
+#include "transform/remark.h"
+
+namespace tilelang::op {
+
+namespace {
+
+// kUnaligned: consecutive elements that do not begin at a multiple of the width.
+enum class Shape { kInvariant, kContiguous, kUnaligned, kOther };
+
+// Examines a loop body for runs of `width` iterations of `var`, the first at `min`.
+// `conditions_once`: conditions are evaluated for a run, not for every lane.
+class Vectorizer : public ir::StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  Vectorizer(Var var, Expr min, bool conditions_once, Context* ctx)
+      : var_(std::move(var)), min_(std::move(min)), conditions_once_(conditions_once), ctx_(ctx) {}
+
+  // Whether the body has a form in which stores can be made one after the other, each for all
+  // lanes, with conditions and stores that lanes do not share.
+  bool Examine(const Stmt& body, int64_t width) {
+    width_ = width;
+    ok_ = true;
+    uses_.clear();
+    unaligned_.clear();
+    longest_ = 0;
+    VisitStmt(body);
+    return ok_;
+  }
+  // After Examine: buffers whose accesses by the variable are all aligned vectors.
+  Array<Buffer> Vectors() const {
+    Array<Buffer> vectors;
+    for (const Use& use : uses_) {
+      if (use.is_vector) vectors.push_back(use.buffer);
+    }
+    return vectors;
+  }
+  const std::vector<Access>& Unaligned() const { return unaligned_; }
+  // Bytes of the longest vector.
+  int64_t Longest() const { return longest_; }
+
+  void VisitStmt(const Stmt& s) override {
+    switch (s->kind) {
+      case ir::StmtKind::kSeq:
+      case ir::StmtKind::kIf:
+      case ir::StmtKind::kStore:
+        StmtVisitor::VisitStmt(s);
+        break;
+      default:
+        ok_ = false;
+    }
+  }
+  void Visit(const ir::IfNode* op) override {
+    RequireUniform(op->condition);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::SelectNode* op) override {
+    VisitExpr(op->condition);
+    bool loads = HasLoad(op->true_value) || HasLoad(op->false_value);
+    if (conditions_once_ && loads) RequireUniform(op->condition);
+    bool by_lane = !conditions_once_ && ir::UsesVar(op->condition, var_);
+    Within(op->true_value, by_lane);
+    Within(op->false_value, by_lane);
+  }
+  void Visit(const ir::BinaryNode* op) override {
+    bool lazy = op->Op() == ir::BinaryOp::kAnd || op->Op() == ir::BinaryOp::kOr;
+    VisitExpr(op->a);
+    Within(op->b, lazy && ir::UsesVar(op->a, var_));
+  }
+  void Visit(const ir::LoadNode* op) override {
+    Note(op->buffer, op->indices, op->span);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::StoreNode* op) override {
+    Note(op->buffer, op->indices, op->span);
+    // All iterations writing one element is no vector store.
+    if (Classify(op->buffer, op->indices) == Shape::kInvariant) ok_ = false;
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::CallNode* op) override {
+    if (op->name == "address_of") ok_ = false;
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  struct Use {
+    Buffer buffer;
+    bool is_vector;
+  };
+
+  // An operand that, by lane, may not be evaluated.
+  void Within(const Expr& e, bool by_lane) {
+    bool outer = by_lane_;
+    by_lane_ = by_lane_ || by_lane;
+    VisitExpr(e);
+    by_lane_ = outer;
+  }
+
+  static bool HasLoad(const Expr& e) {
+    bool found = false;
+    ir::WalkExprs(e, [&](const Expr& x) {
+      found = found || x->kind == ir::ExprKind::kLoad;
+      return !found;
+    });
+    return found;
+  }
+
+  void Note(const Buffer& buffer, const Array<Expr>& indices, const Span& span) {
+    if (!buffer.IsGlobal() && !buffer.IsShared()) return;
+    Shape shape = Classify(buffer, indices);
+    if (shape == Shape::kInvariant) return;
+    if (shape == Shape::kUnaligned) unaligned_.push_back({buffer, indices, false, span, nullptr});
+    bool is_vector = shape == Shape::kContiguous && !by_lane_;
+    if (is_vector) longest_ = std::max(longest_, width_ * ir::Bytes(buffer->dtype));
+    for (Use& use : uses_) {
+      if (!use.buffer.same_as(buffer)) continue;
+      use.is_vector = use.is_vector && is_vector;
+      return;
+    }
+    uses_.push_back({buffer, is_vector});
+  }
+
+  // Elements at a multiple of which a vector begins: it moves in chunks of the largest power of
+  // two that divides its bytes, at most 16.
+  int64_t Alignment(const Buffer& buffer) const {
+    int64_t element = ir::Bytes(buffer->dtype);
+    int64_t bytes = width_ * element;
+    return std::max<int64_t>(1, std::min<int64_t>(16, bytes & -bytes) / element);
+  }
+
+  Shape Classify(const Buffer& buffer, const Array<Expr>& indices) {
+    bool used = false;
+    for (const Expr& e : indices) used = used || ir::UsesVar(e, var_);
+    if (!used) return Shape::kInvariant;
+    if (buffer.IsShared()) {
+      auto layout = ctx_->layouts->GetLayout(buffer);
+      if (layout) return ClassifyLayout(*layout, indices, Alignment(buffer));
+    }
+    // The offset is linear in the indices.
+    Expr offset = ir::Const(ir::dtypes::kInt64, 0);
+    Array<Expr> strides = buffer.Strides();
+    for (size_t d = 0; d < indices.size(); ++d) {
+      offset = offset + ir::CastTo(ir::dtypes::kInt64, indices[d]) *
+                            ir::CastTo(ir::dtypes::kInt64, strides[d]);
+    }
+    auto stride = ctx_->analyzer->StrideOf(offset, var_);
+    if (stride != 1) return stride == 0 ? Shape::kInvariant : Shape::kOther;
+    bool aligned = ctx_->analyzer->Divides(AtFirst(offset), Alignment(buffer));
+    return aligned ? Shape::kContiguous : Shape::kUnaligned;
+  }
+
+  Shape ClassifyLayout(const Layout& layout, const Array<Expr>& indices, int64_t alignment) {
+    size_t last = indices.size() - 1;
+    for (size_t d = 0; d < last; ++d) {
+      if (ir::UsesVar(indices[d], var_)) return Shape::kOther;
+    }
+    bool grouped = MatchVarPlusRest(indices[last], {var_}) && Divides(AtFirst(indices[last]));
+    if (grouped && RunsAligned(layout, alignment)) return Shape::kContiguous;
+    return layout->IsLinear() ? Shape::kUnaligned : Shape::kOther;
+  }
+
+  // Groups of `width` along the last dimension are consecutive and aligned in the layout.
+  bool RunsAligned(const Layout& layout, int64_t alignment) {
+    auto [it, is_new] = runs_.try_emplace({layout.get(), width_, alignment}, false);
+    if (!is_new) return it->second;
+    int64_t row = layout->Extents().back();
+    if (row % width_ != 0) return false;
+    int64_t size = layout->Size();
+    for (int64_t i = 0; i < size; i += width_) {
+      int64_t base = layout->At(i);
+      if (base % alignment != 0) return false;
+      for (int64_t k = 1; k < width_; ++k) {
+        if (layout->At(i + k) != base + k) return false;
+      }
+    }
+    return it->second = true;
+  }
+
+  Expr AtFirst(const Expr& e) const {
+    Map<Var, Expr> first;
+    first.Set(var_, min_);
+    return ir::Substitute(e, first);
+  }
+
+  bool Divides(const Expr& e) { return ctx_->analyzer->Divides(e, width_); }
+
+  // The condition has one value for all iterations of an aligned group: it does not use the
+  // variable, or compares var + rest with a bound, both multiples of the width.
+  void RequireUniform(const Expr& condition) {
+    if (!Uniform(condition)) ok_ = false;
+  }
+  bool Uniform(const Expr& e) {
+    if (!ir::UsesVar(e, var_)) return true;
+    const auto* op = e.as<ir::BinaryNode>();
+    if (op == nullptr) return false;
+    if (op->Op() == ir::BinaryOp::kAnd || op->Op() == ir::BinaryOp::kOr) {
+      return Uniform(op->a) && Uniform(op->b);
+    }
+    auto steps = [&](const Expr& moving, const Expr& bound) {
+      auto match = MatchVarPlusRest(moving, {var_});
+      return match && Divides(match->rest) && !ir::UsesVar(bound, var_) && Divides(bound);
+    };
+    // var + rest < bound and bound <= var + rest turn at a multiple of the width.
+    if (op->Op() == ir::BinaryOp::kLt || op->Op() == ir::BinaryOp::kGe) {
+      return steps(op->a, op->b);
+    }
+    if (op->Op() == ir::BinaryOp::kGt || op->Op() == ir::BinaryOp::kLe) {
+      return steps(op->b, op->a);
+    }
+    return false;
+  }
+
+  Var var_;
+  Expr min_;
+  bool conditions_once_;
+  Context* ctx_;
+  int64_t width_ = 1;
+  bool ok_ = true;
+  bool by_lane_ = false;  // inside an operand that only some lanes evaluate
+  int64_t longest_ = 0;
+  std::vector<Use> uses_;
+  std::vector<Access> unaligned_;
+  std::map<std::tuple<const ffi::Object*, int64_t, int64_t>, bool> runs_;
+};
+
+Vectorizer VectorizerOf(const ParallelInfo& info, Context* ctx) {
+  const Var& var = info.loop()->vars.back();
+  return Vectorizer(var, ir::Const(var.dtype(), 0), /*conditions_once=*/true, ctx);
+}
+
+bool OnlyStores(const Stmt& s) {
+  if (const auto* seq = s.as<ir::SeqNode>()) {
+    return std::all_of(seq->stmts.begin(), seq->stmts.end(), OnlyStores);
+  }
+  return s->kind == ir::StmtKind::kStore;
+}
+
+}  // namespace
+
+int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
+  Vectorizer vectorizer = VectorizerOf(info, ctx);
+  auto fits = [&](int64_t width) {
+    return info.extents().back() % width == 0 && vectorizer.Examine(info.loop()->body, width) &&
+           vectorizer.Unaligned().empty() && !vectorizer.Vectors().empty() &&
+           vectorizer.Longest() <= 16;
+  };
+  int64_t width = 1;
+  while (2 * width <= std::min<int64_t>(limit, 16)) width *= 2;
+  while (width > 1 && !fits(width)) width /= 2;
+  return width;
+}
+
+Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx) {
+  Vectorizer vectorizer = VectorizerOf(info, ctx);
+  bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Unaligned().empty();
+  TL_CHECK(fits, info.loop()->span, "vectors of " << width << " elements do not fit the loop");
+  return vectorizer.Vectors();
+}
+
+Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers* buffers,
+                     Context* ctx) {
+  arith::Analyzer::Scope scope(ctx->analyzer);
+  ctx->analyzer->Bind(loop->var, loop->min, loop->extent);
+  int64_t lanes = *ir::AsInt(loop->extent);
+  Vectorizer vectorizer(loop->var, loop->min, /*conditions_once=*/false, ctx);
+  Array<Buffer> vectors;
+  if (lanes > 1 && OnlyStores(loop->body) && vectorizer.Examine(loop->body, lanes)) {
+    for (const Buffer& buffer : vectorizer.Vectors()) vectors.push_back(buffers->Get(buffer));
+    for (const Access& access : vectorizer.Unaligned()) {
+      Remark(access.span.defined() ? access.span : loop->span, "vectorize",
+             std::string(access.buffer->name) + " is accessed element by element: " +
+                 ir::Print(ir::Load(access.buffer, access.indices)) +
+                 " is not known to begin at a multiple of the vector's size");
+    }
+  }
+  if (vectors.empty()) {
+    return ir::For(loop->var, loop->min, loop->extent, ir::ForKind::kUnrolled, body, {},
+                   loop->span);
+  }
+  Map<Var, Expr> shifted;
+  shifted.Set(loop->var, loop->var + loop->min);
+  return ir::VectorLoop(loop->var, loop->extent,
+                        ir::IsConst(loop->min, 0) ? body : ir::Substitute(body, shifted), vectors,
+                        loop->span);
+}
+
+}  // namespace tilelang::op

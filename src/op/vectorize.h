@@ -1,0 +1,25 @@
+// Which memory accesses of a loop move several elements at once.
+#ifndef TILELANG_OP_VECTORIZE_H_
+#define TILELANG_OP_VECTORIZE_H_
+
+#include "op/parallel.h"
+
+namespace tilelang::op {
+
+// How many consecutive iterations of the last loop variable run as one, at most `limit`: 1, or a
+// number for which some access is a vector and no access is a run of elements that may be
+// misaligned or longer than 16 bytes.
+int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
+
+// The buffers in global and shared memory of which every access that follows the last loop
+// variable is an aligned vector when `width` iterations run as one.
+Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx);
+
+// T.vectorized: the loop over `body`, which is that of `loop` lowered to `buffers`, with its vector
+// accesses marked; an unrolled loop when there are none.
+Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers* buffers,
+                     Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_VECTORIZE_H_
