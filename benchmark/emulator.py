@@ -12,7 +12,7 @@ import torch
 from emulator_kernels import attention, matmul
 
 import tilelang
-from tilelang.emulator import Device
+from tilelang.emulator import Device, InstructionCount, LaunchReport
 
 _ITERATIONS = 2000
 _KERNEL = """.version 9.0
@@ -56,7 +56,7 @@ _BODIES = {
 
 
 def _whole_kernel(name: str, function, inputs: list[torch.Tensor], expected: torch.Tensor) -> None:
-    """Compiles ``function(*inputs, result)``, runs it, checks it, and prints its line.
+    """Compiles ``function(*inputs, result)``, runs it, checks it, and prints its counts.
 
     Raises AssertionError if a result differs by more than two units of bf16's last place, relative
     to the largest.
@@ -66,14 +66,23 @@ def _whole_kernel(name: str, function, inputs: list[torch.Tensor], expected: tor
     kernel(*inputs, result)
     error = (result.double() - expected).abs().max() / expected.abs().max()
     assert error <= 2**-7, f"{name}: relative error {error:.2g}"
-    report = kernel._emulation.report
-    rate = report.lane_instructions / report.seconds / 1e6
-    print(f"{name:34} {report.seconds:8.2f} {report.lane_instructions / 1e6:15.2f} {rate:15.0f}")
+    report = kernel.last_launch
+    print(f"\n{name}: {report.seconds:.2f} s")
+    _by_class(report)
+
+
+def _by_class(report: LaunchReport) -> None:
+    print(f"{'class':20} {'k instr':>10} {'k lane-instr':>13} {'k lane-instr/s':>15}")
+    total = InstructionCount(report.instructions, report.lane_instructions)
+    rows = sorted(report.by_class.items(), key=lambda row: -row[1].lane_instructions)
+    for label, count in (*rows, ("all", total)):
+        lanes = count.lane_instructions / 1e3
+        rate = lanes / report.seconds
+        print(f"{label:20} {count.instructions / 1e3:10.1f} {lanes:13.1f} {rate:15.0f}")
 
 
 def _whole_kernels() -> None:
     torch.manual_seed(0)
-    print(f"\n{'kernel':34} {'seconds':>8} {'M lane-instr':>15} {'M lane-instr/s':>15}")
     a, b = (torch.randn(1024, 1024).bfloat16() for _ in range(2))
     product = a.double() @ b.double().T
     _whole_kernel("GEMM 1024 x 1024 x 1024, bf16", matmul(1024, 1024, 1024), [a, b], product)

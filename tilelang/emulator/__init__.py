@@ -6,7 +6,7 @@ kernel.launch(grid, block, [array, 3.0, tensor])
 """
 
 from tilelang.emulator.arguments import Param, Pointer
-from tilelang.emulator.device import Device, Kernel, LaunchReport, Module
+from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchReport, Module
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 
@@ -15,6 +15,7 @@ __all__ = [
     "EmulatorError",
     "EmulatorWarning",
     "Im2col",
+    "InstructionCount",
     "Kernel",
     "LaunchReport",
     "Module",

@@ -26,12 +26,30 @@ _MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
+class InstructionCount:
+    """How often instructions of a class were executed.
+
+    Attributes:
+        instructions: by warps, or by the parts of a warp that have diverged.
+        lane_instructions: by lanes; those whose guard is false do not count.
+    """
+
+    instructions: int
+    lane_instructions: int
+
+
+@dataclass(frozen=True)
 class LaunchReport:
     """What a launch did.
 
     Attributes:
         instructions: executed warp instructions.
-        lane_instructions: the same, each counted once per active lane.
+        lane_instructions: the same, each counted once per lane whose guard is true.
+        by_class: both for each class of instructions that was executed: ``"integer"``,
+            ``"float"``, ``"conversion"``, ``"move"``, ``"warp"`` (shuffles, votes),
+            ``"global memory"``, ``"shared memory"``, ``"local memory"``, ``"constant memory"``
+            (with parameters), ``"generic memory"``, ``"asynchronous copy"``, ``"tensor memory"``,
+            ``"tensor core"``, ``"barrier"`` (with mbarriers and fences), ``"control"``.
         seconds: time on the host.
         output: what the kernel printed.
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
@@ -41,6 +59,7 @@ class LaunchReport:
     instructions: int
     lane_instructions: int
     seconds: float
+    by_class: dict[str, InstructionCount] = field(default_factory=dict)
     output: str = ""
     warnings: list[dict[str, Any]] = field(default_factory=list)
 
@@ -277,7 +296,9 @@ def _finish(handle: Any) -> LaunchReport:
             EmulatorWarning,
             stacklevel=3,
         )
+    by_class = {name: InstructionCount(**count) for name, count in report["by_class"].items()}
+    lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(
-        report["instructions"], report["lane_instructions"], report["seconds"], output,
+        report["instructions"], lane_instructions, report["seconds"], by_class, output,
         report["warnings"],
     )  # fmt: skip

@@ -16,6 +16,9 @@ class EmulatorError(errors.EmulatorError):
             ``"instruction-limit"``, ``"trap"``, ``"assert"``, ``"mbarrier"``, ``"tmem"`` ...
         kernel: name of the kernel, or "".
         ptx_line, ptx_text: line of the PTX text (from 1; 0 if unknown), and the line itself.
+        span: file and line of the source, by the ``.loc`` directives; of code that was inlined, the
+            line of the call in the kernel's own file.
+        inlined: file and line of the inlined function (of a header) that it belongs to, or None.
         cta, warp, lane: who did it; None where it does not apply.
         address, buffer: the memory address and the name of the buffer it belongs to, or None.
     """
@@ -30,6 +33,8 @@ class EmulatorError(errors.EmulatorError):
         self.kernel: str = fields.get("kernel", "")
         self.ptx_line: int = fields.get("ptx_line", 0)
         self.ptx_text: str = fields.get("ptx_text", "")
+        inlined = fields.get("inlined_line")
+        self.inlined = errors.Span(fields["inlined_file"], inlined) if inlined else None
         self.cta: tuple[int, ...] | None = tuple(fields["cta"]) if "cta" in fields else None
         self.warp: int | None = _index(fields.get("warp"))
         self.lane: int | None = _index(fields.get("lane"))

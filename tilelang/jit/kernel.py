@@ -18,6 +18,7 @@ from ..target import Target
 from .lower import LoweredKernel
 
 if TYPE_CHECKING:
+    from ..emulator import LaunchReport
     from ..profiler import Profiler, TensorSupplyType
 
 
@@ -99,6 +100,15 @@ class JITKernel:
     @property
     def _outputs(self) -> list[int]:
         return self.out_idx or []
+
+    @property
+    def last_launch(self) -> LaunchReport | None:
+        """What the emulator reports of its last successful launch of this kernel, else None.
+
+        Instructions by class, seconds, warnings, printed text; of the last grid if the kernel
+        consists of several.
+        """
+        return self._emulation.report
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """Returns the generated CUDA C++."""

@@ -21,6 +21,9 @@ std::string EmulatorError::Report() const {
   if (where.source_line > 0) {
     line("source", where.source_file + ":" + std::to_string(where.source_line));
   }
+  if (where.inlined_line > 0) {
+    line("inlined from", where.inlined_file + ":" + std::to_string(where.inlined_line));
+  }
   if (where.in_cta) {
     std::string thread = "CTA (" + std::to_string(where.cta.x) + ", " +
                          std::to_string(where.cta.y) + ", " + std::to_string(where.cta.z) + ")";

@@ -18,7 +18,9 @@ struct Where {
   int ptx_line = 0;
   std::string ptx_text;
   std::string source_file;
-  int source_line = 0;
+  int source_line = 0;       // the user's line
+  std::string inlined_file;  // of the function inlined there, if the instruction is part of one
+  int inlined_line = 0;
   bool in_cta = false;
   Dim3 cta{0, 0, 0};
   int warp = -1;

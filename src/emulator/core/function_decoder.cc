@@ -23,18 +23,8 @@ FunctionDecoder::FunctionDecoder(ModuleContext& context, Kernel& kernel)
 
 void FunctionDecoder::Error(const ptx::Instruction& inst, const std::string& kind,
                             const std::string& message) const {
-  Where where;
+  Where where = context_.module->WhereIs(inst.line, inst.location, inst.exact_location);
   where.kernel = kernel_.name;
-  where.ptx_line = inst.line;
-  const auto& lines = context_.module->lines;
-  if (inst.line >= 1 && inst.line <= static_cast<int>(lines.size())) {
-    where.ptx_text = lines[inst.line - 1];
-  }
-  auto file = context_.module->files.find(inst.loc_file);
-  if (file != context_.module->files.end()) {
-    where.source_file = file->second;
-    where.source_line = inst.loc_line;
-  }
   throw EmulatorError(kind, message, where);
 }
 
@@ -248,7 +238,10 @@ void FunctionDecoder::Run(const ptx::Function& entry) {
   Op exit;
   exit.handler = ExitHandler();
   exit.source = static_cast<uint32_t>(kernel_.sources.size());
-  kernel_.sources.push_back({entry.line, "ret", 0, 0});
+  SourceLine end;
+  end.ptx_line = entry.line;
+  end.spelling = "ret";
+  kernel_.sources.push_back(std::move(end));
   kernel_.code.push_back(exit);
   pool_offsets_.push_back(kernel_.slot_pool.size());
   PatchAll();
@@ -346,8 +339,8 @@ void FunctionDecoder::Finish(Decoder& decoder) {
   op.source = static_cast<uint32_t>(kernel_.sources.size());
   const ptx::Instruction& inst = decoder.inst;
   decoder.use.kind = UseKind(inst);
-  kernel_.sources.push_back(
-      {inst.line, inst.Spelling(), inst.loc_file, inst.loc_line, std::move(decoder.use)});
+  kernel_.sources.push_back({inst.line, inst.Spelling(), inst.location, inst.exact_location,
+                             ClassOf(inst), std::move(decoder.use)});
   kernel_.code.push_back(op);
 }
 

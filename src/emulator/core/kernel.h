@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/core/error.h"
+#include "emulator/core/instruction_class.h"
 #include "emulator/core/op.h"
 #include "emulator/core/types.h"
 
@@ -86,7 +87,8 @@ struct OperandUse {
 struct SourceLine {
   int ptx_line = 0;
   std::string spelling;
-  int file = 0, line = 0;  // by .loc
+  ptx::SourceLocation location, exact_location;  // by .loc; see ptx::Instruction
+  InstructionClass kind = InstructionClass::kControl;
   OperandUse use;
 };
 
@@ -131,6 +133,9 @@ class Module {
   std::vector<uint64_t> owned_globals;      // to unmap
 
   const Kernel* Find(const std::string& name) const;
+  // Text of the PTX line, names of the source files.
+  Where WhereIs(int ptx_line, const ptx::SourceLocation& location,
+                const ptx::SourceLocation& exact) const;
 };
 
 // Parses and decodes every kernel. Throws EmulatorError.

@@ -27,6 +27,7 @@ class Worker {
     } catch (EmulatorError& error) {
       Report(error);
     }
+    Count();
   }
 
  private:
@@ -77,6 +78,20 @@ class Worker {
     if (spinning_rounds_ > kMaxSpinningRounds && launch_.next_cluster >= launch_.clusters()) {
       Fail(Issuer{current_->ctas[0].get(), nullptr, -1, -1}, "deadlock",
            "all threads that are left poll memory or barriers, and nothing changes");
+    }
+  }
+
+  void Count() {
+    std::lock_guard<std::mutex> lock(launch_.mutex);
+    const Kernel& kernel = launch_.kernel;
+    for (const Resident& resident : residents_) {
+      const auto& counts = resident.runner->cluster().counts;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const InstructionClass kind = kernel.sources[kernel.code[i].source].kind;
+        InstructionCount& sum = launch_.counts[static_cast<size_t>(kind)];
+        sum.warps += counts[i].warps;
+        sum.lanes += counts[i].lanes;
+      }
     }
   }
 

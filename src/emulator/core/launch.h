@@ -1,6 +1,7 @@
 // One launch of a kernel: its configuration, what it shares between host threads, its outcome.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -50,9 +51,9 @@ struct Launch {
   std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> finished_ctas{0};
   std::atomic<uint64_t> instructions{0};  // warp instructions
-  std::atomic<uint64_t> lane_instructions{0};
   std::atomic<bool> cancelled{false};
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;                                          // guards what follows
+  std::array<InstructionCount, kInstructionClasses> counts;  // by class; complete at the end
   std::optional<EmulatorError> error;
   uint64_t error_cta = ~uint64_t{0};
   std::map<std::pair<std::string, int>, Warning> warnings;  // by kind and PTX line

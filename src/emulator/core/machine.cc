@@ -254,7 +254,7 @@ void Cta::Reset() {
   async = MakeCtaAsyncState(*this);
 }
 
-Cluster::Cluster(Launch& launch) : launch(launch) {
+Cluster::Cluster(Launch& launch) : launch(launch), counts(launch.kernel.code.size()) {
   for (uint32_t rank = 0; rank < launch.options.cluster.count(); ++rank) {
     ctas.push_back(std::make_unique<Cta>(*this, rank));
   }
@@ -277,24 +277,15 @@ Where WhereOf(const Issuer& issuer) {
   Where where;
   if (!issuer.cta) return where;
   const Kernel& kernel = issuer.cta->cluster.kernel();
+  if (issuer.op) {
+    const SourceLine& source = kernel.sources[issuer.op->source];
+    where = kernel.module->WhereIs(source.ptx_line, source.location, source.exact_location);
+  }
   where.kernel = kernel.name;
   where.in_cta = true;
   where.cta = issuer.cta->id;
   where.warp = issuer.warp;
   where.lane = issuer.lane;
-  if (issuer.op) {
-    const SourceLine& source = kernel.sources[issuer.op->source];
-    where.ptx_line = source.ptx_line;
-    const auto& lines = kernel.module->lines;
-    if (source.ptx_line >= 1 && source.ptx_line <= static_cast<int>(lines.size())) {
-      where.ptx_text = lines[source.ptx_line - 1];
-    }
-    auto file = kernel.module->files.find(source.file);
-    if (file != kernel.module->files.end()) {
-      where.source_file = file->second;
-      where.source_line = source.line;
-    }
-  }
   return where;
 }
 

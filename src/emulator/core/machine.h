@@ -168,6 +168,8 @@ class Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<AsyncEngines> engines;
   uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
+  // How often each instruction of the kernel was executed, by all clusters that this object was.
+  std::vector<InstructionCount> counts;
 
   const Kernel& kernel() const { return launch.kernel; }
   // The CTA whose window holds the 32-bit shared address, or nullptr.

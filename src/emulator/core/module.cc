@@ -154,6 +154,24 @@ const Kernel* Module::Find(const std::string& name) const {
   return nullptr;
 }
 
+Where Module::WhereIs(int ptx_line, const ptx::SourceLocation& location,
+                      const ptx::SourceLocation& exact) const {
+  Where where;
+  where.ptx_line = ptx_line;
+  if (ptx_line >= 1 && ptx_line <= static_cast<int>(lines.size())) {
+    where.ptx_text = lines[ptx_line - 1];
+  }
+  const auto file = files.find(location.file);
+  if (file == files.end() || location.line <= 0) return where;
+  where.source_file = file->second;
+  where.source_line = location.line;
+  const auto inner = files.find(exact.file);
+  if (inner == files.end() || exact.line <= 0 || exact == location) return where;
+  where.inlined_file = inner->second;
+  where.inlined_line = exact.line;
+  return where;
+}
+
 std::shared_ptr<Module> LoadModule(const std::string& text, GlobalMemory& memory) {
   return Loader(text, memory).Run();
 }

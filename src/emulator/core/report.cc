@@ -79,6 +79,7 @@ void WriteWhere(Json& json, const Where& where) {
   json.Field("kernel", where.kernel).Field("ptx_line", where.ptx_line);
   json.Field("ptx_text", where.ptx_text);
   json.Field("source_file", where.source_file).Field("source_line", where.source_line);
+  json.Field("inlined_file", where.inlined_file).Field("inlined_line", where.inlined_line);
   if (where.in_cta) {
     json.Field("cta", std::vector<int>{static_cast<int>(where.cta.x), static_cast<int>(where.cta.y),
                                        static_cast<int>(where.cta.z)});
@@ -150,7 +151,14 @@ std::string DescribeLaunch(const Launch& launch, double seconds) {
   for (const auto& [cta, text] : launch.output) output += text;
   json.Field("output", output);
   json.Field("instructions", launch.instructions.load());
-  json.Field("lane_instructions", launch.lane_instructions.load());
+  json.Key("by_class").Open('{');
+  for (int i = 0; i < kInstructionClasses; ++i) {
+    const InstructionCount& count = launch.counts[static_cast<size_t>(i)];
+    if (count.warps == 0) continue;
+    json.Key(ClassName(static_cast<InstructionClass>(i))).Open('{');
+    json.Field("instructions", count.warps).Field("lane_instructions", count.lanes).Close('}');
+  }
+  json.Close('}');
   json.Field("ctas", launch.finished_ctas.load()).Field("seconds", seconds);
   return json.Close('}').Take();
 }

@@ -82,10 +82,8 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
   uint32_t pc = warp.split().pc;
   uint32_t mask = warp.split().mask;
   uint64_t executed = 0;
-  auto leave = [&]() {
-    slice->executed += executed;
-    slice->lanes += executed * static_cast<uint64_t>(std::popcount(mask));
-  };
+  InstructionCount* counts = warp.cta.cluster.counts.data();
+  const uint64_t width = static_cast<uint64_t>(std::popcount(mask));
   while (executed < budget) {
     const Op& op = code[pc];
     uint32_t active = mask;
@@ -99,6 +97,9 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
         break;
       }
       ++executed;
+      InstructionCount& count = counts[pc];
+      ++count.warps;
+      count.lanes += active == mask ? width : static_cast<uint64_t>(std::popcount(active));
       Split& split = warp.split();
       split.resume = 0;
       split.waiting = false;
@@ -115,6 +116,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
       }
     } else {
       ++executed;
+      ++counts[pc].warps;
       ++pc;
     }
     if (warp.splits_.size() > 1) {
@@ -123,7 +125,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
       if (!boosted && LowestRunnable(warp) != static_cast<int>(warp.current_)) break;
     }
   }
-  leave();
+  slice->executed += executed;
   warp.split().pc = pc;
 }
 
@@ -198,14 +200,13 @@ uint64_t ClusterRunner::Budget() {
 }
 
 ClusterRunner::Status ClusterRunner::Round() {
-  uint64_t executed = 0, lanes = 0;
+  uint64_t executed = 0;
   bool progress = false, spinning = false, alive = false;
   for (auto& cta : cluster_.ctas) {
     for (auto& warp : cta->warps) {
       if (!warp->live) continue;
       WarpRunner::Slice slice = WarpRunner::Run(*warp, Budget());
       executed += slice.executed;
-      lanes += slice.lanes;
       spinning |= slice.yielded;
       progress |= slice.executed > 0 && !slice.yielded;
       alive |= warp->live != 0;
@@ -213,7 +214,6 @@ ClusterRunner::Status ClusterRunner::Round() {
   }
   Launch& launch = cluster_.launch;
   uint64_t total = launch.instructions += executed;
-  launch.lane_instructions += lanes;
   if (launch.options.instruction_limit && total > launch.options.instruction_limit) {
     Fail(Issuer{cluster_.ctas[0].get(), nullptr, -1, -1}, "instruction-limit",
          "the launch has executed more than its limit of " +
@@ -270,6 +270,9 @@ void ClusterRunner::Deadlock() {
                 std::to_string(cta->id.z) + ") warp " + std::to_string(warp->index) + " " +
                 LaneList(split.mask) + " at line " + std::to_string(source.ptx_line) + " (" +
                 source.spelling + ")";
+        if (source.location.line > 0) {
+          text += ", source line " + std::to_string(source.location.line) + ",";
+        }
         if (!split.waiting) continue;
         text += std::string(" wait for ") + split.wait.object;
         if (split.wait.address) text += " at " + Hex(split.wait.address);

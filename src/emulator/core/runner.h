@@ -13,7 +13,6 @@ class WarpRunner {
  public:
   struct Slice {
     uint64_t executed = 0;
-    uint64_t lanes = 0;    // sum of running lanes over the executed instructions
     bool yielded = false;  // ended in a spin loop's test
     bool blocked() const { return executed == 0; }
   };

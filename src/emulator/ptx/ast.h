@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/core/types.h"
+#include "emulator/ptx/source_location.h"
 
 namespace tilelang::emulator::ptx {
 
@@ -40,7 +41,8 @@ struct Instruction {
   std::string guard;  // predicate name; empty when unconditional
   bool guard_negated = false;
   int line = 0;
-  int loc_file = 0, loc_line = 0;
+  SourceLocation location;        // the user's line
+  SourceLocation exact_location;  // may lie in an inlined function of a header
 
   std::string Spelling() const;
 };

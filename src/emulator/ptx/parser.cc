@@ -271,6 +271,7 @@ class Parser {
     Function function;
     function.line = Peek().line;
     function.is_entry = IsDotted("entry");
+    locations_.StartFunction();
     Advance();
     if (!function.is_entry) function.results = ParameterList();
     function.name = Identifier();
@@ -366,11 +367,29 @@ class Parser {
   }
 
   void LocDirective() {
-    int line = Peek().line;
+    const int line = Peek().line;
+    const auto same_line = [&] { return Peek().kind != TokenKind::kEnd && Peek().line == line; };
     Advance();
-    loc_file_ = static_cast<int>(Integer());
-    loc_line_ = static_cast<int>(Integer());
-    while (Peek().kind != TokenKind::kEnd && Peek().line == line) Advance();
+    const SourceLocation here = Location();
+    SourceLocation call;
+    bool inlined = false;
+    while (same_line()) {
+      inlined = Advance().text == "inlined_at" && same_line();
+      if (inlined) call = Location();
+    }
+    locations_.Set(here, inlined ? &call : nullptr);
+  }
+
+  // file line [column]
+  SourceLocation Location() {
+    SourceLocation location;
+    const int line = Peek().line;
+    location.file = static_cast<int>(Integer());
+    location.line = static_cast<int>(Integer());
+    if (Peek().kind == TokenKind::kInteger && Peek().line == line) {
+      location.column = static_cast<int>(Integer());
+    }
+    return location;
   }
 
   void LabelOrTargets(Function* function) {
@@ -394,8 +413,8 @@ class Parser {
   Instruction ParseInstruction() {
     Instruction instruction;
     instruction.line = Peek().line;
-    instruction.loc_file = loc_file_;
-    instruction.loc_line = loc_line_;
+    instruction.location = locations_.user();
+    instruction.exact_location = locations_.exact();
     if (Accept('@')) {
       instruction.guard_negated = Accept('!');
       instruction.guard = Identifier();
@@ -535,7 +554,7 @@ class Parser {
   Program program_;
   std::vector<Variable> pending_names_;
   bool in_parameter_list_ = false;
-  int loc_file_ = 0, loc_line_ = 0;
+  SourceLocations locations_;
 };
 
 }  // namespace

@@ -214,7 +214,8 @@ std::string Sanitizer::Describe(const Epoch& epoch) const {
   if (epoch.op < kernel.code.size()) {
     const SourceLine& line = kernel.sources[kernel.code[epoch.op].source];
     text += " at PTX line " + std::to_string(line.ptx_line);
-    if (line.line != 0) text += " (source line " + std::to_string(line.line) + ")";
+    const int source = line.location.line;
+    if (source > 0) text += " (source line " + std::to_string(source) + ")";
   }
   return text;
 }

@@ -1,0 +1,39 @@
+// What kind of work an instruction is: launches count their instructions by these classes.
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/ptx/ast.h"
+
+namespace tilelang::emulator {
+
+enum class InstructionClass : uint8_t {
+  kInteger,
+  kFloat,
+  kConversion,
+  kMove,
+  kWarp,
+  kGlobalMemory,
+  kSharedMemory,
+  kLocalMemory,
+  kConstantMemory,  // kernel parameters, too
+  kGenericMemory,   // the space is known at run time only
+  kAsyncCopy,
+  kTensorMemory,
+  kTensorCore,
+  kBarrier,
+  kControl,
+};
+constexpr int kInstructionClasses = static_cast<int>(InstructionClass::kControl) + 1;
+
+// By opcode, types and state space.
+InstructionClass ClassOf(const ptx::Instruction& instruction);
+// "integer", "float", ..., "global memory", ...
+const char* ClassName(InstructionClass kind);
+
+// How often something was executed: by warps, and by lanes whose guard was true.
+struct InstructionCount {
+  uint64_t warps = 0, lanes = 0;
+};
+
+}  // namespace tilelang::emulator
