@@ -58,6 +58,7 @@ _SWIZZLES = {
 }
 _FILLS = {"zeros": 0, "nan": 1}
 _INTERLEAVES = {None: 0, "none": 0, "16B": 1, "32B": 2}
+_SLICE_BYTES = (0, 16, 32)  # by the code of the interleave
 _MAX_RANK = 5
 
 
@@ -99,21 +100,31 @@ def make_tensor_map(
     element_strides: Sequence[int] | None = None,
     dtype: str | None = None,
     im2col: Im2col | None = None,
+    channels: int | None = None,
 ) -> TensorMap:
     """Encodes a map of ``array`` (1 to 5 dimensions, the last one contiguous).
+
+    An interleaved map is that of an array [N, C / c, spatial..., c] whose last dimension, the
+    slice of c channels, has 16 or 32 bytes (NC/8HWC8 and NC/16HWC16 of 16-bit elements); the
+    slices of a row follow one another. Its dimensions are [N, C, spatial...]; extents, boxes and
+    coordinates of C count channels, and a kernel gives the coordinates {W, H, D, C, N}. In shared
+    memory a box lies like the array: [N, C / c, spatial..., c].
 
     Args:
         memory: where the array gets its emulated address.
         array: NumPy array or CPU torch tensor, used in place.
-        box: elements of a box in each dimension, in the array's order (not CUDA's reverse one).
+        box: elements of a box in each dimension, in the array's order (not CUDA's reverse one);
+            for an interleaved map [N, C, spatial...].
         swizzle: None, ``"32B"``, ``"64B"``, ``"128B"``, ``"128B_atom32B"``,
             ``"128B_atom32B_flip8B"`` or ``"128B_atom64B"``.
-        interleave: None; other layouts are refused.
+        interleave: None, ``"16B"``, or ``"32B"`` (with ``swizzle="32B"``).
         oob_fill: ``"zeros"`` or ``"nan"``: what elements outside of the array read as.
-        element_strides: step between elements of a box, in the array's order.
+        element_strides: step between elements of a box, in the order of ``box``.
         dtype: element type if not the array's: ``"bfloat16"``, ``"tf32"`` or, on a uint8 array,
             ``"u4"``.
-        im2col: makes an im2col map of an array [N, spatial..., C] instead of a tiled one.
+        im2col: makes an im2col map of an array [N, spatial..., C], or of an interleaved one,
+            instead of a tiled one.
+        channels: extent of C in an interleaved map, if the last slice is not full.
 
     Raises:
         UserError: a field breaks a rule of the CUDA driver API's tensor maps.
@@ -122,28 +133,27 @@ def make_tensor_map(
     modes += [_choice("swizzle", swizzle, _SWIZZLES), _choice("oob_fill", oob_fill, _FILLS)]
     type_name = _DTYPES.get(str(dtype), dtype) or _type_of(array)
     code, bits = _choice("dtype", type_name, _TYPES)
-    rank = len(array.shape)
+    dims, strides = _geometry(array, bits, _SLICE_BYTES[modes[0]], channels)
+    rank = len(dims)
     if not 1 <= rank <= _MAX_RANK:
-        raise UserError(f"tensor maps have 1 to 5 dimensions, the array has {rank}")
+        raise UserError(f"tensor maps have 1 to 5 dimensions, that of this array has {rank}")
     if im2col is not None:
         box = [1] * (rank - 1) + [im2col.channels]
-    if box is None or len(box) != rank:
-        raise UserError(f"box must have {rank} extents like the array's shape, got {box}")
-    steps = element_strides if element_strides is not None else [1] * rank
-    if len(steps) != rank:
-        raise UserError(f"element_strides must have {rank} values, got {steps}")
-    dims, strides = _geometry(array, bits)
+    box = _one_each("box", box, rank)
+    steps = _one_each("element_strides", element_strides or [1] * rank, rank)
     mapping = memory.map(array, "tensor")
     fields = [code, rank, mapping.address, *modes]
     fields += [im2col is not None, im2col.pixels if im2col else 0]
     for values, filler in ((dims, 1), (strides, 0), (box[::-1], 1), (steps[::-1], 1)):
         fields += list(values) + [filler] * (_MAX_RANK - rank)
-    fields += _corners(im2col, rank)
+    return TensorMap(memory, mapping, _encode(fields + _corners(im2col, rank)))
+
+
+def _encode(fields: list[int]) -> bytes:
     try:
-        encoded = _ffi.get("emulator.EncodeTensorMap")([int(field) for field in fields])
+        return bytes(_ffi.get("emulator.EncodeTensorMap")([int(field) for field in fields]))
     except ValueError as error:
         raise UserError(f"illegal tensor map: {error}") from None
-    return TensorMap(memory, mapping, bytes(encoded))
 
 
 def _choice(name: str, value: Any, known: dict[Any, Any]) -> Any:
@@ -151,6 +161,12 @@ def _choice(name: str, value: Any, known: dict[Any, Any]) -> Any:
         choices = ", ".join(repr(choice) for choice in known)
         raise UserError(f"{name}={value!r} is unknown; choose from {choices}")
     return known[value]
+
+
+def _one_each(name: str, values: Sequence[int] | None, rank: int) -> Sequence[int]:
+    if values is None or len(values) != rank:
+        raise UserError(f"{name} must have {rank} extents, one for each dimension, got {values}")
+    return values
 
 
 def _corners(im2col: Im2col | None, rank: int) -> list[int]:
@@ -170,8 +186,10 @@ def _type_of(array: Any) -> str:
     return _DTYPES[name]
 
 
-def _geometry(array: Any, bits: int) -> tuple[list[int], list[int]]:
-    """Extents and byte strides, innermost first; the innermost stride is implied."""
+def _geometry(
+    array: Any, bits: int, slice_bytes: int, channels: int | None
+) -> tuple[list[int], list[int]]:
+    """Extents and byte strides of the map, innermost first; the innermost stride is implied."""
     if isinstance(array, np.ndarray):
         itemsize, strides = array.itemsize, list(array.strides)
     else:
@@ -181,4 +199,32 @@ def _geometry(array: Any, bits: int) -> tuple[list[int], list[int]]:
         raise UserError("the last dimension of a tensor map's array must be contiguous")
     dims = list(array.shape)[::-1]
     dims[0] = dims[0] * itemsize * 8 // bits
-    return dims, [0, *strides[::-1][1:]]
+    strides = [0, *strides[::-1][1:]]
+    if slice_bytes:
+        return _slices(dims, strides, bits, slice_bytes, channels)
+    if channels is not None:
+        raise UserError("channels= is the extent of C in an interleaved map; give interleave=")
+    return dims, strides
+
+
+def _slices(
+    dims: list[int], strides: list[int], bits: int, slice_bytes: int, channels: int | None
+) -> tuple[list[int], list[int]]:
+    """Geometry of an interleaved map, from that of its array with the slice as a dimension."""
+    if not 4 <= len(dims) <= _MAX_RANK + 1:
+        raise UserError(
+            "an interleaved map is of an array [N, C / c, spatial..., c] with 4 to 6 dimensions, "
+            f"got {len(dims)}"
+        )
+    if dims[0] * bits != slice_bytes * 8:
+        raise UserError(
+            f"the last dimension of an array for interleave='{slice_bytes}B' has {slice_bytes} "
+            f"bytes, got {dims[0] * bits / 8:g}"
+        )
+    if dims[1] > 1 and strides[1] != slice_bytes:
+        raise UserError(f"the slices of a row must follow one another, {slice_bytes} bytes apart")
+    most = dims[-2] * dims[0]
+    if channels is not None and not most - dims[0] < channels <= most:
+        raise UserError(f"{dims[-2]} slices of {dims[0]} hold no {channels} channels")
+    dims[-2] = channels or most
+    return dims[1:], [0, *strides[2:]]

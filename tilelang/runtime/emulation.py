@@ -112,18 +112,24 @@ _OOB_FILLS = ("zeros", "nan")
 
 def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
     size = int(description["element_bytes"])
+    dims, strides = list(description["dims"]), [size, *description["strides"]]
+    options: dict[str, Any] = {}
+    if interleave := int(description["interleave"]):
+        # The array has one dimension more, the slice; the map counts channels.
+        slice_bytes = 16 * interleave
+        dims, strides = [slice_bytes // size, *dims], [size, slice_bytes, *strides[1:]]
+        options["channels"] = dims[-2]
+        dims[-2] = -(-dims[-2] // dims[0])
     array = _memory(
-        int(description["address"]),
-        tuple(reversed(description["dims"])),
-        (*reversed(description["strides"]), size),
-        size,
+        int(description["address"]), tuple(reversed(dims)), tuple(reversed(strides)), size
     )
     return device.tensor_map(
         array,
         box=tuple(reversed(description["box"])),
         swizzle=_SWIZZLES[int(description["swizzle"])],
-        interleave=_INTERLEAVES[int(description["interleave"])],
+        interleave=_INTERLEAVES[interleave],
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
         dtype=str(description["dtype"]),
+        **options,
     )

@@ -1,12 +1,9 @@
-// Tensor maps: their fields, their 128-byte encoding, and the rows of elements that a box covers.
+// Tensor maps: their fields, the rules for these, and their 128-byte encoding.
 #ifndef TILELANG_EMULATOR_ASYNC_TENSOR_MAP_H_
 #define TILELANG_EMULATOR_ASYNC_TENSOR_MAP_H_
 
 #include <array>
 #include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "emulator/memory/swizzle.h"
 
@@ -35,7 +32,12 @@ enum class TensorType : uint8_t {
 const char* TensorTypeName(TensorType type);
 bool IsFloatTensor(TensorType type);
 
-// Dimension 0 is the contiguous one.
+// Which bytes lie together in a tensor: elements of dimension 0, or slices of channels.
+enum class Interleave : uint8_t { kNone, k16B, k32B };
+
+// Dimension 0 is the contiguous one. With an interleave, that one is counted in slices: a tensor
+// NC/8HWC8 has the dimensions W, H, C, N, where positions along W are slices of 16 (or 32) bytes
+// that follow one another, and extents, boxes and coordinates of C count channels.
 struct TensorMap {
   static constexpr int kMaxRank = 5;
   static constexpr int kBytes = 128;
@@ -47,7 +49,7 @@ struct TensorMap {
   std::array<uint64_t, kMaxRank> strides{};  // bytes; [0] unused
   std::array<uint32_t, kMaxRank> box{1, 1, 1, 1, 1};
   std::array<uint32_t, kMaxRank> element_strides{1, 1, 1, 1, 1};
-  int interleave = 0;  // 0 none, 1 16 bytes, 2 32 bytes
+  Interleave interleave = Interleave::kNone;
   Swizzle swizzle = Swizzle::kNone;
   bool fill_nan = false;
 
@@ -58,11 +60,22 @@ struct TensorMap {
   std::array<int32_t, 3> upper{};
   uint32_t pixels = 0;
 
-  // Bits of one element in global memory, and bytes of `count` elements in shared memory.
+  bool Interleaved() const { return interleave != Interleave::kNone; }
+  // Bytes and elements of a slice of an interleaved map.
+  uint32_t SliceBytes() const { return interleave == Interleave::k16B ? 16 : 32; }
+  uint32_t SliceElements() const { return SliceBytes() * 8 / ElementBits(); }
+  // The dimension that counts channels.
+  int ChannelDim() const { return Interleaved() ? rank - 2 : 0; }
+
+  // Bits of one element in global memory, and bytes of `count` elements there (which start at a
+  // byte boundary) and in shared memory.
   int ElementBits() const;
+  uint32_t GlobalBytes(uint32_t count) const;
   uint32_t SharedBytes(uint32_t count) const;
-  // Bytes of a whole box in shared memory, the amount that completes on the mbarrier.
-  uint32_t BoxBytes() const;
+  // Sixteen elements fill 16 bytes of shared memory, however small they are.
+  bool Padded() const { return type == TensorType::kU4UnpackU8 || type == TensorType::kU6UnpackU8; }
+  // The pattern of an element that NaN fill writes.
+  uint64_t NanPattern() const;
 
   // EmulatorError "tensor-map" naming the field and its legal values.
   void Validate() const;
@@ -70,40 +83,6 @@ struct TensorMap {
   void Encode(uint8_t* bytes) const;
   static TensorMap Decode(const uint8_t* bytes);
 };
-
-// A run of elements along dimension 0 that is contiguous in both memories: shared element 0 is at
-// `shared_offset` before the swizzle; elements [first, first + count) exist in the tensor, the
-// others of the row are out of bounds.
-struct TensorRow {
-  uint32_t shared_offset;
-  uint64_t address;  // of element `first`; undefined if count is 0
-  uint32_t first;
-  uint32_t count;
-};
-
-struct TensorWalk {
-  uint32_t row_elements;
-  std::vector<TensorRow> rows;
-};
-
-// Rows of the box at `coordinates` (rank values, innermost first) of a tiled map.
-TensorWalk WalkTile(const TensorMap& map, std::span<const int32_t> coordinates);
-// Rows of tile::gather4 and tile::scatter4: coordinates are {column, row0, row1, row2, row3}.
-TensorWalk WalkGather(const TensorMap& map, std::span<const int32_t> coordinates);
-// Rows of an im2col map; `offsets` are the rank - 2 filter offsets (empty for none).
-TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates,
-                      std::span<const uint16_t> offsets);
-
-// Moves one row between dense shared form `row` (SharedBytes of the walk's row) and its place in a
-// swizzled buffer at shared address `base`.
-void ScatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t base,
-                uint32_t offset, uint8_t* shared);
-void GatherRow(const TensorMap& map, uint8_t* row, uint32_t bytes, uint32_t base, uint32_t offset,
-               const uint8_t* shared);
-
-// Writes elements [first, first + count) of a row from global bytes, and the fill value elsewhere.
-void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,
-             uint8_t* out);
 
 }  // namespace tilelang::emulator
 

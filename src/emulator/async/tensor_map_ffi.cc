@@ -38,7 +38,7 @@ ffi::Bytes EncodeMap(const ffi::Array<int64_t>& fields) {
   map.type = reader.Next<TensorType>();
   map.rank = reader.Next<int>();
   map.address = reader.Next<uint64_t>();
-  map.interleave = reader.Next<int>();
+  map.interleave = reader.Next<Interleave>();
   map.swizzle = reader.Next<Swizzle>();
   map.fill_nan = reader.Next<int>() != 0;
   map.im2col = reader.Next<int>() != 0;

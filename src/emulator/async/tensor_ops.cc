@@ -1,11 +1,12 @@
 // Instruction families cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch.
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
 #include "emulator/async/reduce.h"
-#include "emulator/async/tensor_map.h"
+#include "emulator/async/tensor_walk.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -49,14 +50,19 @@ TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
 }
 
 // A tiled copy begins at a multiple of 16 bytes of the innermost dimension. The ISA does not say
-// so; a Hopper GPU raises "illegal instruction" for every other start.
-void CheckStart(const Issuer& issuer, const TensorMap& map, int32_t innermost) {
-  constexpr int64_t kStartBits = 16 * 8;
-  if (static_cast<int64_t>(innermost) * map.ElementBits() % kStartBits == 0) return;
+// so; a Hopper GPU raises "illegal instruction" for every other start. Channels of an interleaved
+// map begin at a slice.
+void CheckStart(const Issuer& issuer, const TensorForm& form, const TensorMap& map,
+                std::span<const int32_t> coordinates) {
+  if (!map.Interleaved() && form.mode != TensorMode::kTile) return;
+  const uint32_t unit = map.Interleaved() ? map.SliceBytes() : 16;
+  const int32_t start = coordinates[map.ChannelDim()];
+  if (int64_t{start} * map.ElementBits() % (8 * unit) == 0) return;
   Fail(issuer, "tensor-map",
-       "the innermost coordinate " + std::to_string(innermost) + " of " +
-           std::to_string(map.ElementBits()) +
-           "-bit elements is no multiple of 16 bytes: the GPU stops with an illegal instruction");
+       "the " + std::string(map.Interleaved() ? "channel" : "innermost") + " coordinate " +
+           std::to_string(start) + " of " + std::to_string(map.ElementBits()) +
+           "-bit elements is no multiple of " + std::to_string(unit) +
+           " bytes: the GPU stops with an illegal instruction");
 }
 
 TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
@@ -71,7 +77,7 @@ TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
     offsets[i] = w.Reg<uint16_t>(op.slots[form.coordinates + i])[lane];
   }
   const std::span<const int32_t> at(coordinates.data(), form.coordinates);
-  if (form.mode == TensorMode::kTile) CheckStart(w.Here(lane), request.map, at[0]);
+  CheckStart(w.Here(lane), form, request.map, at);
   request.walk = Located(w.Here(lane), form.map.At(w, lane), "tensor map", [&] {
     switch (form.mode) {
       case TensorMode::kGather:
@@ -90,10 +96,6 @@ uint32_t BytesOf(const TensorRequest& request) {
          static_cast<uint32_t>(request.walk.rows.size());
 }
 
-uint32_t GlobalBytes(const TensorMap& map, uint32_t count) {
-  return (count * map.ElementBits() + 7) / 8;
-}
-
 void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t address) {
   CheckAligned(issuer, "the shared address of a tensor copy", address, 128);
   const uint32_t repeat = SwizzleRepeat(map.swizzle);
@@ -103,7 +105,8 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t a
              std::to_string(repeat) + " bytes");
   }
   const uint32_t inner = map.SharedBytes(map.box[0]);
-  if (map.swizzle != Swizzle::kNone && inner < static_cast<uint32_t>(SwizzleWidth(map.swizzle))) {
+  if (!map.Interleaved() && map.swizzle != Swizzle::kNone &&
+      inner < static_cast<uint32_t>(SwizzleWidth(map.swizzle))) {
     Warn(issuer, "narrow-box",
          "rows of " + std::to_string(inner) + " bytes are narrower than the swizzle of " +
              std::to_string(SwizzleWidth(map.swizzle)) +
@@ -118,7 +121,7 @@ void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
   for (const TensorRow& row : request.walk.rows) {
     const uint8_t* global = nullptr;
     if (row.count != 0) {
-      global = GlobalAccess(cluster, issuer, row.address, GlobalBytes(request.map, row.count), 1,
+      global = GlobalAccess(cluster, issuer, row.address, request.map.GlobalBytes(row.count), 1,
                             AccessKind::kRead, Proxy::kAsync, kBulkEngine);
     }
     FillRow(request.map, row, elements, global, data.data() + row.shared_offset);
@@ -155,10 +158,10 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
   const TensorMap& map = request.map;
   for (const TensorRow& row : request.walk.rows) {
     if (row.count == 0) continue;
-    const uint32_t bytes = GlobalBytes(map, row.count);
+    const uint32_t bytes = map.GlobalBytes(row.count);
     uint8_t* to = GlobalAccess(cluster, issuer, row.address, bytes, 1, AccessKind::kWrite,
                                Proxy::kAsync, kBulkEngine);
-    const uint8_t* from = data.data() + row.shared_offset + GlobalBytes(map, row.first);
+    const uint8_t* from = data.data() + row.shared_offset + map.GlobalBytes(row.first);
     if (form.reduces) {
       Reduce(form.reduce, map.type, from, to, bytes, map.type == TensorType::kF32Ftz);
     } else {
@@ -168,7 +171,7 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
 }
 
 void CheckStore(const Issuer& issuer, const TensorForm& form, const TensorMap& map) {
-  if (map.type == TensorType::kU4UnpackU8 || map.type == TensorType::kU6UnpackU8) {
+  if (map.Padded()) {
     Fail(issuer, "unsupported", "stores of padded 4- and 6-bit tensors");
   }
   if (form.reduces && !ReduceExists(form.reduce, map.type)) {

@@ -1,10 +1,17 @@
 """The same kernels on a GPU and here: equal to the last bit."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import gpu_cases
+import gpu_cases_tensor as tensor_cases
 import numpy as np
 import pytest
 
-from tilelang.emulator import Device
+from tilelang.emulator import Device, EmulatorError, Im2col
+from tilelang.errors import UserError
 
 
 def emulate(case, schedule="late"):
@@ -62,3 +69,103 @@ def test_every_case_runs_here():
     for group in ("integer", "float", "convert", "warp", "tensor copy"):
         for case in GROUPS[group]()[::7]:
             emulate(case)
+
+
+def map_of(device, case, words):
+    """The emulator's map of the tensor that a case has in ``words`` of memory."""
+    size = max(tensor_cases.BITS[case.dtype] // 8, 1)
+    dims, strides = list(case.dims), list(case.strides)
+    options = {"box": case.box[::-1] or None}
+    if case.interleave:
+        per = case.slice_bytes // size
+        options["channels"] = dims[case.channel_dim]
+        dims[case.channel_dim] = -(-dims[case.channel_dim] // per)
+        dims, strides = [per, *dims], [case.slice_bytes, *strides]
+    if case.column:
+        column = case.column
+        options["im2col"] = Im2col(
+            column.lower[::-1], column.upper[::-1], column.channels, column.pixels
+        )
+    view = np.lib.stride_tricks.as_strided(
+        words.view(f"u{size}")[tensor_cases.START // size :], dims[::-1], [*strides[::-1], size]
+    )
+    return device.tensor_map(
+        view,
+        dtype=case.dtype,
+        interleave=case.interleave,
+        swizzle=case.swizzle,
+        oob_fill=case.fill,
+        element_strides=case.element_strides[::-1],
+        **options,
+    )
+
+
+def emulate_tensor_case(case, schedule="late"):
+    """Returns words of the map, with addresses from the tensor's start, and the output."""
+    device = Device("sm_90a")
+    words = tensor_cases.memory(case)
+    image = np.zeros(tensor_cases.SHARED_BYTES // 4 + 4, np.uint32)
+    tensor_map = map_of(device, case, words)
+    module = device.load_ptx(tensor_cases.ptx(case))
+    module["k"].launch(1, 128, [tensor_map, words, image], schedule=schedule, sanitize=False)
+    encoded = np.frombuffer(tensor_map.encoded, np.uint64).copy()
+    encoded[0] = 0
+    return encoded, image if case.op == "load" else words
+
+
+@pytest.fixture(scope="module")
+def tensor_results(tmp_path_factory):
+    """What the GPU makes of each case. A case may leave a process without its GPU: another one
+    goes on."""
+    directory = tmp_path_factory.mktemp("tensor")
+    program = Path(tensor_cases.__file__)
+    left = list(tensor_cases.CASES)
+    while left:
+        run = subprocess.run(
+            [sys.executable, program, "run", directory, *left],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(program.parent)])},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        done = [name for name in left if list(directory.glob(f"{name}.[nt]*"))]
+        assert done and run.returncode in (0, tensor_cases.FAULTED), run.stderr
+        left = [name for name in left if name not in done]
+    return directory
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("name", tensor_cases.CASES)
+def test_tensor_copies(tensor_results, name):
+    case = tensor_cases.CASES[name]
+    failure = tensor_results / f"{name}.txt"
+    try:
+        encoded, expected = emulate_tensor_case(case)
+    except (UserError, EmulatorError) as error:
+        assert failure.exists(), f"only the emulator refuses: {error}"
+        return
+    assert not failure.exists(), failure.read_text()
+    with np.load(tensor_results / f"{name}.npz") as result:
+        encoding, out = result["map"], result["out"]
+    assert np.array_equal(out, expected), tensor_cases.explain(case, out, expected)
+    if case.column is None:
+        different = [f"word {i}: {a:#x}, not {b:#x}" for i, (a, b) in
+                     enumerate(zip(encoding, encoded, strict=True)) if a != b]  # fmt: skip
+        assert not different, different
+
+
+@pytest.mark.parametrize("name", tensor_cases.CASES)
+def test_tensor_copies_do_not_depend_on_the_schedule(name):
+    case = tensor_cases.CASES[name]
+    if name in REFUSED:
+        with pytest.raises(EmulatorError, match=REFUSED[name]):
+            emulate_tensor_case(case)
+        return
+    _, late = emulate_tensor_case(case)
+    assert len(np.unique(late)) > 8
+    if case.op == "load":
+        assert late[-4] == 1, "the barrier awaits another number of bytes"
+    np.testing.assert_array_equal(emulate_tensor_case(case, "eager")[1], late)
+
+
+REFUSED = {"interleave 16B 3d channel inside a slice": "no multiple of 16 bytes"}

@@ -1,0 +1,225 @@
+#include "emulator/async/tensor_walk.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "emulator/core/error.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// The positions of one dimension that a walk visits: start, start + step, ...
+struct Axis {
+  int64_t start = 0;
+  uint32_t count = 1;
+  uint32_t step = 1;
+  uint64_t extent = 1;  // positions that exist: [0, extent)
+  uint64_t stride = 0;  // bytes from one position to the next
+
+  int64_t At(uint32_t index) const { return start + int64_t{index} * step; }
+  bool Contains(int64_t position) const {
+    return position >= 0 && static_cast<uint64_t>(position) < extent;
+  }
+};
+
+uint32_t CeilDiv(uint32_t value, uint32_t divisor) { return (value + divisor - 1) / divisor; }
+
+// Dimension d of a map: in slices, if it counts the channels of an interleaved one.
+Axis AxisOf(const TensorMap& map, int d, int32_t coordinate, uint32_t box) {
+  const uint64_t stride = d == 0 ? map.SliceBytes() : map.strides[d];
+  Axis axis{coordinate, box, map.element_strides[d], map.dims[d], stride};
+  if (map.Interleaved() && d == map.ChannelDim()) {
+    const uint32_t slice = map.SliceElements();
+    axis.start /= slice;  // the caller has checked that this leaves no rest
+    axis.count = CeilDiv(box, slice);
+    axis.extent = (axis.extent + slice - 1) / slice;
+  }
+  axis.count = CeilDiv(axis.count, axis.step);
+  return axis;
+}
+
+// The elements of a row: those of dimension 0 from `start` on, or a whole slice.
+struct Run {
+  int64_t start;
+  uint32_t elements;
+  uint64_t extent;
+};
+
+Run RunOf(const TensorMap& map, int32_t innermost) {
+  if (map.Interleaved()) return {0, map.SliceElements(), map.SliceElements()};
+  return {innermost, map.box[0], map.dims[0]};
+}
+
+// Appends the row of `run` in the line of elements at `line`, which exists if `inside`.
+void AppendRow(const TensorMap& map, const Run& run, uint64_t line, bool inside, TensorWalk* walk) {
+  const uint32_t index = static_cast<uint32_t>(walk->rows.size());
+  TensorRow row{index * map.SharedBytes(run.elements), 0, 0, 0};
+  const int64_t extent = static_cast<int64_t>(run.extent);
+  const int64_t begin = std::clamp<int64_t>(run.start, 0, extent);
+  const int64_t end = std::clamp<int64_t>(run.start + run.elements, 0, extent);
+  if (inside && begin < end) {
+    row.first = static_cast<uint32_t>(begin - run.start);
+    row.count = static_cast<uint32_t>(end - begin);
+    row.address = line + begin * map.ElementBits() / 8;
+  }
+  walk->rows.push_back(row);
+}
+
+// Calls body(offset, size) for the pieces that a swizzle keeps together.
+template <typename Body>
+void ForEachPiece(Swizzle swizzle, uint32_t bytes, Body body) {
+  if (swizzle == Swizzle::k128BAtom32BFlip8B) {
+    for (uint32_t at = 0; at < bytes; at += 8) body(at, std::integral_constant<size_t, 8>());
+  } else {
+    for (uint32_t at = 0; at < bytes; at += 16) body(at, std::integral_constant<size_t, 16>());
+  }
+}
+
+// The pixels of an im2col map in the order in which a column takes them.
+class PixelWalk {
+ public:
+  PixelWalk(const TensorMap& map, std::span<const int32_t> coordinates,
+            std::span<const uint16_t> offsets)
+      : map_(map), first_(map.Interleaved() ? 0 : 1), batch_(map.rank - 1) {
+    for (int i = 0; i < Spatial(); ++i) {
+      position_[i] = coordinates[first_ + i];
+      if (!offsets.empty()) offset_[i] = offsets[i];
+    }
+    image_ = coordinates[batch_];
+  }
+
+  // Address of the pixel's line of channels, and whether the pixel exists.
+  uint64_t Line(bool* inside) const {
+    const Axis batch = AxisOf(map_, batch_, 0, 1);
+    *inside = batch.Contains(image_);
+    uint64_t line = map_.address + static_cast<uint64_t>(image_) * batch.stride;
+    for (int i = 0; i < Spatial(); ++i) {
+      const Axis axis = AxisOf(map_, first_ + i, 0, 1);
+      const int64_t position = position_[i] + offset_[i];
+      *inside = *inside && axis.Contains(position);
+      line += static_cast<uint64_t>(position) * axis.stride;
+    }
+    return line;
+  }
+
+  // Steps along the bounding box [lower, extent - 1 + upper], then to the next image.
+  void Advance() {
+    for (int i = 0; i < Spatial(); ++i) {
+      const int d = first_ + i;
+      position_[i] += map_.element_strides[d];
+      if (position_[i] <= static_cast<int64_t>(map_.dims[d]) - 1 + map_.upper[i]) return;
+      position_[i] = map_.lower[i];
+    }
+    ++image_;
+  }
+
+ private:
+  int Spatial() const { return map_.rank - 2; }
+
+  const TensorMap& map_;
+  int first_;  // spatial dimension
+  int batch_;
+  std::array<int64_t, 3> position_{};
+  std::array<uint16_t, 3> offset_{};
+  int64_t image_;
+};
+
+}  // namespace
+
+TensorWalk WalkTile(const TensorMap& map, std::span<const int32_t> coordinates) {
+  const Run run = RunOf(map, coordinates[0]);
+  TensorWalk walk{run.elements, {}};
+  std::array<Axis, TensorMap::kMaxRank> axes;
+  const int first = map.Interleaved() ? 0 : 1;
+  for (int d = first; d < map.rank; ++d) axes[d] = AxisOf(map, d, coordinates[d], map.box[d]);
+  std::array<uint32_t, TensorMap::kMaxRank> index{};
+  while (true) {
+    uint64_t line = map.address;
+    bool inside = true;
+    for (int d = first; d < map.rank; ++d) {
+      const int64_t position = axes[d].At(index[d]);
+      inside = inside && axes[d].Contains(position);
+      line += static_cast<uint64_t>(position) * axes[d].stride;
+    }
+    AppendRow(map, run, line, inside, &walk);
+    int d = first;
+    while (d < map.rank && ++index[d] == axes[d].count) index[d++] = 0;
+    if (d >= map.rank) return walk;
+  }
+}
+
+TensorWalk WalkGather(const TensorMap& map, std::span<const int32_t> coordinates) {
+  if (map.rank != 2 || map.box[1] != 1) {
+    throw EmulatorError("tensor-map",
+                        "gather4 and scatter4 need a map of rank 2 with boxDim[1] = 1");
+  }
+  const Run run = RunOf(map, coordinates[0]);
+  TensorWalk walk{run.elements, {}};
+  for (int r = 0; r < 4; ++r) {
+    const Axis rows = AxisOf(map, 1, coordinates[1 + r], 1);
+    AppendRow(map, run, map.address + static_cast<uint64_t>(rows.start) * rows.stride,
+              rows.Contains(rows.start), &walk);
+  }
+  return walk;
+}
+
+TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates,
+                      std::span<const uint16_t> offsets) {
+  const Run run = RunOf(map, coordinates[0]);
+  TensorWalk walk{run.elements, {}};
+  // Without an interleave all channels of a pixel are one row.
+  Axis slices;
+  if (map.Interleaved()) {
+    const int d = map.ChannelDim();
+    slices = AxisOf(map, d, coordinates[d], map.box[0]);
+  }
+  for (uint32_t s = 0; s < slices.count; ++s) {
+    const int64_t slice = slices.At(s);
+    PixelWalk walker(map, coordinates, offsets);
+    for (uint32_t p = 0; p < map.pixels; ++p, walker.Advance()) {
+      bool inside = false;
+      const uint64_t line = walker.Line(&inside);
+      AppendRow(map, run, line + static_cast<uint64_t>(slice) * slices.stride,
+                inside && slices.Contains(slice), &walk);
+    }
+  }
+  return walk;
+}
+
+void ScatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t base,
+                uint32_t offset, uint8_t* shared) {
+  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
+    std::memcpy(shared + SwizzleAddress(map.swizzle, base + offset + at), row + at, piece);
+  });
+}
+
+void GatherRow(const TensorMap& map, uint8_t* row, uint32_t bytes, uint32_t base, uint32_t offset,
+               const uint8_t* shared) {
+  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
+    std::memcpy(row + at, shared + SwizzleAddress(map.swizzle, base + offset + at), piece);
+  });
+}
+
+void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,
+             uint8_t* out) {
+  const uint32_t bytes = map.SharedBytes(elements);
+  std::memset(out, 0, bytes);
+  if (map.Padded()) {
+    const uint32_t data = map.GlobalBytes(16);
+    for (uint32_t unit = 0; unit < row.count / 16; ++unit) {
+      std::memcpy(out + row.first + unit * 16, global + unit * data, data);
+    }
+    return;
+  }
+  if (map.fill_nan) {
+    const uint64_t nan = map.NanPattern();
+    const uint32_t size = map.GlobalBytes(1);
+    for (uint32_t at = 0; at < bytes; at += size) std::memcpy(out + at, &nan, size);
+  }
+  if (row.count != 0)
+    std::memcpy(out + map.GlobalBytes(row.first), global, map.GlobalBytes(row.count));
+}
+
+}  // namespace tilelang::emulator
