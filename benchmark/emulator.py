@@ -6,13 +6,19 @@ Usage: python benchmark/emulator.py [--threads N]
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
-from emulator_kernels import attention, matmul
 
 import tilelang
 from tilelang.emulator import Device, InstructionCount, LaunchReport
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gemm_sm100"))
+
+from attention import attention
+from gemm_tcgen5mma import gemm_ss
 
 _ITERATIONS = 2000
 _KERNEL = """.version 9.0
@@ -85,11 +91,12 @@ def _whole_kernels() -> None:
     torch.manual_seed(0)
     a, b = (torch.randn(1024, 1024).bfloat16() for _ in range(2))
     product = a.double() @ b.double().T
-    _whole_kernel("GEMM 1024 x 1024 x 1024, bf16", matmul(1024, 1024, 1024), [a, b], product)
+    gemm = gemm_ss(1024, 1024, 1024, 128, 128, 64, "bfloat16", "bfloat16", "float32")
+    _whole_kernel("GEMM 1024 x 1024 x 1024, bf16", gemm, [a, b], product)
     q, k, v = (torch.randn(1024, 128).bfloat16() for _ in range(3))
     weights = torch.softmax(q.double() @ k.double().T / 128**0.5, dim=-1)
-    _whole_kernel("attention, 1 head, 1024 x 128", attention(1024, 128), [q, k, v],
-                  weights @ v.double())  # fmt: skip
+    head = attention(1024, 1024, 128, 128, 128, "bfloat16", "bfloat16")
+    _whole_kernel("attention, 1 head, 1024 x 128", head, [q, k, v], weights @ v.double())
 
 
 def main() -> None:

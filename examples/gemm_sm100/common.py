@@ -4,6 +4,9 @@ import argparse
 
 import torch
 
+import tilelang
+import tilelang.language as T
+
 #: element type: (accumulator, result, largest error allowed, relative to the largest result)
 TYPES = {
     "bfloat16": ("float32", "bfloat16", 2**-8),
@@ -64,4 +67,19 @@ def run_and_check(kernel, operands, reference, args: argparse.Namespace) -> None
     print("correct")
 
 
-__all__ = ["parse_arguments", "random_matrix", "run_and_check"]
+def run_gemm(description: str, gemm) -> None:
+    """Compiles ``gemm`` as the command line says, for C = A @ B^T; runs and checks it.
+
+    ``gemm(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype)`` gives the
+    prim_func; its blocks here are 128 x 128 and 128 bytes along K.
+    """
+    args = parse_arguments(description, m=256, n=256, k=256)
+    blocks = (128, 128, 128 // getattr(T, args.dtype).itemsize)
+    types = (args.dtype, args.out_dtype, args.accum_dtype)
+    kernel = tilelang.compile(gemm(args.m, args.n, args.k, *blocks, *types), target=args.target)
+    a = random_matrix(args.m, args.k, args)
+    b = random_matrix(args.n, args.k, args)
+    run_and_check(kernel, (a, b), a.cpu().double() @ b.cpu().double().T, args)
+
+
+__all__ = ["parse_arguments", "random_matrix", "run_and_check", "run_gemm"]

@@ -6,9 +6,8 @@ result is used. CPU tensors run on the emulator, CUDA tensors on a B200.
     python gemm_tcgen5mma.py [--m 256] [--n 256] [--k 256] [--dtype bfloat16]
 """
 
-from common import parse_arguments, random_matrix, run_and_check
+from common import run_gemm
 
-import tilelang
 import tilelang.language as T
 
 
@@ -36,18 +35,5 @@ def gemm_ss(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype
     return main
 
 
-def main():
-    """Compiles, runs and checks the kernel."""
-    args = parse_arguments(__doc__, m=256, n=256, k=256)
-    block_K = 128 // getattr(T, args.dtype).itemsize
-    function = gemm_ss(
-        args.m, args.n, args.k, 128, 128, block_K, args.dtype, args.out_dtype, args.accum_dtype
-    )
-    kernel = tilelang.compile(function, target=args.target)
-    a = random_matrix(args.m, args.k, args)
-    b = random_matrix(args.n, args.k, args)
-    run_and_check(kernel, (a, b), a.cpu().double() @ b.cpu().double().T, args)
-
-
 if __name__ == "__main__":
-    main()
+    run_gemm(__doc__, gemm_ss)

@@ -1,6 +1,7 @@
 #include "ir/expr.h"
 
 #include "ir/error.h"
+#include "ir/make_node.h"
 
 namespace tilelang::ir {
 
@@ -20,9 +21,8 @@ namespace {
 
 template <typename NodeT>
 ffi::ObjectPtr<NodeT> NewExpr(DType dtype, Span span) {
-  auto node = ffi::make_object<NodeT>();
+  auto node = MakeNode<NodeT>(std::move(span));
   node->dtype = dtype;
-  node->span = std::move(span);
   return node;
 }
 

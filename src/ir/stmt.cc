@@ -1,18 +1,12 @@
 #include "ir/stmt.h"
 
 #include "ir/error.h"
+#include "ir/make_node.h"
 #include "ir/visitor.h"
 
 namespace tilelang::ir {
 
 namespace {
-
-template <typename NodeT>
-ffi::ObjectPtr<NodeT> NewStmt(Span span) {
-  auto node = ffi::make_object<NodeT>();
-  node->span = std::move(span);
-  return node;
-}
 
 // The annotation of a VectorLoop.
 constexpr const char* kVectors = "vectors";
@@ -23,7 +17,7 @@ Store::Store(Buffer buffer, Array<Expr> indices, Expr value, Span span) {
   TL_CHECK(buffer->dtype == value.dtype(), span,
            "store of " << ToString(value.dtype()) << " into " << ToString(buffer->dtype)
                        << " buffer " << std::string(buffer->name));
-  auto node = NewStmt<StoreNode>(std::move(span));
+  auto node = MakeNode<StoreNode>(std::move(span));
   node->buffer = std::move(buffer);
   node->indices = std::move(indices);
   node->value = std::move(value);
@@ -31,20 +25,20 @@ Store::Store(Buffer buffer, Array<Expr> indices, Expr value, Span span) {
 }
 
 Evaluate::Evaluate(Expr value, Span span) {
-  auto node = NewStmt<EvaluateNode>(std::move(span));
+  auto node = MakeNode<EvaluateNode>(std::move(span));
   node->value = std::move(value);
   data_ = std::move(node);
 }
 
 Bind::Bind(Var var, Expr value, Span span) {
-  auto node = NewStmt<BindNode>(std::move(span));
+  auto node = MakeNode<BindNode>(std::move(span));
   node->var = std::move(var);
   node->value = std::move(value);
   data_ = std::move(node);
 }
 
 Seq::Seq(Array<Stmt> stmts, Span span) {
-  auto node = NewStmt<SeqNode>(std::move(span));
+  auto node = MakeNode<SeqNode>(std::move(span));
   node->stmts = std::move(stmts);
   data_ = std::move(node);
 }
@@ -79,7 +73,7 @@ Stmt MakeSeq(const std::vector<Stmt>& stmts, Span span) {
 
 If::If(Expr condition, Stmt then_case, Stmt else_case, Span span) {
   TL_CHECK(IsBool(condition.dtype()), span, "condition of type " << ToString(condition.dtype()));
-  auto node = NewStmt<IfNode>(std::move(span));
+  auto node = MakeNode<IfNode>(std::move(span));
   node->condition = std::move(condition);
   node->then_case = std::move(then_case);
   node->else_case = std::move(else_case);
@@ -88,7 +82,7 @@ If::If(Expr condition, Stmt then_case, Stmt else_case, Span span) {
 
 For::For(Var var, Expr min, Expr extent, ForKind kind, Stmt body, Map<String, Any> annotations,
          Span span) {
-  auto node = NewStmt<ForNode>(std::move(span));
+  auto node = MakeNode<ForNode>(std::move(span));
   node->var = std::move(var);
   node->min = std::move(min);
   node->extent = std::move(extent);
@@ -119,29 +113,29 @@ bool IsVectorAccess(const ForNode* loop, const Buffer& buffer, const Array<Expr>
 }
 
 While::While(Expr condition, Stmt body, Span span) {
-  auto node = NewStmt<WhileNode>(std::move(span));
+  auto node = MakeNode<WhileNode>(std::move(span));
   node->condition = std::move(condition);
   node->body = std::move(body);
   data_ = std::move(node);
 }
 
-Break::Break(Span span) { data_ = NewStmt<BreakNode>(std::move(span)); }
-Continue::Continue(Span span) { data_ = NewStmt<ContinueNode>(std::move(span)); }
+Break::Break(Span span) { data_ = MakeNode<BreakNode>(std::move(span)); }
+Continue::Continue(Span span) { data_ = MakeNode<ContinueNode>(std::move(span)); }
 
 Alloc::Alloc(Buffer buffer, Span span) {
-  auto node = NewStmt<AllocNode>(std::move(span));
+  auto node = MakeNode<AllocNode>(std::move(span));
   node->buffer = std::move(buffer);
   data_ = std::move(node);
 }
 
 Assume::Assume(Expr condition, Span span) {
-  auto node = NewStmt<AssumeNode>(std::move(span));
+  auto node = MakeNode<AssumeNode>(std::move(span));
   node->condition = std::move(condition);
   data_ = std::move(node);
 }
 
 Assert::Assert(Expr condition, String message, Span span) {
-  auto node = NewStmt<AssertNode>(std::move(span));
+  auto node = MakeNode<AssertNode>(std::move(span));
   node->condition = std::move(condition);
   node->message = std::move(message);
   data_ = std::move(node);
@@ -149,7 +143,7 @@ Assert::Assert(Expr condition, String message, Span span) {
 
 KernelLaunch::KernelLaunch(Array<Var> block_vars, Array<Expr> grid, Array<Var> thread_vars,
                            Array<Expr> threads, Map<String, Any> attrs, Stmt body, Span span) {
-  auto node = NewStmt<KernelLaunchNode>(std::move(span));
+  auto node = MakeNode<KernelLaunchNode>(std::move(span));
   node->block_vars = std::move(block_vars);
   node->grid = std::move(grid);
   node->thread_vars = std::move(thread_vars);

@@ -2,19 +2,9 @@
 
 #include "ir/error.h"
 #include "ir/function.h"
+#include "ir/make_node.h"
 
 namespace tilelang::ir {
-
-namespace {
-
-template <typename NodeT>
-ffi::ObjectPtr<NodeT> NewOp(Span span) {
-  auto node = ffi::make_object<NodeT>();
-  node->span = std::move(span);
-  return node;
-}
-
-}  // namespace
 
 Region::Region(Buffer buffer, Array<Expr> mins, Array<Expr> extents) {
   TL_CHECK(mins.size() == buffer->shape.size() && extents.size() == mins.size(), buffer->span,
@@ -42,7 +32,7 @@ bool Region::IsWhole() const {
 }
 
 Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span) {
-  auto node = NewOp<CopyNode>(std::move(span));
+  auto node = MakeNode<CopyNode>(std::move(span));
   node->src = std::move(src);
   node->dst = std::move(dst);
   node->annotations = std::move(annotations);
@@ -50,7 +40,7 @@ Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span) {
 }
 
 Fill::Fill(Region dst, Expr value, Span span) {
-  auto node = NewOp<FillNode>(std::move(span));
+  auto node = MakeNode<FillNode>(std::move(span));
   node->dst = std::move(dst);
   node->value = std::move(value);
   data_ = std::move(node);
@@ -58,7 +48,7 @@ Fill::Fill(Region dst, Expr value, Span span) {
 
 Reduce::Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
                Span span) {
-  auto node = NewOp<ReduceNode>(std::move(span));
+  auto node = MakeNode<ReduceNode>(std::move(span));
   node->src = std::move(src);
   node->dst = std::move(dst);
   node->op = std::move(op);
@@ -70,7 +60,7 @@ Reduce::Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool 
 
 ParallelFor::ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body,
                          Map<String, Any> annotations, Span span) {
-  auto node = NewOp<ParallelForNode>(std::move(span));
+  auto node = MakeNode<ParallelForNode>(std::move(span));
   node->vars = std::move(vars);
   node->extents = std::move(extents);
   node->body = std::move(body);
@@ -80,7 +70,7 @@ ParallelFor::ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body,
 
 Gemm::Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
            Map<String, Any> annotations, Span span) {
-  auto node = NewOp<GemmNode>(std::move(span));
+  auto node = MakeNode<GemmNode>(std::move(span));
   node->a = std::move(a);
   node->b = std::move(b);
   node->c = std::move(c);
@@ -93,12 +83,11 @@ Gemm::Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_
 }
 
 Func::Func(String name, Array<Any> params, Stmt body, Map<String, Any> attrs, Span span) {
-  auto node = ffi::make_object<FuncNode>();
+  auto node = MakeNode<FuncNode>(std::move(span));
   node->name = std::move(name);
   node->params = std::move(params);
   node->body = std::move(body);
   node->attrs = std::move(attrs);
-  node->span = std::move(span);
   data_ = std::move(node);
 }
 

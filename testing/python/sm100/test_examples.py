@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+import tilelang
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm100"
 
@@ -42,12 +45,33 @@ def test_chained_gemm(monkeypatch, capsys, dtype):
     assert capsys.readouterr().out.endswith("correct\n")
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_attention(monkeypatch, capsys, dtype):
+    sizes = ("--queries", "128", "--keys", "192", "--block_n", "64")
+    run_example(monkeypatch, "attention", "--dtype", dtype, *sizes)
+    assert capsys.readouterr().out.endswith("correct\n")
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_attention_by_threads(monkeypatch, threads):
+    """A float32 result, two blocks of queries, more threads than rows."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from attention import attention
+
+    function = attention(256, 160, 32, 128, 80, "bfloat16", "float32", threads)
+    q, k, v = (torch.randn(rows, 32).bfloat16() for rows in (256, 160, 160))
+    out = torch.full((256, 32), float("nan"))
+    tilelang.compile(function, target="sm_100a")(q, k, v, out)
+    scores = q.double() @ k.double().T / 32**0.5
+    expected = torch.softmax(scores, 1) @ v.double()
+    assert (out.double() - expected).abs().max() < 2e-2
+
+
 def test_a_wrong_result_is_noticed(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import argparse
 
     import common
-    import torch
 
     class Wrong:
         name = "wrong"
