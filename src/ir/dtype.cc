@@ -5,6 +5,8 @@ namespace tilelang::ir {
 std::string ToString(DType t) {
   if (t == dtypes::kVoid) return "void";
   if (t == dtypes::kHandle) return "handle";
+  // The type of a tensor that was passed; the language has no complex numbers.
+  if (t.code == kDLComplex) return "complex" + std::to_string(t.bits);
   return std::string(tvm::ffi::DLDataTypeToString(t));
 }
 

@@ -79,6 +79,8 @@ std::string TypeName(ffi::AnyView arg) {
   std::string key = arg.GetTypeKey();
   if (key == "ffi.SmallStr" || key == "ffi.String") return "str";
   if (key == "ffi.Tensor") return "tensor";
+  if (key == "ffi.Array") return "list or tuple";
+  if (key == "ffi.Map") return "dict";
   if (key == "ffi.OpaquePyObject") return "Python object of another kind";
   return key;
 }
@@ -304,6 +306,10 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
   if (tensor.dtype != param.dtype) {
     Fail("argument '", param.name, "' must have dtype ", ir::ToString(param.dtype), ", but has ",
          ir::ToString(tensor.dtype));
+  }
+  if (tensor.data == nullptr && ffi::GetDataSize(tensor) > 0) {
+    Fail("argument '", param.name,
+         "' has no memory: it stands for a tensor (of torch.compile, say)");
   }
   for (int i = 0; i < tensor.ndim; ++i) {
     const Extent& extent = param.shape[i];

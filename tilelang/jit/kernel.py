@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _ffi
 from ..errors import ArgumentError, ConfigError, boundary
+from ..ir.buffer import Buffer
 from ..runtime import cache, disassembly, resources
+from ..runtime.arguments import explain, plain_scalars
 from ..runtime.emulation import Emulation
 from ..runtime.outputs import to_user
 from ..target import Target
@@ -81,14 +83,17 @@ class JITKernel:
         """
         if kwargs:
             args = self._positional(args, kwargs)
+        if self._scalars:
+            args = tuple(plain_scalars(args, self._scalars))
         try:
             result = self._launch(*args)
         except Exception as error:
-            raise self._emulation.take_error() or error from None
+            found = self._emulation.take_error() or explain(error, self._passed, args)
+            raise found from None
         return None if result is None else to_user(result, args)
 
     def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        names = [str(param.name) for i, param in enumerate(self.params) if i not in self._outputs]
+        names = self._passed
         rest = names[len(args) :]
         unknown = [name for name in kwargs if name not in rest]
         missing = [name for name in rest if name not in kwargs]
@@ -97,9 +102,24 @@ class JITKernel:
             raise ArgumentError(f"kernel {self.name!r} takes ({', '.join(names)}): {problem}")
         return (*args, *(kwargs[name] for name in rest))
 
-    @property
-    def _outputs(self) -> list[int]:
-        return self.out_idx or []
+    @cached_property
+    def _inputs(self) -> list[Any]:
+        """The parameters that a call passes."""
+        outputs = self.out_idx or []
+        return [param for i, param in enumerate(self.params) if i not in outputs]
+
+    @cached_property
+    def _passed(self) -> list[str]:
+        return [str(param.name) for param in self._inputs]
+
+    @cached_property
+    def _scalars(self) -> list[int]:
+        """Positions in a call of what is passed by value; a pointer may be given as a tensor."""
+        return [
+            i
+            for i, param in enumerate(self._inputs)
+            if not isinstance(param, Buffer) and param.dtype != "handle"
+        ]
 
     @property
     def last_launch(self) -> LaunchReport | None:

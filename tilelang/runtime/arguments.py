@@ -1,0 +1,83 @@
+"""Arguments as users pass them: scalars in any form, and tensors that no kernel can take."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import ArgumentError, TileLangError
+
+
+def plain_scalars(args: Sequence[Any], positions: Iterable[int]) -> Sequence[Any]:
+    """Returns the arguments with Python numbers where 0-d tensors and NumPy scalars stood.
+
+    The value of a tensor on a GPU is waited for.
+
+    Args:
+        args: of a call.
+        positions: those of scalar parameters.
+    """
+    result: list[Any] | None = None
+    for position in positions:
+        if position >= len(args) or type(args[position]) in (int, float, bool):
+            continue
+        value = args[position]
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            result = result or list(args)
+            result[position] = value.item()
+    return args if result is None else result
+
+
+def explain(error: Exception, names: Sequence[str], args: Sequence[Any]) -> Exception:
+    """Returns what to raise for ``error``, which ended a call with these arguments.
+
+    Libraries refuse to export some tensors, each with an error of its own: an ArgumentError that
+    names the argument takes its place. Other errors stay as they are.
+    """
+    if isinstance(error, TileLangError):
+        return error
+    for name, arg in zip(names, args, strict=False):
+        found = _torch_problem(arg) or _numpy_problem(arg)
+        if found:
+            problem, note = found
+            return ArgumentError(f"argument {name!r} {problem}", notes=[note])
+    return error
+
+
+def _torch_problem(arg: Any) -> tuple[str, str] | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(arg, torch.Tensor):
+        return None
+    if arg.device.type == "meta":
+        return "is on the meta device: it has a shape, but no data", "pass a tensor with memory"
+    if arg.is_quantized:
+        return (
+            f"is quantized ({arg.dtype})",
+            "pass its integers (`.int_repr()`) and its scale, or `.dequantize()`",
+        )
+    if arg.is_nested:
+        return "is a nested tensor", "pass its values and offsets as tensors of their own"
+    if arg.layout != torch.strided:
+        layout = str(arg.layout).removeprefix("torch.").strip("_")
+        return f"is no dense tensor: its layout is {layout}", "pass `.to_dense()`"
+    return None
+
+
+def _numpy_problem(arg: Any) -> tuple[str, str] | None:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(arg, numpy.ndarray):
+        return None
+    if arg.dtype.kind not in "biufc":
+        return f"has dtype {arg.dtype}", "kernels take arrays of numbers"
+    if not arg.dtype.isnative:
+        return (
+            f"has dtype {arg.dtype}, in the other byte order",
+            "pass `.astype(x.dtype.newbyteorder('='))`",
+        )
+    if not arg.flags.writeable:
+        return (
+            "is a read-only array, and a kernel may write to its arguments",
+            "pass a copy, or set `.flags.writeable = True`",
+        )
+    return None
