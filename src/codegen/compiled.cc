@@ -6,7 +6,7 @@ namespace tilelang {
 
 TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
                              Array<int64_t> box, Array<int64_t> element_strides, int64_t swizzle,
-                             ir::DType dtype, bool oob_nan) {
+                             int64_t swizzle_atomicity, ir::DType dtype, bool oob_nan) {
   auto node = ffi::make_object<TensorMapInfoNode>();
   node->var = std::move(var);
   node->buffer = std::move(buffer);
@@ -15,6 +15,7 @@ TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, A
   node->box = std::move(box);
   node->element_strides = std::move(element_strides);
   node->swizzle = swizzle;
+  node->swizzle_atomicity = swizzle_atomicity;
   node->dtype = dtype;
   node->oob_nan = oob_nan;
   data_ = std::move(node);
@@ -36,6 +37,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("box", &TensorMapInfoNode::box)
       .def_ro("element_strides", &TensorMapInfoNode::element_strides)
       .def_ro("swizzle", &TensorMapInfoNode::swizzle)
+      .def_ro("swizzle_atomicity", &TensorMapInfoNode::swizzle_atomicity)
       .def_ro("dtype", &TensorMapInfoNode::dtype)
       .def_ro("oob_nan", &TensorMapInfoNode::oob_nan);
   refl::ObjectDef<KernelInfoNode>()
@@ -52,13 +54,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("kernels", &CompiledFuncNode::kernels)
       .def_ro("func", &CompiledFuncNode::func)
       .def_ro("remarks", &CompiledFuncNode::remarks);
-  refl::GlobalDef().def(
-      "tl.codegen.TensorMapInfo",
-      [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides, Array<int64_t> box,
-         Array<int64_t> element_strides, int64_t swizzle, ir::DType dtype, bool oob_nan) {
-        return TensorMapInfo(var, buffer, dims, strides, box, element_strides, swizzle, dtype,
-                             oob_nan);
-      });
+  refl::GlobalDef().def("tl.codegen.TensorMapInfo",
+                        [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
+                           Array<int64_t> box, Array<int64_t> element_strides, int64_t swizzle,
+                           int64_t atomicity, ir::DType dtype, bool oob_nan) {
+                          return TensorMapInfo(var, buffer, dims, strides, box, element_strides,
+                                               swizzle, atomicity, dtype, oob_nan);
+                        });
 }
 
 }  // namespace tilelang

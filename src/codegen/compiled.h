@@ -23,7 +23,8 @@ class TensorMapInfoNode : public ffi::Object {
   Array<Expr> strides;  // bytes, of dimensions 1.. (dimension 0 is contiguous)
   Array<int64_t> box;   // elements
   Array<int64_t> element_strides;
-  int64_t swizzle = 0;  // bytes: 0 (none), 32, 64 or 128
+  int64_t swizzle = 0;             // bytes: 0 (none), 32, 64 or 128
+  int64_t swizzle_atomicity = 16;  // bytes of the chunks that it moves: 16, or 32 with 128
   ir::DType dtype{};
   bool oob_nan = false;  // out-of-bounds elements read as NaN instead of zero
 
@@ -33,7 +34,7 @@ class TensorMapInfo : public ffi::ObjectRef {
  public:
   TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
                 Array<int64_t> box, Array<int64_t> element_strides, int64_t swizzle,
-                ir::DType dtype, bool oob_nan);
+                int64_t swizzle_atomicity, ir::DType dtype, bool oob_nan);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TensorMapInfo, ffi::ObjectRef, TensorMapInfoNode);
 };
 

@@ -45,8 +45,12 @@ ffi::Any FragmentOrReason(const TmemFragment& found) {
 void RegisterShared() {
   refl::GlobalDef()
       .def("tl.layout.Swizzled",
-           [](ffi::Shape e, int64_t bits, int64_t bytes) {
-             return SwizzledLayout(ToCoord(e), bits, bytes);
+           [](ffi::Shape e, int64_t bits, int64_t bytes, int64_t atomicity) {
+             return SwizzledLayout(ToCoord(e), bits, bytes, atomicity);
+           })
+      .def("tl.layout.Operand",
+           [](ffi::Shape e, int64_t bits, bool k_major) {
+             return ffi::Optional<Layout>(OperandLayout(ToCoord(e), bits, k_major));
            })
       .def("tl.layout.WidestSwizzle",
            [](ffi::Shape e, int64_t bits) { return WidestSwizzle(ToCoord(e), bits); })
@@ -60,7 +64,8 @@ void RegisterShared() {
              MatrixOperandResult found = DescribeMatrixOperand(l, bits, k_major);
              if (!found.operand) return ffi::Any(ffi::String(found.reason));
              const MatrixOperand& o = *found.operand;
-             return ffi::Any(ffi::Shape({o.swizzle_bytes, o.leading_bytes, o.stride_bytes}));
+             return ffi::Any(
+                 ffi::Shape({o.swizzle_bytes, o.leading_bytes, o.stride_bytes, o.atomicity_bytes}));
            })
       .def("tl.layout.PlainByteOffset",
            [](Layout l, int64_t bits, ffi::Shape coord) {

@@ -16,9 +16,10 @@ namespace tilelang::layout {
  * layouts"). The leading offset of a swizzled K-major operand is unused and 0.
  */
 struct MatrixOperand {
-  int64_t swizzle_bytes = 16;  // 128, 64, 32, or 16: no swizzle
-  int64_t leading_bytes = 0;   // LBO
-  int64_t stride_bytes = 0;    // SBO
+  int64_t swizzle_bytes = 16;    // 128, 64, 32, or 16: no swizzle
+  int64_t leading_bytes = 0;     // LBO
+  int64_t stride_bytes = 0;      // SBO
+  int64_t atomicity_bytes = 16;  // what the swizzle moves: chunks of 16, or of 32 with 128 bytes
 };
 
 struct MatrixOperandResult {

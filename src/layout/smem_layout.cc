@@ -11,8 +11,9 @@ namespace tilelang::layout {
 
 namespace {
 
-constexpr int64_t kChunkBytes = 16;  // the unit that swizzles move
 constexpr int64_t kAtomRows = 8;
+constexpr int64_t kWidestAtom = 128;  // bytes
+constexpr int64_t kWideChunkBytes = 32;
 constexpr int64_t kBanks = 32;
 constexpr int64_t kBankBytes = 4;
 
@@ -35,13 +36,18 @@ std::string WhyNot(const Coord& extents, int64_t element_bits, int64_t swizzle_b
 
 }  // namespace
 
-Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes) {
-  bool known = swizzle_bytes >= kChunkBytes && swizzle_bytes <= 128 &&
+Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes,
+                      int64_t atomicity_bytes) {
+  bool known = swizzle_bytes >= kChunkBytes && swizzle_bytes <= kWidestAtom &&
                std::has_single_bit(static_cast<uint64_t>(swizzle_bytes)) && element_bits >= 4 &&
                element_bits <= 64 && std::has_single_bit(static_cast<uint64_t>(element_bits));
   LAYOUT_REQUIRE(known && !extents.empty(), LayoutError)
       << "shared-memory atoms are 16, 32, 64 or 128 bytes wide with elements of 4 to 64 bits, not "
       << swizzle_bytes << " bytes with " << element_bits << " bits";
+  bool wide = atomicity_bytes == kWideChunkBytes && swizzle_bytes == kWidestAtom;
+  LAYOUT_REQUIRE(wide || atomicity_bytes == kChunkBytes, LayoutError)
+      << "swizzles move chunks of 16 bytes, that of 128 bytes also of 32; not of "
+      << atomicity_bytes << " bytes in atoms of " << swizzle_bytes;
   std::string why = WhyNot(extents, element_bits, swizzle_bytes);
   LAYOUT_REQUIRE(why.empty(), LayoutError)
       << "a tile of shape " << CoordToString(extents) << " with " << element_bits
@@ -57,7 +63,8 @@ Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzl
     forms[d - 2] = {{extents[d - 2], stride}};
     stride *= extents[d - 2];
   }
-  Swizzle swizzle{Log2(swizzle_bytes / kChunkBytes), Log2(kChunkBytes * 8 / element_bits), 3};
+  Swizzle swizzle{Log2(swizzle_bytes / atomicity_bytes), Log2(atomicity_bytes * 8 / element_bits),
+                  wide ? 2 : 3};
   if (swizzle.bits == 0) swizzle = {};
   return Layout::FromForms(extents, forms, 0, swizzle);
 }
@@ -67,6 +74,21 @@ int64_t WidestSwizzle(const Coord& extents, int64_t element_bits) {
     if (WhyNot(extents, element_bits, bytes).empty()) return bytes;
   }
   return 0;
+}
+
+std::optional<Layout> OperandLayout(const Coord& extents, int64_t element_bits, bool k_major) {
+  if (k_major || element_bits != 32) {
+    int64_t widest = WidestSwizzle(extents, element_bits);
+    if (widest == 0) return std::nullopt;
+    return SwizzledLayout(extents, element_bits, widest);
+  }
+  int64_t atom = kWidestAtom * 8 / element_bits;
+  Coord padded = extents;
+  padded.back() = (extents.back() + atom - 1) / atom * atom;
+  bool chunks = extents.back() * element_bits % (kChunkBytes * 8) == 0;
+  if (!chunks || !WhyNot(padded, element_bits, kWidestAtom).empty()) return std::nullopt;
+  Layout whole = SwizzledLayout(padded, element_bits, kWidestAtom, kWideChunkBytes);
+  return whole.Slice(Coord(extents.size(), 0), extents);
 }
 
 Layout PaddedLayout(const Coord& extents, int64_t pad) {

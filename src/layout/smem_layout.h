@@ -5,12 +5,16 @@
 #ifndef TILELANG_LAYOUT_SMEM_LAYOUT_H_
 #define TILELANG_LAYOUT_SMEM_LAYOUT_H_
 
+#include <optional>
 #include <vector>
 
 #include "layout/fragment.h"
 #include "layout/layout.h"
 
 namespace tilelang::layout {
+
+/*! The unit that most swizzles move. */
+inline constexpr int64_t kChunkBytes = 16;
 
 /*!
  * A tile in shared memory, element coordinates to element indices, in atoms of 8 rows x
@@ -20,13 +24,25 @@ namespace tilelang::layout {
  * is what TMA writes for boxes of that inner extent, with 16-byte chunk c of row r at c ^ (r % 8)
  * for 128 bytes, c ^ (r / 2 % 4) for 64, c ^ (r / 4 % 2) for 32. Leading dimensions are slowest.
  *
+ * With `atomicity_bytes` = 32, for 128 bytes only, chunks of 32 bytes move: c of row r to
+ * c ^ (r % 4). MN-major operands of 32-bit elements are stored so.
+ *
  * Holds when the tile begins at a multiple of 8 * swizzle_bytes. Raises LayoutError when the
  * width is no multiple of the atom, or a tile of several atom columns has rows not in eights.
  */
-Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes);
+Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes,
+                      int64_t atomicity_bytes = kChunkBytes);
 
 /*! The widest of 128, 64, 32, 16 that SwizzledLayout takes for the tile; 0 if none does. */
 int64_t WidestSwizzle(const Coord& extents, int64_t element_bits);
+
+/*!
+ * The layout in which tcgen05.mma reads a tile whose last dimension is contiguous: K if `k_major`,
+ * else M or N. The widest swizzle; for MN-major elements of 32 bits the one of 32-byte chunks,
+ * which is the only one they have (PTX ISA, "tcgen05.mma matrix descriptor"), rows that are no
+ * multiple of its 128 bytes padded. Nothing if the rows do not fit: see WidestSwizzle.
+ */
+std::optional<Layout> OperandLayout(const Coord& extents, int64_t element_bits, bool k_major);
 
 /*! Row-major with `pad` further elements at the end of each row. */
 Layout PaddedLayout(const Coord& extents, int64_t pad);

@@ -96,11 +96,12 @@ std::string ShapeObstacle(const ir::CopyNode* op) {
 struct Storage {
   int64_t atom = 0;     // elements
   int64_t swizzle = 0;  // bytes
-  Coord strides;        // of each dimension, in elements; of the last one inside the atom: 1
+  int64_t atomicity = layout::kChunkBytes;
+  Coord strides;  // of each dimension, in elements; of the last one inside the atom: 1
 };
 
 Storage MakeStorage(const Coord& shape, int64_t atom, int64_t swizzle) {
-  Storage storage{atom, swizzle, Coord(shape.size(), 1)};
+  Storage storage{atom, swizzle, layout::kChunkBytes, Coord(shape.size(), 1)};
   int64_t stride = atom;
   for (size_t d = shape.size() - 1; d-- > 0;) {
     storage.strides[d] = stride;
@@ -118,20 +119,33 @@ bool Same(const Layout& a, const Layout& b) {
   return a.SameMap(b);
 }
 
-std::optional<Storage> StorageOf(const Buffer& buffer, const std::optional<Layout>& layout) {
+// The storage of swizzled layouts that SwizzledLayout makes with these widths.
+std::optional<Storage> SwizzledStorage(const Buffer& buffer, const Layout& layout, int64_t bytes,
+                                       int64_t atomicity) {
+  Coord shape = StaticShape(buffer);
+  int64_t bits = buffer->dtype.bits;
+  bool fits = shape.size() > 1 && shape.back() * bits % (bytes * 8) == 0 &&
+              shape[shape.size() - 2] % kAtomRows == 0;
+  if (!fits || !Same(layout, layout::SwizzledLayout(shape, bits, bytes, atomicity))) {
+    return std::nullopt;
+  }
+  Storage storage = MakeStorage(shape, bytes * 8 / bits, bytes == 16 ? 0 : bytes);
+  storage.atomicity = atomicity;
+  return storage;
+}
+
+std::optional<Storage> StorageOf(const Buffer& buffer, const std::optional<Layout>& layout,
+                                 const Target& target) {
   Coord shape = StaticShape(buffer);
   if (!layout || Same(*layout, Layout::RowMajor(shape))) {
     return MakeStorage(shape, shape.back(), 0);
   }
-  int64_t bits = buffer->dtype.bits;
   for (int64_t bytes : {128, 64, 32, 16}) {
-    bool fits = shape.size() > 1 && shape.back() * bits % (bytes * 8) == 0 &&
-                shape[shape.size() - 2] % kAtomRows == 0;
-    if (fits && Same(*layout, layout::SwizzledLayout(shape, bits, bytes))) {
-      return MakeStorage(shape, bytes * 8 / bits, bytes == 16 ? 0 : bytes);
-    }
+    auto storage = SwizzledStorage(buffer, *layout, bytes, layout::kChunkBytes);
+    if (storage) return storage;
   }
-  return std::nullopt;
+  if (!target->has_swizzle_atomicity) return std::nullopt;
+  return SwizzledStorage(buffer, *layout, 128, 32);
 }
 
 // The largest divisor of `extent` that a box may have, a multiple of `step` when extent is one.
@@ -188,7 +202,8 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   Coord extents = *ir::AsInts(from.extents);
   size_t last = shared->mins.size() - 1;
   if (to.dims.back() != last) return Refused("it does not move along the last shared dimension");
-  TmaBoxes boxes{Coord(global->mins.size(), 1), Coord(global->mins.size(), 1), storage.swizzle, ""};
+  TmaBoxes boxes{Coord(global->mins.size(), 1), Coord(global->mins.size(), 1), storage.swizzle,
+                 storage.atomicity, ""};
   int64_t dense = 1;  // elements that one box covers without a gap so far
   for (size_t i = extents.size(); i-- > 0;) {
     size_t d = to.dims[i];
@@ -252,7 +267,7 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
 
 TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx) {
   const Buffer& shared = SharedSide(op)->buffer;
-  auto storage = StorageOf(shared, layout);
+  auto storage = StorageOf(shared, layout, ctx->target);
   if (storage) return Cut(op, *storage, ctx);
   return Refused("shared buffer " + std::string(shared->name) + " has layout " +
                  (*layout)->ToString() + ", which no box of a tensor map has");

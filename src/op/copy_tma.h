@@ -34,8 +34,9 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx);
 struct TmaBoxes {
   Coord box;  // outermost dimension first, as the tensor
   Coord counts;
-  int64_t swizzle = 0;  // bytes; 0: none
-  std::string reason;   // why no boxes write the layout of the shared buffer; empty when they do
+  int64_t swizzle = 0;            // bytes; 0: none
+  int64_t swizzle_atomicity = 0;  // bytes of the chunks that it moves
+  std::string reason;  // why no boxes write the layout of the shared buffer; empty when they do
 };
 TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx);
 // The same if the shared buffer had this layout; none: row-major.

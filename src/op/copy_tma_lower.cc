@@ -11,6 +11,7 @@ ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes
   Array<int64_t> box(boxes.box.rbegin(), boxes.box.rend());
   for (size_t i = 0; i < maps_.size(); ++i) {
     bool same = buffers_[i].same_as(global) && maps_[i]->swizzle == boxes.swizzle &&
+                maps_[i]->swizzle_atomicity == boxes.swizzle_atomicity &&
                 std::equal(box.begin(), box.end(), maps_[i]->box.begin(), maps_[i]->box.end());
     if (same) return maps_[i]->var;
   }
@@ -25,8 +26,8 @@ ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes
     strides.push_back(wide(element_strides[d]) *
                       ir::Const(ir::dtypes::kInt64, ir::Bytes(global->dtype)));
   }
-  maps_.push_back(TensorMapInfo(var, flat, dims, strides, box, {}, boxes.swizzle, global->dtype,
-                                /*oob_nan=*/false));
+  maps_.push_back(TensorMapInfo(var, flat, dims, strides, box, {}, boxes.swizzle,
+                                boxes.swizzle_atomicity, global->dtype, /*oob_nan=*/false));
   buffers_.push_back(global);
   return var;
 }

@@ -18,13 +18,7 @@ using ir::DType;
 
 namespace {
 
-// The extents of a gemm; the last two dimensions of each region are the matrix.
-struct Problem {
-  int64_t m, n, k;
-  UmmaKind kind;
-  UmmaTiling tiling;
-};
-
+// The last two dimensions of each region are the matrix.
 std::pair<int64_t, int64_t> Matrix(const Region& region, const Span& span) {
   Coord extents = StaticExtents(region->extents, "the extents of a T.gemm operand", span);
   return {extents[extents.size() - 2], extents.back()};
@@ -63,7 +57,7 @@ void CheckScopes(const ir::GemmNode* op) {
   }
 }
 
-Problem Analyze(const ir::GemmNode* op) {
+UmmaProblem Analyze(const ir::GemmNode* op) {
   CheckScopes(op);
   auto [a0, a1] = Matrix(op->a, op->span);
   auto [b0, b1] = Matrix(op->b, op->span);
@@ -81,19 +75,17 @@ Problem Analyze(const ir::GemmNode* op) {
            ir::ToString(a) + " by " + ir::ToString(b) + " into " +
                ir::ToString(op->c->buffer->dtype) + ": the pair of operands " + choice.reason);
   }
-  if (*choice.kind == UmmaKind::kTF32 && (op->trans_a || !op->trans_b)) {
-    Refuse(op, ir::ErrorClass::kLayout,
-           "float32 (tf32) operands must have K as their contiguous dimension: A (M, K), B (N, K) "
-           "with transpose_B=True");
-  }
-  UmmaTiling tiling =
-      TileUmma(*choice.kind, m, n, k, UmmaK(a), op->a->buffer.IsTmem(), !op->trans_b, b);
+  return {*choice.kind, m, n, k, b, op->a->buffer.IsTmem(), !op->trans_b};
+}
+
+UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
+  UmmaTiling tiling = TileUmma(problem);
   if (!tiling.reason.empty()) {
     Refuse(op, ir::ErrorClass::kShape,
-           tiling.reason + " (M = " + std::to_string(m) + ", N = " + std::to_string(n) +
-               ", K = " + std::to_string(k) + ")");
+           tiling.reason + " (M = " + std::to_string(problem.m) +
+               ", N = " + std::to_string(problem.n) + ", K = " + std::to_string(problem.k) + ")");
   }
-  return {m, n, k, *choice.kind, tiling};
+  return tiling;
 }
 
 // ---- Layouts ----
@@ -107,6 +99,13 @@ layout::MatrixOperandResult Describe(const Buffer& buffer, const Layout& layout,
   return layout::DescribeMatrixOperand(tile, buffer->dtype.bits, !mn_major);
 }
 
+// What to do about a layout that `user` fixed, or an annotation.
+std::string Remedy(const Span& user) {
+  if (!user.defined()) return "annotate make_swizzled_layout or leave the choice to the compiler";
+  return "line " + std::to_string(user->line) +
+         " uses the buffer as the other kind of operand; copy it to a second one";
+}
+
 void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
   const Buffer& buffer = region->buffer;
   if (auto known = ctx->layouts->GetLayout(buffer)) {
@@ -114,19 +113,18 @@ void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Co
     if (!described.operand) {
       Refuse(op, ir::ErrorClass::kLayout,
              "shared buffer " + std::string(buffer->name) + " has layout " + (*known)->ToString() +
-                 ", which tcgen05.mma cannot read: " + described.reason +
-                 "; annotate make_swizzled_layout or leave the choice to the compiler");
+                 ", which tcgen05.mma cannot read: " + described.reason + "; " +
+                 Remedy(ctx->layouts->UserOf(buffer)));
     }
     return;
   }
-  Coord shape = StaticShape(buffer);
-  int64_t swizzle = layout::WidestSwizzle(shape, buffer->dtype.bits);
-  if (swizzle == 0) {
+  auto layout = layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
+  if (!layout) {
     Refuse(op, ir::ErrorClass::kShape,
            "rows of shared buffer " + std::string(buffer->name) +
                " must be a multiple of 16 bytes, and their number a multiple of 8");
   }
-  ctx->layouts->Set(buffer, layout::SwizzledLayout(shape, buffer->dtype.bits, swizzle), op->span);
+  ctx->layouts->Set(buffer, *layout, op->span);
 }
 
 void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Context* ctx) {
@@ -147,6 +145,8 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
 }
 
 // ---- Lowering ----
+
+constexpr int64_t kRowGroup = 8;  // after which K-major operands repeat
 
 // An operand in shared memory: a descriptor, and what to add to it for an instruction's corner.
 class SharedOperand {
@@ -177,6 +177,11 @@ class SharedOperand {
 
   const Stmt& bind() const { return bind_; }
 
+  // Where along M or N an instruction may begin.
+  int64_t Unit() const {
+    return mn_major_ ? swizzle_ * 8 / region_->buffer->dtype.bits : kRowGroup;
+  }
+
   // The descriptor at (mn, k) inside the region.
   Expr At(int64_t mn, int64_t k) const {
     Coord coord(region_->mins.size(), 0);
@@ -194,7 +199,7 @@ class SharedOperand {
     int64_t bytes = region_->buffer->dtype.bits / 8;
     int64_t atom = swizzle_ / bytes;
     int64_t along = mn_major_ ? atom : std::min<int64_t>(atom, 32 / bytes);
-    bool rows = ctx->analyzer->Divides(region_->mins[rank - 2], 8);
+    bool rows = ctx->analyzer->Divides(region_->mins[rank - 2], kRowGroup);
     bool cols = ctx->analyzer->Divides(region_->mins[rank - 1], along);
     Coord extents = StaticExtents(region_->extents, "operand extents", op->span);
     // A K slice that begins inside an atom must also end there.
@@ -260,7 +265,6 @@ class GemmLowerer {
   }
 
   std::vector<Stmt> Instructions() {
-    const UmmaTiling& t = problem_.tiling;
     std::vector<Stmt> stmts;
     bool ts = op_->a->buffer.IsTmem();
     std::optional<SharedOperand> a;
@@ -270,16 +274,16 @@ class GemmLowerer {
     }
     SharedOperand b(op_, op_->b, !op_->trans_b, "desc_b", buffers_, ctx_);
     stmts.push_back(b.bind());
+    problem_.n_unit = b.Unit();
+    UmmaTiling t = Tile(op_, problem_);
     TmemTile c = TileOf(op_->c, ctx_);
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(op_->a, ctx_);
-    Expr descriptor =
-        U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
-                                  op_->c->buffer->dtype, t.m, t.n, op_->trans_a, !op_->trans_b));
     std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
                        "<tl::UmmaKind::" + Spelling(problem_.kind) + ">";
     for (int64_t m = 0; m < problem_.m; m += t.m) {
       for (int64_t n = 0; n < problem_.n; n += t.n) {
+        Expr descriptor = Descriptor(t.m, std::min(t.n, problem_.n - n));
         for (int64_t k = 0; k < problem_.k; k += t.k) {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
           Expr accumulate =
@@ -291,6 +295,11 @@ class GemmLowerer {
       }
     }
     return stmts;
+  }
+
+  Expr Descriptor(int64_t m, int64_t n) const {
+    return U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
+                                     op_->c->buffer->dtype, m, n, op_->trans_a, !op_->trans_b));
   }
 
   // The address of element (row, col) of a tile.
@@ -314,13 +323,13 @@ class GemmLowerer {
   const ir::GemmNode* op_;
   PhysicalBuffers* buffers_;
   Context* ctx_;
-  Problem problem_;
+  UmmaProblem problem_;
 };
 
 }  // namespace
 
 void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
-  Analyze(op);
+  Tile(op, Analyze(op));
   InferTmem(op, op->c, TmemRole::kAccumulator, ctx);
   if (op->a->buffer.IsTmem()) {
     InferTmem(op, op->a, TmemRole::kOperandA, ctx);

@@ -6,6 +6,8 @@ using ir::DType;
 
 namespace {
 
+constexpr int64_t kMaxN = 256;  // of an instruction
+
 bool IsHalf(DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
 bool IsByte(DType t) { return t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8; }
 
@@ -67,43 +69,50 @@ int64_t UmmaK(DType operand) { return 32 / ir::Bytes(operand); }
 
 namespace {
 
-// The step in which N may grow.
-int64_t StepN(UmmaKind kind, int64_t m, int64_t n, bool a_in_tmem, bool b_mn_major, DType b) {
-  if (kind == UmmaKind::kI8) return n <= 32 ? 8 : 16;
-  if (a_in_tmem && m == 128) return 16;
-  if (b_mn_major && b.bits == 8) return 16;
-  return 8;
+// The step in which N of an instruction may grow. PTX ISA, "tcgen05.mma: matrix shapes".
+int64_t StepN(const UmmaProblem& p, int64_t m, int64_t n) {
+  if (p.b_mn_major && p.b.bits == 8) return 16;
+  if (p.kind == UmmaKind::kI8) return n <= 32 ? 8 : 16;
+  return p.a_in_tmem && m == 128 ? 16 : 8;
+}
+
+bool IsWidth(const UmmaProblem& p, int64_t m, int64_t n) {
+  if (p.kind == UmmaKind::kI8 && n == 24) return false;
+  return n > 0 && n <= kMaxN && n % StepN(p, m, n) == 0;
+}
+
+// The width of `count` instructions that cover N, of which the last may be narrower; 0: none.
+int64_t WidthN(const UmmaProblem& p, int64_t m, int64_t count) {
+  int64_t equal = p.n / count;
+  bool begins = count == 1 || equal % p.n_unit == 0;
+  if (p.n % count == 0 && begins && IsWidth(p, m, equal)) return equal;
+  for (int64_t width = kMaxN; width * count > p.n; width -= 8) {
+    int64_t rest = p.n - width * (count - 1);
+    if (width % p.n_unit == 0 && IsWidth(p, m, width) && IsWidth(p, m, rest)) return width;
+  }
+  return 0;
 }
 
 }  // namespace
 
-UmmaTiling TileUmma(UmmaKind kind, int64_t m, int64_t n, int64_t k, int64_t k_inst, bool a_in_tmem,
-                    bool b_mn_major, DType b) {
+UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
-  tiling.k = k_inst;
-  tiling.m = m % 128 == 0 ? 128 : 64;
-  if (m % 128 != 0 && m != 64) {
+  tiling.k = UmmaK(p.b);
+  tiling.m = p.m % 128 == 0 ? 128 : 64;
+  if (p.m % 128 != 0 && p.m != 64) {
     tiling.reason = "M must be 64 or a multiple of 128";
     return tiling;
   }
-  if (k % k_inst != 0) {
-    tiling.reason = "K must be a multiple of " + std::to_string(k_inst);
+  if (p.k % tiling.k != 0) {
+    tiling.reason = "K must be a multiple of " + std::to_string(tiling.k);
     return tiling;
   }
-  // The widest instruction, all of one width.
-  for (int64_t count = 1; count <= n / 8; ++count) {
-    int64_t width = n / count;
-    if (n % count != 0 || width > 256) continue;
-    bool legal = width % StepN(kind, tiling.m, width, a_in_tmem, b_mn_major, b) == 0;
-    if (kind == UmmaKind::kI8 && width == 24) legal = false;
-    if (legal) {
-      tiling.n = width;
-      return tiling;
-    }
+  for (int64_t count = 1; count <= p.n / 8 && tiling.n == 0; ++count) {
+    tiling.n = WidthN(p, tiling.m, count);
   }
-  int64_t step = StepN(kind, tiling.m, n, a_in_tmem, b_mn_major, b);
-  tiling.reason = "N must be a multiple of " + std::to_string(step) +
-                  (kind == UmmaKind::kI8 ? ", but not 24" : "");
+  if (tiling.n == 0) {
+    tiling.reason = "N must be a multiple of " + std::to_string(StepN(p, tiling.m, p.n));
+  }
   return tiling;
 }
 
@@ -123,6 +132,7 @@ uint64_t SharedDescriptor(const layout::MatrixOperand& operand) {
   auto encode = [](int64_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
   int64_t swizzle = operand.swizzle_bytes;
   uint64_t code = swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle == 32 ? 6 : 0;
+  if (operand.atomicity_bytes == 32) code = 1;
   return encode(operand.leading_bytes) << 16 | encode(operand.stride_bytes) << 32 |
          uint64_t{1} << 46 | code << 61;
 }

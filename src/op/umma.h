@@ -25,15 +25,26 @@ UmmaKindChoice ChooseUmmaKind(ir::DType a, ir::DType b, ir::DType c);
 // K of one instruction: 32 bytes of an operand row.
 int64_t UmmaK(ir::DType operand);
 
+// A product of tiles.
+struct UmmaProblem {
+  UmmaKind kind;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  ir::DType b;
+  bool a_in_tmem = false;
+  bool b_mn_major = false;
+  int64_t n_unit = 8;  // where in N an instruction may begin: a swizzle atom of an MN-major B
+};
+
 // How a tile is cut into instructions of the shapes that the hardware has.
 struct UmmaTiling {
   int64_t m = 0;  // of one instruction
-  int64_t n = 0;
+  int64_t n = 0;  // likewise; the last ones along N may be narrower
   int64_t k = 0;
   std::string reason;  // why no tiling exists; empty when one does
 };
-UmmaTiling TileUmma(UmmaKind kind, int64_t m, int64_t n, int64_t k, int64_t k_inst, bool a_in_tmem,
-                    bool b_mn_major, ir::DType b);
+UmmaTiling TileUmma(const UmmaProblem& problem);
 
 // The 32-bit instruction descriptor.
 uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m, int64_t n,

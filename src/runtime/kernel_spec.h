@@ -17,10 +17,10 @@ class TensorMapSpecNode : public ffi::Object {
   ffi::Array<ir::Expr> strides;         // in bytes, of every dimension but the innermost
   ffi::Array<int64_t> box;              // tile in elements, innermost first
   ffi::Array<int64_t> element_strides;  // empty: all 1
-  int64_t swizzle = 0;                  // CUtensorMapSwizzle: 0 none, 1 32B, 2 64B, 3 128B
-  int64_t interleave = 0;               // CUtensorMapInterleave
-  int64_t l2_promotion = 2;             // CUtensorMapL2promotion: 2 is 128 bytes
-  int64_t oob_fill = 0;                 // CUtensorMapFloatOOBfill: 0 zeros
+  int64_t swizzle = 0;       // CUtensorMapSwizzle: 0 none, 1 32B, 2 64B, 3 128B, 4 128B_ATOM_32B
+  int64_t interleave = 0;    // CUtensorMapInterleave
+  int64_t l2_promotion = 2;  // CUtensorMapL2promotion: 2 is 128 bytes
+  int64_t oob_fill = 0;      // CUtensorMapFloatOOBfill: 0 zeros
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.TensorMapSpec", TensorMapSpecNode, ffi::Object);
 };

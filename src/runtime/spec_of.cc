@@ -46,6 +46,12 @@ class VectorAccesses : public ir::StmtVisitor {
   }
 };
 
+// CUtensorMapSwizzle.
+int64_t SwizzleCode(const TensorMapInfoNode& info) {
+  if (info.swizzle_atomicity == 32) return 4;
+  return info.swizzle == 128 ? 3 : info.swizzle / 32;
+}
+
 TensorMapSpec SpecOfMap(const TensorMapInfo& info) {
   auto node = ffi::make_object<TensorMapSpecNode>();
   node->buffer = Logical(info->buffer);
@@ -54,7 +60,7 @@ TensorMapSpec SpecOfMap(const TensorMapInfo& info) {
   node->strides = info->strides;
   node->box = info->box;
   node->element_strides = info->element_strides;
-  node->swizzle = info->swizzle == 128 ? 3 : info->swizzle / 32;
+  node->swizzle = SwizzleCode(*info.get());
   node->oob_fill = info->oob_nan ? 1 : 0;
   return TensorMapSpec(std::move(node));
 }

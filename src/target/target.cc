@@ -55,6 +55,7 @@ Target Blackwell() {
   t->has_stmatrix = true;
   t->has_tma = true;
   t->has_tcgen05 = true;
+  t->has_swizzle_atomicity = true;
   t->has_packed_f32x2 = true;
   return Target(t);
 }
@@ -81,6 +82,7 @@ void RegisterTarget() {
       .def_ro("has_tma", &TargetObj::has_tma)
       .def_ro("has_wgmma", &TargetObj::has_wgmma)
       .def_ro("has_tcgen05", &TargetObj::has_tcgen05)
+      .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
   refl::GlobalDef().def("tl.target.All", &AllTargets).def("tl.target.Get", &GetTarget);
 }

@@ -34,7 +34,8 @@ class TargetObj : public tvm::ffi::Object {
   bool has_tma = false;  // bulk and tensor copies with mbarrier transactions, clusters, setmaxnreg
   bool has_wgmma = false;
   bool has_tcgen05 = false;
-  bool has_packed_f32x2 = false;  // add, mul and fma on f32x2
+  bool has_swizzle_atomicity = false;  // tensor maps with swizzles of 32-byte chunks
+  bool has_packed_f32x2 = false;       // add, mul and fma on f32x2
 
   static constexpr bool _type_mutable = false;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.Target", TargetObj, tvm::ffi::Object);

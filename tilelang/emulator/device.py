@@ -93,6 +93,12 @@ class Device:
 
     def tensor_map(self, array: Any, **fields: Any) -> TensorMap:
         """Encodes a tensor map of ``array``; see :func:`tensor_map.make_tensor_map`."""
+        swizzle = fields.get("swizzle") or ""
+        if "_atom" in swizzle and self.arch != "sm_100a":
+            raise UserError(
+                f"illegal tensor map: swizzle={swizzle!r} needs sm_100a; the driver refuses it "
+                f"for {self.arch}"
+            )
         return make_tensor_map(self.memory, array, **fields)
 
     def __repr__(self) -> str:

@@ -115,8 +115,9 @@ def make_tensor_map(
         array: NumPy array or CPU torch tensor, used in place.
         box: elements of a box in each dimension, in the array's order (not CUDA's reverse one);
             for an interleaved map [N, C, spatial...].
-        swizzle: None, ``"32B"``, ``"64B"``, ``"128B"``, ``"128B_atom32B"``,
-            ``"128B_atom32B_flip8B"`` or ``"128B_atom64B"``.
+        swizzle: None, ``"32B"``, ``"64B"``, ``"128B"``, ``"128B_atom32B"`` or
+            ``"128B_atom32B_flip8B"``; ``"128B_atom64B"`` is refused, since no source says which
+            rows exchange their halves.
         interleave: None, ``"16B"``, or ``"32B"`` (with ``swizzle="32B"``).
         oob_fill: ``"zeros"`` or ``"nan"``: what elements outside of the array read as.
         element_strides: step between elements of a box, in the order of ``box``.

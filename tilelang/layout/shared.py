@@ -34,31 +34,41 @@ def make_swizzled_layout(
     *,
     element_bits: int | None = None,
     swizzle_bytes: int | None = None,
+    atomicity_bytes: int = 16,
 ) -> Layout:
     """The layout of a shared-memory tile as TMA, ``wgmma`` and ``tcgen05.mma`` read it.
 
     Atoms of 8 rows x ``swizzle_bytes``; a wider tile is split into atom columns
-    ``[width / atom][rows][atom]``. The last dimension is the contiguous one, so K-major and
-    MN-major operands are stored alike.
+    ``[width / atom][rows][atom]``. The last dimension is the contiguous one; K-major and MN-major
+    operands are stored alike, except that MN-major elements of 32 bits want chunks of 32 bytes.
 
     Args:
         tile: a buffer, or a shape (then ``element_bits`` is needed).
-        k_major: accepted for compatibility; the storage does not depend on it.
+        k_major: whether K is the contiguous dimension, not M or N. Matters for elements of 32
+            bits only: ``k_major=False`` gives the 128-byte swizzle of 32-byte chunks that
+            ``tcgen05.mma`` reads, rows padded to 128 bytes.
         allow_pad: when no atom fits the row width, pad rows by 16 bytes instead of leaving the
             tile plain.
         element_bits: width of an element in bits.
         swizzle_bytes: 128, 64, 32, or 16 (unswizzled core matrices); default: the widest of the
             first three that divides the row width.
+        atomicity_bytes: what ``swizzle_bytes`` moves: chunks of 16 bytes or, with 128 bytes, of
+            32 bytes (chunk c of row r at c ^ (r % 4)).
 
     Raises:
-        LayoutError: the row width is no multiple of ``swizzle_bytes``.
+        LayoutError: the row width is no multiple of ``swizzle_bytes``, or there is no such
+            swizzle.
     """
     shape, bits = _tile(tile, element_bits)
-    if swizzle_bytes is not None:
-        return _call("Swizzled", shape, bits, swizzle_bytes)
+    if swizzle_bytes is not None or atomicity_bytes != 16:
+        return _call("Swizzled", shape, bits, swizzle_bytes or 128, atomicity_bytes)
+    if not k_major and bits == 32:
+        operand = _call("Operand", shape, bits, k_major)
+        if operand is not None:
+            return operand
     widest = _call("WidestSwizzle", shape, bits)
     if widest > 16:
-        return _call("Swizzled", shape, bits, widest)
+        return _call("Swizzled", shape, bits, widest, 16)
     return _call("Padded", shape, 128 // bits if allow_pad and len(shape) > 1 else 0)
 
 
@@ -119,11 +129,14 @@ class MatrixOperand(NamedTuple):
         swizzle_bytes: 128, 64, 32, or 16 without swizzle.
         leading_bytes: leading dimension byte offset (LBO); 0 where the hardware ignores it.
         stride_bytes: stride dimension byte offset (SBO).
+        atomicity_bytes: what the swizzle moves: chunks of 16 bytes, or of 32 in the 128-byte
+            swizzle of MN-major 32-bit elements.
     """
 
     swizzle_bytes: int
     leading_bytes: int
     stride_bytes: int
+    atomicity_bytes: int = 16
 
 
 def matrix_operand(layout: Layout, element_bits: int, k_major: bool = True) -> MatrixOperand:

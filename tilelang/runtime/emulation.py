@@ -105,7 +105,7 @@ def _memory(
 
 
 # Names of the driver's codes.
-_SWIZZLES = (None, "32B", "64B", "128B")
+_SWIZZLES = (None, "32B", "64B", "128B", "128B_atom32B")
 _INTERLEAVES = (None, "16B", "32B")
 _OOB_FILLS = ("zeros", "nan")
 

@@ -40,6 +40,7 @@ constexpr int SwizzleRepeat(Swizzle mode) {
 constexpr uint32_t SwizzleAddress(Swizzle mode, uint32_t address) {
   switch (mode) {
     case Swizzle::kNone:
+    case Swizzle::k128BAtom64B:  // TensorMap::Validate refuses it
       return address;
     case Swizzle::k32B:
       return address ^ ((address >> 3) & 0x10);
@@ -51,8 +52,6 @@ constexpr uint32_t SwizzleAddress(Swizzle mode, uint32_t address) {
       return address ^ ((address >> 2) & 0x60);
     case Swizzle::k128BAtom32BFlip8B:
       return address ^ ((address >> 2) & 0x60) ^ ((address >> 4) & 0x08);
-    case Swizzle::k128BAtom64B:
-      return address ^ ((address >> 1) & 0x40);
   }
   return address;
 }

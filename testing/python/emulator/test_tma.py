@@ -18,7 +18,6 @@ SWIZZLE_XOR = {
     "128B": lambda a: a ^ (((a >> 7) & 7) << 4),
     "128B_atom32B": lambda a: a ^ (((a >> 7) & 3) << 5),
     "128B_atom32B_flip8B": lambda a: a ^ (((a >> 7) & 3) << 5) ^ (((a >> 7) & 1) << 3),
-    "128B_atom64B": lambda a: a ^ (((a >> 7) & 1) << 6),
 }
 WIDTH = {None: 256, "32B": 32, "64B": 64}
 
@@ -321,6 +320,7 @@ def test_scatter_of_four_rows():
         ({"box": (4,)}, "extents"),
         ({"box": (4, 16), "interleave": "16B"}, "4 to 6 dimensions"),
         ({"box": (4, 16), "channels": 64}, "interleave="),
+        ({"box": (4, 64), "swizzle": "128B_atom64B"}, "chunks of 64 bytes"),
     ],
 )
 def test_illegal_maps(fields, complaint):
@@ -481,6 +481,13 @@ def test_interleaved_copies_begin_at_a_slice():
     tensor_map = DEVICE.tensor_map(array, box=(1, 8, 4), interleave="16B")
     with pytest.raises(EmulatorError, match="channel coordinate 4"):
         load(tensor_map, 64, [0, 4, 0], 3)
+
+
+@pytest.mark.parametrize("swizzle", ["128B_atom32B", "128B_atom32B_flip8B", "128B_atom64B"])
+def test_hopper_has_swizzles_of_16_byte_chunks_only(swizzle):
+    """The driver answers CUDA_ERROR_INVALID_VALUE on an H200."""
+    with pytest.raises(UserError, match="needs sm_100a"):
+        Device("sm_90a").tensor_map(np.zeros((64, 64), np.uint16), box=(4, 64), swizzle=swizzle)
 
 
 def test_strides_must_be_multiples_of_16_bytes():

@@ -15,16 +15,18 @@ from tilelang.layout import (
 
 #: Swizzle width in bytes: (target bit, source bit) pairs of the XOR on byte addresses.
 XORS = {128: ((4, 7), (5, 8), (6, 9)), 64: ((4, 7), (5, 8)), 32: ((4, 7),), 16: ()}
+#: The 128-byte swizzle with an atomicity of 32 bytes.
+XOR_OF_32_BYTES = ((5, 7), (6, 8))
 
 
-def swizzled(address, width):
-    flips = sum((address >> source & 1) << target for target, source in XORS[width])
-    return address ^ flips
+def swizzled(address, operand):
+    bits = XOR_OF_32_BYTES if operand.atomicity_bytes == 32 else XORS[operand.swizzle_bytes]
+    return address ^ sum((address >> source & 1) << target for target, source in bits)
 
 
 def canonical(operand, row, k, size, k_major):
     """Byte offset of (row, k) from the descriptor's start, before swizzling."""
-    width, lbo, sbo = operand
+    width, lbo, sbo, atomicity = operand
     per_chunk, per_atom = 16 // size, width // size
     byte = k * size
     if k_major and width == 16:
@@ -34,7 +36,8 @@ def canonical(operand, row, k, size, k_major):
     if width == 16:
         inside = row % per_chunk * size + k % 8 * 16
         return inside + row // per_chunk * sbo + k // 8 * lbo
-    return row % per_atom * size + row // per_atom * lbo + k % 8 * width + k // 8 * sbo
+    lines = 4 if atomicity == 32 else 8  # ((T, 8, m), (4, k)) instead of ((T, 8, m), (8, k))
+    return row % per_atom * size + row // per_atom * lbo + k % lines * width + k // lines * sbo
 
 
 def check(layout, bits, k_major, rows, depth):
@@ -47,9 +50,7 @@ def check(layout, bits, k_major, rows, depth):
         start = plain_byte_offset(layout, bits, origin)
         for row, k in itertools.product(range(rows), range(step)):
             coord = (row, first + k) if k_major else (first + k, row)
-            address = swizzled(
-                start + canonical(operand, row, k, size, k_major), operand.swizzle_bytes
-            )
+            address = swizzled(start + canonical(operand, row, k, size, k_major), operand)
             assert address == layout(*coord) * size, (coord, operand)
 
 
@@ -73,6 +74,37 @@ def test_mn_major(width, bits, atoms):
     check(layout, bits, False, rows, depth)
 
 
+@pytest.mark.parametrize("rows", [8, 16, 24, 32, 40, 64, 96, 104, 256])
+@pytest.mark.parametrize("depth", [8, 24, 32])
+def test_mn_major_of_32_bits(rows, depth):
+    layout = make_swizzled_layout((depth, rows), k_major=False, element_bits=32)
+    operand = matrix_operand(layout, 32, False)
+    several = rows > 32
+    assert operand == (128, several * depth * 128, 512, 32)
+    check(layout, 32, False, rows, depth)
+    values = [layout(k, row) for k in range(depth) for row in range(rows)]
+    assert len(set(values)) == depth * rows
+    assert max(values) < -(-rows // 32) * depth * 32
+
+
+def test_mn_major_stages_of_32_bits():
+    staged = make_swizzled_layout((3, 16, 72), k_major=False, element_bits=32)
+    tile = staged.slice((2, 0, 0), (1, 16, 72)).reshape(16, 72)
+    assert plain_byte_offset(staged, 32, (2, 0, 0)) % 1024 == 0
+    part = tile.slice((8, 32), (8, 40))
+    check(part, 32, False, 40, 8)
+
+
+def test_full_rows_are_what_the_tensor_map_writes():
+    layout = make_swizzled_layout((16, 32), k_major=False, element_bits=32)
+    assert layout.same_map(
+        make_swizzled_layout((16, 32), element_bits=32, swizzle_bytes=128, atomicity_bytes=32)
+    )
+    for row, byte in itertools.product(range(16), range(0, 128, 4)):
+        address = row * 128 + byte
+        assert 4 * layout(row, byte // 4) == address ^ ((address >> 7 & 3) << 5)
+
+
 @pytest.mark.parametrize("k_major", [True, False])
 def test_slices_and_stages(k_major):
     staged = make_swizzled_layout((3, 64, 128), element_bits=16)
@@ -85,7 +117,14 @@ def test_slices_and_stages(k_major):
     ("layout", "bits", "k_major", "message"),
     [
         (make_linear_layout((64, 64)), 16, True, "not 16 bytes apart"),
-        (make_swizzled_layout((32, 32), element_bits=32), 32, False, "must be K-major"),
+        (make_swizzled_layout((32, 32), element_bits=32), 32, False, "need the 128-byte swizzle"),
+        (make_swizzled_layout((32, 32), False, element_bits=32), 32, True, "is for 32-bit"),
+        (
+            make_swizzled_layout((32, 64), element_bits=16, swizzle_bytes=128, atomicity_bytes=32),
+            16,
+            False,
+            "is for 32-bit",
+        ),
         (Layout((64, 64), (64, 1), swizzle=(2, 3, 4)), 16, True, "no swizzle of 16-byte chunks"),
         (Layout((64, 64), (64, 1), swizzle=(2, 3, 3)), 16, True, "not 64 bytes apart"),
         (make_linear_layout((2, 64, 64)), 16, True, "two-dimensional"),
@@ -96,3 +135,11 @@ def test_slices_and_stages(k_major):
 def test_refusals(layout, bits, k_major, message):
     with pytest.raises(LayoutError, match=message):
         matrix_operand(layout, bits, k_major)
+
+
+@pytest.mark.parametrize(("swizzle", "atomicity"), [(64, 32), (32, 32), (16, 32), (128, 64)])
+def test_no_such_atomicity(swizzle, atomicity):
+    with pytest.raises(LayoutError, match="swizzles move chunks of 16 bytes"):
+        make_swizzled_layout(
+            (32, 64), element_bits=32, swizzle_bytes=swizzle, atomicity_bytes=atomicity
+        )

@@ -69,4 +69,5 @@ def test_limits_of_the_programming_guide():
     assert kib == {"sm_80": 163, "sm_90a": 227, "sm_100a": 227}
     assert [name for name, row in table.items() if row.has_tcgen05] == ["sm_100a"]
     assert [name for name, row in table.items() if row.has_wgmma] == ["sm_90a"]
+    assert [name for name, row in table.items() if row.has_swizzle_atomicity] == ["sm_100a"]
     assert table["sm_100a"].tmem_columns == 512

@@ -29,7 +29,6 @@ def gemm(a=(128, 64), b=(64, 64), c=(128, 64), types=("float16",) * 2 + ("float3
     return kernel
 
 
-F32 = ("float32",) * 3
 GEMMS = [
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 64 or a multiple of 128"),
     ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "multiple of 8"),
@@ -37,12 +36,8 @@ GEMMS = [
     ({"types": ("float16", "bfloat16", "float32")}, "DTypeError", "A float16 and B bfloat16"),
     ({"types": ("bfloat16", "bfloat16", "float16")}, "DTypeError", "bfloat16 into C float16"),
     ({"types": ("int8", "int8", "float32")}, "DTypeError", "int8 into C float32"),
-    ({"types": F32}, "LayoutError", "K as their contiguous dimension"),
-    (
-        {"types": F32, "a": (64, 128), "transpose_A": True, "transpose_B": True},
-        "LayoutError",
-        "K as their contiguous dimension",
-    ),
+    ({"types": ("int8", "int8", "int32"), "b": (64, 24), "c": (128, 24)}, "ShapeError", "of 16"),
+    ({"types": ("float32",) * 3, "a": (128, 12), "b": (12, 64)}, "ShapeError", "multiple of 8"),
     ({"a": (64, 128), "a_scope": "tmem", "transpose_A": True}, "Error", "transpose_A=True"),
     ({"a": (64, 128), "a_scope": "fragment", "transpose_A": True}, "LayoutError", "transpose_A"),
     ({"b_scope": "tmem", "b": (64, 64)}, "Error", "B"),
