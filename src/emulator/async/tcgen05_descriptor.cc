@@ -136,24 +136,31 @@ SmemDescriptor SmemDescriptor::Parse(uint64_t bits, const char* operand) {
   if (Field(bits, 52, 1)) {
     Illegal(where + ": absolute leading offset (bit 52) does not exist on sm_100a");
   }
-  if (Field(bits, 49, 3)) {
-    throw EmulatorError("unsupported", where + ": base offset " +
-                                           std::to_string(Field(bits, 49, 3)) +
-                                           " (bits 51:49); align the tile to the swizzle pattern");
-  }
   SmemDescriptor d;
   d.start = Field(bits, 0, 14) << 4;
   d.leading_offset = Field(bits, 16, 14) << 4;
   d.stride_offset = Field(bits, 32, 14) << 4;
   d.swizzle = ParseSwizzle(Field(bits, 61, 3), where);
+  d.base_offset = Field(bits, 49, 3);
+  if (d.base_offset != 0 && d.swizzle == Swizzle::kNone) {
+    Illegal(where + ": base offset " + std::to_string(d.base_offset) +
+            " (bits 51:49) needs a swizzle, whose pattern it places");
+  }
   if (Field(bits, 46, 3) != 1) {
     d.warning = where + ": bits 48:46 are " + std::to_string(Field(bits, 46, 3)) +
                 ", the PTX ISA asks for 1";
-  } else if (d.start % SwizzleRepeat(d.swizzle) >= static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
+  } else if ((d.start - d.PatternStart()) % SwizzleRepeat(d.swizzle) >=
+             static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
     d.warning = where + ": start " + Hex(d.start, 5) + " is not in the first line of a " +
-                std::to_string(SwizzleRepeat(d.swizzle)) + "-byte swizzle pattern";
+                std::to_string(SwizzleRepeat(d.swizzle)) +
+                "-byte swizzle pattern with base offset " + std::to_string(d.base_offset);
   }
   return d;
+}
+
+uint32_t SmemDescriptor::AddressOf(uint32_t offset) const {
+  // The swizzle takes its row from the address within the pattern, not from the address itself.
+  return SwizzleAddress(swizzle, start + offset - PatternStart()) + PatternStart();
 }
 
 std::vector<uint32_t> RowUnits(const SmemDescriptor& d, int rows, int units) {
@@ -163,7 +170,7 @@ std::vector<uint32_t> RowUnits(const SmemDescriptor& d, int rows, int units) {
   for (int row = 0; row < rows; ++row) {
     for (int u = 0; u < units; ++u) {
       const uint32_t offset = (row % 8) * pitch + (row / 8) * d.stride_offset + u * step;
-      addresses[row * units + u] = SwizzleAddress(d.swizzle, d.start + offset);
+      addresses[row * units + u] = d.AddressOf(offset);
     }
   }
   return addresses;
@@ -176,7 +183,7 @@ std::vector<uint32_t> OperandUnits(const SmemDescriptor& d, MajorMode major, int
   std::vector<uint32_t> units(static_cast<size_t>(depth) * groups);
   for (int k = 0; k < depth; ++k) {
     for (int g = 0; g < groups; ++g) {
-      units[k * groups + g] = SwizzleAddress(d.swizzle, d.start + MnMajorOffset(d, g * 16, k));
+      units[k * groups + g] = d.AddressOf(MnMajorOffset(d, g * 16, k));
     }
   }
   return units;
@@ -207,6 +214,7 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   if (!weight_stationary && Field(bits, 30, 2)) {
     Illegal(where + ": bits 31:30 (maximum shift) are for tcgen05.mma.ws only");
   }
+  if (const uint32_t shift = Field(bits, 30, 2)) d.max_shift = 4 << shift;
   if (d.saturate && kind != MmaKind::kI8)
     Illegal(where + ": saturate (bit 3) is for kind::i8 only");
   if (kind == MmaKind::kI8 && (d.negate_a || d.negate_b)) {

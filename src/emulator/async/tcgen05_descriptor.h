@@ -29,12 +29,17 @@ struct SmemDescriptor {
   uint32_t leading_offset = 0;
   uint32_t stride_offset = 0;
   Swizzle swizzle = Swizzle::kNone;
+  // Where the swizzle's pattern starts, in 128-byte lines modulo 8.
+  uint32_t base_offset = 0;
   // Legal, but likely a mistake; empty if nothing is odd.
   std::string warning;
 
   // EmulatorError "descriptor" for reserved bits, invalid swizzle codes, absolute leading offsets
-  // and base offsets. `operand` names the operand in messages.
+  // and a base offset without a swizzle. `operand` names the operand in messages.
   static SmemDescriptor Parse(uint64_t bits, const char* operand);
+  uint32_t PatternStart() const { return base_offset << 7; }
+  // The shared address of the byte `offset` behind the start, after the swizzle.
+  uint32_t AddressOf(uint32_t offset) const;
 };
 
 enum class MajorMode : uint8_t { kK, kMn };
@@ -62,6 +67,7 @@ struct InstructionDescriptor {
   MajorMode a_major = MajorMode::kK;
   MajorMode b_major = MajorMode::kK;
   bool saturate = false;
+  int max_shift = 0;  // of the columns of B, with .ws
 
   // EmulatorError "descriptor" names the illegal field and the legal values; "unsupported" for
   // the sparse form.

@@ -86,10 +86,16 @@ void VisitA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int 
   }
 }
 
+// Calls put(column, k, bits) for every element of B by the column of D that it contributes to.
 template <typename Put>
 void VisitB(const MmaPlan& plan, const uint8_t* shared, Put put) {
   const InstructionDescriptor& in = plan.instruction;
-  VisitShared(plan.b_units, in.b_major, in.b_type, in.n, plan.depth, shared, put);
+  VisitShared(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared,
+              [&](int row, int k, uint32_t bits) {
+                const int column = row - plan.columns.shift;
+                if (column < 0 || column >= in.n) return;
+                put(column, k, plan.columns.zero[column] ? 0 : bits);
+              });
 }
 
 // The arithmetic of one instruction over decoded operands; reused between instructions, because
@@ -234,6 +240,18 @@ void PlanA(MmaPlan& plan) {
   plan.a_cells = RowRegions(plan, address, kOperandColumns);
 }
 
+void PlanB(MmaPlan& plan) {
+  const InstructionDescriptor& in = plan.instruction;
+  plan.columns = ColumnMask::Parse(plan.operands.column_mask, in);
+  // A unit of an MN-major operand holds elements of several columns.
+  const int block = in.b_major == MajorMode::kMn ? kUnitBytes / ContainerBytes(in.b_type) : 1;
+  plan.b_rows = (in.n + plan.columns.shift + block - 1) / block * block;
+  const SmemDescriptor b = SmemDescriptor::Parse(plan.operands.b, "B");
+  CheckOperandLayout(b, in.b_major, in.b_type, "B");
+  if (!b.warning.empty()) plan.warnings.push_back(b.warning);
+  plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, plan.depth, ContainerBytes(in.b_type));
+}
+
 }  // namespace
 
 MmaPlan PlanMma(const MmaOperands& operands) {
@@ -246,11 +264,7 @@ MmaPlan PlanMma(const MmaOperands& operands) {
   CheckLane(plan, operands.d, "D");
   plan.d_cells = RowRegions(plan, operands.d, plan.layout.segments[0].columns);
   PlanA(plan);
-  const InstructionDescriptor& in = plan.instruction;
-  const SmemDescriptor b = SmemDescriptor::Parse(operands.b, "B");
-  CheckOperandLayout(b, in.b_major, in.b_type, "B");
-  if (!b.warning.empty()) plan.warnings.push_back(b.warning);
-  plan.b_units = OperandUnits(b, in.b_major, in.n, plan.depth, ContainerBytes(in.b_type));
+  PlanB(plan);
   return plan;
 }
 

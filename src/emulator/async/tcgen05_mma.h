@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/async/tcgen05_column_mask.h"
 #include "emulator/async/tcgen05_descriptor.h"
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/memory/tensor_memory.h"
@@ -24,6 +25,7 @@ struct MmaOperands {
   uint64_t b = 0;            // descriptor
   uint32_t instruction = 0;  // instruction descriptor
   bool accumulate = false;   // enable-input-d
+  uint64_t column_mask = 0;  // zero-column mask descriptor, with .ws
   int scale_d = 0;           // the old accumulator enters times 2^-scale_d
   std::array<uint32_t, 4> disabled_lanes{};
 };
@@ -41,9 +43,11 @@ struct MmaPlan {
   MmaOperands operands;
   InstructionDescriptor instruction;
   AccumulatorLayout layout;
+  ColumnMask columns;
   int depth = 0;
   std::vector<uint32_t> a_units;  // shared addresses of 16-byte units; empty for A in tmem
-  std::vector<uint32_t> b_units;
+  std::vector<uint32_t> b_units;  // of `b_rows` columns of B
+  int b_rows = 0;
   std::vector<TmemRegion> a_cells;
   std::vector<TmemRegion> d_cells;
   std::vector<std::string> warnings;

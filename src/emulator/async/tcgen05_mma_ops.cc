@@ -1,4 +1,5 @@
 // Instructions of single threads on the tensor core: tcgen05.mma, cp, shift and commit.
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -117,9 +118,7 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   for (int i = 0; form.masked && i < 4; ++i) {
     operands.disabled_lanes[i] = w.Reg<uint32_t>(op.slots[4 + i])[lane];
   }
-  if (form.column_mask && w.Reg<uint64_t>(op.slots[4])[lane] != 0) {
-    Fail(w.Here(lane), "unsupported", "a zero-column mask other than 0");
-  }
+  if (form.column_mask) operands.column_mask = w.Reg<uint64_t>(op.slots[4])[lane];
   return operands;
 }
 
@@ -190,11 +189,12 @@ void TakeKind(Decoder& d, MmaForm& form) {
 void TakeCollector(Decoder& d, const MmaForm& form) {
   const std::string use = d.mods.TakePrefix("collector::");
   if (use.empty()) return;
-  const bool for_a = use.rfind("a::", 0) == 0;
-  if (for_a == form.weight_stationary) {
+  const std::string buffer = use.substr(0, use.find("::"));
+  const bool of_b = buffer.size() == 2 && buffer[0] == 'b' && buffer[1] >= '0' && buffer[1] <= '3';
+  if (form.weight_stationary ? !of_b : buffer != "a") {
     d.Illegal("the collector of tcgen05.mma is ::a, that of tcgen05.mma.ws ::b0 to ::b3");
   }
-  const std::string action = use.substr(use.find("::") + 2);
+  const std::string action = use.substr(std::min(use.size(), buffer.size() + 2));
   if (action != "fill" && action != "use" && action != "lastuse" && action != "discard") {
     d.Illegal("unknown collector usage ::" + action);
   }
@@ -225,6 +225,7 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   TakeGroup(d);
   TakeKind(d, form);
   form.shift_a = d.mods.Take("ashift");
+  if (form.shift_a && weight_stationary) d.Illegal("tcgen05.mma.ws has no .ashift");
   TakeCollector(d, form);
   form.d = d.Address(d.operand(0));
   form.a_in_tmem = d.operand(1).kind == ptx::Operand::Kind::kAddress;

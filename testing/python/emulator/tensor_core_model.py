@@ -107,9 +107,9 @@ def offsets_of(swizzle: str, major: str, eb: int, rows: int, depth: int):
     return lbo, sbo, -(-rows // per) * lbo
 
 
-def descriptor(start: int, lbo: int, sbo: int, swizzle: str) -> int:
+def descriptor(start: int, lbo: int, sbo: int, swizzle: str, base: int = 0) -> int:
     code = SWIZZLES[swizzle][0]
-    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | 1 << 46 | code << 61
+    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | 1 << 46 | base << 49 | code << 61
 
 
 def place_operand(image, start, codes, kind, swizzle, major, lbo, sbo):
@@ -138,10 +138,11 @@ def place_packed(image, start, row, k, code, kind, swizzle, lbo, sbo):
 
 
 def instruction_descriptor(
-    m, n, a, b, d="f32", a_major="K", b_major="K", negate_a=0, negate_b=0, saturate=0
+    m, n, a, b, d="f32", a_major="K", b_major="K", negate_a=0, negate_b=0, saturate=0, max_shift=0
 ) -> int:
     return (
-        saturate << 3
+        {0: 0, 8: 1, 16: 2, 32: 3}[max_shift] << 30
+        | saturate << 3
         | {"f16": 0, "f32": 1, "s32": 2}[d] << 4
         | TYPE_CODES[a] << 7
         | TYPE_CODES[b] << 10
@@ -152,6 +153,25 @@ def instruction_descriptor(
         | n >> 3 << 17
         | m >> 4 << 24
     )
+
+
+def column_mask(starts, first, zeros, used, shift=0, generate=1) -> int:
+    """A zero-column mask descriptor; spans are counts of columns."""
+    bits = sum(start << 8 * i for i, start in enumerate(starts))
+    bits |= sum(flag << 32 + i for i, flag in enumerate(first))
+    return bits | generate << 39 | zeros - 1 << 40 | used - 1 << 48 | shift << 56
+
+
+def masked_columns(m, n, starts, first, zeros, used) -> np.ndarray:
+    """Which of n columns are zero: one sub-mask for each bank, as the examples of the PTX ISA."""
+    parts = 128 // m
+    masks = []
+    for start, flag in zip(starts[:parts], first[:parts], strict=True):
+        period = np.r_[np.zeros(used, bool), np.ones(zeros, bool)]
+        if flag:
+            period = ~np.r_[np.zeros(zeros, bool), np.ones(used, bool)]
+        masks.append(np.resize(period, start + n // parts)[start:])
+    return np.concatenate(masks)
 
 
 def accumulator_cell(m_total: int, n_total: int, ws: bool, m: int, n: int):

@@ -44,6 +44,9 @@ class Case:
         a_in_tmem=False,
         seed=0,
         spread=4.0,
+        a_pattern=0,
+        b_pattern=0,
+        shift=0,
         **fields,
     ):
         self.rng = rng = np.random.default_rng([seed, m, n, *map(ord, kind + a + b)])
@@ -53,24 +56,28 @@ class Case:
         depth = DEPTH[kind]
         self.image = rng.integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
         self.a_codes, self.a = model.random_operand(rng, a, (m, depth), spread)
-        self.b_codes, self.b = model.random_operand(rng, b, (n, depth), spread)
+        self.b_codes, self.b = model.random_operand(rng, b, (n + shift, depth), spread)
         self.a_type, self.b_type = a, b
-        adesc = self.place(self.a_codes, a, A_AT, a_swizzle, a_major)
-        bdesc = self.place(self.b_codes, b, B_AT, b_swizzle, b_major)
+        adesc = self.place(self.a_codes, a, A_AT, a_swizzle, a_major, a_pattern)
+        bdesc = self.place(self.b_codes, b, B_AT, b_swizzle, b_major, b_pattern)
         self.idesc = model.instruction_descriptor(m, n, a, b, d, a_major, b_major, **fields)
         self.args = [adesc, bdesc, self.idesc, int(accumulate)]
         self.cells = random_cells(rng)
         self.set_accumulator(spread)
 
-    def place(self, codes, kind, at, swizzle, major):
+    def place(self, codes, kind, at, swizzle, major, pattern=0):
+        """Puts an operand where its swizzle starts: ``pattern`` 128-byte lines behind ``at``."""
         eb = model.element_bytes(kind)
         lbo, sbo, size = model.offsets_of(swizzle, major, eb, *codes.shape)
-        assert size <= 32 * 1024
+        assert 128 * pattern + size <= 32 * 1024
         if kind in model.MINI:
             self.image[at : at + size] = 0
-        # The model swizzles absolute addresses; the image starts at a multiple of 1024.
-        model.place_operand(self.image, at, codes, kind, swizzle, major, lbo, sbo)
-        return model.descriptor(IMAGE_START + at, lbo, sbo, swizzle)
+        # The model swizzles addresses from the pattern's start; the image starts at a multiple of
+        # 1024.
+        shifted = self.image[128 * pattern :]
+        model.place_operand(shifted, at, codes, kind, swizzle, major, lbo, sbo)
+        start = IMAGE_START + at + 128 * pattern
+        return model.descriptor(start, lbo, sbo, swizzle, start >> 7 & 7)
 
     def cell(self, row, column):
         return model.accumulator_cell(self.m, self.n, self.ws, row, column)
@@ -212,6 +219,109 @@ def test_column_offset_of_the_accumulator():
     case.cell = lambda i, j: (inner(i, j)[0], inner(i, j)[1] + 77)
     case.store(case.cells, case.c)
     case.check(case.expected(), issue("f16", d="%r2+77"))
+
+
+@pytest.mark.parametrize("lines", [1, 3, 6, 7])
+@pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_patterns_that_start_between_their_repeats(major, swizzle, lines):
+    case = Case(
+        "f16", "bf16", "bf16", n=64, a_major=major, b_major=major, a_swizzle=swizzle,
+        b_swizzle=swizzle, a_pattern=lines, b_pattern=(lines + 2) % 8,
+    )  # fmt: skip
+    case.check(case.expected())
+
+
+def test_a_wrong_base_offset_reads_other_elements():
+    case = Case("f16", "bf16", "bf16", n=64, b_pattern=3)
+    case.args[1] ^= 1 << 49
+    with pytest.raises(AssertionError), pytest.warns(UserWarning, match="not in the first line"):
+        case.check(case.expected())
+
+
+def test_tf32_pattern_of_32_byte_atoms_with_a_base_offset():
+    case = Case(
+        "tf32", "tf32", "tf32", n=64, a_major="MN", b_major="MN", a_swizzle="128B_atom32B",
+        b_swizzle="128B_atom32B", a_pattern=5, b_pattern=2,
+    )  # fmt: skip
+    case.check(case.expected())
+
+
+def masked(case, bits):
+    body = issue(case.kind, modifiers=".ws").replace("%r20, %p5", "%r20, %p5, %d25")
+    return f" mov.b64 %d25, {bits:#x};\n" + body
+
+
+@pytest.mark.parametrize(
+    ("m", "starts", "first", "zeros", "used", "shift"),
+    [
+        (128, (0, 0, 0, 0), (0, 0, 0, 0), 3, 4, 0),
+        (128, (2, 0, 0, 0), (1, 0, 0, 0), 7, 1, 0),
+        (64, (0, 0, 0, 0), (1, 0, 0, 0), 3, 4, 0),
+        (64, (3, 9, 0, 0), (0, 1, 0, 0), 20, 5, 8),
+        (32, (0, 1, 2, 1), (1, 1, 0, 0), 3, 4, 2),
+        (32, (0, 0, 0, 0), (0, 1, 0, 1), 256, 256, 16),
+        (128, (0, 0, 0, 0), (0, 0, 0, 0), 1, 256, 31),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "type_name", "major"),
+    [("f16", "f16", "K"), ("f16", "bf16", "MN"), ("i8", "s8", "K"), ("f8f6f4", "e4m3", "MN")],
+)
+def test_zero_columns(kind, type_name, major, m, starts, first, zeros, used, shift):
+    """The masks of the PTX ISA's examples, others, and columns of B from ``shift`` on."""
+    d = "s32" if kind == "i8" else "f32"
+    case = Case(
+        kind, type_name, type_name, d, m=m, n=128, ws=True, b_major=major, shift=shift,
+        max_shift=min(s for s in (0, 8, 16, 32) if s >= shift),
+    )  # fmt: skip
+    zero = model.masked_columns(m, 128, starts, first, zeros, used)
+    b = np.where(zero[:, None], 0.0, case.b[shift : shift + 128])
+    case.check(
+        case.expected(b=b), masked(case, model.column_mask(starts, first, zeros, used, shift))
+    )
+
+
+def test_examples_of_the_isa():
+    """Masks as the PTX ISA prints them, least significant column last."""
+    ones = {
+        (64, 0): "111000011100001110000111",
+        (64, 1): "000011100001110000",
+        (32, 2): "111000011100",
+        (32, 3): "1110000111000",
+        (32, 0): "00001110000111",
+        (32, 1): "0000111000011",
+    }
+    for (m, part), text in ones.items():
+        starts, first = ((0, 0), (1, 0)) if m == 64 else ((0, 1, 2, 1), (1, 1, 0, 0))
+        mask = model.masked_columns(m, 128, starts, first, 3, 4)
+        got = mask[part * m :][: len(text)]
+        assert "".join("01"[int(bit)] for bit in got[::-1]) == text, (m, part)
+
+
+def test_a_mask_that_is_not_generated_leaves_b():
+    case = Case("f16", "f16", "f16", m=64, n=64, ws=True)
+    bits = model.column_mask((1, 2, 0, 0), (1, 0, 0, 0), 3, 4, generate=0)
+    case.check(case.expected(), masked(case, bits))
+
+
+@pytest.mark.parametrize(
+    ("m", "max_shift", "bits", "kind", "complaint"),
+    [
+        (32, 32, 17 << 56, "descriptor", "shift 17 exceeds 16 with M=32"),
+        (128, 32, 33 << 56, "descriptor", "shift 33 exceeds 32"),
+        (64, 8, 9 << 56, "descriptor", "bits 31:30"),
+        (64, 0, 1 << 37, "descriptor", "reserved bits"),
+        (64, 0, 1 << 62, "descriptor", "reserved bits"),
+        (64, 0, model.column_mask((4, 0), (0, 0), 3, 4), "unsupported", "skips the whole"),
+    ],
+)
+def test_illegal_column_masks(m, max_shift, bits, kind, complaint):
+    case = Case("f16", "f16", "f16", m=m, n=64, ws=True, max_shift=max_shift)
+    with pytest.raises(EmulatorError, match=complaint) as caught:
+        case.check(case.expected(), masked(case, bits))
+    assert caught.value.kind == kind
+    assert caught.value.ptx_line > 0
 
 
 def packed_rows(codes):
@@ -366,7 +476,7 @@ def set_arg(index, function):
         (set_arg(0, lambda x: x & ~(7 << 61) | 3 << 61), "descriptor", "swizzle code 3"),
         (set_arg(0, lambda x: x | 1 << 14), "descriptor", "reserved bits"),
         (set_arg(1, lambda x: x | 1 << 52), "descriptor", "absolute leading offset"),
-        (set_arg(1, lambda x: x | 1 << 49), "unsupported", "base offset"),
+        (set_arg(1, lambda x: x & ~(7 << 61) | 1 << 49), "descriptor", "needs a swizzle"),
         (set_arg(1, lambda x: x & ~(7 << 61) | 1 << 61), "descriptor", "32-byte atoms"),
         (set_arg(1, lambda x: x & ~0x3FFF | 0x3FFF), "out-of-bounds", "operand B"),
         (set_arg(2, lambda x: x | 1 << 23), "descriptor", "reserved bits"),
