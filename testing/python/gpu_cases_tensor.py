@@ -70,14 +70,10 @@ def transfer_bytes(case: CopyCase) -> int:
     """Bytes that a copy moves between global and shared memory."""
     bits = BITS[case.dtype]
     if case.column:
-        channels = case.column.channels * bits // 8
-        return (
-            -(-channels // (case.slice_bytes or 1)) * (case.slice_bytes or 1) * case.column.pixels
-        )
+        return (case.slice_bytes or case.column.channels * bits // 8) * case.column.pixels
     box, steps = list(case.box), list(case.element_strides)
     if case.interleave:
-        d = case.channel_dim
-        box[d] = -(-box[d] * bits // (8 * case.slice_bytes))
+        box[case.channel_dim] = 1  # a copy takes one slice
     else:
         steps[0] = 1
     count = int(np.prod([-(-b // s) for b, s in zip(box, steps, strict=True)]))
@@ -170,10 +166,12 @@ def _cases_plain() -> list[CopyCase]:
         CopyCase("4d strided", "u16", *rank4, (16, 5, 7, 2), (8, 3, 0, 1), steps=(1, 2, 3, 1)),
         CopyCase("5d", "u32", (12, 5, 4, 3, 2), (48, 240, 960, 2880), (8, 2, 3, 2, 2),
                  (8, 3, 1, 2, 0)),
-        CopyCase("4d store", "u16", *rank4, box4, (32, 7, -2, 4), op="store"),
+        CopyCase("4d store", "u16", *rank4, box4, (32, 7, 2, 4), op="store"),
         CopyCase("4d strided store", "u16", *rank4, (16, 5, 7, 2), (8, 3, 0, 1),
                  steps=(1, 2, 3, 1), op="store"),
-        CopyCase("4d add", "u32", (20, 9, 7, 5), rank4[1], (8, 3, 4, 2), (16, 7, -2, 4), op="add"),
+        CopyCase("4d store from negative coordinates", "u16", *rank4, box4, (-8, 7, -2, 4),
+                 op="store"),
+        CopyCase("4d add", "u32", (20, 9, 7, 5), rank4[1], (8, 3, 4, 2), (16, 7, 2, 4), op="add"),
     ]  # fmt: skip
     for dtype in ("f16", "bf16", "f32", "f64"):
         per = 128 // BITS[dtype]
@@ -208,6 +206,8 @@ _COLUMNS = {
            "offsets": (2, 1)},
     "4d strided": {"dims": (9, 7, 3), "coords": (-1, 2, 0), "column": ((-1, -2), (-3, 0)),
                    "offsets": (2, 1), "steps": (2, 3, 1)},
+    "4d every other image": {"dims": (4, 3, 7), "coords": (0, 0, 1), "column": ((0, 0), (0, 0)),
+                             "offsets": (0, 0), "steps": (1, 1, 2)},
     "5d": {"dims": (5, 4, 3, 2), "coords": (0, 1, -1, 0),
            "column": ((-1, 0, -2), (0, -2, -1)), "offsets": (1, 2, 3)},
     "4d store": {"dims": (9, 7, 3), "coords": (1, 2, 0), "column": ((0, 0), (0, 0)),
@@ -222,14 +222,13 @@ class _Shape(NamedTuple):
     slices: int
     images: int
 
-    def fields(self, dtype: str, interleave: str, channels: int | None = None) -> dict:
+    def fields(self, dtype: str, interleave: str) -> dict:
         size = {"16B": 16, "32B": 32}[interleave]
-        per = size * 8 // BITS[dtype]
         strides = [size * int(np.prod(self.spatial[:d])) for d in range(1, len(self.spatial) + 1)]
         strides[-1] += 64  # between slices
         strides.append(strides[-1] * self.slices + 96)
-        dims = (*self.spatial, channels or self.slices * per, self.images)
-        fields = {"dtype": dtype, "dims": dims, "strides": tuple(strides)}
+        fields = {"dtype": dtype, "dims": (*self.spatial, self.slices, self.images)}
+        fields["strides"] = tuple(strides)
         fields["interleave"] = interleave
         fields["swizzle"] = "32B" if interleave == "32B" else None
         return fields
@@ -241,55 +240,53 @@ _RANK3, _RANK4, _RANK5 = _Shape((12,), 5, 3), _Shape((10, 7), 5, 3), _Shape((6, 
 def _cases_interleaved() -> list[CopyCase]:
     cases = []
 
-    def add(name: str, shape: _Shape, box, coords, dtype="u16", interleave="16B", channels=None,
+    def add(name: str, shape: _Shape, box, coords, dtype="u16", interleave="16B",
             **fields):  # fmt: skip
-        common = shape.fields(dtype, interleave, channels)
+        common = shape.fields(dtype, interleave)
         case = CopyCase(name=f"interleave {interleave} {name}", box=box, coords=coords,
                         **{**common, **fields})  # fmt: skip
         cases.append(case)
 
-    for interleave, per in (("16B", 8), ("32B", 16)):
+    for interleave in ("16B", "32B"):
         options = {"interleave": interleave}
-        add("3d", _RANK3, (5, 3 * per, 2), (2, per, 1), **options)
-        add("3d odd box", _RANK3, (3, 2 * per, 1), (7, 2 * per, 2), **options)
-        add("3d low edge", _RANK3, (5, 3 * per, 2), (-2, -per, -1), **options)
-        add("3d high edge", _RANK3, (5, 3 * per, 2), (9, 3 * per, 2), **options)
-        add("4d", _RANK4, (4, 3, 2 * per, 2), (3, 2, per, 1), **options)
-        add("4d edges", _RANK4, (4, 3, 3 * per, 2), (8, -1, 3 * per, 2), **options)
-        add("5d", _RANK5, (3, 2, 3, 2 * per, 1), (2, 3, 1, per, 1), **options)
-        add("4d store", _RANK4, (4, 3, 3 * per, 2), (8, -1, 3 * per, 1), op="store", **options)
-        add("3d add", _RANK3, (5, per, 2), (9, per, 2), "u32", op="add", **options)
-        add("3d some channels", _RANK3, (5, 2 * per, 2), (2, 3 * per, 1), channels=5 * per - 3,
-            **options)  # fmt: skip
-        add("3d some channels of the box", _RANK3, (5, per + 3, 2), (2, per, 1), **options)
+        add("3d", _RANK3, (5, 1, 2), (2, 1, 1), **options)
+        add("3d box of slices", _RANK3, (5, 3, 2), (2, 1, 1), **options)
+        add("3d box of channels", _RANK3, (3, 16, 1), (7, 4, 2), **options)
+        add("3d low edge", _RANK3, (5, 2, 2), (-2, 0, -1), **options)
+        add("3d high edge", _RANK3, (5, 2, 2), (9, 4, 2), **options)
+        add("3d before the slices", _RANK3, (5, 2, 2), (1, -1, 0), **options)
+        add("3d behind the slices", _RANK3, (5, 1, 2), (1, 5, 0), **options)
+        add("4d", _RANK4, (4, 3, 2, 2), (3, 2, 1, 1), **options)
+        add("4d edges", _RANK4, (4, 3, 1, 2), (8, -1, 3, 2), **options)
+        add("5d", _RANK5, (3, 2, 3, 2, 1), (2, 3, 1, 1, 1), **options)
+        add("4d store", _RANK4, (4, 3, 1, 2), (8, 5, 3, 1), op="store", **options)
+        add("3d add", _RANK3, (5, 1, 2), (9, 2, 2), "u32", op="add", **options)
     for dtype in ("u8", "f32", "f64", "bf16"):
-        per = 128 // BITS[dtype]
-        add(f"3d {dtype}", _RANK3, (5, 3 * per, 2), (9, per, 1), dtype)
+        add(f"3d {dtype}", _RANK3, (5, 2, 2), (9, 1, 1), dtype)
     for swizzle in ("32B", "64B", "128B"):
-        add(f"4d swizzle {swizzle}", _RANK4, (5, 3, 24, 2), (3, 2, 8, 1), swizzle=swizzle)
+        add(f"4d swizzle {swizzle}", _RANK4, (5, 3, 1, 2), (3, 2, 1, 1), swizzle=swizzle)
     for steps in ((2, 1, 1, 1), (1, 3, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2)):
-        add(f"4d strided {steps}", _RANK4, (5, 4, 32, 2), (1, 2, 8, 0), steps=steps)
-    add("3d nan", _RANK3, (5, 24, 2), (9, 24, 2), "f16", fill="nan")
-    add("3d channel inside a slice", _RANK3, (5, 16, 2), (2, 4, 1))
+        add(f"4d strided {steps}", _RANK4, (5, 4, 3, 2), (1, 2, 1, 0), steps=steps)
+    add("3d nan", _RANK3, (5, 1, 2), (9, 2, 2), "f16", fill="nan")
     return cases + _columns_interleaved()
 
 
 def _columns_interleaved() -> list[CopyCase]:
     cases = []
-    for interleave, per in (("16B", 8), ("32B", 16)):
+    for interleave in ("16B", "32B"):
         for name, fields in _COLUMNS.items():
             *spatial, images = fields["dims"]
             common = _Shape(tuple(spatial), 4, images).fields("u16", interleave)
             *start, image = fields["coords"]
             common |= {k: v for k, v in fields.items() if k in ("offsets", "op")}
             if "steps" in fields:
-                common["steps"] = (*fields["steps"][:-1], 1, 1)
+                common["steps"] = (*fields["steps"][:-1], 1, fields["steps"][-1])
             cases.append(
                 CopyCase(
                     name=f"interleave {interleave} im2col {name}",
                     box=(),
-                    coords=(*start, per, image),
-                    column=Column(*fields["column"], 2 * per, 37),
+                    coords=(*start, 2, image),
+                    column=Column(*fields["column"], 16, 37),
                     **common,
                 )
             )

@@ -100,15 +100,14 @@ def make_tensor_map(
     element_strides: Sequence[int] | None = None,
     dtype: str | None = None,
     im2col: Im2col | None = None,
-    channels: int | None = None,
 ) -> TensorMap:
     """Encodes a map of ``array`` (1 to 5 dimensions, the last one contiguous).
 
-    An interleaved map is that of an array [N, C / c, spatial..., c] whose last dimension, the
-    slice of c channels, has 16 or 32 bytes (NC/8HWC8 and NC/16HWC16 of 16-bit elements); the
-    slices of a row follow one another. Its dimensions are [N, C, spatial...]; extents, boxes and
-    coordinates of C count channels, and a kernel gives the coordinates {W, H, D, C, N}. In shared
-    memory a box lies like the array: [N, C / c, spatial..., c].
+    An interleaved map is that of an array [N, C, spatial..., c] whose last dimension, a slice of
+    c channels, has 16 or 32 bytes (NC/8HWC8 and NC/16HWC16 of 16-bit elements); the slices of a
+    row follow one another. Its dimensions are [N, C, spatial...], where C counts slices; a kernel
+    gives the coordinates {W, H, D, C, N}. A copy takes one slice of channels, whatever the box
+    says of C; in shared memory a box lies as [N, spatial..., c].
 
     Args:
         memory: where the array gets its emulated address.
@@ -125,7 +124,6 @@ def make_tensor_map(
             ``"u4"``.
         im2col: makes an im2col map of an array [N, spatial..., C], or of an interleaved one,
             instead of a tiled one.
-        channels: extent of C in an interleaved map, if the last slice is not full.
 
     Raises:
         UserError: a field breaks a rule of the CUDA driver API's tensor maps.
@@ -134,7 +132,7 @@ def make_tensor_map(
     modes += [_choice("swizzle", swizzle, _SWIZZLES), _choice("oob_fill", oob_fill, _FILLS)]
     type_name = _DTYPES.get(str(dtype), dtype) or _type_of(array)
     code, bits = _choice("dtype", type_name, _TYPES)
-    dims, strides = _geometry(array, bits, _SLICE_BYTES[modes[0]], channels)
+    dims, strides = _geometry(array, bits, _SLICE_BYTES[modes[0]])
     rank = len(dims)
     if not 1 <= rank <= _MAX_RANK:
         raise UserError(f"tensor maps have 1 to 5 dimensions, that of this array has {rank}")
@@ -187,9 +185,7 @@ def _type_of(array: Any) -> str:
     return _DTYPES[name]
 
 
-def _geometry(
-    array: Any, bits: int, slice_bytes: int, channels: int | None
-) -> tuple[list[int], list[int]]:
+def _geometry(array: Any, bits: int, slice_bytes: int) -> tuple[list[int], list[int]]:
     """Extents and byte strides of the map, innermost first; the innermost stride is implied."""
     if isinstance(array, np.ndarray):
         itemsize, strides = array.itemsize, list(array.strides)
@@ -202,19 +198,17 @@ def _geometry(
     dims[0] = dims[0] * itemsize * 8 // bits
     strides = [0, *strides[::-1][1:]]
     if slice_bytes:
-        return _slices(dims, strides, bits, slice_bytes, channels)
-    if channels is not None:
-        raise UserError("channels= is the extent of C in an interleaved map; give interleave=")
+        return _slices(dims, strides, bits, slice_bytes)
     return dims, strides
 
 
 def _slices(
-    dims: list[int], strides: list[int], bits: int, slice_bytes: int, channels: int | None
+    dims: list[int], strides: list[int], bits: int, slice_bytes: int
 ) -> tuple[list[int], list[int]]:
     """Geometry of an interleaved map, from that of its array with the slice as a dimension."""
     if not 4 <= len(dims) <= _MAX_RANK + 1:
         raise UserError(
-            "an interleaved map is of an array [N, C / c, spatial..., c] with 4 to 6 dimensions, "
+            "an interleaved map is of an array [N, C, spatial..., c] with 4 to 6 dimensions, "
             f"got {len(dims)}"
         )
     if dims[0] * bits != slice_bytes * 8:
@@ -224,8 +218,4 @@ def _slices(
         )
     if dims[1] > 1 and strides[1] != slice_bytes:
         raise UserError(f"the slices of a row must follow one another, {slice_bytes} bytes apart")
-    most = dims[-2] * dims[0]
-    if channels is not None and not most - dims[0] < channels <= most:
-        raise UserError(f"{dims[-2]} slices of {dims[0]} hold no {channels} channels")
-    dims[-2] = channels or most
     return dims[1:], [0, *strides[2:]]

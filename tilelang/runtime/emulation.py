@@ -113,13 +113,10 @@ _OOB_FILLS = ("zeros", "nan")
 def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
     size = int(description["element_bytes"])
     dims, strides = list(description["dims"]), [size, *description["strides"]]
-    options: dict[str, Any] = {}
     if interleave := int(description["interleave"]):
-        # The array has one dimension more, the slice; the map counts channels.
+        # The array has one dimension more, the slice of channels.
         slice_bytes = 16 * interleave
         dims, strides = [slice_bytes // size, *dims], [size, slice_bytes, *strides[1:]]
-        options["channels"] = dims[-2]
-        dims[-2] = -(-dims[-2] // dims[0])
     array = _memory(
         int(description["address"]), tuple(reversed(dims)), tuple(reversed(strides)), size
     )
@@ -131,5 +128,4 @@ def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
         dtype=str(description["dtype"]),
-        **options,
     )

@@ -23,16 +23,16 @@ constexpr std::array<TypeInfo, 16> kTypes = {{
     {"s32", 32, false, 0},
     {"u64", 64, false, 0},
     {"s64", 64, false, 0},
-    {"f16", 16, true, 0x7FFF},
-    {"f32", 32, true, 0x7FFFFFFF},
-    {"f32_ftz", 32, true, 0x7FFFFFFF},
-    {"f64", 64, true, 0x7FFFFFFFFFFFFFFF},
-    {"bf16", 16, true, 0x7FFF},
+    {"f16", 16, true, 0x7FF7},
+    {"f32", 32, true, 0x7FF77FF7},
+    {"f32_ftz", 32, true, 0x7FF77FF7},
+    {"f64", 64, true, 0x7FF77FF77FF77FF7},
+    {"bf16", 16, true, 0x7FF7},
     {"u4", 4, false, 0},
     {"u4_unpack_u8", 4, false, 0},
     {"u6_unpack_u8", 6, false, 0},
-    {"tf32", 32, true, 0x7FFFFFFF},
-    {"tf32_ftz", 32, true, 0x7FFFFFFF},
+    {"tf32", 32, true, 0x7FF77FF7},
+    {"tf32_ftz", 32, true, 0x7FF77FF7},
 }};
 
 const TypeInfo& InfoOf(TensorType type) { return kTypes[static_cast<int>(type)]; }

@@ -35,9 +35,9 @@ bool IsFloatTensor(TensorType type);
 // Which bytes lie together in a tensor: elements of dimension 0, or slices of channels.
 enum class Interleave : uint8_t { kNone, k16B, k32B };
 
-// Dimension 0 is the contiguous one. With an interleave, that one is counted in slices: a tensor
-// NC/8HWC8 has the dimensions W, H, C, N, where positions along W are slices of 16 (or 32) bytes
-// that follow one another, and extents, boxes and coordinates of C count channels.
+// Dimension 0 is the contiguous one. With an interleave its positions are slices of channels: a
+// tensor NC/8HWC8 has the dimensions W, H, C, N, where those along W are 16 (or 32) bytes apart
+// and those of C count slices. A copy takes one slice of channels, whatever the box says of C.
 struct TensorMap {
   static constexpr int kMaxRank = 5;
   static constexpr int kBytes = 128;

@@ -50,19 +50,15 @@ TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
 }
 
 // A tiled copy begins at a multiple of 16 bytes of the innermost dimension. The ISA does not say
-// so; a Hopper GPU raises "illegal instruction" for every other start. Channels of an interleaved
-// map begin at a slice.
-void CheckStart(const Issuer& issuer, const TensorForm& form, const TensorMap& map,
-                std::span<const int32_t> coordinates) {
-  if (!map.Interleaved() && form.mode != TensorMode::kTile) return;
-  const uint32_t unit = map.Interleaved() ? map.SliceBytes() : 16;
-  const int32_t start = coordinates[map.ChannelDim()];
-  if (int64_t{start} * map.ElementBits() % (8 * unit) == 0) return;
+// so; a Hopper GPU raises "illegal instruction" for every other start.
+void CheckStart(const Issuer& issuer, const TensorMap& map, int32_t innermost) {
+  constexpr int64_t kStartBits = 16 * 8;
+  if (map.Interleaved()) return;  // every position is a slice
+  if (static_cast<int64_t>(innermost) * map.ElementBits() % kStartBits == 0) return;
   Fail(issuer, "tensor-map",
-       "the " + std::string(map.Interleaved() ? "channel" : "innermost") + " coordinate " +
-           std::to_string(start) + " of " + std::to_string(map.ElementBits()) +
-           "-bit elements is no multiple of " + std::to_string(unit) +
-           " bytes: the GPU stops with an illegal instruction");
+       "the innermost coordinate " + std::to_string(innermost) + " of " +
+           std::to_string(map.ElementBits()) +
+           "-bit elements is no multiple of 16 bytes: the GPU stops with an illegal instruction");
 }
 
 TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
@@ -77,7 +73,7 @@ TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
     offsets[i] = w.Reg<uint16_t>(op.slots[form.coordinates + i])[lane];
   }
   const std::span<const int32_t> at(coordinates.data(), form.coordinates);
-  CheckStart(w.Here(lane), form, request.map, at);
+  if (form.mode == TensorMode::kTile) CheckStart(w.Here(lane), request.map, at[0]);
   request.walk = Located(w.Here(lane), form.map.At(w, lane), "tensor map", [&] {
     switch (form.mode) {
       case TensorMode::kGather:

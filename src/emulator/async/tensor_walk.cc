@@ -26,18 +26,12 @@ struct Axis {
 
 uint32_t CeilDiv(uint32_t value, uint32_t divisor) { return (value + divisor - 1) / divisor; }
 
-// Dimension d of a map: in slices, if it counts the channels of an interleaved one.
+// Dimension d of a map.
 Axis AxisOf(const TensorMap& map, int d, int32_t coordinate, uint32_t box) {
   const uint64_t stride = d == 0 ? map.SliceBytes() : map.strides[d];
-  Axis axis{coordinate, box, map.element_strides[d], map.dims[d], stride};
-  if (map.Interleaved() && d == map.ChannelDim()) {
-    const uint32_t slice = map.SliceElements();
-    axis.start /= slice;  // the caller has checked that this leaves no rest
-    axis.count = CeilDiv(box, slice);
-    axis.extent = (axis.extent + slice - 1) / slice;
-  }
-  axis.count = CeilDiv(axis.count, axis.step);
-  return axis;
+  const uint32_t step = map.element_strides[d];
+  const bool one_slice = map.Interleaved() && d == map.ChannelDim();
+  return {coordinate, one_slice ? 1 : CeilDiv(box, step), step, map.dims[d], stride};
 }
 
 // The elements of a row: those of dimension 0 from `start` on, or a whole slice.
@@ -77,6 +71,20 @@ void ForEachPiece(Swizzle swizzle, uint32_t bytes, Body body) {
   }
 }
 
+// Loads of tf32 elements round as cvt.rna.tf32.f32 does.
+void RoundToTf32(uint8_t* element) {
+  constexpr uint32_t kInfinity = 0x7F800000, kNan = 0x7FFFE000, kDropped = 0x1FFF;
+  uint32_t bits;
+  std::memcpy(&bits, element, sizeof bits);
+  const uint32_t magnitude = bits & 0x7FFFFFFF;
+  if (magnitude > kInfinity) {
+    bits = kNan;
+  } else if (magnitude < kInfinity) {
+    bits = (bits + (kDropped + 1) / 2) & ~kDropped;
+  }
+  std::memcpy(element, &bits, sizeof bits);
+}
+
 // The pixels of an im2col map in the order in which a column takes them.
 class PixelWalk {
  public:
@@ -104,7 +112,7 @@ class PixelWalk {
     return line;
   }
 
-  // Steps along the bounding box [lower, extent - 1 + upper], then to the next image.
+  // Steps along the bounding box [lower, extent - 1 + upper], then to another image.
   void Advance() {
     for (int i = 0; i < Spatial(); ++i) {
       const int d = first_ + i;
@@ -112,7 +120,7 @@ class PixelWalk {
       if (position_[i] <= static_cast<int64_t>(map_.dims[d]) - 1 + map_.upper[i]) return;
       position_[i] = map_.lower[i];
     }
-    ++image_;
+    image_ += map_.element_strides[batch_];
   }
 
  private:
@@ -169,21 +177,15 @@ TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates
                       std::span<const uint16_t> offsets) {
   const Run run = RunOf(map, coordinates[0]);
   TensorWalk walk{run.elements, {}};
-  // Without an interleave all channels of a pixel are one row.
-  Axis slices;
-  if (map.Interleaved()) {
-    const int d = map.ChannelDim();
-    slices = AxisOf(map, d, coordinates[d], map.box[0]);
-  }
-  for (uint32_t s = 0; s < slices.count; ++s) {
-    const int64_t slice = slices.At(s);
-    PixelWalk walker(map, coordinates, offsets);
-    for (uint32_t p = 0; p < map.pixels; ++p, walker.Advance()) {
-      bool inside = false;
-      const uint64_t line = walker.Line(&inside);
-      AppendRow(map, run, line + static_cast<uint64_t>(slice) * slices.stride,
-                inside && slices.Contains(slice), &walk);
-    }
+  // Without an interleave all channels of a pixel are one row, and the line begins at channel 0.
+  Axis slice;
+  if (map.Interleaved()) slice = AxisOf(map, map.ChannelDim(), coordinates[map.ChannelDim()], 1);
+  const uint64_t offset = static_cast<uint64_t>(slice.start) * slice.stride;
+  PixelWalk walker(map, coordinates, offsets);
+  for (uint32_t p = 0; p < map.pixels; ++p, walker.Advance()) {
+    bool inside = false;
+    const uint64_t line = walker.Line(&inside);
+    AppendRow(map, run, line + offset, inside && slice.Contains(slice.start), &walk);
   }
   return walk;
 }
@@ -218,8 +220,12 @@ void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, cons
     const uint32_t size = map.GlobalBytes(1);
     for (uint32_t at = 0; at < bytes; at += size) std::memcpy(out + at, &nan, size);
   }
-  if (row.count != 0)
-    std::memcpy(out + map.GlobalBytes(row.first), global, map.GlobalBytes(row.count));
+  if (row.count == 0) return;
+  uint8_t* data = out + map.GlobalBytes(row.first);
+  std::memcpy(data, global, map.GlobalBytes(row.count));
+  if (map.type == TensorType::kTf32 || map.type == TensorType::kTf32Ftz) {
+    for (uint32_t i = 0; i < row.count; ++i) RoundToTf32(data + 4 * i);
+  }
 }
 
 }  // namespace tilelang::emulator
