@@ -4,6 +4,7 @@
 #include "layout/matrix_operand.h"
 #include "layout/smem_layout.h"
 #include "layout/tmem_copy.h"
+#include "layout/tmem_cp.h"
 
 namespace tilelang::layout {
 
@@ -155,7 +156,20 @@ void RegisterTmemCopy() {
       });
 }
 
+/*! [shape, column, bytes] of each instruction, or the reason why there is none. */
+ffi::Array<ffi::Any> TmemCpTable(TmemLayout tmem, Layout shared, ffi::Shape begin) {
+  TmemCpPlan plan = PlanTmemCp(tmem, shared, ToCoord(begin));
+  if (!plan.reason.empty()) return {ffi::String(plan.reason)};
+  ffi::Array<ffi::Any> rows;
+  for (const TmemCpInstruction& inst : plan.instructions) {
+    rows.push_back(
+        ffi::Array<ffi::Any>{ffi::String(GetTmemCpAtom(inst.shape).name), inst.column, inst.bytes});
+  }
+  return rows;
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::GlobalDef().def("tl.layout.PlanTmemCp", TmemCpTable);
   RegisterShared();
   RegisterTmem();
   RegisterTmemCopy();

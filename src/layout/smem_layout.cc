@@ -69,11 +69,17 @@ Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzl
   return Layout::FromForms(extents, forms, 0, swizzle);
 }
 
-int64_t WidestSwizzle(const Coord& extents, int64_t element_bits) {
+std::vector<int64_t> SwizzleWidths(const Coord& extents, int64_t element_bits) {
+  std::vector<int64_t> widths;
   for (int64_t bytes : {128, 64, 32, 16}) {
-    if (WhyNot(extents, element_bits, bytes).empty()) return bytes;
+    if (WhyNot(extents, element_bits, bytes).empty()) widths.push_back(bytes);
   }
-  return 0;
+  return widths;
+}
+
+int64_t WidestSwizzle(const Coord& extents, int64_t element_bits) {
+  std::vector<int64_t> widths = SwizzleWidths(extents, element_bits);
+  return widths.empty() ? 0 : widths.front();
 }
 
 std::optional<Layout> OperandLayout(const Coord& extents, int64_t element_bits, bool k_major) {

@@ -106,16 +106,22 @@ bool IsTmemCopy(const ir::CopyNode* op) {
   return from || to;
 }
 
+Stmt ThroughFragment(const ir::CopyNode* op) {
+  const Region& tmem = TmemSide(op);
+  const Buffer& tile = tmem->buffer;
+  Buffer staged(String(std::string(tile->name) + "_frag"), tile->dtype, tmem->extents, {},
+                "local.fragment", {}, tile->span);
+  Region whole = Region::Whole(staged);
+  return Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
+                   ir::Copy(whole, op->dst, op->annotations, op->span)},
+                  op->span);
+}
+
 void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
-  const Buffer& tmem = TmemSide(op)->buffer;
   const Region& side = FragmentSide(op);
-  if (!ctx->layouts->Has(tmem)) {
-    // No gemm has claimed it: narrow types are stored packed.
-    if (level == InferLevel::kStrict) return;
-    TmemRole role = tmem->dtype.bits == 32 ? TmemRole::kAccumulator : TmemRole::kOperandA;
-    ctx->layouts->Set(tmem, LayoutForRole(tmem, role), op->span);
-  }
-  if (ctx->layouts->Has(side->buffer) || level == InferLevel::kStrict) return;
+  if (level == InferLevel::kStrict) return;
+  SetDefaultRole(TmemSide(op)->buffer, op->span, ctx);
+  if (ctx->layouts->Has(side->buffer)) return;
   if (!side.IsWhole() && level != InferLevel::kFree) return;
   TmemLayout layout = TileOf(TmemSide(op), ctx).layout;
   Coord shape = StaticShape(side->buffer);
@@ -181,14 +187,6 @@ bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const LayoutMap& la
                FragmentSide(b).IsWhole();
   return whole && layouts.GetFragment(FragmentSide(a)->buffer)
                       ->SameMap(*layouts.GetFragment(FragmentSide(b)->buffer));
-}
-
-bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
-                  const TensorMemory& memory) {
-  int64_t a_begin = memory.columns[a];
-  int64_t b_begin = memory.columns[b];
-  return a_begin < b_begin + ColumnsOf(b, *layouts.GetTmem(b)) &&
-         b_begin < a_begin + ColumnsOf(a, *layouts.GetTmem(a));
 }
 
 }  // namespace

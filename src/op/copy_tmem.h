@@ -10,6 +10,9 @@ namespace tilelang::op {
 // Whether the copy moves registers to or from tensor memory.
 bool IsTmemCopy(const ir::CopyNode* op);
 
+// A copy to or from tensor memory by way of a fragment of the tile's dtype: both halves are copies.
+Stmt ThroughFragment(const ir::CopyNode* op);
+
 // Either side may be known first: the layout of the tensor memory gives the fragment in which an
 // instruction moves it; a fragment that is already fixed is realised by whichever instructions
 // fit, or converted where none does (see TmemCopyMismatch and NearestFragment).

@@ -8,7 +8,6 @@
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
-#include "op/thread_sync.h"
 #include "op/tmem.h"
 #include "op/umma.h"
 
@@ -164,15 +163,8 @@ class SharedOperand {
     std::vector<Expr> corner;
     for (const Expr& min : region->mins) corner.push_back(ctx->analyzer->Simplify(min));
     Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout_, corner));
-    uint64_t bits = SharedDescriptor(operand);
     Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
-    Map<String, Any> header;
-    header.Set("header", String("mma_sm100.h"));
-    header.Set("reads", Array<Buffer>());  // takes the address, touches nothing
-    bind_ =
-        ir::Bind(descriptor_,
-                 ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor", {address, U64(bits)}, header),
-                 op->span);
+    bind_ = ir::Bind(descriptor_, DescriptorAt(address, operand), op->span);
   }
 
   const Stmt& bind() const { return bind_; }
@@ -228,40 +220,24 @@ class GemmLowerer {
   GemmLowerer(const ir::GemmNode* op, PhysicalBuffers* buffers, Context* ctx)
       : op_(op), buffers_(buffers), ctx_(ctx), problem_(Analyze(op)) {}
 
-  Stmt Lower(const Completion& completion) {
-    std::vector<Stmt> stmts;
-    Fence(&stmts);
-    bool waits = !op_->mbar.defined() && !IssueOnly();
-    std::vector<Stmt> issue = Instructions();
-    if (op_->mbar.defined() || waits) {
-      Expr barrier = waits ? AddressOf(completion) : BarrierAddress(op_->mbar);
-      issue.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, op_->span));
-    }
-    stmts.push_back(ByOneThread(Sequence(issue, op_->span), *ctx_, op_->span));
-    if (waits) {
-      Wait(completion, op_->span, &stmts);
-      stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
-    }
-    return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op_->span);
+  Stmt Lower(const std::vector<const ir::CopyNode*>& copies, const Completion& completion) {
+    std::vector<Stmt> issue;
+    for (const ir::CopyNode* copy : copies) IssueTmemCp(copy, buffers_, ctx_, &issue);
+    for (const Stmt& s : Instructions()) issue.push_back(s);
+    bool waits = WaitsItself(op_);
+    Expr barrier;
+    if (waits) barrier = AddressOf(completion);
+    if (op_->mbar.defined()) barrier = BarrierAddress(op_->mbar);
+    std::vector<Stmt> stmts = IssueTcgen05(std::move(issue), barrier, *ctx_, op_->span);
+    if (waits) WaitTcgen05(completion, op_->span, &stmts);
+    return Sequence(stmts, op_->span);
   }
 
  private:
-  // tcgen05_gemm(mbar=None): the user commits by hand.
-  bool IssueOnly() const { return op_->annotations.count("is_tcgen05") != 0; }
-
   static Expr BarrierAddress(const Expr& mbar) {
     const auto* load = mbar.as<ir::LoadNode>();
     TL_CHECK(load != nullptr, mbar.span(), "mbar of a gemm is no element of a barrier");
     return ir::AddressOf(load->buffer, load->indices);
-  }
-
-  // What the participating threads wrote (to shared memory for the async proxy, to tensor
-  // memory) is done before the instructions are issued.
-  void Fence(std::vector<Stmt>* stmts) {
-    stmts->push_back(Effect("fence_proxy_async", {}, op_->span));
-    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op_->span));
-    stmts->push_back(SyncThreads(*ctx_, op_->span));
-    stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op_->span));
   }
 
   std::vector<Stmt> Instructions() {
@@ -339,9 +315,13 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
   InferShared(op, op->b, !op->trans_b, ctx);
 }
 
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers,
-                      const Completion& completion, Context* ctx) {
-  return GemmLowerer(op, buffers, ctx).Lower(completion);
+bool WaitsItself(const ir::GemmNode* op) {
+  return !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
+}
+
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,
+                      PhysicalBuffers* buffers, const Completion& completion, Context* ctx) {
+  return GemmLowerer(op, buffers, ctx).Lower(copies, completion);
 }
 
 }  // namespace tilelang::op

@@ -4,18 +4,22 @@
 #define TILELANG_OP_GEMM_TCGEN05_H_
 
 #include "op/access.h"
-#include "op/context.h"
-#include "op/issue.h"
+#include "op/copy_tmem_cp.h"
 
 namespace tilelang::op {
 
 // Checks shapes, types and scopes, and gives the operands the layouts the instruction reads.
 void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
 
-// The instructions, issued by one elected thread, and their commit. Without a barrier of the
-// user's, all threads then wait for `completion`.
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, PhysicalBuffers* buffers,
-                      const Completion& completion, Context* ctx);
+// Whether all threads wait for the product: it has no barrier of the user's, nor is it
+// T.tcgen05_gemm, which the user commits.
+bool WaitsItself(const ir::GemmNode* op);
+
+// The instructions, issued by one elected thread, and their commit; then, if the product waits
+// itself, the wait of all threads for `completion`. `copies` are issued before by the same thread:
+// tcgen05.cp is ordered before the tcgen05.mma that follow it.
+Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,
+                      PhysicalBuffers* buffers, const Completion& completion, Context* ctx);
 
 }  // namespace tilelang::op
 

@@ -1,6 +1,7 @@
 #include "op/issue.h"
 
 #include "op/effect.h"
+#include "op/thread_sync.h"
 
 namespace tilelang::op {
 
@@ -23,6 +24,22 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
   stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span, own));
   Expr next = parity ^ ir::Const(completion.parity->dtype, 1);
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
+}
+
+std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
+                               const Context& ctx, const Span& span) {
+  if (barrier.defined()) {
+    instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
+  }
+  return {Effect("fence_proxy_async", {}, span),
+          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
+          SyncThreads(ctx, span), DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span),
+          ByOneThread(Sequence(instructions, span), ctx, span)};
+}
+
+void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
+  Wait(completion, span, stmts);
+  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
 }
 
 }  // namespace tilelang::op

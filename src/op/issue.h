@@ -25,6 +25,14 @@ Expr AddressOf(const Completion& completion);
 inline constexpr const char* kOwnWait = "own_wait";
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
+// Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
+// when they are complete (none: they are committed elsewhere). What the operator's threads did to
+// shared and to tensor memory is done before.
+std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
+                               const Context& ctx, const Span& span);
+// All threads wait for instructions that complete on `completion`.
+void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
+
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_ISSUE_H_

@@ -31,7 +31,21 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
   return tile.Reshape(shape);
 }
 
+void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx) {
+  if (ctx->layouts->Has(buffer)) return;
+  TmemRole role = buffer->dtype.bits == 32 ? TmemRole::kAccumulator : TmemRole::kOperandA;
+  ctx->layouts->Set(buffer, LayoutForRole(buffer, role), user);
+}
+
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout) { return layout->Columns(); }
+
+bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
+                  const TensorMemory& memory) {
+  int64_t a_begin = memory.columns[a];
+  int64_t b_begin = memory.columns[b];
+  return a_begin < b_begin + ColumnsOf(b, *layouts.GetTmem(b)) &&
+         b_begin < a_begin + ColumnsOf(a, *layouts.GetTmem(a));
+}
 
 namespace {
 

@@ -14,6 +14,9 @@ enum class TmemRole { kAccumulator, kOperandA };
 // side in columns. Raises ResourceError unless M is 64 or a multiple of 128.
 TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role);
 
+// Gives a buffer that no gemm has claimed the layout of its default role: narrow types are packed.
+void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx);
+
 // A region of a buffer: the static map of its moving dimensions relative to `column`, the address
 // column (a uint32 expression: base + buffer + what the region's variable indices add).
 struct TmemTile {
@@ -24,6 +27,9 @@ TmemTile TileOf(const Region& region, Context* ctx);
 
 // Columns of 32 bits that the buffer takes.
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
+// Whether two buffers have a column in common.
+bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
+                  const TensorMemory& memory);
 
 }  // namespace tilelang::op
 

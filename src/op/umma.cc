@@ -1,5 +1,7 @@
 #include "op/umma.h"
 
+#include "op/effect.h"
+
 namespace tilelang::op {
 
 using ir::DType;
@@ -135,6 +137,14 @@ uint64_t SharedDescriptor(const layout::MatrixOperand& operand) {
   if (operand.atomicity_bytes == 32) code = 1;
   return encode(operand.leading_bytes) << 16 | encode(operand.stride_bytes) << 32 |
          uint64_t{1} << 46 | code << 61;
+}
+
+Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand) {
+  Map<String, Any> attrs;
+  attrs.Set("header", String("mma_sm100.h"));
+  attrs.Set("reads", Array<Buffer>());  // takes the address, touches nothing
+  return ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor",
+                  {address, U64(SharedDescriptor(operand))}, attrs);
 }
 
 }  // namespace tilelang::op

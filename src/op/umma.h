@@ -54,6 +54,9 @@ uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m,
 // address) are zero.
 uint64_t SharedDescriptor(const layout::MatrixOperand& operand);
 
+// The descriptor that starts at `address` (of an element in shared memory); uint64.
+Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand);
+
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_UMMA_H_

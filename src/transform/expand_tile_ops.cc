@@ -4,6 +4,7 @@
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
+#include "op/copy_tmem_cp.h"
 #include "op/reduce.h"
 
 namespace tilelang::transform {
@@ -15,7 +16,7 @@ class Expander : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   ir::Stmt Rewrite(const ir::CopyNode* op) override {
-    bool by_hardware = op::IsTmemCopy(op) || op::IsTmaCopy(op);
+    bool by_hardware = op::IsTmemCopy(op) || op::IsTmemCp(op) || op::IsTmaCopy(op);
     return by_hardware ? StmtMutator::Rewrite(op) : op::ExpandCopy(op);
   }
   ir::Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }

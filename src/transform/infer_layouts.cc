@@ -10,10 +10,12 @@
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
+#include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
 #include "op/parallel.h"
 #include "op/reduce.h"
 #include "op/shared_layout.h"
+#include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
 #include "transform/kernel_scope.h"
 #include "transform/relayout.h"
@@ -157,10 +159,30 @@ class KernelInference {
         op::InferReduce(reduce, ctx);
       } else if (const auto* copy = op->stmt.as<ir::CopyNode>()) {
         if (op::IsTmemCopy(copy)) op::InferTmemCopy(copy, level, ctx);
+        if (op::IsTmemCp(copy)) InferTmemCp(copy, level, ctx);
       } else if (const auto* gemm = op->stmt.as<ir::GemmNode>()) {
         if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
       }
     });
+  }
+
+  void InferTmemCp(const ir::CopyNode* copy, InferLevel level, op::Context* ctx) {
+    const Buffer& shared = copy->src->buffer;
+    // Code that takes an address knows the order in memory.
+    if (HasAddressTaken(shared)) level = InferLevel::kStrict;
+    op::InferTmemCp(
+        copy, level, [&](const layout::Layout& layout) { return FitsTma(shared, layout); }, ctx);
+  }
+
+  bool HasAddressTaken(const Buffer& buffer) const {
+    bool taken = false;
+    ir::WalkExprs(launch_->body, [&](const Expr& e) {
+      const auto* call = e.as<ir::CallNode>();
+      taken = taken || (call != nullptr && call->name == "address_of" &&
+                        call->args[0].as<ir::LoadNode>()->buffer.same_as(buffer));
+      return !taken;
+    });
+    return taken;
   }
 
   // The tensor memory accelerator can write and read the buffer in this layout.
@@ -396,7 +418,8 @@ class LaunchInferrer : public ir::StmtMutator {
     auto unfit = ExpandUnfitCopies(&inference);
     if (!unfit.empty()) {
       Stmt launch = Annotator(std::move(unfit)).MutateStmt(ffi::GetRef<Stmt>(op));
-      return MutateStmt(GuardAccesses(func_.WithBody(launch))->body);
+      ir::Func expanded = ExpandTileOps(func_.WithBody(launch), target_);
+      return MutateStmt(GuardAccesses(expanded)->body);
     }
     Conversions conversions(&inference);
     std::map<const ffi::Object*, Stmt> replacement;
@@ -410,6 +433,7 @@ class LaunchInferrer : public ir::StmtMutator {
             inference.With(o, [&](op::Context* ctx) { return ConvertTmemCopy(copy, ctx); });
       }
     }
+    RemarkTmemCps(inference.operators());
     Stmt body = Annotator(std::move(replacement)).MutateStmt(op->body);
     Map<String, ir::Any> attrs = op->attrs;
     attrs.Set("layout_map", inference.layouts()->All());
@@ -418,22 +442,35 @@ class LaunchInferrer : public ir::StmtMutator {
   }
 
  private:
-  // The copies that the tensor memory accelerator cannot do in the layouts that their shared
-  // buffers got, as parallel loops.
+  // The copies that hardware engines cannot do in the layouts that their shared buffers got, as
+  // threads do them.
   static std::map<const ffi::Object*, Stmt> ExpandUnfitCopies(KernelInference* inference) {
-    std::map<const ffi::Object*, Stmt> loops;
+    std::map<const ffi::Object*, Stmt> replacement;
     for (const Operator& o : inference->operators()) {
       const auto* copy = o.stmt.as<ir::CopyNode>();
-      if (copy == nullptr || !op::IsTmaCopy(copy)) continue;
-      std::string reason =
-          inference->With(o, [&](op::Context* ctx) { return op::CutIntoBoxes(copy, ctx).reason; });
-      if (reason.empty()) continue;
-      Remark(copy->span, "copy",
-             "T.copy(" + ir::Print(copy->src) + ", " + ir::Print(copy->dst) +
-                 ") is done by threads after all: " + reason);
-      loops[copy] = op::ExpandCopy(copy);
+      if (copy == nullptr) continue;
+      inference->With(o, [&](op::Context* ctx) {
+        if (op::IsTmaCopy(copy)) {
+          std::string reason = op::CutIntoBoxes(copy, ctx).reason;
+          if (reason.empty()) return;
+          RemarkCopy(copy, "is done by threads after all: " + reason);
+          replacement[copy] = op::ExpandCopy(copy);
+        } else if (op::IsTmemCp(copy)) {
+          std::string reason = op::TmemCpMismatch(copy, ctx);
+          if (reason.empty()) return;
+          RemarkCopy(copy, "goes by way of registers: tcgen05.cp cannot do it: " + reason);
+          replacement[copy] = op::ThroughFragment(copy);
+        }
+      });
     }
-    return loops;
+    return replacement;
+  }
+
+  static void RemarkTmemCps(const std::vector<Operator>& operators) {
+    for (const Operator& o : operators) {
+      const auto* copy = o.stmt.as<ir::CopyNode>();
+      if (copy != nullptr && op::IsTmemCp(copy)) RemarkCopy(copy, "is done by tcgen05.cp");
+    }
   }
 
   const ir::Func& func_;

@@ -5,6 +5,7 @@
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
+#include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
 #include "op/reduce.h"
 #include "op/vectorize.h"
@@ -65,9 +66,18 @@ class KernelLowerer : public ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < op->stmts.size();) {
-      auto group = op::TmaGroup(op->stmts, i);
-      stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : LowerTma(group));
-      i += std::max<size_t>(1, group.size());
+      auto loads = op::TmaGroup(op->stmts, i);
+      auto copies = op::TmemCpGroup(op->stmts, i, ctx_);
+      if (!loads.empty()) {
+        stmts.push_back(LowerTma(loads));
+      } else if (!copies.empty()) {
+        const ir::GemmNode* gemm = WaitingGemm(op->stmts, i + copies.size());
+        stmts.push_back(gemm != nullptr ? LowerGemm(gemm, copies) : LowerTmemCps(copies));
+        if (gemm != nullptr) ++i;
+      } else {
+        stmts.push_back(MutateStmt(op->stmts[i]));
+      }
+      i += std::max<size_t>(1, loads.size() + copies.size());
     }
     return ir::MakeSeq(stmts, op->span);
   }
@@ -78,19 +88,14 @@ class KernelLowerer : public ScopedMutator {
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (op::IsTmaCopy(op)) return LowerTma({op});
+    if (op::IsTmemCp(op)) return LowerTmemCps({op});
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     const Buffer& tmem = op->src->buffer.IsTmem() ? op->src->buffer : op->dst->buffer;
     bool across_warps = false;
     for (const Buffer& b : across_warps_) across_warps = across_warps || b.same_as(tmem);
     return op::LowerTmemCopy(op, across_warps, &buffers_, &ctx_);
   }
-  Stmt Rewrite(const ir::GemmNode* op) override {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    bool waits = !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
-    return op::LowerGemmTcgen05(
-        op, &buffers_, waits ? resources_.CompletionOf("mma", ctx_.threads) : op::Completion(),
-        &ctx_);
-  }
+  Stmt Rewrite(const ir::GemmNode* op) override { return LowerGemm(op, {}); }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
     for (size_t i = 0; i < op->vars.size(); ++i) {
@@ -116,6 +121,22 @@ class KernelLowerer : public ScopedMutator {
     return op::LowerTmaGroup(
         group, waits ? resources_.CompletionOf("tma", ctx_.threads) : op::Completion(),
         &tensor_maps_, &buffers_, &scalar_, &ctx_);
+  }
+
+  // The gemm that follows copies into tensor memory, if its wait can serve them too.
+  static const ir::GemmNode* WaitingGemm(const ir::Array<Stmt>& stmts, size_t i) {
+    const auto* gemm = i < stmts.size() ? stmts[i].as<ir::GemmNode>() : nullptr;
+    return gemm != nullptr && op::WaitsItself(gemm) ? gemm : nullptr;
+  }
+  Stmt LowerGemm(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies) {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    op::Completion completion;
+    if (op::WaitsItself(op)) completion = resources_.CompletionOf("mma", ctx_.threads);
+    return op::LowerGemmTcgen05(op, copies, &buffers_, completion, &ctx_);
+  }
+  Stmt LowerTmemCps(const std::vector<const ir::CopyNode*>& copies) {
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return op::LowerTmemCps(copies, resources_.CompletionOf("cp", ctx_.threads), &buffers_, &ctx_);
   }
 
   LaunchThreads threads_;

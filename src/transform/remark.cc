@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "ir/printer.h"
+
 namespace tilelang {
 
 namespace {
@@ -48,6 +50,11 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
   current->remarks_.push_back(remark);
   const char* print = std::getenv("TILELANG_REMARKS");
   if (print != nullptr && std::string(print) == "1") PrintRemark(remark.get());
+}
+
+void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
+  Remark(op->span, "copy",
+         "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") " + text);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

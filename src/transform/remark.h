@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ir/expr.h"
+#include "ir/tile_op.h"
 
 namespace tilelang {
 
@@ -26,6 +26,9 @@ class RemarkRef : public tvm::ffi::ObjectRef {
 // without one it is dropped. With TILELANG_REMARKS=1 it is printed to stderr as
 // "file:line:column: remark: [topic] message".
 void Remark(const ir::Span& span, const std::string& topic, const std::string& message);
+
+// The same of a copy: "T.copy(<source>, <destination>) <text>".
+void RemarkCopy(const ir::CopyNode* op, const std::string& text);
 
 // Collects the remarks made on this thread during its life.
 class RemarkCollector {

@@ -110,12 +110,11 @@ class Selector : public ScopedMutator {
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (!op::MovesGlobalShared(op)) return ffi::GetRef<Stmt>(op);
     std::string obstacle = Obstacle(op);
-    std::string what = "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") ";
     if (!obstacle.empty()) {
-      Remark(op->span, "copy", what + "is done by threads: " + obstacle);
+      RemarkCopy(op, "is done by threads: " + obstacle);
       return ffi::GetRef<Stmt>(op);
     }
-    Remark(op->span, "copy", what + "is done by the tensor memory accelerator");
+    RemarkCopy(op, "is done by the tensor memory accelerator");
     auto annotations = op->annotations;
     annotations.Set(op::kTmaAnnotation, true);
     // Written again later, a tensor must have been written before.

@@ -4,6 +4,9 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/copy_tmem.h"
+#include "op/copy_tmem_cp.h"
+#include "transform/remark.h"
 #include "transform/stage_accumulators.h"
 
 namespace tilelang::transform {
@@ -62,11 +65,12 @@ class Stager : public ir::StmtMutator {
     if (other->buffer.IsFragment() && other->buffer->dtype == tmem->buffer->dtype) {
       return ffi::GetRef<Stmt>(op);
     }
-    Buffer staged = Twin(tmem, tmem->buffer->dtype, "_frag", "local.fragment");
-    Region whole = Region::Whole(staged);
-    return Scope({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
-                  ir::Copy(whole, op->dst, op->annotations, op->span)},
-                 op->span);
+    if (op::IsTmemCp(op)) {
+      std::string obstacle = op::TmemCpObstacle(op);
+      if (obstacle.empty()) return ffi::GetRef<Stmt>(op);
+      RemarkCopy(op, "goes by way of registers: " + obstacle);
+    }
+    return op::ThroughFragment(op);
   }
 
   Stmt Rewrite(const ir::FillNode* op) override {

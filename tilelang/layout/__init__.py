@@ -34,10 +34,12 @@ from tilelang.layout.shared import (
 from tilelang.layout.tmem import (
     TmemAtom,
     TmemCopyPlan,
+    TmemCpInstruction,
     TmemInstruction,
     TmemLayout,
     nearest_tmem_fragment,
     plan_tmem_copy,
+    plan_tmem_cp,
     tmem_atoms,
     tmem_fragment,
 )
@@ -49,6 +51,7 @@ __all__ = [
     "MatrixOperand",
     "TmemAtom",
     "TmemCopyPlan",
+    "TmemCpInstruction",
     "TmemInstruction",
     "TmemLayout",
     "bank_cycles",
@@ -70,6 +73,7 @@ __all__ = [
     "nearest_tmem_fragment",
     "plain_byte_offset",
     "plan_tmem_copy",
+    "plan_tmem_cp",
     "right_inverse",
     "shared_access_cost",
     "tiled_divide",

@@ -279,3 +279,37 @@ def nearest_tmem_fragment(
     if isinstance(found, str):
         raise LayoutError(f"no fragment of {num_threads} threads moves {tmem}: {found}")
     return found
+
+
+class TmemCpInstruction(NamedTuple):
+    """One ``tcgen05.cp``.
+
+    Attributes:
+        shape: source rows x bits, and for fewer than 128 rows in which pairs of quarters they go.
+        column: added to the tensor memory address of the buffer.
+        bytes: from the matrix's base to the descriptor's start, before swizzling.
+    """
+
+    shape: str
+    column: int
+    bytes: int
+
+
+def plan_tmem_cp(
+    tmem: TmemLayout, shared: Layout, begin: Sequence[int] = (0, 0)
+) -> list[TmemCpInstruction]:
+    """The ``tcgen05.cp`` that copy a tile of a matrix in shared memory to tensor memory.
+
+    Args:
+        tmem: the tile in tensor memory, (rows, columns).
+        shared: the whole matrix in shared memory, (rows, columns). The descriptors are those of
+            :func:`~tilelang.layout.matrix_operand`.
+        begin: the tile's first row and column in it.
+
+    Raises:
+        LayoutError: no sequence of instructions copies exactly the tile; the message says why.
+    """
+    found = _call("PlanTmemCp", tmem, shared, tuple(begin))
+    if len(found) == 1 and isinstance(found[0], str):
+        raise LayoutError(f"no tcgen05.cp moves {shared} to {tmem}: {found[0]}")
+    return [TmemCpInstruction(*row) for row in found]

@@ -1,0 +1,195 @@
+#include "op/copy_tmem_cp.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/smem_layout.h"
+#include "layout/symbolic.h"
+#include "layout/tmem_cp.h"
+#include "op/copy.h"
+#include "op/effect.h"
+#include "op/tmem.h"
+#include "op/umma.h"
+
+namespace tilelang::op {
+
+namespace {
+
+constexpr int64_t kGroupRows = 8;  // rows of a swizzle pattern
+
+// A corner split into what is known now and what is known when the kernel runs.
+struct Corner {
+  Coord known;
+  std::vector<Expr> variable;
+};
+
+Corner CornerOf(const Region& region) {
+  Corner corner;
+  for (const Expr& min : region->mins) {
+    auto value = ir::AsInt(min);
+    corner.known.push_back(value.value_or(0));
+    corner.variable.push_back(value ? ir::Const(min.dtype(), 0) : min);
+  }
+  return corner;
+}
+
+// The last two dimensions of a buffer's layout, at the first element of the others.
+Layout MatrixOf(const Layout& layout) {
+  Coord extents = layout->Extents();
+  Coord matrix(extents.end() - 2, extents.end());
+  std::fill(extents.begin(), extents.end() - 2, 1);
+  return layout.Slice(Coord(extents.size(), 0), extents).Reshape(matrix);
+}
+
+// A corner that is variable in the matrix must begin where the swizzle pattern does: elements are
+// then equally far from it wherever it is.
+std::string VariableCornerObstacle(const Region& region, const layout::MatrixOperand& operand,
+                                   Context* ctx) {
+  size_t rank = region->mins.size();
+  int64_t atom = operand.swizzle_bytes * 8 / region->buffer->dtype.bits;
+  for (auto [dim, step] : {std::pair(rank - 2, kGroupRows), std::pair(rank - 1, atom)}) {
+    const Expr& min = region->mins[dim];
+    if (ir::AsInt(min) || ctx->analyzer->Divides(min, step)) continue;
+    return "index " + ir::Print(min) + " of " + std::string(region->buffer->name) +
+           " is not known to be a multiple of " + std::to_string(step) + ", where its swizzle " +
+           "pattern begins";
+  }
+  return "";
+}
+
+layout::TmemCpPlan Plan(const ir::CopyNode* op, const Layout& shared, Context* ctx) {
+  layout::TmemCpPlan plan;
+  if (shared->IsTable() || shared->IsFlat()) {
+    plan.reason = "shared layout " + shared->ToString() + " is no shape:stride layout";
+    return plan;
+  }
+  TmemTile tile = TileOf(op->dst, ctx);
+  Coord known = CornerOf(op->src).known;
+  plan = layout::PlanTmemCp(tile.layout, MatrixOf(shared), Coord(known.end() - 2, known.end()));
+  if (plan.reason.empty()) plan.reason = VariableCornerObstacle(op->src, plan.operand, ctx);
+  return plan;
+}
+
+Layout SharedLayout(const ir::CopyNode* op, const Context& ctx) {
+  const Buffer& shared = op->src->buffer;
+  auto layout = ctx.layouts->GetLayout(shared);
+  return layout ? *layout : Layout::RowMajor(StaticShape(shared));
+}
+
+}  // namespace
+
+bool IsTmemCp(const ir::CopyNode* op) {
+  return op->src->buffer.IsShared() && op->dst->buffer.IsTmem();
+}
+
+std::string TmemCpObstacle(const ir::CopyNode* op) {
+  const Buffer& shared = op->src->buffer;
+  if (shared->dtype != op->dst->buffer->dtype) {
+    return "it converts " + ir::ToString(shared->dtype) + " to " +
+           ir::ToString(op->dst->buffer->dtype);
+  }
+  MovingDims from = Moving(op->src);
+  MovingDims to = Moving(op->dst);
+  size_t rank = shared->shape.size();
+  if (from.dims.size() != 2 || to.dims.size() != 2 || from.dims[0] + 2 != rank ||
+      from.dims[1] + 1 != rank) {
+    return "it does not move one matrix, in the last two dimensions of " +
+           std::string(shared->name);
+  }
+  auto extents = ir::AsInts(from.extents);
+  if (!extents || extents != ir::AsInts(to.extents)) return "the two regions differ in shape";
+  return "";
+}
+
+void InferTmemCp(const ir::CopyNode* op, InferLevel level,
+                 const std::function<bool(const Layout&)>& fits, Context* ctx) {
+  if (level == InferLevel::kStrict) return;
+  SetDefaultRole(op->dst->buffer, op->span, ctx);
+  const Buffer& shared = op->src->buffer;
+  if (ctx->layouts->Has(shared)) return;
+  Coord shape = StaticShape(shared);
+  int64_t bits = shared->dtype.bits;
+  for (int64_t bytes : layout::SwizzleWidths(shape, bits)) {
+    Layout layout = layout::SwizzledLayout(shape, bits, bytes);
+    if (!Plan(op, layout, ctx).reason.empty() || !fits(layout)) continue;
+    ctx->layouts->Set(shared, layout, op->span);
+    return;
+  }
+}
+
+std::string TmemCpMismatch(const ir::CopyNode* op, Context* ctx) {
+  if (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0) {
+    return "the threads that reach it are not whole warps";
+  }
+  std::string reason = Plan(op, SharedLayout(op, *ctx), ctx).reason;
+  const Buffer& shared = op->src->buffer;
+  if (reason.empty() || ctx->layouts->Has(shared)) return reason;
+  // Row-major for want of a better one.
+  Coord shape = StaticShape(shared);
+  int64_t bits = shared->dtype.bits;
+  int64_t widest = layout::WidestSwizzle(shape, bits);
+  if (widest == 0) {
+    return "rows of shared buffer " + std::string(shared->name) + " are no multiple of 16 bytes";
+  }
+  reason = Plan(op, layout::SwizzledLayout(shape, bits, widest), ctx).reason;
+  return reason.empty() ? "its layouts of " + std::string(shared->name) +
+                              " do not serve the buffer's other users"
+                        : reason;
+}
+
+std::vector<const ir::CopyNode*> TmemCpGroup(const Array<Stmt>& stmts, size_t first,
+                                             const Context& ctx) {
+  std::vector<const ir::CopyNode*> group;
+  for (size_t i = first; i < stmts.size(); ++i) {
+    const auto* copy = stmts[i].as<ir::CopyNode>();
+    if (copy == nullptr || !IsTmemCp(copy)) break;
+    bool apart = std::none_of(group.begin(), group.end(), [&](const ir::CopyNode* other) {
+      return ShareColumns(copy->dst->buffer, other->dst->buffer, *ctx.layouts, *ctx.tmem);
+    });
+    if (!apart) break;
+    group.push_back(copy);
+  }
+  return group;
+}
+
+void IssueTmemCp(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx,
+                 std::vector<Stmt>* stmts) {
+  const Buffer& shared = op->src->buffer;
+  Layout layout = SharedLayout(op, *ctx);
+  layout::TmemCpPlan plan = Plan(op, layout, ctx);
+  TL_CHECK(plan.reason.empty(), op->span, "no plan for a checked copy: " << plan.reason);
+  Corner corner = CornerOf(op->src);
+  for (Expr& index : corner.variable) index = ctx->analyzer->Simplify(index);
+  Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout, corner.variable));
+  // The plan counts within the matrix.
+  std::fill(corner.known.end() - 2, corner.known.end(), 0);
+  int64_t matrix = layout::PlainByteOffset(layout, shared->dtype.bits, corner.known);
+  Var descriptor(String("desc_" + std::string(shared->name)), ir::dtypes::kUInt64, op->span);
+  Buffer physical = buffers->Get(shared);
+  stmts->push_back(ir::Bind(
+      descriptor, DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand), op->span));
+  TmemTile tile = TileOf(op->dst, ctx);
+  Map<String, Any> attrs;
+  attrs.Set("reads", Array<Buffer>{physical});
+  attrs.Set("async", true);
+  for (const layout::TmemCpInstruction& inst : plan.instructions) {
+    std::string name =
+        std::string("tcgen05_cp<tl::TmemCpShape::k") + layout::GetTmemCpAtom(inst.shape).name + ">";
+    Expr from = descriptor + U64(static_cast<uint64_t>((matrix + inst.bytes) >> 4));
+    stmts->push_back(DeviceEffect("tcgen_05_cp.h", name, {tile.column + U32(inst.column), from},
+                                  op->span, attrs));
+  }
+}
+
+Stmt LowerTmemCps(const std::vector<const ir::CopyNode*>& group, const Completion& completion,
+                  PhysicalBuffers* buffers, Context* ctx) {
+  std::vector<Stmt> issue;
+  for (const ir::CopyNode* op : group) IssueTmemCp(op, buffers, ctx, &issue);
+  const Span& span = group.front()->span;
+  std::vector<Stmt> stmts = IssueTcgen05(std::move(issue), AddressOf(completion), *ctx, span);
+  WaitTcgen05(completion, span, &stmts);
+  return Sequence(stmts, span);
+}
+
+}  // namespace tilelang::op
