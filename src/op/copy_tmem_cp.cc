@@ -130,7 +130,8 @@ std::string TmemCpMismatch(const ir::CopyNode* op, Context* ctx) {
   int64_t bits = shared->dtype.bits;
   int64_t widest = layout::WidestSwizzle(shape, bits);
   if (widest == 0) {
-    return "rows of shared buffer " + std::string(shared->name) + " are no multiple of 16 bytes";
+    return "rows of shared buffer " + std::string(shared->name) +
+           " are no multiple of 16 bytes, or their number none of 8";
   }
   reason = Plan(op, layout::SwizzledLayout(shape, bits, widest), ctx).reason;
   return reason.empty() ? "its layouts of " + std::string(shared->name) +
