@@ -44,7 +44,7 @@ def execute(plan, operand, image):
     """Tensor memory as bytes [lane, column, byte] after a plan, and which cells it wrote."""
     memory = np.zeros((LANES, COLUMNS, 4), np.uint8)
     written = np.zeros((LANES, COLUMNS), int)
-    width, lbo, sbo = operand
+    width, lbo, sbo = operand[:3]
     for shape, column, start in plan:
         rows, units, lanes = SHAPES[shape]
         for row, unit in itertools.product(range(rows), range(units)):
