@@ -18,7 +18,10 @@ void StmtPrinter::Print(const Stmt& s) {
     }
     case StmtKind::kEvaluate: {
       const auto* op = s.as<EvaluateNode>();
-      if (op->value->kind == ExprKind::kCall) out_->Line(exprs_->Print(op->value) + ";");
+      // Any other value is computed for the calls in it.
+      bool is_call = op->value->kind == ExprKind::kCall;
+      std::string value = exprs_->Print(op->value);
+      out_->Line((is_call ? value : "static_cast<void>(" + value + ")") + ";");
       break;
     }
     case StmtKind::kBind: {

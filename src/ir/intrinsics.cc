@@ -52,7 +52,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {.name = "address_of", .print = kSpecial, .pure = true},
     {.name = "reinterpret", .print = kSpecial, .pure = true},
     {.name = "print", .print = kSpecial, .spelling = "printf"},
-    {.name = "call_extern", .print = kSpecial},
+    {.name = "call_extern", .print = kSpecial, .reads = ~0U, .writes = ~0U},
 
     Math("exp", "exp"), Math("exp2", "exp2"), Math("exp10", "exp10"), Math("expm1", "expm1"),
     Math("log", "log"), Math("log2", "log2"), Math("log10", "log10"), Math("log1p", "log1p"),

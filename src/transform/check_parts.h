@@ -28,6 +28,8 @@ void CheckBounds(const ir::Func& func, const Raise& raise);
 void CheckTileOps(const ir::Func& func);
 // What may stand in T.Parallel and vectorised loops.
 void CheckLoops(const ir::Func& func);
+// Every thread reaches the barriers of the whole block.
+void CheckBarriers(const ir::Func& func);
 // Remarks on tiles that are read before anything is written to them.
 void RemarkUninitialized(const ir::Func& func);
 

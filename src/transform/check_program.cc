@@ -18,6 +18,7 @@ ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckScopes(func, ir::ThrowUserError);
   CheckResources(func, target);
   CheckLoops(func);
+  CheckBarriers(func);
   CheckTileOps(func);
   CheckBounds(func, ir::ThrowUserError);
   RemarkUninitialized(func);

@@ -99,5 +99,5 @@ def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:
 def evaluate(value: Any) -> None:
     """Makes a call for its effect: ``T.evaluate(T.call_extern(...))``."""
     in_kernel("T.evaluate")
-    if isinstance(value, Call):
+    if isinstance(value, Expr):
         emit(_evaluate(value, span.current()))
