@@ -4,19 +4,14 @@
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
-#include "emulator/async/reduce.h"
 
 namespace tilelang::emulator {
 namespace {
 
-struct BulkForm {
+struct BulkForm : TransferForm {
   AddressOperand destination;
   AddressOperand source;
-  AddressOperand barrier;
-  bool multicast = false;
   bool masked = false;  // .cp_mask
-  bool reduces = false;
-  ReduceOp reduce = ReduceOp::kAdd;
   TensorType type = TensorType::kU8;
 };
 
@@ -39,53 +34,60 @@ void CollectPlain(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t o
   std::memcpy(bytes.data(), shared + offset, bytes.size());
 }
 
+// What one thread copies: shared addresses are those of the cluster's window.
+struct Ends {
+  uint32_t bytes;
+  uint64_t destination;
+  uint64_t source;
+};
+
+template <Route route>
+Ends EndsOf(Warp& w, const Op& op, int lane) {
+  const auto& form = op.Extra<BulkForm>();
+  Ends ends{SizeOf(w, op, lane), form.destination.At(w, lane), form.source.At(w, lane)};
+  if (route != Route::kStore) {
+    ends.destination = ToSharedAddress(w, lane, Space::kShared, ends.destination);
+  }
+  if (route != Route::kLoad) {
+    ends.source = ToSharedAddress(w, lane, Space::kShared, ends.source);
+  }
+  const Issuer issuer = w.Here(lane);
+  CheckAligned(issuer, "the destination of a bulk copy", ends.destination, 16);
+  CheckAligned(issuer, "the source of a bulk copy", ends.source, 16);
+  return ends;
+}
+
+template <Route route>
+const uint8_t* SourceBytes(Cluster& cluster, const Issuer& issuer, uint64_t source,
+                           uint32_t bytes) {
+  if (route == Route::kLoad) {
+    return GlobalAccess(cluster, issuer, source, bytes, 16, AccessKind::kRead, Proxy::kAsync,
+                        kBulkEngine);
+  }
+  return SharedAccess(cluster, issuer, static_cast<uint32_t>(source), bytes, 16, AccessKind::kRead,
+                      Proxy::kAsync, kBulkEngine);
+}
+
+// To shared memory, plainly or as a reduction.
+template <Route route>
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<BulkForm>();
   Cluster& cluster = w.cta.cluster;
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
-    const uint32_t bytes = SizeOf(w, op, lane);
-    const uint32_t destination =
-        ToSharedAddress(w, lane, Space::kShared, form.destination.At(w, lane));
-    const uint64_t source = form.source.At(w, lane);
-    CheckAligned(issuer, "the destination of a bulk copy", destination, 16);
-    CheckAligned(issuer, "the source of a bulk copy", source, 16);
+    const Ends ends = EndsOf<route>(w, op, lane);
     const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
     const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
+    Delivery delivery{"cp.async.bulk"};
+    delivery.atomic = form.reduces;
     IssueLoad(
-        w, lane, "cp.async.bulk", LoadTargets(w, lane, destination, barrier, form.multicast, ctas),
-        bytes,
-        [&cluster, issuer, source](std::vector<uint8_t>& data) {
-          std::memcpy(data.data(),
-                      GlobalAccess(cluster, issuer, source, static_cast<uint32_t>(data.size()), 16,
-                                   AccessKind::kRead, Proxy::kAsync, kBulkEngine),
-                      data.size());
-        },
-        DepositPlain);
-  });
-  return Flow::kNext;
-}
-
-// From this CTA's shared memory to another's, plainly or as a reduction.
-Flow Send(Warp& w, const Op& op, uint32_t mask) {
-  const auto& form = op.Extra<BulkForm>();
-  Cluster& cluster = w.cta.cluster;
-  ForEachLane(mask, [&](int lane) {
-    const Issuer issuer = w.Here(lane);
-    const uint32_t bytes = SizeOf(w, op, lane);
-    const uint32_t destination =
-        ToSharedAddress(w, lane, Space::kShared, form.destination.At(w, lane));
-    const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.source.At(w, lane));
-    CheckAligned(issuer, "the destination of a bulk copy", destination, 16);
-    CheckAligned(issuer, "the source of a bulk copy", source, 16);
-    const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
-    IssueLoad(
-        w, lane, "cp.async.bulk", LoadTargets(w, lane, destination, barrier, false, 0), bytes,
-        [&cluster, issuer, source](std::vector<uint8_t>& data) {
-          std::memcpy(data.data(),
-                      SharedAccess(cluster, issuer, source, static_cast<uint32_t>(data.size()), 16,
-                                   AccessKind::kRead, Proxy::kAsync, kBulkEngine),
-                      data.size());
+        w, lane, delivery,
+        LoadTargets(w, lane, static_cast<uint32_t>(ends.destination), barrier, form.multicast,
+                    ctas),
+        ends.bytes,
+        [&cluster, issuer, ends](std::vector<uint8_t>& data) {
+          std::memcpy(data.data(), SourceBytes<route>(cluster, issuer, ends.source, ends.bytes),
+                      ends.bytes);
         },
         [&form](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
           if (!form.reduces) return DepositPlain(data, shared, offset);
@@ -115,91 +117,54 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = w.cta.cluster;
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
-    const uint32_t bytes = SizeOf(w, op, lane);
-    const uint64_t destination = form.destination.At(w, lane);
-    const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.source.At(w, lane));
-    CheckAligned(issuer, "the destination of a bulk copy", destination, 16);
-    CheckAligned(issuer, "the source of a bulk copy", source, 16);
+    const Ends ends = EndsOf<Route::kStore>(w, op, lane);
     const uint32_t byte_mask = form.masked ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
-    IssueStore(w, lane, "cp.async.bulk", source, bytes, CollectPlain,
-               [&cluster, &form, issuer, destination, byte_mask](const std::vector<uint8_t>& data) {
-                 uint8_t* to =
-                     GlobalAccess(cluster, issuer, destination, static_cast<uint32_t>(data.size()),
-                                  16, AccessKind::kWrite, Proxy::kAsync, kBulkEngine);
+    IssueStore(w, lane, "cp.async.bulk", static_cast<uint32_t>(ends.source), ends.bytes,
+               CollectPlain,
+               [&cluster, &form, issuer, ends, byte_mask](const std::vector<uint8_t>& data) {
+                 uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
+                                            AccessKind::kWrite, Proxy::kAsync, kBulkEngine);
                  WriteGlobal(form, data, to, byte_mask);
                });
   });
   return Flow::kNext;
 }
 
-void TakeReduction(Decoder& d, BulkForm& form) {
-  form.reduces = true;
-  const std::string name =
-      d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"});
-  const auto reduce = ParseReduceOp(name);
-  if (!reduce) d.Illegal("cp.reduce.async.bulk needs an operation");
-  form.reduce = *reduce;
+void TakeReduceType(Decoder& d, BulkForm& form) {
   d.mods.Take("noftz");
-  switch (d.mods.TakeType()) {
-    case Type::kU32:
-    case Type::kB32:
-      form.type = TensorType::kU32;
-      break;
-    case Type::kS32:
-      form.type = TensorType::kS32;
-      break;
-    case Type::kU64:
-    case Type::kB64:
-      form.type = TensorType::kU64;
-      break;
-    case Type::kS64:
-      form.type = TensorType::kS64;
-      break;
-    case Type::kF16:
-      form.type = TensorType::kF16;
-      break;
-    case Type::kBF16:
-      form.type = TensorType::kBf16;
-      break;
-    case Type::kF32:
-      form.type = TensorType::kF32;
-      break;
-    case Type::kF64:
-      form.type = TensorType::kF64;
-      break;
-    default:
-      d.Illegal("cp.reduce.async.bulk does not exist for this type");
+  const auto type = ReduceTypeOf(d.mods.TakeType());
+  if (!type || !ReduceExists(form.reduce, *type)) {
+    d.Illegal("this operation of cp.reduce.async.bulk does not exist for this type");
   }
-  if (!ReduceExists(form.reduce, form.type)) {
-    d.Illegal("cp.reduce.async.bulk ." + name + " does not exist for this type");
-  }
+  form.type = *type;
 }
 
 void DecodeTransfer(Decoder& d, bool reduces) {
   BulkForm& form = d.MakeExtra<BulkForm>();
-  const Space to = d.mods.TakeSpace();
-  const Space from = d.mods.TakeSpace();
-  if (reduces) TakeReduction(d, form);
-  const bool on_barrier = d.mods.Take("mbarrier::complete_tx::bytes");
-  const bool in_group = d.mods.Take("bulk_group");
-  form.multicast = d.mods.Take("multicast::cluster");
+  const Route route =
+      TakeRoute(d, form, reduces, reduces ? "cp.reduce.async.bulk" : "cp.async.bulk");
+  if (reduces) TakeReduceType(d, form);
   form.masked = d.mods.Take("cp_mask");
-  d.mods.Take("L2::cache_hint");
+  if (form.masked && (reduces || route != Route::kStore)) {
+    d.Illegal(".cp_mask is for copies to global memory");
+  }
   form.destination = d.Address(d.operand(0));
   form.source = d.Address(d.operand(1));
   d.PushSource(2, Type::kU32);
-  if (on_barrier) form.barrier = d.Address(d.operand(3));
-  if (to == Space::kShared && from == Space::kGlobal && on_barrier) {
-    if (form.multicast) d.PushSource(4, Type::kU16);
-    d.op.handler = Load;
-  } else if (to == Space::kShared && from == Space::kShared && on_barrier) {
-    d.op.handler = Send;
-  } else if (to == Space::kGlobal && from == Space::kShared && in_group) {
-    // The byte mask comes last, behind a cache policy.
-    if (form.masked) d.PushSource(d.size() - 1, Type::kU16);
-    d.op.handler = Store;
-  } else {
-    d.Unsupported("this direction or completion mechanism of cp.async.bulk");
+  if (route != Route::kStore) form.barrier = d.Address(d.operand(3));
+  switch (route) {
+    case Route::kLoad:
+      if (form.multicast) d.PushSource(4, Type::kU16);
+      d.op.handler = Load<Route::kLoad>;
+      return;
+    case Route::kSend:
+      d.op.handler = Load<Route::kSend>;
+      return;
+    case Route::kStore:
+      // The byte mask comes last, behind a cache policy.
+      if (form.masked) d.PushSource(d.size() - 1, Type::kU16);
+      d.op.handler = Store;
+      return;
   }
 }
 

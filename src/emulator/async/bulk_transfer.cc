@@ -5,6 +5,27 @@
 
 namespace tilelang::emulator {
 
+Route TakeRoute(Decoder& d, TransferForm& form, bool reduces, const std::string& instruction) {
+  const Space to = d.mods.TakeSpace();
+  const Space from = d.mods.TakeSpace();
+  const bool on_barrier = d.mods.Take("mbarrier::complete_tx::bytes");
+  const bool in_group = d.mods.Take("bulk_group");
+  form.multicast = d.mods.Take("multicast::cluster");
+  d.mods.Take("L2::cache_hint");
+  form.reduces = reduces;
+  if (reduces) {
+    const auto reduce =
+        ParseReduceOp(d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"}));
+    if (!reduce) d.Illegal(instruction + " needs an operation");
+    form.reduce = *reduce;
+  }
+  const bool from_shared = from == Space::kShared;
+  if (to == Space::kShared && from == Space::kGlobal && on_barrier && !reduces) return Route::kLoad;
+  if (to == Space::kShared && from_shared && on_barrier && !form.multicast) return Route::kSend;
+  if (to == Space::kGlobal && from_shared && in_group && !form.multicast) return Route::kStore;
+  d.Unsupported("this direction or completion mechanism of " + instruction);
+}
+
 std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
                                     const BarrierRef& barrier, bool multicast, uint32_t cta_mask) {
   Cluster& cluster = w.cta.cluster;
@@ -38,24 +59,26 @@ void CheckAligned(const Issuer& issuer, const char* what, uint64_t address, uint
 
 namespace {
 
-void CheckLoad(Warp& w, const Issuer& issuer, const LoadTarget& target, uint32_t bytes) {
+void CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery, const LoadTarget& target,
+               uint32_t bytes) {
   Sanitizer* sanitizer = Engines::Of(w).sanitizer();
   if (!sanitizer || !target.cta->shared.Contains(target.offset, bytes)) return;
   Sanitizer::Step step = sanitizer->ThreadStep(issuer, "uses the mbarrier in", false);
   sanitizer->Shared(*target.barrier.owner, target.barrier.offset, 8, step);
-  step.what = "the bulk copy writes";
+  step.what = delivery.writes;
   step.actor = TransactionActor(issuer, target.barrier, &step.step);
-  step.in_order_with = kNoActor;
+  step.in_order_with = delivery.atomic ? step.actor : kNoActor;
   step.write = true;
-  step.generic = false;
+  step.generic = delivery.proxy == Proxy::kGeneric;
   sanitizer->Shared(*target.cta, target.offset, bytes, step);
 }
 
-void DeliverLoad(Cluster& cluster, const Issuer& issuer, const LoadTarget& target,
-                 const std::vector<uint8_t>& data, const Deposit& deposit) {
+void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& delivery,
+                 const LoadTarget& target, const std::vector<uint8_t>& data,
+                 const Deposit& deposit) {
   const uint32_t address = target.cta->shared_base() + target.offset;
-  SharedAccess(cluster, issuer, address, static_cast<uint32_t>(data.size()), 16, AccessKind::kWrite,
-               Proxy::kAsync, kBulkEngine);
+  SharedAccess(cluster, issuer, address, static_cast<uint32_t>(data.size()), delivery.align,
+               AccessKind::kWrite, delivery.proxy, delivery.engine);
   deposit(data, target.cta->shared.at(0), target.offset);
   if (EntryOf(issuer, target.barrier).object.completed_phases() != target.phase) {
     Fail(issuer, "mbarrier",
@@ -68,24 +91,24 @@ void DeliverLoad(Cluster& cluster, const Issuer& issuer, const LoadTarget& targe
 
 }  // namespace
 
-void IssueLoad(Warp& w, int lane, const char* name, std::vector<LoadTarget> targets, uint32_t bytes,
-               Produce produce, Deposit deposit) {
+void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarget> targets,
+               uint32_t bytes, Produce produce, Deposit deposit) {
   const Issuer issuer = w.Here(lane);
   Cluster& cluster = w.cta.cluster;
   for (LoadTarget& target : targets) {
     target.phase = EntryOf(issuer, target.barrier).object.completed_phases();
-    CheckLoad(w, issuer, target, bytes);
+    CheckLoad(w, issuer, delivery, target, bytes);
   }
   // The data arrive at every target of a multicast at their own time.
   for (const LoadTarget& target : targets) {
     PendingStep step;
     step.issuer = issuer;
-    step.name = name;
+    step.name = delivery.name;
     step.completes = target.barrier;
-    step.act = [&cluster, issuer, target, bytes, produce, deposit] {
+    step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {
       std::vector<uint8_t> data(bytes);
       produce(data);
-      DeliverLoad(cluster, issuer, target, data, deposit);
+      DeliverLoad(cluster, issuer, delivery, target, data, deposit);
     };
     Engines::Of(w).QueueFree(std::move(step));
   }

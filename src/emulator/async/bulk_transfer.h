@@ -9,12 +9,28 @@
 #include <vector>
 
 #include "emulator/async/engines.h"
+#include "emulator/async/reduce.h"
 #include "emulator/async/signals.h"
 #include "emulator/core/decoder.h"
 
 namespace tilelang::emulator {
 
 constexpr const char* kBulkEngine = "bulk copy";
+
+// What the decoded forms of both say alike.
+struct TransferForm {
+  AddressOperand barrier;
+  bool multicast = false;
+  bool reduces = false;
+  ReduceOp reduce = ReduceOp::kAdd;
+};
+
+// From global to shared memory, from shared memory to that of another CTA, or to global memory.
+enum class Route : uint8_t { kLoad, kSend, kStore };
+
+// Takes state spaces, completion mechanism, .multicast, the cache hint and, if the instruction
+// reduces, the operation. `instruction` names it in errors.
+Route TakeRoute(Decoder& d, TransferForm& form, bool reduces, const std::string& instruction);
 
 // Where a load delivers: one place of shared memory and the mbarrier that counts its bytes.
 struct LoadTarget {
@@ -38,9 +54,19 @@ using Produce = std::function<void(std::vector<uint8_t>& bytes)>;
 using Deposit =
     std::function<void(const std::vector<uint8_t>& bytes, uint8_t* shared, uint32_t offset)>;
 
+// How a load writes shared memory.
+struct Delivery {
+  const char* name;                             // of the instruction
+  const char* engine = kBulkEngine;             // in messages
+  const char* writes = "the bulk copy writes";  // in messages
+  uint32_t align = 16;
+  Proxy proxy = Proxy::kAsync;
+  bool atomic = false;  // others may reduce into the same bytes at the same time
+};
+
 // Issues a load of `bytes` bytes: checks ordering now, acts later.
-void IssueLoad(Warp& w, int lane, const char* name, std::vector<LoadTarget> targets, uint32_t bytes,
-               Produce produce, Deposit deposit);
+void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarget> targets,
+               uint32_t bytes, Produce produce, Deposit deposit);
 
 // Takes the bytes of a store out of shared memory, and later writes them to global memory.
 using Collect =

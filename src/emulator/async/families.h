@@ -8,6 +8,7 @@ void RegisterMbarrier();
 void RegisterCpAsync();
 void RegisterBulkCopy();
 void RegisterTensorCopy();
+void RegisterAsyncStores();
 void RegisterTensorMapEdits();
 void RegisterTcgen05Access();
 void RegisterTcgen05Mma();

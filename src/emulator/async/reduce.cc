@@ -15,6 +15,24 @@ namespace {
 constexpr std::array<std::string_view, 8> kNames = {"add", "min", "max", "inc",
                                                     "dec", "and", "or",  "xor"};
 
+struct TypePair {
+  Type type;
+  TensorType element;
+};
+
+constexpr std::array<TypePair, 10> kTypePairs = {{
+    {Type::kU32, TensorType::kU32},
+    {Type::kB32, TensorType::kU32},
+    {Type::kS32, TensorType::kS32},
+    {Type::kU64, TensorType::kU64},
+    {Type::kB64, TensorType::kU64},
+    {Type::kS64, TensorType::kS64},
+    {Type::kF16, TensorType::kF16},
+    {Type::kBF16, TensorType::kBf16},
+    {Type::kF32, TensorType::kF32},
+    {Type::kF64, TensorType::kF64},
+}};
+
 template <typename T>
 T CombineInteger(ReduceOp op, T old, T value) {
   switch (op) {
@@ -81,6 +99,13 @@ std::optional<ReduceOp> ParseReduceOp(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<ReduceOp>(found - kNames.begin());
+}
+
+std::optional<TensorType> ReduceTypeOf(Type type) {
+  for (const TypePair& pair : kTypePairs) {
+    if (pair.type == type) return pair.element;
+  }
+  return std::nullopt;
 }
 
 bool ReduceExists(ReduceOp op, TensorType type) {

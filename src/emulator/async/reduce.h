@@ -7,12 +7,15 @@
 #include <string_view>
 
 #include "emulator/async/tensor_map.h"
+#include "emulator/core/types.h"
 
 namespace tilelang::emulator {
 
 enum class ReduceOp : uint8_t { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor };
 
 std::optional<ReduceOp> ParseReduceOp(std::string_view name);
+// The elements that a reduction of this PTX type works on; none for other types.
+std::optional<TensorType> ReduceTypeOf(Type type);
 // Whether PTX has this operation on this element type.
 bool ReduceExists(ReduceOp op, TensorType type);
 

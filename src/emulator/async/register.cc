@@ -8,6 +8,7 @@ void RegisterAsync() {
   RegisterCpAsync();
   RegisterBulkCopy();
   RegisterTensorCopy();
+  RegisterAsyncStores();
   RegisterTensorMapEdits();
   RegisterTcgen05Access();
   RegisterTcgen05Mma();

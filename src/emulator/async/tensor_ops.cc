@@ -5,7 +5,6 @@
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
-#include "emulator/async/reduce.h"
 #include "emulator/async/tensor_walk.h"
 
 namespace tilelang::emulator {
@@ -13,17 +12,13 @@ namespace {
 
 enum class TensorMode : uint8_t { kTile, kGather, kIm2col };
 
-struct TensorForm {
+struct TensorForm : TransferForm {
   AddressOperand shared;
   AddressOperand map;
-  AddressOperand barrier;
   TensorMode mode = TensorMode::kTile;
   int rank = 1;
   int coordinates = 1;
   int offsets = 0;  // im2col filter offsets
-  bool multicast = false;
-  bool reduces = false;
-  ReduceOp reduce = ReduceOp::kAdd;
 };
 
 // Operands: coordinates, then im2col offsets, then the CTA mask of a multicast.
@@ -136,7 +131,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t ctas =
         form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
     IssueLoad(
-        w, lane, "cp.async.bulk.tensor",
+        w, lane, {"cp.async.bulk.tensor"},
         LoadTargets(w, lane, destination, barrier, form.multicast, ctas), BytesOf(*request),
         [&cluster, issuer, request](std::vector<uint8_t>& data) {
           Fetch(cluster, issuer, *request, data);
@@ -219,7 +214,6 @@ void TakeMode(Decoder& d, TensorForm& form) {
   }
   const std::string group = d.mods.TakePrefix("cta_group::");
   if (group == "2") d.Unsupported("cta_group::2");
-  d.mods.Take("L2::cache_hint");
 }
 
 void PushElements(Decoder& d, const std::vector<const ptx::Operand*>& elements, size_t expected,
@@ -243,38 +237,35 @@ void TakeMap(Decoder& d, TensorForm& form, const ptx::Operand& operand) {
   PushElements(d, coordinates, static_cast<size_t>(form.coordinates), Type::kS32, "coordinates");
 }
 
+// The filter offsets at operand `*next`, if the form has them.
+void TakeOffsets(Decoder& d, const TensorForm& form, size_t* next) {
+  if (form.offsets == 0) return;
+  PushElements(d, d.Elements(d.operand((*next)++)), static_cast<size_t>(form.offsets), Type::kU16,
+               "im2col offsets");
+}
+
 void DecodeTransfer(Decoder& d, bool reduces) {
   TensorForm& form = d.MakeExtra<TensorForm>();
   TakeMode(d, form);
-  const Space to = d.mods.TakeSpace();
-  const Space from = d.mods.TakeSpace();
-  const bool on_barrier = d.mods.Take("mbarrier::complete_tx::bytes");
-  const bool in_group = d.mods.Take("bulk_group");
-  form.multicast = d.mods.Take("multicast::cluster");
-  form.reduces = reduces;
-  if (reduces) {
-    const auto reduce =
-        ParseReduceOp(d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"}));
-    if (!reduce) d.Illegal("cp.reduce.async.bulk.tensor needs an operation");
-    form.reduce = *reduce;
-  }
-  if (to == Space::kShared && from == Space::kGlobal && on_barrier && !reduces) {
-    form.shared = d.Address(d.operand(0));
-    TakeMap(d, form, d.operand(1));
-    form.barrier = d.Address(d.operand(2));
-    size_t next = 3;
-    if (form.offsets != 0) {
-      PushElements(d, d.Elements(d.operand(next++)), static_cast<size_t>(form.offsets), Type::kU16,
-                   "im2col offsets");
+  const char* name = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor";
+  switch (TakeRoute(d, form, reduces, name)) {
+    case Route::kLoad: {
+      form.shared = d.Address(d.operand(0));
+      TakeMap(d, form, d.operand(1));
+      form.barrier = d.Address(d.operand(2));
+      size_t next = 3;
+      TakeOffsets(d, form, &next);
+      if (form.multicast) d.Push(d.Source(d.operand(next), Type::kU16));
+      d.op.handler = Load;
+      return;
     }
-    if (form.multicast) d.Push(d.Source(d.operand(next), Type::kU16));
-    d.op.handler = Load;
-  } else if (to == Space::kGlobal && from == Space::kShared && in_group) {
-    TakeMap(d, form, d.operand(0));
-    form.shared = d.Address(d.operand(1));
-    d.op.handler = Store;
-  } else {
-    d.Unsupported("this direction or completion mechanism of a tensor copy");
+    case Route::kStore:
+      TakeMap(d, form, d.operand(0));
+      form.shared = d.Address(d.operand(1));
+      d.op.handler = Store;
+      return;
+    case Route::kSend:
+      d.Illegal(std::string(name) + " does not go from shared to shared memory");
   }
 }
 
@@ -286,11 +277,10 @@ void DecodePrefetch(Decoder& d) {
   TakeMode(d, form);
   d.mods.Take("L2");
   d.mods.Take("global");
+  d.mods.Take("L2::cache_hint");
   TakeMap(d, form, d.operand(0));
-  if (form.offsets != 0) {
-    PushElements(d, d.Elements(d.operand(1)), static_cast<size_t>(form.offsets), Type::kU16,
-                 "im2col offsets");
-  }
+  size_t next = 1;
+  TakeOffsets(d, form, &next);
   d.op.handler = Prefetch;
 }
 

@@ -228,6 +228,13 @@ def test_wrong_bulk_copies(body, kind, complaint):
         "cp.async.ca.shared.global [%r1], [%d0], 12;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.inc.u64 [%d1], [%r1], 16;",
         "cp.async.bulk.global.global.bulk_group [%d1], [%d0], 16;",
+        "cp.reduce.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.add.u32 "
+        "[%r1], [%d0], 16, [%r2];",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.u32 [%d1], [%r1], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.tf32 [%d1], [%r1], 16;",
+        "cp.async.bulk.global.shared::cta.bulk_group.multicast::cluster [%d1], [%r1], 16;",
+        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.cp_mask "
+        "[%r1], [%d0], 16, [%r2], %h0;",
     ],
 )
 def test_forms_that_do_not_exist(text):

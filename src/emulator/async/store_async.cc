@@ -1,0 +1,151 @@
+// Instruction families st.async and red.async: one thread's value goes to shared memory of the
+// cluster and completes transactions of an mbarrier there.
+#include <cstring>
+#include <string>
+
+#include "emulator/async/bulk_transfer.h"
+#include "emulator/async/families.h"
+
+namespace tilelang::emulator {
+namespace {
+
+struct StoreForm {
+  AddressOperand destination;
+  AddressOperand barrier;
+  Space space = Space::kGeneric;
+  uint32_t element_bytes = 4;
+  bool reduces = false;
+  ReduceOp reduce = ReduceOp::kAdd;
+  TensorType type = TensorType::kU32;
+};
+
+// The values of a lane, operands [0..] in turn.
+std::vector<uint8_t> ValuesOf(Warp& w, const Op& op, const StoreForm& form, int count, int lane) {
+  std::vector<uint8_t> values(count * form.element_bytes);
+  for (int i = 0; i < count; ++i) {
+    uint64_t bits = form.element_bytes == 8 ? w.Reg<uint64_t>(op.slots[i])[lane]
+                                            : w.Reg<uint32_t>(op.slots[i])[lane];
+    std::memcpy(values.data() + i * form.element_bytes, &bits, form.element_bytes);
+  }
+  return values;
+}
+
+template <int count>
+Flow Store(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<StoreForm>();
+  const char* name = form.reduces ? "red.async" : "st.async";
+  const uint32_t bytes = count * form.element_bytes;
+  const Delivery delivery{name,
+                          name,
+                          form.reduces ? "red.async reduces into" : "st.async writes",
+                          bytes,
+                          Proxy::kGeneric,
+                          form.reduces};
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    const uint32_t destination = ToSharedAddress(w, lane, form.space, form.destination.At(w, lane));
+    CheckAligned(issuer, "the destination of an asynchronous store", destination, bytes);
+    const BarrierRef barrier = ResolveBarrier(w, lane, form.space, form.barrier.At(w, lane));
+    std::vector<LoadTarget> targets = LoadTargets(w, lane, destination, barrier, false, 0);
+    if (targets[0].cta != barrier.owner) {
+      Fail(issuer, "illegal-operand",
+           std::string("the destination of ") + name + " and its mbarrier must lie in one CTA",
+           destination, "shared memory");
+    }
+    IssueLoad(
+        w, lane, delivery, std::move(targets), bytes,
+        [values = ValuesOf(w, op, form, count, lane)](std::vector<uint8_t>& data) {
+          data = values;
+        },
+        [&form](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
+          if (form.reduces) {
+            Reduce(form.reduce, form.type, data.data(), shared + offset, form.element_bytes, false);
+          } else {
+            std::memcpy(shared + offset, data.data(), data.size());
+          }
+        });
+  });
+  return Flow::kNext;
+}
+
+// Space and completion of the forms with an mbarrier; the others, which store to global memory
+// with .release, have no counterpart here.
+void TakeCompletion(Decoder& d, StoreForm& form, const char* name) {
+  form.space = d.mods.TakeSpace();
+  if (!d.mods.Take("mbarrier::complete_tx::bytes")) {
+    d.Unsupported(std::string(name) + " without .mbarrier::complete_tx::bytes");
+  }
+  if (form.space != Space::kGeneric && form.space != Space::kShared) {
+    d.Illegal(std::string(name) + " on an mbarrier writes .shared::cluster memory");
+  }
+}
+
+void TakeOperands(Decoder& d, StoreForm& form, Type type, int count) {
+  form.destination = d.Address(d.operand(0));
+  form.barrier = d.Address(d.operand(2));
+  const auto values = d.Elements(d.operand(1));
+  if (values.size() != static_cast<size_t>(count)) {
+    d.Illegal(std::to_string(values.size()) + " values given, " + std::to_string(count) +
+              " needed");
+  }
+  for (const ptx::Operand* value : values) d.Push(d.Source(*value, type));
+}
+
+void DecodeStore(Decoder& d) {
+  StoreForm& form = d.MakeExtra<StoreForm>();
+  TakeCompletion(d, form, "st.async");
+  if (!d.mods.Take("weak")) d.mods.Take("cluster");
+  const int count = d.mods.TakeVector();
+  const Type type = d.mods.TakeType();
+  form.element_bytes = static_cast<uint32_t>(TypeBits(type)) / 8;
+  if ((form.element_bytes != 4 && form.element_bytes != 8) || count * form.element_bytes > 16) {
+    d.Illegal("st.async stores 1, 2 or 4 elements of 32 bits, or 1 or 2 of 64 bits");
+  }
+  TakeOperands(d, form, type, count);
+  d.op.handler = count == 1 ? Store<1> : count == 2 ? Store<2> : Store<4>;
+}
+
+// Whether red.async has the operation for this PTX type.
+bool AsyncReductionExists(ReduceOp op, Type type) {
+  switch (op) {
+    case ReduceOp::kInc:
+    case ReduceOp::kDec:
+      return type == Type::kU32;
+    case ReduceOp::kMin:
+    case ReduceOp::kMax:
+      return type == Type::kU32 || type == Type::kS32;
+    case ReduceOp::kAdd:
+      return type == Type::kU32 || type == Type::kS32 || type == Type::kU64 || type == Type::kS64;
+    default:
+      return type == Type::kB32;
+  }
+}
+
+void DecodeReduce(Decoder& d) {
+  StoreForm& form = d.MakeExtra<StoreForm>();
+  form.reduces = true;
+  TakeCompletion(d, form, "red.async");
+  if (!d.mods.Take("relaxed") || !d.mods.Take("cluster")) {
+    d.Illegal("red.async on an mbarrier needs .relaxed.cluster");
+  }
+  const auto reduce =
+      ParseReduceOp(d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"}));
+  const Type type = d.mods.TakeType();
+  if (!reduce || !AsyncReductionExists(*reduce, type)) {
+    d.Illegal("this operation of red.async does not exist for this type");
+  }
+  form.reduce = *reduce;
+  form.type = *ReduceTypeOf(type);
+  form.element_bytes = static_cast<uint32_t>(TypeBits(type)) / 8;
+  TakeOperands(d, form, type, 1);
+  d.op.handler = Store<1>;
+}
+
+}  // namespace
+
+void RegisterAsyncStores() {
+  FamilyRegistry::Add("st.async", DecodeStore);
+  FamilyRegistry::Add("red.async", DecodeReduce);
+}
+
+}  // namespace tilelang::emulator
