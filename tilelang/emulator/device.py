@@ -13,6 +13,7 @@ from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.memory import DeviceMemory
+from tilelang.emulator.options import current
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import TensorMap, make_tensor_map
 from tilelang.errors import UserError
@@ -177,12 +178,7 @@ class Kernel:
         *,
         cluster: int | Iterable[int] | None = None,
         smem: int = 0,
-        schedule: str | int = "late",
-        lint: Iterable[str] = (),
-        instruction_limit: int = 0,
-        threads: int = 0,
-        sanitize: bool = True,
-        progress: bool = True,
+        **options: Any,
     ) -> LaunchReport:
         """Runs the kernel to its end.
 
@@ -192,32 +188,28 @@ class Kernel:
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
-            schedule: when asynchronous operations act: ``"late"`` (as late as their completion
-                mechanism allows), ``"eager"`` (at once) or a seed for a random legal order.
-            lint: names of additional checks, e.g. ``"ld-before-wait"``.
-            instruction_limit: warp instructions after which the launch is an error; 0: none.
-            threads: host threads; 0: all cores, but one if CTAs exchange values through global
-                memory, so that results do not depend on the host.
-            sanitize: report accesses to shared and tensor memory that no barrier, wait or fence
-                orders; False makes kernels that use much shared memory faster.
-            progress: show a progress bar when the launch takes more than two seconds.
+            options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize`` and
+                ``progress`` as in :class:`~tilelang.emulator.options.Options`; those not given
+                are what :func:`~tilelang.emulator.options.options` set.
 
         Raises:
             ~tilelang.emulator.errors.EmulatorError: the program did something wrong.
             UserError: the configuration or an argument does not fit the kernel.
+            TypeError: there is no such option.
         """
+        chosen = current(**options)
         dims = _Dims(self, grid, block, cluster, smem)
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
             params = binder.pack(args)
-            mode, seed = _schedule(schedule)
+            mode, seed = _schedule(chosen.schedule)
             handle = _ffi.get("emulator.Launch")(
                 self.module._handle, self.name, dims.flat,
-                [smem, int(dims.explicit_cluster), mode, seed, instruction_limit, threads,
-                 int(sanitize)],
-                list(lint), params,
+                [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
+                 chosen.threads, int(chosen.sanitize)],
+                list(chosen.lint), params,
             )  # fmt: skip
-            Progress(handle, self.name, progress).wait()
+            Progress(handle, self.name, chosen.progress).wait()
         finally:
             binder.release()
         return _finish(handle)
@@ -283,8 +275,6 @@ def _product(values: Iterable[int]) -> int:
 def _schedule(schedule: str | int) -> tuple[int, int]:
     if isinstance(schedule, int):
         return _RANDOM_SCHEDULE, schedule
-    if schedule not in _SCHEDULES:
-        raise UserError(f"schedule must be 'late', 'eager' or a seed, got {schedule!r}")
     return _SCHEDULES[schedule], 0
 
 

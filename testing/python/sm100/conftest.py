@@ -1,4 +1,6 @@
-"""Kernels of this folder run without a warning of the emulator, on the same data each time."""
+"""Kernels of this folder run without a warning of the emulator, on the same data each time; they
+wait for what they load from tensor memory before they use it; ptxas accepts them, and but for named
+ones they need no more registers than there are."""
 
 from __future__ import annotations
 
@@ -6,6 +8,16 @@ import warnings
 
 import pytest
 import torch
+from sm100.assembler import Assembler
+
+from tilelang import emulator
+from tilelang.runtime import cache
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "may_spill(reason): kernels of the test hold more than 255 registers a thread"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +30,28 @@ def _warnings_are_errors():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
+
+
+@pytest.fixture(autouse=True)
+def _lint():
+    with emulator.options(lint=["ld-before-wait"]):
+        yield
+
+
+@pytest.fixture(scope="session")
+def assembler(request: pytest.FixtureRequest) -> Assembler:
+    return Assembler(request.config.cache.mkdir("ptxas"))
+
+
+@pytest.fixture(autouse=True)
+def _assembled(request: pytest.FixtureRequest, monkeypatch, assembler: Assembler):
+    may_spill = request.node.get_closest_marker("may_spill")
+    compile_cached = cache.compile_cached
+
+    def checked(source: str, arch: str, extra: tuple[str, ...] = ()) -> cache.Artifact:
+        artifact = compile_cached(source, arch, extra)
+        for name, usage in assembler.usage(artifact.ptx, arch).items():
+            assert may_spill or usage.spill_stores == usage.spill_loads == 0, f"{name}: {usage}"
+        return artifact
+
+    monkeypatch.setattr(cache, "compile_cached", checked)
