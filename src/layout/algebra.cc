@@ -76,7 +76,7 @@ Layout Coalesce(const Layout& layout) {
   return FromFlat(form, layout->offset);
 }
 
-Layout Composition(const Layout& outer, const Layout& inner) {
+std::optional<Layout> TryComposition(const Layout& outer, const Layout& inner) {
   LAYOUT_REQUIRE(inner->Cosize() <= outer->Size(), LayoutError)
       << "composition " << outer->ToString() << " o " << inner->ToString() << ": the inner layout "
       << "reaches index " << inner->Cosize() - 1 << ", but the outer one has size "
@@ -86,11 +86,16 @@ Layout Composition(const Layout& outer, const Layout& inner) {
   for (int64_t& value : values) value = table[value];
   Layout result = Layout::FromValues(inner->Extents(), values);
   bool wanted_tree = outer->IsLinear() && inner->IsLinear();
-  if (wanted_tree && !(result->IsLinear() && result->IsExact())) {
-    LAYOUT_THROW(LayoutError) << "composition " << outer->ToString() << " o " << inner->ToString()
-                              << " is no shape:stride layout: the extents do not divide";
-  }
+  if (wanted_tree && !(result->IsLinear() && result->IsExact())) return std::nullopt;
   return result;
+}
+
+Layout Composition(const Layout& outer, const Layout& inner) {
+  auto result = TryComposition(outer, inner);
+  LAYOUT_REQUIRE(result, LayoutError)
+      << "composition " << outer->ToString() << " o " << inner->ToString()
+      << " is no shape:stride layout: the extents do not divide";
+  return *result;
 }
 
 Layout Complement(const Layout& layout, int64_t size) {

@@ -8,6 +8,7 @@
 #ifndef TILELANG_LAYOUT_ALGEBRA_H_
 #define TILELANG_LAYOUT_ALGEBRA_H_
 
+#include <optional>
 #include <vector>
 
 #include "layout/layout.h"
@@ -19,6 +20,8 @@ Layout Coalesce(const Layout& layout);
 
 /*! outer(inner(coordinate)): inner's values are linear indices of outer. Keeps inner's shape. */
 Layout Composition(const Layout& outer, const Layout& inner);
+/*! The same, or nothing where the extents do not divide. */
+std::optional<Layout> TryComposition(const Layout& outer, const Layout& inner);
 
 /*!
  * The layout C whose values, added to those of `layout`, reach every integer of [0, size) once.

@@ -18,9 +18,34 @@ struct Footprint {
   bool pack = false;
 };
 
+/*!
+ * The tile's `bit` as if its parts lay side by side: columns [0, n) of several blocks of rows have
+ * other columns between them, for which there shall be no registers.
+ */
+Layout WithoutGaps(const TmemLayoutNode* tmem) {
+  if (!tmem->bit->IsLinear() || tmem->bit->IsFlat()) return tmem->bit;
+  std::vector<Digits> forms = CanonicalForms(tmem->bit.get());
+  std::vector<Digit*> digits;
+  for (Digits& form : forms) {
+    for (Digit& digit : form) {
+      if (digit.stride > 0) digits.push_back(&digit);
+    }
+  }
+  std::sort(digits.begin(), digits.end(),
+            [](const Digit* a, const Digit* b) { return a->stride < b->stride; });
+  int64_t reached = tmem->element_bits;
+  for (Digit* digit : digits) {
+    // Parts begin with whole columns.
+    int64_t next = (reached + kTmemColumnBits - 1) / kTmemColumnBits * kTmemColumnBits;
+    digit->stride = std::min(digit->stride, next);
+    reached = digit->stride * digit->extent;
+  }
+  return Layout::FromForms(tmem->bit->Extents(), forms, tmem->bit->offset);
+}
+
 /*! Fills the footprint; returns why the tile is out of reach, or nothing. */
-std::string Measure(const TmemLayoutNode* tmem, Footprint* print) {
-  std::vector<int64_t> lanes = tmem->lane->Tabulate(), bits = tmem->bit->Tabulate();
+std::string Measure(const TmemLayoutNode* tmem, const Layout& bit, Footprint* print) {
+  std::vector<int64_t> lanes = tmem->lane->Tabulate(), bits = bit->Tabulate();
   auto [low, high] = std::minmax_element(lanes.begin(), lanes.end());
   int64_t cta = *low / kTmemLanes;
   if (*high / kTmemLanes != cta) return "the tile spans both CTAs of a pair";
@@ -117,7 +142,8 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
                               const TmemCopyOptions& options) {
   const TmemAtom& atom = GetTmemAtom(shape);
   Footprint print;
-  std::string why = Measure(tmem.get(), &print);
+  Layout dense = WithoutGaps(tmem.get());
+  std::string why = Measure(tmem.get(), dense, &print);
   if (why.empty()) why = CheckThreads(print, options);
   if (!why.empty()) return {std::nullopt, why};
   int64_t warpgroups = std::max<int64_t>(1, options.num_threads / 128);
@@ -133,9 +159,15 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
   Route lanes = RouteLanes(atom, print, per_reg, warp_columns);
   Route columns = RouteBits(atom, print, bits, warp_columns, warpgroups);
   Layout lane = tmem->lane.WithOffset(-print.first_lane);
-  Layout bit = tmem->bit.WithOffset(-print.first_bit);
-  Layout thread = AddLayouts(Composition(lanes.Thread(), lane), Composition(columns.Thread(), bit));
-  Layout reg = AddLayouts(Composition(lanes.Reg(), lane), Composition(columns.Reg(), bit));
+  Layout bit = dense.WithOffset(-print.first_bit);
+  auto column_thread = TryComposition(columns.Thread(), bit);
+  auto column_reg = TryComposition(columns.Reg(), bit);
+  if (!column_thread || !column_reg) {
+    return {std::nullopt, std::string(atom.name) + " over " + std::to_string(warpgroups) +
+                              " warpgroup(s) does not divide the tile's parts of columns"};
+  }
+  Layout thread = AddLayouts(Composition(lanes.Thread(), lane), *column_thread);
+  Layout reg = AddLayouts(Composition(lanes.Reg(), lane), *column_reg);
   // Copies lie whole quarters of lanes apart, so other warps hold them.
   Fragment fragment(thread, reg, tmem->copies);
   return {fragment.BindThreads(options.thread_begin), ""};

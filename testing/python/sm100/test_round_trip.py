@@ -117,9 +117,19 @@ def column_slices(dtype: str, m: int, n: int, cuts: tuple[tuple[int, int], ...],
 @pytest.mark.parametrize("m", [64, 128])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_column_slices(dtype, m, threads):
-    cuts = ((0, 16), (16, 32), (72, 8), (80, 48))
-    kernel = compile_sm100(column_slices(dtype, m, 160, cuts, threads))
-    x, y, z, w = (random_bits(m, 160, dtype) for _ in range(4))
+    check_column_slices(dtype, m, 160, ((0, 16), (16, 32), (72, 8), (80, 48)), threads)
+
+
+@pytest.mark.parametrize(("m", "threads"), [(256, 128), (256, 256), (256, 512), (384, 384)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_column_slices_of_several_blocks_of_rows(dtype, m, threads):
+    """The blocks lie side by side, so that other columns lie between the parts of a slice."""
+    check_column_slices(dtype, m, 80, ((0, 16), (16, 24), (72, 8)), threads)
+
+
+def check_column_slices(dtype, m, n, cuts, threads):
+    kernel = compile_sm100(column_slices(dtype, m, n, cuts, threads))
+    x, y, z, w = (random_bits(m, n, dtype) for _ in range(4))
     expected_y, expected_w = x.clone(), w.clone()
     for begin, width in cuts:
         part = slice(begin, begin + width)
