@@ -201,10 +201,18 @@ class SharedOperand {
                   (ir::AsInt(region_->mins[rank - 1]) &&
                    *ir::AsInt(region_->mins[rank - 1]) % atom + extents[rank - 1] <= atom);
     if (rows && cols && inside) return;
+    std::string period = std::to_string(atom);
+    std::string start = "a column that is a multiple of " + period;
+    if (along < atom) {
+      start +=
+          ", or of " + std::to_string(along) + " if it also ends by the next multiple of " + period;
+    }
     Refuse(op, ir::ErrorClass::kShape,
-           "slice " + ir::Print(region_) + " must begin at a multiple of 8 rows and of " +
-               std::to_string(along) + " columns, and not straddle the " + std::to_string(atom) +
-               "-element swizzle atoms unevenly");
+           "slice " + ir::Print(region_) + " must begin at a row that is a multiple of " +
+               std::to_string(kRowGroup) + " and at " + start +
+               ": the swizzle of the tile repeats after " + period +
+               " columns, and one descriptor walks the slice in equal steps; other slices can be "
+               "copied to a tile of their own");
   }
 
   Region region_;

@@ -2,7 +2,6 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "transform/check_parts.h"
-#include "transform/remark.h"
 
 namespace tilelang::transform {
 
@@ -94,13 +93,6 @@ class ResourceChecker : public ir::StmtVisitor {
                                 << " bytes large, the whole register file " << file
                                 << " bytes; make the tile smaller or keep it in shared memory");
     }
-    int64_t registers = bytes / kRegisterBytes / threads_;
-    if (registers <= target_->max_registers_per_thread) return;
-    Remark(op->span, "check",
-           "fragment " + Describe(op->buffer) + " needs " + std::to_string(registers) +
-               " registers of each of " + std::to_string(threads_) + " threads, which have " +
-               std::to_string(target_->max_registers_per_thread) +
-               ": part of it will lie in local memory; use more threads or a smaller tile");
   }
 
   Target target_;

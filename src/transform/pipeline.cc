@@ -10,6 +10,7 @@
 #include "transform/lower_tile_ops.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
+#include "transform/remark_registers.h"
 #include "transform/select_tma.h"
 #include "transform/simplify.h"
 #include "transform/stage_tensor_memory.h"
@@ -39,6 +40,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
+  func = passes.Run("remark_registers", RemarkRegisters, func);
   func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
   if (!IsSet(configs, "tl.disable_thread_storage_sync")) {
     func = passes.Run("insert_sync", InsertSync, func);

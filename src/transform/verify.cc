@@ -1,13 +1,12 @@
 #include "transform/verify.h"
 
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "transform/check_parts.h"
+#include "transform/lifetimes.h"
 
 namespace tilelang::transform {
 
@@ -113,66 +112,6 @@ void CheckThread(const Func& func, const Raise& raise) {
   ThreadVerifier(raise).VisitStmt(func->body);
 }
 
-// First and last access of each shared buffer, in the order of the program; a loop is one moment
-// for what is allocated outside of it. An upper bound is not needed: whatever a planner assumes
-// beyond this only forbids more.
-class Lifetimes : public ir::StmtVisitor {
- public:
-  using StmtVisitor::Visit;
-  struct Life {
-    int64_t first = std::numeric_limits<int64_t>::max();
-    int64_t last = -1;
-    bool Meets(const Life& other) const { return first <= other.last && other.first <= last; }
-  };
-  std::vector<std::pair<ir::Buffer, Life>> lives;
-
-  void VisitStmt(const ir::Stmt& s) override {
-    ++time_;
-    StmtVisitor::VisitStmt(s);
-  }
-  void Visit(const ir::ForNode* op) override {
-    Loop([&] { StmtVisitor::Visit(op); });
-  }
-  void Visit(const ir::WhileNode* op) override {
-    Loop([&] { StmtVisitor::Visit(op); });
-  }
-  void Visit(const ir::AllocNode* op) override { depth_of_[op->buffer.get()] = starts_.size(); }
-
- protected:
-  void VisitBuffer(const ir::Buffer& buffer) override {
-    if (!buffer.IsShared() && !buffer.IsBarrier()) return;
-    Life& life = LifeOf(buffer);
-    size_t depth = depth_of_[buffer.get()];
-    int64_t from = depth < starts_.size() ? starts_[depth] : time_;
-    life.first = std::min(life.first, from);
-    life.last = std::max(life.last, time_);
-    if (depth < starts_.size()) carried_[depth].push_back(buffer);
-  }
-
- private:
-  void Loop(const std::function<void()>& visit) {
-    starts_.push_back(time_);
-    carried_.emplace_back();
-    visit();
-    for (const ir::Buffer& buffer : carried_.back()) LifeOf(buffer).last = time_;
-    carried_.pop_back();
-    starts_.pop_back();
-  }
-
-  Life& LifeOf(const ir::Buffer& buffer) {
-    for (auto& [known, life] : lives) {
-      if (known.same_as(buffer)) return life;
-    }
-    lives.emplace_back(buffer, Life());
-    return lives.back().second;
-  }
-
-  int64_t time_ = 0;
-  std::vector<int64_t> starts_;                   // of the loops around, outermost first
-  std::vector<std::vector<ir::Buffer>> carried_;  // buffers that live through each of them
-  std::unordered_map<const tvm::ffi::Object*, size_t> depth_of_;
-};
-
 class PlanVerifier {
  public:
   PlanVerifier(const ir::KernelLaunchNode* launch, const Raise& raise)
@@ -184,7 +123,7 @@ class PlanVerifier {
   }
 
   void Run() {
-    Lifetimes lifetimes;
+    Lifetimes lifetimes([](const ir::Buffer& b) { return b.IsShared() || b.IsBarrier(); });
     lifetimes.VisitStmt(launch_->body);
     for (size_t i = 0; i < lifetimes.lives.size(); ++i) {
       const auto& [buffer, life] = lifetimes.lives[i];

@@ -82,13 +82,6 @@ def test_fragment_larger_than_the_register_file():
     refuses(errors.ResourceError, r"C \(512, 256\) float32 .* 524288 bytes", kernel(*alloc(big)))
 
 
-def test_fragment_that_spills_is_remarked():
-    c = fragment("C", 128, 512)
-    (remark,) = remarks_of("check_program", kernel(*alloc(c)))
-    assert "needs 512 registers of each of 128 threads" in remark.message
-    assert remarks_of("check_program", kernel(*alloc(c), threads=(512,))) == []
-
-
 @pytest.mark.parametrize("index", [8, -1, 100])
 def test_constant_index_out_of_bounds(index):
     a = buffer("A", [4, 8])
