@@ -5,7 +5,9 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
+#include "transform/uniformity.h"
 
 namespace tilelang::transform {
 
@@ -16,8 +18,17 @@ using ir::Stmt;
 namespace {
 
 struct Usage {
+  // Branches of threads are numbered; all threads are the first.
+  static constexpr int64_t kNobody = -1;
+  static constexpr int64_t kSeveral = -2;
+
   Buffer buffer;
   int64_t columns = 0;
+  // Who uses the buffer. Different branches run at the same time, whatever their order in the
+  // program.
+  int64_t branch = kNobody;
+  // Some instruction may still be at work when the next statement runs.
+  bool outlives = false;
   // Positions of the first and the last statement that uses the buffer.
   int64_t first = -1;
   int64_t last = -1;
@@ -27,8 +38,10 @@ struct Usage {
 // Numbers statements in program order; a use inside a loop lasts for the whole loop.
 class UsageFinder : public ir::StmtVisitor {
  public:
+  explicit UsageFinder(const ir::KernelLaunchNode* launch) : uniformity_(launch) {
+    VisitStmt(launch->body);
+  }
   std::vector<Usage> usages;
-  bool has_barriers = false;
 
   using StmtVisitor::Visit;
   void VisitStmt(const Stmt& s) override {
@@ -36,10 +49,20 @@ class UsageFinder : public ir::StmtVisitor {
     StmtVisitor::VisitStmt(s);
   }
   void Visit(const ir::AllocNode* op) override {
-    if (op->buffer.IsBarrier()) has_barriers = true;
     if (!op->buffer.IsTmem()) return;
     loops_of_[op->buffer.get()] = loops_.size();
     usages.push_back({op->buffer});
+  }
+  void Visit(const ir::IfNode* op) override {
+    if (uniformity_.IsUniform(op->condition)) return StmtVisitor::Visit(op);
+    VisitExpr(op->condition);
+    Branch(op->then_case);
+    if (op->else_case.defined()) Branch(op->else_case);
+  }
+  void Visit(const ir::GemmNode* op) override {
+    issue_only_ = !op::WaitsItself(op);
+    StmtVisitor::Visit(op);
+    issue_only_ = false;
   }
   void Visit(const ir::ForNode* op) override { Loop(op); }
   void Visit(const ir::WhileNode* op) override { Loop(op); }
@@ -47,6 +70,9 @@ class UsageFinder : public ir::StmtVisitor {
     if (!buffer.IsTmem()) return;
     for (Usage& usage : usages) {
       if (!usage.buffer.same_as(buffer)) continue;
+      usage.outlives |= issue_only_;
+      bool known = usage.branch == Usage::kNobody || usage.branch == branch_;
+      usage.branch = known ? branch_ : Usage::kSeveral;
       // The outermost loop that does not contain the allocation.
       size_t depth = loops_of_[buffer.get()];
       int64_t begin = depth < loops_.size() ? loops_[depth] : position_;
@@ -57,6 +83,13 @@ class UsageFinder : public ir::StmtVisitor {
   }
 
  private:
+  void Branch(const Stmt& body) {
+    int64_t outer = branch_;
+    branch_ = ++branches_;
+    VisitStmt(body);
+    branch_ = outer;
+  }
+
   template <typename LoopNode>
   void Loop(const LoopNode* op) {
     loops_.push_back(position_);
@@ -67,19 +100,25 @@ class UsageFinder : public ir::StmtVisitor {
     }
   }
 
+  Uniformity uniformity_;
+  int64_t branch_ = 0;
+  int64_t branches_ = 0;
+  bool issue_only_ = false;
   int64_t position_ = 0;
   std::vector<int64_t> loops_;  // where the enclosing loops begin
   std::map<const void*, size_t> loops_of_;
   std::vector<std::pair<size_t, int64_t>> open_;
 };
 
-bool Overlap(const Usage& a, const Usage& b, bool share) {
-  if (!share) return true;
+// Whether the order of the program keeps the lives of the two buffers apart.
+bool Overlap(const Usage& a, const Usage& b) {
+  bool in_order = a.branch == b.branch && a.branch != Usage::kSeveral;
+  if (!in_order || a.outlives || b.outlives) return true;
   return a.first <= b.last && b.first <= a.last;
 }
 
 // First fit, widest buffers first. Returns the columns used.
-int64_t Place(std::vector<Usage>* usages, bool share) {
+int64_t Place(std::vector<Usage>* usages) {
   std::vector<Usage*> order;
   for (Usage& u : *usages) order.push_back(&u);
   std::stable_sort(order.begin(), order.end(),
@@ -93,7 +132,7 @@ int64_t Place(std::vector<Usage>* usages, bool share) {
       moved = false;
       for (const Usage* p : placed) {
         bool apart = column + u->columns <= p->column || p->column + p->columns <= column;
-        if (apart || !Overlap(*u, *p, share)) continue;
+        if (apart || !Overlap(*u, *p)) continue;
         column = p->column + p->columns;
         moved = true;
       }
@@ -125,8 +164,7 @@ class Planner : public ir::StmtMutator {
   explicit Planner(const Target& target) : target_(target) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    UsageFinder finder;
-    finder.VisitStmt(op->body);
+    UsageFinder finder(op);
     std::vector<Usage>& usages = finder.usages;
     if (usages.empty()) return StmtMutator::Rewrite(op);
     if (target_->tmem_columns == 0) {
@@ -142,7 +180,7 @@ class Planner : public ir::StmtMutator {
       if (!layout) layout = op::LayoutForRole(u.buffer, op::TmemRole::kAccumulator);
       u.columns = op::ColumnsOf(u.buffer, *layout);
     }
-    int64_t used = Place(&usages, /*share=*/!finder.has_barriers);
+    int64_t used = Place(&usages);
     if (used > target_->tmem_columns) TooMuch(usages, used, target_->tmem_columns, op->span);
     int64_t allocation = 32;
     while (allocation < used) allocation *= 2;
