@@ -82,7 +82,8 @@ UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
   if (!tiling.reason.empty()) {
     Refuse(op, ir::ErrorClass::kShape,
            tiling.reason + " (M = " + std::to_string(problem.m) +
-               ", N = " + std::to_string(problem.n) + ", K = " + std::to_string(problem.k) + ")");
+               ", N = " + std::to_string(problem.n) + ", K = " + std::to_string(problem.k) + "); " +
+               tiling.remedy);
   }
   return tiling;
 }

@@ -20,7 +20,9 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
     TL_USER_ERROR(kResource, buffer->span,
                   "tensor memory has 128 lanes: a tile has 64 rows or a multiple of 128, but "
                       << std::string(buffer->name) << " has " << rows << " rows (shape "
-                      << layout::CoordToString(shape) << ")");
+                      << layout::CoordToString(shape) << "); allocate "
+                      << (rows < 64 ? 64 : (rows + 127) / 128 * 128)
+                      << " rows and use the first ones");
   }
   int64_t bits = buffer->dtype.bits;
   int64_t block = std::min<int64_t>(rows, 128);

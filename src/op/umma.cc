@@ -95,6 +95,23 @@ int64_t WidthN(const UmmaProblem& p, int64_t m, int64_t count) {
   return 0;
 }
 
+// The widest that covers N with the fewest; 0: none.
+int64_t WidthN(const UmmaProblem& p, int64_t m) {
+  for (int64_t count = 1; count <= p.n / 8; ++count) {
+    if (int64_t width = WidthN(p, m, count)) return width;
+  }
+  return 0;
+}
+
+int64_t RoundUp(int64_t extent, int64_t step) { return (extent + step - 1) / step * step; }
+
+std::string EnlargeTo(const char* name, int64_t extent) {
+  return std::string("allocate tiles with ") + name + " = " + std::to_string(extent) +
+         ": T.copy(tensor[row, column], tile) fills what lies outside of the tensor with zeros, "
+         "and "
+         "leaves it out on the way back";
+}
+
 }  // namespace
 
 UmmaTiling TileUmma(const UmmaProblem& p) {
@@ -103,17 +120,22 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   tiling.m = p.m % 128 == 0 ? 128 : 64;
   if (p.m % 128 != 0 && p.m != 64) {
     tiling.reason = "M must be 64 or a multiple of 128";
+    tiling.remedy = EnlargeTo("M", p.m < 64 ? 64 : RoundUp(p.m, 128));
+    bool transposable = p.n == 64 || p.n % 128 == 0;
+    if (transposable) tiling.remedy += "; or compute the transposed product, whose M is N here";
     return tiling;
   }
   if (p.k % tiling.k != 0) {
     tiling.reason = "K must be a multiple of " + std::to_string(tiling.k);
+    tiling.remedy = EnlargeTo("K", RoundUp(p.k, tiling.k));
     return tiling;
   }
-  for (int64_t count = 1; count <= p.n / 8 && tiling.n == 0; ++count) {
-    tiling.n = WidthN(p, tiling.m, count);
-  }
+  tiling.n = WidthN(p, tiling.m);
   if (tiling.n == 0) {
-    tiling.reason = "N must be a multiple of " + std::to_string(StepN(p, tiling.m, p.n));
+    // That of the narrowest instruction: wider ones are combined with those.
+    int64_t step = StepN(p, tiling.m, 8);
+    tiling.reason = "N must be a multiple of " + std::to_string(step);
+    tiling.remedy = EnlargeTo("N", RoundUp(p.n, step));
   }
   return tiling;
 }

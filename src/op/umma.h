@@ -43,6 +43,7 @@ struct UmmaTiling {
   int64_t n = 0;  // likewise; the last ones along N may be narrower
   int64_t k = 0;
   std::string reason;  // why no tiling exists; empty when one does
+  std::string remedy;  // what to do about it
 };
 UmmaTiling TileUmma(const UmmaProblem& problem);
 

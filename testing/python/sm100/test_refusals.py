@@ -31,6 +31,21 @@ def gemm(a=(128, 64), b=(64, 64), c=(128, 64), types=("float16",) * 2 + ("float3
 
 GEMMS = [
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 64 or a multiple of 128"),
+    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "with M = 128: T.copy"),
+    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "or compute the transposed product"),
+    ({"a": (16, 64), "c": (16, 64)}, "ShapeError", "allocate tiles with M = 64"),
+    ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "allocate tiles with N = 40"),
+    ({"a": (128, 24), "b": (24, 64)}, "ShapeError", "allocate tiles with K = 32"),
+    (
+        {
+            "types": ("int8", "int8", "int32"),
+            "b": (36, 64),
+            "c": (128, 36),
+            "transpose_B": True,
+        },
+        "ShapeError",
+        "multiple of 8 (M = 128, N = 36, K = 64); allocate tiles with N = 40",
+    ),
     ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "multiple of 8"),
     ({"a": (128, 24), "b": (24, 64)}, "ShapeError", "K must be a multiple of 16"),
     ({"types": ("float16", "bfloat16", "float32")}, "DTypeError", "A float16 and B bfloat16"),
@@ -95,8 +110,8 @@ def test_threads_are_no_warpgroups():
     assert "whole warpgroups" in refused(kernel)
 
 
-@pytest.mark.parametrize("rows", [32, 96, 200])
-def test_rows(rows):
+@pytest.mark.parametrize(("rows", "enough"), [(32, 64), (96, 128), (200, 256)])
+def test_rows(rows, enough):
     @T.prim_func
     def kernel(C: T.Tensor((rows, 64), "float32")):
         with T.Kernel(1, threads=128):
@@ -104,7 +119,9 @@ def test_rows(rows):
             T.fill(tile, 1.0)
             T.copy(tile, C)
 
-    assert "64 rows or a multiple of 128" in refused(kernel)
+    text = refused(kernel)
+    assert "64 rows or a multiple of 128" in text
+    assert f"allocate {enough} rows" in text
 
 
 def test_too_many_columns():
