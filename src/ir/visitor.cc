@@ -171,4 +171,13 @@ bool UsesBuffer(const Stmt& s, const Buffer& buffer) {
   return found;
 }
 
+bool MayLeaveLoop(const Stmt& s) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& inner) {
+    found = found || inner->kind == StmtKind::kBreak || inner->kind == StmtKind::kContinue;
+    return !found && inner->kind != StmtKind::kFor && inner->kind != StmtKind::kWhile;
+  });
+  return found;
+}
+
 }  // namespace tilelang::ir

@@ -75,6 +75,8 @@ void WalkExprs(const Stmt& s, const std::function<bool(const Expr&)>& fn);
 void WalkStmts(const Stmt& s, const std::function<bool(const Stmt&)>& fn);
 bool UsesVar(const Expr& e, const Var& var);
 bool UsesBuffer(const Stmt& s, const Buffer& buffer);
+// Whether `s` holds a break or continue of a loop around it, not of one inside.
+bool MayLeaveLoop(const Stmt& s);
 
 }  // namespace tilelang::ir
 

@@ -30,16 +30,6 @@ bool Leaves(const Stmt& s) {
   return s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue;
 }
 
-// A break or continue of this loop, not of one inside.
-bool HasOwnJump(const Stmt& body) {
-  bool found = false;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    found = found || s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue;
-    return !found && s->kind != StmtKind::kFor && s->kind != StmtKind::kWhile;
-  });
-  return found;
-}
-
 template <typename NodeT>
 Stmt Self(const NodeT* op) {
   return tvm::ffi::GetRef<Stmt>(op);
@@ -108,7 +98,7 @@ class Simplifier : public ir::StmtMutator {
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     if (analyzer_.CanProve(extent <= 0)) return Empty();
-    if (ir::IsConst(extent, 1) && !HasOwnJump(op->body)) return OnlyIteration(op, min);
+    if (ir::IsConst(extent, 1) && !ir::MayLeaveLoop(op->body)) return OnlyIteration(op, min);
     Analyzer::Scope scope(&analyzer_);
     analyzer_.Bind(op->var, min, extent);
     Stmt body = MutateStmt(op->body);

@@ -127,7 +127,8 @@ class Stager : public ir::StmtMutator {
     size_t end = begin;
     for (size_t i = start; i < op->stmts.size(); ++i) {
       const Stmt& s = op->stmts[i];
-      if (!OnlyGemmsTouch(s, c_)) break;
+      // The copy back stands at the end of the run: nothing leaves it earlier.
+      if (!OnlyGemmsTouch(s, c_) || ir::MayLeaveLoop(s)) break;
       if (s->kind == ir::StmtKind::kAlloc &&
           static_cast<const ir::AllocNode*>(s.get())->buffer.same_as(c_))
         break;
@@ -174,7 +175,7 @@ class Stager : public ir::StmtMutator {
   }
 
   // The one gemm that certainly runs first in `s`: a gemm itself, or a gemm at the top level of a
-  // loop that runs at least once.
+  // loop that runs at least once, which nothing before it leaves.
   const ir::GemmNode* FirstGemm(const Stmt& s, const ir::ForNode** loop) const {
     if (IsGemmInto(s, c_)) return s.as<ir::GemmNode>();
     const auto* outer = s.as<ir::ForNode>();
@@ -185,7 +186,7 @@ class Stager : public ir::StmtMutator {
     if (body == nullptr) return nullptr;
     for (const Stmt& inner : body->stmts) {
       if (IsGemmInto(inner, c_)) return inner.as<ir::GemmNode>();
-      if (HasGemmInto(inner, c_)) return nullptr;
+      if (HasGemmInto(inner, c_) || ir::MayLeaveLoop(inner)) return nullptr;
     }
     return nullptr;
   }

@@ -1,0 +1,188 @@
+"""Fragments that are the C or the A of tensor core instructions, over the control flow of a kernel:
+where their copies to and from tensor memory stand, and which product overwrites."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sm100_kernels import compile_sm100, poisoned
+
+import tilelang.language as T
+from tilelang import emulator
+
+M, N, K = 128, 64, 64
+SCHEDULES = ["late", "eager", 1, 2]
+
+
+def operands() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A, B of small integers and A @ B.T, exact in float32."""
+    a = torch.randint(-4, 5, (M, K)).to(torch.bfloat16)
+    b = torch.randint(-4, 5, (N, K)).to(torch.bfloat16)
+    return a, b, a.double() @ b.double().T
+
+
+def run(kernel, *arguments, schedule) -> torch.Tensor:
+    c = poisoned(M, N, "float32")
+    with emulator.options(schedule=schedule, instruction_limit=2_000_000):
+        kernel(*arguments, c)
+    return c.double()
+
+
+def accumulating(body):
+    """A kernel around ``body(a, b, c, n)``; A @ B.T of shared tiles, C a fragment."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, K), "bfloat16"),
+        B: T.Tensor((N, K), "bfloat16"),
+        n: T.int32,
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((M, K), "bfloat16")
+            b = T.alloc_shared((N, K), "bfloat16")
+            c = T.alloc_fragment((M, N), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            body(a, b, c, n)
+            T.copy(c, C)
+
+    return compile_sm100(kernel)
+
+
+@T.macro
+def continue_before(a, b, c, n):
+    T.clear(c)
+    for k in T.serial(4):
+        if k == n:
+            continue
+        T.gemm(a, b, c, transpose_B=True)
+
+
+@T.macro
+def break_before(a, b, c, n):
+    T.clear(c)
+    for k in T.serial(4):
+        if k == n:
+            break
+        T.gemm(a, b, c, transpose_B=True)
+
+
+@T.macro
+def break_in_a_while_loop(a, b, c, n):
+    k = T.alloc_var("int32", init=0)
+    T.clear(c)
+    while k < 4:
+        if k == n:
+            break
+        T.gemm(a, b, c, transpose_B=True)
+        k += 1
+
+
+@T.macro
+def break_between(a, b, c, n):
+    T.clear(c)
+    for k in T.serial(4):
+        for i, j in T.Parallel(M, N):
+            c[i, j] = c[i, j] * 0.5
+        T.gemm(a, b, c, transpose_B=True)
+        if k == n:
+            break
+        T.gemm(a, b, c, transpose_B=True)
+
+
+@T.macro
+def clear_before_break(a, b, c, n):
+    for k in T.serial(4):
+        T.clear(c)
+        if k == n:
+            break
+        T.gemm(a, b, c, transpose_B=True)
+        T.gemm(a, b, c, transpose_B=True)
+
+
+@T.macro
+def overwriting_is_skipped(a, b, c, n):
+    T.fill(c, 3.0)
+    for k in T.serial(4):
+        if k == n:
+            continue
+        T.gemm(a, b, c, transpose_B=True, clear_accum=(k == 0))
+
+
+@T.macro
+def continue_in_the_inner_loop(a, b, c, n):
+    for o in T.serial(2):
+        T.clear(c)
+        for k in T.serial(2):
+            T.gemm(a, b, c, transpose_B=True)
+            if k == n:
+                continue
+            T.gemm(a, b, c, transpose_B=True)
+        if o == n:
+            continue
+        for i, j in T.Parallel(M, N):
+            c[i, j] = c[i, j] * 2.0
+
+
+@T.macro
+def gemm_and_break_under_one_condition(a, b, c, n):
+    T.clear(c)
+    for k in T.serial(4):
+        for i, j in T.Parallel(M, N):
+            c[i, j] = c[i, j] + 1.0
+        if k == n:
+            T.gemm(a, b, c, transpose_B=True)
+            break
+        else:
+            T.gemm(a, b, c, transpose_B=True)
+            T.gemm(a, b, c, transpose_B=True)
+
+
+def halved(n: int) -> float:
+    """The multiple of A @ B.T that break_between leaves."""
+    value = 0.0
+    for k in range(4):
+        value = value * 0.5 + 1
+        if k == n:
+            break
+        value += 1
+    return value
+
+
+# name: the body, and C of (n, A @ B.T)
+BODIES = {
+    "continue before": (continue_before, lambda n, p: (3 if 0 <= n < 4 else 4) * p),
+    "break before": (break_before, lambda n, p: (n if 0 <= n < 4 else 4) * p),
+    "break in while": (break_in_a_while_loop, lambda n, p: (n if 0 <= n < 4 else 4) * p),
+    "break between": (break_between, lambda n, p: halved(n) * p),
+    "clear before break": (clear_before_break, lambda n, p: (0 if 0 <= n < 4 else 2) * p),
+    "overwriting skipped": (
+        overwriting_is_skipped,
+        lambda n, p: 3 + 3 * p if n == 0 else (3 if n < 4 else 4) * p,
+    ),
+    "inner continue": (
+        continue_in_the_inner_loop,
+        lambda n, p: (3 if n < 2 else 4) * (1 if n == 1 else 2) * p,
+    ),
+    "one condition": (
+        gemm_and_break_under_one_condition,
+        lambda n, p: (n + 1) + (2 * n + 1) * p if n < 4 else 4 + 8 * p,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return {}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("n", [0, 1, 3, 7])
+@pytest.mark.parametrize("name", BODIES)
+def test_loops_that_are_left(name, n, schedule, kernels):
+    body, expected = BODIES[name]
+    if name not in kernels:
+        kernels[name] = accumulating(body)
+    a, b, product = operands()
+    assert torch.equal(run(kernels[name], a, b, n, schedule=schedule), expected(n, product))
