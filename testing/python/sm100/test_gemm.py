@@ -189,6 +189,14 @@ def test_ragged(form, m, n, k):
     Gemm(m, n, k, (128, 64, 64), form).check()
 
 
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("m", "n", "k"), [(200, 72, 104), (257, 33, 31)])
+def test_ragged_tf32(m, n, k, trans_a, trans_b):
+    Gemm(
+        m, n, k, (128, 40, 24), a_type="float32", trans_a=bool(trans_a), trans_b=bool(trans_b)
+    ).check()
+
+
 @pytest.mark.parametrize("form", ["st", "tt", "sf"])
 def test_cleared_before_the_loop(form):
     Gemm(128, 64, 128, (128, 64, 64), form, clear=True).check()

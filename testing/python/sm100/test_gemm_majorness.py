@@ -14,6 +14,7 @@ import pytest
 import torch
 from sm100_kernels import ACCUMULATOR, check_product, compile_sm100, poisoned, random_values
 
+import tilelang
 import tilelang.language as T
 from tilelang import errors
 from tilelang.layout import make_swizzled_layout
@@ -228,6 +229,89 @@ def test_slices_of_m_and_n(kind, atom):
     left = a[:, :, m:].reshape(128, m)
     right = b.flip(0)[:, :, atom:].reshape(128, atom)
     check_product(c, left.T, right)
+
+
+SEVERAL_SWIZZLES = [(k, m) for k in ("bfloat16", "int8") for m in (True, False)]
+
+
+@pytest.mark.parametrize("swizzle", [16, 32, 64, 128])
+@pytest.mark.parametrize(("kind", "k_major"), [*SEVERAL_SWIZZLES, ("float32", True)])
+def test_annotated_swizzles(kind, k_major, swizzle):
+    """Narrower swizzles than the compiler would choose, several atoms wide."""
+    depth = 128 // BYTES.get(kind, 1) if k_major else 64
+    shape, c_type = (128, depth) if k_major else (depth, 128), ACCUMULATOR.get(kind, "float32")
+
+    @T.prim_func
+    def kernel(A: T.Tensor(shape, kind), B: T.Tensor(shape, kind), C: T.Tensor((128, 128), c_type)):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared(shape, kind)
+            b = T.alloc_shared(shape, kind)
+            c = T.alloc_tmem((128, 128), c_type)
+            T.annotate_layout({t: make_swizzled_layout(t, swizzle_bytes=swizzle) for t in (a, b)})
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, not k_major, k_major, clear_accum=True)
+            T.copy(c, C)
+
+    a, b = random_values(*shape, kind), random_values(*shape, kind)
+    c = poisoned(128, 128, c_type)
+    compile_sm100(kernel)(a, b, c)
+    check_product(c, a if k_major else a.T, b.T if k_major else b)
+
+
+@pytest.mark.parametrize("n", [96, 40])
+def test_threads_and_tensor_copies_share_an_operand(n):
+    """A is computed by threads and stored by a tensor copy, B loaded by one and read by threads;
+    with 40 columns the rows of B are padded."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((64, 128), "float32"),
+        B: T.Tensor((64, n), "float32"),
+        C: T.Tensor((128, n), "float32"),
+        A2: T.Tensor((64, 128), "float32"),
+        B2: T.Tensor((64, n), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 128), "float32")
+            b = T.alloc_shared((64, n), "float32")
+            c = T.alloc_tmem((128, n), "float32")
+            for i, j in T.Parallel(64, 128):
+                a[i, j] = A[i, j] * 2.0
+            T.copy(B, b)
+            T.gemm(a, b, c, True, clear_accum=True)
+            T.copy(c, C)
+            T.copy(a, A2)
+            for i, j in T.Parallel(64, n):
+                B2[i, j] = b[i, j] * 3.0
+
+    a, b = random_values(64, 128, "float32"), random_values(64, n, "float32")
+    c, a2, b2 = (poisoned(rows, columns, "float32") for rows, columns in
+                 ((128, n), (64, 128), (64, n)))  # fmt: skip
+    compile_sm100(kernel)(a, b, c, a2, b2)
+    check_product(c, 2 * a.T, b)
+    assert torch.equal(a2, 2 * a)
+    assert torch.equal(b2, 3 * b)
+
+
+@pytest.mark.parametrize(("target", "expected"), [("sm_90a", []), ("sm_100a", [BY_128_OF_32])])
+def test_swizzles_of_32_byte_chunks_are_for_blackwell(target, expected):
+    """The driver refuses such tensor maps on Hopper: there, threads fill the tile."""
+
+    @T.prim_func
+    def transpose(A: T.Tensor((64, 128), "float32"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 128), "float32")
+            T.annotate_layout({a: make_swizzled_layout(a, k_major=False)})
+            T.copy(A, a)
+            for i, j in T.Parallel(128, 64):
+                C[i, j] = a[j, i]
+
+    kernel = tilelang.compile(transpose, target=target)
+    assert swizzles(kernel) == expected
+    a, c = random_values(64, 128, "float32"), poisoned(128, 64, "float32")
+    kernel(a, c)
+    assert torch.equal(c, a.T)
 
 
 def test_operands_of_two_products():
