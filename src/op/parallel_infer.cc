@@ -1,5 +1,6 @@
 // Layouts of parallel loops and of the fragments they touch.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -19,7 +20,8 @@ int64_t NumReplicas(const Fragment& f) { return f->Replicas(); }
 VarValues LowestValues(Context* ctx) {
   return [ctx](const Var& var) -> std::optional<int64_t> {
     arith::Interval bounds = ctx->analyzer->ConstBounds(var);
-    if (bounds.lo == arith::kNegInf) return std::nullopt;
+    // What only its type bounds has no value to begin with.
+    if (bounds.lo <= std::numeric_limits<int32_t>::min()) return std::nullopt;
     return bounds.lo;
   };
 }
@@ -86,9 +88,11 @@ std::optional<Fragment> LoopByTable(const ParallelInfo& info, const Access& acce
     std::map<int64_t, int64_t> next;
     for (size_t i = 0; i < regs.size(); ++i) regs[i] = next[threads[i]]++;
   }
-  return Fragment(Layout::FromValues(info.extents(), threads),
-                  Layout::FromValues(info.extents(), regs), f->replica)
-      .CondenseRegisters();
+  Fragment loop = Fragment(Layout::FromValues(info.extents(), threads),
+                           Layout::FromValues(info.extents(), regs), f->replica)
+                      .CondenseRegisters();
+  // Code finds the iterations of a thread by the inverse.
+  return layout::InverseDigits(loop) ? std::optional(loop) : std::nullopt;
 }
 
 std::optional<Fragment> LoopFromFull(const ParallelInfo& info, const Access& access,
@@ -234,20 +238,21 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   return layout.BindThreads(ctx->threads.begin);
 }
 
-// The best known fragment to follow: one that fixes every iteration's thread, written before
-// read, fewer replicas first.
-const Access* BestSource(const ParallelInfo& info, bool full, Context* ctx) {
-  const Access* best = nullptr;
-  auto cost = [&](const Access& a) {
-    Fragment f = *ctx->layouts->GetFragment(a.buffer);
-    return std::pair<int64_t, int>(NumReplicas(f), a.is_write ? 0 : 1);
-  };
+// The known fragments to follow, of those that do (or do not) fix every iteration's thread: written
+// before read, fewer replicas first.
+std::vector<const Access*> Sources(const ParallelInfo& info, bool full, Context* ctx) {
+  std::vector<const Access*> sources;
   for (const Access& access : info.accesses()) {
     if (!access.buffer.IsFragment() || !ctx->layouts->Has(access.buffer)) continue;
-    if (full != info.UsesAllVars(access)) continue;
-    if (best == nullptr || cost(access) < cost(*best)) best = &access;
+    if (full == info.UsesAllVars(access)) sources.push_back(&access);
   }
-  return best;
+  auto cost = [&](const Access* a) {
+    Fragment f = *ctx->layouts->GetFragment(a->buffer);
+    return std::pair<int64_t, int>(NumReplicas(f), a->is_write ? 0 : 1);
+  };
+  std::stable_sort(sources.begin(), sources.end(),
+                   [&](const Access* a, const Access* b) { return cost(a) < cost(b); });
+  return sources;
 }
 
 void InferFragments(const ParallelInfo& info, const Fragment& loop, Context* ctx) {
@@ -269,9 +274,11 @@ bool HasUnknownFragment(const ParallelInfo& info, Context* ctx) {
 
 std::optional<Fragment> KnownLoop(const ParallelInfo& info, Context* ctx) {
   if (auto given = info.loop()->annotations.Get("loop_layout")) return (*given).cast<Fragment>();
-  const Access* source = BestSource(info, /*full=*/true, ctx);
-  if (source == nullptr) return std::nullopt;
-  return LoopFromFull(info, *source, *ctx->layouts->GetFragment(source->buffer), ctx);
+  for (const Access* source : Sources(info, /*full=*/true, ctx)) {
+    auto loop = LoopFromFull(info, *source, *ctx->layouts->GetFragment(source->buffer), ctx);
+    if (loop) return loop;
+  }
+  return std::nullopt;
 }
 
 // Layouts for fragments that are only touched in part, so that no loop over all of them gives
@@ -322,9 +329,9 @@ std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level
   if (level == InferLevel::kStrict) return std::nullopt;
   std::optional<Fragment> loop = KnownLoop(info, ctx);
   if (!loop && level == InferLevel::kFree) {
-    const Access* partial = BestSource(info, /*full=*/false, ctx);
-    if (partial != nullptr) {
+    for (const Access* partial : Sources(info, /*full=*/false, ctx)) {
       loop = LoopFromPartial(info, *partial, *ctx->layouts->GetFragment(partial->buffer), ctx);
+      if (loop) break;
     }
     if (!loop) loop = FreeLayout(info, ctx);
   }

@@ -290,7 +290,7 @@ class Conversions {
     const auto* loop = op.stmt.as<ir::ParallelForNode>();
     std::vector<Stmt> before;
     std::vector<Stmt> after;
-    Map<Buffer, Buffer> twins;
+    std::vector<Buffer> twins;
     Fragment layout = *op.loop_layout;
     inference_->With(op, [&](op::Context* ctx) {
       Stmt body = loop->body;
@@ -299,16 +299,23 @@ class Conversions {
         op::ParallelInfo info(current.get());
         auto mismatch = op::FindMismatch(info, layout, ctx);
         if (!mismatch) break;
+        const Buffer& buffer = mismatch->access.buffer;
+        bool is_twin = std::any_of(twins.begin(), twins.end(),
+                                   [&](const Buffer& twin) { return twin.same_as(buffer); });
         // A twin that does not fit either: the loop uses one fragment in two ways.
-        for (const auto& item : twins) {
-          if (item.second.same_as(mismatch->access.buffer)) Refuse(*mismatch, layout, ctx);
+        auto twin = is_twin ? std::nullopt : MakeTwin(info, buffer, layout, ctx);
+        Buffer stand_in;
+        if (twin) {
+          stand_in = *twin;
+          twins.push_back(stand_in);
+          before.push_back(ir::Alloc(stand_in, loop->span));
+          AddCopies(buffer, stand_in, info, ctx, &before, &after);
+        } else {
+          RemarkStage(*mismatch, layout, ctx);
+          stand_in = StageInShared(buffer, info, ctx, &before, &after);
         }
-        Buffer twin = MakeTwin(info, *mismatch, layout, ctx);
         Map<Buffer, Buffer> replacement;
-        replacement.Set(mismatch->access.buffer, twin);
-        twins.Set(mismatch->access.buffer, twin);
-        before.push_back(ir::Alloc(twin, loop->span));
-        AddCopies(mismatch->access.buffer, twin, body, ctx, &before, &after);
+        replacement.Set(buffer, stand_in);
         body = ir::ReplaceBuffers(body, replacement);
       }
       Map<String, ir::Any> annotations = loop->annotations;
@@ -342,10 +349,9 @@ class Conversions {
   }
 
  private:
-  // The layout that the buffer would need for this loop.
-  Buffer MakeTwin(const op::ParallelInfo& info, const op::Mismatch& mismatch,
-                  const Fragment& layout, op::Context* ctx) {
-    const Buffer& buffer = mismatch.access.buffer;
+  // The fragment in the layout that it would need for this loop, where there is one.
+  static std::optional<Buffer> MakeTwin(const op::ParallelInfo& info, const Buffer& buffer,
+                                        const Fragment& layout, op::Context* ctx) {
     Buffer twin(String(std::string(buffer->name) + "_as"), buffer->dtype, buffer->shape, {},
                 "local.fragment", {}, buffer->span);
     Map<Buffer, Buffer> replacement;
@@ -355,7 +361,7 @@ class Conversions {
                           WithLayout(info.loop()->annotations, layout), info.loop()->span);
     op::ParallelInfo probe_info(probe.get());
     op::InferParallel(probe_info, InferLevel::kCommon, ctx);
-    if (!ctx->layouts->Has(twin)) Refuse(mismatch, layout, ctx);
+    if (!ctx->layouts->Has(twin)) return std::nullopt;
     return twin;
   }
 
@@ -364,32 +370,30 @@ class Conversions {
     return annotations;
   }
 
-  [[noreturn]] void Refuse(const op::Mismatch& mismatch, const Fragment& layout, op::Context* ctx) {
+  static void RemarkStage(const op::Mismatch& mismatch, const Fragment& layout, op::Context* ctx) {
     const Buffer& buffer = mismatch.access.buffer;
     ir::Span user = ctx->layouts->UserOf(buffer);
     std::string where =
         user.defined() ? " (fixed at line " + std::to_string(user->line) + ")" : " (annotated)";
-    TL_USER_ERROR(kLayout, mismatch.access.span,
-                  "fragment " << std::string(buffer->name) << " has layout "
-                              << (*ctx->layouts->GetFragment(buffer))->ToString() << where
-                              << ", but this loop runs with " << layout->ToString() << ": "
-                              << mismatch.reason
-                              << ". Copy the fragment to a shared buffer and use that here");
+    Remark(mismatch.access.span, "layout",
+           "fragment " + std::string(buffer->name) + " goes through shared memory for this loop: " +
+               "it has layout " + (*ctx->layouts->GetFragment(buffer))->ToString() + where +
+               ", the loop runs with " + layout->ToString() + ", and " + mismatch.reason);
   }
 
-  void AddCopies(const Buffer& buffer, const Buffer& twin, const Stmt& body, op::Context* ctx,
-                 std::vector<Stmt>* before, std::vector<Stmt>* after) {
-    bool read = false;
-    bool written = false;
-    op::ParallelInfo info(ir::ParallelFor({}, {}, body).get());
-    for (const op::Access& access : info.accesses()) {
-      if (!access.buffer.same_as(buffer)) continue;
-      (access.is_write ? written : read) = true;
-    }
+  static bool IsWritten(const op::ParallelInfo& info, const Buffer& buffer) {
+    const auto& accesses = info.accesses();
+    return std::any_of(accesses.begin(), accesses.end(), [&](const op::Access& access) {
+      return access.is_write && access.buffer.same_as(buffer);
+    });
+  }
+
+  static void AddCopies(const Buffer& buffer, const Buffer& twin, const op::ParallelInfo& info,
+                        op::Context* ctx, std::vector<Stmt>* before, std::vector<Stmt>* after) {
     ir::Region whole = ir::Region::Whole(buffer);
     ir::Region other = ir::Region::Whole(twin);
-    if (read || written) Relayout(whole, other, ctx, before);
-    if (written) Relayout(other, whole, ctx, after);
+    Relayout(whole, other, ctx, before);
+    if (IsWritten(info, buffer)) Relayout(other, whole, ctx, after);
   }
 
   KernelInference* inference_;

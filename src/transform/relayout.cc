@@ -3,7 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include "op/copy_tmem.h"
-#include "op/parallel.h"
+#include "op/index_eval.h"
 
 namespace tilelang::transform {
 
@@ -43,6 +43,46 @@ Fragment LayoutOf(const Region& region, op::Context* ctx) {
   return ctx->layouts->GetFragment(region->buffer)->Slice(mins, extents);
 }
 
+// The elements of a fragment that a loop writes, all of them in each run: those of its only store.
+std::optional<Region> WrittenRegion(const op::ParallelInfo& info, const Buffer& fragment) {
+  const auto* loop = info.loop();
+  const auto* store = loop->body.as<ir::StoreNode>();
+  if (store == nullptr || !store->buffer.same_as(fragment)) return std::nullopt;
+  ir::Array<Expr> mins;
+  ir::Array<Expr> extents;
+  std::vector<bool> used(loop->vars.size(), false);
+  for (const Expr& index : store->indices) {
+    auto match = op::MatchVarPlusRest(index, loop->vars);
+    if (!match && op::UsesAny(index, loop->vars)) return std::nullopt;
+    if (match && used[match->var]) return std::nullopt;
+    if (match) used[match->var] = true;
+    mins.push_back(match ? match->rest : index);
+    extents.push_back(match ? loop->extents[match->var] : Expr(1));
+  }
+  return Region(fragment, mins, extents);
+}
+
+// A loop over a whole fragment, restricted to a region of it.
+Stmt Within(const Region& region, const ir::ParallelFor& loop) {
+  Expr inside;
+  for (size_t d = 0; d < loop->vars.size(); ++d) {
+    Expr var = ir::CastTo(region->mins[d].dtype(), loop->vars[d]);
+    Expr end = region->mins[d] + ir::CastTo(var.dtype(), region->extents[d]);
+    Expr here = region->mins[d] <= var && var < end;
+    inside = inside.defined() ? inside && here : here;
+  }
+  return ir::ParallelFor(loop->vars, loop->extents, ir::If(inside, loop->body), loop->annotations,
+                         loop->span);
+}
+
+// Allocates shared memory for elements of a fragment.
+Buffer NewStage(const Buffer& fragment, const ir::Array<Expr>& extents, std::vector<Stmt>* stmts) {
+  Buffer stage(ir::String(std::string(fragment->name) + "_stage"), fragment->dtype, extents, {},
+               "shared.dyn", {}, fragment->span);
+  stmts->push_back(ir::Alloc(stage, fragment->span));
+  return stage;
+}
+
 bool WithinThreads(const ir::ParallelFor& loop, const Fragment& layout, op::Context* ctx) {
   arith::Analyzer::Scope scope(ctx->analyzer);
   for (size_t d = 0; d < loop->vars.size(); ++d) {
@@ -60,12 +100,29 @@ void Relayout(const Region& from, const Region& to, op::Context* ctx, std::vecto
     stmts->push_back(direct);
     return;
   }
-  const Buffer& source = from->buffer;
-  Buffer stage(ir::String(std::string(source->name) + "_stage"), source->dtype, from->extents, {},
-               "shared.dyn", {}, source->span);
-  stmts->push_back(ir::Alloc(stage, source->span));
+  Buffer stage = NewStage(from->buffer, from->extents, stmts);
   stmts->push_back(Loop(from, Region::Whole(stage), LayoutOf(from, ctx)));
   stmts->push_back(Loop(Region::Whole(stage), to, target));
+}
+
+Buffer StageInShared(const Buffer& fragment, const op::ParallelInfo& loop, op::Context* ctx,
+                     std::vector<Stmt>* before, std::vector<Stmt>* after) {
+  bool read = false;
+  bool written = false;
+  for (const op::Access& access : loop.accesses()) {
+    if (access.buffer.same_as(fragment)) (access.is_write ? written : read) = true;
+  }
+  auto region = read ? std::nullopt : WrittenRegion(loop, fragment);
+  Buffer stage = NewStage(fragment, fragment->shape, before);
+  Region registers = Region::Whole(fragment);
+  Fragment layout = LayoutOf(registers, ctx);
+  // What is overwritten need not be there before.
+  if (!region) before->push_back(Loop(registers, Region::Whole(stage), layout));
+  if (written) {
+    ir::ParallelFor back = Loop(Region::Whole(stage), registers, layout);
+    after->insert(after->begin(), region ? Within(*region, back) : back);
+  }
+  return stage;
 }
 
 Stmt ConvertTmemCopy(const ir::CopyNode* op, op::Context* ctx) {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "op/context.h"
+#include "op/parallel.h"
 
 namespace tilelang::transform {
 
@@ -12,6 +12,11 @@ namespace tilelang::transform {
 // known: within each thread's registers where that suffices, else through shared memory.
 void Relayout(const ir::Region& from, const ir::Region& to, op::Context* ctx,
               std::vector<ir::Stmt>* stmts);
+
+// A shared buffer that stands for a fragment during a parallel loop: copied from it before, and
+// back to it after (in front of what `after` holds), as far as the loop reads and writes it.
+ir::Buffer StageInShared(const ir::Buffer& fragment, const op::ParallelInfo& loop, op::Context* ctx,
+                         std::vector<ir::Stmt>* before, std::vector<ir::Stmt>* after);
 
 // A copy between a fragment and tensor memory whose layouts no instruction joins goes by way of
 // the nearest fragment that one moves. Raises LayoutError when there is none.

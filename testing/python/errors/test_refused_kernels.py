@@ -101,24 +101,6 @@ def case_element_of_a_fragment():
     tilelang.compile(main, target="sm_90a")
 
 
-def case_element_held_by_another_thread():
-    """LayoutError: fragment F has layout ... does not hold the element ... Copy the fragment to a
-    shared buffer
-    """
-
-    @T.prim_func
-    def main(A: T.Tensor((128, 64), "float32")):
-        with T.Kernel(1):
-            F = T.alloc_fragment((128, 64), "float32")
-            T.copy(A, F)
-            for k in T.serial(64):
-                for i in T.Parallel(128):
-                    F[i, k] = F[i, k] + F[i, 0]  # WRONG
-            T.copy(F, A)
-
-    tilelang.compile(main, target="sm_90a")
-
-
 def case_index_beyond_a_loop():
     """BoundsError: index 129 = i in dimension 0 of S (128) float32 in shared.dyn is out of"""
 
