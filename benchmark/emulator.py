@@ -30,6 +30,7 @@ _KERNEL = """.version 9.0
  mov.u32 %r0, %tid.x; mov.u32 %r1, 0; cvt.rn.f32.u32 %f0, %r0; mov.f32 %f1, 0f3F800001;
  mov.f32 %f2, 0f3F000000; mov.u32 %r5, 3; mov.u32 %r6, 7; mov.f32 %f4, %f0; mov.f32 %f5, %f0;
  ld.param.u64 %d0, [P]; mul.wide.u32 %d1, %r0, 4; add.s64 %d2, %d0, %d1;
+ mov.u32 %r11, %ctaid.x; mul.wide.u32 %d1, %r11, 512; add.s64 %d2, %d2, %d1;
  and.b32 %r9, %r0, 127; shl.b32 %r9, %r9, 2; mov.u32 %r10, sm; add.u32 %r9, %r9, %r10;
  st.shared.u32 [%r9], %r0; bar.sync 0;
 L:
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     threads = parser.parse_args().threads
     device = Device("sm_100a")
-    data = np.zeros(1024, np.float32)
+    data = np.zeros(16 * 128, np.float32)
     print(f"{'class':18} {'M lane-instr/s':>15} {'ns/warp-instr':>14}")
     for name, body in _BODIES.items():
         kernel = device.load_ptx(_KERNEL.format(body=body, iterations=_ITERATIONS))["k"]

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "emulator/core/runner.h"
+#include "emulator/sanitizer/grid_shadow.h"
 #include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
@@ -19,7 +20,9 @@ constexpr uint64_t kRoundsBeforeCompany = 64;
 // What one host thread does.
 class Worker {
  public:
-  explicit Worker(Launch& launch) : launch_(launch) {}
+  explicit Worker(Launch& launch) : launch_(launch) {
+    if (launch.options.sanitize) shadow_ = std::make_unique<GridShadow>(launch);
+  }
 
   void Run() {
     try {
@@ -28,6 +31,16 @@ class Worker {
       Report(error);
     }
     Count();
+  }
+
+  // Looks for races with what another host thread ran.
+  void Compare(const Worker& other) {
+    if (!shadow_ || launch_.cancelled) return;
+    try {
+      shadow_->Merge(*other.shadow_);
+    } catch (EmulatorError& error) {
+      Report(error);
+    }
   }
 
  private:
@@ -50,7 +63,7 @@ class Worker {
       if (!resident.active) free = &resident;
     }
     if (!free) {
-      residents_.push_back({std::make_unique<ClusterRunner>(launch_), false});
+      residents_.push_back({std::make_unique<ClusterRunner>(launch_, shadow_.get()), false});
       free = &residents_.back();
     }
     current_ = &free->runner->cluster();
@@ -107,6 +120,7 @@ class Worker {
 
   static constexpr uint64_t kMaxSpinningRounds = 200000;
   Launch& launch_;
+  std::unique_ptr<GridShadow> shadow_;
   std::vector<Resident> residents_;
   const Cluster* current_ = nullptr;
   size_t active_ = 0;
@@ -126,10 +140,13 @@ int Threads(const Launch& launch) {
 void Run(Launch& launch) {
   if (launch.options.sanitize) launch.observer = SanitizerObserver();
   int count = Threads(launch);
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
   std::vector<std::thread> threads;
-  for (int i = 1; i < count; ++i) threads.emplace_back([&launch] { Worker(launch).Run(); });
-  Worker(launch).Run();
+  for (int i = 1; i < count; ++i) threads.emplace_back([&, i] { workers[i]->Run(); });
+  workers[0]->Run();
   for (std::thread& thread : threads) thread.join();
+  for (int i = 1; i < count; ++i) workers[0]->Compare(*workers[i]);
 }
 
 }  // namespace tilelang::emulator

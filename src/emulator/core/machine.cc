@@ -228,7 +228,13 @@ Flow Warp::Align(uint32_t mask) {
     Fail(Here(std::countr_zero(live & ~mask)), "divergence",
          "an .aligned instruction is guarded by a predicate that differs within the warp");
   }
+  Met(mask);
   return Flow::kNext;
+}
+
+void Warp::Met(uint32_t lanes) {
+  AccessObserver* observer = cta.cluster.launch.observer;
+  if (observer) observer->OnSync(SyncEvent::kWarpSync, lanes, Here(-1));
 }
 
 Cta::Cta(Cluster& cluster, uint32_t rank) : cluster(cluster), rank(rank) {

@@ -20,6 +20,8 @@
 
 namespace tilelang::emulator {
 
+class GridShadow;
+
 constexpr int kLanes = 32;
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
 
@@ -76,7 +78,8 @@ class Warp {
   uint32_t carry = 0;     // CC.CF of each lane
   // barrier.cluster phase + 1 at which each lane arrived and has not waited yet; 0: none.
   uint64_t cluster_arrived_phase[kLanes] = {};
-  const Op* op = nullptr;  // the instruction being executed
+  const Op* op = nullptr;           // the instruction being executed
+  const uint8_t* stored = nullptr;  // what a plain store is about to write for one lane, or null
 
   Split& split() { return splits_[current_]; }
   const Split& split() const { return splits_[current_]; }
@@ -105,6 +108,8 @@ class Warp {
   // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
   // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
   Flow Align(uint32_t mask);
+  // These lanes have waited for each other: tells the observer, if there is one.
+  void Met(uint32_t lanes);
 
   // With the lint "ld-before-wait"; otherwise null.
   std::unique_ptr<PendingLoads> pending_loads;
@@ -168,6 +173,7 @@ class Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<AsyncEngines> engines;
   uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
+  GridShadow* grid_shadow = nullptr;  // with the sanitizer: of the host thread's clusters
   // How often each instruction of the kernel was executed, by all clusters that this object was.
   std::vector<InstructionCount> counts;
 

@@ -26,6 +26,15 @@ using Handler = Flow (*)(Warp& warp, const Op& op, uint32_t mask);
 // means negated.
 constexpr uint32_t kNoSlot = 0xFFFFFFFFu;
 
+// Memory order of an instruction, for the sanitizer; 0: weak.
+enum MemoryOrder : uint8_t {
+  kStrong = 1,  // relaxed or stronger, volatile, atomic: does not race with its like
+  kAcquire = 2,
+  kRelease = 4,
+  kGpuScope = 8,     // or sys; otherwise the CTA or the cluster
+  kCollective = 16,  // one access of the whole warp (ldmatrix): no lane's in particular
+};
+
 struct Op {
   Handler handler = nullptr;
   int64_t immediate = 0;
@@ -37,6 +46,7 @@ struct Op {
   uint16_t slot_count = 0;
   uint16_t flags = 0;   // family specific
   uint32_t source = 0;  // index into Kernel::sources
+  uint8_t order = 0;    // MemoryOrder
 
   template <typename T>
   const T& Extra() const {

@@ -186,7 +186,9 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget) {
 
 // --- clusters ---------------------------------------------------------------------------------
 
-ClusterRunner::ClusterRunner(Launch& launch) : cluster_(launch) {}
+ClusterRunner::ClusterRunner(Launch& launch, GridShadow* grid_shadow) : cluster_(launch) {
+  cluster_.grid_shadow = grid_shadow;
+}
 
 void ClusterRunner::Start(uint64_t index) {
   cluster_.Reset(index);

@@ -32,7 +32,8 @@ class WarpRunner {
 // Runs one cluster step by step.
 class ClusterRunner {
  public:
-  explicit ClusterRunner(Launch& launch);
+  // `grid_shadow`: with the sanitizer, otherwise null.
+  ClusterRunner(Launch& launch, GridShadow* grid_shadow);
   void Start(uint64_t index);
 
   enum class Status : uint8_t { kRunning, kSpinning, kDone };

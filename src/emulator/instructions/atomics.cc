@@ -225,8 +225,13 @@ Handler Choose(const std::string& name, Type type, bool shared) {
 void DecodeAtomic(Decoder& d, bool returns) {
   AtomicOp m;
   m.returns = returns;
-  d.mods.TakeOneOf({"relaxed", "acquire", "release", "acq_rel"});
+  std::string order = d.mods.TakeOneOf({"relaxed", "acquire", "release", "acq_rel"});
   std::string scope = d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
+  d.op.order = kStrong;
+  if (order.starts_with("acq")) d.op.order |= kAcquire;
+  if (order.starts_with("rel") && order != "relaxed") d.op.order |= kRelease;
+  if (order == "acq_rel") d.op.order |= kRelease;
+  if (scope != "cta" && scope != "cluster") d.op.order |= kGpuScope;
   m.space = d.mods.TakeSpace();
   d.mods.Take("noftz");
   d.mods.Take("L2::cache_hint");

@@ -77,8 +77,8 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
       });
     }
     if (!written) return SlowLoad<R, N>(w, op, mask, addresses);
-    ObserveShared(w, base, addresses, mask, kBytes, AccessKind::kRead);
   }
+  Observe(w, base, addresses, range, mask, kBytes, AccessKind::kRead);
   if (N == 1 && range.contiguous) {
     std::memcpy(w.Reg<R>(op.a[0]), base.host, sizeof(R) * kLanes);
     return Flow::kNext;
@@ -96,6 +96,15 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
+// One lane's store, wherever it goes.
+void StoreValue(Warp& w, int lane, Space space, uint64_t address, const uint8_t* value,
+                uint32_t bytes) {
+  w.stored = value;
+  uint8_t* p = ThreadAccess(w, lane, space, address, bytes, bytes, AccessKind::kWrite);
+  w.stored = nullptr;
+  std::memcpy(p, value, bytes);
+}
+
 template <typename R, int N>
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();
@@ -108,13 +117,25 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   for (int k = 0; k < N; ++k) registers[k] = w.Reg<R>(op.slots[k]);
   if (!base.host) {
     ForEachLane(mask, [&](int lane) {
-      uint8_t* p =
-          ThreadAccess(w, lane, m.space, addresses.value[lane], kBytes, kBytes, AccessKind::kWrite);
-      for (int k = 0; k < N; ++k) std::memcpy(p + k * sizeof(R), &registers[k][lane], sizeof(R));
+      uint8_t value[kBytes];
+      for (int k = 0; k < N; ++k)
+        std::memcpy(value + k * sizeof(R), &registers[k][lane], sizeof(R));
+      StoreValue(w, lane, m.space, addresses.value[lane], value, kBytes);
     });
     return Flow::kNext;
   }
-  ObserveShared(w, base, addresses, mask, kBytes, AccessKind::kWrite);
+  if (N == 1 || !w.cta.cluster.launch.observer) {
+    Observe(w, base, addresses, range, mask, kBytes, AccessKind::kWrite,
+            reinterpret_cast<const uint8_t*>(registers[0]));
+  } else {
+    uint8_t values[kBytes * kLanes];
+    for (int k = 0; k < N; ++k) {
+      for (int i = 0; i < kLanes; ++i) {
+        std::memcpy(values + i * kBytes + k * sizeof(R), &registers[k][i], sizeof(R));
+      }
+    }
+    Observe(w, base, addresses, range, mask, kBytes, AccessKind::kWrite, values);
+  }
   uint8_t* shadow =
       base.shared ? base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF) : nullptr;
   if (N == 1 && range.contiguous) {
@@ -160,12 +181,12 @@ Flow StoreNarrowing(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();
   uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
   ForEachLane(mask, [&](int lane) {
-    uint8_t* p =
-        ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kWrite);
+    uint8_t value[32];
     for (int k = 0; k < m.vector; ++k) {
-      std::memcpy(p + k * m.element_bytes,
+      std::memcpy(value + k * m.element_bytes,
                   w.Reg<uint8_t>(op.slots[k]) + size_t{m.register_bytes} * lane, m.element_bytes);
     }
+    StoreValue(w, lane, m.space, m.address.At(w, lane), value, bytes);
   });
   return Flow::kNext;
 }
@@ -270,14 +291,16 @@ void TakeCacheHints(Decoder& d) {
 
 // Memory order and scope; true if other threads may be communicated with.
 bool TakeOrder(Decoder& d, bool* cta_scope) {
-  bool strong = false;
-  for (const char* name : {"relaxed", "acquire", "release", "volatile", "mmio"}) {
-    strong |= d.mods.Take(name);
-  }
+  uint8_t order = 0;
+  for (const char* name : {"relaxed", "volatile", "mmio"}) order |= d.mods.Take(name) ? kStrong : 0;
+  if (d.mods.Take("acquire")) order |= kStrong | kAcquire;
+  if (d.mods.Take("release")) order |= kStrong | kRelease;
   d.mods.Take("weak");
   std::string scope = d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
   *cta_scope = scope == "cta";
-  return strong;
+  if (order && scope != "cta" && scope != "cluster") order |= kGpuScope;
+  d.op.order = order;
+  return order != 0;
 }
 
 void DecodeAccess(Decoder& d, bool store) {

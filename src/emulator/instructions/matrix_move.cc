@@ -95,6 +95,7 @@ void RequireAligned(Decoder& d) {
 
 void DecodeMatrix(Decoder& d, bool store) {
   RequireAligned(d);
+  d.op.order = kCollective;
   MatrixOp m;
   std::string count = d.mods.TakeOneOf({"x1", "x2", "x4"});
   if (count.empty()) d.Illegal("'" + d.inst.Spelling() + "' needs .x1, .x2 or .x4");

@@ -94,12 +94,15 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
   return base;
 }
 
-// Tells the observer, if there is one, of an access that took the fast path to shared memory.
-inline void ObserveShared(Warp& w, const FastBase& base, const WarpAddresses& addresses,
-                          uint32_t mask, uint32_t bytes, AccessKind kind) {
+// Tells the observer, if there is one, of an access that took the fast path.
+inline void Observe(Warp& w, const FastBase& base, const WarpAddresses& addresses,
+                    const AddressRange& range, uint32_t mask, uint32_t bytes, AccessKind kind,
+                    const uint8_t* values = nullptr) {
   AccessObserver* observer = w.cta.cluster.launch.observer;
-  if (!observer || !base.shared) return;
-  observer->OnWarpAccess({kind, w.Here(-1), mask, bytes, addresses.value});
+  if (!observer) return;
+  const Storage storage = base.shared ? Storage::kShared : Storage::kGlobal;
+  observer->OnWarpAccess(
+      {storage, kind, w.Here(-1), mask, bytes, addresses.value, range.contiguous, values});
 }
 
 }  // namespace tilelang::emulator

@@ -25,6 +25,7 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   uint32_t expected = members & w.live;
   if ((expected & ~same) == 0) {
     *group = expected;
+    w.Met(expected);
     return Flow::kNext;
   }
   uint32_t unguarded = w.split().mask & ~same;
@@ -296,6 +297,7 @@ Flow WarpSync(Warp& w, const Op& op, uint32_t mask) {
   for (Split& split : w.splits()) {
     if (meets(split)) split.resume = kReleased;
   }
+  w.Met(members & w.live);
   return Flow::kNext;
 }
 

@@ -44,6 +44,7 @@ void Observe(Cluster& cluster, const Issuer& issuer, Storage storage, const Cta*
   access.address = address;
   access.bytes = bytes;
   access.issuer = issuer;
+  if (issuer.warp >= 0) access.value = issuer.cta->warps[issuer.warp]->stored;
   cluster.launch.observer->OnAccess(access);
 }
 

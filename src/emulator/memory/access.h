@@ -34,6 +34,7 @@ struct Access {
   uint64_t address = 0;
   uint32_t bytes = 0;
   Issuer issuer;
+  const uint8_t* value = nullptr;  // of a plain store, if known
 };
 
 // Kinds of ordering that a happens-before checker needs to know of.
@@ -47,16 +48,20 @@ enum class SyncEvent : uint8_t {
   kAsyncIssue,
   kAsyncComplete,
   kWaitGroup,
+  kWarpSync,  // lanes of a warp met; address = their mask
 };
 
-// A load or store of a warp to its own CTA's shared memory: `bytes` bytes at the offset that the
-// low 24 bits of each active lane's address give.
+// A load or store of a warp to global memory, or to its own CTA's shared memory: `bytes` bytes at
+// each active lane's address; for shared memory its low 24 bits are the offset.
 struct WarpAccess {
+  Storage storage = Storage::kShared;
   AccessKind kind = AccessKind::kRead;
   Issuer issuer;  // lane: not set
   uint32_t mask = 0;
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;
+  bool contiguous = false;          // all lanes are active, each `bytes` behind the one before
+  const uint8_t* values = nullptr;  // of a plain store: lane i's bytes at i * bytes; null: unknown
 };
 
 // The `address` of barrier events is the id of a named barrier, or this for barrier.cluster.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tilelang::emulator {
@@ -27,24 +28,59 @@ class VectorClock {
       steps_[i] = std::max(steps_[i], other.steps_[i]);
     }
   }
+  // Whether everything that `other` knows is known here.
+  bool Covers(const VectorClock& other) const {
+    for (size_t i = 0; i < other.steps_.size(); ++i) {
+      if (At(static_cast<ActorId>(i)) < other.steps_[i]) return false;
+    }
+    return true;
+  }
+  bool empty() const { return steps_.empty(); }
   void Clear() { steps_.clear(); }
 
  private:
   std::vector<uint32_t> steps_;
 };
 
+// What is known of the clusters of a grid: a clock for each, by index. Copies share their clocks.
+class GridClock {
+ public:
+  // nullptr: nothing.
+  const VectorClock* At(uint64_t cluster) const {
+    return clocks_ && cluster < clocks_->size() ? (*clocks_)[cluster].get() : nullptr;
+  }
+  void Raise(uint64_t cluster, const VectorClock& clock);
+  void Join(const GridClock& other);
+  void Clear() { clocks_.reset(); }
+
+ private:
+  using Clocks = std::vector<std::shared_ptr<const VectorClock>>;
+  std::shared_ptr<const Clocks> clocks_;
+};
+
 // What a thread knows, and which part of it a proxy fence has made visible to the async proxy.
 struct Knowledge {
   VectorClock happened;
   VectorClock fenced;
+  GridClock grid;  // of other clusters
+  // What memory fences of any scope, and of gpu scope, have covered in the thread that did it:
+  // relaxed atomics of whoever knows of that make it known in their turn.
+  VectorClock performed;
+  VectorClock performed_wide;
 
   void Join(const Knowledge& other) {
     happened.Join(other.happened);
     fenced.Join(other.fenced);
+    grid.Join(other.grid);
+    performed.Join(other.performed);
+    performed_wide.Join(other.performed_wide);
   }
   void Clear() {
     happened.Clear();
     fenced.Clear();
+    grid.Clear();
+    performed.Clear();
+    performed_wide.Clear();
   }
 };
 

@@ -9,14 +9,25 @@ namespace {
 class Forwarder : public AccessObserver {
  public:
   void OnAccess(const Access& access) override {
-    // Engines report their accesses themselves, when they are issued.
-    const bool by_thread = access.storage == Storage::kShared && access.issuer.lane >= 0 &&
-                           std::string_view(access.engine) == "thread";
-    if (by_thread) SanitizerOf(access.issuer).ThreadShared(access);
+    const bool by_thread = access.issuer.lane >= 0 && std::string_view(access.engine) == "thread";
+    Sanitizer& sanitizer = SanitizerOf(access.issuer);
+    if (access.storage == Storage::kGlobal) {
+      if (!by_thread) return sanitizer.EngineGlobal(access);
+      const int lane = access.issuer.lane;
+      uint64_t addresses[kLanes];
+      addresses[lane] = access.address;
+      const uint8_t* values = access.value ? access.value - size_t{access.bytes} * lane : nullptr;
+      return sanitizer.WarpGlobal({Storage::kGlobal, access.kind, access.issuer, 1u << lane,
+                                   access.bytes, addresses, false, values});
+    }
+    // Engines report their accesses to shared memory themselves, when they are issued.
+    if (access.storage == Storage::kShared && by_thread) sanitizer.ThreadShared(access);
   }
 
   void OnWarpAccess(const WarpAccess& access) override {
-    SanitizerOf(access.issuer).WarpShared(access);
+    Sanitizer& sanitizer = SanitizerOf(access.issuer);
+    if (access.storage == Storage::kGlobal) return sanitizer.WarpGlobal(access);
+    sanitizer.WarpShared(access);
   }
 
   void OnSync(SyncEvent event, uint64_t address, const Issuer& issuer) override {
@@ -27,6 +38,12 @@ class Forwarder : public AccessObserver {
         break;
       case SyncEvent::kProxyFence:
         SanitizerOf(issuer).ProxyFence(issuer);
+        break;
+      case SyncEvent::kFence:
+        SanitizerOf(issuer).Fence(issuer);
+        break;
+      case SyncEvent::kWarpSync:
+        SanitizerOf(issuer).OnWarpSync(issuer, static_cast<uint32_t>(address));
         break;
       default:
         break;

@@ -16,6 +16,8 @@ std::string Hex(uint64_t value) {
 // What would have ordered the later access behind a step of such an actor.
 const char* Advice(ActorKind kind, HazardKind hazard) {
   switch (kind) {
+    case ActorKind::kCluster:
+      break;
     case ActorKind::kWarp:
       return "order the two by a barrier (bar.sync, or mbarrier arrive and wait)";
     case ActorKind::kTransactions:
@@ -49,7 +51,9 @@ const char* RelationOf(HazardKind kind, ActorKind earlier) {
 
 }  // namespace
 
-Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster) {}
+Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {
+  NewActor(ActorKind::kCluster, "cluster");
+}
 
 ActorId Sanitizer::NewActor(ActorKind kind, std::string name) {
   actors_.push_back({kind, std::move(name)});
@@ -72,8 +76,45 @@ Sanitizer::WarpState& Sanitizer::StateOf(const Issuer& issuer) {
 void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
   WarpState& state = StateOf(issuer);
   into->Join(state.knowledge);
+  Advance(state);
+}
+
+void Sanitizer::Advance(WarpState& state) {
+  VectorClock& happened = state.knowledge.happened;
+  happened.Raise(state.actor, happened.At(state.actor) + 1);
+}
+
+void Sanitizer::Acquire(const Issuer& issuer, const Knowledge& from) {
+  Learn(StateOf(issuer), issuer, from);
+}
+
+void Sanitizer::Learn(WarpState& state, const Issuer& issuer, const Knowledge& from) {
+  state.knowledge.Join(from);
+  // What the warp's own lanes had released until then is known to those that acquire it here.
+  const uint32_t own = from.happened.At(state.actor);
+  ForEachLane(issuer.cta->warps[issuer.warp]->split().mask,
+              [&](int lane) { state.met[lane] = std::max(state.met[lane], own); });
+}
+
+void Sanitizer::OnWarpSync(const Issuer& issuer, uint32_t lanes) {
+  WarpState& state = StateOf(issuer);
+  if (!state.meets) return;
   const uint32_t step = state.knowledge.happened.At(state.actor);
-  state.knowledge.happened.Raise(state.actor, step + 1);
+  ForEachLane(lanes, [&](int lane) { state.met[lane] = step; });
+  state.meets = lanes != issuer.cta->warps[issuer.warp]->live;
+  Advance(state);
+}
+
+void Sanitizer::Fence(const Issuer& issuer) {
+  WarpState& state = StateOf(issuer);
+  Learn(state, issuer, state.read);
+  state.read.Clear();
+  state.knowledge.performed.Join(state.knowledge.happened);
+  if (issuer.op->order & kGpuScope) {
+    state.knowledge.performed_wide.Join(state.knowledge.happened);
+    state.knowledge.performed_wide.Raise(0, cluster_step_++);
+  }
+  Advance(state);
 }
 
 void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
@@ -83,9 +124,7 @@ void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
 void Sanitizer::ProxyFence(const Issuer& issuer) {
   WarpState& state = StateOf(issuer);
   state.knowledge.fenced.Join(state.knowledge.happened);
-  // Later writes of this warp are not covered by the fence.
-  const uint32_t step = state.knowledge.happened.At(state.actor);
-  state.knowledge.happened.Raise(state.actor, step + 1);
+  Advance(state);  // later writes of this warp are not covered by the fence
 }
 
 void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
@@ -102,6 +141,10 @@ void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
     phase.phase = arrived;
     phase.gathered.Clear();
   }
+  // A barrier behind a relaxed load orders in practice, though the memory model asks for a fence.
+  WarpState& state = StateOf(issuer);
+  Learn(state, issuer, state.read);
+  state.read.Clear();
   Release(issuer, &phase.gathered);
 }
 
@@ -115,39 +158,55 @@ Sanitizer::Step Sanitizer::ThreadStep(const Issuer& issuer, const char* what, bo
   step.in_order_with = state.actor;
   step.write = write;
   step.generic = true;
+  state.meets = true;
+  if (!(issuer.op->order & kCollective)) step.met = state.met.data();
+  step.strong = issuer.op->order & kStrong;
   return step;
 }
 
 void Sanitizer::ThreadShared(const Access& access) {
   const uint32_t offset = static_cast<uint32_t>(access.address);
-  if (access.kind == AccessKind::kAtomic) {
-    // Atomics synchronise: what one thread did before is known to the next.
-    Knowledge& location = atomics_[{access.owner->rank, offset}];
-    Acquire(access.issuer, location);
-    Release(access.issuer, &location);
-    return;
+  const bool write = access.kind != AccessKind::kRead;
+  const bool atomic = access.kind == AccessKind::kAtomic;
+  Step step = ThreadStep(access.issuer, atomic ? "changes" : write ? "writes" : "reads", write);
+  step.strong |= atomic;
+  if (!step.strong) {
+    Touch touch = TouchOf(step);
+    touch.values = access.value;
+    touch.memory = access.owner->shared.at(offset);
+    return TouchShared(ShadowOf(*access.owner), *access.owner, offset, access.bytes, touch, step);
   }
-  const bool write = access.kind == AccessKind::kWrite;
-  Shared(*access.owner, offset, access.bytes,
-         ThreadStep(access.issuer, write ? "writes" : "reads", write));
+  // Strong accesses synchronise: what one thread did before is known to the next.
+  Knowledge& location = atomics_[{access.owner->rank, offset}];
+  if (atomic || !write) Acquire(access.issuer, location);
+  Shared(*access.owner, offset, access.bytes, step);
+  if (write) Release(access.issuer, &location);
 }
 
 void Sanitizer::WarpShared(const WarpAccess& access) {
   const bool write = access.kind == AccessKind::kWrite;
-  Step step = ThreadStep(access.issuer, write ? "writes" : "reads", write);
   const Cta& owner = *access.issuer.cta;
-  SharedShadow& shadow = ShadowOf(owner);
-  const Touch touch = TouchOf(step);
   auto offset_of = [&](int lane) {
     return static_cast<uint32_t>(access.addresses[lane]) & 0xFFFFFF;
   };
-  bool contiguous = access.mask == kAllLanes;
-  for (int lane = 1; contiguous && lane < kLanes; ++lane) {
-    contiguous = access.addresses[lane] == access.addresses[lane - 1] + access.bytes;
+  if (access.issuer.op->order & kStrong) {
+    Access one{Storage::kShared, access.kind, Proxy::kGeneric, "thread",
+               &owner,           0,           access.bytes,    access.issuer};
+    ForEachLane(access.mask, [&](int lane) {
+      one.issuer.lane = lane;
+      one.address = offset_of(lane);
+      ThreadShared(one);
+    });
+    return;
   }
-  if (contiguous) {
+  Step step = ThreadStep(access.issuer, write ? "writes" : "reads", write);
+  SharedShadow& shadow = ShadowOf(owner);
+  Touch touch = TouchOf(step);
+  touch.values = access.values;
+  if (access.contiguous) {
     uint32_t at = 0;
-    const Hazard hazard = shadow.TouchRange(offset_of(0), access.bytes * kLanes, touch, &at);
+    touch.memory = owner.shared.at(offset_of(0));
+    const Hazard hazard = shadow.TouchLanes(offset_of(0), access.bytes, touch, &at);
     if (hazard.kind == HazardKind::kNone) return;
     step.issuer.lane = static_cast<int>((at - offset_of(0)) / access.bytes);
     const uint32_t address = owner.shared_base() + at;
@@ -155,6 +214,9 @@ void Sanitizer::WarpShared(const WarpAccess& access) {
   }
   ForEachLane(access.mask, [&](int lane) {
     step.issuer.lane = lane;
+    if (touch.met) touch.self.lane = static_cast<uint8_t>(lane);
+    if (access.values) touch.values = access.values + size_t{access.bytes} * lane;
+    touch.memory = owner.shared.at(offset_of(lane));
     TouchShared(shadow, owner, offset_of(lane), access.bytes, touch, step);
   });
 }
@@ -167,7 +229,10 @@ Touch Sanitizer::TouchOf(const Step& step) {
   Touch touch;
   touch.self.step = step.step;
   touch.self.actor = step.actor;
-  touch.self.generic = step.generic;
+  if (step.generic) touch.self.bytes |= Epoch::kGeneric;
+  if (step.strong) touch.self.bytes |= Epoch::kStrong;
+  touch.met = step.met;
+  if (step.met && step.issuer.lane >= 0) touch.self.lane = static_cast<uint8_t>(step.issuer.lane);
   if (step.issuer.op) {
     touch.self.op = static_cast<uint32_t>(step.issuer.op - cluster_.kernel().code.data());
   }
@@ -211,6 +276,7 @@ void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int co
 std::string Sanitizer::Describe(const Epoch& epoch) const {
   const Kernel& kernel = cluster_.kernel();
   std::string text = "by " + actors_[epoch.actor].name;
+  if (epoch.lane < kSeveralLanes) text += ", lane " + std::to_string(epoch.lane);
   if (epoch.op < kernel.code.size()) {
     const SourceLine& line = kernel.sources[kernel.code[epoch.op].source];
     text += " at PTX line " + std::to_string(line.ptx_line);
@@ -231,7 +297,10 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
          address, buffer);
   }
   text += std::string(RelationOf(hazard.kind, earlier)) + " " + Describe(hazard.earlier) +
-          ", and nothing orders the two; " + Advice(earlier, hazard.kind);
+          ", and nothing orders the two; " +
+          (hazard.earlier.actor == step.in_order_with
+               ? "lanes of one warp need bar.warp.sync (__syncwarp) in between"
+               : Advice(earlier, hazard.kind));
   Fail(step.issuer, earlier == ActorKind::kWarp ? "race" : "missing-wait", text, address, buffer);
 }
 

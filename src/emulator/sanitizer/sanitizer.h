@@ -1,10 +1,12 @@
-// The sanitizer of one cluster: finds accesses to shared and tensor memory that nothing orders.
+// The sanitizer of one cluster: finds accesses to shared, tensor and global memory that nothing
+// orders.
 //
 // Every access is a step of an actor (a warp, the tcgen05 pipe of a thread, a bulk group, ...), and
 // every warp knows by vector clock which steps have happened for it. Barriers, mbarriers and
 // completion mechanisms carry that knowledge; an access to bytes whose earlier use the issuer does
-// not know to be over is a race. Lanes of a warp share one clock, so races inside a warp are not
-// seen. Errors have the kinds "race", "missing-wait" and "missing-proxy-fence".
+// not know to be over is a race. Lanes of a warp share this clock; for shared memory each also
+// knows since when it has not met the others. Errors have the kinds "race", "missing-wait" and
+// "missing-proxy-fence".
 #ifndef TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 #define TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 
@@ -18,12 +20,14 @@
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"
 #include "emulator/sanitizer/clock.h"
+#include "emulator/sanitizer/grid_shadow.h"
 #include "emulator/sanitizer/shadow.h"
 
 namespace tilelang::emulator {
 
 // What an actor is; decides the advice in messages.
 enum class ActorKind : uint8_t {
+  kCluster,       // to other clusters: a step ends with each release of gpu scope
   kWarp,          // generic accesses of a warp
   kTransactions,  // bulk loads that complete on an mbarrier: a step is one phase
   kPipe,          // the tcgen05 pipe of a thread: a step is one instruction
@@ -42,16 +46,24 @@ class Sanitizer {
   Knowledge& Of(const Issuer& issuer) { return StateOf(issuer).knowledge; }
   // The issuer makes what it knows, its own past included, available to `into`.
   void Release(const Issuer& issuer, Knowledge* into);
-  void Acquire(const Issuer& issuer, const Knowledge& from) { Of(issuer).Join(from); }
+  void Acquire(const Issuer& issuer, const Knowledge& from);
   // The issuer observed that `actor` has come to `step`.
   void Learn(const Issuer& issuer, ActorId actor, uint32_t step);
   // fence.proxy.async: all the issuer knows of becomes visible to the async proxy.
   void ProxyFence(const Issuer& issuer);
   void OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer);
+  // Lanes of the issuer's warp have met.
+  void OnWarpSync(const Issuer& issuer, uint32_t lanes);
+  // fence or membar: what was read by relaxed loads is known, and later relaxed stores and atomics
+  // tell what is known now.
+  void Fence(const Issuer& issuer);
 
   // Accesses of threads (ordinary instructions).
   void ThreadShared(const Access& access);
   void WarpShared(const WarpAccess& access);
+  void WarpGlobal(const WarpAccess& access);
+  // An engine's access to global memory, when it acts.
+  void EngineGlobal(const Access& access);
   // A step of `actor` that touches memory on behalf of `issuer`. `what` names the instruction's
   // action, e.g. "the bulk copy writes". `in_order_with` as in Touch.
   struct Step {
@@ -62,6 +74,8 @@ class Sanitizer {
     ActorId in_order_with = kNoActor;
     bool write = false;
     bool generic = false;
+    bool strong = false;
+    const uint32_t* met = nullptr;         // see Touch
     const Knowledge* knowledge = nullptr;  // null: the issuer's now
   };
   Step ThreadStep(const Issuer& issuer, const char* what, bool write);
@@ -75,6 +89,10 @@ class Sanitizer {
   struct WarpState {
     ActorId actor = kNoActor;
     Knowledge knowledge;
+    // The step up to which each lane has met the others; `meets` tells that there is news.
+    std::array<uint32_t, kLanes> met{};
+    bool meets = false;
+    Knowledge read;  // by relaxed loads, made known by the next fence
     // The phase of each barrier at which the warp arrived last.
     std::array<uint64_t, kClusterBarrierId + 1> arrived{};
   };
@@ -90,6 +108,16 @@ class Sanitizer {
   };
 
   WarpState& StateOf(const Issuer& issuer);
+  void Advance(WarpState& state);
+  void Learn(WarpState& state, const Issuer& issuer, const Knowledge& from);
+  // Strong accesses of global memory carry knowledge by their location.
+  void Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order);
+  void Publish(WarpState& state, uint64_t address, uint8_t order);
+  // `values`: what is written, at `address` and behind, or null.
+  void TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes, GridAccess access,
+                   const uint8_t* values = nullptr);
+  void TouchLine(const Issuer& issuer, uint64_t line, GridAccess& access, const uint8_t* values);
+  GridAccess GlobalStep(const Issuer& issuer, AccessKind kind, uint8_t order);
   SharedShadow& ShadowOf(const Cta& owner);
   Touch TouchOf(const Step& step);
   void TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
@@ -99,7 +127,9 @@ class Sanitizer {
   std::string Describe(const Epoch& epoch) const;
 
   Cluster& cluster_;
-  std::vector<ActorInfo> actors_;
+  GridShadow* grid_;
+  std::vector<ActorInfo> actors_;  // the first is the cluster as a whole, to other clusters
+  uint32_t cluster_step_ = 1;
   std::vector<WarpState> warps_;  // by rank * 32 + warp
   std::map<uint32_t, SharedShadow> shared_;
   std::map<uint32_t, TensorShadow> tensor_;

@@ -159,7 +159,8 @@ def test_both_sides_are_named():
     written = next(i + 1 for i, line in enumerate(lines) if "st.shared.b32 [%r30]" in line)
     read = next(i + 1 for i, line in enumerate(lines) if "ld.shared.b32 %v1" in line)
     assert caught.value.ptx_line == written
-    assert f"which was read by warp {caught.value.warp ^ 2} at PTX line {read}" in str(caught.value)
+    reader = f"which was read by warp {caught.value.warp ^ 2}, lane 0 at PTX line {read}"
+    assert reader in str(caught.value)
 
 
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"

@@ -1,0 +1,151 @@
+// Global memory: accesses of warps and engines, and what atomics and fences make known.
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/sanitizer/sanitizer.h"
+
+namespace tilelang::emulator {
+namespace {
+
+uint64_t LineMask(uint64_t address, uint32_t bytes) {
+  const uint64_t ones = bytes >= 64 ? ~uint64_t{0} : (uint64_t{1} << bytes) - 1;
+  return ones << (address % GridShadow::kLineBytes);
+}
+
+}  // namespace
+
+GridAccess Sanitizer::GlobalStep(const Issuer& issuer, AccessKind kind, uint8_t order) {
+  GridAccess access;
+  const WarpState& state = StateOf(issuer);
+  access.cluster = static_cast<uint32_t>(cluster_.linear_id);
+  access.actor = state.actor;
+  access.step = state.knowledge.happened.At(state.actor);
+  access.op = static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data());
+  access.write = kind != AccessKind::kRead;
+  access.strong = kind == AccessKind::kAtomic || (order & kStrong);
+  access.rank = static_cast<uint8_t>(issuer.cta->rank);
+  access.warp = static_cast<uint8_t>(issuer.warp);
+  return access;
+}
+
+void Sanitizer::WarpGlobal(const WarpAccess& access) {
+  const uint8_t order = access.issuer.op->order;
+  GridAccess step = GlobalStep(access.issuer, access.kind, order);
+  if (step.strong) {
+    WarpState& state = StateOf(access.issuer);
+    const bool reads = access.kind != AccessKind::kWrite;
+    ForEachLane(access.mask, [&](int lane) {
+      const uint64_t address = access.addresses[lane];
+      Issuer issuer = access.issuer;
+      issuer.lane = lane;
+      if (reads) Receive(state, issuer, address, order);
+      TouchGlobal(issuer, address, access.bytes, step);
+      if (step.write) Publish(state, address, order);
+      step.step = state.knowledge.happened.At(state.actor);
+    });
+    return;
+  }
+  if (access.contiguous) {
+    Issuer issuer = access.issuer;
+    issuer.lane = 0;
+    return TouchGlobal(issuer, access.addresses[0], access.bytes * kLanes, step, access.values);
+  }
+  // Bytes of one line at a time; lanes side by side usually share lines.
+  uint64_t line = ~uint64_t{0};
+  Issuer issuer = access.issuer;
+  uint8_t values[GridShadow::kLineBytes];
+  const auto flush = [&] {
+    if (step.bytes) TouchLine(issuer, line, step, access.values ? values : nullptr);
+    step.bytes = 0;
+  };
+  ForEachLane(access.mask, [&](int lane) {
+    const uint64_t address = access.addresses[lane];
+    if ((address & ~(GridShadow::kLineBytes - 1)) != line) {
+      flush();
+      line = address & ~(GridShadow::kLineBytes - 1);
+      issuer.lane = lane;
+    }
+    step.bytes |= LineMask(address, access.bytes);
+    if (access.values) {
+      std::memcpy(values + (address - line), access.values + size_t{access.bytes} * lane,
+                  access.bytes);
+    }
+  });
+  flush();
+}
+
+void Sanitizer::EngineGlobal(const Access& access) {
+  if (access.issuer.warp < 0) return;
+  GridAccess step = GlobalStep(access.issuer, access.kind, 0);
+  step.engine = true;
+  step.actor = 0;
+  step.step = cluster_step_;
+  TouchGlobal(access.issuer, access.address, access.bytes, step);
+}
+
+void Sanitizer::TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes,
+                            GridAccess access, const uint8_t* values) {
+  const uint64_t start = address, end = address + bytes;
+  while (address < end) {
+    const uint64_t line = address & ~(GridShadow::kLineBytes - 1);
+    const uint64_t stop = std::min(end, line + GridShadow::kLineBytes);
+    access.bytes = LineMask(address, static_cast<uint32_t>(stop - address));
+    TouchLine(issuer, line, access, values ? values + static_cast<int64_t>(line - start) : nullptr);
+    address = stop;
+  }
+}
+
+void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& access,
+                          const uint8_t* values) {
+  if (values && access.write && grid_->merges()) {
+    access.digest = GridShadow::Digest(access.bytes, values);
+  }
+  const GridAccess* earlier = grid_->Touch(line, access, Of(issuer), values);
+  if (!earlier) return;
+  const uint64_t at = line + static_cast<uint64_t>(__builtin_ctzll(earlier->bytes & access.bytes));
+  Fail(issuer, "race", GridRaceMessage(cluster_.launch, access, *earlier, at), at,
+       cluster_.launch.global.NameOf(at));
+}
+
+void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order) {
+  const SyncLocation* location = grid_->FindLocation(address);
+  if (!location) return;
+  Knowledge known;
+  const uint64_t own = cluster_.linear_id;
+  const auto narrow = location->narrow.find(own);
+  if (narrow != location->narrow.end()) known.happened.Join(narrow->second);
+  if (order & kGpuScope) {
+    known.grid = location->wide;
+    if (const VectorClock* mine = known.grid.At(own)) known.happened.Join(*mine);
+  }
+  if (order & kAcquire) {
+    Learn(state, issuer, known);
+  } else {
+    state.read.Join(known);
+  }
+}
+
+void Sanitizer::Publish(WarpState& state, uint64_t address, uint8_t order) {
+  const bool wide = (order & kGpuScope) && grid_->follows_grid();
+  if (order & kRelease) {
+    VectorClock happened = state.knowledge.happened;
+    if (wide) happened.Raise(0, cluster_step_++);
+    SyncLocation& location = grid_->Location(address);
+    location.narrow[cluster_.linear_id].Join(happened);
+    if (wide) {
+      location.wide.Join(state.knowledge.grid);
+      location.wide.Raise(cluster_.linear_id, happened);
+    }
+    Advance(state);
+    return;
+  }
+  const Knowledge& known = state.knowledge;
+  if (known.performed.empty()) return;
+  SyncLocation& location = grid_->Location(address);
+  location.narrow[cluster_.linear_id].Join(known.performed);
+  if (!wide || known.performed_wide.empty()) return;
+  location.wide.Join(known.grid);
+  location.wide.Raise(cluster_.linear_id, known.performed_wide);
+}
+
+}  // namespace tilelang::emulator
