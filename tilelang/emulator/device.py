@@ -12,8 +12,8 @@ from typing import Any
 from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
+from tilelang.emulator.launch_options import current
 from tilelang.emulator.memory import DeviceMemory
-from tilelang.emulator.options import current
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import TensorMap, make_tensor_map
 from tilelang.errors import UserError
@@ -189,8 +189,8 @@ class Kernel:
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize`` and
-                ``progress`` as in :class:`~tilelang.emulator.options.Options`; those not given
-                are what :func:`~tilelang.emulator.options.options` set.
+                ``progress`` as in :class:`~tilelang.emulator.Options`; those not given
+                are what :func:`~tilelang.emulator.options` set.
 
         Raises:
             ~tilelang.emulator.errors.EmulatorError: the program did something wrong.

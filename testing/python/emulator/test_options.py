@@ -9,7 +9,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.emulator import Device, EmulatorError, Options, options
-from tilelang.emulator.options import current
+from tilelang.emulator.launch_options import current
 from tilelang.errors import UserError
 
 TEXT = """
