@@ -238,6 +238,7 @@ _RANK3, _RANK4, _RANK5 = _Shape((12,), 5, 3), _Shape((10, 7), 5, 3), _Shape((6, 
 
 
 def _cases_interleaved() -> list[CopyCase]:
+    """The driver wants boxes of whole 16 bytes along W, as if elements were not slices."""
     cases = []
 
     def add(name: str, shape: _Shape, box, coords, dtype="u16", interleave="16B",
@@ -249,25 +250,26 @@ def _cases_interleaved() -> list[CopyCase]:
 
     for interleave in ("16B", "32B"):
         options = {"interleave": interleave}
-        add("3d", _RANK3, (5, 1, 2), (2, 1, 1), **options)
-        add("3d box of slices", _RANK3, (5, 3, 2), (2, 1, 1), **options)
-        add("3d box of channels", _RANK3, (3, 16, 1), (7, 4, 2), **options)
-        add("3d low edge", _RANK3, (5, 2, 2), (-2, 0, -1), **options)
-        add("3d high edge", _RANK3, (5, 2, 2), (9, 4, 2), **options)
-        add("3d before the slices", _RANK3, (5, 2, 2), (1, -1, 0), **options)
-        add("3d behind the slices", _RANK3, (5, 1, 2), (1, 5, 0), **options)
-        add("4d", _RANK4, (4, 3, 2, 2), (3, 2, 1, 1), **options)
-        add("4d edges", _RANK4, (4, 3, 1, 2), (8, -1, 3, 2), **options)
-        add("5d", _RANK5, (3, 2, 3, 2, 1), (2, 3, 1, 1, 1), **options)
-        add("4d store", _RANK4, (4, 3, 1, 2), (8, 5, 3, 1), op="store", **options)
-        add("3d add", _RANK3, (5, 1, 2), (9, 2, 2), "u32", op="add", **options)
+        add("3d", _RANK3, (8, 1, 2), (2, 1, 1), **options)
+        add("3d box of 10 bytes", _RANK3, (5, 1, 2), (2, 1, 1), **options)
+        add("3d box of slices", _RANK3, (8, 3, 2), (2, 1, 1), **options)
+        add("3d box of channels", _RANK3, (8, 16, 1), (3, 4, 2), **options)
+        add("3d low edge", _RANK3, (8, 2, 2), (-2, 0, -1), **options)
+        add("3d high edge", _RANK3, (8, 2, 2), (9, 4, 2), **options)
+        add("3d before the slices", _RANK3, (8, 2, 2), (1, -1, 0), **options)
+        add("3d behind the slices", _RANK3, (8, 1, 2), (1, 5, 0), **options)
+        add("4d", _RANK4, (8, 3, 2, 2), (3, 2, 1, 1), **options)
+        add("4d edges", _RANK4, (8, 3, 1, 2), (5, -1, 3, 2), **options)
+        add("5d", _RANK5, (8, 2, 3, 2, 1), (2, 3, 1, 1, 1), **options)
+        add("4d store", _RANK4, (8, 3, 1, 2), (8, 5, 3, 1), op="store", **options)
+        add("3d add", _RANK3, (8, 1, 2), (9, 2, 2), "u32", op="add", **options)
     for dtype in ("u8", "f32", "f64", "bf16"):
-        add(f"3d {dtype}", _RANK3, (5, 2, 2), (9, 1, 1), dtype)
+        add(f"3d {dtype}", _RANK3, (16, 2, 2), (9, 1, 1), dtype)
     for swizzle in ("32B", "64B", "128B"):
-        add(f"4d swizzle {swizzle}", _RANK4, (5, 3, 1, 2), (3, 2, 1, 1), swizzle=swizzle)
+        add(f"4d swizzle {swizzle}", _RANK4, (8, 3, 1, 2), (3, 2, 1, 1), swizzle=swizzle)
     for steps in ((2, 1, 1, 1), (1, 3, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2)):
-        add(f"4d strided {steps}", _RANK4, (5, 4, 3, 2), (1, 2, 1, 0), steps=steps)
-    add("3d nan", _RANK3, (5, 1, 2), (9, 2, 2), "f16", fill="nan")
+        add(f"4d strided {steps}", _RANK4, (8, 4, 3, 2), (1, 2, 1, 0), steps=steps)
+    add("3d nan", _RANK3, (8, 1, 2), (9, 2, 2), "f16", fill="nan")
     return cases + _columns_interleaved()
 
 

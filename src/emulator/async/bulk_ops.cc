@@ -119,7 +119,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     const Issuer issuer = w.Here(lane);
     const Ends ends = EndsOf<Route::kStore>(w, op, lane);
     const uint32_t byte_mask = form.masked ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
-    IssueStore(w, lane, "cp.async.bulk", static_cast<uint32_t>(ends.source), ends.bytes,
+    IssueStore(w, lane, "cp.async.bulk", static_cast<uint32_t>(ends.source), ends.bytes, {},
                CollectPlain,
                [&cluster, &form, issuer, ends, byte_mask](const std::vector<uint8_t>& data) {
                  uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,

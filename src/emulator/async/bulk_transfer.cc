@@ -1,5 +1,6 @@
 #include "emulator/async/bulk_transfer.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -59,10 +60,41 @@ void CheckAligned(const Issuer& issuer, const char* what, uint64_t address, uint
 
 namespace {
 
+constexpr uint32_t kUnitBytes = 16;
+constexpr uint32_t kWindowMask = 0xFFFFFF;
+
+bool Contains(const Cta& cta, uint32_t offset, uint32_t bytes, const std::vector<uint32_t>& units) {
+  if (units.empty()) return cta.shared.Contains(offset, bytes);
+  return std::all_of(units.begin(), units.end(),
+                     [&](uint32_t unit) { return cta.shared.Contains(unit, kUnitBytes); });
+}
+
+void Observe(Sanitizer& sanitizer, const Cta& cta, uint32_t offset, uint32_t bytes,
+             const std::vector<uint32_t>& units, const Sanitizer::Step& step) {
+  if (units.empty()) {
+    sanitizer.Shared(cta, offset, bytes, step);
+  } else {
+    sanitizer.SharedUnits(cta, units, kUnitBytes, step);
+  }
+}
+
+// Checks and marks the access to `bytes` bytes at a shared address, or to units of its window.
+void CheckAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, uint32_t bytes,
+                 const Delivery& how, AccessKind kind) {
+  if (how.units.empty()) {
+    SharedAccess(cluster, issuer, address, bytes, how.align, kind, how.proxy, how.engine);
+  }
+  const uint32_t window = address & ~kWindowMask;
+  for (const uint32_t unit : how.units) {
+    SharedAccess(cluster, issuer, window + unit, kUnitBytes, kUnitBytes, kind, how.proxy,
+                 how.engine);
+  }
+}
+
 void CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery, const LoadTarget& target,
                uint32_t bytes) {
   Sanitizer* sanitizer = Engines::Of(w).sanitizer();
-  if (!sanitizer || !target.cta->shared.Contains(target.offset, bytes)) return;
+  if (!sanitizer || !Contains(*target.cta, target.offset, bytes, delivery.units)) return;
   Sanitizer::Step step = sanitizer->ThreadStep(issuer, "uses the mbarrier in", false);
   sanitizer->Shared(*target.barrier.owner, target.barrier.offset, 8, step);
   step.what = delivery.writes;
@@ -70,15 +102,14 @@ void CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery, const Lo
   step.in_order_with = delivery.atomic ? step.actor : kNoActor;
   step.write = true;
   step.generic = delivery.proxy == Proxy::kGeneric;
-  sanitizer->Shared(*target.cta, target.offset, bytes, step);
+  Observe(*sanitizer, *target.cta, target.offset, bytes, delivery.units, step);
 }
 
 void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& delivery,
                  const LoadTarget& target, const std::vector<uint8_t>& data,
                  const Deposit& deposit) {
-  const uint32_t address = target.cta->shared_base() + target.offset;
-  SharedAccess(cluster, issuer, address, static_cast<uint32_t>(data.size()), delivery.align,
-               AccessKind::kWrite, delivery.proxy, delivery.engine);
+  CheckAccess(cluster, issuer, target.cta->shared_base() + target.offset,
+              static_cast<uint32_t>(data.size()), delivery, AccessKind::kWrite);
   deposit(data, target.cta->shared.at(0), target.offset);
   if (EntryOf(issuer, target.barrier).object.completed_phases() != target.phase) {
     Fail(issuer, "mbarrier",
@@ -115,29 +146,31 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
 }
 
 void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                Collect collect, Deliver deliver) {
+                std::vector<uint32_t> units, Collect collect, Deliver deliver) {
   const Issuer issuer = w.Here(lane);
+  Delivery how{name};
+  how.units = std::move(units);
   Engines& engines = Engines::Of(w);
   Cluster& cluster = w.cta.cluster;
   if (Sanitizer* sanitizer = engines.sanitizer();
-      sanitizer && w.cta.shared.Contains(source & 0xFFFFFF, bytes)) {
+      sanitizer && Contains(w.cta, source & 0xFFFFFF, bytes, how.units)) {
     Sanitizer::Step step = sanitizer->ThreadStep(issuer, "the bulk store reads", false);
     step.actor = engines.ActorOf(ActorKind::kBulkGroup, issuer, "a bulk store", false);
     step.step = engines.OpenGroup(ChannelKind::kBulkRead, issuer);
     step.in_order_with = kNoActor;
     step.generic = false;
-    sanitizer->Shared(w.cta, source & 0xFFFFFF, bytes, step);
+    Observe(*sanitizer, w.cta, source & 0xFFFFFF, bytes, how.units, step);
   }
   PendingStep read;
   read.issuer = issuer;
   read.name = name;
-  read.act = [&engines, &cluster, issuer, name, source, bytes, collect, deliver] {
-    SharedAccess(cluster, issuer, source, bytes, 16, AccessKind::kRead, Proxy::kAsync, kBulkEngine);
+  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver] {
+    CheckAccess(cluster, issuer, source, bytes, how, AccessKind::kRead);
     auto data = std::make_shared<std::vector<uint8_t>>(bytes);
     collect(*data, cluster.SharedOwner(source)->shared.at(0), source & 0xFFFFFF);
     PendingStep write;
     write.issuer = issuer;
-    write.name = name;
+    write.name = how.name;
     write.act = [data, deliver] { deliver(*data); };
     engines.Queue(ChannelKind::kBulkWrite, std::move(write));
   };

@@ -62,6 +62,8 @@ struct Delivery {
   uint32_t align = 16;
   Proxy proxy = Proxy::kAsync;
   bool atomic = false;  // others may reduce into the same bytes at the same time
+  // The 16-byte units of the window that are written, if they are not one run.
+  std::vector<uint32_t> units = {};
 };
 
 // Issues a load of `bytes` bytes: checks ordering now, acts later.
@@ -73,9 +75,10 @@ using Collect =
     std::function<void(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t offset)>;
 using Deliver = std::function<void(const std::vector<uint8_t>& bytes)>;
 
-// Issues a store from `bytes` bytes at shared address `source` in the thread's open bulk group.
+// Issues a store from `bytes` bytes at shared address `source`, or from `units` of 16 bytes of the
+// window unless empty, in the thread's open bulk group.
 void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                Collect collect, Deliver deliver);
+                std::vector<uint32_t> units, Collect collect, Deliver deliver);
 
 }  // namespace tilelang::emulator
 

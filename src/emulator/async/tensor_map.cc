@@ -84,18 +84,21 @@ void CheckInnerBox(const TensorMap& map) {
     Illegal("boxDim[0] takes " + std::to_string(inner) + " bytes; it must be a multiple of 16");
   }
   if (map.Padded() && map.box[0] != 128) Illegal("boxDim[0] of a padded type must be 128");
+  if (map.Interleaved()) return;
   if (map.swizzle != Swizzle::kNone && inner > static_cast<uint32_t>(SwizzleWidth(map.swizzle))) {
     Illegal("boxDim[0] takes " + std::to_string(inner) + " bytes, more than the swizzle's " +
             std::to_string(SwizzleWidth(map.swizzle)));
   }
 }
 
+// The spatial dimensions share 16 bits for each corner of the bounding box.
+int CornerBits(int rank) { return rank == 3 ? 16 : rank == 4 ? 8 : 5; }
+
 void CheckIm2col(const TensorMap& map) {
   if (map.rank < 3 || map.pixels < 1 || map.pixels > 1024) {
     Illegal("im2col needs rank 3..5 and 1..1024 pixels per column");
   }
-  // The bits of a corner are shared by the spatial dimensions.
-  const int limit = map.rank == 3 ? 32768 : map.rank == 4 ? 128 : 16;
+  const int limit = 1 << (CornerBits(map.rank) - 1);
   for (int i = 0; i < map.rank - 2; ++i) {
     for (const int32_t corner : {map.lower[i], map.upper[i]}) {
       if (corner >= -limit && corner < limit) continue;
@@ -131,26 +134,50 @@ constexpr std::array<SwizzleCode, 7> kSwizzleCodes = {{
     {Swizzle::k128BAtom64B, 3, 3},
 }};
 
-// "im2col" in the first unused word marks our encoding of that form.
-constexpr uint64_t kIm2colMark = 0x6C6F63326D69;
-
-void EncodeIm2col(const TensorMap& map, uint64_t* words) {
-  words[8] = kIm2colMark;
-  words[9] = map.pixels;
-  for (int i = 0; i < 3; ++i) {
-    words[10 + i] = static_cast<uint32_t>(map.lower[i]) |
-                    static_cast<uint64_t>(static_cast<uint32_t>(map.upper[i])) << 32;
+// Word 7 of an im2col map: the corners, then its pixels less one.
+uint64_t EncodeIm2col(const TensorMap& map) {
+  const int bits = CornerBits(map.rank);
+  const uint64_t mask = (uint64_t{1} << bits) - 1;
+  uint64_t word = static_cast<uint64_t>(map.pixels - 1) << 32;
+  for (int i = 0; i < map.rank - 2; ++i) {
+    word |= (static_cast<uint64_t>(map.lower[i]) & mask) << (bits * i);
+    word |= (static_cast<uint64_t>(map.upper[i]) & mask) << (16 + bits * i);
   }
+  return word;
 }
 
-void DecodeIm2col(const uint8_t* bytes, TensorMap* map) {
-  map->im2col = Word(bytes, 8) == kIm2colMark;
-  if (!map->im2col) return;
-  map->pixels = static_cast<uint32_t>(Word(bytes, 9));
-  for (int i = 0; i < 3; ++i) {
-    map->lower[i] = static_cast<int32_t>(Word(bytes, 10 + i));
-    map->upper[i] = static_cast<int32_t>(Word(bytes, 10 + i) >> 32);
+int32_t SignedBits(uint64_t word, int low, int width) {
+  return static_cast<int32_t>(static_cast<int64_t>(word << (64 - low - width)) >> (64 - width));
+}
+
+void DecodeIm2col(uint64_t word, TensorMap* map) {
+  const int bits = CornerBits(map->rank);
+  map->pixels = static_cast<uint32_t>(Bits(word, 32, 10)) + 1;
+  for (int i = 0; i < std::min(map->rank - 2, 3); ++i) {
+    map->lower[i] = SignedBits(word, bits * i, bits);
+    map->upper[i] = SignedBits(word, 16 + bits * i, bits);
   }
+  map->box.fill(1);
+}
+
+// A tf32 element is an f32 element that loads round.
+struct ElementCode {
+  uint64_t code;
+  bool rounds;
+};
+
+ElementCode CodeOf(TensorType type) {
+  if (type == TensorType::kTf32) return {static_cast<uint64_t>(TensorType::kF32), true};
+  if (type == TensorType::kTf32Ftz) return {static_cast<uint64_t>(TensorType::kF32Ftz), true};
+  return {static_cast<uint64_t>(type), false};
+}
+
+TensorType TypeOf(const ElementCode& element) {
+  const auto type = static_cast<TensorType>(element.code);
+  if (!element.rounds) return type;
+  if (type == TensorType::kF32) return TensorType::kTf32;
+  if (type == TensorType::kF32Ftz) return TensorType::kTf32Ftz;
+  Illegal(std::string("elements of type ") + TensorTypeName(type) + " cannot be rounded to tf32");
 }
 
 }  // namespace
@@ -179,11 +206,8 @@ void TensorMap::Validate() const {
   }
   if (interleave > Interleave::k32B) Illegal("this interleave does not exist");
   CheckGeometry(*this);
-  if (Interleaved()) {
-    CheckInterleave(*this);
-  } else {
-    CheckInnerBox(*this);
-  }
+  if (Interleaved()) CheckInterleave(*this);
+  CheckInnerBox(*this);
   if (fill_nan && !IsFloatTensor(type)) {
     Illegal(std::string("NaN fill needs a float type, not ") + TensorTypeName(type));
   }
@@ -194,9 +218,11 @@ void TensorMap::Encode(uint8_t* bytes) const {
   std::array<uint64_t, kBytes / 8> words{};
   words[0] = address;
   const SwizzleCode& code = kSwizzleCodes[static_cast<int>(swizzle)];
-  words[1] = 2 | static_cast<uint64_t>(rank - 1) << 4 | static_cast<uint64_t>(type) << 7 |
-             static_cast<uint64_t>(interleave) << 11 | code.mode << 13 |
-             static_cast<uint64_t>(fill_nan) << 16 | code.atom << 19;
+  const ElementCode element = CodeOf(type);
+  words[1] = static_cast<uint64_t>(im2col) | static_cast<uint64_t>(rank - 1) << 4 |
+             element.code << 7 | static_cast<uint64_t>(interleave) << 11 | code.mode << 13 |
+             static_cast<uint64_t>(fill_nan) << 15 | static_cast<uint64_t>(element.rounds) << 16 |
+             code.atom << 19;
   for (int d = 1; d < kMaxRank; ++d) {
     const uint64_t units = strides[d] / 16;
     const int at = d;  // in halves of words from the upper half of word 1 on
@@ -209,11 +235,11 @@ void TensorMap::Encode(uint8_t* bytes) const {
     const uint64_t extent = box[d] - 1;
     if (d == 0) {
       words[6] |= extent << 56;
-    } else {
+    } else if (!im2col) {
       words[7] |= extent << (8 * (d - 1));
     }
   }
-  if (im2col) EncodeIm2col(*this, words.data());
+  if (im2col) words[7] = EncodeIm2col(*this);
   std::memcpy(bytes, words.data(), kBytes);
 }
 
@@ -222,17 +248,16 @@ TensorMap TensorMap::Decode(const uint8_t* bytes) {
   map.address = Word(bytes, 0);
   const uint64_t head = Word(bytes, 1);
   map.rank = static_cast<int>(Bits(head, 4, 3)) + 1;
-  map.type = static_cast<TensorType>(Bits(head, 7, 4));
+  map.type = TypeOf({Bits(head, 7, 4), Bits(head, 16, 1) != 0});
   map.interleave = static_cast<Interleave>(Bits(head, 11, 2));
-  map.fill_nan = Bits(head, 16, 1);
-  const uint64_t mode = Bits(head, 13, 3);
+  map.fill_nan = Bits(head, 15, 1);
+  map.im2col = Bits(head, 0, 1);
+  const uint64_t mode = Bits(head, 13, 2);
   const uint64_t atom = mode == 3 ? Bits(head, 19, 2) : 0;
-  const auto code = std::find_if(kSwizzleCodes.begin(), kSwizzleCodes.end(),
-                                 [&](const auto& c) { return c.mode == mode && c.atom == atom; });
-  if (code == kSwizzleCodes.end()) {
-    Illegal("swizzle mode " + std::to_string(mode) + " of the tensor map is unknown");
-  }
-  map.swizzle = code->swizzle;
+  map.swizzle =
+      std::find_if(kSwizzleCodes.begin(), kSwizzleCodes.end(), [&](const SwizzleCode& code) {
+        return code.mode == mode && code.atom == atom;
+      })->swizzle;
   for (int d = 1; d < kMaxRank; ++d) {
     const uint64_t low = Bits(Word(bytes, 1 + d / 2), d % 2 == 1 ? 32 : 0, 32);
     map.strides[d] = (low | Bits(Word(bytes, 3), 32 + 4 * (d - 1), 4) << 32) * 16;
@@ -244,7 +269,11 @@ TensorMap TensorMap::Decode(const uint8_t* bytes) {
         d == 0 ? Bits(Word(bytes, 6), 56, 8) : Bits(Word(bytes, 7), 8 * (d - 1), 8);
     map.box[d] = static_cast<uint32_t>(extent) + 1;
   }
-  DecodeIm2col(bytes, &map);
+  if (map.im2col) {
+    const uint32_t channels = map.box[0];
+    DecodeIm2col(Word(bytes, 7), &map);
+    map.box[0] = channels;
+  }
   map.Validate();
   return map;
 }

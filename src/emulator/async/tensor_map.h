@@ -79,7 +79,7 @@ struct TensorMap {
 
   // EmulatorError "tensor-map" naming the field and its legal values.
   void Validate() const;
-  // The tiled form as the hardware lays it out; im2col fields follow in the part it leaves unused.
+  // As the CUDA driver encodes maps for a Hopper GPU, but for its notes from word 8 on.
   void Encode(uint8_t* bytes) const;
   static TensorMap Decode(const uint8_t* bytes);
 };

@@ -24,9 +24,10 @@ constexpr MapField kFields[] = {
     {"box_dim", Type::kB32, 440, 8, 8, 1},          {"global_dim", Type::kB32, 256, 32, 32, 1},
     {"global_stride", Type::kB64, 96, 32, 32, 0},   {"element_stride", Type::kB32, 416, 3, 3, 1},
     {"elemtype", Type::kB32, 71, 4, 0, 0},          {"interleave_layout", Type::kB32, 75, 2, 0, 0},
-    {"swizzle_mode", Type::kB32, 77, 3, 0, 0},      {"fill_mode", Type::kB32, 80, 1, 0, 0},
+    {"swizzle_mode", Type::kB32, 77, 2, 0, 0},      {"fill_mode", Type::kB32, 79, 1, 0, 0},
     {"swizzle_atomicity", Type::kB32, 83, 2, 0, 0},
 };
+constexpr int kElementTypeBit = 71;
 constexpr int kStrideUpperBits = 224;  // four bits for each stride
 
 struct ReplaceOp {
@@ -45,6 +46,47 @@ void WriteBits(uint8_t* map, int first, int bits, uint64_t value) {
   }
 }
 
+constexpr int kElementRoundsBit = 80;
+constexpr uint64_t kSwizzle96B = 4;
+
+// The instruction's codes of element types from 11 on, with the code and the rounding bit of the
+// encoding.
+struct ElementType {
+  uint64_t code;
+  bool rounds;
+};
+constexpr ElementType kElementTypes[] = {
+    {static_cast<uint64_t>(TensorType::kF32), true},     // tf32
+    {static_cast<uint64_t>(TensorType::kF32Ftz), true},  // tf32.ftz
+    {static_cast<uint64_t>(TensorType::kU4), false},
+    {static_cast<uint64_t>(TensorType::kU4UnpackU8), false},
+    {static_cast<uint64_t>(TensorType::kU6UnpackU8), false},
+};
+constexpr uint64_t kFirstTableType = 11;
+
+void ReplaceElementType(uint8_t* map, int first, uint64_t value) {
+  ElementType type{value, false};
+  if (value >= kFirstTableType) type = kElementTypes[value - kFirstTableType];
+  WriteBits(map, first, 4, type.code);
+  WriteBits(map, kElementRoundsBit, 1, type.rounds);
+}
+
+// Fails if the field cannot hold the value.
+void CheckValue(const Issuer& issuer, const MapField& field, uint64_t value) {
+  const std::string name = field.name;
+  if (name == "swizzle_mode" && value == kSwizzle96B) {
+    Fail(issuer, "unsupported", "the 96-byte swizzle of tensormap.replace");
+  }
+  if (name == "global_stride" && value % 16 != 0) {
+    Fail(issuer, "tensor-map",
+         "the stride " + std::to_string(value) + " of a tensor map is no multiple of 16 bytes");
+  }
+  const uint64_t stored = field.type == Type::kB64 ? 0 : static_cast<uint32_t>(value - field.bias);
+  if (stored >> field.bits == 0) return;
+  Fail(issuer, "tensor-map",
+       "tensormap.replace." + name + ": a tensor map holds no " + std::to_string(value));
+}
+
 void ReplaceField(uint8_t* map, const ReplaceOp& r, uint64_t value) {
   const MapField& field = *r.field;
   int first = field.first + r.ordinal * field.step;
@@ -52,6 +94,7 @@ void ReplaceField(uint8_t* map, const ReplaceOp& r, uint64_t value) {
     value /= 16;
     WriteBits(map, kStrideUpperBits + 4 * r.ordinal, 4, value >> 32);
   }
+  if (field.first == kElementTypeBit) return ReplaceElementType(map, first, value);
   WriteBits(map, first, field.bits, value - field.bias);
 }
 
@@ -60,10 +103,7 @@ Flow Replace(Warp& w, const Op& op, uint32_t mask) {
   ForEachLane(mask, [&](int lane) {
     uint64_t value = r.field->type == Type::kB64 ? w.Reg<uint64_t>(r.value)[lane]
                                                  : w.Reg<uint32_t>(r.value)[lane];
-    if (r.field->step == 32 && r.field->type == Type::kB64 && value % 16 != 0) {
-      Fail(w.Here(lane), "tensor-map",
-           "the stride " + std::to_string(value) + " of a tensor map is no multiple of 16 bytes");
-    }
+    CheckValue(w.Here(lane), *r.field, value);
     ReplaceField(ThreadAccess(w, lane, r.space, r.address.At(w, lane), TensorMap::kBytes, 64,
                               AccessKind::kWrite),
                  r, value);

@@ -95,14 +95,6 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t a
          "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
              std::to_string(repeat) + " bytes");
   }
-  const uint32_t inner = map.SharedBytes(map.box[0]);
-  if (!map.Interleaved() && map.swizzle != Swizzle::kNone &&
-      inner < static_cast<uint32_t>(SwizzleWidth(map.swizzle))) {
-    Warn(issuer, "narrow-box",
-         "rows of " + std::to_string(inner) + " bytes are narrower than the swizzle of " +
-             std::to_string(SwizzleWidth(map.swizzle)) +
-             " bytes; no source tells how the hardware lays such a box out, here rows are dense");
-  }
 }
 
 // Fetches all rows, dense, from global memory.
@@ -115,7 +107,7 @@ void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
       global = GlobalAccess(cluster, issuer, row.address, request.map.GlobalBytes(row.count), 1,
                             AccessKind::kRead, Proxy::kAsync, kBulkEngine);
     }
-    FillRow(request.map, row, elements, global, data.data() + row.shared_offset);
+    FillRow(request.map, row, elements, global, data.data() + row.offset);
   }
 }
 
@@ -130,15 +122,17 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
     const uint32_t ctas =
         form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
+    Delivery delivery{"cp.async.bulk.tensor"};
+    delivery.units = SparseUnits(request->map, BytesOf(*request), destination & 0xFFFFFF);
     IssueLoad(
-        w, lane, {"cp.async.bulk.tensor"},
-        LoadTargets(w, lane, destination, barrier, form.multicast, ctas), BytesOf(*request),
+        w, lane, delivery, LoadTargets(w, lane, destination, barrier, form.multicast, ctas),
+        BytesOf(*request),
         [&cluster, issuer, request](std::vector<uint8_t>& data) {
           Fetch(cluster, issuer, *request, data);
         },
         [request](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
-          ScatterRow(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, 0,
-                     shared);
+          ScatterRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset,
+                      shared);
         });
   });
   return Flow::kNext;
@@ -152,7 +146,7 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
     const uint32_t bytes = map.GlobalBytes(row.count);
     uint8_t* to = GlobalAccess(cluster, issuer, row.address, bytes, 1, AccessKind::kWrite,
                                Proxy::kAsync, kBulkEngine);
-    const uint8_t* from = data.data() + row.shared_offset + map.GlobalBytes(row.first);
+    const uint8_t* from = data.data() + row.offset + map.GlobalBytes(row.first);
     if (form.reduces) {
       Reduce(form.reduce, map.type, from, to, bytes, map.type == TensorType::kF32Ftz);
     } else {
@@ -165,11 +159,26 @@ void CheckStore(const Issuer& issuer, const TensorForm& form, const TensorMap& m
   if (map.Padded()) {
     Fail(issuer, "unsupported", "stores of padded 4- and 6-bit tensors");
   }
+  for (int i = 0; map.im2col && i < map.rank - 2; ++i) {
+    if (map.lower[i] >= 0 && map.upper[i] <= 0) continue;
+    Fail(
+        issuer, "tensor-map",
+        "an im2col store needs a bounding box inside of the tensor: lower corners from 0 on, upper "
+        "ones up to 0");
+  }
   if (form.reduces && !ReduceExists(form.reduce, map.type)) {
     Fail(issuer, "tensor-map",
          std::string("this reduction does not exist for elements of type ") +
              TensorTypeName(map.type));
   }
+}
+
+// The PTX ISA forbids stores from negative coordinates; the GPU stops at them.
+void CheckStoreStart(const Issuer& issuer, int32_t coordinate) {
+  if (coordinate >= 0) return;
+  Fail(issuer, "tensor-map",
+       "a tensor copy to global memory begins at the coordinate " + std::to_string(coordinate) +
+           "; coordinates of stores and reductions are not negative");
 }
 
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
@@ -179,13 +188,16 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     const Issuer issuer = w.Here(lane);
     const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
     CheckStore(issuer, form, request->map);
+    for (int i = 0; i < form.coordinates; ++i) {
+      CheckStoreStart(issuer, w.Reg<int32_t>(op.slots[i])[lane]);
+    }
     const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
     CheckSharedAlignment(issuer, request->map, source);
     IssueStore(
         w, lane, "cp.async.bulk.tensor", source, BytesOf(*request),
+        SparseUnits(request->map, BytesOf(*request), source & 0xFFFFFF),
         [request](std::vector<uint8_t>& data, const uint8_t* shared, uint32_t offset) {
-          GatherRow(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, 0,
-                    shared);
+          GatherRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, shared);
         },
         [&cluster, &form, issuer, request](const std::vector<uint8_t>& data) {
           WriteRows(cluster, issuer, form, *request, data);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 
 #include "emulator/core/error.h"
 
@@ -61,17 +60,33 @@ void AppendRow(const TensorMap& map, const Run& run, uint64_t line, bool inside,
   walk->rows.push_back(row);
 }
 
-// Calls body(offset, size) for the pieces that a swizzle keeps together.
+// Bytes of a row, and from one row to the next in shared memory: a row narrower than the swizzle
+// still begins a line of it.
+struct RowShape {
+  uint32_t bytes;
+  uint32_t pitch;
+};
+
+RowShape ShapeOf(const TensorMap& map) {
+  if (map.Interleaved()) return {map.SliceBytes(), map.SliceBytes()};
+  const uint32_t bytes = map.SharedBytes(map.box[0]);
+  const uint32_t line = static_cast<uint32_t>(SwizzleWidth(map.swizzle));
+  return {bytes, map.swizzle == Swizzle::kNone ? bytes : std::max(bytes, line)};
+}
+
+// Calls body(offset in the dense block, shared address, size) for the pieces of `bytes` bytes of
+// rows that the swizzle keeps together.
 template <typename Body>
-void ForEachPiece(Swizzle swizzle, uint32_t bytes, Body body) {
-  if (swizzle == Swizzle::k128BAtom32BFlip8B) {
-    for (uint32_t at = 0; at < bytes; at += 8) body(at, std::integral_constant<size_t, 8>());
-  } else {
-    for (uint32_t at = 0; at < bytes; at += 16) body(at, std::integral_constant<size_t, 16>());
+void ForEachPiece(const TensorMap& map, uint32_t bytes, uint32_t base, Body body) {
+  const RowShape shape = ShapeOf(map);
+  const uint32_t piece = map.swizzle == Swizzle::k128BAtom32BFlip8B ? 8 : 16;
+  for (uint32_t at = 0; at < bytes; at += piece) {
+    const uint32_t place = at / shape.bytes * shape.pitch + at % shape.bytes;
+    body(at, SwizzleAddress(map.swizzle, base + place), piece);
   }
 }
 
-// Loads of tf32 elements round as cvt.rna.tf32.f32 does.
+// Loads of tf32 elements round to nearest even.
 void RoundToTf32(uint8_t* element) {
   constexpr uint32_t kInfinity = 0x7F800000, kNan = 0x7FFFE000, kDropped = 0x1FFF;
   uint32_t bits;
@@ -80,7 +95,8 @@ void RoundToTf32(uint8_t* element) {
   if (magnitude > kInfinity) {
     bits = kNan;
   } else if (magnitude < kInfinity) {
-    bits = (bits + (kDropped + 1) / 2) & ~kDropped;
+    const uint32_t odd = bits / (kDropped + 1) % 2;
+    bits = (bits + kDropped / 2 + odd) & ~kDropped;
   }
   std::memcpy(element, &bits, sizeof bits);
 }
@@ -190,18 +206,28 @@ TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates
   return walk;
 }
 
-void ScatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t base,
-                uint32_t offset, uint8_t* shared) {
-  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
-    std::memcpy(shared + SwizzleAddress(map.swizzle, base + offset + at), row + at, piece);
+void ScatterRows(const TensorMap& map, const uint8_t* rows, uint32_t bytes, uint32_t base,
+                 uint8_t* shared) {
+  ForEachPiece(map, bytes, base, [&](uint32_t at, uint32_t address, uint32_t size) {
+    std::memcpy(shared + address, rows + at, size);
   });
 }
 
-void GatherRow(const TensorMap& map, uint8_t* row, uint32_t bytes, uint32_t base, uint32_t offset,
-               const uint8_t* shared) {
-  ForEachPiece(map.swizzle, bytes, [&](uint32_t at, auto piece) {
-    std::memcpy(row + at, shared + SwizzleAddress(map.swizzle, base + offset + at), piece);
+void GatherRows(const TensorMap& map, uint8_t* rows, uint32_t bytes, uint32_t base,
+                const uint8_t* shared) {
+  ForEachPiece(map, bytes, base, [&](uint32_t at, uint32_t address, uint32_t size) {
+    std::memcpy(rows + at, shared + address, size);
   });
+}
+
+std::vector<uint32_t> SparseUnits(const TensorMap& map, uint32_t bytes, uint32_t base) {
+  std::vector<uint32_t> units;
+  const RowShape shape = ShapeOf(map);
+  if (shape.bytes == shape.pitch) return units;
+  ForEachPiece(map, bytes, base, [&](uint32_t, uint32_t address, uint32_t) {
+    if (address % 16 == 0) units.push_back(address);
+  });
+  return units;
 }
 
 void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,

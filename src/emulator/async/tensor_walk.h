@@ -11,10 +11,10 @@
 namespace tilelang::emulator {
 
 // A run of elements that is contiguous in both memories, along dimension 0 or inside a slice of an
-// interleaved map: shared element 0 is at `shared_offset` before the swizzle; elements
+// interleaved map: element 0 is at `offset` of the rows as one dense block; elements
 // [first, first + count) exist in the tensor, the others of the row are out of bounds.
 struct TensorRow {
-  uint32_t shared_offset;
+  uint32_t offset;
   uint64_t address;  // of element `first`; undefined if count is 0
   uint32_t first;
   uint32_t count;
@@ -33,12 +33,14 @@ TensorWalk WalkGather(const TensorMap& map, std::span<const int32_t> coordinates
 TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates,
                       std::span<const uint16_t> offsets);
 
-// Moves one row between dense shared form `row` (SharedBytes of the walk's row) and its place in a
-// swizzled buffer at shared address `base`.
-void ScatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t base,
-                uint32_t offset, uint8_t* shared);
-void GatherRow(const TensorMap& map, uint8_t* row, uint32_t bytes, uint32_t base, uint32_t offset,
-               const uint8_t* shared);
+// Moves `bytes` bytes of rows between the dense block and their places in shared memory, from
+// address `base` on.
+void ScatterRows(const TensorMap& map, const uint8_t* rows, uint32_t bytes, uint32_t base,
+                 uint8_t* shared);
+void GatherRows(const TensorMap& map, uint8_t* rows, uint32_t bytes, uint32_t base,
+                const uint8_t* shared);
+// The 16-byte units of shared memory that the rows take; empty if they are one run from `base` on.
+std::vector<uint32_t> SparseUnits(const TensorMap& map, uint32_t bytes, uint32_t base);
 
 // Writes elements [first, first + count) of a row from global bytes, and the fill value elsewhere.
 void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,

@@ -145,17 +145,28 @@ def test_tensor_copies(tensor_results, name):
     with np.load(tensor_results / f"{name}.npz") as result:
         encoding, out = result["map"], result["out"]
     assert np.array_equal(out, expected), tensor_cases.explain(case, out, expected)
-    if case.column is None:
-        different = [f"word {i}: {a:#x}, not {b:#x}" for i, (a, b) in
-                     enumerate(zip(encoding, encoded, strict=True)) if a != b]  # fmt: skip
-        assert not different, different
+    # The driver's own notes follow behind the first half.
+    different = [f"word {i}: {a:#x}, not {b:#x}" for i, (a, b) in
+                 enumerate(zip(encoding[:8], encoded[:8], strict=True)) if a != b]  # fmt: skip
+    assert not different, different
 
 
 @pytest.mark.parametrize("name", tensor_cases.CASES)
 def test_tensor_copies_do_not_depend_on_the_schedule(name):
     case = tensor_cases.CASES[name]
+    if name in REFUSED:
+        with pytest.raises((UserError, EmulatorError), match=REFUSED[name]):
+            emulate_tensor_case(case)
+        return
     _, late = emulate_tensor_case(case)
     assert len(np.unique(late)) > (2 if "the slices" in name else 8)
     if case.op == "load":
         assert late[-4] == 1, "the barrier awaits another number of bytes"
     np.testing.assert_array_equal(emulate_tensor_case(case, "eager")[1], late)
+
+
+REFUSED = {
+    "4d store from negative coordinates": "coordinate -8",
+    "interleave 16B 3d box of 10 bytes": "multiple of 16",
+    "interleave 32B 3d box of 10 bytes": "multiple of 16",
+}

@@ -19,6 +19,7 @@ SWIZZLE_XOR = {
     "128B_atom32B": lambda a: a ^ (((a >> 7) & 3) << 5),
     "128B_atom32B_flip8B": lambda a: a ^ (((a >> 7) & 3) << 5) ^ (((a >> 7) & 1) << 3),
 }
+SWIZZLE_WIDTH = {"32B": 32, "64B": 64, "128B": 128}
 WIDTH = {None: 256, "32B": 32, "64B": 64}
 
 # Thread 0 issues; everybody copies shared memory from or to IMAGE.
@@ -101,6 +102,13 @@ def swizzled(data, swizzle):
     return out
 
 
+def in_lines(data, swizzle):
+    """Rows of a box narrower than the swizzle, each at the start of a line of it."""
+    lines = np.full((len(data), SWIZZLE_WIDTH[swizzle]), 0xCC, np.uint8)
+    lines[:, : data.strides[0]] = data.view(np.uint8).reshape(len(data), -1)
+    return lines
+
+
 def random_array(rng, shape, dtype):
     raw = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
     if np.issubdtype(dtype, np.floating):
@@ -179,12 +187,15 @@ def test_tf32_elements_are_rounded(kind):
     array = rng.standard_normal((8, 32)).astype(np.float32)
     array[0, :4] = [np.inf, -np.inf, np.float32(3.4e38), -0.0]
     tensor_map = DEVICE.tensor_map(array, box=(8, 32), dtype=kind)
-    got = load(tensor_map, 1024, [0, 0], 2).view(np.float32).reshape(8, 32)
     exact = array.astype(np.float64)
     with np.errstate(invalid="ignore"):
         unit = np.exp2(np.floor(np.log2(np.abs(exact), where=exact != 0)) - 10)
         nearest = np.sign(exact) * np.floor(np.abs(exact) / unit + 0.5) * unit
     nearest[0, [0, 1, 3]] = exact[0, [0, 1, 3]]
+    bits = array.view(np.uint32)
+    bits[2, :4] = [0x3F801000, 0x3F803000, 0xBF801001, 0xBF800FFF]  # two ties, which go to even
+    nearest[2, :4] = [1, 1 + 2.0**-9, -1 - 2.0**-10, -1]
+    got = load(tensor_map, 1024, [0, 0], 2).view(np.float32).reshape(8, 32)
     np.testing.assert_array_equal(got.astype(np.float64), nearest)
     assert not np.array_equal(got, array)
 
@@ -256,7 +267,8 @@ def test_store_clips(swizzle, schedule):
     expected[11:, 56:] = data[:9, :24]
     tensor_map = DEVICE.tensor_map(array, box=box, swizzle=swizzle)
     instruction = "cp.async.bulk.tensor.2d.global.shared::cta.tile"
-    store(tensor_map, swizzled(data, swizzle), [56, 11], 2, instruction, schedule=schedule)
+    image = swizzled(in_lines(data, swizzle) if swizzle else data, swizzle)
+    store(tensor_map, image, [56, 11], 2, instruction, schedule=schedule)
     np.testing.assert_array_equal(array, expected)
 
 
@@ -324,6 +336,43 @@ def test_scatter_of_four_rows():
     np.testing.assert_array_equal(array, expected)
 
 
+@pytest.mark.parametrize(("swizzle", "inner"), [("32B", 16), ("64B", 16), ("128B", 32)])
+def test_narrow_boxes_begin_lines_of_their_swizzle(swizzle, inner):
+    rng = np.random.default_rng(12)
+    array = random_array(rng, (40, 64), np.uint16)
+    tensor_map = DEVICE.tensor_map(array, box=(24, inner // 2), swizzle=swizzle)
+    lines = in_lines(box_of(array, (24, inner // 2), (5, 8), 0), swizzle)
+    text = kernel(_LOAD, 2, 2, bytes=24 * inner, mode="", offsets="")
+    text = text.replace(f"%r21, {24 * inner}", f"%r21, {lines.size}")
+    image = np.full(-(-lines.size // 512) * 512, 0xCC, np.uint8)
+    DEVICE.load_ptx(text)["k"].launch(1, 128, [tensor_map, image, np.array([8, 5], np.int32)])
+    expected, touched = swizzled(lines, swizzle), np.zeros_like(lines)
+    touched[:, :inner] = 1
+    here = swizzled(touched, swizzle) == 1
+    np.testing.assert_array_equal(image[: lines.size][here], expected[here])
+    assert not np.isin(image[: lines.size][~here], [0xCC]).any()  # nothing wrote there
+
+
+@pytest.mark.parametrize("instruction", ["cp.async.bulk", "cp.reduce.async.bulk"])
+@pytest.mark.parametrize("start", [(-8, 0), (0, -1)])
+def test_stores_begin_at_no_negative_coordinate(start, instruction):
+    array = np.zeros((20, 64), np.uint32)
+    tensor_map = DEVICE.tensor_map(array, box=(16, 8))
+    instruction += ".tensor.2d.global.shared::cta" + (".add" if "reduce" in instruction else "")
+    with pytest.raises(EmulatorError, match="are not negative") as caught:
+        store(tensor_map, np.zeros(512, np.uint8), list(start), 2, f"{instruction}.tile")
+    assert caught.value.kind == "tensor-map"
+
+
+def test_im2col_stores_stay_inside():
+    array = np.zeros((2, 6, 7, 16), np.uint16)
+    info = Im2col(lower=(0, -1), upper=(0, 0), channels=16, pixels=16)
+    tensor_map = DEVICE.tensor_map(array, im2col=info)
+    with pytest.raises(EmulatorError, match="bounding box inside"):
+        store(tensor_map, np.zeros(512, np.uint8), [0, 0, 0, 0], 4,
+              "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
@@ -366,13 +415,13 @@ def sliced_box(array, box, origin, steps=None):
 def test_interleaved_loads(rank, edge, dtype, interleave, swizzle, size):
     rng = np.random.default_rng(rank)
     per = size // np.dtype(dtype).itemsize
-    spatial = (4, 5, 7)[5 - rank :]
+    spatial = (4, 5, 19)[5 - rank :]
     whole = random_array(rng, (3, 5, *spatial, 2 * per), dtype)
     array = np.lib.stride_tricks.as_strided(
         whole[:, 1:], (3, 4, *spatial, per),
         [*whole.strides[:2], *(s // 2 for s in whole.strides[2:-1]), whole.itemsize],
     )  # fmt: skip
-    box = (2, 3, *(2, 3, 3)[5 - rank :])
+    box = (2, 3, *(2, 3, 16)[5 - rank :])
     origin = {
         "inside": [1, 2, *(1, 2, 3)[5 - rank :]],
         "low": [-1, 0, *(-1 for _ in spatial)],
@@ -395,7 +444,7 @@ def test_interleaved_loads(rank, edge, dtype, interleave, swizzle, size):
 def test_interleaved_rows_step_over_slices():
     rng = np.random.default_rng(3)
     array = random_array(rng, (3, 4, 6, 9, 8), np.uint16)
-    box, steps, origin = (2, 2, 5, 7), [1, 1, 2, 3], [0, 1, 1, 1]
+    box, steps, origin = (2, 2, 5, 8), [1, 1, 2, 3], [0, 1, 1, 1]
     tensor_map = DEVICE.tensor_map(array, box=box, interleave="16B", element_strides=steps)
     expected = sliced_box(array, box, origin, steps).reshape(-1)
     got = load(tensor_map, expected.nbytes, [1, 1, 1, 0], 4)
@@ -452,6 +501,7 @@ def test_interleaved_im2col(interleave, swizzle, size):
         ({"interleave": "32B", "swizzle": "32B"}, "has 32 bytes, got 16"),
         ({"dtype": "u4_unpack_u8"}, "has 16 bytes, got 16|cannot be interleaved"),
         ({"box": (1, 8, 300)}, "boxDim"),
+        ({"box": (1, 8, 5)}, "multiple of 16"),
         ({"box": (1, 8)}, "3 extents"),
         ({"element_strides": (1, 1, 9)}, "elementStrides"),
     ],
@@ -461,25 +511,25 @@ def test_illegal_interleaved_maps(fields, complaint):
     if "dtype" in fields:
         array = array.view(np.uint8)
     with pytest.raises(UserError, match=complaint):
-        DEVICE.tensor_map(array, **{"box": (1, 8, 4), "interleave": "16B", **fields})
+        DEVICE.tensor_map(array, **{"box": (1, 8, 8), "interleave": "16B", **fields})
 
 
 def test_slices_of_32_bytes_need_their_swizzle_and_alignment():
     array = np.zeros((2, 4, 10, 16), np.uint16)
     with pytest.raises(UserError, match="swizzle of 32 bytes"):
-        DEVICE.tensor_map(array, box=(1, 16, 4), interleave="32B")
+        DEVICE.tensor_map(array, box=(1, 1, 8), interleave="32B")
     slices = np.lib.stride_tricks.as_strided(array, (2, 3, 8, 16), (1296, 336, 32, 2))
     with pytest.raises(UserError, match="no multiple of 32"):
-        DEVICE.tensor_map(slices, box=(1, 16, 4), interleave="32B", swizzle="32B")
+        DEVICE.tensor_map(slices, box=(1, 1, 8), interleave="32B", swizzle="32B")
 
 
 def test_a_launch_describes_the_same_interleaved_map():
     """What the runtime tells the emulator is in the driver's terms."""
     array = np.zeros((2, 4, 10, 8), np.uint16)
-    mine = DEVICE.tensor_map(array, box=(1, 16, 4), interleave="16B")
+    mine = DEVICE.tensor_map(array, box=(1, 16, 8), interleave="16B")
     described = emulation._tensor_map(DEVICE, {
         "address": array.ctypes.data, "element_bytes": 2, "dtype": "uint16", "dims": [10, 4, 2],
-        "strides": [160, 640], "box": [4, 16, 1], "element_strides": [1, 1, 1], "swizzle": 0,
+        "strides": [160, 640], "box": [8, 16, 1], "element_strides": [1, 1, 1], "swizzle": 0,
         "interleave": 1, "oob_fill": 0,
     })  # fmt: skip
     assert described.encoded[8:] == mine.encoded[8:]
