@@ -8,7 +8,7 @@
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
-#include "op/tmem.h"
+#include "op/tmem_operand.h"
 #include "op/umma.h"
 
 namespace tilelang::op {
@@ -142,6 +142,29 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
              (role == TmemRole::kOperandA ? "A here (packed)" : "C here (a column an element)") +
              ", but line " + std::to_string(user.defined() ? user->line : 0) +
              " uses it the other way; use two buffers");
+}
+
+// Each instruction finds its part of the region where it looks for it.
+void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int64_t rows,
+               int64_t columns, Context* ctx) {
+  std::string problem = TmemOperandProblem(TileOf(region, ctx).layout, role, rows, columns);
+  if (problem.empty()) return;
+  Refuse(op, ir::ErrorClass::kLayout, ir::Print(region) + " " + problem);
+}
+
+// A and C of one buffer have no element in common.
+void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
+  if (!op->a->buffer.same_as(op->c->buffer)) return;
+  auto ends_before = [&](const Region& first, const Region& second, size_t dim) {
+    Expr end = first->mins[dim] + first->extents[dim];
+    return ctx->analyzer->CanProveNonNegative(second->mins[dim] - end);
+  };
+  for (size_t d = 0; d < op->a->mins.size(); ++d) {
+    if (ends_before(op->a, op->c, d) || ends_before(op->c, op->a, d)) return;
+  }
+  Refuse(op, ir::ErrorClass::kSemantics,
+         "A and C overlap in tensor memory, and the product is written while A is read; use two "
+         "buffers, or slices that no index has in common");
 }
 
 // ---- Lowering ----
@@ -314,10 +337,13 @@ class GemmLowerer {
 }  // namespace
 
 void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
-  Tile(op, Analyze(op));
+  UmmaTiling tiling = Tile(op, Analyze(op));
   InferTmem(op, op->c, TmemRole::kAccumulator, ctx);
+  CheckTmem(op, op->c, TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
   if (op->a->buffer.IsTmem()) {
     InferTmem(op, op->a, TmemRole::kOperandA, ctx);
+    CheckTmem(op, op->a, TmemRole::kOperandA, tiling.m, tiling.k, ctx);
+    CheckDistinct(op, ctx);
   } else {
     InferShared(op, op->a, op->trans_a, ctx);
   }

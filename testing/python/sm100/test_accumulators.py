@@ -186,3 +186,24 @@ def test_loops_that_are_left(name, n, schedule, kernels):
         kernels[name] = accumulating(body)
     a, b, product = operands()
     assert torch.equal(run(kernels[name], a, b, n, schedule=schedule), expected(n, product))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[:3])
+def test_a_and_c_in_one_buffer(schedule):
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((M, K), "float32"),
+        B: T.Tensor((N, K), "float32"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            both = T.alloc_tmem((M, K + N), "float32")
+            b = T.alloc_shared((N, K), "float32")
+            T.copy(X, both[:, 0:K])
+            T.copy(B, b)
+            T.gemm(both[:, 0:K], b, both[:, K : K + N], transpose_B=True, clear_accum=True)
+            T.copy(both[:, K : K + N], C)
+
+    a, b, product = operands()
+    got = run(compile_sm100(kernel), a.float(), b.float(), schedule=schedule)
+    assert torch.equal(got, product)

@@ -232,3 +232,75 @@ def test_a_slice_that_straddles_atoms():
     message = refused(kernel)
     assert "slice a[0:128, 32:96] must begin at a row that is a multiple of 8" in message
     assert "a multiple of 64, or of 16 if it also ends by the next multiple of 64" in message
+
+
+# Slices of a (rows, columns) buffer that instructions do not find: rows, columns, and the message.
+C_SLICES = [
+    (128, slice(0, 64), slice(0, 64), "rows in lanes (64,64):(1,0)"),
+    (128, slice(64, 128), slice(0, 64), "an instruction of M = 64 has them in lanes"),
+    (256, slice(64, 192), slice(0, 64), "lanes"),
+]
+
+
+@pytest.mark.parametrize("scope", ["tmem", "fragment"])
+@pytest.mark.parametrize(("rows", "row_slice", "columns", "message"), C_SLICES)
+def test_rows_of_an_accumulator_that_no_instruction_reaches(
+    rows, row_slice, columns, message, scope
+):
+    alloc = {"tmem": T.alloc_tmem, "fragment": T.alloc_fragment}[scope]
+    m = row_slice.stop - row_slice.start
+
+    @T.prim_func
+    def kernel(C: T.Tensor((rows, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((m, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = alloc((rows, 64), "float32")
+            T.clear(c)
+            T.gemm(a, b, c[row_slice, columns], transpose_B=True)
+            T.copy(c, C)
+
+    assert message in refused(kernel)
+
+
+# dtype, rows of the buffer, rows and columns of the slice, and the message.
+A_SLICES = [
+    ("bfloat16", 128, slice(0, 64), slice(0, 64), "an instruction of M = 64 has them in lanes"),
+    ("bfloat16", 128, slice(64, 128), slice(0, 64), "an instruction of M = 64 has them in lanes"),
+    ("bfloat16", 128, slice(0, 128), slice(1, 17), "multiple of 2 elements"),
+    ("float8_e4m3fn", 128, slice(0, 128), slice(1, 33), "multiple of 4 elements"),
+    ("int8", 128, slice(0, 128), slice(2, 34), "multiple of 4 elements"),
+    ("int8", 64, slice(0, 64), slice(30, 62), "begins inside a 32-bit column"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "rows", "row_slice", "columns", "message"), A_SLICES)
+def test_parts_of_a_that_no_instruction_reaches(dtype, rows, row_slice, columns, message):
+    m, k = row_slice.stop - row_slice.start, columns.stop - columns.start
+    accumulator = "int32" if dtype == "int8" else "float32"
+
+    @T.prim_func
+    def kernel(A: T.Tensor((rows, 64), dtype), C: T.Tensor((m, 64), accumulator)):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_tmem((rows, 64), dtype)
+            b = T.alloc_shared((64, k), dtype)
+            c = T.alloc_tmem((m, 64), accumulator)
+            T.copy(A, a)
+            T.gemm(a[row_slice, columns], b, c, transpose_B=True, clear_accum=True)
+            T.copy(c, C)
+
+    assert message in refused(kernel)
+
+
+@pytest.mark.parametrize("columns", [slice(0, 64), slice(32, 96)])
+def test_a_and_c_overlap(columns):
+    @T.prim_func
+    def kernel(X: T.Tensor((128, 128), "float32"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            t = T.alloc_tmem((128, 128), "float32")
+            b = T.alloc_shared((64, 64), "float32")
+            T.copy(X, t)
+            T.gemm(t[:, columns], b, t[:, 0:64], transpose_B=True, clear_accum=True)
+            T.copy(t, C)
+
+    assert "A and C overlap in tensor memory" in refused(kernel)

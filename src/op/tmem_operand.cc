@@ -1,0 +1,59 @@
+#include "op/tmem_operand.h"
+
+#include <algorithm>
+
+namespace tilelang::op {
+
+namespace {
+
+struct Piece {
+  TmemLayout held;
+  TmemLayout wanted;
+};
+
+// Rows keep their lanes, whatever the column; columns follow in order from the piece's corner.
+std::string ProblemOf(const Piece& piece) {
+  Coord extents = piece.held->Extents();
+  int64_t corner = piece.held->bit->Forward({0, 0});
+  if (corner % layout::kTmemColumnBits != 0) {
+    return "begins inside a 32-bit column of tensor memory; begin it at a multiple of " +
+           std::to_string(layout::kTmemColumnBits / piece.held->element_bits) + " elements";
+  }
+  for (int64_t row = 0; row < extents[0]; ++row) {
+    bool lane = piece.held->lane->Forward({row, 0}) == piece.wanted->lane->Forward({row, 0});
+    bool bit = piece.held->bit->Forward({row, 0}) - corner == piece.wanted->bit->Forward({row, 0});
+    if (lane && bit) continue;
+    std::string m = std::to_string(extents[0]);
+    return "has its rows in lanes " + piece.held->lane->ToString() +
+           ", but an instruction of M = " + m + " has them in lanes " +
+           piece.wanted->lane->ToString() + "; allocate a tile of " + m + " rows for it";
+  }
+  for (int64_t col = 0; col < extents[1]; ++col) {
+    if (piece.held->bit->Forward({0, col}) - corner == piece.wanted->bit->Forward({0, col}))
+      continue;
+    return "has its columns at bits " + piece.held->bit->ToString() +
+           ", but the instruction has them at " + piece.wanted->bit->ToString();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows,
+                               int64_t columns) {
+  Coord extents = tile->Extents();
+  int64_t bits = tile->element_bits;
+  for (int64_t m = 0; m < extents[0]; m += rows) {
+    for (int64_t n = 0; n < extents[1]; n += columns) {
+      int64_t width = std::min(columns, extents[1] - n);
+      TmemLayout wanted = role == TmemRole::kAccumulator
+                              ? layout::AccumulatorLayout(rows, width, bits)
+                              : layout::OperandALayout(rows, width, bits);
+      std::string problem = ProblemOf({tile.Slice({m, n}, {rows, width}), wanted});
+      if (!problem.empty()) return problem;
+    }
+  }
+  return "";
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,18 @@
+// What tcgen05.mma can take of a tile in tensor memory.
+#ifndef TILELANG_OP_TMEM_OPERAND_H_
+#define TILELANG_OP_TMEM_OPERAND_H_
+
+#include <string>
+
+#include "op/tmem.h"
+
+namespace tilelang::op {
+
+// Why instructions of `rows` rows and at most `columns` columns (of N in an accumulator, of K in
+// an A operand) cannot take `tile` piece by piece; empty when they can.
+std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows,
+                               int64_t columns);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_TMEM_OPERAND_H_
