@@ -98,6 +98,7 @@ from .scalar import (
     where,
 )
 from .scalar import abs_value as abs
+from .scan import cumsum
 from .sync import (
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,

@@ -24,7 +24,6 @@ HINTS = {
     "tma_copy": "use T.copy, which picks TMA where it is legal",
     "async_copy": "use T.copy inside T.Pipelined",
     "wgmma_gemm": "use T.gemm",
-    "cumsum": "scan with T.serial, or with warp shuffles",
     "loop_break": "write `break`",
     "break_loop": "write `break`",
     "continue_loop": "write `continue`",

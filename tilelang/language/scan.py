@@ -1,0 +1,74 @@
+"""Prefix sums of a tile along one dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import plain, shape_text
+from .allocate import alloc_fragment, alloc_shared
+from .builder import in_block
+from .copy import copy
+from .function import macro
+from .loops import Parallel
+from .region import as_region
+from .scalar import if_then_else
+
+
+def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+    """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
+
+    It takes as many steps as the extent has binary digits (Hillis and Steele, "Data parallel
+    algorithms", 1986); the tile passes through shared memory of its own size between them.
+
+    Args:
+        src: a tile in fragments, shared or global memory, whole or a slice, of constant shape.
+        dst: of the same shape; ``src`` when omitted.
+        dim: the dimension; negative ones count from the end.
+        reverse: sum from the end: ``[.., k, ..]`` to the last.
+
+    Raises:
+        ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
+            another shape.
+    """
+    in_block("T.cumsum")
+    source = as_region("src of T.cumsum", src)
+    target = source if dst is None else as_region("dst of T.cumsum", dst)
+    shape = tuple(plain(extent) for extent in source.shape)
+    if not all(isinstance(extent, int) for extent in shape) or shape != tuple(
+        map(plain, target.shape)
+    ):
+        raise errors.ShapeError(
+            f"T.cumsum of {shape_text(source.shape)} into {shape_text(target.shape)}",
+            span=span.here(),
+            notes=["both have the same constant shape"],
+        )
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
+        raise errors.ShapeError(
+            f"dim={dim} of T.cumsum of a tile of rank {len(shape)}",
+            span=span.here(),
+            notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
+        )
+    sums = alloc_fragment(shape, source.buffer.dtype)
+    before = alloc_shared(shape, source.buffer.dtype)
+    copy(source, sums)
+    distance = 1
+    while distance < shape[dim]:
+        copy(sums, before)
+        _add_neighbours(sums, before, dim % len(shape), -distance if not reverse else distance)
+        distance *= 2
+    copy(sums, target)
+
+
+@macro
+def _add_neighbours(sums: Any, before: Any, dim: Any, offset: Any) -> None:
+    """Adds to every element the one ``offset`` further along ``dim``, where there is one."""
+    for place in Parallel(*sums.shape):
+        here = place if isinstance(place, tuple) else (place,)
+        there = (*here[:dim], here[dim] + offset, *here[dim + 1 :])
+        inside = here[dim] >= -offset if offset < 0 else here[dim] < sums.shape[dim] - offset
+        sums[here] = sums[here] + if_then_else(inside, before[there], 0)
+
+
+__all__ = ["cumsum"]
