@@ -10,6 +10,7 @@ void RegisterBulkCopy();
 void RegisterTensorCopy();
 void RegisterAsyncStores();
 void RegisterTensorMapEdits();
+void RegisterLaunchControl();
 void RegisterTcgen05Access();
 void RegisterTcgen05Mma();
 

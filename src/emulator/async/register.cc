@@ -10,6 +10,7 @@ void RegisterAsync() {
   RegisterTensorCopy();
   RegisterAsyncStores();
   RegisterTensorMapEdits();
+  RegisterLaunchControl();
   RegisterTcgen05Access();
   RegisterTcgen05Mma();
 }
