@@ -106,6 +106,7 @@ constexpr Intrinsic kIntrinsics[] = {
 
     {.name = "sync_threads", .print = kSpecial, .spelling = "tl::sync_threads",
      .sync = SyncKind::kCta, .participants = Participants::kCta},
+    CtaSync("sync_range", ""),
     CtaSync("syncthreads_or", "__syncthreads_or"), CtaSync("syncthreads_and", "__syncthreads_and"),
     CtaSync("syncthreads_count", "__syncthreads_count"),
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),

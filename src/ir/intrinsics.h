@@ -24,7 +24,7 @@ enum class PrintRule : uint8_t {
 enum class SyncKind : uint8_t {
   kNone,
   kWarp,     // all threads of a warp
-  kCta,      // every thread of the CTA: sync_threads() without arguments
+  kCta,      // every thread of the CTA, but for sync_threads(id, count) and sync_range
   kBarrier,  // some threads: a named barrier or an mbarrier
 };
 

@@ -5,6 +5,13 @@
 
 namespace tilelang::op {
 
+namespace {
+
+// An attribute of the barrier: first thread, number of threads.
+constexpr const char* kWaitingThreads = "waiting_threads";
+
+}  // namespace
+
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
   Stmt one = ir::If(elected, std::move(body), Stmt(), span);
@@ -13,15 +20,31 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
 }
 
+Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span) {
+  Map<String, Any> attrs;
+  attrs.Set("arrive_counts", Array<Expr>{I32(1)});
+  attrs.Set(kWaitingThreads, Array<int64_t>{threads.begin, threads.count});
+  Map<String, Any> init;
+  init.Set("init", I32(0));
+  return {
+      Buffer(engine + "_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span),
+      Buffer(engine + "_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span)};
+}
+
+std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier) {
+  auto it = barrier->attrs.find(kWaitingThreads);
+  if (it == barrier->attrs.end()) return std::nullopt;
+  auto threads = (*it).second.cast<Array<int64_t>>();
+  return ThreadRange{threads[0], threads[1]};
+}
+
 Expr AddressOf(const Completion& completion) {
   return ir::AddressOf(completion.barrier, {ir::Expr(0)});
 }
 
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
   Expr parity = ir::Load(completion.parity, {ir::Expr(0)});
-  Map<String, Any> own;
-  own.Set(kOwnWait, true);
-  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span, own));
+  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span));
   Expr next = parity ^ ir::Const(completion.parity->dtype, 1);
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
 }

@@ -14,15 +14,17 @@ struct Completion {
   Buffer barrier;  // "shared.barrier", one element
   Buffer parity;   // int32
 };
+// Of this name; its issuing threads all wait.
+Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span);
+// The threads that wait on a completion's barrier; none: the program allocated it.
+std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
 // `body` executed by one elected thread of the operator's threads, which are whole warps.
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
 
 // The barrier's address as an argument of device functions.
 Expr AddressOf(const Completion& completion);
-// The calling thread waits for the phase and goes to the next one. The call has this annotation
-// (bool): those who issued wait for themselves, which orders them with nobody else.
-inline constexpr const char* kOwnWait = "own_wait";
+// The calling thread waits for the phase and goes to the next one.
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address

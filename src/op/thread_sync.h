@@ -5,8 +5,10 @@
 
 namespace tilelang::op {
 
-// A barrier of the threads that execute the operator: __syncthreads() for a whole CTA, __syncwarp()
-// for a warp, else a named barrier.
+// A barrier of these threads: __syncthreads() for a whole CTA, __syncwarp() for a warp, else a
+// named barrier, "sync_range"(first, count), which NumberBarriers gives its number.
+Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& span);
+// Of the threads that execute the operator.
 Stmt SyncThreads(const Context& ctx, const Span& span);
 
 }  // namespace tilelang::op

@@ -17,6 +17,12 @@ using op::I32;
 using op::Sequence;
 using op::U32;
 
+namespace {
+
+constexpr size_t kTensorCopyBarriers = 16;
+
+}  // namespace
+
 CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& target)
     : span_(launch->span), thread_(ThreadsOf(launch).linear) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
@@ -38,18 +44,14 @@ bool CtaResources::Owns(const Buffer& buffer) const {
 
 const op::Completion& CtaResources::CompletionOf(const std::string& engine,
                                                  const op::ThreadRange& threads) {
-  auto [it, is_new] = completions_.try_emplace({engine, threads.begin, threads.count});
-  if (!is_new) return it->second;
-  ir::Map<String, ir::Any> attrs;
-  attrs.Set("arrive_counts", Array<Expr>{I32(1)});
-  it->second.barrier =
-      Buffer(engine + "_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span_);
-  barriers_.push_back(it->second.barrier);
-  ir::Map<String, ir::Any> init;
-  init.Set("init", I32(0));
-  it->second.parity =
-      Buffer(engine + "_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span_);
-  return it->second;
+  Ring& ring = completions_[{engine, threads.begin, threads.count}];
+  size_t most = engine == "tma" ? kTensorCopyBarriers : 1;
+  size_t at = ring.uses++ % most;
+  if (at == ring.completions.size()) {
+    ring.completions.push_back(op::MakeCompletion(engine, threads, span_));
+    barriers_.push_back(ring.completions.back().barrier);
+  }
+  return ring.completions[at];
 }
 
 void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
@@ -99,8 +101,10 @@ Stmt CtaResources::Wrap(const Stmt& body) {
     stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
     stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   }
-  for (const auto& [key, completion] : completions_) {
-    stmts.push_back(ir::Alloc(completion.parity, span_));
+  for (const auto& [key, ring] : completions_) {
+    for (const op::Completion& completion : ring.completions) {
+      stmts.push_back(ir::Alloc(completion.parity, span_));
+    }
   }
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);

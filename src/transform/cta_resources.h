@@ -20,8 +20,11 @@ class CtaResources {
   // Buffers whose allocation moves to the set-up.
   bool Owns(const ir::Buffer& buffer) const;
   const op::TensorMemory* tensor_memory() const { return &tmem_; }
-  // Where the operations of an engine ("mma", "tma") that these threads issue complete. Threads
-  // that issue together wait together, so each range has a barrier of its own.
+  // Where operations of an engine ("mma", "tma") that these threads issue now complete. Threads
+  // that issue together wait together, so each range has barriers of its own. Tensor copies ("tma")
+  // that follow each other have different ones, up to a number: those who have waited for one
+  // need not meet before the next is issued. Work for the tensor core begins with a barrier of the
+  // threads anyway.
   const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads);
 
   // Set-up, the lowered body, release.
@@ -38,8 +41,12 @@ class CtaResources {
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;
+  struct Ring {
+    std::vector<op::Completion> completions;
+    size_t uses = 0;
+  };
   // By engine, first thread and number of threads.
-  std::map<std::tuple<std::string, int64_t, int64_t>, op::Completion> completions_;
+  std::map<std::tuple<std::string, int64_t, int64_t>, Ring> completions_;
 };
 
 }  // namespace tilelang::transform

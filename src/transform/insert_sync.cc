@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
+#include "op/thread_sync.h"
 #include "transform/shared_access.h"
 #include "transform/uniformity.h"
 
@@ -24,17 +25,10 @@ struct Team {
   ThreadRange range;
 };
 
-Stmt MakeBarrier(const Team& team, const Span& span) {
-  Array<Expr> args;
-  std::string name = "sync_threads";
-  if (team.kind == Team::kWarps && team.range.count == 32) {
-    name = "sync_warp";
-  } else if (team.kind == Team::kWarps) {
-    // One barrier for each warpgroup at which a team begins.
-    args = {Expr(static_cast<int>(1 + team.range.first / 128 % 15)),
-            Expr(static_cast<int>(team.range.count))};
-  }
-  return Evaluate(Call(dtypes::kVoid, name, args, {}, span), span);
+Stmt MakeBarrier(const Team& team, int64_t cta_threads, const Span& span) {
+  op::ThreadRange threads{0, cta_threads};
+  if (team.kind == Team::kWarps) threads = {team.range.first, team.range.count};
+  return op::SyncThreads(threads, cta_threads, span);
 }
 
 // What has happened since the last barrier.
@@ -83,11 +77,18 @@ bool WaitsOnBarriers(const Stmt& s) {
   });
 }
 
-// Waits for other warps.
+// Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
+// issued the work themselves, which orders them with nobody else.
 bool IsRole(const Stmt& s) {
   return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier &&
-           !call->attrs.count(op::kOwnWait);
+    if (intrinsic == nullptr || intrinsic->sync != SyncKind::kBarrier) return false;
+    bool own = false;
+    WalkExprs(call->args[0], [&](const Expr& e) {
+      const auto* load = e.as<LoadNode>();
+      own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
+      return true;
+    });
+    return !own;
   });
 }
 
@@ -114,6 +115,7 @@ class SyncInserter {
     offsets_ = (*offsets).second.cast<Map<Buffer, int64_t>>();
     for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
       context_.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
+      cta_threads_ *= *AsInt(launch->threads[i]);
     }
   }
 
@@ -147,6 +149,7 @@ class SyncInserter {
   Uniformity uniformity_;
   Map<Buffer, int64_t> offsets_;
   AccessContext context_;
+  int64_t cta_threads_ = 1;
   Team team_;
   std::unordered_map<const ffi::Object*, std::vector<AccessPtr>> accesses_;
   std::vector<Stmt> alive_;   // the keys of accesses_
@@ -173,11 +176,12 @@ bool SyncInserter::IsBarrier(const Stmt& s) const {
     bool one_warp = team_.kind == Team::kWarps && team_.range.count == 32;
     if (intrinsic->sync == SyncKind::kWarp) return one_warp || team_.kind == Team::kNone;
     if (intrinsic->sync != SyncKind::kCta) return false;
-    if (call->name != "sync_threads" || call->args.empty()) return true;
+    bool range = call->name == "sync_range";
+    if (!range && (call->name != "sync_threads" || call->args.empty())) return true;
     int64_t count = AsInt(call->args[1]).value_or(-1);
-    int64_t all = 1;
-    for (const auto& range : context_.threads) all *= range.extent;
-    return count == (team_.kind == Team::kWarps ? team_.range.count : all);
+    if (team_.kind != Team::kWarps) return count == cta_threads_;
+    bool same = !range || AsInt(call->args[0]) == team_.range.first;
+    return same && count == team_.range.count;
   });
 }
 
@@ -246,15 +250,14 @@ Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses
     for (const AccessPtr& access : accesses) RequireFences(access, state);
     return s;
   }
-  if (team_.kind == Team::kNone ||
-      (team_.kind == Team::kWarps && team_.range.count > 32 && team_.range.first % 128 != 0)) {
+  if (team_.kind == Team::kNone) {
     TL_USER_ERROR(kSemantics, s.span(),
                   "threads that take this branch must wait for each other here, because they touch "
                   "the same elements of shared memory, but the branch is not taken by whole warps "
                   "of consecutive threads. Move the statement out of the branch, or let warps take "
-                  "it as a whole, beginning with a multiple of 128 threads");
+                  "it as a whole");
   }
-  Stmt barrier = MakeBarrier(team_, s.span());
+  Stmt barrier = MakeBarrier(team_, cta_threads_, s.span());
   PassBarrier(barrier.get(), state);
   if (fence) {
     needs_fence_.insert(barrier.get());

@@ -8,6 +8,8 @@
 #include "transform/insert_sync.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
+#include "transform/number_barriers.h"
+#include "transform/order_phases.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
 #include "transform/remark_registers.h"
@@ -45,6 +47,8 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   if (!IsSet(configs, "tl.disable_thread_storage_sync")) {
     func = passes.Run("insert_sync", InsertSync, func);
   }
+  func = passes.Run("order_phases", OrderPhases, func);
+  func = passes.Run("number_barriers", NumberBarriers, func);
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
   return Codegen(func, target, options).WithRemarks(passes.remarks());
@@ -68,6 +72,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   RegisterPass("lower_tile_ops", with_target(LowerTileOps));
   RegisterPass("plan_shared_memory", with_target(PlanSharedMemory));
   RegisterPass("insert_sync", [](const Func& func, const Target&) { return InsertSync(func); });
+  RegisterPass("order_phases", [](const Func& func, const Target&) { return OrderPhases(func); });
+  RegisterPass("number_barriers",
+               [](const Func& func, const Target&) { return NumberBarriers(func); });
 }
 
 }  // namespace tilelang::transform
