@@ -8,11 +8,36 @@ import functools
 import pytest
 from golden import golden
 
+from tilelang import emulator
+
 __all__ = ["golden"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption(
+        "--schedule", default="late", help="when asynchronous operations act: late, eager or a seed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "every_schedule: runs with operations as late and as early as legal, and between"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("every_schedule"):
+        metafunc.parametrize("_schedule", ["late", "eager", 1], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _schedule(request: pytest.FixtureRequest):
+    """The schedule of launches that do not name one."""
+    schedule = getattr(request, "param", request.config.getoption("--schedule"))
+    numbered = isinstance(schedule, str) and schedule.isdigit()
+    with emulator.options(schedule=int(schedule) if numbered else schedule):
+        yield
 
 
 @functools.cache

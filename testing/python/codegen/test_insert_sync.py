@@ -67,7 +67,7 @@ def words(s) -> list[str]:
     if kind == "Evaluate":
         name = str(s.value.name)
         names = {"sync_threads": "|", "fence_proxy_async": "F", "sync_warp": "w|"}
-        named = len(s.value.args) > 0 and name == "sync_threads"
+        named = len(s.value.args) > 0 and name in ("sync_threads", "sync_range")
         return [
             "|{},{}".format(*(int(getattr(a, "value", a)) for a in s.value.args))
             if named
@@ -183,7 +183,7 @@ def test_one_thread_needs_no_barrier_with_itself() -> None:
 def test_whole_warps_wait_at_a_named_barrier() -> None:
     c = Case()
     exchange = seq(c.write(c.tx), c.read(c.tx ^ 1))
-    assert c.text(if_(c.tx < 64, exchange)) == "if{ W |1,64 R }"
+    assert c.text(if_(c.tx < 64, exchange)) == "if{ W |0,64 R }"
     assert c.text(if_(c.tx < 32, exchange)) == "if{ W w| R }"
 
 
