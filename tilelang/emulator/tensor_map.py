@@ -107,7 +107,8 @@ def make_tensor_map(
     c channels, has 16 or 32 bytes (NC/8HWC8 and NC/16HWC16 of 16-bit elements); the slices of a
     row follow one another. Its dimensions are [N, C, spatial...], where C counts slices; a kernel
     gives the coordinates {W, H, D, C, N}. A copy takes one slice of channels, whatever the box
-    says of C; in shared memory a box lies as [N, spatial..., c].
+    says of C; in shared memory a box lies as [N, spatial..., c]. The driver wants the extent of
+    the box along W to be a multiple of 16 bytes, taken as elements.
 
     Args:
         memory: where the array gets its emulated address.

@@ -95,6 +95,10 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t a
          "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
              std::to_string(repeat) + " bytes");
   }
+  if (map.interleave == Interleave::k16B && map.swizzle != Swizzle::kNone) {
+    Warn(issuer, "interleaved-swizzle",
+         "no source tells how slices of 16 bytes are swizzled; here a box is one dense block");
+  }
 }
 
 // Fetches all rows, dense, from global memory.

@@ -514,6 +514,38 @@ def test_illegal_interleaved_maps(fields, complaint):
         DEVICE.tensor_map(array, **{"box": (1, 8, 8), "interleave": "16B", **fields})
 
 
+def test_swizzled_slices_of_16_bytes_warn():
+    array = np.ones((2, 4, 10, 8), np.uint16)
+    tensor_map = DEVICE.tensor_map(array, box=(1, 1, 8), interleave="16B", swizzle="32B")
+    with pytest.warns(UserWarning, match="slices of 16 bytes"):
+        load(tensor_map, 128, [0, 0, 0], 3)
+
+
+_PREFETCH = """
+ @!%p0 bra END;
+ cp.async.bulk.prefetch.tensor.{rank}d.L2.global{mode} [%d0, {{{coords}}}]{offsets};
+END:
+"""
+
+
+@pytest.mark.parametrize("interleave", [None, "16B"])
+@pytest.mark.parametrize("im2col", [False, True])
+def test_prefetch_changes_nothing_and_checks_its_map(interleave, im2col):
+    rng = np.random.default_rng(5)
+    shape = (2, 4, 5, 10, 8) if interleave else (2, 5, 10, 16)
+    array = random_array(rng, shape, np.uint16)
+    before = array.copy()
+    fields = {"im2col": Im2col((0, 0), (0, 0), 8, 16)} if im2col else {"box": (1, 1, 2, 8)}
+    tensor_map = DEVICE.tensor_map(array, interleave=interleave, **fields)
+    mode = {"mode": ".im2col" if im2col else ".tile", "offsets": ", {0, 0}" if im2col else ""}
+    data = [tensor_map, np.zeros(512, np.uint8), np.zeros(4, np.int32)]
+    DEVICE.load_ptx(kernel(_PREFETCH, 4, **mode))["k"].launch(1, 128, data)
+    np.testing.assert_array_equal(array, before)
+    with pytest.raises(EmulatorError, match="3-dimensional"):
+        mode["offsets"] = ", {0}" if im2col else ""
+        DEVICE.load_ptx(kernel(_PREFETCH, 3, **mode))["k"].launch(1, 128, data)
+
+
 def test_slices_of_32_bytes_need_their_swizzle_and_alignment():
     array = np.zeros((2, 4, 10, 16), np.uint16)
     with pytest.raises(UserError, match="swizzle of 32 bytes"):
