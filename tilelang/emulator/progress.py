@@ -18,8 +18,7 @@ class Progress:
 
     def __init__(self, handle: Any, name: str, show: bool) -> None:
         self._handle, self._name = handle, name
-        self._show = show and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-        self._drawn = False
+        self._line = _line() if show else None
 
     def wait(self) -> None:
         """Returns when the launch has ended; on KeyboardInterrupt it is cancelled first."""
@@ -27,21 +26,66 @@ class Progress:
         begin = time.monotonic()
         try:
             while not wait(self._handle, _INTERVAL):
-                if self._show and time.monotonic() - begin > _DELAY:
-                    self._draw(time.monotonic() - begin)
+                if self._line and time.monotonic() - begin > _DELAY:
+                    self._line.show(self._text(time.monotonic() - begin))
         except BaseException:
             _ffi.get("emulator.Cancel")(self._handle)
             raise
         finally:
-            if self._drawn:
-                sys.stderr.write("\r\x1b[K")
-                sys.stderr.flush()
+            if self._line:
+                self._line.clear()
 
-    def _draw(self, seconds: float) -> None:
+    def _text(self, seconds: float) -> str:
         done = float(_ffi.get("emulator.Progress")(self._handle))
         filled = int(done * _WIDTH)
         bar = "#" * filled + "-" * (_WIDTH - filled)
         left = f", {seconds * (1 - done) / done:.0f} s left" if done > 0 else ""
-        sys.stderr.write(f"\r\x1b[K{self._name} [{bar}] {done:.0%} {seconds:.0f} s{left}")
+        return f"{self._name} [{bar}] {done:.0%} {seconds:.0f} s{left}"
+
+
+def _line() -> _Line | None:
+    """Returns where a bar can be drawn over and over; None if there is no such place."""
+    if "ipykernel" in sys.modules:
+        return _NotebookLine()
+    return _TerminalLine() if sys.stderr.isatty() else None
+
+
+class _Line:
+    """One line of text that replaces the one before."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        if text != self._shown:
+            self._write(text)
+            self._shown = text
+
+    def clear(self) -> None:
+        self.show("")
+
+    def _write(self, text: str) -> None:
+        raise NotImplementedError
+
+
+class _TerminalLine(_Line):
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
-        self._drawn = True
+
+
+class _NotebookLine(_Line):
+    """An output that is updated in place: notebooks do not erase what a stream has printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._display: Any = None
+
+    def _write(self, text: str) -> None:
+        from IPython.display import display
+
+        data = {"text/plain": text}
+        if self._display is None:
+            self._display = display(data, raw=True, display_id=True)
+        else:
+            self._display.update(data, raw=True)
