@@ -441,13 +441,46 @@ void DecodePermute(Decoder& d) {
   PushUniform(d, type, 3);
 }
 
-void DecodeLop3(Decoder& d) {
-  if (d.mods.Has("or") || d.mods.Has("and")) d.Unsupported("lop3 with a predicate result");
-  Type type = d.mods.TakeType();
-  PushUniform(d, type, 3);
+void Lop3Table(Decoder& d) {
   int64_t table = d.Integer(d.operand(4));
   if (table < 0 || table > 255) d.Illegal("the table of lop3 must be 0 to 255");
   d.op.flags = static_cast<uint16_t>(table);
+}
+
+// d|p = (a, b, c) by the table; p = (d != 0) or/and q. Slots: d, a, b, c, p, q.
+template <bool kOr>
+Flow Lop3Predicate(Warp& w, const Op& op, uint32_t mask) {
+  Lop3(w, op, mask);
+  const uint32_t* d = w.Reg<uint32_t>(op.a[0]);
+  const uint32_t q = w.Predicate(op.slots[5]);
+  uint32_t nonzero = 0;
+  ForEachLane(mask, [&](int i) { nonzero |= uint32_t{d[i] != 0} << i; });
+  w.SetPredicate(op.slots[4], mask, kOr ? nonzero | q : nonzero & q);
+  return Flow::kNext;
+}
+
+void DecodeLop3Predicate(Decoder& d, bool is_or) {
+  if (d.mods.TakeType() != Type::kB32) d.Unsupported();
+  const ptx::Operand& target = d.operand(0);
+  if (target.kind != ptx::Operand::Kind::kPair) {
+    d.Illegal("the destination of '" + d.inst.Spelling() + "' must be a pair d|p");
+  }
+  d.Push(d.Destination(target.elements[0], Type::kB32));
+  for (size_t i = 1; i <= 3; ++i) d.PushSource(i, Type::kB32);
+  d.Push(d.PredicateDestination(target.elements[1]));
+  d.Push(d.Predicate(d.operand(5)));
+  d.op.handler = is_or ? Lop3Predicate<true> : Lop3Predicate<false>;
+}
+
+void DecodeLop3(Decoder& d) {
+  const std::string combine = d.mods.TakeOneOf({"or", "and"});
+  if (!combine.empty()) {
+    DecodeLop3Predicate(d, combine == "or");
+    return Lop3Table(d);
+  }
+  Type type = d.mods.TakeType();
+  PushUniform(d, type, 3);
+  Lop3Table(d);
   d.op.handler = Lop3;
 }
 

@@ -298,8 +298,8 @@ void TakeRounding(Decoder& d, Conversion* c) {
 
 void DecodeConvert(Decoder& d) {
   if (d.mods.Has("pack")) return DecodeConvertPack(d);
+  if (d.mods.Has("rs")) return DecodeConvertStochastic(d);
   Conversion c;
-  if (d.mods.Has("rs")) d.Unsupported("stochastic rounding (cvt.rs)");
   TakeRounding(d, &c);
   c.flush = d.mods.Take("ftz");
   c.saturate = d.mods.Take("sat");

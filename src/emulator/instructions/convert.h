@@ -17,6 +17,8 @@ struct Conversion {
 
 // Packed types: f16x2, bf16x2 and the x2 forms of narrow floats.
 void DecodeConvertPacked(Decoder& d, const Conversion& conversion);
+// cvt.rs
+void DecodeConvertStochastic(Decoder& d);
 // cvt.pack.sat
 void DecodeConvertPack(Decoder& d);
 

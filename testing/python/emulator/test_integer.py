@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from ptx_kernels import elementwise
 
+from tilelang.emulator import EmulatorError
+
 N = 333
 
 
@@ -239,6 +241,45 @@ def test_lop3(table):
     result = elementwise(f"lop3.b32 %out, %in0, %in1, %in2, {table};", inputs, "u4")
     expected = [reference(*(int(x[i]) for x in inputs)) for i in range(N)]
     assert result.tolist() == expected
+
+
+@pytest.mark.parametrize("table", [0x00, 0x80, 0x96, 0xFE])
+@pytest.mark.parametrize("combine", ["or", "and"])
+@pytest.mark.parametrize("negated", ["", "!"])
+def test_lop3_with_a_predicate(table, combine, negated):
+    inputs = [operands(32, 1, i)[0] for i in range(3)]
+    inputs[0][::3] = inputs[1][::3] = inputs[2][::3] = 0
+    body = (
+        "setp.lt.u32 %p1, %in1, 0x40000000;"
+        f"lop3.{combine}.b32 %i3|%p2, %in0, %in1, %in2, {table}, {negated}%p1;"
+        f"lop3.{combine}.b32 _|%p3, %in0, %in1, %in2, {table}, {negated}%p1;"
+        "selp.b32 %out, 1, 0, %p2; @%p3 add.u32 %out, %out, 2; and.b32 %i3, %i3, -4;"
+        "add.u32 %out, %out, %i3;"
+    )
+    result = elementwise(body, inputs, "u4")
+    for a, b, c, found in zip(*(map(int, x) for x in inputs), map(int, result), strict=True):
+        d = sum(
+            (table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i
+            for i in range(32)
+        )
+        q = (b < 0x40000000) != bool(negated)
+        p = (d != 0 or q) if combine == "or" else (d != 0 and q)
+        assert found == ((d & ~3) + 3 * p) & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "lop3.or.b32 %i3, %in0, %in0, %in0, 1, %p1;",
+        "lop3.or.b32 %i3|%p2, %in0, %in0, %in0, 1;",
+        "lop3.or.b32 %i3|%p2, %in0, %in0, %in0, 256, %p1;",
+        "lop3.or.b32 %i3|%i2, %in0, %in0, %in0, 1, %p1;",
+    ],
+)
+def test_wrong_lop3(instruction):
+    with pytest.raises(EmulatorError, match=r"lop3|predicate") as caught:
+        elementwise(instruction, [operands(32, 1)[0]], "u4")
+    assert caught.value.kind == "illegal-operand"
 
 
 PERMUTE_MODES = {
