@@ -117,6 +117,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait"),
     Mbarrier("mbarrier_inval", "tl::mbarrier_inval"),
     Fence("fence_proxy_async", "tl::fence_proxy_async"),
+    Fence("tcgen05_before_thread_sync", "tl::tcgen05_before_thread_sync", "tcgen_05.h"),
+    Fence("tcgen05_after_thread_sync", "tl::tcgen05_after_thread_sync", "tcgen_05.h"),
     Fence("fence_barrier_init", "tl::fence_barrier_init"),
     Fence("threadfence", "__threadfence", ""), Fence("threadfence_block", "__threadfence_block", ""),
     {.name = "set_max_nreg", .print = kSpecial, .header = "barrier.h",

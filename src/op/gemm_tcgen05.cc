@@ -247,6 +247,12 @@ class SharedOperand {
   Stmt bind_;
 };
 
+Expr BarrierAddress(const Expr& mbar) {
+  const auto* load = mbar.as<ir::LoadNode>();
+  TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
+  return ir::AddressOf(load->buffer, load->indices);
+}
+
 class GemmLowerer {
  public:
   GemmLowerer(const ir::GemmNode* op, PhysicalBuffers* buffers, Context* ctx)
@@ -266,12 +272,6 @@ class GemmLowerer {
   }
 
  private:
-  static Expr BarrierAddress(const Expr& mbar) {
-    const auto* load = mbar.as<ir::LoadNode>();
-    TL_CHECK(load != nullptr, mbar.span(), "mbar of a gemm is no element of a barrier");
-    return ir::AddressOf(load->buffer, load->indices);
-  }
-
   std::vector<Stmt> Instructions() {
     std::vector<Stmt> stmts;
     bool ts = op_->a->buffer.IsTmem();
@@ -352,6 +352,18 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
 
 bool WaitsItself(const ir::GemmNode* op) {
   return !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
+}
+
+bool IsTcgen05Arrive(const ir::CallNode* call) { return call->name == "tcgen05_mma_arrive"; }
+
+Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx) {
+  if (!ctx->target->has_tcgen05) {
+    TL_USER_ERROR(kTarget, span,
+                  "T.tcgen05_mma_arrive: " << std::string(ctx->target->arch)
+                                           << " has no tcgen05; compile with target=\"sm_100a\"");
+  }
+  Expr barrier = BarrierAddress(call->args[0]);
+  return ByOneThread(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span), *ctx, span);
 }
 
 Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,

@@ -15,6 +15,10 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
+// T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
+bool IsTcgen05Arrive(const ir::CallNode* call);
+Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
+
 // The instructions, issued by one elected thread, and their commit; then, if the product waits
 // itself, the wait of all threads for `completion`. `copies` are issued before by the same thread:
 // tcgen05.cp is ordered before the tcgen05.mma that follow it.

@@ -96,6 +96,12 @@ class KernelLowerer : public ScopedMutator {
     return op::LowerTmemCopy(op, across_warps, &buffers_, &ctx_);
   }
   Stmt Rewrite(const ir::GemmNode* op) override { return LowerGemm(op, {}); }
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr || !op::IsTcgen05Arrive(call)) return ScopedMutator::Rewrite(op);
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    return op::LowerTcgen05Arrive(call, op->span, &ctx_);
+  }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
     for (size_t i = 0; i < op->vars.size(); ++i) {

@@ -3,7 +3,9 @@
 #include <tvm/ffi/cast.h>
 
 #include "ir/error.h"
+#include "ir/printer.h"
 #include "ir/visitor.h"
+#include "transform/product_in_flight.h"
 
 namespace tilelang::transform {
 
@@ -119,12 +121,37 @@ class Stager : public ir::StmtMutator {
     for (const Stmt& inner : seq->stmts) result->push_back(inner);
   }
 
+  ProductInFlight Products() const {
+    return ProductInFlight([this](const ir::GemmNode* gemm) {
+      return gemm->c->buffer.same_as(c_) || gemm->c->buffer.same_as(tmem_);
+    });
+  }
+
+  // The copy back reads what is complete.
+  void CheckComplete(const std::vector<Stmt>& run) const {
+    ProductInFlight products = Products();
+    for (const Stmt& s : run) products.VisitStmt(s);
+    if (!products.InFlight()) return;
+    const ir::GemmNode* gemm = products.Gemm();
+    std::string name(c_->name);
+    std::string barrier = gemm->mbar.defined() ? ir::Print(gemm->mbar) : "mbar";
+    TL_USER_ERROR(kSemantics, gemm->span,
+                  "the product is complete only behind a wait for its mbarrier, but fragment "
+                      << name << " may be used before that: on every path "
+                      << "T.mbarrier_wait_parity(" << barrier
+                      << ", parity) must stand in the same block as the gemm, or behind the loop "
+                         "around it, before the next use of "
+                      << name << ". Without mbar= T.gemm waits itself; with C = T.alloc_tmem(..) "
+                      << "the waits are yours");
+  }
+
   // The statements [begin, end) during which C can stay in tensor memory; empty when the
   // statement at `begin` does not start such a run.
   size_t RunEnd(const ir::SeqNode* op, size_t begin) const {
     size_t start = begin;
     if (IsZeroFill(op->stmts[begin], c_)) ++start;
     size_t end = begin;
+    ProductInFlight products = Products();
     for (size_t i = start; i < op->stmts.size(); ++i) {
       const Stmt& s = op->stmts[i];
       // The copy back stands at the end of the run: nothing leaves it earlier.
@@ -132,7 +159,9 @@ class Stager : public ir::StmtMutator {
       if (s->kind == ir::StmtKind::kAlloc &&
           static_cast<const ir::AllocNode*>(s.get())->buffer.same_as(c_))
         break;
-      if (HasGemmInto(s, c_))
+      bool in_flight = products.InFlight();
+      products.VisitStmt(s);
+      if (HasGemmInto(s, c_) || in_flight)
         end = i + 1;
       else if (end == begin && start == begin)
         break;  // a run starts with a gemm or a fill
@@ -153,6 +182,7 @@ class Stager : public ir::StmtMutator {
     }
     ir::Map<Buffer, Buffer> replacement;
     replacement.Set(c_, tmem_);
+    CheckComplete(run);
     for (const Stmt& s : run) result->push_back(ir::ReplaceBuffers(s, replacement));
     result->push_back(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, run.back().span()));
   }

@@ -6,6 +6,8 @@
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
+#include "op/gemm_tcgen05.h"
+#include "transform/product_in_flight.h"
 #include "transform/remark.h"
 #include "transform/stage_accumulators.h"
 
@@ -51,6 +53,7 @@ class Stager : public ir::StmtMutator {
     }
     if (b->buffer.IsFragment()) b = Staged(b, "_shared", "shared.dyn", &stmts, op->span);
     if (stmts.empty()) return ffi::GetRef<Stmt>(op);
+    if (!op::WaitsItself(op)) CheckReuse(op);
     stmts.push_back(ir::Gemm(a, b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
                              op->annotations, op->span));
     return Scope(std::move(stmts), op->span);
@@ -123,7 +126,36 @@ class Stager : public ir::StmtMutator {
     return Scope(std::move(stmts), op->span);
   }
 
+  Stmt Rewrite(const ir::ForNode* op) override { return Loop(op, op->body); }
+  Stmt Rewrite(const ir::WhileNode* op) override { return Loop(op, op->body); }
+
  private:
+  template <typename LoopNode>
+  Stmt Loop(const LoopNode* op, const Stmt& body) {
+    Stmt outer = loop_body_;
+    loop_body_ = body;
+    Stmt result = StmtMutator::Rewrite(op);
+    loop_body_ = outer;
+    return result;
+  }
+
+  // The next iteration writes the compiler's copy of an operand again: the product that reads it
+  // is complete by then.
+  void CheckReuse(const ir::GemmNode* op) const {
+    if (!loop_body_.defined()) return;
+    ProductInFlight product([op](const ir::GemmNode* gemm) { return gemm == op; });
+    product.VisitStmt(loop_body_);
+    if (!product.InFlight()) return;
+    const Buffer& operand = op->a->buffer.IsFragment() ? op->a->buffer : op->b->buffer;
+    TL_USER_ERROR(kSemantics, op->span,
+                  "fragment " << std::string(operand->name)
+                              << " is copied to where the tensor core reads it, in each iteration "
+                                 "anew; the product reads it until a wait for its mbarrier, which "
+                                 "must stand behind the gemm in the same iteration. Without mbar= "
+                                 "T.gemm waits itself; or copy the operand to T.alloc_tmem or "
+                                 "T.alloc_shared with as many stages as products are in flight");
+  }
+
   Region Staged(const Region& region, const char* suffix, const char* scope,
                 std::vector<Stmt>* stmts, const ir::Span& span) {
     Buffer twin = Twin(region, region->buffer->dtype, suffix, scope);
@@ -131,6 +163,8 @@ class Stager : public ir::StmtMutator {
     stmts->push_back(ir::Copy(region, Region::Whole(twin), {}, span));
     return Region::Whole(twin);
   }
+
+  Stmt loop_body_;  // of the innermost loop
 };
 
 // The fragments that are the C of gemms, each once.

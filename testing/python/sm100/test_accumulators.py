@@ -8,7 +8,7 @@ import torch
 from sm100_kernels import compile_sm100, poisoned
 
 import tilelang.language as T
-from tilelang import emulator
+from tilelang import emulator, errors
 
 M, N, K = 128, 64, 64
 SCHEDULES = ["late", "eager", 1, 2]
@@ -207,3 +207,131 @@ def test_a_and_c_in_one_buffer(schedule):
     a, b, product = operands()
     got = run(compile_sm100(kernel), a.float(), b.float(), schedule=schedule)
     assert torch.equal(got, product)
+
+
+@T.macro
+def wait_behind(a, b, c, mbar, issue):
+    issue(a, b, c, mbar, True)
+    T.mbarrier_wait_parity(mbar, 0)
+
+
+@T.macro
+def wait_in_each_iteration(a, b, c, mbar, issue):
+    T.clear(c)
+    for k in T.serial(3):
+        issue(a, b, c, mbar, False)
+        T.mbarrier_wait_parity(mbar, k % 2)
+        for i, j in T.Parallel(M, N):
+            c[i, j] = c[i, j] * 2.0
+
+
+@T.macro
+def wait_behind_the_loop(a, b, c, mbar, issue):
+    for k in T.serial(3):
+        if k > 0:
+            T.mbarrier_wait_parity(mbar, (k - 1) % 2)
+        issue(a, b, c, mbar, k == 0)
+    T.mbarrier_wait_parity(mbar, 0)
+
+
+@T.macro
+def no_wait(a, b, c, mbar, issue):
+    issue(a, b, c, mbar, True)
+
+
+@T.macro
+def wait_in_a_branch(a, b, c, mbar, issue):
+    for k in T.serial(1):
+        issue(a, b, c, mbar, True)
+        if k == 1:
+            T.mbarrier_wait_parity(mbar, 0)
+
+
+@T.macro
+def use_before_the_wait(a, b, c, mbar, issue):
+    issue(a, b, c, mbar, True)
+    for i, j in T.Parallel(M, N):
+        c[i, j] = c[i, j] * 2.0
+    T.mbarrier_wait_parity(mbar, 0)
+
+
+@T.macro
+def break_before_the_wait(a, b, c, mbar, issue):
+    for k in T.serial(2):
+        issue(a, b, c, mbar, True)
+        if k == 1:
+            break
+        T.mbarrier_wait_parity(mbar, 0)
+
+
+@T.macro
+def by_gemm(a, b, c, mbar, clear):
+    T.gemm(a, b, c, transpose_B=True, clear_accum=clear, mbar=mbar)
+
+
+@T.macro
+def by_tcgen05_gemm(a, b, c, mbar, clear):
+    T.tcgen05_gemm(a, b, c, transpose_B=True, clear_accum=clear, mbar=mbar)
+
+
+@T.macro
+def by_arrival(a, b, c, mbar, clear):
+    T.tcgen05_gemm(a, b, c, transpose_B=True, clear_accum=clear, mbar=None)
+    T.tcgen05_mma_arrive(mbar)
+
+
+ISSUES = {"gemm": by_gemm, "tcgen05_gemm": by_tcgen05_gemm, "arrival": by_arrival}
+
+
+def with_mbarrier(body, issue, a_scope=T.alloc_shared):
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, K), "bfloat16"),
+        B: T.Tensor((N, K), "bfloat16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = a_scope((M, K), "bfloat16")
+            b = T.alloc_shared((N, K), "bfloat16")
+            c = T.alloc_fragment((M, N), "float32")
+            mbar = T.alloc_barrier(1)
+            T.copy(A, a)
+            T.copy(B, b)
+            body(a, b, c, mbar, issue)
+            T.copy(c, C)
+
+    return compile_sm100(kernel)
+
+
+@pytest.mark.parametrize("issue", ISSUES)
+@pytest.mark.parametrize(
+    ("body", "factor", "a_scope"),
+    [
+        (wait_behind, 1, T.alloc_shared),
+        (wait_behind, 1, T.alloc_fragment),
+        (wait_in_each_iteration, 14, T.alloc_shared),
+        (wait_in_each_iteration, 14, T.alloc_fragment),
+        (wait_behind_the_loop, 3, T.alloc_shared),
+    ],
+)
+def test_copy_back_is_behind_the_wait(body, factor, a_scope, issue):
+    kernel = with_mbarrier(body, ISSUES[issue], a_scope)
+    a, b, product = operands()
+    for schedule in SCHEDULES:
+        assert torch.equal(run(kernel, a, b, schedule=schedule), factor * product)
+
+
+@pytest.mark.parametrize("issue", ISSUES)
+@pytest.mark.parametrize(
+    "body", [no_wait, wait_in_a_branch, use_before_the_wait, break_before_the_wait]
+)
+def test_use_that_no_wait_precedes(body, issue):
+    with pytest.raises(errors.SemanticsError, match="before the next use of c") as caught:
+        with_mbarrier(body, ISSUES[issue])
+    assert "test_accumulators.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("issue", ISSUES)
+def test_fragment_a_that_a_product_still_reads(issue):
+    with pytest.raises(errors.SemanticsError, match="behind the gemm in the same iteration"):
+        with_mbarrier(wait_behind_the_loop, ISSUES[issue], T.alloc_fragment)
