@@ -126,15 +126,21 @@ class DemandBuilder {
   std::vector<bool> written_;
 };
 
+int64_t LargestPower(int64_t limit) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(limit)));
+}
+
 /*! Covers a demand with instructions of one shape. */
 class Cover {
  public:
-  Cover(const Demand& demand, const TmemAtom& atom, bool pack, bool gaps, int64_t max_repeat)
+  Cover(const Demand& demand, const TmemAtom& atom, bool pack, bool gaps,
+        const TmemCopyOptions& options)
       : demand_(demand),
         atom_(atom),
         pack_(pack),
         gaps_(gaps),
-        max_repeat_(max_repeat),
+        max_repeat_(std::min({atom.max_repeat, options.max_repeat,
+                              LargestPower(options.max_registers / atom.regs)})),
         origin_(demand.warps, -1) {}
 
   /*! Returns why the shape does not fit, or nothing. */
@@ -162,7 +168,7 @@ class Cover {
     for (int64_t thread = 0; thread < 32; ++thread) {
       thread_cells_.push_back(TmemCellOf(atom_, thread, 0, half_offset_, pack_));
     }
-    for (int64_t k = 0; k < atom_.regs * std::min(atom_.max_repeat, max_repeat_); ++k) {
+    for (int64_t k = 0; k < atom_.regs * max_repeat_; ++k) {
       reg_cells_.push_back(TmemCellOf(atom_, 0, k, half_offset_, pack_));
     }
   }
@@ -193,8 +199,7 @@ class Cover {
   }
 
   std::optional<ffi::ObjectPtr<TmemInstructionNode>> Largest(int64_t reg) {
-    int64_t repeat = std::min(atom_.max_repeat, max_repeat_);
-    for (; repeat >= 1; repeat /= 2) {
+    for (int64_t repeat = max_repeat_; repeat >= 1; repeat /= 2) {
       if (reg + repeat * atom_.regs > demand_.regs) continue;
       auto instruction = ffi::make_object<TmemInstructionNode>();
       instruction->repeat = repeat;
@@ -296,7 +301,7 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
     plan->shape = static_cast<int64_t>(shape);
     plan->name = atom.name;
     plan->pack = pack;
-    why = Cover(demand, atom, pack, gaps, options.max_repeat).Run(plan.get());
+    why = Cover(demand, atom, pack, gaps, options).Run(plan.get());
     if (why.empty()) {
       result.plans.push_back(TmemCopyPlan(plan));
     } else {

@@ -26,6 +26,8 @@ struct TmemCopyOptions {
   int64_t max_repeat = 64;
   /*! Stores may overwrite cells that the tile does not have, in the lanes and columns it spans. */
   bool may_clobber = false;
+  /*! Most 32-bit registers of one instruction; the kernel needs 18 more for it. */
+  int64_t max_registers = 128;
 };
 
 /*! One instruction of a plan; offsets are added to each warp's base. */

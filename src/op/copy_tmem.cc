@@ -1,5 +1,7 @@
 #include "op/copy_tmem.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -25,6 +27,14 @@ const Region& FragmentSide(const ir::CopyNode* op) {
   return op->src->buffer.IsTmem() ? op->dst : op->src;
 }
 
+// Of one instruction. The registers of an SM are shared by the threads of the CTA, in units of 8 a
+// thread; ptxas wants 18 beside those of the instruction.
+int64_t MaxRegisters(const Context& ctx) {
+  constexpr int64_t kReserve = 18;
+  int64_t share = ctx.target->registers_per_sm / ctx.cta_threads / 8 * 8;
+  return std::min<int64_t>(share, ctx.target->max_registers_per_thread) - kReserve;
+}
+
 layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
   const ThreadRange& threads = ctx->threads;
   if (threads.count % 128 != 0 || threads.begin % 128 != 0) {
@@ -38,6 +48,7 @@ layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
   layout::TmemCopyOptions options;
   options.thread_begin = threads.begin;
   options.num_threads = threads.count;
+  options.max_registers = MaxRegisters(*ctx);
   return options;
 }
 

@@ -75,6 +75,18 @@ def test_large_tiles_and_many_threads(dtype, m, n, threads):
     check_widths(dtype, m, (n,), threads)
 
 
+@pytest.mark.may_spill("columns that do not divide are moved by some warpgroups alone")
+@pytest.mark.parametrize("threads", [512, 640, 768, 896, 1024])
+@pytest.mark.parametrize(("dtype", "n"), [("float32", 64), ("float32", 256), ("bfloat16", 320)])
+def test_instructions_fit_the_registers_of_many_threads(dtype, n, threads):
+    check_widths(dtype, 128, (n,), threads)
+
+
+@pytest.mark.may_spill("64 words of a tile, and a thread has 64 registers")
+def test_all_columns_and_1024_threads():
+    check_widths("float32", 128, (512,), 1024)
+
+
 def check_widths(dtype: str, m: int, widths: tuple[int, ...], threads: int) -> None:
     kernel = compile_sm100(round_trips(dtype, m, widths, threads))
     x, y = random_bits(m, sum(widths), dtype), random_bits(m, sum(widths), dtype)
