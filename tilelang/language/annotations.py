@@ -21,7 +21,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
         layout_map: from buffers to a Layout, a Fragment, or a function of the indices.
 
     Raises:
-        LayoutError: a layout of another shape than its buffer, or two for one buffer.
+        LayoutError: a layout of another shape or kind than its buffer, or two for one buffer.
     """
     from ..layout import Fragment, Layout
 
@@ -40,9 +40,23 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 f"layout of shape {tuple(layout.input_shape)} for {buffer.describe()}",
                 span=span.here(),
             )
+        _check_kind(buffer, layout, Fragment)
         if buffer in known:
             raise errors.LayoutError(f"{buffer.name} is given a layout twice", span=span.here())
         known[buffer] = layout
+
+
+def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
+    if buffer.scope == "shared.tmem":
+        text = "layouts of tensor memory follow from the operators that use it"
+    elif (buffer.scope == "local.fragment") == isinstance(layout, fragment):
+        return
+    else:
+        wanted = "Fragment" if buffer.scope == "local.fragment" else "Layout"
+        text = f"it takes a T.{wanted}, not a {type(layout).__name__}"
+    raise errors.LayoutError(
+        f"T.annotate_layout: {buffer.name} is in {buffer.scope}; {text}", span=span.here()
+    )
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:

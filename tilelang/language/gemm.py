@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Buffer, Load, Region, load, shape_text
+from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
 from ..ir.dtype import BOOL
-from ..ir.expr import cast, condition
+from ..ir.expr import Expr, cast, condition
 from ..ir.stmt import emit
 from .builder import in_block
 from .loops import refuse_extra
@@ -92,6 +92,46 @@ def barrier_element(what: str, barrier: Any) -> Load:
     )
 
 
+def _constant(what: str, value: Any) -> bool:
+    number = plain(value)
+    if not isinstance(number, int):
+        raise errors.SemanticsError(
+            f"{what} is `{value}`; it must be True or False", span=span.here()
+        )
+    return bool(number)
+
+
+def _condition(what: str, value: Any) -> Expr:
+    number = plain(value)
+    if isinstance(number, int):
+        return cast(bool(number), BOOL)
+    if isinstance(number, Expr) and (number.dtype == BOOL or number.dtype.is_integer):
+        return condition(number)
+    raise errors.SemanticsError(
+        f"{what} is `{value}`; it must be a bool or a condition", span=span.here()
+    )
+
+
+def _policy(value: Any) -> int:
+    try:
+        return int(GemmWarpPolicy(value))
+    except ValueError:
+        raise errors.SemanticsError(
+            f"policy of T.gemm is `{value}`; it is one of "
+            + ", ".join(f"T.GemmWarpPolicy.{policy.name}" for policy in GemmWarpPolicy),
+            span=span.here(),
+        ) from None
+
+
+def _check_wg_wait(what: str, value: Any) -> None:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < -1:
+        raise errors.SemanticsError(
+            f"{what}: wg_wait is `{value}`; it is a number of wgmma groups, or -1",
+            span=span.here(),
+        )
+
+
 def _emit(
     operands: tuple[Any, Any, Any],
     transposed: tuple[bool, bool],
@@ -101,15 +141,16 @@ def _emit(
 ) -> None:
     in_block("T.gemm")
     a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
-    trans_a, trans_b = map(bool, transposed)
+    trans_a, trans_b = (_constant("transpose of T.gemm", flag) for flag in transposed)
     _check_shapes(a, b, c, trans_a, trans_b)
-    clear = cast(clear_accum, BOOL) if isinstance(clear_accum, (bool, int)) else clear_accum
+    clear = _condition("clear_accum of T.gemm", clear_accum)
     barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
     where = span.current()
-    emit(_gemm(a, b, c, trans_a, trans_b, condition(clear), barrier, notes, where))
+    emit(_gemm(a, b, c, trans_a, trans_b, clear, barrier, notes, where))
 
 
-_IGNORED = {"k_pack": 1, "wg_wait": 0, "use_2cta": False}
+_IGNORED = {"k_pack": 1, "use_2cta": False}
+_MISSING = object()
 
 
 def gemm(
@@ -121,6 +162,7 @@ def gemm(
     policy: Any = GemmWarpPolicy.Square,
     clear_accum: Any = False,
     mbar: Any = None,
+    wg_wait: int = 0,
     **unsupported: Any,
 ) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
@@ -132,12 +174,17 @@ def gemm(
         policy: how warps share the result.
         clear_accum: a bool or a condition: do not add to what C holds.
         mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
+        wg_wait: how many groups of wgmma may stay in flight behind the call, -1 for all of them.
+            tcgen05.mma has no groups, so that any value means the same on sm_100a: without
+            ``mbar`` the product is complete behind the call, with it behind a wait for ``mbar``.
 
     Raises:
         ShapeError: the matrices do not fit each other.
+        SemanticsError: clear_accum, policy, a transpose or wg_wait is none.
     """
     refuse_extra("T.gemm", unsupported, _IGNORED)
-    notes = {"policy": int(GemmWarpPolicy(policy))}
+    _check_wg_wait("T.gemm", wg_wait)
+    notes = {"policy": _policy(policy)}
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
 
 
@@ -150,14 +197,26 @@ def tcgen05_gemm(
     policy: Any = GemmWarpPolicy.Square,
     clear_accum: Any = False,
     *,
-    mbar: Any,
+    mbar: Any = _MISSING,
     use_2cta: bool = False,
+    wg_wait: int = 0,
     **unsupported: Any,
 ) -> None:
     """The asynchronous product on Blackwell: issued only, its completion arrives on ``mbar``.
 
-    Arguments and errors as of :func:`gemm`; C is in tensor memory. ``mbar=None``: no arrival.
+    Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
+    ``T.tcgen05_mma_arrive`` behind it.
     """
+    if mbar is _MISSING:
+        raise errors.SemanticsError(
+            "T.tcgen05_gemm needs mbar=: it does not wait for the product",
+            span=span.here(),
+            notes=[
+                "mbar=T.alloc_barrier(1) and T.mbarrier_wait_parity before the product is used; "
+                "mbar=None with a T.tcgen05_mma_arrive later; or T.gemm, which waits itself"
+            ],
+        )
+    _check_wg_wait("T.tcgen05_gemm", wg_wait)
     refuse_extra("T.tcgen05_gemm", {**unsupported, "use_2cta": use_2cta}, _IGNORED)
-    notes = {"policy": int(GemmWarpPolicy(policy)), "is_tcgen05": True}
+    notes = {"policy": _policy(policy), "is_tcgen05": True}
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

@@ -335,3 +335,20 @@ def test_use_that_no_wait_precedes(body, issue):
 def test_fragment_a_that_a_product_still_reads(issue):
     with pytest.raises(errors.SemanticsError, match="behind the gemm in the same iteration"):
         with_mbarrier(wait_behind_the_loop, ISSUES[issue], T.alloc_fragment)
+
+
+@pytest.mark.parametrize("wg_wait", [-1, 0, 1])
+def test_wg_wait_changes_nothing(wg_wait):
+    """tcgen05.mma has no groups: with mbar= the kernel waits, without it T.gemm does."""
+
+    @T.macro
+    def body(a, b, c, n):
+        mbar = T.alloc_barrier(1)
+        T.gemm(a, b, c, transpose_B=True, mbar=mbar, wg_wait=wg_wait, clear_accum=True)
+        T.mbarrier_wait_parity(mbar, 0)
+        T.gemm(a, b, c, transpose_B=True, wg_wait=wg_wait)
+
+    a, b, product = operands()
+    kernel = accumulating(body)
+    for schedule in SCHEDULES:
+        assert torch.equal(run(kernel, a, b, 0, schedule=schedule), 2 * product)
