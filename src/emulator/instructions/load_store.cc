@@ -303,7 +303,23 @@ bool TakeOrder(Decoder& d, bool* cta_scope) {
   return order != 0;
 }
 
+// What ld and st do not take of each other's modifiers.
+void CheckOrder(Decoder& d, bool store) {
+  const bool ordered = d.mods.Has("relaxed") || d.mods.Has("acquire") || d.mods.Has("release");
+  const bool scoped =
+      d.mods.Has("cta") || d.mods.Has("cluster") || d.mods.Has("gpu") || d.mods.Has("sys");
+  if (d.mods.Has(store ? "acquire" : "release")) {
+    d.Illegal(store ? "st has no .acquire" : "ld has no .release");
+  }
+  if (ordered != scoped) {
+    d.Illegal("'" + d.inst.Spelling() +
+              "': .relaxed, .acquire and .release need a scope, and others take none");
+  }
+  if (store && d.mods.Has("nc")) d.Illegal("st has no .nc");
+}
+
 void DecodeAccess(Decoder& d, bool store) {
+  CheckOrder(d, store);
   bool cta_scope = false;
   bool strong = TakeOrder(d, &cta_scope);
   MemoryOp m;
