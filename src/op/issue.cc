@@ -1,5 +1,6 @@
 #include "op/issue.h"
 
+#include "ir/error.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
 
@@ -13,6 +14,7 @@ constexpr const char* kWaitingThreads = "waiting_threads";
 }  // namespace
 
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
+  if (ctx.threads.count == 1) return body;
   Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
   Stmt one = ir::If(elected, std::move(body), Stmt(), span);
   if (ctx.threads.count <= 32) return one;
@@ -54,10 +56,28 @@ std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barri
   if (barrier.defined()) {
     instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
   }
+  if (ctx.threads.count == 1) {
+    // The others have met this thread before: here they are not.
+    return {DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span),
+            Sequence(instructions, span)};
+  }
   return {Effect("fence_proxy_async", {}, span),
           DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
           SyncThreads(ctx, span), DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span),
           ByOneThread(Sequence(instructions, span), ctx, span)};
+}
+
+std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
+                                     const Span& span) {
+  const std::string name(call->name);
+  if (name == "tcgen05_before_thread_sync" || name == "tcgen05_after_thread_sync") {
+    return DeviceEffect("tcgen_05.h", name, {}, span);
+  }
+  if (name != "tcgen05_mma_arrive") return std::nullopt;
+  const auto* barrier = call->args[0].as<ir::LoadNode>();
+  TL_CHECK(barrier != nullptr, span, "the argument of " << name << " is no element of a barrier");
+  Expr address = ir::AddressOf(barrier->buffer, barrier->indices);
+  return ByOneThread(DeviceEffect("tcgen_05.h", "tcgen05_commit", {address}, span), ctx, span);
 }
 
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {

@@ -2,6 +2,7 @@
 #ifndef TILELANG_OP_ISSUE_H_
 #define TILELANG_OP_ISSUE_H_
 
+#include <optional>
 #include <vector>
 
 #include "op/context.h"
@@ -19,7 +20,8 @@ Completion MakeCompletion(const std::string& engine, const ThreadRange& threads,
 // The threads that wait on a completion's barrier; none: the program allocated it.
 std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
-// `body` executed by one elected thread of the operator's threads, which are whole warps.
+// `body` executed by one elected thread of the operator's threads, which are whole warps or that
+// one thread.
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
 
 // The barrier's address as an argument of device functions.
@@ -32,6 +34,10 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
 // shared and to tensor memory is done before.
 std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
                                const Context& ctx, const Span& span);
+// A call of the language that concerns the tcgen05 pipe: T.tcgen05_mma_arrive, by the thread that
+// issues for these, and the fences around synchronisations; nullopt for others.
+std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
+                                     const Span& span);
 // All threads wait for instructions that complete on `completion`.
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 

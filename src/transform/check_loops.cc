@@ -9,23 +9,6 @@ namespace tilelang::transform {
 
 namespace {
 
-const char* TileOpName(const ir::Stmt& s) {
-  switch (s->kind) {
-    case ir::StmtKind::kCopy:
-      return "T.copy";
-    case ir::StmtKind::kFill:
-      return "T.fill or T.clear";
-    case ir::StmtKind::kReduce:
-      return "a reduction";
-    case ir::StmtKind::kGemm:
-      return "T.gemm";
-    case ir::StmtKind::kParallelFor:
-      return "another T.Parallel";
-    default:
-      return nullptr;
-  }
-}
-
 class LoopChecker : public ir::StmtVisitor {
  public:
   using StmtVisitor::Visit;
@@ -86,7 +69,8 @@ class LoopChecker : public ir::StmtVisitor {
   void CheckInside(const ir::Stmt& s) {
     if (const char* name = TileOpName(s)) {
       TL_USER_ERROR(kSemantics, s.span(),
-                    name << " inside " << outer_
+                    (s->kind == ir::StmtKind::kParallelFor ? "another " : "")
+                        << name << " inside " << outer_
                          << ": it works on a whole tile with all threads, the loop on single "
                             "elements; put it before or after the loop");
     }

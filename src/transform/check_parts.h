@@ -15,6 +15,9 @@ namespace tilelang::transform {
 // "A_shared (128, 64) float16 in shared.dyn"
 std::string Describe(const ir::Buffer& buffer);
 
+// What users call a tile operator; null for other statements.
+const char* TileOpName(const ir::Stmt& s);
+
 // Throws: a user error where a program is checked, an internal one where a pass is.
 using Raise = std::function<void(ir::ErrorClass, const ir::Span&, const std::string&)>;
 
@@ -30,6 +33,9 @@ void CheckTileOps(const ir::Func& func);
 void CheckLoops(const ir::Func& func);
 // Every thread reaches the barriers of the whole block.
 void CheckBarriers(const ir::Func& func);
+// Of thread IR: barriers of the whole block, and elections of a thread by its warp, stand where all
+// those threads arrive.
+void CheckThreadsArrive(const ir::Func& func, const Raise& raise);
 // Remarks on tiles that are read before anything is written to them.
 void RemarkUninitialized(const ir::Func& func);
 

@@ -14,6 +14,23 @@ std::string Describe(const ir::Buffer& buffer) {
   return text + ") " + ir::ToString(buffer->dtype) + " in " + std::string(buffer->scope);
 }
 
+const char* TileOpName(const ir::Stmt& s) {
+  switch (s->kind) {
+    case ir::StmtKind::kCopy:
+      return "T.copy";
+    case ir::StmtKind::kFill:
+      return "T.fill or T.clear";
+    case ir::StmtKind::kReduce:
+      return "a reduction";
+    case ir::StmtKind::kGemm:
+      return "T.gemm";
+    case ir::StmtKind::kParallelFor:
+      return "T.Parallel";
+    default:
+      return nullptr;
+  }
+}
+
 ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckScopes(func, ir::ThrowUserError);
   CheckResources(func, target);

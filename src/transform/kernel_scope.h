@@ -13,9 +13,8 @@ struct LaunchThreads {
 };
 LaunchThreads ThreadsOf(const ir::KernelLaunchNode* launch);
 
-// The threads that reach a statement, from what the analyzer knows of the thread index: a
-// contiguous range; TL_USER_ERROR when a tile operator stands under a condition that is no range
-// of whole warps.
+// The threads that reach a tile operator, from what the analyzer knows of the thread index; exact
+// after ResolveRoles.
 op::ThreadRange ActiveThreads(const LaunchThreads& threads, arith::Analyzer* analyzer);
 
 }  // namespace tilelang::transform

@@ -59,6 +59,13 @@ class KernelLowerer : public ScopedMutator {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     return scalar_.Rewrite(op);
   }
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr) return ScopedMutator::Rewrite(op);
+    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    auto lowered = op::LowerTcgen05Call(call, ctx_, op->span);
+    return lowered ? *lowered : ScopedMutator::Rewrite(op);
+  }
   Stmt Rewrite(const ir::AllocNode* op) override {
     return resources_.Owns(op->buffer) ? ir::Seq(ir::Array<Stmt>()) : scalar_.Rewrite(op);
   }

@@ -13,8 +13,10 @@
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
 #include "transform/remark_registers.h"
+#include "transform/resolve_roles.h"
 #include "transform/select_tma.h"
 #include "transform/simplify.h"
+#include "transform/split_fragments.h"
 #include "transform/stage_tensor_memory.h"
 
 namespace tilelang::transform {
@@ -34,6 +36,8 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   PassContext passes(target);
   Func func = passes.Run("check_program", CheckProgram, kernel);
   func = passes.Run("simplify", Simplify, func);
+  func = passes.Run("resolve_roles", ResolveRoles, func);
+  func = passes.Run("split_fragments", SplitFragments, func);
   func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
   if (!IsSet(configs, "tl.disable_tma_lower")) func = passes.Run("select_tma", SelectTma, func);
   func = passes.Run("expand_tile_ops", ExpandTileOps, func);

@@ -7,7 +7,6 @@
 
 #include "ir/printer.h"
 #include "op/copy_tma.h"
-#include "op/index_eval.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
 #include "transform/scoped_mutator.h"
@@ -77,35 +76,16 @@ class Selector : public ScopedMutator {
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    launch_ = op;
     threads_ = ThreadsOf(op);
-    active_.assign(threads_.count, true);
     uniformity_.emplace(op);
     uses_.emplace(op);
     return ScopedMutator::Rewrite(op);
   }
-  Stmt Rewrite(const ir::IfNode* op) override {
-    if (uniformity_->IsUniform(op->condition)) return ScopedMutator::Rewrite(op);
-    std::vector<bool> outer = active_;
-    auto holds = Tabulate(op->condition);
-    auto branch = [&](const Stmt& body, const Expr& condition, bool value) {
-      if (!body.defined()) return body;
-      arith::Analyzer::Scope scope(&analyzer_, condition);
-      for (int64_t t = 0; t < threads_.count; ++t) {
-        active_[t] = outer[t] && holds && (*holds)[t] == value;
-      }
-      Stmt result = MutateStmt(body);
-      active_ = outer;
-      return result;
-    };
-    return ir::If(op->condition, branch(op->then_case, op->condition, true),
-                  branch(op->else_case, ir::Not(op->condition), false), op->span);
-  }
   Stmt Rewrite(const ir::ForNode* op) override {
-    return InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
+    return InLoop([&] { return ScopedMutator::Rewrite(op); });
   }
   Stmt Rewrite(const ir::WhileNode* op) override {
-    return InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
+    return InLoop([&] { return ScopedMutator::Rewrite(op); });
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (!op::MovesGlobalShared(op)) return ffi::GetRef<Stmt>(op);
@@ -125,45 +105,21 @@ class Selector : public ScopedMutator {
 
  private:
   template <typename Fn>
-  Stmt InLoop(const ir::StmtNode* loop, Fn rewrite) {
-    std::vector<bool> outer = active_;
-    if (!uniformity_->IsUniformLoop(loop)) active_.assign(threads_.count, false);
+  Stmt InLoop(Fn rewrite) {
     ++loops_;
     Stmt result = rewrite();
     --loops_;
-    active_ = outer;
     return result;
-  }
-
-  // The value of a condition on thread indices in each thread.
-  std::optional<std::vector<bool>> Tabulate(const Expr& condition) {
-    op::IndexFunction function(condition, launch_->thread_vars,
-                               [](const ir::Var&) { return std::optional<int64_t>(); });
-    if (!function.ok()) return std::nullopt;
-    std::vector<bool> values;
-    for (int64_t t = 0; t < threads_.count; ++t) {
-      std::vector<int64_t> indices;
-      int64_t rest = t;
-      for (const Expr& extent : launch_->threads) {
-        indices.push_back(rest % *ir::AsInt(extent));
-        rest /= *ir::AsInt(extent);
-      }
-      values.push_back(function(indices) != 0);
-    }
-    return values;
   }
 
   std::string Obstacle(const ir::CopyNode* op) {
     op::Context ctx{target_,         ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
-    for (int64_t t = 0; t < threads_.count; ++t) {
-      bool in_range = t >= ctx.threads.begin && t < ctx.threads.begin + ctx.threads.count;
-      if (active_[t] != in_range) return "it depends on a condition that differs between threads";
-    }
+    ThreadSet active = uniformity_->threads().Of(ctx.threads);
     for (const ir::Region& region : {op->src, op->dst}) {
       for (const Expr& min : region->mins) {
-        if (!uniformity_->IsUniform(min)) {
+        if (!uniformity_->IsUniform(min, active)) {
           return "index " + ir::Print(min) + " may differ between threads";
         }
       }
@@ -192,9 +148,7 @@ class Selector : public ScopedMutator {
 
   Target target_;
   std::unordered_set<const ffi::Object*> params_;
-  const ir::KernelLaunchNode* launch_ = nullptr;
   LaunchThreads threads_{Expr(), 0};
-  std::vector<bool> active_;  // threads that reach the current statement together
   std::optional<Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
   int loops_ = 0;

@@ -6,6 +6,7 @@
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"
 #include "ir/visitor.h"
+#include "transform/thread_set.h"
 
 namespace tilelang::transform {
 
@@ -19,16 +20,6 @@ constexpr int64_t kMaxPoints = 1 << 17;
 bool IsElection(const Expr& e) {
   const auto* call = e.as<CallNode>();
   return call != nullptr && call->name == "elect_one";
-}
-
-void Conjuncts(const Expr& e, std::vector<Expr>* out) {
-  const auto* op = e.as<BinaryNode>();
-  if (op != nullptr && op->Op() == BinaryOp::kAnd) {
-    Conjuncts(op->a, out);
-    Conjuncts(op->b, out);
-  } else {
-    out->push_back(e);
-  }
 }
 
 // Integer arithmetic on the given variables alone.

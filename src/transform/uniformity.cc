@@ -1,5 +1,7 @@
 #include "transform/uniformity.h"
 
+#include <algorithm>
+
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 
@@ -12,23 +14,28 @@ class VariationFinder : public StmtVisitor {
  public:
   using StmtVisitor::Visit;
 
-  explicit VariationFinder(Uniformity* result) : result_(result) {}
+  explicit VariationFinder(Uniformity* result)
+      : result_(result), active_(result->threads_.All()), loop_active_(active_) {}
   bool changed = false;
 
   void Visit(const BindNode* op) override {
-    if (!result_->IsUniform(op->value)) Mark(&result_->varying_, op->var.get());
+    result_->threads_.Bind(op->var, op->value);
+    if (!IsUniform(op->value)) Mark(&result_->varying_, op->var.get());
   }
   void Visit(const AllocNode* op) override {
     auto init = op->buffer->attrs.find("init");
     bool is_uniform =
         op->buffer->scope == "local.var" &&
-        (init == op->buffer->attrs.end() || result_->IsUniform((*init).second.cast<Expr>()));
+        (init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>()));
     if (op->buffer.IsLocal() && !is_uniform) Mark(&result_->varying_, op->buffer.get());
   }
   void Visit(const StoreNode* op) override {
     if (op->buffer.IsGlobal()) Mark(&result_->written_, op->buffer.get());
-    if (op->buffer->scope == "local.var" && (divergent_ || !result_->IsUniform(op->value))) {
+    if (op->buffer->scope != "local.var") return;
+    if (divergent_ || !IsUniform(op->value)) {
       Mark(&result_->varying_, op->buffer.get());
+    } else if (!active_.IsWholeBlock()) {
+      MarkRole(op->buffer.get());
     }
   }
   void Visit(const CopyNode* op) override {
@@ -48,23 +55,37 @@ class VariationFinder : public StmtVisitor {
     });
   }
   void Visit(const IfNode* op) override {
-    bool outer = divergent_;
+    ThreadSet outer = active_;
+    std::optional<ThreadSet> chosen = result_->threads_.Where(op->condition);
+    if (chosen) {
+      active_ = outer & *chosen;
+      VisitStmt(op->then_case);
+      active_ = outer - *chosen;
+      if (op->else_case.defined()) VisitStmt(op->else_case);
+      active_ = outer;
+      return;
+    }
+    bool outer_divergent = divergent_;
     bool outer_in_loop = divergent_in_loop_;
-    bool varying = !result_->IsUniform(op->condition);
+    bool varying = !IsUniform(op->condition);
     divergent_ |= varying;
     divergent_in_loop_ |= varying;
     VisitStmt(op->then_case);
     if (op->else_case.defined()) VisitStmt(op->else_case);
-    divergent_ = outer;
+    divergent_ = outer_divergent;
     divergent_in_loop_ = outer_in_loop;
   }
   void Visit(const ForNode* op) override {
-    bool uniform = result_->IsUniform(op->min) && result_->IsUniform(op->extent);
+    bool uniform = IsUniform(op->min) && IsUniform(op->extent);
     if (!uniform) Mark(&result_->varying_, op->var.get());
     Loop(op, op->body, uniform);
   }
+  void Visit(const ParallelForNode* op) override {
+    for (const Var& var : op->vars) Mark(&result_->varying_, var.get());
+    StmtVisitor::Visit(op);
+  }
   void Visit(const WhileNode* op) override {
-    Loop(op, op->body, result_->IsUniform(op->condition));
+    Loop(op, op->body, IsUniform(op->condition));
   }
   void Visit(const BreakNode* op) override { Leave(); }
   void Visit(const ContinueNode* op) override { Leave(); }
@@ -73,30 +94,43 @@ class VariationFinder : public StmtVisitor {
   void Mark(std::unordered_set<const ffi::Object*>* set, const ffi::Object* object) {
     changed |= set->insert(object).second;
   }
+  bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_); }
+  void MarkRole(const ffi::Object* buffer) {
+    std::vector<ThreadSet>& stores = result_->role_stores_[buffer];
+    if (std::find(stores.begin(), stores.end(), active_) != stores.end()) return;
+    stores.push_back(active_);
+    changed = true;
+  }
   void Loop(const StmtNode* loop, const Stmt& body, bool uniform) {
     if (!uniform) Mark(&result_->varying_loops_, loop);
     bool outer = divergent_;
     bool outer_in_loop = divergent_in_loop_;
     const StmtNode* outer_loop = loop_;
+    ThreadSet outer_active = loop_active_;
     loop_ = loop;
+    loop_active_ = active_;
     divergent_ |= !result_->IsUniformLoop(loop);
     divergent_in_loop_ = false;
     VisitStmt(body);
     divergent_ = outer;
     divergent_in_loop_ = outer_in_loop;
     loop_ = outer_loop;
+    loop_active_ = outer_active;
   }
   void Leave() {
-    if (divergent_in_loop_ && loop_ != nullptr) Mark(&result_->varying_loops_, loop_);
+    bool alone = divergent_in_loop_ || active_ != loop_active_;
+    if (alone && loop_ != nullptr) Mark(&result_->varying_loops_, loop_);
   }
 
   Uniformity* result_;
   const StmtNode* loop_ = nullptr;
-  bool divergent_ = false;
+  ThreadSet active_;                // by the conditions on the thread index around
+  ThreadSet loop_active_;           // the same at the loop
+  bool divergent_ = false;          // other conditions divide them further
   bool divergent_in_loop_ = false;  // between the loop and here
 };
 
-Uniformity::Uniformity(const KernelLaunchNode* launch) {
+Uniformity::Uniformity(const KernelLaunchNode* launch) : threads_(launch) {
   for (const Var& var : launch->thread_vars) varying_.insert(var.get());
   bool changed = true;
   while (changed) {
@@ -106,16 +140,27 @@ Uniformity::Uniformity(const KernelLaunchNode* launch) {
   }
 }
 
-bool Uniformity::IsUniform(const Expr& e) const {
+bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
+  if (varying_.count(buffer.get())) return false;
+  if (buffer.IsShared()) return true;
+  if (buffer.IsGlobal()) return !written_.count(buffer.get());
+  if (buffer->scope != "local.var") return false;
+  auto stores = role_stores_.find(buffer.get());
+  if (stores == role_stores_.end()) return true;
+  // The threads have seen the same stores.
+  return std::all_of(
+      stores->second.begin(), stores->second.end(),
+      [&](const ThreadSet& by) { return by.Contains(active) || !by.Meets(active); });
+}
+
+bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
+  Expr folded = active.IsWholeBlock() ? e : threads_.Fold(e, active);
   bool uniform = true;
-  WalkExprs(e, [&](const Expr& part) {
+  WalkExprs(folded, [&](const Expr& part) {
     if (part->kind == ExprKind::kVar) {
       uniform &= !varying_.count(part.get());
     } else if (const auto* load = part.as<LoadNode>()) {
-      const Buffer& buffer = load->buffer;
-      bool shared_by_all = buffer.IsShared() || buffer->scope == "local.var" ||
-                           (buffer.IsGlobal() && !written_.count(buffer.get()));
-      uniform &= shared_by_all && !varying_.count(buffer.get());
+      uniform &= IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
       const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
       bool votes = intrinsic != nullptr && intrinsic->sync == SyncKind::kCta;

@@ -90,10 +90,7 @@ class ThreadVerifier : public ir::StmtVisitor {
   explicit ThreadVerifier(const Raise& raise) : raise_(raise) {}
 
   void VisitStmt(const ir::Stmt& s) override {
-    bool tile = s->kind == ir::StmtKind::kCopy || s->kind == ir::StmtKind::kFill ||
-                s->kind == ir::StmtKind::kReduce || s->kind == ir::StmtKind::kGemm ||
-                s->kind == ir::StmtKind::kParallelFor;
-    if (tile) Fail(raise_, s.span(), "a tile operator is left: " + ir::Print(s));
+    if (TileOpName(s) != nullptr) Fail(raise_, s.span(), "a tile operator is left: " + ir::Print(s));
     StmtVisitor::VisitStmt(s);
   }
 
@@ -193,6 +190,7 @@ constexpr Invariant kInvariants[] = {
     {Stage::kLaidOut, Stage::kLaidOut, CheckLaidOut},
     {Stage::kThread, Stage::kPlanned, CheckThread},
     {Stage::kPlanned, Stage::kPlanned, CheckPlan},
+    {Stage::kThread, Stage::kPlanned, CheckThreadsArrive},
 };
 constexpr const char* kStageNames[] = {"tile", "laid out", "thread", "planned"};
 

@@ -1,0 +1,254 @@
+#include "transform/resolve_roles.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+#include "transform/check_parts.h"
+#include "transform/instrument.h"
+#include "transform/kernel_scope.h"
+#include "transform/uniformity.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// The name of what threads must execute together; null for other statements.
+const char* CollectiveName(const Stmt& s) {
+  if (const char* name = TileOpName(s)) return name;
+  const auto* evaluate = s.as<ir::EvaluateNode>();
+  const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+  bool arrives = call != nullptr && call->name == "tcgen05_mma_arrive";
+  return arrives ? "T.tcgen05_mma_arrive" : nullptr;
+}
+
+bool HasCollective(const Stmt& s) {
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    found = found || CollectiveName(part) != nullptr;
+    return !found;
+  });
+  return found;
+}
+
+// One thread alone can execute it: it only issues what others wait for.
+bool IsIssueOnly(const Stmt& s) {
+  const auto* gemm = s.as<ir::GemmNode>();
+  if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate;
+  bool issued = gemm->mbar.defined() || gemm->annotations.count("is_tcgen05") != 0;
+  return issued && !gemm->a->buffer.IsFragment() && !gemm->b->buffer.IsFragment() &&
+         gemm->c->buffer.IsTmem();
+}
+
+// A condition as far as it selects threads by their index.
+struct Selection {
+  ThreadSet threads;  // for which its conditions on the index hold
+  Expr rest;          // its other conditions, the same in all of `threads`; null: none
+  bool known = true;  // there is no condition beyond these
+};
+
+class RoleResolver : public ir::StmtMutator {
+ public:
+  explicit RoleResolver(const ir::KernelLaunchNode* launch)
+      : uniformity_(launch),
+        threads_(uniformity_.threads()),
+        linear_(ThreadsOf(launch).linear),
+        active_(threads_.All()) {}
+
+  using StmtMutator::Rewrite;
+
+  Stmt MutateStmt(const Stmt& s) override {
+    const char* name = CollectiveName(s);
+    if (name == nullptr) return StmtMutator::MutateStmt(s);
+    CheckReach(s, name);
+    return s;
+  }
+
+  Stmt Rewrite(const ir::IfNode* op) override {
+    if (!HasCollective(ffi::GetRef<Stmt>(op))) return ffi::GetRef<Stmt>(op);
+    Selection selection = Select(op->condition);
+    const ThreadSet& chosen = selection.threads;
+    if (!selection.known) {
+      return Under(op, op->condition, {active_, kUnknown}, {active_, kUnknown});
+    }
+    if (chosen.IsEmpty()) return Else(op);
+    bool all = chosen == active_;
+    ThreadSet others = active_ - chosen;
+    if (selection.rest.defined()) {
+      Expr condition = all ? selection.rest : Spell(chosen, op->condition) && selection.rest;
+      return Under(op, condition, {chosen}, {active_, all ? nullptr : kUnknownOthers});
+    }
+    if (all) return MutateStmt(op->then_case);
+    if (!chosen.AsRange() && others.AsRange() && op->else_case.defined()) {
+      ir::If swapped(Not(op->condition), op->else_case, op->then_case, op->span);
+      return Rewrite(swapped.get());
+    }
+    return Under(op, Spell(chosen, op->condition), {chosen}, {others});
+  }
+
+  Stmt Rewrite(const ir::ForNode* op) override {
+    return InLoop(op, [&] { return StmtMutator::Rewrite(op); });
+  }
+  Stmt Rewrite(const ir::WhileNode* op) override {
+    return InLoop(op, [&] { return StmtMutator::Rewrite(op); });
+  }
+
+ private:
+  // What divides the threads around a statement in a way that the compiler cannot resolve.
+  struct Obstacle {
+    std::string what;  // "under `condition`"
+    std::string why;
+  };
+
+  Selection Select(const Expr& condition) const {
+    Selection result{active_, Expr(), true};
+    std::vector<Expr> parts;
+    std::vector<Expr> others;
+    Conjuncts(threads_.Fold(condition, active_), &parts);
+    for (const Expr& part : parts) {
+      auto where = threads_.Where(part);
+      if (where) {
+        result.threads = result.threads & *where;
+      } else if (auto value = ir::AsInt(part)) {
+        if (*value == 0) result.threads = result.threads - active_;
+      } else {
+        others.push_back(part);
+      }
+    }
+    for (const Expr& part : others) {
+      Expr folded = threads_.Fold(part, result.threads);
+      result.known = result.known && uniformity_.IsUniform(folded, result.threads);
+      result.rest = result.rest.defined() ? result.rest && folded : folded;
+    }
+    return result;
+  }
+
+  // A condition that holds in these of the active threads, in terms of the linear index.
+  Expr Spell(const ThreadSet& chosen, const Expr& condition) const {
+    auto range = chosen.AsRange();
+    if (!range) return condition;
+    auto constant = [](int64_t value) { return ir::Const(ir::dtypes::kInt32, value); };
+    if (range->count == 1) return ir::MakeEq(linear_, constant(range->begin));
+    auto around = active_.AsRange();
+    int64_t end = range->begin + range->count;
+    bool lower = !around || range->begin > around->begin;
+    bool upper = !around || end < around->begin + around->count;
+    Expr from = linear_ >= constant(range->begin);
+    Expr to = linear_ < constant(end);
+    if (lower && upper) return from && to;
+    return lower ? from : to;
+  }
+
+  // Who takes a branch; `why`: the compiler cannot tell.
+  struct Side {
+    ThreadSet threads;
+    const char* why = nullptr;
+  };
+  static constexpr const char* kUnknown =
+      "which is decided at run time and may differ between threads";
+  static constexpr const char* kUnknownOthers =
+      "on the side that some threads take by their index, the others by a value known at run time";
+
+  Stmt Under(const ir::IfNode* op, const Expr& condition, const Side& then_side,
+             const Side& else_side) {
+    Stmt then_case = Within(op->then_case, then_side, op->condition);
+    Stmt else_case =
+        op->else_case.defined() ? Within(op->else_case, else_side, Not(op->condition)) : Stmt();
+    return ir::If(condition, then_case, else_case, op->span);
+  }
+
+  Stmt Within(const Stmt& body, const Side& side, const Expr& condition) {
+    ThreadSet outer = active_;
+    Expr outer_condition = condition_;
+    std::optional<Obstacle> outer_obstacle = obstacle_;
+    if (side.threads != active_) condition_ = condition;
+    if (side.why != nullptr) obstacle_ = {"under `" + ir::Print(condition) + "`", side.why};
+    active_ = side.threads;
+    Stmt result = MutateStmt(body);
+    active_ = outer;
+    condition_ = outer_condition;
+    obstacle_ = outer_obstacle;
+    return result;
+  }
+
+  Stmt Else(const ir::IfNode* op) {
+    return op->else_case.defined() ? MutateStmt(op->else_case) : ir::Seq(ir::Array<Stmt>());
+  }
+
+  template <typename Fn>
+  Stmt InLoop(const ir::StmtNode* loop, const Fn& rewrite) {
+    std::optional<Obstacle> outer = obstacle_;
+    if (!uniformity_.IsUniformLoop(loop)) {
+      obstacle_ = {"in a loop",
+                   "which its threads may run a different number of times, or leave "
+                                "or skip at different times"};
+    }
+    Stmt result = rewrite();
+    obstacle_ = outer;
+    return result;
+  }
+
+  void CheckReach(const Stmt& s, const char* name) const {
+    if (obstacle_) RefuseUnknown(s, name);
+    if (active_.AsWarps()) return;
+    if (active_.Count() == 1 && IsIssueOnly(s)) return;
+    Refuse(s, name);
+  }
+
+  [[noreturn]] void RefuseUnknown(const Stmt& s, const char* name) const {
+    TL_USER_ERROR(kSemantics, s.span(),
+                  name << " stands " << obstacle_->what << ", " << obstacle_->why
+                       << ". The threads that execute it together must be known when the kernel "
+                          "is compiled: separate the two kinds of conditions, `if "
+                          "<threads>: if <value that all of them share>:`");
+  }
+
+  [[noreturn]] void Refuse(const Stmt& s, const char* name) const {
+    bool alone = active_.Count() == 1;
+    std::string remedy =
+        alone ? "One thread alone can issue T.gemm or T.tcgen05_gemm with mbar=, from A in shared "
+                "or tensor memory into C in tensor memory, and T.tcgen05_mma_arrive; anything else "
+                "is done by"
+              : "Tile operators are executed by";
+    TL_USER_ERROR(kSemantics, s.span(),
+                  name << " stands under `" << ir::Print(condition_) << "`, where only "
+                       << active_.ToString() << " of " << threads_.count() << " arrive. " << remedy
+                       << " consecutive whole warps: select those, as in `tid // 128 == 1`, "
+                          "`T.get_warp_idx() < 4` or `with T.ws(0):`, or put the operator where "
+                          "all threads pass");
+  }
+
+  Uniformity uniformity_;
+  const BlockThreads& threads_;
+  Expr linear_;
+  ThreadSet active_;     // reach the current statement, unless there is an obstacle
+  Expr condition_;       // the innermost that selects among threads
+  std::optional<Obstacle> obstacle_;
+};
+
+class Launches : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    if (!HasCollective(op->body)) return ffi::GetRef<Stmt>(op);
+    Stmt body = RoleResolver(op).MutateStmt(op->body);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
+                            op->span);
+  }
+};
+
+}  // namespace
+
+ir::Func ResolveRoles(const ir::Func& func, const Target& target) {
+  return func.WithBody(Launches().MutateStmt(func->body));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("resolve_roles", ResolveRoles); }
+
+}  // namespace tilelang::transform

@@ -1,0 +1,232 @@
+#include "transform/split_fragments.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "transform/check_parts.h"
+#include "transform/instrument.h"
+#include "transform/kernel_scope.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Map;
+using ir::Stmt;
+using op::ThreadRange;
+
+namespace {
+
+// The fragments that a tile operator reads or writes.
+class TileAccesses : public ir::StmtVisitor {
+ public:
+  struct Access {
+    Buffer buffer;
+    bool is_write;
+  };
+  explicit TileAccesses(const Stmt& s) { VisitStmt(s); }
+  std::vector<Access> list;
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::LoadNode* op) override {
+    Add(op->buffer, false);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::StoreNode* op) override {
+    Add(op->buffer, true);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::CopyNode* op) override {
+    Add(op->src->buffer, false);
+    Add(op->dst->buffer, true);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::FillNode* op) override {
+    Add(op->dst->buffer, true);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::ReduceNode* op) override {
+    Add(op->src->buffer, false);
+    Add(op->dst->buffer, true);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::GemmNode* op) override {
+    Add(op->a->buffer, false);
+    Add(op->b->buffer, false);
+    Add(op->c->buffer, true);
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  void Add(const Buffer& buffer, bool is_write) {
+    if (buffer.IsFragment()) list.push_back({buffer, is_write});
+  }
+};
+
+// What one group of threads does with a fragment.
+struct Group {
+  ThreadRange threads;
+  ir::Span first;  // its first access
+  bool writes = false;
+  Buffer own;
+};
+
+bool Overlap(const ThreadRange& a, const ThreadRange& b) {
+  return a.begin < b.begin + b.count && b.begin < a.begin + a.count;
+}
+
+std::string Text(const Group& group) {
+  const ThreadRange& t = group.threads;
+  std::string text =
+      "threads " + std::to_string(t.begin) + " to " + std::to_string(t.begin + t.count - 1);
+  if (group.first.defined()) text += " (line " + std::to_string(group.first->line) + ")";
+  return text;
+}
+
+class Groups : public ScopedMutator {
+ public:
+  explicit Groups(const ir::KernelLaunchNode* launch) : threads_(ThreadsOf(launch)) {
+    MutateStmt(ffi::GetRef<Stmt>(launch));
+  }
+
+  Stmt MutateStmt(const Stmt& s) override {
+    if (TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
+    TileAccesses accesses(s);
+    if (accesses.list.empty()) return s;
+    ThreadRange threads = ActiveThreads(threads_, &analyzer_);
+    for (const auto& access : accesses.list) {
+      GroupOf(access.buffer, threads, s.span()).writes |= access.is_write;
+    }
+    return s;
+  }
+
+  // By buffer; in program order, as are the groups of each.
+  std::vector<std::pair<Buffer, std::vector<Group>>> all;
+
+ private:
+  Group& GroupOf(const Buffer& buffer, const ThreadRange& threads, const ir::Span& span) {
+    auto known = std::find_if(all.begin(), all.end(),
+                              [&](const auto& item) { return item.first.same_as(buffer); });
+    if (known == all.end()) known = all.insert(all.end(), {buffer, {}});
+    for (Group& group : known->second) {
+      if (group.threads == threads) return group;
+    }
+    known->second.push_back({threads, span, false, buffer});
+    return known->second.back();
+  }
+
+  LaunchThreads threads_;
+};
+
+// The groups of one fragment can have one each.
+void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!Overlap(groups[i].threads, groups[j].threads)) continue;
+      TL_USER_ERROR(kSemantics, groups[i].first,
+                    "fragment " << Describe(buffer) << " is used by " << Text(groups[j])
+                                << " and by " << Text(groups[i])
+                                << ": its elements are spread over the registers of one group or "
+                                   "of the other, not both. Use a fragment for each group, and "
+                                   "shared memory for what goes from one to the other");
+    }
+    if (groups[i].writes) continue;
+    TL_USER_ERROR(kSemantics, groups[i].first,
+                  "fragment " << Describe(buffer) << " is read by " << Text(groups[i])
+                              << ", which never write it, and also used by "
+                              << Text(groups[i == 0 ? 1 : 0])
+                              << ": registers belong to their threads. Pass the values through "
+                                 "shared memory");
+  }
+}
+
+class Splitter : public ScopedMutator {
+ public:
+  Splitter(const ir::KernelLaunchNode* launch,
+           const std::vector<std::pair<Buffer, std::vector<Group>>>& split)
+      : threads_(ThreadsOf(launch)), split_(split) {}
+
+  using ScopedMutator::Rewrite;
+  Stmt MutateStmt(const Stmt& s) override {
+    if (TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
+    ThreadRange threads = ActiveThreads(threads_, &analyzer_);
+    Map<Buffer, Buffer> own;
+    for (const auto& [buffer, groups] : split_) {
+      for (const Group& group : groups) {
+        if (group.threads == threads) own.Set(buffer, group.own);
+      }
+    }
+    return ir::ReplaceBuffers(s, own);
+  }
+  Stmt Rewrite(const ir::SeqNode* op) override {
+    arith::Analyzer::Scope scope(&analyzer_);
+    std::vector<Stmt> stmts;
+    for (const Stmt& s : op->stmts) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      if (alloc == nullptr || !AllocateOwn(alloc, &stmts)) stmts.push_back(MutateStmt(s));
+    }
+    return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
+  }
+
+ private:
+  bool AllocateOwn(const ir::AllocNode* alloc, std::vector<Stmt>* stmts) const {
+    for (const auto& [buffer, groups] : split_) {
+      if (!buffer.same_as(alloc->buffer)) continue;
+      for (const Group& group : groups) stmts->push_back(ir::Alloc(group.own, alloc->span));
+      return true;
+    }
+    return false;
+  }
+
+  LaunchThreads threads_;
+  const std::vector<std::pair<Buffer, std::vector<Group>>>& split_;
+};
+
+class Launches : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    std::vector<std::pair<Buffer, std::vector<Group>>> split;
+    for (auto& [buffer, groups] : Groups(op).all) {
+      if (groups.size() == 1) continue;
+      CheckApart(buffer, groups);
+      CheckNotAnnotated(op, buffer, groups);
+      for (size_t i = 1; i < groups.size(); ++i) groups[i].own = Twin(buffer, groups[i]);
+      split.emplace_back(buffer, groups);
+    }
+    if (split.empty()) return ffi::GetRef<Stmt>(op);
+    return Splitter(op, split).MutateStmt(ffi::GetRef<Stmt>(op));
+  }
+
+ private:
+  static Buffer Twin(const Buffer& b, const Group& group) {
+    std::string name = std::string(b->name) + "_" + std::to_string(group.threads.begin);
+    return Buffer(ir::String(name), b->dtype, b->shape, b->strides, b->scope, b->attrs, b->span);
+  }
+  static void CheckNotAnnotated(const ir::KernelLaunchNode* op, const Buffer& buffer,
+                                const std::vector<Group>& groups) {
+    auto layouts = op->attrs.Get("layout_map");
+    if (!layouts || (*layouts).cast<Map<Buffer, ir::Any>>().count(buffer) == 0) return;
+    TL_USER_ERROR(kLayout, groups[1].first,
+                  "fragment " << Describe(buffer) << " has an annotated layout, but is used by "
+                              << Text(groups[0]) << " and by " << Text(groups[1])
+                              << ": a layout names the threads of one group. Allocate and annotate "
+                                 "a fragment for each");
+  }
+};
+
+}  // namespace
+
+ir::Func SplitFragments(const ir::Func& func, const Target& target) {
+  return func.WithBody(Launches().MutateStmt(func->body));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("split_fragments", SplitFragments); }
+
+}  // namespace tilelang::transform
