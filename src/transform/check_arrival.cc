@@ -49,8 +49,8 @@ class ArrivalVerifier : public ir::StmtVisitor {
     ThreadSet outer = active_;
     std::optional<ThreadSet> chosen = threads_.Where(op->condition);
     // Both sides have a barrier: they meet there.
-    bool meet = op->else_case.defined() && HasBlockBarrier(op->then_case) &&
-                HasBlockBarrier(op->else_case);
+    bool meet =
+        op->else_case.defined() && HasBlockBarrier(op->then_case) && HasBlockBarrier(op->else_case);
     if (chosen && !meet) active_ = outer & *chosen;
     VisitStmt(op->then_case);
     if (chosen && !meet) active_ = outer - *chosen;

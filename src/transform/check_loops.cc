@@ -71,8 +71,8 @@ class LoopChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kSemantics, s.span(),
                     (s->kind == ir::StmtKind::kParallelFor ? "another " : "")
                         << name << " inside " << outer_
-                         << ": it works on a whole tile with all threads, the loop on single "
-                            "elements; put it before or after the loop");
+                        << ": it works on a whole tile with all threads, the loop on single "
+                           "elements; put it before or after the loop");
     }
     bool jump = s->kind == ir::StmtKind::kBreak || s->kind == ir::StmtKind::kContinue;
     if (jump && serial_ == 0) {

@@ -187,7 +187,7 @@ class RoleResolver : public ir::StmtMutator {
     if (!uniformity_.IsUniformLoop(loop)) {
       obstacle_ = {"in a loop",
                    "which its threads may run a different number of times, or leave "
-                                "or skip at different times"};
+                   "or skip at different times"};
     }
     Stmt result = rewrite();
     obstacle_ = outer;
@@ -227,8 +227,8 @@ class RoleResolver : public ir::StmtMutator {
   Uniformity uniformity_;
   const BlockThreads& threads_;
   Expr linear_;
-  ThreadSet active_;     // reach the current statement, unless there is an obstacle
-  Expr condition_;       // the innermost that selects among threads
+  ThreadSet active_;  // reach the current statement, unless there is an obstacle
+  Expr condition_;    // the innermost that selects among threads
   std::optional<Obstacle> obstacle_;
 };
 

@@ -45,7 +45,8 @@ int64_t ThreadSet::Count() const { return std::count(members_.begin(), members_.
 
 ThreadSet ThreadSet::operator&(const ThreadSet& other) const {
   ThreadSet result = *this;
-  for (size_t i = 0; i < members_.size(); ++i) result.members_[i] = members_[i] && other.members_[i];
+  for (size_t i = 0; i < members_.size(); ++i)
+    result.members_[i] = members_[i] && other.members_[i];
   return result;
 }
 
@@ -125,8 +126,9 @@ bool BlockThreads::UsesThread(const Expr& e) const {
     const auto* node = part.as<ir::VarNode>();
     if (node == nullptr) return !found;
     auto var = ffi::GetRef<ir::Var>(node);
-    found = found || values_.count(var) != 0 ||
-            std::any_of(vars_.begin(), vars_.end(), [&](const ir::Var& v) { return v.same_as(var); });
+    found =
+        found || values_.count(var) != 0 ||
+        std::any_of(vars_.begin(), vars_.end(), [&](const ir::Var& v) { return v.same_as(var); });
     return !found;
   });
   return found;

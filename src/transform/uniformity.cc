@@ -24,9 +24,8 @@ class VariationFinder : public StmtVisitor {
   }
   void Visit(const AllocNode* op) override {
     auto init = op->buffer->attrs.find("init");
-    bool is_uniform =
-        op->buffer->scope == "local.var" &&
-        (init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>()));
+    bool is_uniform = op->buffer->scope == "local.var" &&
+                      (init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>()));
     if (op->buffer.IsLocal() && !is_uniform) Mark(&result_->varying_, op->buffer.get());
   }
   void Visit(const StoreNode* op) override {
@@ -84,9 +83,7 @@ class VariationFinder : public StmtVisitor {
     for (const Var& var : op->vars) Mark(&result_->varying_, var.get());
     StmtVisitor::Visit(op);
   }
-  void Visit(const WhileNode* op) override {
-    Loop(op, op->body, IsUniform(op->condition));
-  }
+  void Visit(const WhileNode* op) override { Loop(op, op->body, IsUniform(op->condition)); }
   void Visit(const BreakNode* op) override { Leave(); }
   void Visit(const ContinueNode* op) override { Leave(); }
 
@@ -148,9 +145,8 @@ bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
   auto stores = role_stores_.find(buffer.get());
   if (stores == role_stores_.end()) return true;
   // The threads have seen the same stores.
-  return std::all_of(
-      stores->second.begin(), stores->second.end(),
-      [&](const ThreadSet& by) { return by.Contains(active) || !by.Meets(active); });
+  return std::all_of(stores->second.begin(), stores->second.end(),
+                     [&](const ThreadSet& by) { return by.Contains(active) || !by.Meets(active); });
 }
 
 bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {

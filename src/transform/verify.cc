@@ -90,7 +90,8 @@ class ThreadVerifier : public ir::StmtVisitor {
   explicit ThreadVerifier(const Raise& raise) : raise_(raise) {}
 
   void VisitStmt(const ir::Stmt& s) override {
-    if (TileOpName(s) != nullptr) Fail(raise_, s.span(), "a tile operator is left: " + ir::Print(s));
+    if (TileOpName(s) != nullptr)
+      Fail(raise_, s.span(), "a tile operator is left: " + ir::Print(s));
     StmtVisitor::VisitStmt(s);
   }
 
