@@ -51,20 +51,28 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
 }
 
+namespace {
+
+// What the threads did to shared and to tensor memory is done before what one of them issues next.
+std::vector<Stmt> MeetForTcgen05(const Context& ctx, const Span& span) {
+  return {Effect("fence_proxy_async", {}, span),
+          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
+          SyncThreads(ctx, span)};
+}
+
+}  // namespace
+
 std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
                                const Context& ctx, const Span& span) {
   if (barrier.defined()) {
     instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
   }
-  if (ctx.threads.count == 1) {
-    // The others have met this thread before: here they are not.
-    return {DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span),
-            Sequence(instructions, span)};
-  }
-  return {Effect("fence_proxy_async", {}, span),
-          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
-          SyncThreads(ctx, span), DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span),
-          ByOneThread(Sequence(instructions, span), ctx, span)};
+  // A thread alone has met the others before its branch: in there they are not.
+  std::vector<Stmt> stmts;
+  if (ctx.threads.count > 1) stmts = MeetForTcgen05(ctx, span);
+  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
+  stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
+  return stmts;
 }
 
 std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
@@ -73,6 +81,7 @@ std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ct
   if (name == "tcgen05_before_thread_sync" || name == "tcgen05_after_thread_sync") {
     return DeviceEffect("tcgen_05.h", name, {}, span);
   }
+  if (name == kMeetForTcgen05) return Sequence(MeetForTcgen05(ctx, span), span);
   if (name != "tcgen05_mma_arrive") return std::nullopt;
   const auto* barrier = call->args[0].as<ir::LoadNode>();
   TL_CHECK(barrier != nullptr, span, "the argument of " << name << " is no element of a barrier");

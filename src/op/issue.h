@@ -34,8 +34,10 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
 // shared and to tensor memory is done before.
 std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
                                const Context& ctx, const Span& span);
-// A call of the language that concerns the tcgen05 pipe: T.tcgen05_mma_arrive, by the thread that
-// issues for these, and the fences around synchronisations; nullopt for others.
+// A call before a branch of one thread that issues for the pipe: the threads that reach it meet.
+inline constexpr const char* kMeetForTcgen05 = "tcgen05_meet";
+// A call that concerns the tcgen05 pipe: T.tcgen05_mma_arrive, by the thread that issues for these,
+// the fences around synchronisations, and the one above; nullopt for others.
 std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
                                      const Span& span);
 // All threads wait for instructions that complete on `completion`.

@@ -5,6 +5,8 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "op/effect.h"
+#include "op/issue.h"
 #include "transform/check_parts.h"
 #include "transform/instrument.h"
 #include "transform/kernel_scope.h"
@@ -89,7 +91,8 @@ class RoleResolver : public ir::StmtMutator {
       ir::If swapped(Not(op->condition), op->else_case, op->then_case, op->span);
       return Rewrite(swapped.get());
     }
-    return Under(op, Spell(chosen, op->condition), {chosen}, {others});
+    Stmt branch = Under(op, Spell(chosen, op->condition), {chosen}, {others});
+    return chosen.Count() == 1 ? AfterMeeting(branch) : branch;
   }
 
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -100,6 +103,19 @@ class RoleResolver : public ir::StmtMutator {
   }
 
  private:
+  // Before one thread issues products, the threads around it have done what they do to tensor
+  // memory: there they all are, in the branch they are not.
+  Stmt AfterMeeting(const Stmt& branch) const {
+    bool issues = false;
+    ir::WalkStmts(branch, [&](const Stmt& s) {
+      issues = issues || s->kind == ir::StmtKind::kGemm;
+      return !issues;
+    });
+    if (!issues || obstacle_ || !active_.AsWarps()) return branch;
+    Stmt meet = op::Effect(op::kMeetForTcgen05, {}, branch.span());
+    return ir::MakeSeq({meet, branch}, branch.span());
+  }
+
   // What divides the threads around a statement in a way that the compiler cannot resolve.
   struct Obstacle {
     std::string what;  // "under `condition`"
