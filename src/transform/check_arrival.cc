@@ -13,7 +13,7 @@ using ir::Stmt;
 
 bool WaitsForBlock(const ir::CallNode* call) {
   const ir::Intrinsic* intrinsic = ir::FindIntrinsic({call->name.data(), call->name.size()});
-  bool named = call->name == "sync_threads" && !call->args.empty();
+  bool named = call->name == "sync_range" || (call->name == "sync_threads" && !call->args.empty());
   return intrinsic != nullptr && intrinsic->participants == ir::Participants::kCta && !named;
 }
 
@@ -47,13 +47,14 @@ class ArrivalVerifier : public ir::StmtVisitor {
   void Visit(const ir::IfNode* op) override {
     VisitExpr(op->condition);
     ThreadSet outer = active_;
-    std::optional<ThreadSet> chosen = threads_.Where(op->condition);
+    ThreadSelection selection = threads_.Select(op->condition, outer);
     // Both sides have a barrier: they meet there.
     bool meet =
         op->else_case.defined() && HasBlockBarrier(op->then_case) && HasBlockBarrier(op->else_case);
-    if (chosen && !meet) active_ = outer & *chosen;
+    if (!meet) active_ = selection.threads;
     VisitStmt(op->then_case);
-    if (chosen && !meet) active_ = outer - *chosen;
+    if (!meet && selection.rest.empty()) active_ = outer - selection.threads;
+    if (!selection.rest.empty()) active_ = outer;
     if (op->else_case.defined()) VisitStmt(op->else_case);
     active_ = outer;
   }
@@ -61,6 +62,7 @@ class ArrivalVerifier : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
     if (WaitsForBlock(op) && !active_.IsWholeBlock() && !active_.IsEmpty()) Fail(op, "the block");
     if (op->name == "elect_one" && !IsWholeWarps()) Fail(op, "a warp");
+    if (op->name == "sync_range") CheckRange(op);
   }
 
  private:
@@ -69,6 +71,10 @@ class ArrivalVerifier : public ir::StmtVisitor {
       if (active_.Has(i) != active_.Has(i / 32 * 32)) return false;
     }
     return true;
+  }
+  void CheckRange(const ir::CallNode* op) {
+    op::ThreadRange range{*ir::AsInt(op->args[0]), *ir::AsInt(op->args[1])};
+    if (active_ != threads_.Of(range)) Fail(op, "its range");
   }
   void Fail(const ir::CallNode* op, const char* group) {
     raise_(ir::ErrorClass::kSemantics, span_,

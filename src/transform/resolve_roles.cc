@@ -48,13 +48,6 @@ bool IsIssueOnly(const Stmt& s) {
          gemm->c->buffer.IsTmem();
 }
 
-// A condition as far as it selects threads by their index.
-struct Selection {
-  ThreadSet threads;  // for which its conditions on the index hold
-  Expr rest;          // its other conditions, the same in all of `threads`; null: none
-  bool known = true;  // there is no condition beyond these
-};
-
 class RoleResolver : public ir::StmtMutator {
  public:
   explicit RoleResolver(const ir::KernelLaunchNode* launch)
@@ -74,16 +67,20 @@ class RoleResolver : public ir::StmtMutator {
 
   Stmt Rewrite(const ir::IfNode* op) override {
     if (!HasCollective(ffi::GetRef<Stmt>(op))) return ffi::GetRef<Stmt>(op);
-    Selection selection = Select(op->condition);
+    ThreadSelection selection = threads_.Select(op->condition, active_);
     const ThreadSet& chosen = selection.threads;
-    if (!selection.known) {
-      return Under(op, op->condition, {active_, kUnknown}, {active_, kUnknown});
+    Expr rest;
+    for (const Expr& part : selection.rest) {
+      if (!uniformity_.IsUniform(part, chosen)) {
+        return Under(op, op->condition, {active_, kUnknown}, {active_, kUnknown});
+      }
+      rest = rest.defined() ? rest && part : part;
     }
     if (chosen.IsEmpty()) return Else(op);
     bool all = chosen == active_;
     ThreadSet others = active_ - chosen;
-    if (selection.rest.defined()) {
-      Expr condition = all ? selection.rest : Spell(chosen, op->condition) && selection.rest;
+    if (rest.defined()) {
+      Expr condition = all ? rest : Spell(chosen, op->condition) && rest;
       return Under(op, condition, {chosen}, {active_, all ? nullptr : kUnknownOthers});
     }
     if (all) return MutateStmt(op->then_case);
@@ -122,35 +119,12 @@ class RoleResolver : public ir::StmtMutator {
     std::string why;
   };
 
-  Selection Select(const Expr& condition) const {
-    Selection result{active_, Expr(), true};
-    std::vector<Expr> parts;
-    std::vector<Expr> others;
-    Conjuncts(threads_.Fold(condition, active_), &parts);
-    for (const Expr& part : parts) {
-      auto where = threads_.Where(part);
-      if (where) {
-        result.threads = result.threads & *where;
-      } else if (auto value = ir::AsInt(part)) {
-        if (*value == 0) result.threads = result.threads - active_;
-      } else {
-        others.push_back(part);
-      }
-    }
-    for (const Expr& part : others) {
-      Expr folded = threads_.Fold(part, result.threads);
-      result.known = result.known && uniformity_.IsUniform(folded, result.threads);
-      result.rest = result.rest.defined() ? result.rest && folded : folded;
-    }
-    return result;
-  }
-
   // A condition that holds in these of the active threads, in terms of the linear index.
   Expr Spell(const ThreadSet& chosen, const Expr& condition) const {
     auto range = chosen.AsRange();
     if (!range) return condition;
     auto constant = [](int64_t value) { return ir::Const(ir::dtypes::kInt32, value); };
-    if (range->count == 1) return ir::MakeEq(linear_, constant(range->begin));
+    if (range->count == 1) return threads_.Is(range->begin);
     auto around = active_.AsRange();
     int64_t end = range->begin + range->count;
     bool lower = !around || range->begin > around->begin;

@@ -115,6 +115,17 @@ ThreadSet BlockThreads::Of(const op::ThreadRange& range) const {
   return ThreadSet(std::move(members));
 }
 
+Expr BlockThreads::Is(int64_t thread) const {
+  Expr result;
+  for (size_t d = 0; d < extents_.size(); ++d) {
+    if (extents_[d] == 1) continue;
+    Expr same = ir::MakeEq(vars_[d], ir::Const(vars_[d].dtype(), thread % extents_[d]));
+    result = result.defined() ? result && same : same;
+    thread /= extents_[d];
+  }
+  return result.defined() ? result : Expr(ir::IntImm(ir::dtypes::kBool, 1));
+}
+
 void BlockThreads::Bind(const ir::Var& var, const Expr& value) {
   Expr resolved = Resolve(value);
   if (UsesThread(resolved) && IsComputable(resolved, vars_)) values_.Set(var, resolved);
@@ -214,6 +225,23 @@ class ThreadFolder : public ir::ExprMutator {
 
 Expr BlockThreads::Fold(const Expr& e, const ThreadSet& active) const {
   return UsesThread(e) ? ThreadFolder(this, active).Mutate(Resolve(e)) : e;
+}
+
+ThreadSelection BlockThreads::Select(const Expr& condition, const ThreadSet& active) const {
+  ThreadSelection result{active, {}};
+  std::vector<Expr> parts;
+  Conjuncts(Fold(condition, active), &parts);
+  for (const Expr& part : parts) {
+    if (auto value = ir::AsInt(part)) {
+      if (*value == 0) result.threads = result.threads - active;
+    } else if (auto where = UsesThread(part) ? Where(part) : std::nullopt) {
+      result.threads = result.threads & *where;
+    } else {
+      result.rest.push_back(part);
+    }
+  }
+  for (Expr& part : result.rest) part = Fold(part, result.threads);
+  return result;
 }
 
 void Conjuncts(const Expr& e, std::vector<Expr>* out) {

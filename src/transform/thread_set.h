@@ -42,6 +42,12 @@ class ThreadSet {
   std::vector<bool> members_;
 };
 
+// A condition split into what depends on the thread index alone, and the rest.
+struct ThreadSelection {
+  ThreadSet threads;           // for which the former holds
+  std::vector<ir::Expr> rest;  // conditions joined by `and`
+};
+
 // The threads of a launch, for which expressions are evaluated one by one.
 class BlockThreads {
  public:
@@ -50,6 +56,8 @@ class BlockThreads {
   int64_t count() const { return count_; }
   const ThreadSet& All() const { return all_; }
   ThreadSet Of(const op::ThreadRange& range) const;
+  // The condition that the thread has this linear index.
+  ir::Expr Is(int64_t thread) const;
   // From here on the variable stands for its value.
   void Bind(const ir::Var& var, const ir::Expr& value);
 
@@ -60,6 +68,8 @@ class BlockThreads {
   std::optional<std::vector<int64_t>> ValuesOf(const ir::Expr& e) const;
   // The threads in which a condition of that kind holds.
   std::optional<ThreadSet> Where(const ir::Expr& condition) const;
+  // The condition as `active` decide it.
+  ThreadSelection Select(const ir::Expr& condition, const ThreadSet& active) const;
   // e with parts that have one value in all of `active` replaced by it.
   ir::Expr Fold(const ir::Expr& e, const ThreadSet& active) const;
 
@@ -75,7 +85,7 @@ class BlockThreads {
   ir::Map<ir::Var, ir::Expr> values_;
 };
 
-// The operands of nested `and`s.
+// Appends the operands of nested `and`s.
 void Conjuncts(const ir::Expr& e, std::vector<ir::Expr>* out);
 
 }  // namespace tilelang::transform

@@ -55,22 +55,23 @@ class VariationFinder : public StmtVisitor {
   }
   void Visit(const IfNode* op) override {
     ThreadSet outer = active_;
-    std::optional<ThreadSet> chosen = result_->threads_.Where(op->condition);
-    if (chosen) {
-      active_ = outer & *chosen;
-      VisitStmt(op->then_case);
-      active_ = outer - *chosen;
-      if (op->else_case.defined()) VisitStmt(op->else_case);
-      active_ = outer;
-      return;
-    }
     bool outer_divergent = divergent_;
     bool outer_in_loop = divergent_in_loop_;
-    bool varying = !IsUniform(op->condition);
-    divergent_ |= varying;
-    divergent_in_loop_ |= varying;
+    ThreadSelection selection = result_->threads_.Select(op->condition, outer);
+    const std::vector<Expr>& rest = selection.rest;
+    bool uniform = std::all_of(rest.begin(), rest.end(), [&](const Expr& part) {
+      return result_->IsUniform(part, selection.threads);
+    });
+    active_ = selection.threads;
+    divergent_ |= !uniform;
+    divergent_in_loop_ |= !uniform;
     VisitStmt(op->then_case);
+    active_ = rest.empty() ? outer - selection.threads : outer;
+    bool known = rest.empty() || (uniform && selection.threads == outer);
+    divergent_ |= !known;
+    divergent_in_loop_ |= !known;
     if (op->else_case.defined()) VisitStmt(op->else_case);
+    active_ = outer;
     divergent_ = outer_divergent;
     divergent_in_loop_ = outer_in_loop;
   }
