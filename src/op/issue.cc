@@ -1,6 +1,5 @@
 #include "op/issue.h"
 
-#include "ir/error.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
 
@@ -51,16 +50,11 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
 }
 
-namespace {
-
-// What the threads did to shared and to tensor memory is done before what one of them issues next.
 std::vector<Stmt> MeetForTcgen05(const Context& ctx, const Span& span) {
   return {Effect("fence_proxy_async", {}, span),
           DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
           SyncThreads(ctx, span)};
 }
-
-}  // namespace
 
 std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
                                const Context& ctx, const Span& span) {
@@ -73,20 +67,6 @@ std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barri
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
   stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
   return stmts;
-}
-
-std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
-                                     const Span& span) {
-  const std::string name(call->name);
-  if (name == "tcgen05_before_thread_sync" || name == "tcgen05_after_thread_sync") {
-    return DeviceEffect("tcgen_05.h", name, {}, span);
-  }
-  if (name == kMeetForTcgen05) return Sequence(MeetForTcgen05(ctx, span), span);
-  if (name != "tcgen05_mma_arrive") return std::nullopt;
-  const auto* barrier = call->args[0].as<ir::LoadNode>();
-  TL_CHECK(barrier != nullptr, span, "the argument of " << name << " is no element of a barrier");
-  Expr address = ir::AddressOf(barrier->buffer, barrier->indices);
-  return ByOneThread(DeviceEffect("tcgen_05.h", "tcgen05_commit", {address}, span), ctx, span);
 }
 
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {

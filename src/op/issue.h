@@ -2,7 +2,6 @@
 #ifndef TILELANG_OP_ISSUE_H_
 #define TILELANG_OP_ISSUE_H_
 
-#include <optional>
 #include <vector>
 
 #include "op/context.h"
@@ -29,17 +28,16 @@ Expr AddressOf(const Completion& completion);
 // The calling thread waits for the phase and goes to the next one.
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
+// The operator's threads meet: what they did to shared and to tensor memory is done before what one
+// of them issues next.
+std::vector<Stmt> MeetForTcgen05(const Context& ctx, const Span& span);
+// The call that stands for it before a branch of one thread that issues.
+inline constexpr const char* kMeetForTcgen05 = "tcgen05_meet";
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere). What the operator's threads did to
 // shared and to tensor memory is done before.
 std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
                                const Context& ctx, const Span& span);
-// A call before a branch of one thread that issues for the pipe: the threads that reach it meet.
-inline constexpr const char* kMeetForTcgen05 = "tcgen05_meet";
-// A call that concerns the tcgen05 pipe: T.tcgen05_mma_arrive, by the thread that issues for these,
-// the fences around synchronisations, and the one above; nullopt for others.
-std::optional<Stmt> LowerTcgen05Call(const ir::CallNode* call, const Context& ctx,
-                                     const Span& span);
 // All threads wait for instructions that complete on `completion`.
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 

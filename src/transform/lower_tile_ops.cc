@@ -6,6 +6,7 @@
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
+#include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/reduce.h"
 #include "op/vectorize.h"
@@ -59,13 +60,6 @@ class KernelLowerer : public ScopedMutator {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     return scalar_.Rewrite(op);
   }
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    if (call == nullptr) return ScopedMutator::Rewrite(op);
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    auto lowered = op::LowerTcgen05Call(call, ctx_, op->span);
-    return lowered ? *lowered : ScopedMutator::Rewrite(op);
-  }
   Stmt Rewrite(const ir::AllocNode* op) override {
     return resources_.Owns(op->buffer) ? ir::Seq(ir::Array<Stmt>()) : scalar_.Rewrite(op);
   }
@@ -105,8 +99,11 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::GemmNode* op) override { return LowerGemm(op, {}); }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
-    if (call == nullptr || !op::IsTcgen05Arrive(call)) return ScopedMutator::Rewrite(op);
+    bool meets = call != nullptr && call->name == op::kMeetForTcgen05;
+    bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
+    if (!meets && !arrives) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    if (meets) return op::Sequence(op::MeetForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
