@@ -105,7 +105,10 @@ void PhaseOrderer::Pass(const Stmt& leaf, Barriers* open) {
     }
     return true;
   });
-  Add(UsesOf(leaf).waited, open);
+  for (const ir::ffi::Object* barrier : UsesOf(leaf).waited) {
+    // A thread that is alone issues after it has waited.
+    if (threads_.at(barrier).count > 1) open->insert(barrier);
+  }
   if (leaf->kind == StmtKind::kBreak || leaf->kind == StmtKind::kContinue) {
     Add(*open, &exits_.back());
   }

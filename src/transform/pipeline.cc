@@ -10,6 +10,7 @@
 #include "transform/lower_tile_ops.h"
 #include "transform/number_barriers.h"
 #include "transform/order_phases.h"
+#include "transform/order_tensor_memory.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
 #include "transform/remark_registers.h"
@@ -44,6 +45,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("guard_accesses", GuardAccesses, func);
   func = passes.Run("infer_layouts", InferLayouts, func, Stage::kLaidOut);
   func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
+  func = passes.Run("order_tensor_memory", OrderTensorMemory, func);
   func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("remark_registers", RemarkRegisters, func);
@@ -73,6 +75,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                [](const Func& func, const Target&) { return GuardAccesses(func); });
   RegisterPass("infer_layouts", with_target(InferLayouts));
   RegisterPass("plan_tensor_memory", with_target(PlanTensorMemory));
+  RegisterPass("order_tensor_memory", with_target(OrderTensorMemory));
   RegisterPass("lower_tile_ops", with_target(LowerTileOps));
   RegisterPass("plan_shared_memory", with_target(PlanSharedMemory));
   RegisterPass("insert_sync", [](const Func& func, const Target&) { return InsertSync(func); });
