@@ -16,6 +16,8 @@ from sm100_kernels import (
 
 import tilelang.language as T
 
+pytestmark = pytest.mark.every_schedule
+
 M, N, K = 128, 64, 64
 
 

@@ -11,6 +11,8 @@ import torch
 
 import tilelang
 
+pytestmark = pytest.mark.every_schedule
+
 EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm100"
 
 

@@ -168,6 +168,7 @@ def test_more_columns_than_an_instruction():
     Gemm(128, 384, 64, (128, 384, 64), threads=256).check()
 
 
+@pytest.mark.every_schedule
 @pytest.mark.parametrize("form", ["st", "tt"])
 @pytest.mark.parametrize(
     ("k", "block_k"), [(16, 16), (32, 32), (48, 48), (192, 192), (192, 64), (512, 128), (320, 32)]
@@ -176,6 +177,7 @@ def test_depths(form, k, block_k):
     Gemm(128, 32, k, (128, 32, block_k), form).check()
 
 
+@pytest.mark.every_schedule
 @pytest.mark.parametrize("form", ["st", "tt"])
 def test_grids(form):
     Gemm(384, 192, 128, (128, 64, 64), form).check()
@@ -202,12 +204,14 @@ def test_cleared_before_the_loop(form):
     Gemm(128, 64, 128, (128, 64, 64), form, clear=True).check()
 
 
+@pytest.mark.every_schedule
 @pytest.mark.parametrize("form", ["st", "tt"])
 @pytest.mark.parametrize("threads", [128, 256])
 def test_barrier_of_the_kernel(form, threads):
     Gemm(128, 128, 192, (128, 128, 64), form, threads=threads, barrier=True).check()
 
 
+@pytest.mark.every_schedule
 @pytest.mark.parametrize("threads", [256, 384, 512])
 @pytest.mark.parametrize("form", ["st", "tt", "sf", "ff"])
 def test_more_threads(form, threads):

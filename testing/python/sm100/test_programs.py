@@ -15,6 +15,8 @@ from sm100_kernels import (
 
 import tilelang.language as T
 
+pytestmark = pytest.mark.every_schedule
+
 
 def chained(m: int, k: int, s: int, n: int, threads: int, fragments: bool):
     """C = (A @ B1) @ B2; with ``fragments`` as written for Hopper, no tensor memory named."""

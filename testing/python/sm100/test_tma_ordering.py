@@ -9,6 +9,8 @@ from tma_cases import TARGETS, assert_same, check_through, compiled, poisoned, r
 import tilelang
 import tilelang.language as T
 
+pytestmark = pytest.mark.every_schedule
+
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_loop_reuses_the_tile(target: str) -> None:
