@@ -7,6 +7,7 @@ machine and saves the outputs; the test compares them with the emulator.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import NamedTuple
 
@@ -221,6 +222,24 @@ def integer_cases() -> list[Case]:
     for table in (0x1B, 0x96, 0xCA, 0xE8, 0x6D):
         body = f"lop3.b32 %out, %in0, %in1, %in2, {table};"
         cases.append(_elementwise(f"lop3 {table}", body, ["u32"] * 3, 32, table))
+    return cases + carry_cases()
+
+
+def carry_cases() -> list[Case]:
+    """Each instruction that sets CC.CF before each that uses it, and one between them."""
+    cases = []
+    for n in (32, 64):
+        product = "%in0, %in1, %in2"
+        sets = {"add": "%in0, %in1", "sub": "%in0, %in1", "mad.lo": product, "mad.hi": product}
+        uses = {"addc": "%in2, %in3", "subc": "%in2, %in3",
+                "madc.lo": "%in1, %in2, %in3", "madc.hi": "%in1, %in2, %in3"}  # fmt: skip
+        for first, second in itertools.product(sets, uses):
+            head = f".reg .b{n} %x; {first}.cc.u{n} %x, {sets[first]};"
+            body = f"{head} {second}.u{n} %out, {uses[second]};"
+            cases.append(_elementwise(f"{first} {second} {n}", body, [f"u{n}"] * 4, n, len(cases)))
+            body = f"{head} {second}.cc.u{n} %out, {uses[second]}; addc.u{n} %out, %out, %x;"
+            name = f"{first} {second} addc {n}"
+            cases.append(_elementwise(name, body, [f"u{n}"] * 4, n, len(cases)))
     return cases
 
 

@@ -201,7 +201,8 @@ void Finish(Decoder& d, Type type, int sources) {
 
 // --- extended precision: CC.CF ------------------------------------------------------------------
 
-// d = a + b (+ CF), or a - b (- CF); sets CF if kSet.
+// d = a + b (+ CF), or a + ~b + 1 (+ CF instead of the 1); sets CF to the carry out of it if kSet.
+// So CF after a subtraction is "no borrow", and additions may follow subtractions (on an H200 too).
 template <typename T, bool kSubtract, bool kUse, bool kSet>
 Flow Carry(Warp& w, const Op& op, uint32_t mask) {
   T* d = w.Reg<T>(op.a[0]);
@@ -209,8 +210,9 @@ Flow Carry(Warp& w, const Op& op, uint32_t mask) {
   const T* b = w.Reg<T>(op.a[2]);
   uint32_t carry = w.carry;
   ForEachLane(mask, [&](int i) {
-    unsigned __int128 x = a[i], y = b[i], c = kUse ? (carry >> i) & 1 : 0;
-    unsigned __int128 sum = kSubtract ? x - y - c : x + y + c;
+    T y = kSubtract ? static_cast<T>(~b[i]) : b[i];
+    unsigned c = kUse ? (carry >> i) & 1 : kSubtract;
+    unsigned __int128 sum = static_cast<unsigned __int128>(a[i]) + y + c;
     d[i] = static_cast<T>(sum);
     uint32_t out = (sum >> (8 * sizeof(T))) & 1;
     if (kSet) carry = (carry & ~(1u << i)) | out << i;

@@ -71,6 +71,11 @@ extern "C" __global__ void histogram(const int* values, int n, int* counts) {
   for (int i = threadIdx.x; i < 64; i += blockDim.x) atomicAdd(&counts[i], local[i]);
 }
 
+extern "C" __global__ void divide(const unsigned __int128* a, const unsigned __int128* b,
+                                  unsigned __int128* quotient) {
+  quotient[threadIdx.x] = a[threadIdx.x] / b[threadIdx.x];
+}
+
 extern "C" __global__ void elected(int* out) {
   unsigned leader;
   int is_leader;
@@ -86,7 +91,7 @@ def cuda_module():
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     error, program = nvrtc.nvrtcCreateProgram(CUDA.encode(), b"test.cu", 0, [], [])
     assert int(error) == 0
-    options = [b"--gpu-architecture=compute_100a", b"-lineinfo"]
+    options = [b"--gpu-architecture=compute_100a", b"-lineinfo", b"--device-int128"]
     assert int(nvrtc.nvrtcCompileProgram(program, len(options), options)[0]) == 0
     text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
     assert int(nvrtc.nvrtcGetPTX(program, text)[0]) == 0
@@ -107,6 +112,19 @@ def test_cuda_histogram(cuda_module):
     counts = np.zeros(64, np.int32)
     cuda_module["histogram"].launch(4, 96, [values, 5000, counts])
     np.testing.assert_array_equal(counts, np.bincount(values & 63, minlength=64))
+
+
+def test_cuda_division_of_128_bits(cuda_module):
+    """Chains in which sub.cc and addc alternate."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 1 << 63, (2, 64, 2), dtype=np.uint64) * np.uint64(2)
+    b[::2, 1] >>= np.uint64(40)
+    b[::3, 1] = 0
+    out = np.zeros_like(a)
+    cuda_module["divide"].launch(1, 64, [a, b, out])
+    for i in range(64):
+        x, y, quotient = (int(v[i, 1]) << 64 | int(v[i, 0]) for v in (a, b, out))
+        assert quotient == x // y
 
 
 def test_cuda_inline_assembly(cuda_module):

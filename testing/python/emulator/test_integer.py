@@ -349,6 +349,23 @@ def test_carry_chain():
     np.testing.assert_array_equal(elementwise(sub, [a, b], "u8", regs), a - b)
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("second", ["addc", "subc"])
+@pytest.mark.parametrize("first", ["add", "sub"])
+def test_carry_between_additions_and_subtractions(first, second, bits):
+    """x - y is x + ~y + 1: the carry flag after a subtraction says that nothing was borrowed."""
+    a, b, c, d = operands(bits, 4)
+    a[::5] = b[::5]
+    mask = (1 << bits) - 1
+    expected = []
+    for w, x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), d.tolist(), strict=True):
+        carry = w + (x if first == "add" else (~x & mask) + 1) >> bits
+        expected.append(y + (z if second == "addc" else ~z & mask) + carry & mask)
+    body = f"{first}.cc.u{bits} %x0, %in0, %in1; {second}.u{bits} %out, %in2, %in3;"
+    result = elementwise(body, [a, b, c, d], a.dtype, f".reg .b{bits} %x<1>;")
+    np.testing.assert_array_equal(result, np.array(expected, a.dtype))
+
+
 def test_mad_carry_chain():
     """A 32 x 32 product added to 64 bits in two halves, as compilers write it."""
     a, b = operands(32, 2, 7)

@@ -39,8 +39,9 @@ def _lint():
 
 
 @pytest.fixture(scope="session")
-def assembler(request: pytest.FixtureRequest) -> Assembler:
-    return Assembler(request.config.cache.mkdir("ptxas"))
+def assembler(request: pytest.FixtureRequest, tmp_path_factory) -> Assembler:
+    kept = getattr(request.config, "cache", None)  # there is none under -p no:cacheprovider
+    return Assembler(kept.mkdir("ptxas") if kept else tmp_path_factory.mktemp("ptxas"))
 
 
 @pytest.fixture(autouse=True)
