@@ -35,10 +35,44 @@ struct Usage {
   int64_t column = 0;
 };
 
-// Numbers statements in program order; a use inside a loop lasts for the whole loop.
+int64_t CountUses(const Stmt& s, const Buffer& buffer) {
+  class Counter : public ir::StmtVisitor {
+   public:
+    explicit Counter(const Buffer& buffer) : buffer_(buffer) {}
+    int64_t uses = 0;
+    using StmtVisitor::Visit;
+    void Visit(const ir::AllocNode*) override {}
+    void VisitBuffer(const Buffer& b) override { uses += b.same_as(buffer_); }
+
+   private:
+    const Buffer& buffer_;
+  };
+  Counter counter(buffer);
+  counter.VisitStmt(s);
+  return counter.uses;
+}
+
+// Whether the first use of `buffer` in `s` leaves nothing of what it held.
+bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
+  if (const auto* seq = s.as<ir::SeqNode>()) {
+    for (const Stmt& inner : seq->stmts) {
+      if (CountUses(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
+    }
+    return false;
+  }
+  if (CountUses(s, buffer) != 1) return false;
+  if (const auto* gemm = s.as<ir::GemmNode>()) {
+    return gemm->c->buffer.same_as(buffer) && gemm->c.IsWhole() && ir::IsTrue(gemm->clear_accum);
+  }
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && copy->dst->buffer.same_as(buffer) && copy->dst.IsWhole();
+}
+
+// Numbers statements in program order; a use inside a loop lasts for the whole loop, unless each
+// iteration overwrites the buffer first and nothing outside the loop uses it.
 class UsageFinder : public ir::StmtVisitor {
  public:
-  explicit UsageFinder(const ir::KernelLaunchNode* launch) : uniformity_(launch) {
+  explicit UsageFinder(const ir::KernelLaunchNode* launch) : launch_(launch), uniformity_(launch) {
     VisitStmt(launch->body);
   }
   std::vector<Usage> usages;
@@ -93,6 +127,11 @@ class UsageFinder : public ir::StmtVisitor {
   template <typename LoopNode>
   void Loop(const LoopNode* op) {
     loops_.push_back(position_);
+    for (const Usage& usage : usages) {
+      bool fresh = OverwritesFirst(op->body, usage.buffer) &&
+                   CountUses(op->body, usage.buffer) == CountUses(launch_->body, usage.buffer);
+      if (fresh) loops_of_[usage.buffer.get()] = loops_.size();
+    }
     StmtVisitor::Visit(op);
     loops_.pop_back();
     for (const auto& [depth, index] : open_) {
@@ -100,13 +139,14 @@ class UsageFinder : public ir::StmtVisitor {
     }
   }
 
+  const ir::KernelLaunchNode* launch_;
   Uniformity uniformity_;
   int64_t branch_ = 0;
   int64_t branches_ = 0;
   bool issue_only_ = false;
   int64_t position_ = 0;
-  std::vector<int64_t> loops_;  // where the enclosing loops begin
-  std::map<const void*, size_t> loops_of_;
+  std::vector<int64_t> loops_;              // where the enclosing loops begin
+  std::map<const void*, size_t> loops_of_;  // of a buffer: those around its life
   std::vector<std::pair<size_t, int64_t>> open_;
 };
 
