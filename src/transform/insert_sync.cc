@@ -298,7 +298,12 @@ void SyncInserter::RequireFences(const AccessPtr& access, State* state) {
 }
 
 Stmt SyncInserter::ProcessIf(const IfNode* op, State* state) {
-  if (!uniformity_.IsUniform(op->condition)) return ProcessBranch(op, state);
+  bool uniform =
+      team_.kind == Team::kWarps
+          ? uniformity_.IsUniform(op->condition,
+                                  uniformity_.threads().Of({team_.range.first, team_.range.count}))
+          : uniformity_.IsUniform(op->condition);
+  if (!uniform) return ProcessBranch(op, state);
   Stmt head = Evaluate(op->condition, op->span);
   Stmt checked = Leaf(head, state);
   State other = *state;

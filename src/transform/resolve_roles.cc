@@ -80,8 +80,13 @@ class RoleResolver : public ir::StmtMutator {
     bool all = chosen == active_;
     ThreadSet others = active_ - chosen;
     if (rest.defined()) {
-      Expr condition = all ? rest : Spell(chosen, op->condition) && rest;
-      return Under(op, condition, {chosen}, {active_, all ? nullptr : kUnknownOthers});
+      if (!all && !op->else_case.defined()) {
+        // One condition around the other: then passes see that all of `chosen` decide alike.
+        ir::If inner(rest, Within(op->then_case, {chosen}, op->condition), Stmt(), op->span);
+        return ir::If(Spell(chosen, op->condition), inner, Stmt(), op->span);
+      }
+      Expr spelled = all ? rest : Spell(chosen, op->condition) && rest;
+      return Under(op, spelled, {chosen}, {active_, all ? nullptr : kUnknownOthers});
     }
     if (all) return MutateStmt(op->then_case);
     if (!chosen.AsRange() && others.AsRange() && op->else_case.defined()) {

@@ -376,3 +376,35 @@ def test_scalar_code_under_any_condition(target):
     assert torch.equal(o[:256], x[:256] + index % 2)
     chosen = (index // 32 == x[0] % 8) | (index // 32 == x[1] % 8)
     assert torch.equal(o[256:], torch.where(chosen, index, -1))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_threads_of_a_role_exchange_values(target, nested):
+    """Barriers of the role alone, under a condition of threads and a value."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((M, N), "float32"), out: T.Tensor((N, M), "float32"), n: T.int32):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((M, N), "float32")
+            for k in T.serial(3):
+                if nested:
+                    if T.get_warp_group_idx() == 1:
+                        step = T.alloc_var("int32")
+                        step = k * 2
+                        if step < n:
+                            for i, j in T.Parallel(M, N):
+                                s[i, j] = X[i, j] * (k + 1)
+                            for i, j in T.Parallel(N, M):
+                                out[i, j] = s[j, i]
+                elif T.get_warp_group_idx() == 1 and k * 2 < n:
+                    for i, j in T.Parallel(M, N):
+                        s[i, j] = X[i, j] * (k + 1)
+                    for i, j in T.Parallel(N, M):
+                        out[i, j] = s[j, i]
+
+    compiled = tilelang.compile(kernel, target=target)
+    for schedule in SCHEDULES:
+        x, out = random_values(M, N, "float32"), poisoned(N, M, "float32")
+        run(compiled, x, out, 3, schedule=schedule)
+        assert torch.equal(out, x.T * 2)
