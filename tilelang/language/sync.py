@@ -27,7 +27,8 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
     """Waits for all threads of the block, or for ``arrive_count`` on named barrier ``barrier_id``.
 
     Args:
-        barrier_id: 0 to 15; all threads when omitted.
+        barrier_id: 0 to 15; all threads when omitted. The compiler takes the numbers of its own
+            named barriers from those that the kernel does not use: constants leave it most.
         arrive_count: threads that take part, a multiple of 32; all of the block when omitted.
     """
     if barrier_id is None:
