@@ -7,6 +7,7 @@
 
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
+#include "op/issue.h"
 #include "op/thread_sync.h"
 #include "op/tmem.h"
 #include "transform/kernel_scope.h"
@@ -38,19 +39,31 @@ using Accesses = std::vector<Access>;
 // Which threads reach each statement.
 class ThreadFinder : public ScopedVisitor {
  public:
-  explicit ThreadFinder(const ir::KernelLaunchNode* launch) : threads_(ThreadsOf(launch)) {
+  explicit ThreadFinder(const ir::KernelLaunchNode* launch)
+      : launch_threads_(ThreadsOf(launch)), reached_{0, launch_threads_.count} {
     Visit(launch);
   }
   std::unordered_map<const ir::ffi::Object*, ThreadRange> threads;
 
   using ScopedVisitor::Visit;
   void VisitStmt(const Stmt& s) override {
-    threads[s.get()] = ActiveThreads(threads_, &analyzer_);
+    threads[s.get()] = reached_;
     ScopedVisitor::VisitStmt(s);
   }
 
+ protected:
+  // Conditions alone divide threads.
+  void Under(const ir::Expr& condition, bool holds, const std::function<void()>& visit) override {
+    ScopedVisitor::Under(condition, holds, [&] {
+      ThreadRange outer = std::exchange(reached_, ActiveThreads(launch_threads_, &analyzer_));
+      visit();
+      reached_ = outer;
+    });
+  }
+
  private:
-  LaunchThreads threads_;
+  LaunchThreads launch_threads_;
+  ThreadRange reached_;
 };
 
 bool Contains(const ThreadRange& outer, const ThreadRange& inner) {
@@ -152,6 +165,7 @@ bool TmemOrderer::IsMeeting(const Stmt& s) const {
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   if (call == nullptr) return false;
+  if (call->name == op::kMeetForTcgen05) return true;
   if (call->name == "sync_threads") return call->args.empty();
   if (call->name == "sync_warp") return reached_.at(s.get()).count <= 32;
   return call->name == "sync_range";
