@@ -70,7 +70,7 @@ Fragment RegionFragment(const Region& region, const Fragment& whole, const Span&
 }
 
 layout::TmemCopyPlans Plan(const ir::CopyNode* op, Context* ctx, TmemTile* tile) {
-  *tile = TileOf(TmemSide(op), ctx);
+  *tile = TileOf(TmemSide(op), op->span, ctx);
   const Region& side = FragmentSide(op);
   Fragment fragment = RegionFragment(side, *ctx->layouts->GetFragment(side->buffer), op->span);
   return layout::PlanTmemCopy(tile->layout, fragment, DirectionOf(op), OptionsFor(op, ctx));
@@ -134,7 +134,7 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   SetDefaultRole(TmemSide(op)->buffer, op->span, ctx);
   if (ctx->layouts->Has(side->buffer)) return;
   if (!side.IsWhole() && level != InferLevel::kFree) return;
-  TmemLayout layout = TileOf(TmemSide(op), ctx).layout;
+  TmemLayout layout = TileOf(TmemSide(op), op->span, ctx).layout;
   Coord shape = StaticShape(side->buffer);
   if (!side.IsWhole()) {
     // The whole fragment takes the layout it would have as a tile of its own.
@@ -163,7 +163,7 @@ std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
 
 Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   const Region& side = FragmentSide(op);
-  TmemTile tile = TileOf(TmemSide(op), ctx);
+  TmemTile tile = TileOf(TmemSide(op), op->span, ctx);
   Fragment held = RegionFragment(side, *ctx->layouts->GetFragment(side->buffer), op->span);
   auto near = WithFewerThreads(OptionsFor(op, ctx), [&](const layout::TmemCopyOptions& fewer) {
     return layout::NearestTmemFragment(tile.layout, held, DirectionOf(op), fewer);

@@ -64,7 +64,7 @@ layout::TmemCpPlan Plan(const ir::CopyNode* op, const Layout& shared, Context* c
     plan.reason = "shared layout " + shared->ToString() + " is no shape:stride layout";
     return plan;
   }
-  TmemTile tile = TileOf(op->dst, ctx);
+  TmemTile tile = TileOf(op->dst, op->span, ctx);
   Coord known = CornerOf(op->src).known;
   plan = layout::PlanTmemCp(tile.layout, MatrixOf(shared), Coord(known.end() - 2, known.end()));
   if (plan.reason.empty()) plan.reason = VariableCornerObstacle(op->src, plan.operand, ctx);
@@ -170,7 +170,7 @@ void IssueTmemCp(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx,
   Buffer physical = buffers->Get(shared);
   stmts->push_back(ir::Bind(
       descriptor, DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand), op->span));
-  TmemTile tile = TileOf(op->dst, ctx);
+  TmemTile tile = TileOf(op->dst, op->span, ctx);
   Map<String, Any> attrs;
   attrs.Set("reads", Array<Buffer>{physical});
   attrs.Set("async", true);

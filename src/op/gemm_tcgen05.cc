@@ -147,7 +147,8 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
 // Each instruction finds its part of the region where it looks for it.
 void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int64_t rows,
                int64_t columns, Context* ctx) {
-  std::string problem = TmemOperandProblem(TileOf(region, ctx).layout, role, rows, columns);
+  std::string problem =
+      TmemOperandProblem(TileOf(region, op->span, ctx).layout, role, rows, columns);
   if (problem.empty()) return;
   Refuse(op, ir::ErrorClass::kLayout, ir::Print(region) + " " + problem);
 }
@@ -284,9 +285,9 @@ class GemmLowerer {
     stmts.push_back(b.bind());
     problem_.n_unit = b.Unit();
     UmmaTiling t = Tile(op_, problem_);
-    TmemTile c = TileOf(op_->c, ctx_);
+    TmemTile c = TileOf(op_->c, op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
-    if (ts) a_tmem = TileOf(op_->a, ctx_);
+    if (ts) a_tmem = TileOf(op_->a, op_->span, ctx_);
     std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
                        "<tl::UmmaKind::" + Spelling(problem_.kind) + ">";
     for (int64_t m = 0; m < problem_.m; m += t.m) {

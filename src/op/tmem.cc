@@ -70,28 +70,29 @@ std::optional<int64_t> BitStride(const TmemLayout& layout, size_t dim) {
 }
 
 // The columns that a variable index adds.
-Expr VariableColumns(const Region& region, const TmemLayout& layout, size_t dim, Context* ctx) {
+Expr VariableColumns(const Region& region, const TmemLayout& layout, size_t dim, const Span& span,
+                     Context* ctx) {
   const Expr& index = region->mins[dim];
   auto stride = BitStride(layout, dim);
   Expr bits = stride ? index * ir::Const(index.dtype(), *stride) : Expr();
   if (!stride || !ctx->analyzer->Divides(bits, layout::kTmemColumnBits)) {
-    TL_USER_ERROR(kShape, region->buffer->span,
+    TL_USER_ERROR(kShape, span,
                   "region " << ir::Print(region) << " of tensor memory begins at index "
                             << ir::Print(index) << " of dimension " << dim
                             << ", known only at run time; only whole 32-bit columns and stages "
-                               "can be chosen at run time, rows cannot");
+                               "can be chosen at run time, rows cannot. Write a "
+                               "statement with a constant index for each");
   }
   return ir::FloorDiv(bits, ir::Const(bits.dtype(), layout::kTmemColumnBits));
 }
 
 }  // namespace
 
-TmemTile TileOf(const Region& region, Context* ctx) {
+TmemTile TileOf(const Region& region, const Span& span, Context* ctx) {
   const Buffer& buffer = region->buffer;
   TmemLayout layout = *ctx->layouts->GetTmem(buffer);
   Coord begin;
-  Coord extents =
-      StaticExtents(region->extents, "the extents of a region of tensor memory", buffer->span);
+  Coord extents = StaticExtents(region->extents, "the extents of a region of tensor memory", span);
   Expr column = ir::Const(ir::dtypes::kUInt32, 0);
   if (ctx->tmem != nullptr) {
     column = ctx->tmem->base + ir::Const(ir::dtypes::kUInt32, ctx->tmem->columns[buffer]);
@@ -101,7 +102,7 @@ TmemTile TileOf(const Region& region, Context* ctx) {
     auto min = ir::AsInt(region->mins[d]);
     begin.push_back(min.value_or(0));
     if (!min) {
-      Expr extra = VariableColumns(region, layout, d, ctx);
+      Expr extra = VariableColumns(region, layout, d, span, ctx);
       column = column + ir::CastTo(ir::dtypes::kUInt32, extra);
     }
     if (extents[d] != 1) moving.push_back(extents[d]);

@@ -18,12 +18,13 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role);
 void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx);
 
 // A region of a buffer: the static map of its moving dimensions relative to `column`, the address
-// column (a uint32 expression: base + buffer + what the region's variable indices add).
+// column (a uint32 expression: base + buffer + what the region's variable indices add). `span` is
+// the operator's, for errors.
 struct TmemTile {
   TmemLayout layout;
   Expr column;
 };
-TmemTile TileOf(const Region& region, Context* ctx);
+TmemTile TileOf(const Region& region, const Span& span, Context* ctx);
 
 // Columns of 32 bits that the buffer takes.
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);

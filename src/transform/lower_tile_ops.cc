@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/error.h"
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
@@ -52,6 +53,9 @@ class KernelLowerer : public ScopedMutator {
   }
 
   using ScopedMutator::Rewrite;
+  Stmt MutateStmt(const Stmt& s) override {
+    return ir::WithPlace(s.span(), [&] { return ScopedMutator::MutateStmt(s); });
+  }
   Expr Mutate(const Expr& e) override {
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     return scalar_.Mutate(e);

@@ -304,3 +304,30 @@ def test_a_and_c_overlap(columns):
             T.copy(t, C)
 
     assert "A and C overlap in tensor memory" in refused(kernel)
+
+
+def test_rows_chosen_by_a_loop():
+    @T.prim_func
+    def kernel(C: T.Tensor((2, 128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([256, 64], "float32")
+            T.fill(tile, 1.0)
+            for block in T.unroll(2):
+                T.copy(tile[block * 128 : (block + 1) * 128, :], C[block, 0, 0])
+
+    text = refused(kernel)
+    assert "a constant index for each" in text
+    assert "T.copy(tile[block" in text, "the message shows the use, not the allocation"
+
+
+def test_rows_of_two_blocks():
+    """What the layout algebra cannot do names the line that asks for it."""
+
+    @T.prim_func
+    def kernel(C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_tmem([256, 64], "float32")
+            T.fill(tile, 1.0)
+            T.copy(tile[64:192, :], C)
+
+    assert "T.copy(tile[64:192" in refused(kernel)
