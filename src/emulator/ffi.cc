@@ -147,21 +147,21 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tl.emulator.Architectures",
            []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
       .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
-      .def("tl.emulator.Map",
-           [](DeviceRef device, int64_t host, int64_t bytes, ffi::String name, bool writable) {
-             return static_cast<int64_t>(device->memory.Map(reinterpret_cast<uint8_t*>(host),
-                                                            static_cast<uint64_t>(bytes),
-                                                            std::string(name), writable));
-           })
+      .def(
+          "tl.emulator.Map",
+          [](DeviceRef device, int64_t host, int64_t bytes, ffi::String name) {
+            return static_cast<int64_t>(device->memory.Map(
+                reinterpret_cast<uint8_t*>(host), static_cast<uint64_t>(bytes), std::string(name)));
+          })
       .def("tl.emulator.Unmap",
            [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
       .def("tl.emulator.AllowRange",
-           [](DeviceRef device, int64_t address, int64_t bytes) {
-             device->memory.AllowRange(address, bytes);
+           [](DeviceRef device, int64_t address, int64_t bytes, bool writable) {
+             device->memory.AllowRange(address, bytes, writable);
            })
       .def("tl.emulator.ForbidRange",
-           [](DeviceRef device, int64_t address, int64_t bytes) {
-             device->memory.ForbidRange(address, bytes);
+           [](DeviceRef device, int64_t address, int64_t bytes, bool writable) {
+             device->memory.ForbidRange(address, bytes, writable);
            })
       .def("tl.emulator.Load", Load)
       .def("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })

@@ -21,12 +21,18 @@ _DTYPES = {
 _EPILOG = """
 An argument is a number (3, 0x10, 1.5), or an array: TYPE[SHAPE][:FILL], with TYPE one of f16 f32
 f64 bf16 s8..s64 u8..u64 and FILL one of zeros (default), ones, arange, random, a number, or the
-path of an .npy file. bf16 arrays are shown as their 16-bit codes.
+path of an .npy file; integers must be in the range of TYPE, but arange starts again from its other
+end. bf16 arrays are shown as their 16-bit codes.
 """
 
 
 def _extents(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected one to three integers, x first, like 8,4,1; got {text!r}"
+        ) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,16 +63,21 @@ def parse_argument(text: str, seed: int) -> Any:
     """
     match = _ARRAY.fullmatch(text)
     if match is None:
-        try:
-            return int(text, 0)
-        except ValueError:
-            pass
-        try:
-            return float(text)
-        except ValueError:
-            raise UserError(f"cannot read the argument {text!r}") from None
+        value = _number(text)
+        if value is None:
+            raise UserError(f"cannot read the argument {text!r}")
+        return value
     shape = tuple(int(part) for part in re.split(r"[,x ]+", match["shape"]) if part)
     return _array(match["dtype"], shape, match["fill"] or "zeros", seed)
+
+
+def _number(text: str) -> int | float | None:
+    for read in (lambda: int(text, 0), lambda: float(text)):
+        try:
+            return read()
+        except ValueError:
+            pass
+    return None
 
 
 def _array(name: str, shape: tuple[int, ...], fill: str, seed: int) -> np.ndarray:
@@ -74,7 +85,10 @@ def _array(name: str, shape: tuple[int, ...], fill: str, seed: int) -> np.ndarra
     if not bfloat and name not in _DTYPES:
         raise UserError(f"unknown type {name!r}; choose from bf16, {', '.join(_DTYPES)}")
     dtype = np.dtype("f4" if bfloat else _DTYPES[name])
-    array = _filled(dtype, shape, fill, np.random.default_rng(seed))
+    try:
+        array = _filled(dtype, shape, fill, np.random.default_rng(seed))
+    except (MemoryError, ValueError) as error:  # also of shapes that NumPy refuses
+        raise UserError(f"no array {name}{list(shape)}: {error}") from None
     if bfloat:  # the upper half of an f32, rounded to nearest even
         bits = array.view(np.uint32)
         array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
@@ -96,11 +110,37 @@ def _filled(
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
     if fill.endswith(".npy"):
-        return np.load(fill).astype(dtype, copy=False).reshape(shape)
+        return _loaded(dtype, shape, fill)
+    value = _number(fill)
+    if value is None:
+        raise UserError(f"cannot fill an array with {fill!r}")
+    return np.full(shape, _exact(np.array(value), dtype, fill), dtype)
+
+
+def _loaded(dtype: np.dtype, shape: tuple[int, ...], path: str) -> np.ndarray:
     try:
-        return np.full(shape, float(fill), dtype)
-    except ValueError:
-        raise UserError(f"cannot fill an array with {fill!r}") from None
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise UserError(f"{path} holds no array of real numbers")
+    if array.size != int(np.prod(shape)):
+        raise UserError(f"{path} has the shape {array.shape}, which does not fill {shape}")
+    return _exact(array, dtype, path).reshape(shape)
+
+
+def _exact(values: np.ndarray, dtype: np.dtype, source: str) -> np.ndarray:
+    """Returns the values in another type; only floating-point types round."""
+    if values.dtype == dtype:
+        return values
+    try:
+        with np.errstate(all="ignore"):
+            result = values.astype(dtype)
+    except OverflowError:
+        raise UserError(f"{source} holds values that {dtype} has not") from None
+    if dtype.kind in "iu" and not np.array_equal(result.astype(object), values.astype(object)):
+        raise UserError(f"{source} holds values that {dtype} has not")
+    return result
 
 
 def _list(module: Module) -> None:
@@ -122,7 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        with open(options.ptx, encoding="utf-8") as file:
+        with open(options.ptx, "rb") as file:
             module = Device(options.arch).load_ptx(file.read())
         if options.list:
             _list(module)
@@ -136,13 +176,13 @@ def main(arguments: list[str] | None = None) -> int:
             options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
             schedule=schedule, lint=options.lint, instruction_limit=options.limit,
         )  # fmt: skip
+        _show(args, options.save)
     except (TileLangError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    _show(args, options.save)
     print(f"{report.instructions} warp instructions in {report.seconds:.3f} s")
     return 0
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilelang.emulator.memory import DeviceMemory, Mapping, is_array
+from tilelang.emulator.memory import DeviceMemory, Mapping, check_array, is_array
+from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
 
@@ -29,8 +31,9 @@ class Param(NamedTuple):
     array: bool
 
 
-_INTEGER_BITS = {1: "B", 2: "H", 4: "I", 8: "Q"}
-_FLOAT_BITS = {2: "e", 4: "f", 8: "d"}
+_FLOATS = {"f16": "e", "f32": "f", "f64": "d"}
+_FLOATS_BY_SIZE = {2: "e", 4: "f", 8: "d"}
+_INTEGER_SIZES = (1, 2, 4, 8)
 
 
 class Binder:
@@ -49,6 +52,11 @@ class Binder:
         Raises:
             UserError: wrong number of arguments, or one does not fit its parameter.
         """
+        if not isinstance(args, Iterable) or isinstance(args, str | bytes) or is_array(args):
+            raise UserError(
+                f"args must be a sequence of arguments, one for each parameter, got "
+                f"{type(args).__name__}"
+            )
         args = list(args)
         if len(args) != len(self._params):
             names = ", ".join(f"{p.type} {p.name}" for p in self._params)
@@ -70,23 +78,20 @@ class Binder:
             return self._address(param, value.array, value.offset)
         if hasattr(value, "encoded") and hasattr(value, "address"):  # a tensor map
             if param.array:
-                return self._aggregate(param, value.encoded)
-            return self._integer(param, value.address)
+                return _aggregate(param, value.encoded)
+            return encode_scalar(param, value.address)
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._aggregate(param, bytes(value))
-        if param.array and isinstance(value, np.ndarray | np.void):
-            return self._aggregate(param, value.tobytes())
+            return _aggregate(param, bytes(value))
         if is_array(value):
+            if param.array and isinstance(value, np.ndarray):
+                check_array(param.name, value)
+                return _aggregate(param, value.tobytes())
             return self._address(param, value, 0)
-        if isinstance(value, np.generic):
-            return self._scalar(param, value)
-        if isinstance(value, bool | int):
-            return self._integer_or_float(param, int(value))
-        if isinstance(value, float):
-            return self._float(param, value)
-        raise UserError(f"argument {param.name!r} has type {type(value).__name__}")
+        if param.array and isinstance(value, np.generic) and not value.dtype.hasobject:
+            return _aggregate(param, value.tobytes())
+        return encode_scalar(param, value)
 
-    def _address(self, param: Param, array: Any, offset: int) -> bytes:
+    def _address(self, param: Param, array: Any, offset: Any) -> bytes:
         if param.size != 8 or param.array:
             raise UserError(
                 f"argument {param.name!r} is an array, but the parameter is .{param.type} of "
@@ -94,48 +99,73 @@ class Binder:
             )
         mapping = self._memory.map(array, param.name)
         self.mappings.append(mapping)
-        return struct.pack("<Q", mapping.address + offset)
+        address = mapping.address + integer(f"the offset of argument {param.name!r}", offset)
+        if not 0 <= address < 1 << 64:
+            raise UserError(f"argument {param.name!r}: its offset {offset} leads out of 64 bits")
+        return struct.pack("<Q", address)
 
-    def _aggregate(self, param: Param, data: bytes) -> bytes:
-        if len(data) != param.size:
-            raise UserError(
-                f"argument {param.name!r} has {len(data)} bytes, the parameter {param.size}"
-            )
-        return data
 
-    def _scalar(self, param: Param, value: np.generic) -> bytes:
-        if value.dtype.kind == "f" and param.type.startswith("f"):
-            return self._float(param, float(value))
-        if value.dtype.itemsize != param.size:
-            if value.dtype.kind in "iub":
-                return self._integer_or_float(param, int(value))
-            raise UserError(
-                f"argument {param.name!r} is {value.dtype} of {value.dtype.itemsize} bytes, the "
-                f"parameter .{param.type} has {param.size}"
-            )
-        return value.tobytes()
+def _aggregate(param: Param, data: bytes) -> bytes:
+    if len(data) != param.size:
+        raise UserError(
+            f"argument {param.name!r} has {len(data)} bytes, the parameter {param.size}"
+        )
+    return data
 
-    def _integer_or_float(self, param: Param, value: int) -> bytes:
-        if param.type.startswith("f"):
-            return self._float(param, float(value))
-        return self._integer(param, value)
 
-    def _integer(self, param: Param, value: int) -> bytes:
-        code = _INTEGER_BITS.get(param.size)
-        bits = 8 * param.size
-        if code is None or param.array:
-            raise UserError(f"argument {param.name!r} needs {param.size} bytes, got an integer")
-        if not -(1 << (bits - 1)) <= value < 1 << bits:
-            raise UserError(f"argument {param.name!r} = {value} does not fit {bits} bits")
-        return struct.pack("<" + code, value % (1 << bits))
+def encode_scalar(param: Param, value: Any) -> bytes:
+    """Returns the bytes of a number as ``param`` holds it.
 
-    def _float(self, param: Param, value: float) -> bytes:
-        code = _FLOAT_BITS.get(param.size)
-        if code is None or param.array or param.type[0] not in "bf":
-            raise UserError(
-                f"argument {param.name!r} is a float, the parameter is .{param.type} of "
-                f"{param.size} bytes"
-            )
-        if param.type == "bf16":
-            return struct.pack("<f", value)[2:]
-        return struct.pack("<" + code, value)
+    A parameter ``.f`` takes integers and floats, rounded; ``.s`` integers of its range; ``.u``
+    those of its range or of the signed one (compilers spell signed parameters so, too). NumPy
+    scalars are numbers like Python's. A parameter ``.b`` has no kind: an integer gives its bits, a
+    Python float is rounded to the float of its size, and other NumPy scalars must have its size.
+
+    Raises:
+        UserError: the value is no number, of another kind, or out of range.
+    """
+    untyped = param.type.startswith("b") and param.type not in ("bf16", "bf16x2")
+    if isinstance(value, np.generic):
+        if untyped and value.dtype.kind not in "biu":
+            return _bits(param, value)
+        value = value.item()
+    if param.array or not isinstance(value, int | float):
+        kind = type(value).__name__
+        raise UserError(
+            f"argument {param.name!r} is a number ({kind}), the parameter has {param.size} bytes"
+            if param.array
+            else f"argument {param.name!r} has type {kind}"
+        )
+    code = _FLOATS.get(param.type)
+    if code is None and untyped and isinstance(value, float):
+        code = _FLOATS_BY_SIZE.get(param.size)
+    return _float(param, code, value) if code else _integer(param, value)
+
+
+def _bits(param: Param, value: np.generic) -> bytes:
+    if value.dtype.hasobject or value.dtype.itemsize != param.size:
+        raise UserError(
+            f"argument {param.name!r} is {value.dtype} of {value.dtype.itemsize} bytes, the "
+            f"parameter .{param.type} has {param.size}"
+        )
+    return value.tobytes()
+
+
+def _integer(param: Param, value: float) -> bytes:
+    if not isinstance(value, int) or param.size not in _INTEGER_SIZES:
+        raise UserError(
+            f"argument {param.name!r} = {value} is a {type(value).__name__}, the parameter is "
+            f".{param.type} of {param.size} bytes"
+        )
+    bits = 8 * param.size
+    end = 1 << (bits - 1 if param.type.startswith("s") else bits)
+    if not -(1 << (bits - 1)) <= value < end:
+        raise UserError(f"argument {param.name!r} = {value} does not fit .{param.type}")
+    return (value % (1 << bits)).to_bytes(param.size, "little")
+
+
+def _float(param: Param, code: str, value: float) -> bytes:
+    try:
+        return struct.pack("<" + code, float(value))
+    except OverflowError:
+        raise UserError(f"argument {param.name!r} = {value} does not fit .{param.type}") from None

@@ -14,6 +14,7 @@ from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import current
 from tilelang.emulator.memory import DeviceMemory
+from tilelang.emulator.numbers import integer
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import TensorMap, make_tensor_map
 from tilelang.errors import UserError
@@ -24,6 +25,9 @@ _RANDOM_SCHEDULE = 2
 # specifications per compute capability).
 _SHARED_LIMIT = {"sm_80": 166912, "sm_90a": 232448, "sm_100a": 232448}
 _MAX_THREADS = 1024
+# Extents of a grid and of a block along x, y, z (the same tables).
+_MAX_EXTENTS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
+_NO_LIMIT = (2**31 - 1,) * 3
 
 
 @dataclass(frozen=True)
@@ -83,14 +87,15 @@ class Device:
         self._handle = _ffi.get("emulator.Device")()
         self.memory = DeviceMemory(self._handle)
 
-    def load_ptx(self, text: str) -> Module:
-        """Parses and decodes PTX.
+    def load_ptx(self, text: str | bytes) -> Module:
+        """Parses and decodes PTX, a text (bytes: in UTF-8) that may end with zeros as in C.
 
         Raises:
+            UserError: it is no text, or has no kernel.
             ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"``
                 or ``"illegal-operand"``; the message names instruction and line.
         """
-        return Module(self, text)
+        return Module(self, _source(text))
 
     def tensor_map(self, array: Any, **fields: Any) -> TensorMap:
         """Encodes a tensor map of ``array``; see :func:`tensor_map.make_tensor_map`."""
@@ -115,6 +120,8 @@ class Module:
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
             raise EmulatorError(report["error"])
+        if not report["kernels"]:
+            raise UserError("the PTX text has no kernel: no `.entry` with a body")
         self.target: str = report["target"]
         #: Kernels by name.
         self.kernels: dict[str, Kernel] = {
@@ -198,6 +205,7 @@ class Kernel:
             TypeError: there is no such option.
         """
         chosen = current(**options)
+        smem = integer("smem", smem, 0)
         dims = _Dims(self, grid, block, cluster, smem)
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
@@ -258,11 +266,30 @@ class _Dims:
 
 
 def _extents(what: str, value: Any) -> tuple[int, int, int]:
-    values = [value] if isinstance(value, int) else [int(v) for v in value]
-    if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
+    is_sequence = isinstance(value, Iterable) and getattr(value, "shape", None) != ()
+    values = list(value) if is_sequence else [value]
+    if not 1 <= len(values) <= 3:
         raise UserError(f"{what} must be one to three positive extents, got {value!r}")
-    x, y, z, *_ = (*values, 1, 1)
+    limits = _MAX_EXTENTS.get(what, _NO_LIMIT)
+    x, y, z = (
+        integer(f"{what}: extent {axis}", extent, 1, limit)
+        for axis, extent, limit in zip("xyz", [*values, 1, 1], limits, strict=False)
+    )
     return x, y, z
+
+
+def _source(text: Any) -> str:
+    if isinstance(text, bytes | bytearray | memoryview):
+        try:
+            text = bytes(text).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"this is no PTX text but binary data: {error}") from None
+    if not isinstance(text, str):
+        raise UserError(f"PTX must be a text, got {type(text).__name__}")
+    text = text.rstrip("\0")
+    if "\0" in text:
+        raise UserError(f"this is no PTX text: zero at character {text.index(chr(0))}")
+    return text
 
 
 def _product(values: Iterable[int]) -> int:

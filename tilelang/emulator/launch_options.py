@@ -8,10 +8,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)
+_MAX_SEED = (1 << 63) - 1
+_MAX_THREADS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Options:
 
     Attributes:
         schedule: when asynchronous operations act: ``"late"`` (as late as their completion
-            mechanism allows), ``"eager"`` (at once) or a seed for a random legal order.
+            mechanism allows), ``"eager"`` (at once) or a seed for a random
+            legal order, 0 to 2**63 - 1.
         lint: names of additional checks: ``"ld-before-wait"``.
         instruction_limit: warp instructions after which the launch is an error; 0: none.
         threads: host threads; 0: all cores, but one if CTAs exchange values through global memory,
@@ -30,7 +34,7 @@ class Options:
         progress: show a progress bar when the launch takes more than two seconds.
 
     Raises:
-        UserError: there is no such schedule or lint.
+        UserError: there is no such schedule or lint, or a number is out of range.
     """
 
     schedule: str | int = "late"
@@ -41,13 +45,23 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.schedule, int) and self.schedule not in _SCHEDULES:
+        if isinstance(self.schedule, str) and self.schedule not in _SCHEDULES:
             raise UserError(f"schedule must be 'late', 'eager' or a seed, got {self.schedule!r}")
+        if self.schedule not in _SCHEDULES:
+            self._set("schedule", integer("the seed of schedule", self.schedule, 0, _MAX_SEED))
+        limit = integer("instruction_limit", self.instruction_limit, 0, _MAX_SEED)
+        self._set("instruction_limit", limit)
+        self._set("threads", integer("threads", self.threads, 0, _MAX_THREADS))
+        if not isinstance(self.lint, Iterable):
+            raise UserError(f"lint must be names of checks, got {self.lint!r}")
         lint = (self.lint,) if isinstance(self.lint, str) else tuple(self.lint)
         for name in lint:
             if name not in _LINTS:
                 raise UserError(f"no lint {name!r}; there is {', '.join(map(repr, _LINTS))}")
-        object.__setattr__(self, "lint", lint)
+        self._set("lint", lint)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
 
 _DEFAULTS = Options()

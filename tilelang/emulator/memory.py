@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilelang import _ffi
-from tilelang.errors import UserError
+from tilelang.errors import ArgumentError, UserError
+from tilelang.runtime.arguments import problem
 
 
 class Extent(NamedTuple):
@@ -44,6 +45,18 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (
         hasattr(value, "__dlpack__") and not isinstance(value, np.generic)
     )
+
+
+def check_array(name: str, array: Any) -> None:
+    """Refuses what is no array of numbers in memory.
+
+    Raises:
+        ArgumentError: names the argument.
+    """
+    if not is_array(array):
+        raise ArgumentError(f"argument {name!r} is no array but a {type(array).__name__}")
+    if found := problem(array):
+        raise ArgumentError(f"argument {name!r} {found[0]}", notes=[found[1]])
 
 
 def _numpy_extent(array: np.ndarray) -> Extent:
@@ -93,7 +106,7 @@ class Mapping:
         memory: DeviceMemory,
         key: tuple[int, int],
         address: int,
-        allowed: tuple[int, int],
+        allowed: tuple[int, int, bool],
         array: Any,
     ) -> None:
         self.address = address
@@ -111,7 +124,12 @@ class Mapping:
 
 
 class DeviceMemory:
-    """The arrays that a device sees. Views of one allocation share its address range."""
+    """The arrays that a device sees.
+
+    Views of one allocation share its address range, so an address cannot tell through which view it
+    came: bytes may be read if any mapped view covers them, and written if a writable one does, in
+    whatever order the views were mapped.
+    """
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -121,21 +139,25 @@ class DeviceMemory:
         self._forbid = _ffi.get("emulator.ForbidRange")
 
     def map(self, array: Any, name: str) -> Mapping:
-        """Makes ``array`` accessible; error messages call it ``name``."""
+        """Makes ``array`` accessible; error messages call it ``name``.
+
+        Raises:
+            UserError: it is no array of numbers in host memory.
+        """
+        check_array(name, array)
         extent = extent_of(array)
         key = (extent.storage, extent.storage_bytes)
         entry = self._storages.get(key)
         if entry is None:
-            address = self._map(
-                self._handle, extent.storage, max(extent.storage_bytes, 1), name, extent.writable
-            )
+            address = self._map(self._handle, extent.storage, max(extent.storage_bytes, 1), name)
             entry = self._storages[key] = [address, 0]
         entry[1] += 1
-        allowed = (entry[0] + extent.begin - extent.storage, extent.end - extent.begin)
+        begin = entry[0] + extent.begin - extent.storage
+        allowed = (begin, extent.end - extent.begin, extent.writable)
         self._allow(self._handle, *allowed)
         return Mapping(self, key, entry[0] + extent.start - extent.storage, allowed, array)
 
-    def _release(self, key: tuple[int, int], allowed: tuple[int, int]) -> None:
+    def _release(self, key: tuple[int, int], allowed: tuple[int, int, bool]) -> None:
         entry = self._storages[key]
         self._forbid(self._handle, *allowed)
         entry[1] -= 1

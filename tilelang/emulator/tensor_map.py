@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilelang import _ffi
-from tilelang.emulator.memory import DeviceMemory, Mapping
+from tilelang.emulator.memory import DeviceMemory, Mapping, check_array
+from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
 # Codes of the hardware's encoding, and bits of an element in global memory.
@@ -60,6 +61,7 @@ _FILLS = {"zeros": 0, "nan": 1}
 _INTERLEAVES = {None: 0, "none": 0, "16B": 1, "32B": 2}
 _SLICE_BYTES = (0, 16, 32)  # by the code of the interleave
 _MAX_RANK = 5
+_MAX_FIELD = (1 << 63) - 1
 
 
 class TensorMap:
@@ -129,6 +131,7 @@ def make_tensor_map(
     Raises:
         UserError: a field breaks a rule of the CUDA driver API's tensor maps.
     """
+    check_array("array", array)
     modes = [_choice("interleave", interleave, _INTERLEAVES)]
     modes += [_choice("swizzle", swizzle, _SWIZZLES), _choice("oob_fill", oob_fill, _FILLS)]
     type_name = _DTYPES.get(str(dtype), dtype) or _type_of(array)
@@ -143,7 +146,8 @@ def make_tensor_map(
     steps = _one_each("element_strides", element_strides or [1] * rank, rank)
     mapping = memory.map(array, "tensor")
     fields = [code, rank, mapping.address, *modes]
-    fields += [im2col is not None, im2col.pixels if im2col else 0]
+    pixels = integer("im2col.pixels", im2col.pixels, 0, _MAX_FIELD) if im2col else 0
+    fields += [int(im2col is not None), pixels]
     for values, filler in ((dims, 1), (strides, 0), (box[::-1], 1), (steps[::-1], 1)):
         fields += list(values) + [filler] * (_MAX_RANK - rank)
     return TensorMap(memory, mapping, _encode(fields + _corners(im2col, rank)))
@@ -151,7 +155,7 @@ def make_tensor_map(
 
 def _encode(fields: list[int]) -> bytes:
     try:
-        return bytes(_ffi.get("emulator.EncodeTensorMap")([int(field) for field in fields]))
+        return bytes(_ffi.get("emulator.EncodeTensorMap")(fields))
     except ValueError as error:
         raise UserError(f"illegal tensor map: {error}") from None
 
@@ -166,7 +170,7 @@ def _choice(name: str, value: Any, known: dict[Any, Any]) -> Any:
 def _one_each(name: str, values: Sequence[int] | None, rank: int) -> Sequence[int]:
     if values is None or len(values) != rank:
         raise UserError(f"{name} must have {rank} extents, one for each dimension, got {values}")
-    return values
+    return [integer(name, value, 0, _MAX_FIELD) for value in values]
 
 
 def _corners(im2col: Im2col | None, rank: int) -> list[int]:
@@ -175,7 +179,8 @@ def _corners(im2col: Im2col | None, rank: int) -> list[int]:
     for corner in (im2col.lower, im2col.upper) if im2col else ((), ()):
         if im2col and len(corner) != rank - 2:
             raise UserError(f"an im2col corner has {rank - 2} offsets, got {corner}")
-        values += list(corner)[::-1] + [0] * (3 - len(corner))
+        offsets = [integer("an im2col corner", value, -_MAX_FIELD, _MAX_FIELD) for value in corner]
+        values += offsets[::-1] + [0] * (3 - len(corner))
     return values
 
 
@@ -193,8 +198,18 @@ def _geometry(array: Any, bits: int, slice_bytes: int) -> tuple[list[int], list[
     else:
         itemsize = array.element_size()
         strides = [stride * itemsize for stride in array.stride()]
+    if 0 in array.shape:
+        raise UserError(f"a tensor map's array must not be empty, got shape {tuple(array.shape)}")
+    if not strides:
+        raise UserError("tensor maps have 1 to 5 dimensions, this array has none")
     if array.shape[-1] > 1 and strides[-1] != itemsize:
         raise UserError("the last dimension of a tensor map's array must be contiguous")
+    for dim, (extent, stride) in enumerate(zip(array.shape, strides, strict=True)):
+        if extent > 1 and stride < 0:
+            raise UserError(
+                f"the strides of a tensor map's array must not be negative, that of dimension "
+                f"{dim} is {stride} bytes; pass a copy"
+            )
     dims = list(array.shape)[::-1]
     dims[0] = dims[0] * itemsize * 8 // bits
     strides = [0, *strides[::-1][1:]]

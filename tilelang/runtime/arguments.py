@@ -1,4 +1,7 @@
-"""Arguments as users pass them: scalars in any form, and tensors that no kernel can take."""
+"""Arguments as users pass them: scalars in any form, and tensors that no kernel can take.
+
+Kernels on GPUs and launches of the emulator share these rules.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,19 @@ def explain(error: Exception, names: Sequence[str], args: Sequence[Any]) -> Exce
     if isinstance(error, TileLangError):
         return error
     for name, arg in zip(names, args, strict=False):
-        found = _torch_problem(arg) or _numpy_problem(arg)
+        found = problem(arg) or _not_exported(arg)
         if found:
-            problem, note = found
-            return ArgumentError(f"argument {name!r} {problem}", notes=[note])
+            return ArgumentError(f"argument {name!r} {found[0]}", notes=[found[1]])
     return error
+
+
+def problem(arg: Any) -> tuple[str, str] | None:
+    """Returns why no kernel can take an array, and what to pass instead; None if one can.
+
+    A NumPy array holds numbers, or structures of them, in the machine's byte order. A torch tensor
+    is dense, and its memory holds its values.
+    """
+    return _torch_problem(arg) or _numpy_problem(arg)
 
 
 def _torch_problem(arg: Any) -> tuple[str, str] | None:
@@ -61,6 +72,11 @@ def _torch_problem(arg: Any) -> tuple[str, str] | None:
     if arg.layout != torch.strided:
         layout = str(arg.layout).removeprefix("torch.").strip("_")
         return f"is no dense tensor: its layout is {layout}", "pass `.to_dense()`"
+    if arg.is_conj() or arg.is_neg():
+        return (
+            "is a view that negates or conjugates, so its memory holds other values",
+            "pass `.resolve_conj().resolve_neg()`",
+        )
     return None
 
 
@@ -68,13 +84,30 @@ def _numpy_problem(arg: Any) -> tuple[str, str] | None:
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(arg, numpy.ndarray):
         return None
-    if arg.dtype.kind not in "biufc":
+    if not _holds_numbers(arg.dtype):
         return f"has dtype {arg.dtype}", "kernels take arrays of numbers"
     if not arg.dtype.isnative:
         return (
             f"has dtype {arg.dtype}, in the other byte order",
             "pass `.astype(x.dtype.newbyteorder('='))`",
         )
+    return None
+
+
+def _holds_numbers(dtype: Any) -> bool:
+    if dtype.fields:
+        return all(_holds_numbers(field) for field, *_ in dtype.fields.values())
+    # Kind V: the floating-point types that NumPy itself lacks (ml_dtypes), or plain bytes.
+    return not dtype.hasobject and dtype.base.kind in "biufcV"
+
+
+def _not_exported(arg: Any) -> tuple[str, str] | None:
+    """As :func:`problem`, for arrays that the emulator takes and NumPy does not export."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(arg, numpy.ndarray):
+        return None
+    if arg.dtype.kind == "V":
+        return f"has dtype {arg.dtype}", "compiled kernels take arrays of numbers"
     if not arg.flags.writeable:
         return (
             "is a read-only array, and a kernel may write to its arguments",

@@ -22,10 +22,14 @@ constexpr uint64_t kConstWindow = 0xA'0000'0000;
 struct GlobalBuffer {
   uint8_t* host = nullptr;  // nullptr: a free slice
   uint64_t size = 0;
-  // Parts that programs may touch (views of one allocation); offsets, half open.
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  // A part that programs may touch (a view of the allocation); offsets, half open.
+  struct Range {
+    uint64_t begin, end;
+    bool writable;
+    bool operator==(const Range&) const = default;
+  };
+  std::vector<Range> ranges;
   std::string name;
-  bool writable = true;
   std::vector<uint8_t> owned;  // storage of buffers that the emulator itself allocates
 };
 
@@ -35,10 +39,11 @@ class GlobalMemory {
   GlobalMemory();
   // Maps [host, host + size) and returns its virtual address (a multiple of 2^36). Nothing is
   // accessible until AllowRange.
-  uint64_t Map(uint8_t* host, uint64_t size, std::string name, bool writable);
+  uint64_t Map(uint8_t* host, uint64_t size, std::string name);
   uint64_t Allocate(uint64_t size, std::string name);
-  void AllowRange(uint64_t address, uint64_t bytes);
-  void ForbidRange(uint64_t address, uint64_t bytes);
+  // What several ranges cover may be read, and written if what covers it is writable.
+  void AllowRange(uint64_t address, uint64_t bytes, bool writable);
+  void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
   void SetName(uint64_t address, std::string name);
   void Unmap(uint64_t address);
 
@@ -49,17 +54,19 @@ class GlobalMemory {
     if (index >= buffers_.size()) return nullptr;
     const GlobalBuffer& buffer = buffers_[index];
     uint64_t offset = address & ((uint64_t{1} << kBufferShift) - 1);
-    if (buffer.ranges.empty() || (write && !buffer.writable)) return nullptr;
-    const auto& first = buffer.ranges.front();
-    if (offset >= first.first && offset + bytes <= first.second) return buffer.host + offset;
-    return FindSlow(buffer, offset, bytes);
+    if (buffer.ranges.empty()) return nullptr;
+    const GlobalBuffer::Range& first = buffer.ranges.front();
+    if (offset >= first.begin && offset + bytes <= first.end && (first.writable || !write)) {
+      return buffer.host + offset;
+    }
+    return FindSlow(buffer, offset, bytes, write);
   }
   // "buffer `x` of 4096 bytes, 16 bytes behind its end" for messages.
   std::string Describe(uint64_t address) const;
   std::string NameOf(uint64_t address) const;
 
  private:
-  static uint8_t* FindSlow(const GlobalBuffer& buffer, uint64_t offset, uint64_t bytes);
+  static uint8_t* FindSlow(const GlobalBuffer& buffer, uint64_t offset, uint64_t bytes, bool write);
   std::vector<GlobalBuffer> buffers_;
   std::vector<uint32_t> free_;
 };

@@ -51,3 +51,47 @@ def test_arguments():
     assert parse_argument("u8[100]:random", 1).std() > 30
     with pytest.raises(UserError):
         parse_argument("q7[3]", 0)
+
+
+def test_files_that_are_no_ptx(tmp_path, capsys):
+    path = tmp_path / "binary.ptx"
+    path.write_bytes(b"\x7fELF\xff\xfe")
+    assert main([str(path)]) == 1
+    assert "binary data" in capsys.readouterr().err
+
+
+def test_arrays_from_files_must_fit(tmp_path):
+    values = np.random.default_rng(5).integers(-100, 100, (3, 4))
+    path = tmp_path / "a.npy"
+    np.save(path, values)
+    assert parse_argument(f"s8[12]:{path}", 0).tolist() == values.reshape(-1).tolist()
+    with pytest.raises(UserError, match=r"shape \(3, 4\)"):
+        parse_argument(f"s8[5]:{path}", 0)
+    with pytest.raises(UserError, match="values that uint8 has not"):
+        parse_argument(f"u8[12]:{path}", 0)
+    np.save(path, np.array([None, 1], object), allow_pickle=True)
+    with pytest.raises(UserError, match="cannot read"):
+        parse_argument(f"s8[2]:{path}", 0)
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="cannot read"):
+        parse_argument(f"s8[2]:{path}", 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["s8[4]:300", "u8[4]:-1", "s32[4]:1.5", "u64[2]:nan", "s32[2]:" + "9" * 30, "u8[2]:x"]
+)
+def test_numbers_that_an_array_cannot_hold(text):
+    with pytest.raises(UserError, match=r"has not|cannot fill"):
+        parse_argument(text, 0)
+
+
+def test_extents_are_integers(file, capsys):
+    with pytest.raises(SystemExit):
+        main([str(file), "--grid", "a"])
+    assert "integers, x first" in capsys.readouterr().err
+
+
+def test_a_place_where_nothing_can_be_saved(file, tmp_path, capsys):
+    options = ["--arg", "f32[32]", "--arg", "1", "--save", str(tmp_path / "missing" / "out")]
+    assert main([str(file), *options]) == 1
+    assert "missing" in capsys.readouterr().err
