@@ -123,6 +123,44 @@ def float_cases() -> list[Case]:
     return cases
 
 
+def half_form_cases() -> list[Case]:
+    cases = []
+
+    def add(opcode: str, kinds: str, bits: int) -> None:
+        cases.append(_opcode(opcode, kinds, bits, len(cases)))
+
+    for op in ("add", "sub", "mul", "fma"):
+        count = 3 if op == "fma" else 2
+        for extra in (".ftz", ".ftz.sat"):
+            add(f"{op}.rn{extra}.f16", "f16 " * count, 16)
+            add(f"{op}.rn{extra}.f16x2", "u32 " * count, 32)
+    for kind in ("f16", "bf16"):
+        for extra in (".oob", ".oob.relu"):
+            add(f"fma.rn{extra}.{kind}", f"{kind} " * 3, 16)
+            add(f"fma.rn{extra}.{kind}x2", "u32 u32 u32", 32)
+    for op in ("min.ftz", "max.ftz.NaN", "min.ftz.NaN.xorsign.abs"):
+        add(f"{op}.f16", "f16 f16", 16)
+        add(f"{op}.f16x2", "u32 u32", 32)
+    for op in ("neg", "abs"):
+        add(f"{op}.ftz.f16", "f16", 16)
+        add(f"{op}.ftz.f16x2", "u32", 32)
+    for mode in ("rz", "rm", "rp"):
+        add(f"rcp.{mode}.f64", "f64", 64)
+        add(f"sqrt.{mode}.f64", "f64", 64)
+    for rule in ("eq", "ne", "lt", "ge", "equ", "neu", "leu", "gtu", "num", "nan"):
+        for kind in ("f16", "bf16"):
+            for target in ("u16", "s32", kind):
+                bits = int(target.lstrip("usbf"))
+                add(f"set.{rule}.{target}.{kind}", f"{kind} {kind}", bits)
+            for target in ("u32", f"{kind}x2"):
+                add(f"set.{rule}.{target}.{kind}x2", "u32 u32", 32)
+        add(f"set.{rule}.ftz.u16.f16", "f16 f16", 16)
+        add(f"set.{rule}.ftz.f16x2.f16x2", "u32 u32", 32)
+        add(f"set.{rule}.f16.f32", "f32 f32", 16)
+    add("mad24.hi.sat.s32", "s32 s32 s32", 32)
+    return cases
+
+
 def convert_cases() -> list[Case]:
     cases = []
     integers = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]
@@ -416,8 +454,8 @@ def mbarrier_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     """Every case; the same on every machine."""
     return [
-        *integer_cases(), *float_cases(), *convert_cases(), *warp_cases(), *tensor_copy_cases(),
-        *mbarrier_cases(), *(random_program(seed) for seed in range(250)),
+        *integer_cases(), *float_cases(), *half_form_cases(), *convert_cases(), *warp_cases(),
+        *tensor_copy_cases(), *mbarrier_cases(), *(random_program(seed) for seed in range(250)),
     ]  # fmt: skip
 
 

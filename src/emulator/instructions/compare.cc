@@ -18,9 +18,13 @@ struct BHalf {
 struct Flushed {
   float value;
 };
+struct FlushedHalf {
+  uint16_t bits;
+};
 
 inline float Value(Half a) { return F16ToF32(a.bits); }
 inline float Value(BHalf a) { return Bf16ToF32(a.bits); }
+inline float Value(FlushedHalf a) { return F16ToF32((a.bits & 0x7C00) ? a.bits : a.bits & 0x8000); }
 inline float Value(Flushed a) { return FlushSubnormal(a.value); }
 template <typename T>
 inline T Value(T a) {
@@ -51,6 +55,8 @@ constexpr uint32_t kBit[32] = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4, 
                                1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
 enum Combine : uint16_t { kPlain, kAnd, kOr, kXor };
+constexpr uint16_t kCombineMask = 3;
+constexpr uint16_t kNarrowResult = 4;  // set: 16 bits
 
 inline uint32_t Combined(uint16_t how, uint32_t value, uint32_t other) {
   switch (how) {
@@ -101,35 +107,60 @@ Handler SetpOf() {
   return HasWideTarget() ? SetpWide<F, T> : SetpBase<F, T>;
 }
 
-// f16x2 and bf16x2: the two halves go to p and q.
+// f16x2 and bf16x2: one comparison for each half.
+struct HalfResults {
+  uint32_t low = 0, high = 0;
+};
 template <typename F, typename H>
-Flow SetpHalves(Warp& w, const Op& op, uint32_t mask) {
+HalfResults CompareHalves(const Warp& w, const Op& op, uint32_t mask) {
   const uint32_t* a = w.Reg<uint32_t>(op.a[2]);
   const uint32_t* b = w.Reg<uint32_t>(op.a[3]);
-  uint32_t low = 0, high = 0;
+  auto holds = [](uint32_t x, uint32_t y) {
+    return F()(Value(H{static_cast<uint16_t>(x)}), Value(H{static_cast<uint16_t>(y)}));
+  };
+  HalfResults result;
   ForEachLane(mask, [&](int i) {
-    low |= F()(Value(H{static_cast<uint16_t>(a[i])}), Value(H{static_cast<uint16_t>(b[i])}))
-               ? kBit[i]
-               : 0;
-    high |= F()(Value(H{static_cast<uint16_t>(a[i] >> 16)}),
-                Value(H{static_cast<uint16_t>(b[i] >> 16)}))
-                ? kBit[i]
-                : 0;
+    result.low |= holds(a[i], b[i]) ? kBit[i] : 0;
+    result.high |= holds(a[i] >> 16, b[i] >> 16) ? kBit[i] : 0;
   });
-  uint32_t c = op.flags == kPlain ? 0 : w.Predicate(op.a[4]);
-  w.SetPredicate(op.a[0], mask, Combined(op.flags, low, c));
-  w.SetPredicate(op.a[1], mask, Combined(op.flags, high, c));
+  const uint16_t how = op.flags & kCombineMask;
+  const uint32_t c = how == kPlain ? 0 : w.Predicate(op.a[4]);
+  return {Combined(how, result.low, c), Combined(how, result.high, c)};
+}
+
+template <typename F, typename H>
+Flow SetpHalves(Warp& w, const Op& op, uint32_t mask) {
+  const HalfResults result = CompareHalves<F, H>(w, op, mask);
+  w.SetPredicate(op.a[0], mask, result.low);
+  w.SetPredicate(op.a[1], mask, result.high);
   return Flow::kNext;
 }
 
-// set.cmp.dtype.stype: all ones or 1.0f; slots d, -, a, b, c.
+// set.cmp.dtype.stype: `immediate` (all ones or 1.0) or zero; slots d, -, a, b, c.
 template <typename F, typename T>
 Flow SetValue(Warp& w, const Op& op, uint32_t mask) {
   uint32_t result = Compare<F, T>(w, op.a[2], op.a[3]);
-  if (op.flags != kPlain) result = Combined(op.flags, result, w.Predicate(op.a[4]));
+  const uint16_t how = op.flags & kCombineMask;
+  if (how != kPlain) result = Combined(how, result, w.Predicate(op.a[4]));
+  auto write = [&](auto* d) {
+    ForEachLane(mask, [&](int i) { d[i] = (result >> i) & 1 ? op.immediate : 0; });
+  };
+  if (op.flags & kNarrowResult) {
+    write(w.Reg<uint16_t>(op.a[0]));
+  } else {
+    write(w.Reg<uint32_t>(op.a[0]));
+  }
+  return Flow::kNext;
+}
+
+template <typename F, typename H>
+Flow SetHalves(Warp& w, const Op& op, uint32_t mask) {
+  const HalfResults result = CompareHalves<F, H>(w, op, mask);
+  const uint32_t yes = static_cast<uint32_t>(op.immediate);
   uint32_t* d = w.Reg<uint32_t>(op.a[0]);
-  uint32_t yes = static_cast<uint32_t>(op.immediate);
-  ForEachLane(mask, [&](int i) { d[i] = (result >> i) & 1 ? yes : 0; });
+  ForEachLane(mask, [&](int i) {
+    d[i] = ((result.low >> i) & 1 ? yes : 0) | ((result.high >> i) & 1 ? yes << 16 : 0);
+  });
   return Flow::kNext;
 }
 
@@ -138,6 +169,11 @@ enum class Form : uint8_t { kSetp, kSet };
 template <typename F, typename T>
 Handler HandlerOf(Form form) {
   return form == Form::kSetp ? SetpOf<F, T>() : SetValue<F, T>;
+}
+
+template <typename F, typename H>
+Handler HalvesHandlerOf(Form form) {
+  return form == Form::kSetp ? SetpHalves<F, H> : SetHalves<F, H>;
 }
 
 template <typename F>
@@ -171,13 +207,13 @@ Handler FloatHandler(Type type, bool flush, Form form) {
     case Type::kF64:
       return HandlerOf<F, double>(form);
     case Type::kF16:
-      return HandlerOf<F, Half>(form);
+      return flush ? HandlerOf<F, FlushedHalf>(form) : HandlerOf<F, Half>(form);
     case Type::kBF16:
       return HandlerOf<F, BHalf>(form);
     case Type::kF16x2:
-      return form == Form::kSetp ? SetpHalves<F, Half> : nullptr;
+      return flush ? HalvesHandlerOf<F, FlushedHalf>(form) : HalvesHandlerOf<F, Half>(form);
     case Type::kBF16x2:
-      return form == Form::kSetp ? SetpHalves<F, BHalf> : nullptr;
+      return HalvesHandlerOf<F, BHalf>(form);
     default:
       return nullptr;
   }
@@ -239,20 +275,61 @@ void DecodeSetp(Decoder& d) {
   if (d.op.flags != kPlain) d.Push(d.Predicate(d.operand(3)));
 }
 
+// What `set` writes where the comparison holds; packed results: in each half.
+int64_t TrueValue(Type type) {
+  switch (type) {
+    case Type::kF16:
+    case Type::kF16x2:
+      return 0x3C00;
+    case Type::kBF16:
+    case Type::kBF16x2:
+      return 0x3F80;
+    case Type::kF32:
+      return 0x3F800000;
+    default:
+      return 0xFFFFFFFF;
+  }
+}
+
+bool CanSet(Type target, Type source) {
+  const bool packed_source = source == Type::kF16x2 || source == Type::kBF16x2;
+  switch (target) {
+    case Type::kU32:
+    case Type::kS32:
+      return true;
+    case Type::kU16:
+    case Type::kS16:
+      return source == Type::kF16 || source == Type::kBF16;
+    case Type::kF16:
+    case Type::kBF16:
+      return !packed_source;
+    case Type::kF32:
+      return !packed_source;
+    case Type::kF16x2:
+    case Type::kBF16x2:
+      return target == source;
+    default:
+      return false;
+  }
+}
+
 void DecodeSet(Decoder& d) {
   std::string name = TakeComparison(d);
   d.op.flags = TakeCombine(d);
+  const bool combined = d.op.flags != kPlain;
   bool flush = d.mods.Take("ftz");
   Type target = d.mods.TakeType(), type = d.mods.TakeType();
-  if (TypeBits(target) != 32) d.Unsupported("set with a result that has not 32 bits");
-  d.op.immediate = target == Type::kF32 ? 0x3F800000 : 0xFFFFFFFF;
+  if (!CanSet(target, type)) d.Unsupported();
+  const bool packed = type == Type::kF16x2 || type == Type::kBF16x2;
+  d.op.immediate = packed ? TrueValue(target) & 0xFFFF : TrueValue(target);
+  if (TypeBits(target) == 16) d.op.flags |= kNarrowResult;
   d.op.handler = Choose(name, type, flush, Form::kSet);
   if (!d.op.handler) d.Unsupported();
   d.PushDestination(0, target);
   d.Push(kNoSlot);
   d.PushSource(1, type);
   d.PushSource(2, type);
-  if (d.op.flags != kPlain) d.Push(d.Predicate(d.operand(3)));
+  if (combined) d.Push(d.Predicate(d.operand(3)));
 }
 
 }  // namespace

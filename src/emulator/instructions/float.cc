@@ -26,6 +26,7 @@ FloatModifiers TakeFloatModifiers(Decoder& d) {
   m.nan = d.mods.Take("NaN");
   m.approximate = d.mods.Take("approx");
   m.full = d.mods.Take("full");
+  m.out_of_bounds = d.mods.Take("oob");
   if (d.mods.Take("xorsign")) {
     m.xorsign = true;
     d.mods.Take("abs");
@@ -65,15 +66,10 @@ inline float Rounded(float a, float b) {
     return Nearest<kOp>(a, b);
   } else {
     double x = a, y = b, exact = 0;
-    if constexpr (kOp == Arithmetic::kAdd) exact = AddToOdd(x, y);
-    if constexpr (kOp == Arithmetic::kSub) exact = AddToOdd(x, -y);
+    if constexpr (kOp == Arithmetic::kAdd) exact = SumToOdd<kRound>(x, y);
+    if constexpr (kOp == Arithmetic::kSub) exact = SumToOdd<kRound>(x, -y);
     if constexpr (kOp == Arithmetic::kMul) exact = x * y;
     if constexpr (kOp == Arithmetic::kDiv) exact = DivideToOdd(x, y);
-    // An exact zero sum of opposite signs is -0 only when rounding down.
-    if ((kOp == Arithmetic::kAdd || kOp == Arithmetic::kSub) && exact == 0 &&
-        kRound == Rounding::kDown && (x != 0 || std::signbit(x) != std::signbit(exact))) {
-      return -0.0f;
-    }
     return RoundToF32(exact, kRound);
   }
 }
@@ -92,7 +88,8 @@ struct F32Fma {
     if constexpr (kRound == Rounding::kNearestEven) {
       return Out<kFtz, kSat>(__builtin_fmaf(a, b, c));
     } else {
-      return Out<kFtz, kSat>(RoundToF32(FmaToOdd(a, b, c), kRound));
+      const double product = static_cast<double>(a) * b;  // exact
+      return Out<kFtz, kSat>(RoundToF32(SumToOdd<kRound>(product, c), kRound));
     }
   }
 };
@@ -216,9 +213,6 @@ struct SignBits {
     U result = static_cast<U>(kNegate ? a ^ kSign : a & ~kSign);
     if constexpr (sizeof(U) == 8) {  // NaN keeps its payload and sign, and becomes quiet
       if ((a & ~kSign) > kExponent) return a | (kExponent & ~(kExponent << 1)) >> 1;
-    } else if constexpr (kSign == 0x80008000u) {
-      if ((a & 0x7FFF) > (kExponent & 0xFFFF)) result = (result & 0xFFFF0000u) | 0x7FFF;
-      if ((a >> 16 & 0x7FFF) > kExponent >> 16) result = (result & 0xFFFF) | 0x7FFF0000u;
     } else {
       if ((a & static_cast<U>(~kSign)) > kExponent) return static_cast<U>(~kSign);
     }
@@ -226,14 +220,42 @@ struct SignBits {
   }
 };
 
-template <typename U, U kSign, U kExponent>
-Handler SignHandler(bool negate, bool flush) {
-  if (flush && sizeof(U) == 4) {
-    return negate ? Unary<SignBits<U, kSign, kExponent, true, true>, U>()
-                  : Unary<SignBits<U, kSign, kExponent, false, true>, U>();
+template <typename F>
+struct OnHalves {
+  uint32_t operator()(uint32_t a) const {
+    return F()(static_cast<uint16_t>(a)) | uint32_t{F()(static_cast<uint16_t>(a >> 16))} << 16;
   }
-  return negate ? Unary<SignBits<U, kSign, kExponent, true, false>, U>()
-                : Unary<SignBits<U, kSign, kExponent, false, false>, U>();
+};
+
+template <typename U, U kSign, U kExponent, bool kNegate>
+Handler SignHandler(bool flush) {
+  return flush ? Unary<SignBits<U, kSign, kExponent, kNegate, true>, U>()
+               : Unary<SignBits<U, kSign, kExponent, kNegate, false>, U>();
+}
+template <uint16_t kExponent, bool kNegate>
+Handler PackedSignHandler(bool flush) {
+  return flush ? Unary<OnHalves<SignBits<uint16_t, 0x8000, kExponent, kNegate, true>>, uint32_t>()
+               : Unary<OnHalves<SignBits<uint16_t, 0x8000, kExponent, kNegate, false>>, uint32_t>();
+}
+
+template <bool kNegate>
+Handler SignHandler(Type type, bool flush) {
+  switch (type) {
+    case Type::kF64:
+      return SignHandler<uint64_t, 1ull << 63, 0x7FFull << 52, kNegate>(flush);
+    case Type::kF32:
+      return SignHandler<uint32_t, 0x80000000u, 0x7F800000u, kNegate>(flush);
+    case Type::kF16x2:
+      return PackedSignHandler<0x7C00, kNegate>(flush);
+    case Type::kBF16x2:
+      return PackedSignHandler<0x7F80, kNegate>(flush);
+    case Type::kF16:
+      return SignHandler<uint16_t, 0x8000, 0x7C00, kNegate>(flush);
+    case Type::kBF16:
+      return SignHandler<uint16_t, 0x8000, 0x7F80, kNegate>(flush);
+    default:
+      return nullptr;
+  }
 }
 
 template <typename U, U kSign>
@@ -341,30 +363,9 @@ bool DecodeFloatSign(Decoder& d, bool negate) {
   if (!HasFloatType(d)) return false;
   bool flush = d.mods.Take("ftz");
   Type type = d.mods.TakeType();
-  Handler& handler = d.op.handler;
-  switch (type) {
-    case Type::kF64:
-      handler = SignHandler<uint64_t, 1ull << 63, 0x7FFull << 52>(negate, false);
-      break;
-    case Type::kF32:
-      handler = SignHandler<uint32_t, 0x80000000u, 0x7F800000u>(negate, flush);
-      break;
-    case Type::kF16x2:
-      handler = SignHandler<uint32_t, 0x80008000u, 0x7C007C00u>(negate, false);
-      break;
-    case Type::kBF16x2:
-      handler = SignHandler<uint32_t, 0x80008000u, 0x7F807F80u>(negate, false);
-      break;
-    case Type::kF16:
-      handler = SignHandler<uint16_t, 0x8000, 0x7C00>(negate, false);
-      break;
-    case Type::kBF16:
-      handler = SignHandler<uint16_t, 0x8000, 0x7F80>(negate, false);
-      break;
-    default:
-      d.Unsupported();
-  }
-  if (flush && type != Type::kF32) d.Unsupported(".ftz with this type");
+  if (flush && type != Type::kF32 && type != Type::kF16 && type != Type::kF16x2) d.Unsupported();
+  d.op.handler = negate ? SignHandler<true>(type, flush) : SignHandler<false>(type, flush);
+  if (!d.op.handler) d.Unsupported();
   PushUniform(d, type, 1);
   return true;
 }

@@ -19,7 +19,7 @@ struct FloatModifiers {
   Type source = Type::kNone;  // of mixed precision: add.f32.bf16
   Rounding rounding = Rounding::kNearestEven;
   bool flush = false, saturate = false, relu = false, nan = false, xorsign = false;
-  bool approximate = false, full = false, absolute = false;
+  bool approximate = false, full = false, absolute = false, out_of_bounds = false;
 };
 
 // True if one of the modifiers is a float type.
@@ -46,6 +46,17 @@ inline float CanonicalNan(float value) {
 
 inline float Saturated(float value) {
   return value > 0.0f ? (value > 1.0f ? 1.0f : value) : 0.0f;  // NaN and -0 become +0
+}
+
+// a + b for one rounding by kRound. An exact zero sum of opposite signs is -0 only when rounding
+// down.
+template <Rounding kRound>
+inline double SumToOdd(double a, double b) {
+  const double sum = AddToOdd(a, b);
+  if (kRound == Rounding::kDown && sum == 0 && (a != 0 || std::signbit(a) != std::signbit(sum))) {
+    return -0.0;
+  }
+  return sum;
 }
 
 // minimumNumber/maximumNumber (NaN loses) or minimum/maximum (kNan); -0 < +0.

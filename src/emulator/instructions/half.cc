@@ -8,15 +8,23 @@
 namespace tilelang::emulator {
 namespace {
 
-template <bool kBfloat>
+enum class Element : uint8_t { kF16, kF16Flushed, kBf16 };
+
+// f16 with .ftz: subnormals become zero of the same sign.
+inline uint16_t FlushHalf(uint16_t a) { return (a & 0x7C00) ? a : a & 0x8000; }
+
+template <Element kElement>
 inline float Decode(uint16_t a) {
-  return kBfloat ? Bf16ToF32(a) : F16ToF32(a);
+  if constexpr (kElement == Element::kBf16) return Bf16ToF32(a);
+  return F16ToF32(kElement == Element::kF16Flushed ? FlushHalf(a) : a);
 }
 
-template <bool kBfloat>
-inline uint16_t Encode(double value) {
-  return static_cast<uint16_t>(
-      EncodeFloat(kBfloat ? kBf16 : kF16, value, Rounding::kNearestEven, false));
+template <Element kElement>
+inline uint16_t Encode(double value, Rounding rounding = Rounding::kNearestEven) {
+  const bool bfloat = kElement == Element::kBf16;
+  const uint16_t code =
+      static_cast<uint16_t>(EncodeFloat(bfloat ? kBf16 : kF16, value, rounding, false));
+  return kElement == Element::kF16Flushed ? FlushHalf(code) : code;
 }
 
 // Sources are exact in double, sums and products are rounded to odd there, then once to the type.
@@ -29,6 +37,10 @@ inline double Exact(float a, float b) {
 
 enum class Finish : uint8_t { kPlain, kSat, kRelu };
 
+// What the fill mode NaN of tensor maps writes outside of the tensor. For fma.oob an H200 takes it
+// with either sign, as a factor only, whatever the other operands are.
+constexpr uint16_t kOobNan = 0x7FF7;
+
 template <Finish kFinish>
 inline double Finished(double value) {
   if constexpr (kFinish == Finish::kSat) return value > 0 ? (value > 1 ? 1.0 : value) : 0.0;
@@ -37,29 +49,31 @@ inline double Finished(double value) {
   return value;
 }
 
-template <Arithmetic kOp, bool kBfloat, Finish kFinish>
+template <Arithmetic kOp, Element kElement, Finish kFinish>
 struct HalfBinary {
   uint16_t operator()(uint16_t a, uint16_t b) const {
-    return Encode<kBfloat>(Finished<kFinish>(Exact<kOp>(Decode<kBfloat>(a), Decode<kBfloat>(b))));
+    return Encode<kElement>(
+        Finished<kFinish>(Exact<kOp>(Decode<kElement>(a), Decode<kElement>(b))));
   }
 };
 
-template <bool kBfloat, Finish kFinish>
+template <Element kElement, Finish kFinish, bool kOob = false>
 struct HalfFma {
   uint16_t operator()(uint16_t a, uint16_t b, uint16_t c) const {
-    double value = FmaToOdd(Decode<kBfloat>(a), Decode<kBfloat>(b), Decode<kBfloat>(c));
-    return Encode<kBfloat>(Finished<kFinish>(value));
+    if (kOob && ((a & 0x7FFF) == kOobNan || (b & 0x7FFF) == kOobNan)) return 0;
+    double value = FmaToOdd(Decode<kElement>(a), Decode<kElement>(b), Decode<kElement>(c));
+    return Encode<kElement>(Finished<kFinish>(value));
   }
 };
 
-template <bool kMax, bool kBfloat, bool kNan, bool kXorsign>
+template <bool kMax, Element kElement, bool kNan, bool kXorsign>
 struct HalfMinMax {
   uint16_t operator()(uint16_t a, uint16_t b) const {
     uint16_t sign = kXorsign ? (a ^ b) & 0x8000 : 0;
     if (kXorsign) a &= 0x7FFF, b &= 0x7FFF;
-    float value = MinMax<kMax, kNan>(Decode<kBfloat>(a), Decode<kBfloat>(b));
+    float value = MinMax<kMax, kNan>(Decode<kElement>(a), Decode<kElement>(b));
     if (value != value) return 0x7FFF;
-    return static_cast<uint16_t>(Encode<kBfloat>(value) | sign);
+    return static_cast<uint16_t>(Encode<kElement>(value) | sign);
   }
 };
 
@@ -86,43 +100,48 @@ Handler TernaryOf(bool packed) {
   return packed ? Ternary<OnHalves<F>, uint32_t>() : Ternary<F, uint16_t>();
 }
 
-template <Arithmetic kOp, bool kBfloat>
+template <Arithmetic kOp, Element kElement>
 Handler OfOperation(const FloatModifiers& m, bool packed) {
   if constexpr (kOp == Arithmetic::kFma) {
-    if (m.saturate) return TernaryOf<HalfFma<kBfloat, Finish::kSat>>(packed);
-    if (m.relu) return TernaryOf<HalfFma<kBfloat, Finish::kRelu>>(packed);
-    return TernaryOf<HalfFma<kBfloat, Finish::kPlain>>(packed);
+    if (m.out_of_bounds) {
+      if (kElement == Element::kF16Flushed || m.saturate) return nullptr;
+      return m.relu ? TernaryOf<HalfFma<kElement, Finish::kRelu, true>>(packed)
+                    : TernaryOf<HalfFma<kElement, Finish::kPlain, true>>(packed);
+    }
+    if (m.saturate) return TernaryOf<HalfFma<kElement, Finish::kSat>>(packed);
+    if (m.relu) return TernaryOf<HalfFma<kElement, Finish::kRelu>>(packed);
+    return TernaryOf<HalfFma<kElement, Finish::kPlain>>(packed);
   } else {
-    if (m.saturate) return BinaryOf<HalfBinary<kOp, kBfloat, Finish::kSat>>(packed);
-    return BinaryOf<HalfBinary<kOp, kBfloat, Finish::kPlain>>(packed);
+    if (m.saturate) return BinaryOf<HalfBinary<kOp, kElement, Finish::kSat>>(packed);
+    return BinaryOf<HalfBinary<kOp, kElement, Finish::kPlain>>(packed);
   }
 }
 
-template <bool kMax, bool kBfloat>
+template <bool kMax, Element kElement>
 Handler MinMaxOf(const FloatModifiers& m, bool packed) {
   if (m.xorsign) {
-    return m.nan ? BinaryOf<HalfMinMax<kMax, kBfloat, true, true>>(packed)
-                 : BinaryOf<HalfMinMax<kMax, kBfloat, false, true>>(packed);
+    return m.nan ? BinaryOf<HalfMinMax<kMax, kElement, true, true>>(packed)
+                 : BinaryOf<HalfMinMax<kMax, kElement, false, true>>(packed);
   }
-  return m.nan ? BinaryOf<HalfMinMax<kMax, kBfloat, true, false>>(packed)
-               : BinaryOf<HalfMinMax<kMax, kBfloat, false, false>>(packed);
+  return m.nan ? BinaryOf<HalfMinMax<kMax, kElement, true, false>>(packed)
+               : BinaryOf<HalfMinMax<kMax, kElement, false, false>>(packed);
 }
 
-template <bool kBfloat>
+template <Element kElement>
 Handler OfType(Arithmetic operation, const FloatModifiers& m, bool packed) {
   switch (operation) {
     case Arithmetic::kAdd:
-      return OfOperation<Arithmetic::kAdd, kBfloat>(m, packed);
+      return OfOperation<Arithmetic::kAdd, kElement>(m, packed);
     case Arithmetic::kSub:
-      return OfOperation<Arithmetic::kSub, kBfloat>(m, packed);
+      return OfOperation<Arithmetic::kSub, kElement>(m, packed);
     case Arithmetic::kMul:
-      return OfOperation<Arithmetic::kMul, kBfloat>(m, packed);
+      return OfOperation<Arithmetic::kMul, kElement>(m, packed);
     case Arithmetic::kFma:
-      return OfOperation<Arithmetic::kFma, kBfloat>(m, packed);
+      return OfOperation<Arithmetic::kFma, kElement>(m, packed);
     case Arithmetic::kMin:
-      return MinMaxOf<false, kBfloat>(m, packed);
+      return MinMaxOf<false, kElement>(m, packed);
     case Arithmetic::kMax:
-      return MinMaxOf<true, kBfloat>(m, packed);
+      return MinMaxOf<true, kElement>(m, packed);
     default:
       return nullptr;
   }
@@ -130,31 +149,57 @@ Handler OfType(Arithmetic operation, const FloatModifiers& m, bool packed) {
 
 // --- mixed precision ----------------------------------------------------------------------------
 
-template <bool kBfloat, bool kSubtract>
+template <Rounding kRound, bool kSat>
+inline float MixedResult(double value) {
+  const float result = CanonicalNan(RoundToF32(value, kRound));
+  return kSat ? Saturated(result) : result;
+}
+
+template <Element kElement, bool kSubtract, Rounding kRound, bool kSat>
 struct MixedAdd {
   float operator()(uint16_t a, float c) const {
-    float value = Decode<kBfloat>(a);
-    return CanonicalNan(kSubtract ? value - c : value + c);
+    return MixedResult<kRound, kSat>(SumToOdd<kRound>(Decode<kElement>(a), kSubtract ? -c : c));
   }
 };
-template <bool kBfloat>
+template <Element kElement, Rounding kRound, bool kSat>
 struct MixedFma {
   float operator()(uint16_t a, uint16_t b, float c) const {
-    return CanonicalNan(__builtin_fmaf(Decode<kBfloat>(a), Decode<kBfloat>(b), c));
+    const double product = static_cast<double>(Decode<kElement>(a)) * Decode<kElement>(b);
+    return MixedResult<kRound, kSat>(SumToOdd<kRound>(product, c));
   }
 };
 
-template <bool kBfloat>
+template <Element kElement, Rounding kRound, bool kSat>
 Handler MixedOf(Arithmetic operation) {
   switch (operation) {
     case Arithmetic::kAdd:
-      return Binary<MixedAdd<kBfloat, false>, float, uint16_t, float>();
+      return Binary<MixedAdd<kElement, false, kRound, kSat>, float, uint16_t, float>();
     case Arithmetic::kSub:
-      return Binary<MixedAdd<kBfloat, true>, float, uint16_t, float>();
+      return Binary<MixedAdd<kElement, true, kRound, kSat>, float, uint16_t, float>();
     case Arithmetic::kFma:
-      return Ternary<MixedFma<kBfloat>, float, uint16_t, uint16_t, float>();
+      return Ternary<MixedFma<kElement, kRound, kSat>, float, uint16_t, uint16_t, float>();
     default:
       return nullptr;
+  }
+}
+
+template <Element kElement, Rounding kRound>
+Handler MixedOf(Arithmetic operation, bool saturate) {
+  return saturate ? MixedOf<kElement, kRound, true>(operation)
+                  : MixedOf<kElement, kRound, false>(operation);
+}
+
+template <Element kElement>
+Handler MixedOf(Arithmetic operation, const FloatModifiers& m) {
+  switch (m.rounding) {
+    case Rounding::kTowardZero:
+      return MixedOf<kElement, Rounding::kTowardZero>(operation, m.saturate);
+    case Rounding::kDown:
+      return MixedOf<kElement, Rounding::kDown>(operation, m.saturate);
+    case Rounding::kUp:
+      return MixedOf<kElement, Rounding::kUp>(operation, m.saturate);
+    default:
+      return MixedOf<kElement, Rounding::kNearestEven>(operation, m.saturate);
   }
 }
 
@@ -204,27 +249,24 @@ Handler HalfHandler(Arithmetic operation, const FloatModifiers& m) {
   if (m.rounding != Rounding::kNearestEven || (m.relu && operation != Arithmetic::kFma)) {
     return nullptr;
   }
-  if (m.flush) return nullptr;
+  const bool packed = m.type == Type::kF16x2 || m.type == Type::kBF16x2;
   switch (m.type) {
     case Type::kF16:
-      return OfType<false>(operation, m, false);
     case Type::kF16x2:
-      return OfType<false>(operation, m, true);
+      return m.flush ? OfType<Element::kF16Flushed>(operation, m, packed)
+                     : OfType<Element::kF16>(operation, m, packed);
     case Type::kBF16:
-      return OfType<true>(operation, m, false);
     case Type::kBF16x2:
-      return OfType<true>(operation, m, true);
+      return m.flush ? nullptr : OfType<Element::kBf16>(operation, m, packed);
     default:
       return nullptr;
   }
 }
 
 Handler MixedHandler(Arithmetic operation, const FloatModifiers& m) {
-  if (m.type != Type::kF32 || m.rounding != Rounding::kNearestEven || m.flush || m.saturate) {
-    return nullptr;
-  }
-  if (m.source == Type::kF16) return MixedOf<false>(operation);
-  if (m.source == Type::kBF16) return MixedOf<true>(operation);
+  if (m.type != Type::kF32 || m.flush || m.relu || m.out_of_bounds) return nullptr;
+  if (m.source == Type::kF16) return MixedOf<Element::kF16>(operation, m);
+  if (m.source == Type::kBF16) return MixedOf<Element::kBf16>(operation, m);
   return nullptr;
 }
 

@@ -163,6 +163,11 @@ struct Mul24 {
     return static_cast<T>(kHigh ? product >> 16 : product);
   }
 };
+struct Mad24HiSat {
+  int32_t operator()(int32_t a, int32_t b, int32_t c) const {
+    return AddSat()(Mul24<true>()(a, b), c);
+  }
+};
 struct Sad {
   template <typename T>
   T operator()(T a, T b, T c) const {
@@ -512,6 +517,10 @@ void DecodeMul24(Decoder& d) {
   Type type = d.mods.TakeType();
   bool high = d.mods.TakeOneOf({"lo", "hi"}) == "hi";
   d.op.handler = high ? Mul24Of<true>(type, kAdd) : Mul24Of<false>(type, kAdd);
+  if (d.mods.Take("sat")) {
+    const bool exists = kAdd && high && type == Type::kS32;
+    d.op.handler = exists ? Ternary<Mad24HiSat, int32_t>() : nullptr;
+  }
   Finish(d, type, kAdd ? 3 : 2);
 }
 

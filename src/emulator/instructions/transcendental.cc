@@ -52,6 +52,27 @@ struct Rcp64 { double operator()(double a) const { return 1.0 / a; } };
 struct Sqrt64 { double operator()(double a) const { return std::sqrt(a); } };
 // clang-format on
 
+// In the host's own rounding mode; flags holds the fenv constant.
+template <typename F>
+Flow F64Directed(Warp& w, const Op& op, uint32_t mask) {
+  double* d = w.Reg<double>(op.a[0]);
+  const double* a = w.Reg<double>(op.a[1]);
+  std::fesetround(op.flags);
+  ForEachLane(mask, [&](int i) {
+    volatile double x = a[i], result;
+    result = F()(x);
+    d[i] = result;
+  });
+  std::fesetround(FE_TONEAREST);
+  return Flow::kNext;
+}
+
+template <typename F>
+Handler F64Of(const FloatModifiers& m) {
+  if (m.flush && !m.approximate) return nullptr;
+  return m.rounding == Rounding::kNearestEven ? Unary<F, double>() : F64Directed<F>;
+}
+
 template <typename F>
 Handler F32Of(const FloatModifiers& m) {
   switch (m.rounding) {
@@ -94,9 +115,10 @@ void DecodeUnary(Decoder& d) {
   } else if (kHalves) {
     d.op.handler = HalfOf<F>(m.type);
   }
-  if (m.type == Type::kF64 && m.rounding == Rounding::kNearestEven) {
-    if constexpr (std::is_same_v<F, Rcp>) d.op.handler = Unary<Rcp64, double>();
-    if constexpr (std::is_same_v<F, Sqrt>) d.op.handler = Unary<Sqrt64, double>();
+  if (m.type == Type::kF64) {
+    d.op.flags = HostRounding(m.rounding);
+    if constexpr (std::is_same_v<F, Rcp>) d.op.handler = F64Of<Rcp64>(m);
+    if constexpr (std::is_same_v<F, Sqrt>) d.op.handler = F64Of<Sqrt64>(m);
     if constexpr (std::is_same_v<F, Rsqrt>) d.op.handler = Unary<Rsqrt, double>();
   }
   if (!d.op.handler) d.Unsupported();

@@ -34,6 +34,7 @@ def gpu():
 GROUPS = {
     "integer": gpu_cases.integer_cases,
     "float": gpu_cases.float_cases,
+    "half forms": gpu_cases.half_form_cases,
     "convert": gpu_cases.convert_cases,
     "warp": gpu_cases.warp_cases,
     "tensor copy": gpu_cases.tensor_copy_cases,
@@ -66,7 +67,7 @@ def test_mbarrier_programs_do_not_depend_on_the_schedule():
 
 
 def test_every_case_runs_here():
-    for group in ("integer", "float", "convert", "warp", "tensor copy"):
+    for group in ("integer", "float", "half forms", "convert", "warp", "tensor copy"):
         for case in GROUPS[group]()[::7]:
             emulate(case)
 

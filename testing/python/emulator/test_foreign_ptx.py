@@ -86,16 +86,98 @@ extern "C" __global__ void elected(int* out) {
 """
 
 
-@pytest.fixture(scope="module")
-def cuda_module():
+# Comparisons, masks and functions of cuda_fp16.h and cuda_bf16.h; T2 holds two T.
+HALVES = r"""
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+template <typename T, typename T2>
+__device__ void compare(const T2* x, const T2* y, unsigned* out) {
+  const int n = blockDim.x, i = threadIdx.x;
+  const T2 a = x[i], b = y[i];
+  const T2 ones = __heq2(a, b), greater = __hgt2(a, b), number = __hisnan2(a);
+  out[i] = *(unsigned*)&ones;
+  out[n + i] = *(unsigned*)&greater;
+  out[2 * n + i] = __hgt2_mask(a, b);
+  out[3 * n + i] = __hleu2_mask(a, b);
+  out[4 * n + i] = *(unsigned*)&number;
+  out[5 * n + i] = __hisnan(a.x) | __heq(a.x, b.x) << 1 | __hltu(a.x, b.x) << 2 |
+                   __hbne2(a, b) << 3 | (__hisinf(a.x) != 0) << 4;
+  const T2 most = __hmax2_nan(a, b);
+  out[6 * n + i] = *(unsigned*)&most;
+  const T exponential = hexp(a.x), root = hsqrt(a.x);
+  out[7 * n + i] = *(unsigned short*)&exponential | *(unsigned short*)&root << 16;
+}
+extern "C" __global__ void compare_f16(const __half2* a, const __half2* b, unsigned* out) {
+  compare<__half>(a, b, out);
+}
+extern "C" __global__ void compare_bf16(const __nv_bfloat162* a, const __nv_bfloat162* b,
+                                        unsigned* out) {
+  compare<__nv_bfloat16>(a, b, out);
+}
+"""
+
+
+def include_directory():
+    """Of the CUDA headers: those of the wheel, or of the host's toolkit."""
+    import nvidia
+
+    places = [Path(p) for p in nvidia.__path__]
+    headers = [h for p in places for h in p.glob("**/include/cuda_fp16.h")]
+    if not headers:
+        pytest.skip("no CUDA headers")
+    return headers[0].parent
+
+
+def compile_cuda(source, *more):
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    error, program = nvrtc.nvrtcCreateProgram(CUDA.encode(), b"test.cu", 0, [], [])
+    error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], [])
     assert int(error) == 0
-    options = [b"--gpu-architecture=compute_100a", b"-lineinfo", b"--device-int128"]
+    options = [b"--gpu-architecture=compute_100a", b"-lineinfo", *more]
     assert int(nvrtc.nvrtcCompileProgram(program, len(options), options)[0]) == 0
     text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
     assert int(nvrtc.nvrtcGetPTX(program, text)[0]) == 0
     return Device("sm_100a").load_ptx(text.rstrip(b"\0").decode())
+
+
+@pytest.fixture(scope="module")
+def cuda_module():
+    return compile_cuda(CUDA, b"--device-int128")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_cuda_half_intrinsics(dtype):
+    module = compile_cuda(HALVES, f"-I{include_directory()}".encode())
+    generator = torch.Generator().manual_seed(7)
+    a, b = (torch.randn(64, 2, generator=generator) * 3).to(dtype).expand(2, 64, 2).clone()
+    b[::2] = torch.randn(32, 2, generator=generator).to(dtype)
+    a[3::5, 0], b[4::7, 1], a[9, 0] = float("nan"), float("nan"), float("inf")
+    out = torch.full((8, 64), 0x5A5A5A5A, dtype=torch.int32)
+    name = "compare_f16" if dtype == torch.float16 else "compare_bf16"
+    module[name].launch(1, 64, [a, b, out])
+    halves = out.view(torch.int16).reshape(8, 64, 2)
+
+    def mask(condition):
+        return -condition.to(torch.int16)
+
+    def ones(condition):
+        return condition.to(dtype).view(torch.int16)
+
+    assert torch.equal(halves[0], ones(a == b))
+    assert torch.equal(halves[1], ones(a > b))
+    assert torch.equal(halves[2], mask(a > b))
+    assert torch.equal(halves[3], mask(~(a > b)))
+    assert torch.equal(halves[4], ones(a.isnan()))
+    x, y = a[:, 0], b[:, 0]
+    differs = ((a < b) | (a > b)).all(1)
+    flags = [x.isnan(), x == y, ~(x >= y), differs, x.isinf()]
+    assert torch.equal(out[5], sum(f.int() << i for i, f in enumerate(flags)))
+    torch.testing.assert_close(halves[6].contiguous().view(dtype), torch.maximum(a, b),
+                               rtol=0, atol=0, equal_nan=True)  # fmt: skip
+    got = halves[7].contiguous().view(dtype).double()
+    step = 2**-10 if dtype == torch.float16 else 2**-7
+    for column, function in [(0, torch.exp), (1, torch.sqrt)]:
+        expected = function(x.double()).to(dtype).double()
+        torch.testing.assert_close(got[:, column], expected, rtol=step, atol=0, equal_nan=True)
 
 
 def test_cuda_aggregates_and_device_functions(cuda_module):
