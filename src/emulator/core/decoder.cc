@@ -1,12 +1,10 @@
 #include "emulator/core/decoder.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <unordered_map>
 
 #include "emulator/core/function_decoder.h"
-#include "emulator/numerics/float_formats.h"
+#include "emulator/core/operand_rules.h"
 
 namespace tilelang::emulator {
 
@@ -78,42 +76,11 @@ Space Modifiers::TakeSpace() {
 
 // --- operands ---------------------------------------------------------------------------------
 
-namespace {
-
-// Bits of an immediate as a register of `type` holds it.
-uint64_t ImmediateBits(const ptx::Operand& operand, Type type) {
-  bool is_float = operand.kind == ptx::Operand::Kind::kFloat;
-  double value = operand.real;
-  if (is_float && operand.float_bits == 32) {
-    if (type != Type::kF64) return operand.bits;
-    value = std::bit_cast<float>(static_cast<uint32_t>(operand.bits));
-  }
-  if (is_float && operand.float_bits == 64) {
-    if (TypeBits(type) == 64) return operand.bits;
-    value = std::bit_cast<double>(operand.bits);
-  }
-  if (!is_float) {
-    if (!IsFloat(type)) return operand.bits;
-    value = static_cast<double>(static_cast<int64_t>(operand.bits));
-  }
-  switch (type) {
-    case Type::kF64:
-      return std::bit_cast<uint64_t>(value);
-    case Type::kF16:
-      return EncodeFloat(kF16, value, Rounding::kNearestEven, false);
-    case Type::kBF16:
-      return EncodeFloat(kBf16, value, Rounding::kNearestEven, false);
-    default:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-  }
-}
-
-}  // namespace
-
 const ptx::Operand& Decoder::operand(size_t i) {
   if (i >= inst.operands.size()) {
     Illegal("operand " + std::to_string(i + 1) + " of '" + inst.Spelling() + "' is missing");
   }
+  operands_taken_ = std::max(operands_taken_, i + 1);
   return inst.operands[i];
 }
 
@@ -129,50 +96,80 @@ int Decoder::RegisterBits(const ptx::Operand& operand) {
   return reg ? TypeBits(reg->type) : 0;
 }
 
+void Decoder::CheckRegister(const std::string& name, Type declared, Type type, bool any_width) {
+  const std::string problem = RegisterMismatch(name, declared, type, any_width);
+  if (!problem.empty()) Illegal(problem + " in '" + inst.Spelling() + "'");
+}
+
+void Decoder::CheckSpecial(const std::string& name, Type type) {
+  const std::string where = "special register '" + name + "' in '" + inst.Spelling() + "'";
+  if ((inst.opcode != "mov" && inst.opcode != "cvt") || IsFloat(type)) {
+    Illegal(where + ": only mov and cvt of integers or bits read special registers");
+  }
+  if (name == "%gridid") return;  // either width
+  const bool wide = name == "%globaltimer" || name.ends_with("64");
+  if (wide ? TypeBits(type) < 64 && inst.opcode == "mov" : TypeBits(type) >= 64) {
+    Illegal(where + ": it has " + (wide ? "64" : "32") + " bits");
+  }
+}
+
 uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width) {
   int bits = TypeBits(type);
   switch (operand.kind) {
     case ptx::Operand::Kind::kInteger:
-    case ptx::Operand::Kind::kFloat:
-      if (type == Type::kPred) return Constant(type, operand.bits != 0);
-      return Constant(type, ImmediateBits(operand, type));
+    case ptx::Operand::Kind::kFloat: {
+      const std::string problem = ConstantMismatch(operand, type);
+      if (!problem.empty()) Illegal(problem + " in '" + inst.Spelling() + "'");
+      return Constant(type, ConstantBits(operand, type));
+    }
     case ptx::Operand::Kind::kName:
       break;
     default:
       Illegal("an operand of '" + inst.Spelling() + "' has a form that is not allowed here");
   }
   if (type == Type::kPred) return Predicate(operand);
+  if (operand.negated) Illegal("'!' before '" + operand.name + "', which is no predicate");
   if (const auto* reg = function_.FindRegister(operand.name)) {
-    int width = TypeBits(reg->type);
-    if (width != bits && !(any_width && width > bits)) {
-      Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
-              inst.Spelling() + "' takes " + std::to_string(bits));
-    }
+    if (operand.offset) Illegal("register '" + operand.name + "' with an offset");
+    CheckRegister(operand.name, reg->type, type, any_width);
     use.reads.push_back(reg->slot);
     return reg->slot;
   }
-  if (operand.name == "WARP_SZ") return Constant(type, 32);
+  if (operand.name == "WARP_SZ") {
+    if (IsFloat(type)) Illegal("WARP_SZ where ." + std::string(TypeName(type)) + " is expected");
+    return Constant(type, 32);
+  }
   uint32_t special = function_.SpecialSlot(operand.name, bits, inst);
-  if (special != kNoSlot) return special;
+  if (special != kNoSlot) {
+    CheckSpecial(operand.name, type);
+    return special;
+  }
   Placement placement;
   if (function_.FindVariable(operand.name, &placement)) {
+    const bool loads = inst.opcode == "mov" || inst.opcode == "cvta" || inst.opcode == "mapa";
+    if (!loads || IsFloat(type)) {
+      Illegal("variable '" + operand.name + "' where '" + inst.Spelling() +
+              "' takes a register: mov loads its address");
+    }
     return function_.AddressSlot(placement, operand.offset, bits);
   }
   Illegal("'" + operand.name + "' is not declared");
 }
 
 uint32_t Decoder::Destination(const ptx::Operand& operand, Type type, bool any_width) {
-  if (operand.kind == ptx::Operand::Kind::kSink) return Temporary(type);
-  if (operand.kind != ptx::Operand::Kind::kName) {
+  if (operand.kind == ptx::Operand::Kind::kSink) {
+    const bool whole = &operand == &inst.operands[0];
+    if ((whole && inst.opcode != "atom" && inst.opcode != "mbarrier") || inst.opcode == "shfl") {
+      Illegal("'" + inst.Spelling() + "' cannot discard its result");
+    }
+    return Temporary(type);
+  }
+  if (operand.kind != ptx::Operand::Kind::kName || operand.negated || operand.offset) {
     Illegal("the destination of '" + inst.Spelling() + "' is not a register");
   }
   const auto* reg = function_.FindRegister(operand.name);
   if (!reg) Illegal("'" + operand.name + "' is not a declared register");
-  int width = TypeBits(reg->type), bits = TypeBits(type);
-  if (width != bits && !(any_width && width > bits)) {
-    Illegal("register '" + operand.name + "' of " + std::to_string(width) + " bits where '" +
-            inst.Spelling() + "' writes " + std::to_string(bits));
-  }
+  CheckRegister(operand.name, reg->type, type, any_width);
   use.writes.push_back(reg->slot);
   return reg->slot;
 }
@@ -214,8 +211,9 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
   if (base.kind != ptx::Operand::Kind::kName) Illegal("malformed address");
   if (const auto* reg = function_.FindRegister(base.name)) {
     int bits = TypeBits(reg->type);
-    if (bits != 32 && bits != 64)
-      Illegal("address register '" + base.name + "' is not 32 or 64 bits");
+    if ((bits != 32 && bits != 64) || IsFloat(reg->type)) {
+      Illegal("address register '" + base.name + "' is no integer of 32 or 64 bits");
+    }
     use.reads.push_back(reg->slot);
     address.slot = reg->slot;
     address.wide = bits == 64;
@@ -270,6 +268,22 @@ void Decoder::Illegal(const std::string& what) { function_.Error(inst, "illegal-
 
 void Decoder::Own(std::shared_ptr<void> data) {
   function_.kernel().owned.push_back(std::move(data));
+}
+
+void Decoder::CheckComplete() {
+  if (!mods.rest().empty()) {
+    Unsupported("modifier '." + mods.rest().front() + "' of '" + inst.Spelling() + "'");
+  }
+  const auto& names = inst.modifiers;
+  if (std::find(names.begin(), names.end(), "L2::cache_hint") != names.end()) {
+    // The policy comes last but for a byte mask; which policy changes nothing here.
+    const bool masked = std::find(names.begin(), names.end(), "cp_mask") != names.end();
+    if (!masked) Source(operand(operands_taken_), Type::kB64);
+  }
+  if (size() > operands_taken_) {
+    Illegal("'" + inst.Spelling() + "' takes " + std::to_string(operands_taken_) +
+            " operands here, but " + std::to_string(size()) + " are given");
+  }
 }
 
 // --- families ---------------------------------------------------------------------------------

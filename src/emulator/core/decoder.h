@@ -71,7 +71,8 @@ class Decoder {
   const ptx::Operand& operand(size_t i);  // error if absent
 
   // Slots. Source: register, immediate, special register or symbol address converted to `type`.
-  // The register's width must equal the type's; `any_width` allows wider ones (ld, st, cvt).
+  // Registers and constants must fit the type (core/operand_rules.h); `any_width` allows wider
+  // registers (ld, st, cvt).
   uint32_t Source(const ptx::Operand& operand, Type type, bool any_width = false);
   uint32_t Destination(const ptx::Operand& operand, Type type, bool any_width = false);
   // Predicate source (with `!`), or a constant 0/1.
@@ -113,13 +114,19 @@ class Decoder {
   [[noreturn]] void Unsupported();  // this instruction with these modifiers
   [[noreturn]] void Illegal(const std::string& what);
 
+  // After the family's decode function: it has taken every modifier and operand.
+  void CheckComplete();
+
   FunctionDecoder& function() { return function_; }
   std::vector<uint32_t> slots;
   OperandUse use;  // filled by Source, Destination and Address
 
  private:
+  void CheckRegister(const std::string& name, Type declared, Type type, bool any_width);
+  void CheckSpecial(const std::string& name, Type type);
   void Own(std::shared_ptr<void> data);
   FunctionDecoder& function_;
+  size_t operands_taken_ = 0;
 };
 
 using DecodeFunction = void (*)(Decoder& decoder);

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "emulator/core/control.h"
+#include "emulator/core/forms.h"
 #include "emulator/memory/shared.h"
 
 namespace tilelang::emulator {
@@ -26,6 +27,12 @@ void FunctionDecoder::Error(const ptx::Instruction& inst, const std::string& kin
   Where where = context_.module->WhereIs(inst.line, inst.location, inst.exact_location);
   where.kernel = kernel_.name;
   throw EmulatorError(kind, message, where);
+}
+
+void FunctionDecoder::ErrorAt(int line, const std::string& kind, const std::string& message) const {
+  ptx::Instruction here;
+  here.line = line;
+  Error(here, kind, message);
 }
 
 // --- slots ------------------------------------------------------------------------------------
@@ -199,6 +206,10 @@ void FunctionDecoder::PlaceParameters(const ptx::Function& entry) {
 
 void FunctionDecoder::Declare(const ptx::Variable& variable) {
   Scope& scope = scopes_.back();
+  const bool range = variable.range >= 0 && scope.ranges.count(variable.name);
+  if (range || scope.registers.count(variable.name) || scope.variables.count(variable.name)) {
+    ErrorAt(variable.line, "syntax", "'" + variable.name + "' is declared twice");
+  }
   if (variable.is_register) {
     if (variable.range >= 0) {
       scope.ranges[variable.name] = variable;
@@ -215,14 +226,10 @@ void FunctionDecoder::Declare(const ptx::Variable& variable) {
     case Space::kParam:
       scope.variables[variable.name] = PlaceLocal(variable);
       return;
-    default: {
-      ptx::Instruction here;
-      here.line = variable.line;
-      Error(here, "unsupported",
-            "variable '" + variable.name +
-                "' in this state space must be "
-                "declared outside of functions");
-    }
+    default:
+      ErrorAt(variable.line, "unsupported",
+              "variable '" + variable.name +
+                  "' in this state space must be declared outside of functions");
   }
 }
 
@@ -254,7 +261,13 @@ void FunctionDecoder::CollectLabels(const ptx::Function& function, size_t first,
     if (statement.kind == ptx::Statement::Kind::kScopeBegin) ++depth;
     if (statement.kind == ptx::Statement::Kind::kScopeEnd) --depth;
     if (depth != 0) continue;
-    if (statement.kind == ptx::Statement::Kind::kLabel) {
+    const bool label = statement.kind == ptx::Statement::Kind::kLabel;
+    if (label || statement.kind == ptx::Statement::Kind::kTargets) {
+      if (scope->labels.count(statement.label) || scope->targets.count(statement.label)) {
+        ErrorAt(statement.line, "syntax", "label '" + statement.label + "' is defined twice");
+      }
+    }
+    if (label) {
       scope->labels[statement.label] = static_cast<int>(label_pcs_.size());
       label_pcs_.push_back(-1);
     } else if (statement.kind == ptx::Statement::Kind::kTargets) {
@@ -310,11 +323,11 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& instruction) {
     op.guard = guard->slot | (instruction.guard_negated ? 1u : 0u);
   }
   pending_target_ = -1;
-  decode(decoder);
-  if (!decoder.mods.rest().empty()) {
-    decoder.Unsupported("modifier '." + decoder.mods.rest().front() + "' of '" +
-                        instruction.Spelling() + "'");
+  if (const std::string problem = FormMismatch(instruction, consumed); !problem.empty()) {
+    decoder.Illegal(problem);
   }
+  decode(decoder);
+  decoder.CheckComplete();
   if (op.handler) Finish(decoder);
 }
 

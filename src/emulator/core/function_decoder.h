@@ -65,6 +65,7 @@ class FunctionDecoder {
   void Finish(Decoder& decoder);
   [[noreturn]] void Error(const ptx::Instruction& inst, const std::string& kind,
                           const std::string& message) const;
+  [[noreturn]] void ErrorAt(int line, const std::string& kind, const std::string& message) const;
 
  private:
   struct Scope {

@@ -222,24 +222,7 @@ Handler Choose(const std::string& name, Type type, bool shared) {
   return nullptr;
 }
 
-// The types of PTX ISA, atom and red: bits for logic and exchanges, .noftz for halves only.
-void CheckAtomic(Decoder& d, const std::string& name, Type type, bool noftz) {
-  const bool bits =
-      name == "and" || name == "or" || name == "xor" || name == "exch" || name == "cas";
-  const bool bit_type =
-      type == Type::kB16 || type == Type::kB32 || type == Type::kB64 || type == Type::kB128;
-  const bool half =
-      type == Type::kF16 || type == Type::kBF16 || type == Type::kF16x2 || type == Type::kBF16x2;
-  if (bits && !bit_type) d.Illegal("'" + d.inst.Spelling() + "' takes .b types only");
-  if (half != noftz) {
-    d.Illegal("'" + d.inst.Spelling() + "': halves need .noftz, other types do not take it");
-  }
-}
-
 void DecodeAtomic(Decoder& d, bool returns) {
-  if (!returns && (d.mods.Has("acquire") || d.mods.Has("acq_rel"))) {
-    d.Illegal("red has no result that could be acquired: it is .relaxed or .release");
-  }
   AtomicOp m;
   m.returns = returns;
   std::string order = d.mods.TakeOneOf({"relaxed", "acquire", "release", "acq_rel"});
@@ -250,18 +233,16 @@ void DecodeAtomic(Decoder& d, bool returns) {
   if (order == "acq_rel") d.op.order |= kRelease;
   if (scope != "cta" && scope != "cluster") d.op.order |= kGpuScope;
   m.space = d.mods.TakeSpace();
-  const bool noftz = d.mods.Take("noftz");
-  d.mods.Take("L2::cache_hint");
+  d.mods.Take("noftz");
+  if (d.mods.Take("L2::cache_hint") && m.space == Space::kShared) {
+    d.Illegal("'" + d.inst.Spelling() + "': .L2::cache_hint is for global memory");
+  }
   m.vector = d.mods.TakeVector();
   std::string name =
       d.mods.TakeOneOf({"and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max"});
   Type type = d.mods.TakeType();
   d.op.handler = Choose(name, type, m.space == Space::kShared);
   if (!d.op.handler) d.Unsupported();
-  if (m.space == Space::kLocal || m.space == Space::kParam || m.space == Space::kConst) {
-    d.Illegal("atomics work on global and shared memory");
-  }
-  CheckAtomic(d, name, type, noftz);
   size_t first = returns ? 1 : 0;
   m.address = d.Address(d.operand(first));
   if (returns) {

@@ -134,6 +134,15 @@ Flow Barrier(Warp& w, const Op& op, uint32_t mask) {
   return w.WaitOn(info);
 }
 
+// A barrier's number and number of threads, as far as the program text tells.
+void CheckConstant(Decoder& d, const ptx::Operand& operand, int64_t low, int64_t high, int step) {
+  if (operand.kind != ptx::Operand::Kind::kInteger) return;
+  const int64_t value = d.Integer(operand);
+  if (value >= low && value <= high && value % step == 0) return;
+  d.Illegal(std::to_string(value) + " in '" + d.inst.Spelling() + "', which takes " +
+            (step == 1 ? "a barrier from 0 to 15" : "a multiple of 32 threads up to 1024"));
+}
+
 void DecodeBarrierAs(Decoder& d, bool aligned) {
   BarrierOp b;
   d.mods.Take("cta");
@@ -148,15 +157,22 @@ void DecodeBarrierAs(Decoder& d, bool aligned) {
                                 : Action::kSync;
   if (reduction) {
     Type type = d.mods.TakeType();
+    if (type != (b.action == Action::kRedPopc ? Type::kU32 : Type::kPred)) {
+      d.Illegal("'" + d.inst.Spelling() + "': .popc gives .u32, .and and .or give .pred");
+    }
     const ptx::Operand& result = d.operand(next++);
     b.result =
         type == Type::kPred ? d.PredicateDestination(result) : d.Destination(result, Type::kU32);
   }
+  CheckConstant(d, d.operand(next), 0, 15, 1);
   b.id = d.Source(d.operand(next++), Type::kU32);
   bool more = reduction ? d.Has(next + 1) : d.Has(next);
   if (more) {
     b.counted = true;
+    CheckConstant(d, d.operand(next), 32, 1024, 32);
     b.count = d.Source(d.operand(next++), Type::kU32);
+  } else if (b.action == Action::kArrive) {
+    d.Illegal("'" + d.inst.Spelling() + "' needs a number of threads");
   }
   if (reduction) b.predicate = d.Predicate(d.operand(next));
   d.MakeExtra<BarrierOp>(b);

@@ -268,6 +268,9 @@ void DecodeSetp(Decoder& d) {
   if (!d.op.handler) d.Unsupported();
   const ptx::Operand& target = d.operand(0);
   bool pair = target.kind == ptx::Operand::Kind::kPair;
+  if (pair && (type == Type::kF16 || type == Type::kBF16)) {
+    d.Illegal("'" + d.inst.Spelling() + "' has one predicate result");
+  }
   d.Push(d.PredicateDestination(pair ? target.elements[0] : target));
   d.Push(pair ? d.PredicateDestination(target.elements[1]) : kNoSlot);
   d.PushSource(1, type);

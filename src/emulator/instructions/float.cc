@@ -282,6 +282,10 @@ bool Decode(Decoder& d, Arithmetic operation, int sources) {
     for (int i = 1; i <= sources; ++i) d.PushSource(i, i == sources ? Type::kF32 : m.source);
     return true;
   }
+  if (m.absolute) {
+    if (d.size() != 4) d.Illegal("'" + d.inst.Spelling() + "': .abs needs .xorsign");
+    d.Unsupported();
+  }
   d.op.flags = HostRounding(m.rounding);
   switch (m.type) {
     case Type::kF32:

@@ -261,7 +261,7 @@ Handler SameWidthHandler(int bytes, int vector, Form form) {
   }
 }
 
-// Cache hints change nothing here; the operand of .L2::cache_hint is checked by its presence.
+// Cache hints change nothing here.
 void TakeCacheHints(Decoder& d) {
   for (const char* name : {"ca",
                            "cg",
@@ -283,8 +283,7 @@ void TakeCacheHints(Decoder& d) {
                            "L2::64B",
                            "L2::128B",
                            "L2::256B",
-                           "L2::cache_hint",
-                           "level::eviction_priority"}) {
+                           "L2::cache_hint"}) {
     d.mods.Take(name);
   }
 }
@@ -303,23 +302,14 @@ bool TakeOrder(Decoder& d, bool* cta_scope) {
   return order != 0;
 }
 
-// What ld and st do not take of each other's modifiers.
-void CheckOrder(Decoder& d, bool store) {
-  const bool ordered = d.mods.Has("relaxed") || d.mods.Has("acquire") || d.mods.Has("release");
-  const bool scoped =
-      d.mods.Has("cta") || d.mods.Has("cluster") || d.mods.Has("gpu") || d.mods.Has("sys");
-  if (d.mods.Has(store ? "acquire" : "release")) {
-    d.Illegal(store ? "st has no .acquire" : "ld has no .release");
+void CheckSpace(Decoder& d, const MemoryOp& m) {
+  const Space symbol = m.address.symbol_space;
+  if (symbol != Space::kGeneric && m.space != Space::kGeneric && symbol != m.space) {
+    d.Illegal("'" + d.inst.Spelling() + "' of a variable in another state space");
   }
-  if (ordered != scoped) {
-    d.Illegal("'" + d.inst.Spelling() +
-              "': .relaxed, .acquire and .release need a scope, and others take none");
-  }
-  if (store && d.mods.Has("nc")) d.Illegal("st has no .nc");
 }
 
 void DecodeAccess(Decoder& d, bool store) {
-  CheckOrder(d, store);
   bool cta_scope = false;
   bool strong = TakeOrder(d, &cta_scope);
   MemoryOp m;
@@ -334,6 +324,7 @@ void DecodeAccess(Decoder& d, bool store) {
   const ptx::Operand& address = d.operand(store ? 0 : 1);
   m.address = d.Address(address);
   if (m.address.symbol_space == Space::kLocal && m.space == Space::kParam) m.space = Space::kLocal;
+  CheckSpace(d, m);
   const ptx::Operand& data = d.operand(store ? 1 : 0);
   auto elements = d.Elements(data);
   if (static_cast<int>(elements.size()) != m.vector) {
@@ -341,7 +332,7 @@ void DecodeAccess(Decoder& d, bool store) {
   }
   int register_bits = TypeBits(type);
   for (const ptx::Operand* element : elements) {
-    bool sink = element->kind == ptx::Operand::Kind::kSink && !store;
+    bool sink = element->kind == ptx::Operand::Kind::kSink && !store && m.vector > 1;
     d.Push(sink    ? kNoSlot
            : store ? d.Source(*element, type, true)
                    : d.Destination(*element, type, true));
@@ -375,9 +366,12 @@ Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 // Prefetches and hints: no effect on values.
 void DecodeHint(Decoder& d) {
   d.mods.TakeSpace();
-  for (const char* name : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap", "128"}) {
+  for (const char* name : {"L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap"}) {
     d.mods.Take(name);
   }
+  d.Address(d.operand(0));
+  const bool sized = d.inst.opcode == "discard" || d.inst.opcode == "applypriority";
+  if (sized && d.Integer(d.operand(1)) != 128) d.Illegal("the size must be 128 bytes");
   d.op.handler = Nothing;
 }
 
@@ -390,11 +384,19 @@ Flow ZeroPolicy(Warp& w, const Op& op, uint32_t mask) {
 // Cache policies are opaque: all are 0 here.
 void DecodeCreatePolicy(Decoder& d) {
   d.mods.TakeSpace();
-  for (const char* name : {"fractional", "range", "cvt", "L2"}) d.mods.Take(name);
+  const std::string form = d.mods.TakeOneOf({"fractional", "range", "cvt"});
+  d.mods.Take("L2");
   while (!d.mods.TakePrefix("L2::").empty()) {
   }
   d.mods.TakeType();
   d.PushDestination(0, Type::kB64);
+  if (form == "fractional" && d.Has(1)) d.Source(d.operand(1), Type::kF32);
+  if (form == "cvt") d.Source(d.operand(1), Type::kB64);
+  if (form == "range") {
+    d.Address(d.operand(1));
+    d.Source(d.operand(2), Type::kU32);
+    d.Source(d.operand(3), Type::kU32);
+  }
   d.op.handler = ZeroPolicy;
 }
 

@@ -45,6 +45,10 @@ void DecodeProxyFence(Decoder& d) {
         "sync_restrict::shared::cta", "sync_restrict::shared::cluster"}) {
     d.mods.Take(name);
   }
+  if (d.Has(0)) {  // the tensor map that .acquire is for
+    d.Address(d.operand(0));
+    if (d.Integer(d.operand(1)) != 128) d.Illegal("the size of a tensor map is 128 bytes");
+  }
   d.op.handler = ProxyFence;
 }
 
@@ -59,7 +63,11 @@ void DecodeSleep(Decoder& d) {
 
 Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 
-void DecodeNothing(Decoder& d) { d.op.handler = Nothing; }
+void DecodeEvent(Decoder& d) {
+  d.mods.Take("mask");
+  d.Integer(d.operand(0));
+  d.op.handler = Nothing;
+}
 
 // Grids do not overlap here: what they depend on has ended.
 void DecodeGridDependency(Decoder& d) {
@@ -133,7 +141,7 @@ void RegisterMisc() {
   FamilyRegistry::Add("nanosleep", DecodeSleep);
   FamilyRegistry::Add("griddepcontrol", DecodeGridDependency);
   FamilyRegistry::Add("setmaxnreg", DecodeSetMaxRegisters);
-  FamilyRegistry::Add("pmevent", DecodeNothing);
+  FamilyRegistry::Add("pmevent", DecodeEvent);
   FamilyRegistry::Add("mapa", DecodeMapAddress);
   FamilyRegistry::Add("getctarank", DecodeCtaRank);
 }

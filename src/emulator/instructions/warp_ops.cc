@@ -85,7 +85,8 @@ void DecodeShuffle(Decoder& d) {
   bool pair = target.kind == ptx::Operand::Kind::kPair;
   d.Push(d.Destination(pair ? target.elements[0] : target, Type::kB32));
   d.Push(pair ? d.PredicateDestination(target.elements[1]) : kNoSlot);
-  for (size_t i = 1; i <= 4; ++i) d.PushSource(i, Type::kB32);
+  for (size_t i = 1; i <= 3; ++i) d.PushSource(i, Type::kB32);
+  d.PushSource(4, Type::kU32);
   d.op.handler = mode == "up"     ? ShuffleLanes<Shuffle::kUp>
                  : mode == "down" ? ShuffleLanes<Shuffle::kDown>
                  : mode == "bfly" ? ShuffleLanes<Shuffle::kBfly>

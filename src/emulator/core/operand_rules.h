@@ -1,0 +1,21 @@
+// Which registers and constants an operand of a type takes: PTX ISA, "Operand Type Checking" and
+// "Constants", where it is silent as ptxas has it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "emulator/core/types.h"
+#include "emulator/ptx/ast.h"
+
+namespace tilelang::emulator {
+
+// What is wrong with a register declared as `declared` where `type` is expected; "" if nothing.
+// `any_width` allows wider registers (ld, st, cvt).
+std::string RegisterMismatch(const std::string& name, Type declared, Type type, bool any_width);
+// The same for a constant.
+std::string ConstantMismatch(const ptx::Operand& operand, Type type);
+// Bits of a constant that ConstantMismatch allows, as a register of `type` holds it.
+uint64_t ConstantBits(const ptx::Operand& operand, Type type);
+
+}  // namespace tilelang::emulator
