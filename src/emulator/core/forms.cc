@@ -113,9 +113,8 @@ Match MatchModifiers(const Rule& rule, const Names& modifiers) {
   }
   for (size_t i = 0; i < rule.groups.size(); ++i) {
     if (filled[i] || rule.groups[i].optional) continue;
-    match.problem = "one of";
+    match.problem = rule.groups[i].names.size() == 1 ? "needs" : "needs one of";
     for (std::string_view name : rule.groups[i].names) match.problem += " ." + std::string(name);
-    match.problem += " is required";
     return match;
   }
   match.complete = true;

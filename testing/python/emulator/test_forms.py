@@ -242,7 +242,7 @@ def test_refused(line):
     ("line", "words"),
     [
         ("add.sat.bf16 b16_0, b16_1, b16_2;", ["'.sat' is not allowed with .bf16", "add.sat.bf16"]),
-        ("cvt.s32.f32 s32_0, f32_1;", ["one of .rni .rzi .rmi .rpi is required"]),
+        ("cvt.s32.f32 s32_0, f32_1;", ["needs one of .rni .rzi .rmi .rpi with .s32.f32"]),
         ("add.b32 b32_0, b32_1, b32_2;", ["'add' does not exist with .b32"]),
         ("add.f32 f32_0, f32_1, s32_2;", ["'s32_2' is declared .s32 where .f32 is expected"]),
         ("add.u32 u32_0, u32_1, 1.5;", ["a floating-point constant where .u32 is expected"]),
