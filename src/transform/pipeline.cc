@@ -1,6 +1,7 @@
 #include "transform/pipeline.h"
 
 #include "codegen/codegen.h"
+#include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
 #include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
@@ -38,6 +39,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   Func func = passes.Run("check_program", CheckProgram, kernel);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("resolve_roles", ResolveRoles, func);
+  func = passes.Run("assign_arrivals", AssignArrivals, func);
   func = passes.Run("split_fragments", SplitFragments, func);
   func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
   if (!IsSet(configs, "tl.disable_tma_lower")) func = passes.Run("select_tma", SelectTma, func);

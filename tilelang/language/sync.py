@@ -115,7 +115,11 @@ def fence_proxy_async() -> None:
 
 
 def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
-    """Arrives on the mbarrier when all tcgen05 operations issued by this thread are done."""
+    """Arrives on the mbarrier when all tcgen05 operations issued by this thread are done.
+
+    One thread issues it: that of the products before it, which are issued by the same threads or
+    by a group of them. SemanticsError (when compiled) where others issue the products.
+    """
     if arrive_2cta:
         raise errors.UnsupportedError(
             "T.tcgen05_mma_arrive does not support arrive_2cta", span=span.here()

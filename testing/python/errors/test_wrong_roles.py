@@ -220,6 +220,95 @@ def case_registers_of_another_role():
     tilelang.compile(main, target="sm_100a")
 
 
+def case_an_arrival_by_another_warpgroup():
+    """SemanticsError: T.tcgen05_mma_arrive ... the elected thread of warp 0, which executes it for
+    threads 0 to 127, issues no product: those of threads 128 to 255 are issued by the elected
+    thread of warp 4 ... behind the products
+    """
+
+    @T.prim_func
+    def main(C: F32):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem((128, 64), "float32")
+            done = T.alloc_barrier(1)
+            if T.get_thread_binding() >= 128:
+                T.tcgen05_gemm(a, b, c, clear_accum=True, mbar=None)
+            else:
+                T.tcgen05_mma_arrive(done)  # WRONG
+            T.mbarrier_wait_parity(done, 0)
+            T.copy(c, C)
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_an_arrival_by_one_of_the_threads():
+    """SemanticsError: T.tcgen05_mma_arrive ... thread 0, ... issues no product: those of threads 0
+    to 127 are issued by the elected thread of warp 0
+    """
+
+    @T.prim_func
+    def main(C: F32):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem((128, 64), "float32")
+            done = T.alloc_barrier(1)
+            T.tcgen05_gemm(a, b, c, clear_accum=True, mbar=None)
+            if T.get_thread_binding() == 0:
+                T.tcgen05_mma_arrive(done)  # WRONG
+            T.mbarrier_wait_parity(done, 0)
+            T.copy(c, C)
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_an_arrival_for_two_roles():
+    """SemanticsError: T.tcgen05_mma_arrive ... the elected thread of warp 0 ... issues no product:
+    several groups among these threads do
+    """
+
+    @T.prim_func
+    def main(C: F32):
+        with T.Kernel(1, threads=384):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem((2, 128, 64), "float32")
+            done = T.alloc_barrier(1)
+            if T.get_thread_binding() // 128 == 1:
+                T.tcgen05_gemm(a, b, c[0, :, :], clear_accum=True, mbar=None)
+            if T.get_thread_binding() // 128 == 2:
+                T.tcgen05_gemm(a, b, c[1, :, :], clear_accum=True, mbar=None)
+            T.tcgen05_mma_arrive(done)  # WRONG
+            T.mbarrier_wait_parity(done, 0)
+            T.copy(c[1, :, :], C)
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_a_product_that_no_arrival_covers():
+    """SemanticsError: no T.tcgen05_mma_arrive is for this product: the elected thread of warp 4
+    issues it for threads 128 to 255, but the arrivals ... the elected thread of warp 0
+    """
+
+    @T.prim_func
+    def main(C: F32):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem((2, 128, 64), "float32")
+            done = T.alloc_barrier(1)
+            T.tcgen05_gemm(a, b, c[0, :, :], clear_accum=True, mbar=None)
+            if T.get_thread_binding() >= 128:
+                T.tcgen05_gemm(a, b, c[1, :, :], clear_accum=True, mbar=None)  # WRONG
+            T.tcgen05_mma_arrive(done)
+            T.mbarrier_wait_parity(done, 0)
+            T.copy(c[1, :, :], C)
+
+    tilelang.compile(main, target="sm_100a")
+
+
 @cases(globals())
 def test_wrong_roles(case):
     check(case)

@@ -104,6 +104,63 @@ def test_ring_of_stages():
     check(compile_sm100(kernel), 1)
 
 
+def products_of(issuer, arrival, threads):
+    """Groups of threads that conditions select issue products, and arrive."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((STEPS, M, K), "bfloat16"),
+        B: T.Tensor((STEPS, N, K), "bfloat16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((M, K), "bfloat16")
+            b = T.alloc_shared((N, K), "bfloat16")
+            c = T.alloc_tmem((M, N), "float32")
+            done = T.alloc_barrier(1)
+            for step in T.serial(STEPS):
+                T.copy(A[step, 0, 0], a)
+                T.copy(B[step, 0, 0], b)
+                if issuer():
+                    T.tcgen05_gemm(a, b, c, transpose_B=True, clear_accum=step == 0, mbar=None)
+                if arrival():
+                    T.tcgen05_mma_arrive(done)
+                T.mbarrier_wait_parity(done, step % 2)
+            T.copy(c, C)
+
+    return kernel
+
+
+def thread():
+    return T.get_thread_binding()
+
+
+#: Who issues, who arrives, the threads of the block.
+COVERED = {
+    "second warpgroup, all": (lambda: thread() >= 128, lambda: True, 256),
+    "inner warpgroup, all": (lambda: thread() // 128 == 1, lambda: True, 384),
+    "warp, its upper half of the block": (
+        lambda: thread() // 32 == 6,
+        lambda: thread() >= 128,
+        256,
+    ),
+    "first thread, all": (lambda: thread() == 0, lambda: True, 128),
+    "some thread, all": (lambda: thread() == 77, lambda: True, 256),
+    "thread of two dimensions": (
+        lambda: (T.get_thread_binding(0) == 3) & (T.get_thread_binding(1) == 2),
+        lambda: True,
+        (32, 4),
+    ),
+    "all, first warp": (lambda: True, lambda: thread() < 32, 256),
+}
+
+
+@pytest.mark.parametrize("groups", COVERED)
+def test_the_issuing_thread_arrives(groups):
+    """An arrival covers what its own thread issued: it goes to the one that did."""
+    check(compile_sm100(products_of(*COVERED[groups])), 1)
+
+
 def test_the_target_has_no_tcgen05():
     @T.prim_func
     def kernel(C: T.Tensor((M,), "float32")):
