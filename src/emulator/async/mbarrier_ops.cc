@@ -36,7 +36,9 @@ void CheckInitialised(Warp& w, int lane, const BarrierRef& barrier) {
 void TakeCommon(Decoder& d, BarrierForm& form) {
   d.mods.Take("b64");
   form.space = d.mods.TakeSpace();
-  if (d.mods.TakeOneOf({"release", "acquire"}).empty()) d.mods.Take("relaxed");
+  if (d.mods.TakeOneOf({"release", "acquire"}).empty() && d.mods.Take("relaxed")) {
+    d.op.order = kRelaxed;
+  }
   d.mods.TakeOneOf({"cta", "cluster"});
 }
 
@@ -209,17 +211,19 @@ Flow Wait(Warp& w, const Op& op, uint32_t mask) {
       if (form.parity) parity = w.Reg<uint32_t>(op.a[1])[lane];
     }
   });
-  if (may_block && done != mask && !w.WaitExpired()) {
-    WaitInfo info;
-    info.object = "mbarrier";
-    info.address = blocked.address();
-    info.detail = parity;
-    info.describe = DescribeWait;
-    info.timed = true;
-    return w.WaitOn(info);
+  if (done == mask) {
+    w.SetPredicate(op.a[0], mask, done);
+    return Flow::kNext;
   }
+  WaitInfo info;
+  info.object = "mbarrier";
+  info.address = blocked.address();
+  info.detail = parity;
+  info.describe = DescribeWait;
+  info.timed = true;
+  if (may_block && !w.WaitExpired()) return w.WaitOn(info);
   w.SetPredicate(op.a[0], mask, done);
-  return done == mask ? Flow::kNext : Flow::kYield;
+  return w.Polls(info);
 }
 
 template <bool may_block>

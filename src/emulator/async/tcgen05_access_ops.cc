@@ -346,8 +346,13 @@ void DecodeWait(Decoder& d) {
   d.op.handler = handler;
 }
 
-// The fences order code motion only; completion is tracked by the waits and mbarriers.
-Flow Fence(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+// Completion is tracked by the waits and mbarriers. With the fences, relaxed arrivals and waits of
+// mbarriers order too (PTX ISA, tcgen05 memory consistency).
+Flow Fence(Warp& w, const Op&, uint32_t mask) {
+  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+  if (sanitizer) sanitizer->Fence(w.Here(__builtin_ctz(mask)));
+  return Flow::kNext;
+}
 
 void DecodeFence(Decoder& d) { d.op.handler = Fence; }
 

@@ -2,25 +2,41 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "emulator/core/runner.h"
+#include "emulator/core/stall.h"
 #include "emulator/sanitizer/grid_shadow.h"
 #include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
 namespace {
 
-// Clusters that one host thread steps together when kernels talk through global memory; as many
-// as an SM100 part could hold at once.
-constexpr size_t kMaxResident = 148;
+// Clusters that one host thread steps together when kernels talk through global memory; more only
+// when these cannot go on without.
+constexpr size_t kUsualResidents = 148;
 // Rounds without an end after which a waiting cluster gets company.
 constexpr uint64_t kRoundsBeforeCompany = 64;
+
+// Threads that a deadlock report lists.
+constexpr size_t kMaxListed = 64;
+
+// Clusters that an SM100 part could hold at once, registers left out of account: 148 SMs, each for
+// 32 CTAs, 2048 threads and 228 KB of shared memory.
+size_t MaxResidents(const Launch& launch) {
+  const uint64_t threads = (launch.options.block.count() + kLanes - 1) / kLanes * kLanes;
+  const uint64_t shared = launch.kernel.dynamic_shared_offset + launch.options.dynamic_shared;
+  const uint64_t ctas = std::min({uint64_t{32}, 2048 / std::max<uint64_t>(threads, 1),
+                                  228 * 1024 / std::max<uint64_t>(shared, 1)});
+  return std::max<uint64_t>(1, 148 * std::max<uint64_t>(ctas, 1) / launch.options.cluster.count());
+}
 
 // What one host thread does.
 class Worker {
  public:
-  explicit Worker(Launch& launch) : launch_(launch) {
+  Worker(Launch& launch, bool alone) : launch_(launch), watch_(launch.kernel) {
+    proves_ = alone || !launch.kernel.communicates;
     if (launch.options.sanitize) shadow_ = std::make_unique<GridShadow>(launch);
   }
 
@@ -53,7 +69,7 @@ class Worker {
   bool Admit() {
     if (launch_.cancelled) return false;
     bool wants_company =
-        launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany && active_ < kMaxResident;
+        launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany && active_ < max_residents_;
     if (active_ > 0 && !wants_company) return true;
     rounds_ = 0;
     uint64_t index = launch_.next_cluster++;
@@ -70,28 +86,60 @@ class Worker {
     free->runner->Start(index);
     free->active = true;
     ++active_;
+    watch_.Restart();
     return true;
   }
 
   void Step() {
-    bool all_spin = true;
+    bool polling = true;
+    std::vector<Cluster*> running;
+    const uint64_t active = active_;
     for (Resident& resident : residents_) {
       if (!resident.active || launch_.cancelled) continue;
       current_ = &resident.runner->cluster();
       ClusterRunner::Status status = resident.runner->Round();
-      all_spin &= status == ClusterRunner::Status::kSpinning;
+      polling &= status == ClusterRunner::Status::kPolling;
       if (status == ClusterRunner::Status::kDone) {
         resident.active = false;
         --active_;
         rounds_ = 0;
+      } else {
+        running.push_back(&resident.runner->cluster());
       }
     }
     ++rounds_;
-    spinning_rounds_ = all_spin ? spinning_rounds_ + 1 : 0;
-    if (spinning_rounds_ > kMaxSpinningRounds && launch_.next_cluster >= launch_.clusters()) {
-      Fail(Issuer{current_->ctas[0].get(), nullptr, -1, -1}, "deadlock",
-           "all threads that are left poll memory or barriers, and nothing changes");
+    if (active_ != active) return watch_.Restart();
+    const StallWatch::Finding finding = watch_.Observe(running, polling);
+    if (finding == StallWatch::Finding::kGivenUp ||
+        (proves_ && finding != StallWatch::Finding::kNone))
+      Stuck(running, finding);
+  }
+
+  // Nobody goes on: clusters that have not started may help, if there is room for them.
+  void Stuck(const std::vector<Cluster*>& running, StallWatch::Finding finding) {
+    const uint64_t next = launch_.next_cluster;
+    const uint64_t waiting = launch_.clusters() - std::min(next, launch_.clusters());
+    std::string note;
+    if (waiting && launch_.kernel.communicates) {
+      const size_t most = MaxResidents(launch_);
+      if (active_ < most) {
+        max_residents_ = std::max(max_residents_, std::min(2 * active_, most));
+        return watch_.Restart();
+      }
+      note = "\n  " + std::to_string(waiting) +
+             " clusters have not started: the GPU has no room "
+             "for more than " +
+             std::to_string(most) + " at once";
     }
+    Issuer where;
+    const std::string threads = DescribeThreads(running, kMaxListed, &where);
+    const std::string tries = std::to_string(StallWatch::kMaxPolls);
+    Fail(where, "deadlock",
+         (finding == StallWatch::Finding::kRepeats
+              ? "deadlock: all threads that are left wait or run in a loop, and nothing changes"
+              : "deadlock: all threads that are left wait or poll, and nothing has changed for " +
+                    tries + " tries") +
+             threads + note);
   }
 
   void Count() {
@@ -118,13 +166,14 @@ class Worker {
     launch_.cancelled = true;
   }
 
-  static constexpr uint64_t kMaxSpinningRounds = 200000;
   Launch& launch_;
   std::unique_ptr<GridShadow> shadow_;
   std::vector<Resident> residents_;
   const Cluster* current_ = nullptr;
-  size_t active_ = 0;
-  uint64_t rounds_ = 0, spinning_rounds_ = 0;
+  size_t active_ = 0, max_residents_ = kUsualResidents;
+  uint64_t rounds_ = 0;
+  StallWatch watch_;
+  bool proves_ = true;  // no other host thread writes what this one's threads may poll
 };
 
 int Threads(const Launch& launch) {
@@ -141,7 +190,7 @@ void Run(Launch& launch) {
   if (launch.options.sanitize) launch.observer = SanitizerObserver();
   int count = Threads(launch);
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
+  for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch, count == 1));
   std::vector<std::thread> threads;
   for (int i = 1; i < count; ++i) threads.emplace_back([&, i] { workers[i]->Run(); });
   workers[0]->Run();

@@ -167,6 +167,7 @@ void Warp::Reset(uint32_t lanes) {
     }
   }
   carry = 0;
+  changes = polls = news = 0;
   std::fill_n(cluster_arrived_phase, kLanes, 0);
   splits_.assign(1, Split{});
   splits_[0].mask = live;
@@ -195,8 +196,21 @@ void Warp::SplitOff(uint32_t lanes, uint32_t pc) {
   other.pc = pc;
   other.mask = lanes;
   other.last_run = split().last_run;
+  other.poll_pc = split().poll_pc;
+  other.poll = split().poll;
   split().mask &= ~lanes;
   splits_.push_back(other);
+}
+
+Flow Warp::Polls(const WaitInfo& info) {
+  Split& here = split();
+  const bool again =
+      here.poll_pc == Pc() && here.poll.address == info.address && here.poll.detail == info.detail;
+  ++polls;
+  news += again ? 0 : 1;
+  here.poll_pc = Pc();
+  here.poll = info;
+  return Flow::kYield;
 }
 
 Flow Warp::Exit(uint32_t lanes) {
@@ -216,6 +230,11 @@ bool Warp::ExpireTimedWaits() {
     any = true;
   }
   return any;
+}
+
+bool Warp::Waits() const {
+  return std::all_of(splits_.begin(), splits_.end(),
+                     [](const Split& split) { return split.waiting; });
 }
 
 Flow Warp::Align(uint32_t mask) {

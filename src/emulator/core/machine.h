@@ -46,6 +46,10 @@ struct Split {
   bool waiting = false;
   WaitInfo wait;
   uint64_t last_run = 0;
+  // The last poll of a spin loop that saw nothing new, and where it was.
+  static constexpr uint32_t kNoPoll = 0xFFFFFFFFu;
+  uint32_t poll_pc = kNoPoll;
+  WaitInfo poll;
 };
 
 class Warp {
@@ -79,6 +83,8 @@ class Warp {
   // barrier.cluster phase + 1 at which each lane arrived and has not waited yet; 0: none.
   uint64_t cluster_arrived_phase[kLanes] = {};
   const Op* op = nullptr;           // the instruction being executed
+  uint64_t changes = 0;             // atomics that changed memory, and prints
+  uint64_t polls = 0, news = 0;     // polls, and those that differed from the one before
   const uint8_t* stored = nullptr;  // what a plain store is about to write for one lane, or null
 
   Split& split() { return splits_[current_]; }
@@ -94,6 +100,8 @@ class Warp {
     split().wait = info;
     return Flow::kWait;
   }
+  // The current instruction is done, but may be the test of a spin loop: lets others run.
+  Flow Polls(const WaitInfo& info);
   // The wait of the current instruction was timed and its time is over.
   bool WaitExpired() const { return split().waiting && split().wait.expired; }
   Flow Jump(uint32_t pc) {
@@ -119,6 +127,8 @@ class Warp {
   uint8_t* local(int lane);
   // Ends timed waits as if their time were over; true if there were any.
   bool ExpireTimedWaits();
+  // All its threads wait.
+  bool Waits() const;
   // Fills registers, constants and specials for the start of a CTA.
   void Reset(uint32_t lanes);
 
@@ -172,6 +182,7 @@ class Cluster {
   Dim3 id{0, 0, 0};
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<AsyncEngines> engines;
+  uint64_t engine_acts = 0;                         // rounds in which they acted
   uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
   GridShadow* grid_shadow = nullptr;  // with the sanitizer: of the host thread's clusters
   // How often each instruction of the kernel was executed, by all clusters that this object was.

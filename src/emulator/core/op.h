@@ -33,6 +33,7 @@ enum MemoryOrder : uint8_t {
   kRelease = 4,
   kGpuScope = 8,     // or sys; otherwise the CTA or the cluster
   kCollective = 16,  // one access of the whole warp (ldmatrix): no lane's in particular
+  kRelaxed = 32,     // arrival or wait that orders other accesses only together with fences
 };
 
 struct Op {

@@ -2,38 +2,16 @@
 
 #include <bit>
 
+#include "emulator/core/stall.h"
+
 namespace tilelang::emulator {
 namespace {
 
+// Threads that a deadlock report lists.
+constexpr size_t kMaxListed = 64;
 // Instructions that one split of a diverged warp may run before the others get their turn.
 constexpr uint64_t kSplitQuantum = 512;
 constexpr uint64_t kWarpQuantum = 4096;
-// Rounds in which nothing but timed waits and spinning happened, after which it is a deadlock.
-constexpr uint64_t kMaxStalledRounds = 256;
-// Warp instructions between two stalls from which on threads did more than retry their waits.
-constexpr uint64_t kBusyInstructions = 20000;
-
-std::string Hex(uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-std::string LaneList(uint32_t mask) {
-  if (mask == kAllLanes) return "all lanes";
-  std::string text = "lanes ";
-  bool first = true;
-  while (mask) {
-    int begin = std::countr_zero(mask);
-    int length = std::countr_one(mask >> begin);
-    if (!first) text += ",";
-    first = false;
-    text += std::to_string(begin);
-    if (length > 1) text.append("-").append(std::to_string(begin + length - 1));
-    mask &= length == 32 ? 0 : ~(((1u << length) - 1) << begin);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -193,7 +171,6 @@ ClusterRunner::ClusterRunner(Launch& launch, GridShadow* grid_shadow) : cluster_
 void ClusterRunner::Start(uint64_t index) {
   cluster_.Reset(index);
   random_.seed(cluster_.launch.options.seed * 0x9E3779B97F4A7C15ull + index);
-  stalled_rounds_ = 0;
 }
 
 uint64_t ClusterRunner::Budget() {
@@ -203,7 +180,7 @@ uint64_t ClusterRunner::Budget() {
 
 ClusterRunner::Status ClusterRunner::Round() {
   uint64_t executed = 0;
-  bool progress = false, spinning = false, alive = false;
+  bool progress = false, spinning = false, alive = false, idle = true;
   for (auto& cta : cluster_.ctas) {
     for (auto& warp : cta->warps) {
       if (!warp->live) continue;
@@ -211,39 +188,43 @@ ClusterRunner::Status ClusterRunner::Round() {
       executed += slice.executed;
       spinning |= slice.yielded;
       progress |= slice.executed > 0 && !slice.yielded;
+      idle &= slice.blocked() || slice.yielded || warp->Waits();
       alive |= warp->live != 0;
     }
   }
-  Launch& launch = cluster_.launch;
-  uint64_t total = launch.instructions += executed;
-  if (launch.options.instruction_limit && total > launch.options.instruction_limit) {
-    Fail(Issuer{cluster_.ctas[0].get(), nullptr, -1, -1}, "instruction-limit",
-         "the launch has executed more than its limit of " +
-             std::to_string(launch.options.instruction_limit) + " warp instructions");
-  }
+  CheckLimit(executed);
   if (!alive) {
     Finish();
     return Status::kDone;
   }
-  since_stall_ += executed;
-  if (progress) {
-    if (since_stall_ > kBusyInstructions) stalled_rounds_ = 0;
-    cluster_.engines->Advance(false);
+  if (cluster_.engines->Advance(!progress)) {
+    ++cluster_.engine_acts;
     return Status::kRunning;
   }
-  if (!cluster_.engines->Advance(true)) {
-    if (spinning) {  // other CTAs may still release the threads that poll
-      ExpireTimedWaits();
-      return Status::kSpinning;
-    }
-    Stalled();
-  }
-  return Status::kRunning;
+  if (progress)
+    return idle && cluster_.engines->Describe().empty() ? Status::kPolling : Status::kRunning;
+  // Other CTAs may still release the threads that poll.
+  if (!ExpireTimedWaits() && !spinning) Deadlock();
+  return Status::kPolling;
 }
 
-void ClusterRunner::Stalled() {
-  since_stall_ = 0;
-  if (!ExpireTimedWaits() || ++stalled_rounds_ > kMaxStalledRounds) Deadlock();
+void ClusterRunner::CheckLimit(uint64_t executed) {
+  Launch& launch = cluster_.launch;
+  const uint64_t total = launch.instructions += executed;
+  const uint64_t limit = launch.options.instruction_limit;
+  if (limit == 0 || total <= limit) return;
+  Issuer where{cluster_.ctas[0].get(), nullptr, -1, -1};
+  for (auto& cta : cluster_.ctas) {
+    for (auto& warp : cta->warps) {
+      // Of those that still run; all may just have ended.
+      if (!warp->op || (where.op && !warp->live)) continue;
+      const bool first = !where.op || !where.cta->warps[where.warp]->live;
+      if (first) where = Issuer{cta.get(), warp->op, static_cast<int>(warp->index), -1};
+    }
+  }
+  Fail(where, "instruction-limit",
+       "the launch has executed more than its limit of " + std::to_string(limit) +
+           " warp instructions");
 }
 
 bool ClusterRunner::ExpireTimedWaits() {
@@ -255,33 +236,9 @@ bool ClusterRunner::ExpireTimedWaits() {
 }
 
 void ClusterRunner::Deadlock() {
-  std::string text = "deadlock: no thread of the CTA can run";
-  const Cta* first = nullptr;
   Issuer where;
-  for (auto& cta : cluster_.ctas) {
-    for (auto& warp : cta->warps) {
-      for (const Split& split : warp->splits()) {
-        if (!split.mask) continue;
-        const Op& op = cluster_.kernel().code[split.pc];
-        const SourceLine& source = cluster_.kernel().sources[op.source];
-        if (!first) {
-          first = cta.get();
-          where = Issuer{first, &op, static_cast<int>(warp->index), std::countr_zero(split.mask)};
-        }
-        text += "\n  CTA (" + std::to_string(cta->id.x) + "," + std::to_string(cta->id.y) + "," +
-                std::to_string(cta->id.z) + ") warp " + std::to_string(warp->index) + " " +
-                LaneList(split.mask) + " at line " + std::to_string(source.ptx_line) + " (" +
-                source.spelling + ")";
-        if (source.location.line > 0) {
-          text += ", source line " + std::to_string(source.location.line) + ",";
-        }
-        if (!split.waiting) continue;
-        text += std::string(" wait for ") + split.wait.object;
-        if (split.wait.address) text += " at " + Hex(split.wait.address);
-        if (split.wait.describe) text += ": " + split.wait.describe(*warp, split.wait);
-      }
-    }
-  }
+  std::string text = "deadlock: no thread of the CTA can run";
+  text += DescribeThreads({&cluster_}, kMaxListed, &where);
   std::string pending = cluster_.engines->Describe();
   if (!pending.empty()) text += "\n  pending: " + pending;
   Fail(where, "deadlock", text);

@@ -36,22 +36,20 @@ class ClusterRunner {
   ClusterRunner(Launch& launch, GridShadow* grid_shadow);
   void Start(uint64_t index);
 
-  enum class Status : uint8_t { kRunning, kSpinning, kDone };
+  enum class Status : uint8_t { kRunning, kPolling, kDone };
   // One round: a slice of every warp, then the engines. Throws EmulatorError (deadlock, ...).
   Status Round();
-  const Cluster& cluster() const { return cluster_; }
+  Cluster& cluster() { return cluster_; }
 
  private:
   uint64_t Budget();
-  void Stalled();
+  void CheckLimit(uint64_t executed);
   bool ExpireTimedWaits();
   [[noreturn]] void Deadlock();
   void Finish();
 
   Cluster cluster_;
   std::mt19937_64 random_;
-  uint64_t stalled_rounds_ = 0;
-  uint64_t since_stall_ = 0;  // warp instructions
 };
 
 }  // namespace tilelang::emulator

@@ -1,4 +1,5 @@
 // atom and red, on global and shared memory.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include "emulator/core/families.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/float_ops.h"
+#include "emulator/instructions/memory_poll.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -99,36 +101,68 @@ struct OnHalves {
   }
 };
 
+template <typename T>
+bool Same(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+// What one warp's instruction did to memory, and what its first lane saw there.
+struct Outcome {
+  explicit Outcome(const Warp& w, const AtomicOp& m, uint32_t mask)
+      : address(m.address.At(w, __builtin_ctz(mask))) {}
+
+  template <typename T>
+  void Add(const T& old, const T& now) {
+    if (!seen) std::memcpy(&value, &old, std::min(sizeof(T), sizeof value));
+    seen = true;
+    changed |= !Same(old, now);
+  }
+  // An atomic that leaves memory as it is may be the test of a spin loop.
+  Flow End(Warp& w, const AtomicOp& m) const {
+    if (changed) {
+      ++w.changes;
+      return Flow::kNext;
+    }
+    return m.returns ? w.Polls(MemoryPoll(m.space, address, value)) : Flow::kNext;
+  }
+
+  uint64_t address, value = 0;
+  bool seen = false, changed = false;
+};
+
 // Slots: destinations (vector, if it returns), then sources (vector).
 template <typename T, typename F>
 Flow Atomic(Warp& w, const Op& op, uint32_t mask) {
   const AtomicOp& m = op.Extra<AtomicOp>();
   uint32_t bytes = static_cast<uint32_t>(sizeof(T)) * m.vector;
+  Outcome outcome(w, m, mask);
   ForEachLane(mask, [&](int lane) {
     uint8_t* p =
         ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kAtomic);
     for (int k = 0; k < m.vector; ++k) {
       T b = w.Reg<T>(op.slots[k + (m.returns ? m.vector : 0)])[lane];
       T old = Update<T>(p + k * sizeof(T), [&](T a) { return F()(a, b); });
+      outcome.Add<T>(old, F()(old, b));
       if (m.returns && op.slots[k] != kNoSlot) w.Reg<T>(op.slots[k])[lane] = old;
     }
   });
-  return Flow::kNext;
+  return outcome.End(w, m);
 }
 
 // Slots: d, compare, value.
 template <typename T>
 Flow CompareSwap(Warp& w, const Op& op, uint32_t mask) {
   const AtomicOp& m = op.Extra<AtomicOp>();
+  Outcome outcome(w, m, mask);
   ForEachLane(mask, [&](int lane) {
     uint8_t* p = ThreadAccess(w, lane, m.space, m.address.At(w, lane), sizeof(T), sizeof(T),
                               AccessKind::kAtomic);
     T compare = w.Reg<T>(op.a[1])[lane], value = w.Reg<T>(op.a[2])[lane];
-    T old =
-        Update<T>(p, [&](T a) { return std::memcmp(&a, &compare, sizeof(T)) == 0 ? value : a; });
+    T old = Update<T>(p, [&](T a) { return Same(a, compare) ? value : a; });
+    outcome.Add<T>(old, Same(old, compare) ? value : old);
     if (op.a[0] != kNoSlot) w.Reg<T>(op.a[0])[lane] = old;
   });
-  return Flow::kNext;
+  return outcome.End(w, m);
 }
 
 // --- decoding

@@ -137,6 +137,7 @@ Flow Printf(Warp& w, const Op& op, uint32_t mask) {
     std::lock_guard<std::mutex> lock(launch.mutex);
     launch.output[w.cta.linear_id] += text;
   });
+  ++w.changes;
   return Flow::kNext;
 }
 

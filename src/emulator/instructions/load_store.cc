@@ -1,4 +1,5 @@
 // ld and st in every state space, with vectors and widening; prefetches.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <type_traits>
@@ -6,6 +7,7 @@
 #include "emulator/core/families.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/memory_access.h"
+#include "emulator/instructions/memory_poll.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -208,9 +210,17 @@ Flow LoadParameter(Warp& w, const Op& op, uint32_t mask) {
 // Loads of this kind may be polls of a flag: let the others run.
 template <Handler kLoad>
 Flow Polling(Warp& w, const Op& op, uint32_t mask) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  const int lane = __builtin_ctz(mask);
+  const uint64_t address = m.address.At(w, lane);
   std::atomic_thread_fence(std::memory_order_acquire);
-  Flow flow = kLoad(w, op, mask);
-  return flow == Flow::kNext ? Flow::kYield : flow;
+  if (Flow flow = kLoad(w, op, mask); flow != Flow::kNext) return flow;
+  uint64_t value = 0;
+  if (op.slots[0] != kNoSlot) {
+    const size_t bytes = std::min<size_t>(m.register_bytes, sizeof value);
+    std::memcpy(&value, w.Reg<uint8_t>(op.slots[0]) + size_t{m.register_bytes} * lane, bytes);
+  }
+  return w.Polls(MemoryPoll(m.space, address, value));
 }
 
 // --- decoding
@@ -353,7 +363,9 @@ void DecodeAccess(Decoder& d, bool store) {
     form = Form::kParameter;
     d.op.immediate = d.ParameterOffset(address, uint32_t{m.element_bytes} * m.vector);
   }
-  d.op.handler = narrow ? (store ? StoreNarrowing : LoadWidening)
+  d.op.handler = narrow ? (store     ? StoreNarrowing
+                           : m.polls ? Polling<LoadWidening>
+                                     : LoadWidening)
                         : SameWidthHandler(m.element_bytes, m.vector, form);
   if (!d.op.handler) d.Unsupported();
 }

@@ -30,6 +30,8 @@ void DecodeMembar(Decoder& d) {
   d.op.handler = Fence;
 }
 
+Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+
 // Ordering between proxies has no effect on values here: engines act on the same memory.
 Flow ProxyFence(Warp& w, const Op&, uint32_t mask) {
   if (AccessObserver* observer = w.cta.cluster.launch.observer) {
@@ -39,6 +41,9 @@ Flow ProxyFence(Warp& w, const Op&, uint32_t mask) {
 }
 
 void DecodeProxyFence(Decoder& d) {
+  // Followed are generic accesses of shared memory; the other proxies and spaces have no effect.
+  const bool follows = (d.mods.Has("async") || d.mods.Has("async::generic")) &&
+                       !d.mods.Has("global") && !d.mods.Has("async.global");
   for (const char* name :
        {"alias", "async", "async.global", "async::generic", "tensormap::generic", "acquire",
         "release", "cta", "cluster", "gpu", "sys", "global", "shared::cta", "shared::cluster",
@@ -49,7 +54,7 @@ void DecodeProxyFence(Decoder& d) {
     d.Address(d.operand(0));
     if (d.Integer(d.operand(1)) != 128) d.Illegal("the size of a tensor map is 128 bytes");
   }
-  d.op.handler = ProxyFence;
+  d.op.handler = follows ? ProxyFence : Nothing;
 }
 
 // A sleeping thread lets all others run for one turn.
@@ -60,8 +65,6 @@ void DecodeSleep(Decoder& d) {
   d.PushSource(0, Type::kU32);
   d.op.handler = Sleep;
 }
-
-Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 
 void DecodeEvent(Decoder& d) {
   d.mods.Take("mask");

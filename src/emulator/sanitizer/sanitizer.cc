@@ -75,6 +75,13 @@ Sanitizer::WarpState& Sanitizer::StateOf(const Issuer& issuer) {
 
 void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
   WarpState& state = StateOf(issuer);
+  if (issuer.op->order & kRelaxed) {
+    into->happened.Join(state.knowledge.performed);
+    into->performed.Join(state.knowledge.performed);
+    into->performed_wide.Join(state.knowledge.performed_wide);
+    into->fenced.Join(state.knowledge.fenced);
+    return;
+  }
   into->Join(state.knowledge);
   Advance(state);
 }
@@ -85,7 +92,12 @@ void Sanitizer::Advance(WarpState& state) {
 }
 
 void Sanitizer::Acquire(const Issuer& issuer, const Knowledge& from) {
-  Learn(StateOf(issuer), issuer, from);
+  WarpState& state = StateOf(issuer);
+  if (issuer.op->order & kRelaxed) {
+    state.read.Join(from);
+  } else {
+    Learn(state, issuer, from);
+  }
 }
 
 void Sanitizer::Learn(WarpState& state, const Issuer& issuer, const Knowledge& from) {
@@ -118,7 +130,9 @@ void Sanitizer::Fence(const Issuer& issuer) {
 }
 
 void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
-  Of(issuer).happened.Raise(actor, step);
+  WarpState& state = StateOf(issuer);
+  const bool relaxed = issuer.op->order & kRelaxed;
+  (relaxed ? state.read : state.knowledge).happened.Raise(actor, step);
 }
 
 void Sanitizer::ProxyFence(const Issuer& issuer) {

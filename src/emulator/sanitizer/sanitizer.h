@@ -44,7 +44,8 @@ class Sanitizer {
 
   // Knowledge of the issuer's warp.
   Knowledge& Of(const Issuer& issuer) { return StateOf(issuer).knowledge; }
-  // The issuer makes what it knows, its own past included, available to `into`.
+  // The issuer makes what it knows, its own past included, available to `into`. A relaxed issuer
+  // (kRelaxed) releases what its fences have covered, and its next fence acquires.
   void Release(const Issuer& issuer, Knowledge* into);
   void Acquire(const Issuer& issuer, const Knowledge& from);
   // The issuer observed that `actor` has come to `step`.

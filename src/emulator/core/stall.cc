@@ -1,0 +1,253 @@
+#include "emulator/core/stall.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+namespace tilelang::emulator {
+namespace {
+
+constexpr uint64_t kFirstGap = 64;
+constexpr uint64_t kLargestGap = 8192;
+constexpr uint64_t kFirstCheck = 1024;
+
+enum class Effect : uint8_t { kNone, kWrite, kSync };
+
+// What an instruction changes beside registers and local memory. Atomics count in Warp::changes.
+Effect EffectOf(std::string_view spelling) {
+  const auto starts = [&](std::string_view text) { return spelling.starts_with(text); };
+  const auto has = [&](std::string_view text) {
+    return spelling.find(text) != std::string_view::npos;
+  };
+  if (starts("bar.warp") || starts("tcgen05.wait") || starts("tcgen05.fence")) return Effect::kNone;
+  if (starts("tcgen05.ld") || starts("mbarrier.test_wait") || starts("mbarrier.try_wait")) {
+    return Effect::kNone;
+  }
+  if (starts("bar.") || starts("barrier")) return Effect::kSync;
+  if (starts("st.")) return has(".local") || has(".param") ? Effect::kNone : Effect::kWrite;
+  if (starts("red.")) return has("async") ? Effect::kWrite : Effect::kNone;
+  for (const char* opcode :
+       {"stmatrix", "cp.", "tensormap.", "wgmma.", "tcgen05.", "mbarrier.", "multimem.",
+        "clusterlaunchcontrol.", "discard", "alloca", "stackrestore"}) {
+    if (starts(opcode)) return Effect::kWrite;
+  }
+  return Effect::kNone;
+}
+
+uint64_t Mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+uint64_t HashBytes(uint64_t hash, const uint8_t* bytes, size_t size) {
+  uint64_t word = 0;
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    std::memcpy(&word, bytes + i, 8);
+    hash = Mix(hash, word);
+  }
+  word = 0;
+  std::memcpy(&word, bytes + i, size - i);
+  return Mix(hash, word);
+}
+
+uint64_t StateOf(Warp& warp) {
+  const Kernel& kernel = warp.cta.cluster.kernel();
+  uint64_t hash = HashBytes(warp.live, warp.Reg<uint8_t>(0), kernel.file_bytes);
+  if (kernel.local_bytes) {
+    hash = HashBytes(hash, warp.local(0), size_t{kernel.local_bytes} * kLanes);
+  }
+  uint64_t splits = 0;  // in any order
+  for (const Split& split : warp.splits()) {
+    const uint64_t place = uint64_t{split.pc} << 32 | split.mask;
+    splits += Mix(Mix(place, split.resume), split.waiting);
+  }
+  return Mix(Mix(hash, splits), warp.carry);
+}
+
+template <typename F>
+void ForEachWarp(const std::vector<Cluster*>& clusters, F&& body) {
+  for (Cluster* cluster : clusters) {
+    for (auto& cta : cluster->ctas) {
+      for (auto& warp : cta->warps) {
+        if (warp->live) body(*warp);
+      }
+    }
+  }
+}
+
+bool Blocked(const Warp& warp) {
+  return std::all_of(warp.splits().begin(), warp.splits().end(),
+                     [](const Split& split) { return split.waiting && !split.wait.timed; });
+}
+
+}  // namespace
+
+StallWatch::StallWatch(const Kernel& kernel) {
+  for (uint32_t pc = 0; pc < kernel.code.size(); ++pc) {
+    const Effect effect = EffectOf(kernel.sources[kernel.code[pc].source].spelling);
+    if (effect == Effect::kWrite) writes_.push_back(pc);
+    if (effect == Effect::kSync) syncs_.push_back(pc);
+  }
+  Restart();
+}
+
+void StallWatch::Restart() {
+  rounds_ = left_ = polling_rounds_ = 0;
+  gap_ = kFirstGap;
+}
+
+StallWatch::Totals StallWatch::Count(const std::vector<Cluster*>& clusters) const {
+  Totals totals;
+  for (const Cluster* cluster : clusters) {
+    for (uint32_t pc : writes_) totals.writes += cluster->counts[pc].lanes;
+    for (uint32_t pc : syncs_) totals.syncs += cluster->counts[pc].lanes;
+    totals.writes += cluster->engine_acts;
+  }
+  ForEachWarp(clusters, [&](const Warp& warp) {
+    totals.writes += warp.changes;
+    totals.news += warp.news;
+  });
+  return totals;
+}
+
+bool StallWatch::Unchanged(const std::vector<Cluster*>& clusters) const {
+  const Totals now = Count(clusters);
+  return now.writes == at_window_.writes && now.syncs == at_window_.syncs;
+}
+
+void StallWatch::OpenWindow(const std::vector<Cluster*>& clusters) {
+  left_ = gap_ / 2;
+  at_window_ = Count(clusters);
+  seen_.clear();
+  ForEachWarp(clusters, [&](Warp& warp) {
+    seen_.push_back({&warp, StateOf(warp)});
+    warp.ExpireTimedWaits();  // such a thread must come back to its wait to count
+  });
+}
+
+bool StallWatch::AllRepeat() {
+  bool all = true;
+  for (Seen& seen : seen_) {
+    seen.repeats = seen.repeats || StateOf(const_cast<Warp&>(*seen.warp)) == seen.state;
+    all &= seen.repeats;
+  }
+  return all;
+}
+
+bool StallWatch::OnlyPolls(const std::vector<Cluster*>& clusters) {
+  const Totals now = Count(clusters);
+  bool only = now.writes == at_check_.writes && now.news == at_check_.news;
+  at_check_ = now;
+  std::vector<uint64_t> polls;
+  ForEachWarp(clusters, [&](const Warp& warp) {
+    const size_t i = polls.size();
+    only &= i < polls_.size() && (polls_[i] != warp.polls || Blocked(warp));
+    polls.push_back(warp.polls);
+  });
+  only &= polls.size() == polls_.size();
+  polls_ = std::move(polls);
+  return only;
+}
+
+StallWatch::Finding StallWatch::Observe(const std::vector<Cluster*>& clusters, bool polling) {
+  polling_rounds_ = polling ? polling_rounds_ + 1 : 0;
+  if (polling_rounds_ >= kFirstCheck && std::has_single_bit(polling_rounds_)) {
+    const bool first = polling_rounds_ == kFirstCheck;
+    if (!OnlyPolls(clusters) && !first) polling_rounds_ = 0;
+  }
+  if (polling_rounds_ > kMaxPolls) {
+    if (OnlyPolls(clusters)) return Finding::kGivenUp;
+    polling_rounds_ = 0;
+  }
+  if (left_ == 0) {
+    if (++rounds_ >= gap_) OpenWindow(clusters);
+    return Finding::kNone;
+  }
+  --left_;
+  const bool first = left_ + 1 == gap_ / 2;
+  const bool changed = first && !Unchanged(clusters);
+  if (!changed && AllRepeat() && Unchanged(clusters)) {
+    left_ = rounds_ = 0;
+    const bool idle = std::all_of(clusters.begin(), clusters.end(), [](const Cluster* cluster) {
+      return cluster->engines->Describe().empty();
+    });
+    return idle ? Finding::kRepeats : Finding::kNone;
+  }
+  if (changed) left_ = 0;
+  if (left_ == 0) {
+    rounds_ = 0;
+    gap_ = std::min(2 * gap_, kLargestGap);
+  }
+  return Finding::kNone;
+}
+
+// --- reports ----------------------------------------------------------------------------------
+
+namespace {
+
+std::string LaneList(uint32_t mask) {
+  if (mask == kAllLanes) return "all lanes";
+  std::string text = "lanes ";
+  bool first = true;
+  while (mask) {
+    int begin = std::countr_zero(mask);
+    int length = std::countr_one(mask >> begin);
+    if (!first) text += ",";
+    first = false;
+    text += std::to_string(begin);
+    if (length > 1) text.append("-").append(std::to_string(begin + length - 1));
+    mask &= length == 32 ? 0 : ~(((1u << length) - 1) << begin);
+  }
+  return text;
+}
+
+std::string DescribeObject(const Warp& warp, const WaitInfo& info) {
+  std::string text = info.object;
+  if (info.address) {
+    char hex[32];
+    std::snprintf(hex, sizeof hex, " at 0x%llx", static_cast<unsigned long long>(info.address));
+    text += hex;
+  }
+  if (info.describe) text += ": " + info.describe(warp, info);
+  return text;
+}
+
+std::string DescribeSplit(const Warp& warp, const Split& split, const Op& op) {
+  const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
+  const Dim3& id = warp.cta.id;
+  std::string text = "\n  CTA (" + std::to_string(id.x) + "," + std::to_string(id.y) + "," +
+                     std::to_string(id.z) + ") warp " + std::to_string(warp.index) + " " +
+                     LaneList(split.mask) + " at line " + std::to_string(source.ptx_line) + " (" +
+                     source.spelling + ")";
+  if (source.location.line > 0) {
+    text += ", source line " + std::to_string(source.location.line) + ",";
+  }
+  if (split.waiting) return text + " wait for " + DescribeObject(warp, split.wait);
+  if (split.poll_pc == Split::kNoPoll) return text + " run in a loop";
+  return text + " poll " + DescribeObject(warp, split.poll);
+}
+
+}  // namespace
+
+std::string DescribeThreads(const std::vector<Cluster*>& clusters, size_t limit, Issuer* where) {
+  std::string text;
+  size_t count = 0;
+  ForEachWarp(clusters, [&](const Warp& warp) {
+    for (const Split& split : warp.splits()) {
+      if (!split.mask) continue;
+      const bool polls = !split.waiting && split.poll_pc != Split::kNoPoll;
+      const Op& op = warp.cta.cluster.kernel().code[polls ? split.poll_pc : split.pc];
+      if (count == 0) {
+        *where = Issuer{&warp.cta, &op, static_cast<int>(warp.index), std::countr_zero(split.mask)};
+      }
+      if (count++ < limit) text += DescribeSplit(warp, split, op);
+    }
+  });
+  if (count > limit) text += "\n  and " + std::to_string(count - limit) + " more";
+  return text;
+}
+
+}  // namespace tilelang::emulator
