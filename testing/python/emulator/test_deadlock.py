@@ -65,8 +65,10 @@ POLLS = {
                      "nothing has changed for 200000 tries"),
     "test_wait": ("mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;" + UNLESS,
                   "poll mbarrier at 0x400: parity 0; it runs phase 0 (parity 0) and awaits 2 of 2"),
-    "test_wait of one thread": ("@!%first bra E;"
-                                "mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;" + UNLESS + " E:", "lanes 0 at line 11 (mbarrier.test_wait"),
+    "test_wait of one thread": (
+        "@!%first bra E; mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;" + UNLESS + " E:",
+        "lanes 0 at line 11 (mbarrier.test_wait",
+    ),
     "try_wait": ("mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;" + UNLESS,
                  "mbarrier at 0x400: parity 0"),
     "try_wait, sleeping": ("mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0; @%p2 bra E;"
