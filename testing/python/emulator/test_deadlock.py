@@ -82,8 +82,13 @@ POLLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("schedule", ["late", 2])
-@pytest.mark.parametrize("name", POLLS)
+# In a random order of threads, rounds in which all poll are rare: loops without a repeated state
+# are not given up.
+ORDERS = [(name, "late") for name in POLLS]
+ORDERS += [(name, 2) for name in POLLS if "counting" not in name and "barrier" not in name]
+
+
+@pytest.mark.parametrize(("name", "schedule"), ORDERS)
 def test_polls_for_ever(name, schedule):
     loop, told = POLLS[name]
     error = deadlock(" mov.u32 %r9, 1;\nW: " + loop, block=64, schedule=schedule)
