@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kFirstGap = 64;
 constexpr uint64_t kLargestGap = 8192;
 constexpr uint64_t kFirstCheck = 1024;
+// Rounds in which every split of a warp has had its turn.
+constexpr uint64_t kAllTurns = 8;
 
 enum class Effect : uint8_t { kNone, kWrite, kSync };
 
@@ -169,7 +171,8 @@ StallWatch::Finding StallWatch::Observe(const std::vector<Cluster*>& clusters, b
   --left_;
   const bool first = left_ + 1 == gap_ / 2;
   const bool changed = first && !Unchanged(clusters);
-  if (!changed && AllRepeat() && Unchanged(clusters)) {
+  const bool ran = gap_ / 2 - left_ > kAllTurns;
+  if (!changed && ran && AllRepeat() && Unchanged(clusters)) {
     left_ = rounds_ = 0;
     const bool idle = std::all_of(clusters.begin(), clusters.end(), [](const Cluster* cluster) {
       return cluster->engines->Describe().empty();
