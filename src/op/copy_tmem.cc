@@ -60,7 +60,8 @@ Fragment RegionFragment(const Region& region, const Fragment& whole, const Span&
     TL_USER_ERROR(kShape, span,
                   "region " << ir::Print(region)
                             << " of a fragment begins at an index known only at run time; "
-                               "registers can only be chosen at compile time");
+                               "registers are chosen when compiling. Loop with T.unroll "
+                               "between constants, without break, continue and allocations");
   }
   Coord moving;
   for (int64_t e : extents) {

@@ -76,12 +76,14 @@ Expr VariableColumns(const Region& region, const TmemLayout& layout, size_t dim,
   auto stride = BitStride(layout, dim);
   Expr bits = stride ? index * ir::Const(index.dtype(), *stride) : Expr();
   if (!stride || !ctx->analyzer->Divides(bits, layout::kTmemColumnBits)) {
-    TL_USER_ERROR(kShape, span,
-                  "region " << ir::Print(region) << " of tensor memory begins at index "
-                            << ir::Print(index) << " of dimension " << dim
-                            << ", known only at run time; only whole 32-bit columns and stages "
-                               "can be chosen at run time, rows cannot. Write a "
-                               "statement with a constant index for each");
+    TL_USER_ERROR(
+        kShape, span,
+        "region " << ir::Print(region) << " of tensor memory begins at index " << ir::Print(index)
+                  << " of dimension " << dim
+                  << ", known only at run time; only whole 32-bit columns and stages "
+                     "can be chosen at run time, rows cannot. Loop with T.unroll "
+                     "between constants, without break, continue and allocations, or write a "
+                     "statement with a constant index for each");
   }
   return ir::FloorDiv(bits, ir::Const(bits.dtype(), layout::kTmemColumnBits));
 }

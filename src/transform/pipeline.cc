@@ -4,6 +4,7 @@
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
 #include "transform/expand_tile_ops.h"
+#include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
 #include "transform/insert_sync.h"
@@ -38,6 +39,7 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   PassContext passes(target);
   Func func = passes.Run("check_program", CheckProgram, kernel);
   func = passes.Run("simplify", Simplify, func);
+  func = passes.Run("expand_unrolled", ExpandUnrolled, func);
   func = passes.Run("resolve_roles", ResolveRoles, func);
   func = passes.Run("assign_arrivals", AssignArrivals, func);
   func = passes.Run("split_fragments", SplitFragments, func);

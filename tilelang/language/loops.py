@@ -135,7 +135,12 @@ def unroll(
     explicit: bool = False,
     unroll_factor: int | None = None,
 ) -> Loop:
-    """A loop that the compiler unrolls (``unroll_factor`` times, if given)."""
+    """A loop that the compiler unrolls (``unroll_factor`` times, if given).
+
+    Between constants, without ``break``, ``continue`` and allocations of tiles in its body, its
+    variable may choose what only a constant can: rows of tensor memory
+    (``c[i * 128 : (i + 1) * 128, :]``) and slices of fragments.
+    """
     notes: dict[str, Any] = {"unroll_factor": unroll_factor} if unroll_factor else {}
     if explicit:
         notes["explicit"] = True

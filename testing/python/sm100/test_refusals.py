@@ -312,7 +312,7 @@ def test_rows_chosen_by_a_loop():
         with T.Kernel(1, threads=128):
             tile = T.alloc_tmem([256, 64], "float32")
             T.fill(tile, 1.0)
-            for block in T.unroll(2):
+            for block in T.serial(2):
                 T.copy(tile[block * 128 : (block + 1) * 128, :], C[block, 0, 0])
 
     text = refused(kernel)

@@ -1,0 +1,174 @@
+#include "transform/expand_unrolled.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <unordered_set>
+
+#include "ir/visitor.h"
+#include "transform/instrument.h"
+#include "transform/simplify.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using ir::Var;
+
+namespace {
+
+// Whether a tile operator, or a parallel loop that reads tensor memory, chooses what it uses of
+// tensor memory or of a fragment by the variable or by what is computed from it.
+class SliceFinder : public ir::StmtVisitor {
+ public:
+  explicit SliceFinder(const Var& var) : derived_{var.get()} {}
+  bool found() const { return found_; }
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::BindNode* op) override {
+    if (IsDerived(op->value)) derived_.insert(op->var.get());
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::ForNode* op) override {
+    if (IsDerived(op->min)) derived_.insert(op->var.get());
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::LoadNode* op) override {
+    if (op->buffer.IsTmem()) Check(op->indices);
+    StmtVisitor::Visit(op);
+  }
+
+ protected:
+  void VisitRegion(const ir::Region& region) override {
+    if (region->buffer.IsTmem() || region->buffer.IsFragment()) Check(region->mins);
+    StmtVisitor::VisitRegion(region);
+  }
+
+ private:
+  bool IsDerived(const Expr& e) const {
+    bool derived = false;
+    ir::WalkExprs(e, [&](const Expr& part) {
+      derived = derived || derived_.count(part.get()) != 0;
+      return !derived;
+    });
+    return derived;
+  }
+
+  void Check(const ir::Array<Expr>& indices) {
+    for (const Expr& index : indices) found_ = found_ || IsDerived(index);
+  }
+
+  std::unordered_set<const ffi::Object*> derived_;
+  bool found_ = false;
+};
+
+// A copy of a loop's body for one iteration, in which what it defines is new.
+class Iteration : public ir::StmtMutator {
+ public:
+  Iteration(const Var& var, const Expr& value) { values_.Set(var, value); }
+  using StmtMutator::Rewrite;
+
+  Expr Rewrite(const ir::VarNode* op) override {
+    auto it = values_.find(ffi::GetRef<Var>(op));
+    return it == values_.end() ? Expr(ffi::GetRef<Var>(op)) : (*it).second;
+  }
+  Stmt Rewrite(const ir::BindNode* op) override {
+    Expr value = Mutate(op->value);
+    return ir::Bind(Fresh(op->var), value, op->span);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Expr min = Mutate(op->min);
+    Expr extent = Mutate(op->extent);
+    Var var = Fresh(op->var);
+    return ir::For(var, min, extent, op->Kind(), MutateStmt(op->body), op->annotations, op->span);
+  }
+  Stmt Rewrite(const ir::ParallelForNode* op) override {
+    ir::Array<Expr> extents = MutateExprs(op->extents);
+    ir::Array<Var> vars;
+    for (const Var& var : op->vars) vars.push_back(Fresh(var));
+    return ir::ParallelFor(vars, extents, MutateStmt(op->body), op->annotations, op->span);
+  }
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    const Buffer& b = op->buffer;
+    ir::Map<ir::String, ir::Any> attrs = b->attrs;
+    if (auto init = attrs.find("init"); init != attrs.end()) {
+      attrs.Set("init", Mutate((*init).second.cast<Expr>()));
+    }
+    Buffer fresh(b->name, b->dtype, b->shape, b->strides, b->scope, attrs, b->span);
+    buffers_.Set(b, fresh);
+    return ir::Alloc(fresh, op->span);
+  }
+
+ protected:
+  Buffer MutateBuffer(const Buffer& buffer) override {
+    auto it = buffers_.find(buffer);
+    return it == buffers_.end() ? buffer : (*it).second;
+  }
+
+ private:
+  Var Fresh(const Var& var) {
+    Var fresh(var->name, var.dtype(), var->span);
+    values_.Set(var, fresh);
+    return fresh;
+  }
+
+  ir::Map<Var, Expr> values_;
+  ir::Map<Buffer, Buffer> buffers_;
+};
+
+// Allocates what threads share, or what layouts are annotated for.
+bool AllocatesTiles(const Stmt& body) {
+  bool found = false;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    found = found || (alloc != nullptr && !alloc->buffer.IsLocal());
+    return !found;
+  });
+  return found;
+}
+
+bool ChoosesSlices(const ir::ForNode* loop) {
+  SliceFinder finder(loop->var);
+  finder.VisitStmt(loop->body);
+  return finder.found();
+}
+
+class Expander : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+
+  // Outer loops first: the bounds of inner ones may depend on their variable.
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (!Expands(op)) return StmtMutator::Rewrite(op);
+    std::vector<Stmt> iterations;
+    int64_t first = *ir::AsInt(op->min);
+    for (int64_t i = 0; i < *ir::AsInt(op->extent); ++i) {
+      Iteration iteration(op->var, ir::Const(op->var.dtype(), first + i));
+      iterations.push_back(MutateStmt(iteration.MutateStmt(op->body)));
+    }
+    return ir::MakeSeq(iterations, op->span);
+  }
+
+ private:
+  static bool Expands(const ir::ForNode* op) {
+    return op->Kind() == ir::ForKind::kUnrolled && ir::AsInt(op->min) && ir::AsInt(op->extent) &&
+           op->annotations.count("unroll_factor") == 0 && !ir::MayLeaveLoop(op->body) &&
+           !AllocatesTiles(op->body) && ChoosesSlices(op);
+  }
+};
+
+}  // namespace
+
+ir::Func ExpandUnrolled(const ir::Func& func) {
+  Stmt body = Expander().MutateStmt(func->body);
+  return body.same_as(func->body) ? func : Simplify(func.WithBody(body));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  RegisterPass("expand_unrolled",
+               [](const ir::Func& func, const Target&) { return ExpandUnrolled(func); });
+}
+
+}  // namespace tilelang::transform
