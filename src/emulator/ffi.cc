@@ -12,6 +12,7 @@
 
 #include "emulator/core/launch.h"
 #include "emulator/core/report.h"
+#include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
 
 namespace tilelang::emulator {
@@ -92,11 +93,12 @@ class LaunchRef : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(LaunchRef, ffi::ObjectRef, LaunchObj);
 };
 
-ModuleRef Load(DeviceRef device, ffi::String text) {
+ModuleRef Load(DeviceRef device, ffi::String arch, ffi::String text) {
   auto object = ffi::make_object<ModuleObj>();
   object->device = device;
   try {
     object->module = LoadModule(std::string(text), device->memory);
+    CheckRunsOn(*object->module, std::string(arch));
     object->report = DescribeModule(*object->module);
   } catch (const EmulatorError& error) {
     object->report = DescribeError(error);

@@ -92,8 +92,10 @@ class Device:
 
         Raises:
             UserError: it is no text, or has no kernel.
-            ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"``
-                or ``"illegal-operand"``; the message names instruction and line.
+            ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"``,
+                ``"illegal-operand"`` or ``"target"`` (the device does not run modules for this
+                ``.target``, or the ``.target`` lacks an instruction); the message names
+                instruction and line.
         """
         return Module(self, _source(text))
 
@@ -116,7 +118,7 @@ class Module:
 
     def __init__(self, device: Device, text: str) -> None:
         self.device = device
-        self._handle = _ffi.get("emulator.Load")(device._handle, text)
+        self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
             raise EmulatorError(report["error"])

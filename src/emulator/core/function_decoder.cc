@@ -311,6 +311,12 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& instruction) {
     Error(instruction, "unsupported",
           "instruction '" + instruction.Spelling() + "' is not implemented");
   }
+  const std::string missing = MissingTarget(instruction, context_.target);
+  if (!missing.empty()) {
+    Error(instruction, "target",
+          "'" + instruction.Spelling() + "' needs .target " + missing +
+              " or higher, the module has " + context_.module->target);
+  }
   Op op;
   Decoder decoder(
       *this, instruction,

@@ -9,6 +9,7 @@
 
 #include "emulator/core/decoder.h"
 #include "emulator/core/kernel.h"
+#include "emulator/core/target_notes.h"
 #include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {
@@ -24,6 +25,7 @@ struct Placement {
 struct ModuleContext {
   const ptx::Program* program = nullptr;
   Module* module = nullptr;
+  Target target;
   std::unordered_map<std::string, const ptx::Function*> functions;
   std::unordered_map<std::string, const ptx::Variable*> shared_variables;  // module scope
   std::unordered_map<std::string, Placement> placements;  // global and const variables

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "emulator/core/families.h"
@@ -22,7 +23,9 @@ class Loader {
 
   std::shared_ptr<Module> Run() {
     RegisterFamilies();
+    CheckHeader();
     module_->target = program_.target;
+    context_.target = ParseTarget(program_.target);
     module_->lines = program_.lines;
     for (const ptx::SourceFile& file : program_.files) module_->files[file.index] = file.path;
     context_.program = &program_;
@@ -40,6 +43,20 @@ class Loader {
   }
 
  private:
+  void CheckHeader() {
+    const std::string& version = program_.version;
+    if (version.empty() || program_.target.empty()) {
+      throw EmulatorError("syntax", "PTX begins with .version and .target; there is no such line");
+    }
+    const double number = std::strtod(version.c_str(), nullptr);
+    if (!(number >= 1 && number < kVersionEnd)) {
+      throw EmulatorError("unsupported", ".version " + version + " is none that is known");
+    }
+    if (ParseTarget(program_.target).sm == 0) {
+      throw EmulatorError("target", "there is no .target " + program_.target);
+    }
+  }
+
   void PlaceVariables() {
     for (const ptx::Variable& variable : program_.variables) {
       if (variable.space == Space::kShared) {
@@ -139,6 +156,7 @@ class Loader {
     module_->kernels.push_back(std::move(kernel));
   }
 
+  static constexpr double kVersionEnd = 10;  // later versions may change what instructions mean
   ptx::Program program_;
   GlobalMemory& memory_;
   std::shared_ptr<Module> module_;
