@@ -103,17 +103,18 @@ class LiveRanges : public StmtVisitor {
     VisitExpr(op->condition);
     bool divergent = !uniformity_.IsUniform(op->condition);
     divergent_ += divergent;
-    Enclosed(divergent, [&] {
+    auto sides = [&] {
       VisitStmt(op->then_case);
       if (op->else_case.defined()) VisitStmt(op->else_case);
-    });
+    };
+    divergent ? Enclosed(true, sides) : sides();
     divergent_ -= divergent;
   }
   void Visit(const ForNode* op) override {
-    Enclosed(true, [&] { StmtVisitor::Visit(op); });
+    Enclosed(false, [&] { StmtVisitor::Visit(op); });
   }
   void Visit(const WhileNode* op) override {
-    Enclosed(true, [&] { StmtVisitor::Visit(op); });
+    Enclosed(false, [&] { StmtVisitor::Visit(op); });
   }
 
  protected:
@@ -127,16 +128,17 @@ class LiveRanges : public StmtVisitor {
     Block& block = blocks[it->second];
     block.first = std::min(block.first, time);
     block.last = std::max(block.last, time);
-    // Touched in a region that its allocation is outside of: live all through the region.
-    for (size_t i = static_cast<size_t>(block.depth); i < spans_.size(); ++i) {
-      spans_[i].touched.push_back(it->second);
+    // Touched in a region that its allocation is outside of: live all through the region. Sides of
+    // a branch that different threads take run at the same time: so do their own buffers live.
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      bool outside = i >= static_cast<size_t>(block.depth);
+      if (outside || spans_[i].divergent) spans_[i].touched.push_back(it->second);
     }
   }
   template <typename Body>
-  void Enclosed(bool whole, const Body& body) {
-    if (!whole) return body();
+  void Enclosed(bool divergent, const Body& body) {
     int64_t begin = time_;
-    spans_.push_back({});
+    spans_.push_back({.divergent = divergent, .touched = {}});
     body();
     std::vector<size_t> touched = std::move(spans_.back().touched);
     spans_.pop_back();
@@ -172,6 +174,7 @@ class LiveRanges : public StmtVisitor {
 
   using Object = ffi::Object;
   struct Enclosing {
+    bool divergent;
     std::vector<size_t> touched;
   };
   Uniformity uniformity_;

@@ -408,3 +408,49 @@ def test_threads_of_a_role_exchange_values(target, nested):
         x, out = random_values(M, N, "float32"), poisoned(N, M, "float32")
         run(compiled, x, out, 3, schedule=schedule)
         assert torch.equal(out, x.T * 2)
+
+
+SCRATCH = {
+    "reduce": (lambda f, g: T.reduce_sum(f, g, dim=0), lambda x: x.sum(0).expand(32, 64)),
+    "cumsum": (lambda f, g: T.cumsum(f, g, dim=0), lambda x: x.cumsum(0)),
+    "reverse": (None, lambda x: x.flip(0)),
+}
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("operation", SCRATCH)
+def test_roles_have_scratch_memory_of_their_own(operation, target):
+    """Sides of a branch run at the same time: what the compiler allocates may not overlap."""
+    apply, reference = SCRATCH[operation]
+
+    @T.macro
+    def role(source, out):
+        f = T.alloc_fragment((32, 64), "float32")
+        g = T.alloc_fragment((64,) if operation == "reduce" else (32, 64), "float32")
+        T.copy(source, f)
+        if apply:
+            apply(f, g)
+        else:
+            for i, j in T.Parallel(32, 64):
+                g[i, j] = f[31 - i, j]
+        for i, j in T.Parallel(32, 64):
+            out[i, j] = g[j] if operation == "reduce" else g[i, j]
+
+    tile = T.Tensor((32, 64), "float32")
+
+    @T.prim_func
+    def kernel(X: tile, Y: tile, x_out: tile, y_out: tile):
+        with T.Kernel(1, threads=256):
+            if thread() < 128:
+                role(X, x_out)
+            else:
+                role(Y, y_out)
+
+    compiled = tilelang.compile(kernel, target=target)
+    x, y = torch.randn(2, 32, 64)
+    for schedule in SCHEDULES:
+        out = [poisoned(32, 64, "float32") for _ in range(2)]
+        run(compiled, x, y, *out, schedule=schedule)
+        for source, result in zip((x, y), out, strict=True):
+            expected = reference(source.double())
+            torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
