@@ -92,10 +92,10 @@ class Device:
 
         Raises:
             UserError: it is no text, or has no kernel.
-            ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``, ``"unsupported"``,
-                ``"illegal-operand"`` or ``"target"`` (the device does not run modules for this
-                ``.target``, or the ``.target`` lacks an instruction); the message names
-                instruction and line.
+            ~tilelang.emulator.errors.EmulatorError: ``kind`` is ``"syntax"``,
+                ``"illegal-operand"``, ``"target"`` (the device does not run modules for this
+                ``.target``, or the ``.target`` lacks an instruction) or, outside of kernels,
+                ``"unsupported"``; the message names instruction and line.
         """
         return Module(self, _source(text))
 
@@ -114,7 +114,12 @@ class Device:
 
 
 class Module:
-    """PTX loaded on a device; ``module["name"]`` is a kernel."""
+    """PTX loaded on a device; ``module["name"]`` is a kernel.
+
+    A kernel that uses an instruction which is not implemented, also through the functions it
+    calls, is listed in ``kernels``; taking or launching it raises
+    :class:`~tilelang.emulator.errors.EmulatorError` with the ``kind`` ``"unsupported"``.
+    """
 
     def __init__(self, device: Device, text: str) -> None:
         self.device = device
@@ -136,6 +141,8 @@ class Module:
         kernel = self.kernels.get(name)
         if kernel is None:
             raise UserError(f"no kernel {name!r}; the module has {', '.join(self.kernels)}")
+        if kernel.error is not None:
+            raise EmulatorError(kernel.error)
         return kernel
 
     def __iter__(self) -> Iterator[str]:
@@ -174,6 +181,8 @@ class Kernel:
         self.dynamic_shared = bool(entry["dynamic_shared"])
         self.local_bytes: int = entry["local_bytes"]
         self.instructions: int = entry["instructions"]
+        #: Why the kernel cannot be launched: what it uses is not implemented. Else None.
+        self.error: dict[str, Any] | None = entry.get("error")
 
     def __repr__(self) -> str:
         params = ", ".join(f".{p.type} {p.name}" for p in self.params)

@@ -182,6 +182,9 @@ uint32_t Decoder::Predicate(const ptx::Operand& operand) {
     Illegal("a predicate operand of '" + inst.Spelling() + "' is not a predicate");
   }
   const auto* reg = function_.FindRegister(operand.name);
+  if (operand.name == "%is_explicit_cluster" && inst.opcode == "mov") {
+    return function_.SpecialSlot(operand.name, 1, inst);
+  }
   if (!reg || reg->type != Type::kPred) {
     Illegal("'" + operand.name + "' is not a declared predicate register");
   }

@@ -80,6 +80,7 @@ uint32_t FunctionDecoder::SpecialSlot(const std::string& name, int bits,
   }
   Special special;
   if (!ParseSpecial(name, &special)) return kNoSlot;
+  kernel_.uses_grid_workspace |= special == Special::kEnvreg1 || special == Special::kEnvreg2;
   auto key = std::make_tuple(bits, static_cast<int>(special), uint64_t{0});
   auto [entry, inserted] = special_slots_.try_emplace(key, 0);
   if (inserted) {
@@ -204,20 +205,33 @@ void FunctionDecoder::PlaceParameters(const ptx::Function& entry) {
   kernel_.param_bytes = offset;
 }
 
+void FunctionDecoder::DeclareRegisters(const ptx::Variable& variable) {
+  Scope& scope = scopes_.back();
+  if (variable.vector > 1) {
+    for (int i = 0; i < std::max(1, variable.range); ++i) {
+      std::string name = variable.name + (variable.range >= 0 ? std::to_string(i) : "");
+      scope.vectors[name] = variable.vector;
+      for (int k = 0; k < variable.vector; ++k) {  // colours are names of the elements too
+        const Register element{NewSlot(TypeBits(variable.type)), variable.type};
+        scope.registers[name + '.' + "xyzw"[k]] = element;
+        scope.registers[name + '.' + "rgba"[k]] = element;
+      }
+    }
+  } else if (variable.range >= 0) {
+    scope.ranges[variable.name] = variable;
+  } else {
+    scope.registers[variable.name] = {NewSlot(TypeBits(variable.type)), variable.type};
+  }
+}
+
 void FunctionDecoder::Declare(const ptx::Variable& variable) {
   Scope& scope = scopes_.back();
   const bool range = variable.range >= 0 && scope.ranges.count(variable.name);
-  if (range || scope.registers.count(variable.name) || scope.variables.count(variable.name)) {
+  if (range || scope.registers.count(variable.name) || scope.variables.count(variable.name) ||
+      scope.vectors.count(variable.name)) {
     ErrorAt(variable.line, "syntax", "'" + variable.name + "' is declared twice");
   }
-  if (variable.is_register) {
-    if (variable.range >= 0) {
-      scope.ranges[variable.name] = variable;
-    } else {
-      scope.registers[variable.name] = {NewSlot(TypeBits(variable.type)), variable.type};
-    }
-    return;
-  }
+  if (variable.is_register) return DeclareRegisters(variable);
   switch (variable.space) {
     case Space::kShared:
       scope.variables[variable.name] = PlaceShared(variable);
@@ -304,7 +318,30 @@ void FunctionDecoder::Body(const ptx::Function& function) {
   }
 }
 
-void FunctionDecoder::DecodeInstruction(const ptx::Instruction& instruction) {
+ptx::Instruction FunctionDecoder::WithVectorsExpanded(const ptx::Instruction& instruction) {
+  ptx::Instruction expanded = instruction;
+  for (ptx::Operand& operand : expanded.operands) {
+    if (operand.kind != ptx::Operand::Kind::kName) continue;
+    int count = 0;
+    Special special;
+    if (operand.name[0] == '%' && ParseSpecial(operand.name + ".w", &special)) count = 4;
+    for (size_t i = scopes_.size(); i-- > frames_.back().first_scope && !count;) {
+      auto found = scopes_[i].vectors.find(operand.name);
+      if (found != scopes_[i].vectors.end()) count = found->second;
+    }
+    if (!count) continue;
+    ptx::Operand element = operand;
+    operand.kind = ptx::Operand::Kind::kVector;
+    for (int k = 0; k < count; ++k) {
+      element.name = operand.name + '.' + "xyzw"[k];
+      operand.elements.push_back(element);
+    }
+  }
+  return expanded;
+}
+
+void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
+  const ptx::Instruction instruction = WithVectorsExpanded(source);
   size_t consumed = 0;
   DecodeFunction decode = FamilyRegistry::Find(instruction, &consumed);
   if (!decode) {

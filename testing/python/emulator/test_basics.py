@@ -115,7 +115,7 @@ def test_unknown_instruction_is_named_with_its_line(device):
         HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n frobnicate.x4.u32 %r1, %r2;\n ret;\n}"
     )
     with pytest.raises(EmulatorError, match=r"frobnicate\.x4\.u32") as caught:
-        device.load_ptx(text)
+        device.load_ptx(text)["k"]
     assert (caught.value.kind, caught.value.ptx_line) == ("unsupported", 6)
 
 
@@ -124,7 +124,7 @@ def test_unknown_modifier_is_named(device):
         HEADER + ".visible .entry k() {\n .reg .b32 %r<3>;\n add.wobbly.u32 %r1, %r2, 1;\n ret;\n}"
     )
     with pytest.raises(EmulatorError, match=r"\.wobbly"):
-        device.load_ptx(text)
+        device.load_ptx(text)["k"]
 
 
 @pytest.mark.parametrize(

@@ -150,5 +150,5 @@ def test_address_must_be_the_same_in_all_threads():
 )
 def test_illegal_forms_are_refused_when_loaded(text, complaint):
     with pytest.raises(EmulatorError, match=complaint) as caught:
-        Device().load_ptx(build(" " + text))
+        Device().load_ptx(build(" " + text))["k"]
     assert caught.value.ptx_line > 0
