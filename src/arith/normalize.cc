@@ -30,7 +30,7 @@ Poly Knowledge::PolyOf(const Expr& e) {
 
 Poly Knowledge::Exact(const Expr& e) {
   Poly p = PolyOf(e);
-  if (p.IsConstant() || IsValue(p)) return p;
+  if (IsValue(p)) return p;
   bool index_type = ir::IsInt(e.dtype()) && e.dtype().bits >= 32;
   if (index_type && !Wraps(p)) return p;
   Interval bounds = Bounds(p);

@@ -59,6 +59,16 @@ def _expressions(dtype: str, variables: dict[str, Any], depth: int) -> st.Search
     )
 
 
+def test_sums_of_constants_wrap():
+    """99 + 29 of 8 bits is -128, whatever shows that the operand is 29."""
+    select = _ffi.get("ir.Select")
+    v = var("v", "int8")
+    same = select(binary("==", v, imm(0, "int8")), imm(29, "int8"), imm(29, "int8"), None)
+    e = binary("+", imm(99, "int8"), same)
+    low, high = _ffi.get("arith.ConstBounds")(_ffi.get("arith.Analyzer")(), e)
+    assert low <= -128 <= high
+
+
 @given(st.data())
 @_SETTINGS
 def test_simplification_keeps_wrapping_values(data: st.DataObject) -> None:
