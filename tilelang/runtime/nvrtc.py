@@ -18,8 +18,8 @@ from .. import _ffi
 from ..errors import ConfigError, DriverError, InternalError
 
 # "--minimal" leaves out textures and the device runtime, which no kernel uses: a fifth of the time.
-# What ptxas says of registers is read from the log, which a hit of NVRTC's own cache (where there is
-# a GPU) leaves empty: ours keeps it.
+# What ptxas says of registers is read from the log, which a hit of NVRTC's own cache (there is one
+# where there is a GPU) leaves empty: ours keeps it.
 _BASE_OPTIONS = (
     "--minimal", "-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache",
 )  # fmt: skip
