@@ -29,17 +29,7 @@ from tilelang.emulator import EmulatorError
 from tilelang.layout import make_swizzled_layout
 from tilelang.runtime.nvrtc import compile_cuda
 
-DTYPES = (
-    "float32",
-    "int32",
-    "uint32",
-    "float16",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int8",
-    "uint8",
-)
+DTYPES = tuple(TORCH)
 #: Bytes of a row: every remainder of a swizzle atom, and tiles of several.
 ROWS = (16, 32, 48, 64, 96, 128, 160, 256)
 

@@ -11,17 +11,7 @@ from sm100_kernels import TORCH, compile_sm100, random_bits, same_bits
 
 import tilelang.language as T
 
-DTYPES = (
-    "float32",
-    "int32",
-    "uint32",
-    "float16",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int8",
-    "uint8",
-)
+DTYPES = tuple(TORCH)
 WIDTHS = (8, 16, 24, 40, 48, 64, 80, 96, 128, 192, 256)
 
 
