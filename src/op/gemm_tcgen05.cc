@@ -164,7 +164,7 @@ void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
     if (ends_before(op->a, op->c, d) || ends_before(op->c, op->a, d)) return;
   }
   Refuse(op, ir::ErrorClass::kSemantics,
-         "A and C overlap in tensor memory, and the product is written while A is read; use two "
+         "A and C overlap in tensor memory, and C is written while A is read; use two "
          "buffers, or slices that no index has in common");
 }
 

@@ -11,7 +11,7 @@ namespace tilelang::op {
 // Checks shapes, types and scopes, and gives the operands the layouts the instruction reads.
 void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
 
-// Whether all threads wait for the product: it has no barrier of the user's, nor is it
+// Whether all threads wait for the gemm: it has no barrier of the user's, nor is it
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
@@ -19,7 +19,7 @@ bool WaitsItself(const ir::GemmNode* op);
 bool IsTcgen05Arrive(const ir::CallNode* call);
 Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
 
-// The instructions, issued by one elected thread, and their commit; then, if the product waits
+// The instructions, issued by one elected thread, and their commit; then, if the gemm waits
 // itself, the wait of all threads for `completion`. `copies` are issued before by the same thread:
 // tcgen05.cp is ordered before the tcgen05.mma that follow it.
 Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,

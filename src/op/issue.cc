@@ -50,7 +50,7 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
   stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
 }
 
-std::vector<Stmt> MeetForTcgen05(const Context& ctx, const Span& span) {
+std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
   return {Effect("fence_proxy_async", {}, span),
           DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
           SyncThreads(ctx, span)};
@@ -61,9 +61,9 @@ std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barri
   if (barrier.defined()) {
     instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
   }
-  // A thread alone has met the others before its branch: in there they are not.
+  // A thread alone has synchronized with the others before its branch: in there they are not.
   std::vector<Stmt> stmts;
-  if (ctx.threads.count > 1) stmts = MeetForTcgen05(ctx, span);
+  if (ctx.threads.count > 1) stmts = SyncForTcgen05(ctx, span);
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
   stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
   return stmts;

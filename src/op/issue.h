@@ -28,11 +28,11 @@ Expr AddressOf(const Completion& completion);
 // The calling thread waits for the phase and goes to the next one.
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
-// The operator's threads meet: what they did to shared and to tensor memory is done before what one
-// of them issues next.
-std::vector<Stmt> MeetForTcgen05(const Context& ctx, const Span& span);
+// The operator's threads synchronize: what they did to shared and to tensor memory is done before
+// what one of them issues next.
+std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
 // The call that stands for it before a branch of one thread that issues.
-inline constexpr const char* kMeetForTcgen05 = "tcgen05_meet";
+inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere). What the operator's threads did to
 // shared and to tensor memory is done before.

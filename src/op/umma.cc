@@ -122,7 +122,7 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
     tiling.reason = "M must be 64 or a multiple of 128";
     tiling.remedy = EnlargeTo("M", p.m < 64 ? 64 : RoundUp(p.m, 128));
     bool transposable = p.n == 64 || p.n % 128 == 0;
-    if (transposable) tiling.remedy += "; or compute the transposed product, whose M is N here";
+    if (transposable) tiling.remedy += "; or compute the transposed gemm, whose M is N here";
     return tiling;
   }
   if (p.k % tiling.k != 0) {

@@ -25,7 +25,7 @@ UmmaKindChoice ChooseUmmaKind(ir::DType a, ir::DType b, ir::DType c);
 // K of one instruction: 32 bytes of an operand row.
 int64_t UmmaK(ir::DType operand);
 
-// A product of tiles.
+// The MMA of tiles.
 struct UmmaProblem {
   UmmaKind kind;
   int64_t m = 0;

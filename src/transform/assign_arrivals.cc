@@ -106,11 +106,11 @@ ThreadRange GroupOf(const Site& arrival, const Collector& sites) {
       kSemantics, arrival.stmt->span,
       "T.tcgen05_mma_arrive arrives when what its own thread has issued is complete, and "
           << IssuerOf(arrival.threads) << ", which executes it for " << Describe(arrival.threads)
-          << ", issues no product: "
+          << ", issues no gemm: "
           << (found == nullptr ? "those of " + Describe(other.threads) + " are issued by " +
                                      IssuerOf(other.threads)
                                : std::string("several groups among these threads do"))
-          << ". Put the arrival behind the products, under the same condition on the threads");
+          << ". Put the arrival after the gemms, under the same condition on the threads");
 }
 
 class Assigner : public ir::StmtMutator {
@@ -150,18 +150,18 @@ class Assigner : public ir::StmtMutator {
     return threads.begin == 0 ? to : from && to;
   }
 
-  // A product is committed by its own thread: itself, by a later one, or by an arrival.
+  // A gemm is committed by its own thread: itself, by a later one, or by an arrival.
   static void CheckCommitted(const Collector& sites, const Sites& arrived) {
     for (const Site& gemm : sites.left) {
       bool own = FindIssuer(arrived, gemm.threads) || FindIssuer(sites.committed, gemm.threads);
       if (own) continue;
       TL_USER_ERROR(kSemantics, gemm.stmt->span,
-                    "no T.tcgen05_mma_arrive is for this product: "
+                    "no T.tcgen05_mma_arrive is for this gemm: "
                         << IssuerOf(gemm.threads) << " issues it for " << Describe(gemm.threads)
                         << ", but the arrivals of the kernel are executed by "
                         << IssuerOf(arrived.front().threads)
-                        << ", and cover what that thread has issued. Put an arrival behind the "
-                           "product, under the same condition on the threads");
+                        << ", and cover what that thread has issued. Put an arrival after the "
+                           "gemm, under the same condition on the threads");
     }
   }
 

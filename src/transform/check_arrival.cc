@@ -48,12 +48,12 @@ class ArrivalVerifier : public ir::StmtVisitor {
     VisitExpr(op->condition);
     ThreadSet outer = active_;
     ThreadSelection selection = threads_.Select(op->condition, outer);
-    // Both sides have a barrier: they meet there.
-    bool meet =
+    // Both sides have a barrier: they synchronize there.
+    bool together =
         op->else_case.defined() && HasBlockBarrier(op->then_case) && HasBlockBarrier(op->else_case);
-    if (!meet) active_ = selection.threads;
+    if (!together) active_ = selection.threads;
     VisitStmt(op->then_case);
-    if (!meet && selection.rest.empty()) active_ = outer - selection.threads;
+    if (!together && selection.rest.empty()) active_ = outer - selection.threads;
     if (!selection.rest.empty()) active_ = outer;
     if (op->else_case.defined()) VisitStmt(op->else_case);
     active_ = outer;

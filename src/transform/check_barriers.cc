@@ -115,7 +115,7 @@ class BarrierChecker : public ScopedVisitor {
     span_ = outer;
   }
   void Visit(const ir::IfNode* op) override {
-    bool divides = Divides(op->condition) && !MeetInBothBranches(op);
+    bool divides = Divides(op->condition) && !SyncInBothBranches(op);
     Within(divides ? "under `" + ir::Print(op->condition) + "`" : "",
            [&] { ScopedVisitor::Visit(op); });
   }
@@ -134,7 +134,7 @@ class BarrierChecker : public ScopedVisitor {
                          << " threads of the block, but stands " << reason_
                          << ", which is not the same in all of them: those that arrive would wait "
                             "forever. Put it where every thread passes, or name the threads that "
-                            "meet: T.sync_threads(barrier_id, number_of_threads)");
+                            "synchronize: T.sync_threads(barrier_id, number_of_threads)");
     }
     ScopedVisitor::Visit(op);
   }
@@ -142,7 +142,7 @@ class BarrierChecker : public ScopedVisitor {
  private:
   bool Divides(const Expr& e) { return dependence_.Depends(analyzer_.Simplify(e)); }
   // Both branches have a barrier, and whole warps take either.
-  bool MeetInBothBranches(const ir::IfNode* op) const {
+  bool SyncInBothBranches(const ir::IfNode* op) const {
     if (!op->else_case.defined() || !HasBarrier(op->then_case) || !HasBarrier(op->else_case)) {
       return false;
     }

@@ -175,8 +175,7 @@ class TileOpChecker : public ir::StmtVisitor {
     }
     if (Accumulates(a, c)) return;
     TL_USER_ERROR(kDType, op->span,
-                  "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c)
-                               << "; products of "
+                  "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c) << "; MMAs of "
                                << (ir::IsIntegral(a) ? "integers are summed in int32"
                                                      : "floats are summed in float32"));
   }

@@ -23,8 +23,8 @@ class CtaResources {
   // Where operations of an engine ("mma", "tma") that these threads issue now complete. Threads
   // that issue together wait together, so each range has barriers of its own. Tensor copies ("tma")
   // that follow each other have different ones, up to a number: those who have waited for one
-  // need not meet before the next is issued. Work for the tensor core begins with a barrier of the
-  // threads anyway.
+  // need not synchronize before the next is issued. Work for the tensor core begins with a barrier
+  // of the threads anyway.
   const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads);
 
   // Set-up, the lowered body, release.

@@ -239,7 +239,7 @@ class KernelInference {
                   "T.gemm is available for sm_100a; for "
                       << std::string(target_->arch)
                       << " it is not implemented yet. Compile with target=\"sm_100a\" (CPU "
-                         "tensors then run on the emulator), or write the product with "
+                         "tensors then run on the emulator), or write the gemm with "
                          "T.Parallel");
   }
 

@@ -9,7 +9,7 @@ namespace tilelang::transform {
 // Gives every fragment, and every shared buffer that needs one, a layout, and every parallel
 // loop its map to threads. Operators are asked in order of strictness: what hardware dictates,
 // then what follows from known layouts, then free choices, until nothing changes. Where a loop
-// meets a fragment of another layout, a conversion through shared memory is inserted.
+// finds a fragment of another layout, a conversion through shared memory is inserted.
 // Results: KernelLaunch.attrs["layout_map"], ParallelFor.annotations["loop_layout"].
 ir::Func InferLayouts(const ir::Func& func, const Target& target);
 

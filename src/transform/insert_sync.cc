@@ -134,7 +134,7 @@ class SyncInserter {
   Stmt ProcessTeamOnly(const Stmt& body, const Expr& condition);
   Stmt Leaf(const Stmt& s, State* state);
 
-  // Puts a barrier before `s` when `accesses` meet what is pending.
+  // Puts a barrier before `s` when `accesses` conflict with what is pending.
   Stmt Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role, State* state);
   void Record(const std::vector<AccessPtr>& accesses, bool role, State* state);
   void PassBarrier(const ffi::Object* barrier, State* state);
@@ -205,7 +205,7 @@ Stmt SyncInserter::ProcessSeq(const SeqNode* op, State* state) {
   std::vector<Stmt> stmts;
   for (const Stmt& child : op->stmts) {
     Stmt processed = Process(child, state);
-    // A barrier and the statement behind it join this sequence.
+    // A barrier and the statement after it join this sequence.
     const auto* pair = processed.as<SeqNode>();
     if (pair != nullptr && child->kind != StmtKind::kSeq) {
       stmts.insert(stmts.end(), pair->stmts.begin(), pair->stmts.end());
@@ -354,7 +354,7 @@ Stmt SyncInserter::ProcessTeamOnly(const Stmt& body, const Expr& condition) {
   return result;
 }
 
-// Processes the body until no more barriers come for what earlier iterations left behind;
+// Processes the body until no more barriers come for what earlier iterations left pending;
 // `at_end`: what is pending when the loop ends.
 Stmt SyncInserter::ProcessBody(const Stmt& body, const Expr& condition, State* at_end) {
   Stmt head = Evaluate(condition, condition.span());

@@ -22,7 +22,7 @@ class Lifetimes : public ir::StmtVisitor {
   struct Life {
     int64_t first = std::numeric_limits<int64_t>::max();
     int64_t last = -1;
-    bool Meets(const Life& other) const { return first <= other.last && other.first <= last; }
+    bool Overlaps(const Life& other) const { return first <= other.last && other.first <= last; }
   };
   std::vector<std::pair<ir::Buffer, Life>> lives;
 

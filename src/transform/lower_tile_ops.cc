@@ -103,11 +103,11 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::GemmNode* op) override { return LowerGemm(op, {}); }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
-    bool meets = call != nullptr && call->name == op::kMeetForTcgen05;
+    bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
-    if (!meets && !arrives) return ScopedMutator::Rewrite(op);
+    if (!syncs && !arrives) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    if (meets) return op::Sequence(op::MeetForTcgen05(ctx_, op->span), op->span);
+    if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {

@@ -1,4 +1,4 @@
-// The hardware's numbers of the barriers that groups of threads meet at.
+// The hardware's numbers of the barriers of groups of threads.
 #ifndef TILELANG_TRANSFORM_NUMBER_BARRIERS_H_
 #define TILELANG_TRANSFORM_NUMBER_BARRIERS_H_
 

@@ -18,7 +18,8 @@ using ir::StmtKind;
 
 namespace {
 
-// Barriers; in a state of the analysis: those that threads have waited on since they last met.
+// Barriers; in a state of the analysis: those that threads have waited on since they last
+// synchronized.
 using Barriers = std::set<const ir::ffi::Object*>;
 
 void Add(const Barriers& more, Barriers* barriers) { barriers->insert(more.begin(), more.end()); }
@@ -50,7 +51,7 @@ class PhaseOrderer {
   Stmt ProcessIf(const ir::IfNode* op, Barriers* open);
   Stmt ProcessLoop(const Stmt& loop, const Stmt& body, bool runs, Barriers* open);
   void Pass(const Stmt& leaf, Barriers* open);
-  void Meet(const op::ThreadRange& threads, Barriers* open) const;
+  void Sync(const op::ThreadRange& threads, Barriers* open) const;
   Uses UsesOf(const Stmt& s);
 
   const ir::KernelLaunchNode* launch_;
@@ -79,7 +80,7 @@ Uses PhaseOrderer::UsesOf(const Stmt& s) {
   return uses;
 }
 
-void PhaseOrderer::Meet(const op::ThreadRange& threads, Barriers* open) const {
+void PhaseOrderer::Sync(const op::ThreadRange& threads, Barriers* open) const {
   std::erase_if(*open, [&](const ir::ffi::Object* barrier) {
     const op::ThreadRange& wait = threads_.at(barrier);
     return threads.begin <= wait.begin && wait.begin + wait.count <= threads.begin + threads.count;
@@ -98,10 +99,10 @@ void PhaseOrderer::Pass(const Stmt& leaf, Barriers* open) {
     if (intrinsic->sync != ir::SyncKind::kCta) return true;
     op::ThreadRange all{0, cta_threads_};
     if (call->name == "sync_range") {
-      Meet({*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])}, open);
+      Sync({*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])}, open);
     } else if (call->name != "sync_threads" || call->args.empty() ||
                ir::AsInt(call->args[1]) == cta_threads_) {
-      Meet(all, open);
+      Sync(all, open);
     }
     return true;
   });
@@ -116,13 +117,13 @@ void PhaseOrderer::Pass(const Stmt& leaf, Barriers* open) {
 
 Stmt PhaseOrderer::Process(const Stmt& s, Barriers* open) {
   // A statement that begins a phase without waiting for it is issued by some of the threads: the
-  // others meet them in front of it.
+  // others synchronize with them in front of it.
   Uses uses = UsesOf(s);
   std::vector<Stmt> stmts;
   for (const ir::ffi::Object* barrier : uses.begun) {
     if (uses.waited.count(barrier) || !open->count(barrier)) continue;
     stmts.push_back(op::SyncThreads(threads_.at(barrier), cta_threads_, s.span()));
-    Meet(threads_.at(barrier), open);
+    Sync(threads_.at(barrier), open);
   }
   stmts.push_back(ProcessParts(s, open));
   return stmts.size() == 1 ? stmts[0] : ir::MakeSeq(stmts, s.span());
@@ -165,7 +166,7 @@ Stmt PhaseOrderer::ProcessIf(const ir::IfNode* op, Barriers* open) {
     Add(other, open);
     return result;
   }
-  // Each thread has its own side: what is open there is, and what either side's barriers met.
+  // Each thread has its own side: what is open there is, and what either side's barriers closed.
   Barriers both;
   std::set_intersection(open->begin(), open->end(), other.begin(), other.end(),
                         std::inserter(both, both.end()));

@@ -11,7 +11,7 @@ namespace tilelang::transform {
 // looks only after the next phase has completed, too, waits for ever. So all threads that wait on
 // a barrier of the compiler (op::Completion) must have seen its phase before its issuing thread
 // lets it complete again; on the way from the wait to the next issue, through loops too, they
-// meet at a barrier. Those that the program has or InsertSync put count. Barriers that the
+// synchronize. Those that the program has or InsertSync put count. Barriers that the
 // program allocates are its own affair.
 ir::Func OrderPhases(const ir::Func& func);
 

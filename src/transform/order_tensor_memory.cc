@@ -25,7 +25,7 @@ struct Access {
   Buffer buffer;
   bool write = false;
   ThreadRange threads;
-  bool issued = false;   // by one thread for all of them: they meet before and wait after
+  bool issued = false;   // by one thread for all of them: they synchronize before and wait after
   bool lasts = false;    // until the program has waited
   bool ordered = false;  // by mbarriers of the program
 
@@ -101,7 +101,7 @@ class TmemOrderer {
   }
 
  private:
-  // Returns `s` with barriers inside; pending: since the threads that reach it last met.
+  // Returns `s` with barriers inside; pending: since the threads that reach it last synchronized.
   Stmt Process(const Stmt& s, Accesses* pending);
   Stmt ProcessSeq(const ir::SeqNode* op, Accesses* pending);
   Stmt ProcessIf(const ir::IfNode* op, Accesses* pending);
@@ -112,7 +112,7 @@ class TmemOrderer {
   // Of the statement itself, or of all in it when it divides its threads.
   Accesses AccessesOf(const Stmt& s) const;
   void AddAll(const Stmt& s, Accesses* accesses) const;
-  bool IsMeeting(const Stmt& s) const;
+  bool IsSync(const Stmt& s) const;
   bool MayConflict(const Access& earlier, const Access& later) const;
 
   const ir::KernelLaunchNode* launch_;
@@ -161,11 +161,11 @@ Accesses TmemOrderer::AccessesOf(const Stmt& s) const {
 }
 
 // The threads that reach it wait for each other.
-bool TmemOrderer::IsMeeting(const Stmt& s) const {
+bool TmemOrderer::IsSync(const Stmt& s) const {
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   if (call == nullptr) return false;
-  if (call->name == op::kMeetForTcgen05) return true;
+  if (call->name == op::kSyncForTcgen05) return true;
   if (call->name == "sync_threads") return call->args.empty();
   if (call->name == "sync_warp") return reached_.at(s.get()).count <= 32;
   return call->name == "sync_range";
@@ -176,12 +176,12 @@ bool TmemOrderer::MayConflict(const Access& earlier, const Access& later) const 
   if (earlier.ordered && later.ordered) return false;
   if (earlier.threads == later.threads) return false;
   if (earlier.issued && Contains(earlier.threads, later.threads)) return false;
-  bool meets = later.issued && later.threads.count > 1;
-  if (meets && Contains(later.threads, earlier.threads)) return false;
+  bool syncs = later.issued && later.threads.count > 1;
+  if (syncs && Contains(later.threads, earlier.threads)) return false;
   return op::ShareColumns(earlier.buffer, later.buffer, layouts_, memory_);
 }
 
-// Puts a meeting before `s` when it conflicts with what is pending.
+// Puts a barrier before `s` when it conflicts with what is pending.
 Stmt TmemOrderer::Guarded(const Stmt& s, const Accesses& accesses, Accesses* pending) {
   bool conflict = std::any_of(accesses.begin(), accesses.end(), [&](const Access& later) {
     return std::any_of(pending->begin(), pending->end(),
@@ -209,7 +209,7 @@ Stmt TmemOrderer::Process(const Stmt& s, Accesses* pending) {
     bool known = std::find(pending->begin(), pending->end(), access) != pending->end();
     if (!access.lasts && !known) pending->push_back(access);
   }
-  if (IsMeeting(s)) pending->clear();
+  if (IsSync(s)) pending->clear();
   if (s->kind == ir::StmtKind::kEvaluate && UsesBarriers(s)) {
     std::erase_if(*pending, [](const Access& access) { return access.ordered; });
   }
@@ -251,7 +251,7 @@ Stmt TmemOrderer::ProcessSeq(const ir::SeqNode* op, Accesses* pending) {
 Stmt TmemOrderer::ProcessIf(const ir::IfNode* op, Accesses* pending) {
   bool divided = DividesThreads(tvm::ffi::GetRef<Stmt>(op));
   bool closed = closed_;
-  // In a branch of some threads they meet among themselves.
+  // In a branch of some threads they synchronize among themselves.
   if (divided) closed_ = false;
   Accesses inside;
   Accesses other = divided ? Accesses() : *pending;
@@ -265,7 +265,7 @@ Stmt TmemOrderer::ProcessIf(const ir::IfNode* op, Accesses* pending) {
 }
 
 Stmt TmemOrderer::ProcessLoop(const Stmt& loop, const Stmt& body, Accesses* pending) {
-  // What the first iteration leaves behind meets the second one.
+  // What the first iteration leaves pending reaches the second one.
   Stmt result = Process(body, pending);
   result = Process(result, pending);
   Stmt rebuilt;

@@ -28,7 +28,9 @@ struct Block {
   int64_t offset = 0;
 
   bool IsUsed() const { return last >= 0; }
-  bool MeetsInTime(const Block& other) const { return first <= other.last && other.first <= last; }
+  bool OverlapsInTime(const Block& other) const {
+    return first <= other.last && other.first <= last;
+  }
 };
 
 bool IsPlanned(const Buffer& buffer) { return buffer.IsShared() || buffer.IsBarrier(); }
@@ -188,12 +190,12 @@ class LiveRanges : public StmtVisitor {
       pending_;
 };
 
-// The lowest offset at which `block` meets no placed block that lives at the same time.
+// The lowest offset at which `block` overlaps no placed block that lives at the same time.
 int64_t FirstFit(const Block& block, const std::vector<const Block*>& placed) {
   auto round_up = [&](int64_t x) { return (x + block.align - 1) / block.align * block.align; };
   std::vector<const Block*> rivals;
   for (const Block* other : placed) {
-    if (block.MeetsInTime(*other)) rivals.push_back(other);
+    if (block.OverlapsInTime(*other)) rivals.push_back(other);
   }
   std::sort(rivals.begin(), rivals.end(),
             [](const Block* a, const Block* b) { return a->offset < b->offset; });

@@ -8,7 +8,7 @@ namespace tilelang::transform {
 
 // Gives every buffer in tensor memory its first column, in one allocation for the kernel. Buffers
 // that are never in use at the same time share columns. Where program order says nothing about
-// time they do not: buffers of products that the kernel waits for itself, and those that different
+// time they do not: buffers of gemms that the kernel waits for itself, and those that different
 // threads use, by branches on the thread index. Raises ResourceError, listing every buffer, when
 // 512 columns do not suffice.
 // Results: KernelLaunch.attrs["tmem_columns"] : Map<Buffer, int>, ["tmem_allocation"] : int, the

@@ -33,13 +33,13 @@ std::vector<Array> MostAtOnce(const ir::KernelLaunchNode* launch) {
   std::vector<Array> most;
   for (const auto& [first, life] : lifetimes.lives) {
     // A maximum is reached where some array begins to be used.
-    std::vector<Array> meeting;
+    std::vector<Array> overlapping;
     for (const auto& [other, other_life] : lifetimes.lives) {
       if (other_life.first <= life.first && life.first <= other_life.last) {
-        meeting.push_back({other, Registers(other)});
+        overlapping.push_back({other, Registers(other)});
       }
     }
-    if (Total(meeting) > Total(most)) most = meeting;
+    if (Total(overlapping) > Total(most)) most = overlapping;
   }
   std::stable_sort(most.begin(), most.end(),
                    [](const Array& a, const Array& b) { return a.registers > b.registers; });

@@ -94,7 +94,7 @@ class RoleResolver : public ir::StmtMutator {
       return Rewrite(swapped.get());
     }
     Stmt branch = Under(op, Spell(chosen, op->condition), {chosen}, {others});
-    return chosen.Count() == 1 ? AfterMeeting(branch) : branch;
+    return chosen.Count() == 1 ? AfterSync(branch) : branch;
   }
 
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -105,17 +105,17 @@ class RoleResolver : public ir::StmtMutator {
   }
 
  private:
-  // Before one thread issues products, the threads around it have done what they do to tensor
+  // Before one thread issues gemms, the threads around it have done what they do to tensor
   // memory: there they all are, in the branch they are not.
-  Stmt AfterMeeting(const Stmt& branch) const {
+  Stmt AfterSync(const Stmt& branch) const {
     bool issues = false;
     ir::WalkStmts(branch, [&](const Stmt& s) {
       issues = issues || s->kind == ir::StmtKind::kGemm;
       return !issues;
     });
     if (!issues || obstacle_ || !active_.AsWarps()) return branch;
-    Stmt meet = op::Effect(op::kMeetForTcgen05, {}, branch.span());
-    return ir::MakeSeq({meet, branch}, branch.span());
+    Stmt sync = op::Effect(op::kSyncForTcgen05, {}, branch.span());
+    return ir::MakeSeq({sync, branch}, branch.span());
   }
 
   // What divides the threads around a statement in a way that the compiler cannot resolve.

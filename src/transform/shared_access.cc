@@ -273,7 +273,7 @@ bool SameUniformPart(const Expr& a, const Expr& b, bool carried) {
   return arith::Analyzer().CanProveEqual(a, b);
 }
 
-bool OwnersMeet(const OwnerMap& a, const OwnerMap& b, bool same_store) {
+bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
   int64_t begin = std::max(a.first, b.first);
   int64_t end = std::min(a.first + static_cast<int64_t>(a.owner.size()),
                          b.first + static_cast<int64_t>(b.owner.size()));
@@ -307,7 +307,7 @@ bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool ca
   if (!earlier.owners || !later.owners) return true;
   if (!SameUniformPart(earlier.uniform, later.uniform, carried)) return true;
   bool same_store = &earlier == &later && !later.read;
-  return OwnersMeet(*earlier.owners, *later.owners, same_store);
+  return OwnersConflict(*earlier.owners, *later.owners, same_store);
 }
 
 ThreadRange ThreadsWhere(const Expr& condition, const AccessContext& context) {

@@ -1,4 +1,4 @@
-// Accesses of shared memory, and whether two of them by different threads may meet.
+// Accesses of shared memory, and whether two of them by different threads may conflict.
 #ifndef TILELANG_TRANSFORM_SHARED_ACCESS_H_
 #define TILELANG_TRANSFORM_SHARED_ACCESS_H_
 

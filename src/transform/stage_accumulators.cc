@@ -5,7 +5,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
-#include "transform/product_in_flight.h"
+#include "transform/gemm_in_flight.h"
 
 namespace tilelang::transform {
 
@@ -121,25 +121,25 @@ class Stager : public ir::StmtMutator {
     for (const Stmt& inner : seq->stmts) result->push_back(inner);
   }
 
-  ProductInFlight Products() const {
-    return ProductInFlight([this](const ir::GemmNode* gemm) {
+  GemmInFlight Gemms() const {
+    return GemmInFlight([this](const ir::GemmNode* gemm) {
       return gemm->c->buffer.same_as(c_) || gemm->c->buffer.same_as(tmem_);
     });
   }
 
   // The copy back reads what is complete.
   void CheckComplete(const std::vector<Stmt>& run) const {
-    ProductInFlight products = Products();
-    for (const Stmt& s : run) products.VisitStmt(s);
-    if (!products.InFlight()) return;
-    const ir::GemmNode* gemm = products.Gemm();
+    GemmInFlight gemms = Gemms();
+    for (const Stmt& s : run) gemms.VisitStmt(s);
+    if (!gemms.InFlight()) return;
+    const ir::GemmNode* gemm = gemms.Gemm();
     std::string name(c_->name);
     std::string barrier = gemm->mbar.defined() ? ir::Print(gemm->mbar) : "mbar";
     TL_USER_ERROR(kSemantics, gemm->span,
-                  "the product is complete only behind a wait for its mbarrier, but fragment "
+                  "the gemm is complete only after a wait for its mbarrier, but fragment "
                       << name << " may be used before that: on every path "
                       << "T.mbarrier_wait_parity(" << barrier
-                      << ", parity) must stand in the same block as the gemm, or behind the loop "
+                      << ", parity) must stand in the same block as the gemm, or after the loop "
                          "around it, before the next use of "
                       << name << ". Without mbar= T.gemm waits itself; with C = T.alloc_tmem(..) "
                       << "the waits are yours");
@@ -151,7 +151,7 @@ class Stager : public ir::StmtMutator {
     size_t start = begin;
     if (IsZeroFill(op->stmts[begin], c_)) ++start;
     size_t end = begin;
-    ProductInFlight products = Products();
+    GemmInFlight gemms = Gemms();
     for (size_t i = start; i < op->stmts.size(); ++i) {
       const Stmt& s = op->stmts[i];
       // The copy back stands at the end of the run: nothing leaves it earlier.
@@ -159,8 +159,8 @@ class Stager : public ir::StmtMutator {
       if (s->kind == ir::StmtKind::kAlloc &&
           static_cast<const ir::AllocNode*>(s.get())->buffer.same_as(c_))
         break;
-      bool in_flight = products.InFlight();
-      products.VisitStmt(s);
+      bool in_flight = gemms.InFlight();
+      gemms.VisitStmt(s);
       if (HasGemmInto(s, c_) || in_flight)
         end = i + 1;
       else if (end == begin && start == begin)

@@ -7,7 +7,7 @@ namespace tilelang::transform {
 
 // Gives fragment `c`, the C of gemms, a home in tensor memory. It stays there over the longest
 // stretches (whole loops included) in which only gemms touch it; elsewhere it is in registers.
-// Products with mbar= stay there until the kernel has waited for the mbarrier; raises SemanticError
+// Gemms with mbar= stay there until the kernel has waited for the mbarrier; raises SemanticError
 // when `c` is used before that.
 // A clear before the first gemm of a stretch becomes that gemm's clear_accum.
 ir::Stmt StageAccumulator(const ir::Stmt& body, const ir::Buffer& c);

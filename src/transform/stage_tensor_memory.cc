@@ -7,7 +7,7 @@
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
-#include "transform/product_in_flight.h"
+#include "transform/gemm_in_flight.h"
 #include "transform/remark.h"
 #include "transform/stage_accumulators.h"
 
@@ -139,21 +139,21 @@ class Stager : public ir::StmtMutator {
     return result;
   }
 
-  // The next iteration writes the compiler's copy of an operand again: the product that reads it
+  // The next iteration writes the compiler's copy of an operand again: the gemm that reads it
   // is complete by then.
   void CheckReuse(const ir::GemmNode* op) const {
     if (!loop_body_.defined()) return;
-    ProductInFlight product([op](const ir::GemmNode* gemm) { return gemm == op; });
-    product.VisitStmt(loop_body_);
-    if (!product.InFlight()) return;
+    GemmInFlight gemms([op](const ir::GemmNode* gemm) { return gemm == op; });
+    gemms.VisitStmt(loop_body_);
+    if (!gemms.InFlight()) return;
     const Buffer& operand = op->a->buffer.IsFragment() ? op->a->buffer : op->b->buffer;
     TL_USER_ERROR(kSemantics, op->span,
                   "fragment " << std::string(operand->name)
                               << " is copied to where the tensor core reads it, in each iteration "
-                                 "anew; the product reads it until a wait for its mbarrier, which "
-                                 "must stand behind the gemm in the same iteration. Without mbar= "
+                                 "anew; the gemm reads it until a wait for its mbarrier, which "
+                                 "must stand after the gemm in the same iteration. Without mbar= "
                                  "T.gemm waits itself; or copy the operand to T.alloc_tmem or "
-                                 "T.alloc_shared with as many stages as products are in flight");
+                                 "T.alloc_shared with as many stages as gemms are in flight");
   }
 
   Region Staged(const Region& region, const char* suffix, const char* scope,

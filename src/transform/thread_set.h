@@ -23,7 +23,7 @@ class ThreadSet {
   bool IsEmpty() const { return Count() == 0; }
   bool IsWholeBlock() const { return Count() == BlockSize(); }
   bool Contains(const ThreadSet& other) const { return (other - *this).IsEmpty(); }
-  bool Meets(const ThreadSet& other) const { return !(*this & other).IsEmpty(); }
+  bool Overlaps(const ThreadSet& other) const { return !(*this & other).IsEmpty(); }
   ThreadSet operator&(const ThreadSet& other) const;
   ThreadSet operator-(const ThreadSet& other) const;
 

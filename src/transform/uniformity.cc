@@ -146,8 +146,9 @@ bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
   auto stores = role_stores_.find(buffer.get());
   if (stores == role_stores_.end()) return true;
   // The threads have seen the same stores.
-  return std::all_of(stores->second.begin(), stores->second.end(),
-                     [&](const ThreadSet& by) { return by.Contains(active) || !by.Meets(active); });
+  return std::all_of(stores->second.begin(), stores->second.end(), [&](const ThreadSet& by) {
+    return by.Contains(active) || !by.Overlaps(active);
+  });
 }
 
 bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {

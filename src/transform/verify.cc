@@ -128,7 +128,7 @@ class PlanVerifier {
       CheckPlace(buffer);
       for (size_t j = 0; j < i; ++j) {
         const auto& [other, other_life] = lifetimes.lives[j];
-        if (life.Meets(other_life)) CheckApart(buffer, other);
+        if (life.Overlaps(other_life)) CheckApart(buffer, other);
       }
     }
   }

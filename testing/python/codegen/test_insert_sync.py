@@ -212,7 +212,7 @@ def test_break_leaves_before_the_barrier() -> None:
     assert c.text(loop(i, 4, body), c.read(c.tx ^ 1)) == "for{ W if{ break } | } | R"
 
 
-def test_values_behind_names_are_seen() -> None:
+def test_values_of_named_expressions_are_seen() -> None:
     c = Case()
     row = var("row")
     assert c.text(bind(row, c.tx // 4 * 4 + c.tx % 4), c.write(row), c.read(c.tx)) == "W R"

@@ -61,7 +61,7 @@ def case_threads_of_a_tensor_memory_copy():
 
 
 def gemm(m, n, k, a_type="float16", b_type="float16"):
-    """A product of shared tiles into a fragment."""
+    """A gemm of shared tiles into a fragment."""
 
     @T.prim_func
     def main(A: T.Tensor((m, k), a_type), B: T.Tensor((k, n), b_type), C: T.Tensor((m, n))):

@@ -9,7 +9,7 @@ from tilelang import errors
 
 
 def traced(use):
-    """A kernel in which ``use(a, b, c, f)`` meets shared tiles, tensor memory and a fragment."""
+    """A kernel in which ``use(a, b, c, f)`` uses shared tiles, tensor memory and a fragment."""
 
     @T.prim_func
     def kernel(A: T.Tensor((128, 64), "bfloat16")):

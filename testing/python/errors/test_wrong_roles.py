@@ -99,7 +99,7 @@ def case_one_thread_of_each_warpgroup():
     tilelang.compile(main, target="sm_100a")
 
 
-def case_one_thread_waits_for_its_product():
+def case_one_thread_waits_for_its_gemm():
     """SemanticsError: T.gemm stands under ... thread 0 of 128 ... with mbar="""
 
     @T.prim_func
@@ -222,8 +222,8 @@ def case_registers_of_another_role():
 
 def case_an_arrival_by_another_warpgroup():
     """SemanticsError: T.tcgen05_mma_arrive ... the elected thread of warp 0, which executes it for
-    threads 0 to 127, issues no product: those of threads 128 to 255 are issued by the elected
-    thread of warp 4 ... behind the products
+    threads 0 to 127, issues no gemm: those of threads 128 to 255 are issued by the elected
+    thread of warp 4 ... after the gemms
     """
 
     @T.prim_func
@@ -244,7 +244,7 @@ def case_an_arrival_by_another_warpgroup():
 
 
 def case_an_arrival_by_one_of_the_threads():
-    """SemanticsError: T.tcgen05_mma_arrive ... thread 0, ... issues no product: those of threads 0
+    """SemanticsError: T.tcgen05_mma_arrive ... thread 0, ... issues no gemm: those of threads 0
     to 127 are issued by the elected thread of warp 0
     """
 
@@ -265,7 +265,7 @@ def case_an_arrival_by_one_of_the_threads():
 
 
 def case_an_arrival_for_two_roles():
-    """SemanticsError: T.tcgen05_mma_arrive ... the elected thread of warp 0 ... issues no product:
+    """SemanticsError: T.tcgen05_mma_arrive ... the elected thread of warp 0 ... issues no gemm:
     several groups among these threads do
     """
 
@@ -287,8 +287,8 @@ def case_an_arrival_for_two_roles():
     tilelang.compile(main, target="sm_100a")
 
 
-def case_a_product_that_no_arrival_covers():
-    """SemanticsError: no T.tcgen05_mma_arrive is for this product: the elected thread of warp 4
+def case_a_gemm_that_no_arrival_covers():
+    """SemanticsError: no T.tcgen05_mma_arrive is for this gemm: the elected thread of warp 4
     issues it for threads 128 to 255, but the arrivals ... the elected thread of warp 0
     """
 

@@ -32,7 +32,7 @@ def gemm(a=(128, 64), b=(64, 64), c=(128, 64), types=("float16",) * 2 + ("float3
 GEMMS = [
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 64 or a multiple of 128"),
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "with M = 128: T.copy"),
-    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "or compute the transposed product"),
+    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "or compute the transposed gemm"),
     ({"a": (16, 64), "c": (16, 64)}, "ShapeError", "allocate tiles with M = 64"),
     ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "allocate tiles with N = 40"),
     ({"a": (128, 24), "b": (24, 64)}, "ShapeError", "allocate tiles with K = 32"),

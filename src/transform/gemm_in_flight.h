@@ -1,6 +1,6 @@
-// Where products that the user waits for are complete.
-#ifndef TILELANG_TRANSFORM_PRODUCT_IN_FLIGHT_H_
-#define TILELANG_TRANSFORM_PRODUCT_IN_FLIGHT_H_
+// Where gemms that the user waits for are complete.
+#ifndef TILELANG_TRANSFORM_GEMM_IN_FLIGHT_H_
+#define TILELANG_TRANSFORM_GEMM_IN_FLIGHT_H_
 
 #include <functional>
 #include <vector>
@@ -10,14 +10,14 @@
 namespace tilelang::transform {
 
 // Follows the gemms that `mine` selects over statements visited in order: one issued for an
-// mbarrier (mbar=, or T.tcgen05_mma_arrive after it) is complete behind a wait for that mbarrier.
+// mbarrier (mbar=, or T.tcgen05_mma_arrive after it) is complete after a wait for that mbarrier.
 // Every path counts: branches, loops that run no iteration, break and continue.
-class ProductInFlight : public ir::StmtVisitor {
+class GemmInFlight : public ir::StmtVisitor {
  public:
   using Select = std::function<bool(const ir::GemmNode*)>;
-  explicit ProductInFlight(Select mine) : mine_(std::move(mine)) {}
+  explicit GemmInFlight(Select mine) : mine_(std::move(mine)) {}
 
-  // Whether some product may be incomplete behind what was visited.
+  // Whether some gemm may be incomplete after what was visited.
   bool InFlight() const { return state_.gemm != nullptr; }
   // The last one issued.
   const ir::GemmNode* Gemm() const { return state_.gemm; }
@@ -47,4 +47,4 @@ class ProductInFlight : public ir::StmtVisitor {
 
 }  // namespace tilelang::transform
 
-#endif  // TILELANG_TRANSFORM_PRODUCT_IN_FLIGHT_H_
+#endif  // TILELANG_TRANSFORM_GEMM_IN_FLIGHT_H_

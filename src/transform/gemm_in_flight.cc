@@ -1,4 +1,4 @@
-#include "transform/product_in_flight.h"
+#include "transform/gemm_in_flight.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ bool Holds(const std::vector<Expr>& barriers, const Expr& barrier) {
 
 }  // namespace
 
-void ProductInFlight::Visit(const ir::GemmNode* op) {
+void GemmInFlight::Visit(const ir::GemmNode* op) {
   if (!mine_(op)) return;
   state_ = {};
   if (op::WaitsItself(op)) return;
@@ -26,14 +26,14 @@ void ProductInFlight::Visit(const ir::GemmNode* op) {
   if (op->mbar.defined()) state_.barriers.push_back(op->mbar);
 }
 
-void ProductInFlight::Visit(const ir::EvaluateNode* op) {
+void GemmInFlight::Visit(const ir::EvaluateNode* op) {
   const auto* call = op->value.as<ir::CallNode>();
   if (call == nullptr || state_.gemm == nullptr) return;
   if (op::IsTcgen05Arrive(call)) state_.barriers.push_back(call->args[0]);
   if (call->name == "mbarrier_wait_parity" && Holds(state_.barriers, call->args[0])) state_ = {};
 }
 
-void ProductInFlight::Visit(const ir::IfNode* op) {
+void GemmInFlight::Visit(const ir::IfNode* op) {
   State before = state_;
   VisitStmt(op->then_case);
   State taken = state_;
@@ -42,18 +42,18 @@ void ProductInFlight::Visit(const ir::IfNode* op) {
   state_ = Merge(taken, state_);
 }
 
-void ProductInFlight::Loop(const ir::Stmt& body) {
+void GemmInFlight::Loop(const ir::Stmt& body) {
   exits_.push_back(state_);
   VisitStmt(body);
   state_ = Merge(state_, exits_.back());
   exits_.pop_back();
 }
 
-void ProductInFlight::Leave() {
+void GemmInFlight::Leave() {
   if (!exits_.empty()) exits_.back() = Merge(exits_.back(), state_);
 }
 
-ProductInFlight::State ProductInFlight::Merge(const State& a, const State& b) {
+GemmInFlight::State GemmInFlight::Merge(const State& a, const State& b) {
   if (a.gemm == nullptr) return b;
   if (b.gemm == nullptr) return a;
   State both{b.gemm, {}};
