@@ -9,6 +9,7 @@ std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta) {
 }
 
 void CtaState::OnExit() {
+  for (const auto& [number, warpgroup] : warpgroups_) warpgroup.CheckComplete();
   for (const auto& [offset, entry] : barriers_) {
     if (entry.object.transactions() >= 0) continue;
     Fail(entry.created_by, "mbarrier",
@@ -20,6 +21,11 @@ void CtaState::OnExit() {
   Fail(last_allocator, "tmem-leak",
        "the CTA exits with tensor memory allocated (" + tensor_->DescribeAllocations() +
            "); tcgen05.dealloc it, or the next CTA on this SM may wait for ever");
+}
+
+Warpgroup& CtaState::WarpgroupOf(const Warp& warp) {
+  const uint32_t number = warp.index / kWarpgroupWarps;
+  return warpgroups_.try_emplace(number, cta_, number * kWarpgroupWarps).first->second;
 }
 
 BarrierEntry& CtaState::Barrier(const Issuer& issuer, uint32_t offset) {

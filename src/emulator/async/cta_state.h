@@ -10,6 +10,7 @@
 #include <string>
 
 #include "emulator/async/mbarrier.h"
+#include "emulator/async/warpgroup.h"
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"
 #include "emulator/sanitizer/clock.h"
@@ -55,6 +56,7 @@ class CtaState : public CtaAsyncState {
   TensorMemory& tensor();
   TensorMemory* existing_tensor() { return tensor_.get(); }
   Issuer last_allocator;
+  Warpgroup& WarpgroupOf(const Warp& warp);
   // tcgen05.wait::st that each warp has executed.
   std::array<uint32_t, 32> store_waits{};
 
@@ -62,6 +64,7 @@ class CtaState : public CtaAsyncState {
   Cta& cta_;
   std::map<uint32_t, BarrierEntry> barriers_;
   std::unique_ptr<TensorMemory> tensor_;
+  std::map<uint32_t, Warpgroup> warpgroups_;  // by number
 };
 
 }  // namespace tilelang::emulator

@@ -25,6 +25,7 @@ enum class ChannelKind : uint8_t {
   kCopy,       // cp.async of one thread
   kBulkRead,   // reads of the bulk stores of one thread
   kBulkWrite,  // their writes, which follow the reads
+  kWarpgroup,  // wgmma.mma_async of one warpgroup
 };
 
 // One action of an engine.

@@ -13,6 +13,7 @@ void RegisterTensorMapEdits();
 void RegisterLaunchControl();
 void RegisterTcgen05Access();
 void RegisterTcgen05Mma();
+void RegisterWgmma();
 
 }  // namespace tilelang::emulator
 

@@ -13,6 +13,7 @@ void RegisterAsync() {
   RegisterLaunchControl();
   RegisterTcgen05Access();
   RegisterTcgen05Mma();
+  RegisterWgmma();
 }
 
 }  // namespace tilelang::emulator

@@ -1,37 +1,19 @@
 #include "emulator/async/tcgen05_mma.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "emulator/async/matrix_operand.h"
 #include "emulator/core/error.h"
-#include "emulator/numerics/float_formats.h"
+#include "emulator/numerics/matrix_multiplier.h"
 
 namespace tilelang::emulator {
 namespace {
 
-constexpr int kUnitBytes = 16;
 constexpr int kOperandColumns = 8;  // a tensor-memory A takes 32 bytes of each lane
 
 [[noreturn]] void IllegalAddress(const std::string& message) {
   throw EmulatorError("tmem", message);
-}
-
-bool IsSixBit(MatrixType type) { return type == MatrixType::kE2m3 || type == MatrixType::kE3m2; }
-
-// Bits of element `i` of a 16-byte unit of shared memory. Types of fewer than eight bits are packed
-// at the start of the unit, as the padded TMA types deliver them.
-uint32_t UnitElement(MatrixType type, const uint8_t* unit, int i) {
-  if (type == MatrixType::kE2m1) return (unit[i / 2] >> (4 * (i % 2))) & 0xF;
-  if (IsSixBit(type)) {
-    const int bit = 6 * i;
-    const uint32_t pair = unit[bit / 8] | (static_cast<uint32_t>(unit[bit / 8 + 1]) << 8);
-    return (pair >> (bit % 8)) & 0x3F;
-  }
-  uint32_t bits = 0;
-  const int bytes = ContainerBytes(type);
-  std::memcpy(&bits, unit + i * bytes, bytes);
-  return bits;
 }
 
 // Bits of an element that tensor memory holds in a container of whole bytes. The PTX ISA's figures
@@ -43,29 +25,6 @@ uint32_t ContainerElement(MatrixType type, const uint8_t* row, int i) {
   return type == MatrixType::kE2m1 ? (bits >> 2) & 0xF : bits;
 }
 
-// Calls put(row, k, bits) for every element of an operand in shared memory.
-template <typename Put>
-void VisitShared(const std::vector<uint32_t>& units, MajorMode major, MatrixType type, int rows,
-                 int depth, const uint8_t* shared, Put put) {
-  const int per_unit = kUnitBytes / ContainerBytes(type);
-  if (major == MajorMode::kK) {
-    for (int row = 0; row < rows; ++row) {
-      for (int k = 0; k < depth; ++k) {
-        const uint8_t* unit = shared + units[row * 2 + k / per_unit];
-        put(row, k, UnitElement(type, unit, k % per_unit));
-      }
-    }
-    return;
-  }
-  const int groups = rows / per_unit;
-  for (int k = 0; k < depth; ++k) {
-    for (int row = 0; row < rows; ++row) {
-      const uint8_t* unit = shared + units[k * groups + row / per_unit];
-      put(row, k, UnitElement(type, unit, row % per_unit));
-    }
-  }
-}
-
 // Calls put(row, k, bits) for every element of A, wherever it is. `lane_offset` selects the copy
 // of a tensor-memory A that one segment of D uses.
 template <typename Put>
@@ -73,7 +32,7 @@ void VisitA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int 
             Put put) {
   const InstructionDescriptor& in = plan.instruction;
   if (!plan.operands.a_in_tmem) {
-    VisitShared(plan.a_units, in.a_major, in.a_type, in.m, plan.depth, shared, put);
+    VisitOperand(plan.a_units, in.a_major, in.a_type, in.m, plan.depth, shared, put);
     return;
   }
   const TmemAddress address(static_cast<uint32_t>(plan.operands.a));
@@ -90,104 +49,21 @@ void VisitA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int 
 template <typename Put>
 void VisitB(const MmaPlan& plan, const uint8_t* shared, Put put) {
   const InstructionDescriptor& in = plan.instruction;
-  VisitShared(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared,
-              [&](int row, int k, uint32_t bits) {
-                const int column = row - plan.columns.shift;
-                if (column < 0 || column >= in.n) return;
-                put(column, k, plan.columns.zero[column] ? 0 : bits);
-              });
+  VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared,
+               [&](int row, int k, uint32_t bits) {
+                 const int column = row - plan.columns.shift;
+                 if (column < 0 || column >= in.n) return;
+                 put(column, k, plan.columns.zero[column] ? 0 : bits);
+               });
 }
 
-// The arithmetic of one instruction over decoded operands; reused between instructions, because
-// allocating them would cost more than decoding.
-class FloatMachine {
- public:
-  void LoadA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int lane_offset) {
-    const InstructionDescriptor& in = plan.instruction;
-    a_.Reset(in.m, plan.depth, in.m);
-    VisitA(plan, shared, tmem, lane_offset, [&](int row, int k, uint32_t bits) {
-      const float value = DecodeElement(in.a_type, bits);
-      StoreElement(a_, in.a_type, row, k, row, in.negate_a ? -value : value);
-    });
-  }
-  void LoadB(const MmaPlan& plan, const uint8_t* shared) {
-    const InstructionDescriptor& in = plan.instruction;
-    b_.Reset(plan.depth, in.n, in.n);
-    VisitB(plan, shared, [&](int column, int k, uint32_t bits) {
-      const float value = DecodeElement(in.b_type, bits);
-      StoreElement(b_, in.b_type, k, column, column, in.negate_b ? -value : value);
-    });
-  }
-  void Row(const MmaPlan& plan, int row, const AccumulatorSegment& segment, uint32_t* cells) {
-    const MmaOperands& operands = plan.operands;
-    const FusedRowTask task{
-        &a_, &b_, row, segment.first_column, plan.depth, segment.columns, {25, operands.scale_d}};
-    const bool half = plan.instruction.d_type == AccumulatorType::kF16;
-    float c[256] = {};
-    for (int j = 0; operands.accumulate && j < segment.columns; ++j) {
-      c[j] = half ? F16ToF32(static_cast<uint16_t>(cells[j])) : std::bit_cast<float>(cells[j]);
-    }
-    if (half) {
-      uint16_t d[256];
-      FusedRowToF16(task, c, d);
-      std::copy(d, d + segment.columns, cells);
-    } else {
-      float d[256];
-      FusedRowToF32(task, c, d);
-      std::memcpy(cells, d, segment.columns * sizeof(float));
-    }
-  }
-
- private:
-  DecodedMatrix a_;
-  DecodedMatrix b_;
-};
-
-class IntegerMachine {
- public:
-  void LoadA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int lane_offset) {
-    const MatrixType type = plan.instruction.a_type;
-    a_.resize(static_cast<size_t>(plan.instruction.m) * plan.depth);
-    VisitA(plan, shared, tmem, lane_offset, [&](int row, int k, uint32_t bits) {
-      a_[row * plan.depth + k] = static_cast<int16_t>(DecodeElement(type, bits));
-    });
-  }
-  void LoadB(const MmaPlan& plan, const uint8_t* shared) {
-    const InstructionDescriptor& in = plan.instruction;
-    b_.resize(static_cast<size_t>(in.n) * plan.depth);
-    VisitB(plan, shared, [&](int column, int k, uint32_t bits) {
-      b_[k * in.n + column] = static_cast<int16_t>(DecodeElement(in.b_type, bits));
-    });
-  }
-  void Row(const MmaPlan& plan, int row, const AccumulatorSegment& segment, uint32_t* cells) {
-    int32_t c[256] = {};
-    if (plan.operands.accumulate) std::memcpy(c, cells, segment.columns * sizeof(int32_t));
-    int32_t d[256];
-    IntegerRow(a_.data() + row * plan.depth, b_.data() + segment.first_column, plan.instruction.n,
-               plan.depth, segment.columns, plan.instruction.saturate, c, d);
-    std::memcpy(cells, d, segment.columns * sizeof(int32_t));
-  }
-
- private:
-  std::vector<int16_t> a_;
-  std::vector<int16_t> b_;
-};
-
-template <typename Machine>
-void RunOn(Machine& machine, const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem) {
-  const MmaOperands& operands = plan.operands;
-  const TmemAddress d(operands.d);
-  machine.LoadB(plan, shared);
-  for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
-    const AccumulatorSegment& segment = plan.layout.segments[s];
-    if (s == 0 || operands.a_in_tmem) machine.LoadA(plan, shared, tmem, segment.lane_offset);
-    for (int row = 0; row < plan.instruction.m; ++row) {
-      const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;
-      if ((operands.disabled_lanes[lane / 32] >> (lane % 32)) & 1) continue;
-      machine.Row(plan, row, segment, tmem.Row(lane) + d.column());
-      for (int j = 0; j < segment.columns; ++j) tmem.MarkWritten(lane, d.column() + j);
-    }
-  }
+MultiplierShape ShapeOf(const MmaPlan& plan) {
+  const InstructionDescriptor& in = plan.instruction;
+  MultiplierShape shape{in.m,      in.n,        plan.depth,  in.a_type,  in.b_type,
+                        in.d_type, in.negate_a, in.negate_b, in.saturate};
+  shape.options = AccumulationOf(TensorCore::kBlackwell, in.a_type);
+  shape.options.c_shift = plan.operands.scale_d;
+  return shape;
 }
 
 // The lanes of `columns` columns from `address` on that the layout's rows occupy.
@@ -220,7 +96,7 @@ void PlanA(MmaPlan& plan) {
     if (operands.shift_a) {
       throw EmulatorError("illegal-operand", ".ashift needs A in tensor memory");
     }
-    const SmemDescriptor a = SmemDescriptor::Parse(operands.a, "A");
+    const MatrixDescriptor a = MatrixDescriptor::Parse(operands.a, DescriptorFormat::kTcgen05, "A");
     CheckOperandLayout(a, in.a_major, in.a_type, "A");
     if (!a.warning.empty()) plan.warnings.push_back(a.warning);
     plan.a_units = OperandUnits(a, in.a_major, in.m, plan.depth, ContainerBytes(in.a_type));
@@ -246,7 +122,8 @@ void PlanB(MmaPlan& plan) {
   // A unit of an MN-major operand holds elements of several columns.
   const int block = in.b_major == MajorMode::kMn ? kUnitBytes / ContainerBytes(in.b_type) : 1;
   plan.b_rows = (in.n + plan.columns.shift + block - 1) / block * block;
-  const SmemDescriptor b = SmemDescriptor::Parse(plan.operands.b, "B");
+  const MatrixDescriptor b =
+      MatrixDescriptor::Parse(plan.operands.b, DescriptorFormat::kTcgen05, "B");
   CheckOperandLayout(b, in.b_major, in.b_type, "B");
   if (!b.warning.empty()) plan.warnings.push_back(b.warning);
   plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, plan.depth, ContainerBytes(in.b_type));
@@ -269,12 +146,25 @@ MmaPlan PlanMma(const MmaOperands& operands) {
 }
 
 void RunMma(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem) {
-  thread_local FloatMachine float_machine;
-  thread_local IntegerMachine integer_machine;
-  if (plan.operands.kind == MmaKind::kI8) {
-    RunOn(integer_machine, plan, shared, tmem);
-  } else {
-    RunOn(float_machine, plan, shared, tmem);
+  thread_local MatrixMultiplier multiplier;
+  multiplier.Start(ShapeOf(plan));
+  VisitB(plan, shared, [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
+  const MmaOperands& operands = plan.operands;
+  const TmemAddress d(operands.d);
+  for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
+    const AccumulatorSegment& segment = plan.layout.segments[s];
+    if (s == 0 || operands.a_in_tmem) {
+      multiplier.StartA();
+      VisitA(plan, shared, tmem, segment.lane_offset,
+             [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); });
+    }
+    for (int row = 0; row < plan.instruction.m; ++row) {
+      const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;
+      if ((operands.disabled_lanes[lane / 32] >> (lane % 32)) & 1) continue;
+      multiplier.Row(row, segment.first_column, segment.columns, operands.accumulate,
+                     tmem.Row(lane) + d.column());
+      for (int j = 0; j < segment.columns; ++j) tmem.MarkWritten(lane, d.column() + j);
+    }
   }
 }
 
@@ -284,7 +174,8 @@ CopyPlan PlanCopy(const CopyShape& shape, CopyFormat format, uint32_t destinatio
   plan.shape = &shape;
   plan.format = format;
   plan.destination = destination;
-  const SmemDescriptor source = SmemDescriptor::Parse(descriptor, "the source of tcgen05.cp");
+  const MatrixDescriptor source =
+      MatrixDescriptor::Parse(descriptor, DescriptorFormat::kTcgen05, "the source of tcgen05.cp");
   plan.warning = source.warning;
   plan.units = RowUnits(source, shape.rows, shape.units);
   const TmemAddress address(destination);

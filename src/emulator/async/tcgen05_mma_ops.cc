@@ -5,14 +5,13 @@
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
+#include "emulator/async/matrix_operand.h"
 #include "emulator/async/tcgen05_mma.h"
 
 namespace tilelang::emulator {
 namespace {
 
 constexpr const char* kTensorMemory = "tensor memory";
-constexpr const char* kSharedMemory = "shared memory";
-constexpr uint32_t kUnitBytes = 16;
 
 void TakeGroup(Decoder& d) {
   const std::string group = d.mods.TakePrefix("cta_group::");
@@ -31,17 +30,6 @@ Sanitizer::Step PipeStep(Engines& engines, const Issuer& issuer) {
   return step;
 }
 
-void CheckUnits(Warp& w, const Issuer& issuer, const std::vector<uint32_t>& units,
-                const char* what) {
-  for (uint32_t unit : units) {
-    if (w.cta.shared.Contains(unit, kUnitBytes)) continue;
-    Fail(issuer, "out-of-bounds",
-         std::string(what) + " reaches outside of the CTA's shared memory, which ends at " +
-             std::to_string(w.cta.shared.size()),
-         unit, kSharedMemory);
-  }
-}
-
 void CheckCells(Warp& w, const Issuer& issuer, const std::vector<TmemRegion>& cells,
                 const char* what) {
   for (const TmemRegion& region : cells) {
@@ -51,16 +39,6 @@ void CheckCells(Warp& w, const Issuer& issuer, const std::vector<TmemRegion>& ce
                                                       region.column, region.columns);
               return 0;
             });
-  }
-}
-
-void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units) {
-  for (uint32_t unit : units) {
-    if (cta.shared.IsWritten(unit, kUnitBytes)) continue;
-    Warn(issuer, "uninitialised-shared",
-         "the tensor core reads shared memory that nothing has written, address " +
-             std::to_string(unit));
-    return;
   }
 }
 
@@ -123,8 +101,8 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
 }
 
 void CheckMma(Warp& w, const Issuer& issuer, const MmaPlan& plan) {
-  CheckUnits(w, issuer, plan.a_units, "operand A of tcgen05.mma");
-  CheckUnits(w, issuer, plan.b_units, "operand B of tcgen05.mma");
+  CheckUnits(w.cta, issuer, plan.a_units, "operand A of tcgen05.mma");
+  CheckUnits(w.cta, issuer, plan.b_units, "operand B of tcgen05.mma");
   CheckCells(w, issuer, plan.a_cells, "operand A of tcgen05.mma");
   CheckCells(w, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
   for (const std::string& warning : plan.warnings) Warn(issuer, "descriptor", warning);
@@ -265,7 +243,7 @@ struct CopyForm {
 };
 
 void CheckCopy(Warp& w, const Issuer& issuer, const CopyPlan& plan) {
-  CheckUnits(w, issuer, plan.units, "the source of tcgen05.cp");
+  CheckUnits(w.cta, issuer, plan.units, "the source of tcgen05.cp");
   CheckCells(w, issuer, plan.cells, "tcgen05.cp");
   if (!plan.warning.empty()) Warn(issuer, "descriptor", plan.warning);
   Engines& engines = Engines::Of(w);

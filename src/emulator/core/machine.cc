@@ -171,6 +171,7 @@ void Warp::Reset(uint32_t lanes) {
   const Kernel& kernel = cta.cluster.kernel();
   const bool lint = cta.cluster.launch.Lint("ld-before-wait");
   pending_loads = lint ? std::make_unique<PendingLoads>() : nullptr;
+  wgmma_registers = nullptr;
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
   std::memset(registers_, 0, kernel.file_bytes);
   for (const SlotInit& init : kernel.constants) {

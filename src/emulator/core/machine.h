@@ -17,6 +17,7 @@
 #include "emulator/memory/global.h"
 #include "emulator/memory/shared.h"
 #include "emulator/sanitizer/pending_loads.h"
+#include "emulator/sanitizer/wgmma_registers.h"
 
 namespace tilelang::emulator {
 
@@ -121,6 +122,8 @@ class Warp {
 
   // With the lint "ld-before-wait"; otherwise null.
   std::unique_ptr<PendingLoads> pending_loads;
+  // With the sanitizer, from the warp's first wgmma instruction on; otherwise null.
+  std::unique_ptr<WgmmaRegisters> wgmma_registers;
 
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 

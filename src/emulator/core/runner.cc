@@ -69,6 +69,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
     if (active) {
       warp.op = &op;
       if (warp.pending_loads) warp.pending_loads->Check(warp, op);
+      if (warp.wgmma_registers) warp.wgmma_registers->Check(warp, op);
       Flow flow = op.handler(warp, op, active);
       if (flow == Flow::kWait) {
         warp.split().waiting = true;

@@ -14,7 +14,11 @@ struct Target {
   int sm = 0;
   Feature feature = kBase;
 
-  bool Has(const Target& needed) const { return sm >= needed.sm && feature >= needed.feature; }
+  // Later architectures keep what earlier ones have, but for what belongs to one alone.
+  bool Has(const Target& needed) const {
+    return (needed.feature == kArchitecture ? sm == needed.sm : sm >= needed.sm) &&
+           feature >= needed.feature;
+  }
 };
 
 // sm is 0 if the name is none of a target.

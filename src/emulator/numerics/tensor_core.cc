@@ -29,7 +29,7 @@ struct OperandFormat {
   const char* name;
 };
 
-constexpr std::array<OperandFormat, 10> kOperandFormats = {{
+constexpr std::array<OperandFormat, 11> kOperandFormats = {{
     {&kF16, "f16"},
     {&kBf16, "bf16"},
     {&kTf32, "tf32"},
@@ -40,6 +40,7 @@ constexpr std::array<OperandFormat, 10> kOperandFormats = {{
     {&kE2m1, "e2m1"},
     {nullptr, "s8"},
     {nullptr, "u8"},
+    {nullptr, "b1"},
 }};
 
 std::array<std::array<float, 256>, 5> ByteTables() {
@@ -117,8 +118,10 @@ TL_MULTIVERSION void AlignBlock(const float* a_significand, const int32_t* a_exp
   }
 }
 
-TL_MULTIVERSION void TruncateBlock(const AlignedBlock& block, int fraction_bits, int count,
+TL_MULTIVERSION void TruncateBlock(const AlignedBlock& block, FusedSumOptions options, int count,
                                    float* d) {
+  const int fraction_bits = options.fraction_bits;
+  const uint32_t kept = ~0u << (23 - options.result_bits);
   uint32_t result[kBlock];
   for (int j = 0; j < kBlock; ++j) {
     const int64_t scale = static_cast<int64_t>(block.exponent[j] - fraction_bits + 1023) << 52;
@@ -128,7 +131,7 @@ TL_MULTIVERSION void TruncateBlock(const AlignedBlock& block, int fraction_bits,
     // Rounding to nearest went away from zero: step back. At 2^128 and beyond infinity stays.
     const bool beyond = std::fabs(static_cast<double>(nearest)) > magnitude;
     const bool step = beyond & (magnitude < 0x1p128);
-    result[j] = std::bit_cast<uint32_t>(nearest) - static_cast<uint32_t>(step);
+    result[j] = (std::bit_cast<uint32_t>(nearest) - static_cast<uint32_t>(step)) & kept;
   }
   for (int j = 0; j < count; ++j) d[j] = std::bit_cast<float>(result[j]);
 }
@@ -168,6 +171,16 @@ void FusedRow(const FusedRowTask& task, const float* c, Finish finish, Special s
 
 const char* MatrixTypeName(MatrixType type) { return kOperandFormats[static_cast<int>(type)].name; }
 
+FusedSumOptions AccumulationOf(TensorCore unit, MatrixType type) {
+  FusedSumOptions options;
+  const bool fp8 = type == MatrixType::kE4m3 || type == MatrixType::kE5m2;
+  if (unit == TensorCore::kHopperWarpgroup && fp8) {
+    options.fraction_bits = 13;
+    options.result_bits = 13;
+  }
+  return options;
+}
+
 void DecodedMatrix::Reset(int outer_count, int inner_count, int special_count) {
   outer = outer_count;
   inner = inner_count;
@@ -191,6 +204,7 @@ float DecodeElement(MatrixType type, uint32_t bits) {
     case MatrixType::kS8:
       return static_cast<int8_t>(bits);
     case MatrixType::kU8:
+    case MatrixType::kB1:
       return static_cast<uint8_t>(bits);
     default: {
       static const auto tables = ByteTables();
@@ -226,7 +240,7 @@ void FusedRowToF32(const FusedRowTask& task, const float* c, float* d) {
   FusedRow(
       task, c,
       [&](const AlignedBlock& block, int first, int count) {
-        TruncateBlock(block, task.options.fraction_bits, count, d + first);
+        TruncateBlock(block, task.options, count, d + first);
       },
       [&](int column, double sum) {
         d[column] = std::isnan(sum) ? std::bit_cast<float>(0x7FFFFFFFu) : static_cast<float>(sum);
@@ -262,6 +276,21 @@ TL_MULTIVERSION void IntegerRow(const int16_t* a, const int16_t* b, int b_stride
     const int64_t high = std::numeric_limits<int32_t>::max();
     d[j] = static_cast<int32_t>(saturate ? std::clamp(exact, low, high) : exact);
   }
+}
+
+TL_MULTIVERSION void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n,
+                               const int32_t* c, int32_t* d) {
+  // Sums wrap around.
+  std::array<uint32_t, 256> sum{};
+  for (int j = 0; j < n; ++j) sum[j] = static_cast<uint32_t>(c[j]);
+  for (int i = 0; i < k; ++i) {
+    const uint32_t bits = static_cast<uint16_t>(a[i]);
+    const int16_t* line = b + i * b_stride;
+    for (int j = 0; j < n; ++j) {
+      sum[j] += static_cast<uint32_t>(std::popcount(bits & static_cast<uint16_t>(line[j])));
+    }
+  }
+  for (int j = 0; j < n; ++j) d[j] = static_cast<int32_t>(sum[j]);
 }
 
 }  // namespace tilelang::emulator

@@ -19,11 +19,14 @@ enum class MatrixType : uint8_t {
   kE2m1,
   kS8,
   kU8,
+  kB1,  // eight in a container
 };
 
 const char* MatrixTypeName(MatrixType type);
 
-// Bytes of one element in its container; types of fewer than eight bits occupy a byte each.
+enum class AccumulatorType : uint8_t { kF16, kF32, kS32 };
+
+// Bytes of a container. It holds one element, also of types of four and six bits, but eight of b1.
 constexpr int ContainerBytes(MatrixType type) {
   switch (type) {
     case MatrixType::kF16:
@@ -37,7 +40,7 @@ constexpr int ContainerBytes(MatrixType type) {
 }
 
 constexpr bool IsInteger(MatrixType type) {
-  return type == MatrixType::kS8 || type == MatrixType::kU8;
+  return type == MatrixType::kS8 || type == MatrixType::kU8 || type == MatrixType::kB1;
 }
 
 // An operand as the multiplier sees it: value = significand * 2^exponent, the significand in
@@ -69,12 +72,21 @@ float DecodeElement(MatrixType type, uint32_t bits);
 void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, int line,
                   float value);
 
-// How terms are added: they keep `fraction_bits` (at most 25) below the largest exponent, and the
-// accumulator enters as c * 2^-c_shift.
+// How terms are added: they keep `fraction_bits` (at most 25) below the largest exponent, the
+// accumulator enters as c * 2^-c_shift, and an f32 result keeps `result_bits` of its 23 fraction
+// bits.
 struct FusedSumOptions {
   int fraction_bits = 25;
   int c_shift = 0;
+  int result_bits = 23;
 };
+
+// The units whose arithmetic is known.
+enum class TensorCore : uint8_t { kHopperWarpgroup, kBlackwell };
+
+// How a unit adds products of elements of `type`; all k of an instruction are one sum. Source:
+// MMA-Sim, arXiv 2511.10909.
+FusedSumOptions AccumulationOf(TensorCore unit, MatrixType type);
 
 // One row of outputs: row `row` of A times columns [first_column, first_column + n) of B, over k.
 struct FusedRowTask {
@@ -87,11 +99,11 @@ struct FusedRowTask {
   FusedSumOptions options;
 };
 
-// D = A * B + C with the arithmetic of the Blackwell tensor core: the products and c are aligned to
-// the largest exponent, truncated toward zero and added exactly. `c` and `d` have n elements.
+// D = A * B + C with the arithmetic of the tensor core: the products and c are aligned to the
+// largest exponent, truncated toward zero and added exactly. `c` and `d` have n elements.
 //
 // To f32 the sum is truncated, overflow gives infinity; to f16 it is rounded to nearest even.
-// NaN is 0x7FFFFFFF or 0x7FFF. Source: MMA-Sim, arXiv 2511.10909, validated there on a B200.
+// NaN is 0x7FFFFFFF or 0x7FFF. Source: MMA-Sim, validated there on an H100 and a B200.
 void FusedRowToF32(const FusedRowTask& task, const float* c, float* d);
 // c holds f16 values; d receives f16 codes.
 void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
@@ -99,6 +111,9 @@ void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
 // One row of the integer form: exact products, the sum wraps around or saturates to s32.
 void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,
                 const int32_t* c, int32_t* d);
+// The same of b1: a and b hold eight bits each, and their product is the number of bits in both.
+void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, const int32_t* c,
+               int32_t* d);
 
 }  // namespace tilelang::emulator
 

@@ -34,6 +34,9 @@ const char* Advice(ActorKind kind, HazardKind hazard) {
       return "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait), then a barrier";
     case ActorKind::kTensorStore:
       return "tcgen05.wait::st in the storing warp, then a barrier or mbarrier to the reader";
+    case ActorKind::kWarpgroup:
+      return "wgmma may still read it: wgmma.commit_group and wgmma.wait_group in the warpgroup, "
+             "then a barrier or mbarrier to the writer";
   }
   return "";
 }

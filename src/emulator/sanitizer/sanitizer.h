@@ -34,6 +34,7 @@ enum class ActorKind : uint8_t {
   kBulkGroup,     // bulk stores of a thread: a step is one group
   kCopyGroup,     // cp.async of a warp: a step is one group
   kTensorStore,   // tcgen05.st of a warp: a step is the stores up to one wait
+  kWarpgroup,     // wgmma of a warpgroup: a step is one wgmma-group
 };
 
 class Sanitizer {

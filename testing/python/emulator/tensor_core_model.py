@@ -200,11 +200,13 @@ def truncate_f32(values: np.ndarray) -> np.ndarray:
     return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
 
 
-def reference(a, b, c, a_kind, b_kind, d_kind, scale=0, saturate=False):
+def reference(
+    a, b, c, a_kind, b_kind, d_kind, scale=0, saturate=False, fraction_bits=25, result_bits=23
+):
     """D [m, n] of A [m, k], B [n, k] and C [m, n]; operands are exact float64 values.
 
     Every step is exact in float64 but the truncations: products have at most 22 significant bits,
-    aligned terms at most 28.
+    aligned terms at most 28. An f32 result keeps ``result_bits`` bits of its fraction.
     """
     if d_kind == "s32":
         exact = a.astype(np.int64) @ b.astype(np.int64).T + c.astype(np.int64)
@@ -216,9 +218,10 @@ def reference(a, b, c, a_kind, b_kind, d_kind, scale=0, saturate=False):
     products = a[:, None, :] * b[None, :, :]
     largest = (ea[:, None, :] + eb[None, :, :]).max(axis=2)
     largest = np.maximum(np.maximum(largest, exponents(c, -126)), -126)
-    unit = np.exp2((largest - 25).astype(np.float64))
+    unit = np.exp2((largest - fraction_bits).astype(np.float64))
     total = np.trunc(products / unit[:, :, None]).sum(axis=2) + np.trunc(c / unit)
     with np.errstate(over="ignore"):
         if d_kind == "f16":
             return (total * unit).astype(np.float16)
-        return truncate_f32(total * unit)
+        kept = np.uint32(0xFFFFFFFF << (23 - result_bits) & 0xFFFFFFFF)
+        return (truncate_f32(total * unit).view(np.uint32) & kept).view(np.float32)

@@ -1,0 +1,131 @@
+#include "emulator/async/matrix_descriptor.h"
+
+#include <optional>
+
+#include "emulator/async/descriptor_bits.h"
+
+namespace tilelang::emulator {
+namespace {
+
+std::optional<Swizzle> WgmmaSwizzle(uint32_t code) {
+  constexpr Swizzle kByCode[] = {Swizzle::kNone, Swizzle::k128B, Swizzle::k64B, Swizzle::k32B};
+  return kByCode[code];
+}
+
+std::optional<Swizzle> Tcgen05Swizzle(uint32_t code) {
+  switch (code) {
+    case 0:
+      return Swizzle::kNone;
+    case 1:
+      return Swizzle::k128BAtom32B;
+    case 2:
+      return Swizzle::k128B;
+    case 4:
+      return Swizzle::k64B;
+    case 6:
+      return Swizzle::k32B;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What only the encoding of tcgen05 has: a constant, an absolute leading offset, a third bit of the
+// swizzle.
+void ParseTcgen05(uint64_t bits, const std::string& where, MatrixDescriptor& d) {
+  if (DescriptorField(bits, 14, 2) || DescriptorField(bits, 30, 2) ||
+      DescriptorField(bits, 53, 8)) {
+    IllegalDescriptor(where + ": reserved bits (15:14, 31:30, 60:53) must be zero");
+  }
+  if (DescriptorField(bits, 52, 1)) {
+    IllegalDescriptor(where + ": absolute leading offset (bit 52) does not exist on sm_100a");
+  }
+  const uint32_t code = DescriptorField(bits, 61, 3);
+  const auto swizzle = Tcgen05Swizzle(code);
+  if (!swizzle) {
+    IllegalDescriptor(where + ": swizzle code " + std::to_string(code) +
+                      " (bits 63:61) is invalid; legal are 0, 1, 2, 4 and 6");
+  }
+  d.swizzle = *swizzle;
+  if (const uint32_t constant = DescriptorField(bits, 46, 3); constant != 1) {
+    d.warning = where + ": bits 48:46 are " + std::to_string(constant) + ", the PTX ISA asks for 1";
+  }
+}
+
+void ParseWgmma(uint64_t bits, const std::string& where, MatrixDescriptor& d) {
+  if (DescriptorField(bits, 14, 2) || DescriptorField(bits, 30, 2) ||
+      DescriptorField(bits, 46, 3) || DescriptorField(bits, 52, 10)) {
+    IllegalDescriptor(where + ": reserved bits (15:14, 31:30, 48:46, 61:52) must be zero");
+  }
+  d.swizzle = *WgmmaSwizzle(DescriptorField(bits, 62, 2));
+}
+
+uint32_t MnMajorOffset(const MatrixDescriptor& d, uint32_t row_byte, uint32_t k) {
+  if (d.swizzle == Swizzle::kNone) {
+    return (row_byte / 16) * d.stride_offset + (k % 8) * 16 + (k / 8) * d.leading_offset;
+  }
+  const uint32_t width = SwizzleWidth(d.swizzle);
+  const uint32_t lines = d.swizzle == Swizzle::k128BAtom32B ? 4 : 8;
+  return row_byte % width + (row_byte / width) * d.leading_offset + (k % lines) * width +
+         (k / lines) * d.stride_offset;
+}
+
+}  // namespace
+
+MatrixDescriptor MatrixDescriptor::Parse(uint64_t bits, DescriptorFormat format,
+                                         const char* operand) {
+  const std::string where = std::string("descriptor ") + DescriptorHex(bits, 16) + " of " + operand;
+  MatrixDescriptor d;
+  if (format == DescriptorFormat::kTcgen05) {
+    ParseTcgen05(bits, where, d);
+  } else {
+    ParseWgmma(bits, where, d);
+  }
+  d.start = DescriptorField(bits, 0, 14) << 4;
+  d.leading_offset = DescriptorField(bits, 16, 14) << 4;
+  d.stride_offset = DescriptorField(bits, 32, 14) << 4;
+  d.base_offset = DescriptorField(bits, 49, 3);
+  if (d.base_offset != 0 && d.swizzle == Swizzle::kNone) {
+    IllegalDescriptor(where + ": base offset " + std::to_string(d.base_offset) +
+                      " (bits 51:49) needs a swizzle, whose pattern it places");
+  }
+  if (d.warning.empty() && (d.start - d.PatternStart()) % SwizzleRepeat(d.swizzle) >=
+                               static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
+    d.warning = where + ": start " + DescriptorHex(d.start, 5) + " is not in the first line of a " +
+                std::to_string(SwizzleRepeat(d.swizzle)) +
+                "-byte swizzle pattern with base offset " + std::to_string(d.base_offset);
+  }
+  return d;
+}
+
+uint32_t MatrixDescriptor::AddressOf(uint32_t offset) const {
+  // The swizzle takes its row from the address within the pattern, not from the address itself.
+  return SwizzleAddress(swizzle, start + offset - PatternStart()) + PatternStart();
+}
+
+std::vector<uint32_t> RowUnits(const MatrixDescriptor& d, int rows, int units) {
+  std::vector<uint32_t> addresses(static_cast<size_t>(rows) * units);
+  const uint32_t pitch = SwizzleWidth(d.swizzle);
+  const uint32_t step = d.swizzle == Swizzle::kNone ? d.leading_offset : 16;
+  for (int row = 0; row < rows; ++row) {
+    for (int u = 0; u < units; ++u) {
+      const uint32_t offset = (row % 8) * pitch + (row / 8) * d.stride_offset + u * step;
+      addresses[row * units + u] = d.AddressOf(offset);
+    }
+  }
+  return addresses;
+}
+
+std::vector<uint32_t> OperandUnits(const MatrixDescriptor& d, MajorMode major, int rows, int depth,
+                                   int element_bytes) {
+  if (major == MajorMode::kK) return RowUnits(d, rows, 2);
+  const int groups = rows * element_bytes / 16;
+  std::vector<uint32_t> units(static_cast<size_t>(depth) * groups);
+  for (int k = 0; k < depth; ++k) {
+    for (int g = 0; g < groups; ++g) {
+      units[k * groups + g] = d.AddressOf(MnMajorOffset(d, g * 16, k));
+    }
+  }
+  return units;
+}
+
+}  // namespace tilelang::emulator

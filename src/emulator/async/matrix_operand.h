@@ -1,0 +1,54 @@
+// Operands of the tensor core in shared memory: their elements, and what is checked before and when
+// an instruction reads them.
+#ifndef TILELANG_EMULATOR_ASYNC_MATRIX_OPERAND_H_
+#define TILELANG_EMULATOR_ASYNC_MATRIX_OPERAND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/async/matrix_descriptor.h"
+#include "emulator/core/machine.h"
+#include "emulator/numerics/tensor_core.h"
+
+namespace tilelang::emulator {
+
+constexpr int kUnitBytes = 16;
+
+// Bits of element `i` of a 16-byte unit of shared memory. Types of fewer than eight bits are packed
+// at the start of the unit, as the padded TMA types deliver them.
+uint32_t UnitElement(MatrixType type, const uint8_t* unit, int i);
+
+// Calls put(row, k, bits) for every element of an operand whose units OperandUnits gave. `shared`
+// points at offset 0 of the CTA's window.
+template <typename Put>
+void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixType type, int rows,
+                  int depth, const uint8_t* shared, Put put) {
+  const int per_unit = kUnitBytes / ContainerBytes(type);
+  if (major == MajorMode::kK) {
+    for (int row = 0; row < rows; ++row) {
+      for (int k = 0; k < depth; ++k) {
+        const uint8_t* unit = shared + units[row * 2 + k / per_unit];
+        put(row, k, UnitElement(type, unit, k % per_unit));
+      }
+    }
+    return;
+  }
+  const int groups = rows / per_unit;
+  for (int k = 0; k < depth; ++k) {
+    for (int row = 0; row < rows; ++row) {
+      const uint8_t* unit = shared + units[k * groups + row / per_unit];
+      put(row, k, UnitElement(type, unit, row % per_unit));
+    }
+  }
+}
+
+// Fails unless all units lie in the CTA's shared memory. `what` names instruction and operand.
+void CheckUnits(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units,
+                const char* what);
+
+// Warns when a unit holds bytes that nothing has written.
+void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_ASYNC_MATRIX_OPERAND_H_

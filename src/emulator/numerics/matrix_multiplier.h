@@ -1,0 +1,65 @@
+// One instruction of the tensor core on decoded operands, floating-point or integer.
+#ifndef TILELANG_EMULATOR_NUMERICS_MATRIX_MULTIPLIER_H_
+#define TILELANG_EMULATOR_NUMERICS_MATRIX_MULTIPLIER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/numerics/tensor_core.h"
+
+namespace tilelang::emulator {
+
+// D [m, n] = A [m, k] * B [k, n] + D; k counts containers of elements.
+struct MultiplierShape {
+  int m = 0;
+  int n = 0;
+  int k = 0;
+  MatrixType a_type = MatrixType::kF16;
+  MatrixType b_type = MatrixType::kF16;
+  AccumulatorType d_type = AccumulatorType::kF32;
+  bool negate_a = false;
+  bool negate_b = false;
+  bool saturate = false;  // to s32
+  FusedSumOptions options;
+};
+
+// Keeps its memory between instructions, because allocating it would cost more than decoding.
+class MatrixMultiplier {
+ public:
+  // Starts an instruction: StartA and every element of A and B must follow before Row.
+  void Start(const MultiplierShape& shape);
+  void StartA();
+  // `bits` are those of a container.
+  void SetA(int row, int k, uint32_t bits) {
+    const float value = DecodeElement(shape_.a_type, bits);
+    if (integer_) {
+      integer_a_[row * shape_.k + k] = static_cast<int16_t>(value);
+    } else {
+      StoreElement(a_, shape_.a_type, row, k, row, shape_.negate_a ? -value : value);
+    }
+  }
+  void SetB(int column, int k, uint32_t bits) {
+    const float value = DecodeElement(shape_.b_type, bits);
+    if (integer_) {
+      integer_b_[k * shape_.n + column] = static_cast<int16_t>(value);
+    } else {
+      StoreElement(b_, shape_.b_type, k, column, column, shape_.negate_b ? -value : value);
+    }
+  }
+  // Computes `columns` (at most 256) columns of a row of D from `first_column` on. `cells` hold one
+  // f32, s32 or, in their low half, f16 each: the old D, which counts if `accumulate`, then the
+  // new.
+  void Row(int row, int first_column, int columns, bool accumulate, uint32_t* cells) const;
+
+ private:
+  void IntegerCells(int row, int first_column, int columns, bool accumulate, uint32_t* cells) const;
+
+  MultiplierShape shape_;
+  bool integer_ = false;
+  DecodedMatrix a_, b_;
+  std::vector<int16_t> integer_a_, integer_b_;
+};
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_NUMERICS_MATRIX_MULTIPLIER_H_

@@ -1,0 +1,44 @@
+"""wgmma on an H200 and here: equal to the last bit. ``gpu_cases_wgmma`` makes the cases."""
+
+import gpu_cases
+import gpu_cases_wgmma as cases
+import numpy as np
+import pytest
+import wgmma_kernels as kernels
+from emulator.test_against_gpu import emulate
+
+
+@pytest.fixture(scope="module")
+def results():
+    """What the GPU makes of each case."""
+    gpu = gpu_cases.Gpu()
+    return {case.name: gpu.run(case.case()) for case in cases.wgmma_cases()}
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("case", cases.wgmma_cases(), ids=lambda case: case.name.replace(" ", "-"))
+def test_equal_to_the_last_bit(results, case):
+    got, wanted = emulate(case.case()), results[case.name]
+    different, total = cases.words_that_differ(got, wanted, case.form.d)
+    assert different == 0, (
+        f"{different} of {total}, first {got[got != wanted][0]:#010x},"
+        f" on the GPU {wanted[got != wanted][0]:#010x}; {case.form}"
+    )
+
+
+@pytest.mark.requires_cuda
+def test_print_how_many_outputs_differ(results, capsys):
+    """Not a check: one line for each type, and the accumulation that would fit (shown always)."""
+    with capsys.disabled():
+        print("\n", *cases.report(results, emulate), sep="\n")
+
+
+def test_cases_are_many_and_follow_the_model():
+    """Also without a GPU: the emulator does what the NumPy model of the arithmetic does."""
+    all_cases = cases.wgmma_cases()
+    assert len(all_cases) >= 150
+    for case in all_cases[::6]:
+        if case.data == "special":
+            continue
+        wanted = kernels.expected(case.form, case.make())
+        np.testing.assert_array_equal(emulate(case.case()), wanted, err_msg=case.name)
