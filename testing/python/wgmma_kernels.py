@@ -337,10 +337,11 @@ def expected(form: Form, data: Data, accumulation: tuple[int, int] | None = None
     fraction_bits, result_bits = accumulation or ACCUMULATION.get(form.a, (25, 23))
     a, b = values_of(form.a, data.a), values_of(form.b, data.b)
     a, b = (-a if form.negate_a else a), (-b if form.negate_b else b)
-    d = data.c if form.accumulate else np.zeros_like(data.c)
+    d = data.c
     for _ in range(form.repeat):
+        c = d if form.accumulate else np.zeros_like(d)
         d = model.reference(
-            a, b, d, form.a, form.b, form.d, saturate=form.saturate,
+            a, b, c, form.a, form.b, form.d, saturate=form.saturate,
             fraction_bits=fraction_bits, result_bits=result_bits,
         )  # fmt: skip
     return accumulator_words(form, d)
