@@ -180,19 +180,20 @@ Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);
   if (src.same_as(op->src) && dst.same_as(op->dst)) return Self<Stmt>(op);
-  return Copy(src, dst, op->annotations, op->span);
+  return WithPlan(Copy(src, dst, op->annotations, op->span), op->plan);
 }
 Stmt StmtMutator::Rewrite(const FillNode* op) {
   Region dst = MutateRegion(op->dst);
   Expr value = Mutate(op->value);
   if (dst.same_as(op->dst) && value.same_as(op->value)) return Self<Stmt>(op);
-  return Fill(dst, value, op->span);
+  return WithPlan(Fill(dst, value, op->span), op->plan);
 }
 Stmt StmtMutator::Rewrite(const ReduceNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);
   if (src.same_as(op->src) && dst.same_as(op->dst)) return Self<Stmt>(op);
-  return Reduce(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span);
+  return WithPlan(Reduce(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span),
+                  op->plan);
 }
 Stmt StmtMutator::Rewrite(const ParallelForNode* op) {
   Array<Expr> extents = MutateExprs(op->extents);
@@ -210,7 +211,8 @@ Stmt StmtMutator::Rewrite(const GemmNode* op) {
       mbar.same_as(op->mbar)) {
     return Self<Stmt>(op);
   }
-  return Gemm(a, b, c, op->trans_a, op->trans_b, clear, mbar, op->annotations, op->span);
+  return WithPlan(Gemm(a, b, c, op->trans_a, op->trans_b, clear, mbar, op->annotations, op->span),
+                  op->plan);
 }
 
 namespace {

@@ -31,6 +31,33 @@ bool Region::IsWhole() const {
   return true;
 }
 
+namespace {
+
+template <typename NodeT>
+Stmt Planned(const Stmt& op, ffi::ObjectRef plan) {
+  auto node = ffi::make_object<NodeT>(*op.as<NodeT>());
+  node->plan = std::move(plan);
+  return Stmt(std::move(node));
+}
+
+}  // namespace
+
+Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan) {
+  switch (op->kind) {
+    case StmtKind::kCopy:
+      return Planned<CopyNode>(op, std::move(plan));
+    case StmtKind::kFill:
+      return Planned<FillNode>(op, std::move(plan));
+    case StmtKind::kReduce:
+      return Planned<ReduceNode>(op, std::move(plan));
+    case StmtKind::kGemm:
+      return Planned<GemmNode>(op, std::move(plan));
+    default:
+      TL_CHECK(false, op.span(), "a plan for a statement that is no tile operator");
+      TVM_FFI_UNREACHABLE();
+  }
+}
+
 Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span) {
   auto node = MakeNode<CopyNode>(std::move(span));
   node->src = std::move(src);
@@ -102,6 +129,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("buffer", &RegionNode::buffer)
       .def_ro("mins", &RegionNode::mins)
       .def_ro("extents", &RegionNode::extents);
+  refl::ObjectDef<TileOpNode>().def_ro("plan", &TileOpNode::plan,
+                                       refl::AttachFieldFlag::SEqHashIgnore());
   refl::ObjectDef<CopyNode>()
       .def_ro("src", &CopyNode::src)
       .def_ro("dst", &CopyNode::dst)

@@ -26,17 +26,30 @@ class Region : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Region, ffi::ObjectRef, RegionNode);
 };
 
+// An operator that an instruction of the hardware carries out. `plan` says which and how: an
+// op::TilePlan (op/instruction.h), null until one is chosen. Rewriting a node keeps it.
+class TileOpNode : public StmtNode {
+ public:
+  ffi::ObjectRef plan;
+
+  explicit TileOpNode(StmtKind kind) : StmtNode(kind) {}
+  static constexpr uint32_t _type_child_slots = 4;
+  TVM_FFI_DECLARE_OBJECT_INFO("tl.ir.TileOp", TileOpNode, StmtNode);
+};
+// The same operator with another plan.
+Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan);
+
 // dst[...] = cast(src[...]). After dropping dimensions of extent 1 both regions have the same
 // extents. annotations: coalesced_width (int), disable_tma (bool), eviction_policy (String),
 // prefer_instruction (String), loop_layout (Fragment).
-class CopyNode : public StmtNode {
+class CopyNode : public TileOpNode {
  public:
   Region src;
   Region dst;
   Map<String, Any> annotations;
 
-  CopyNode() : StmtNode(StmtKind::kCopy) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Copy", CopyNode, StmtNode);
+  CopyNode() : TileOpNode(StmtKind::kCopy) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Copy", CopyNode, TileOpNode);
 };
 class Copy : public Stmt {
  public:
@@ -45,13 +58,13 @@ class Copy : public Stmt {
 };
 
 // dst[...] = value, a scalar of dst's dtype. T.clear is Fill with zero.
-class FillNode : public StmtNode {
+class FillNode : public TileOpNode {
  public:
   Region dst;
   Expr value;
 
-  FillNode() : StmtNode(StmtKind::kFill) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Fill", FillNode, StmtNode);
+  FillNode() : TileOpNode(StmtKind::kFill) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Fill", FillNode, TileOpNode);
 };
 class Fill : public Stmt {
  public:
@@ -62,7 +75,7 @@ class Fill : public Stmt {
 // dst = reduce(src, dim), or combined with the old dst when `clear` is false. dst has src's
 // shape without `dim`, or with extent 1 there.
 // op: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor".
-class ReduceNode : public StmtNode {
+class ReduceNode : public TileOpNode {
  public:
   Region src;
   Region dst;
@@ -71,8 +84,8 @@ class ReduceNode : public StmtNode {
   bool clear = true;
   bool nan_propagate = false;
 
-  ReduceNode() : StmtNode(StmtKind::kReduce) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Reduce", ReduceNode, StmtNode);
+  ReduceNode() : TileOpNode(StmtKind::kReduce) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Reduce", ReduceNode, TileOpNode);
 };
 class Reduce : public Stmt {
  public:
@@ -104,7 +117,7 @@ class ParallelFor : public Stmt {
 // c: (M, N). clear_accum: bool expression. mbar: a Load of a "shared.barrier" element on which
 // completion arrives, null when the compiler waits. annotations: policy (int),
 // is_tcgen05 (bool: T.tcgen05_gemm, issue only).
-class GemmNode : public StmtNode {
+class GemmNode : public TileOpNode {
  public:
   Region a;
   Region b;
@@ -115,8 +128,8 @@ class GemmNode : public StmtNode {
   Expr mbar;
   Map<String, Any> annotations;
 
-  GemmNode() : StmtNode(StmtKind::kGemm) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Gemm", GemmNode, StmtNode);
+  GemmNode() : TileOpNode(StmtKind::kGemm) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Gemm", GemmNode, TileOpNode);
 };
 class Gemm : public Stmt {
  public:

@@ -2,6 +2,7 @@
 #ifndef TILELANG_OP_CONTEXT_H_
 #define TILELANG_OP_CONTEXT_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,9 @@ struct Context {
   LayoutMap* layouts;   // of the kernel
   arith::Analyzer* analyzer;
   const TensorMemory* tmem = nullptr;  // null before lowering
+  // Whether every operator that touches the shared buffer can work with a layout; null outside of
+  // layout inference.
+  std::function<bool(const Buffer&, const Layout&)> accepted = {};
 };
 
 // The static extents of a buffer of registers, shared or tensor memory; raises ShapeError.

@@ -9,6 +9,10 @@
 
 namespace tilelang::op {
 
+bool IsTmaLoad(const ir::CopyNode* op) { return op->src->buffer.IsGlobal(); }
+const Region& GlobalSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->src : op->dst; }
+const Region& SharedSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->dst : op->src; }
+
 namespace {
 
 constexpr int64_t kMaxRank = 5;
@@ -231,20 +235,7 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   return boxes;
 }
 
-}  // namespace
-
-bool IsTmaCopy(const ir::CopyNode* op) { return op->annotations.count(kTmaAnnotation) != 0; }
-bool IsTmaLoad(const ir::CopyNode* op) { return op->src->buffer.IsGlobal(); }
-
-const Region& GlobalSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->src : op->dst; }
-const Region& SharedSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->dst : op->src; }
-
-bool MovesGlobalShared(const ir::CopyNode* op) {
-  bool load = op->src->buffer.IsGlobal() && op->dst->buffer.IsShared();
-  bool store = op->src->buffer.IsShared() && op->dst->buffer.IsGlobal();
-  return load || store;
-}
-
+// Why the accelerator cannot, or should not, do the copy, as far as its two regions tell.
 std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   const Buffer& global = GlobalSide(op)->buffer;
   if (op->annotations.count("disable_tma") && op->annotations["disable_tma"].cast<bool>()) {
@@ -265,6 +256,7 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
+// The boxes if the shared buffer had this layout; none: row-major.
 TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx) {
   const Buffer& shared = SharedSide(op)->buffer;
   auto storage = StorageOf(shared, layout, ctx->target);
@@ -273,8 +265,63 @@ TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layou
                  (*layout)->ToString() + ", which no box of a tensor map has");
 }
 
-TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx) {
-  return CutIntoBoxes(op, ctx->layouts->GetLayout(SharedSide(op)->buffer), ctx);
+class TmaInstruction : public TileInstruction {
+ public:
+  explicit TmaInstruction(Engine engine) : engine_(engine) {}
+
+  const char* Name() const override { return "the tensor memory accelerator"; }
+  Engine engine() const override { return engine_; }
+
+  bool IsFor(const ir::TileOpNode* op) const override {
+    if (op->kind != ir::StmtKind::kCopy) return false;
+    const Buffer& src = AsCopy(op)->src->buffer;
+    const Buffer& dst = AsCopy(op)->dst->buffer;
+    return engine_ == Engine::kTmaLoad ? src.IsGlobal() && dst.IsShared()
+                                       : src.IsShared() && dst.IsGlobal();
+  }
+  std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
+    return TmaObstacle(AsCopy(op), ctx);
+  }
+  bool Accepts(const ir::TileOpNode* op, const Buffer& buffer, const Layout& layout,
+               Context* ctx) const override {
+    if (!SharedSide(AsCopy(op))->buffer.same_as(buffer)) return true;
+    return CutIntoBoxes(AsCopy(op), layout, ctx).reason.empty();
+  }
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    const Region& shared = SharedSide(AsCopy(op));
+    TmaBoxes boxes = CutIntoBoxes(AsCopy(op), ctx->layouts->GetLayout(shared->buffer), ctx);
+    if (!boxes.reason.empty()) return {TilePlan(), boxes.reason};
+    auto plan = ffi::make_object<TmaPlanNode>(this, ctx->threads);
+    plan->bytes = layout::Product(boxes.box) * layout::Product(boxes.counts) *
+                  ir::Bytes(shared->buffer->dtype);
+    plan->boxes = std::move(boxes);
+    return {TilePlan(std::move(plan)), ""};
+  }
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    return {ExpandCopy(AsCopy(op)), "is done by threads after all"};
+  }
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    IssueTma(AsCopy(op), lowering, stmts);
+  }
+
+ private:
+  Engine engine_;
+};
+
+}  // namespace
+
+const TileInstruction* TmaLoad() {
+  static const TmaInstruction instruction(Engine::kTmaLoad);
+  return &instruction;
+}
+const TileInstruction* TmaStore() {
+  static const TmaInstruction instruction(Engine::kTmaStore);
+  return &instruction;
+}
+
+const TmaPlanNode* TmaPlanOf(const ir::TileOpNode* op) {
+  return static_cast<const TmaPlanNode*>(op->plan.get());
 }
 
 }  // namespace tilelang::op

@@ -8,26 +8,22 @@
 
 #include "codegen/compiled.h"
 #include "op/access.h"
-#include "op/issue.h"
+#include "op/instruction.h"
 
 namespace tilelang::op {
 
-// A copy that was chosen for the accelerator has this annotation (bool), ..
-inline constexpr const char* kTmaAnnotation = "tma";
-// .. and this one, if what it stores must be in global memory before the threads go on, and not
-// only out of shared memory.
-inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
-bool IsTmaCopy(const ir::CopyNode* op);
-bool IsTmaLoad(const ir::CopyNode* op);  // global to shared
+// cp.async.bulk.tensor from global to shared memory, and the other way. The obstacles are the rules
+// of the CUDA driver API, "Tensor Map Object Management", and of the PTX ISA, "Tensors".
+const TileInstruction* TmaLoad();
+const TileInstruction* TmaStore();
 
-// One side in global, the other in shared memory.
-bool MovesGlobalShared(const ir::CopyNode* op);
+bool IsTmaLoad(const ir::CopyNode* op);  // global to shared
 const Region& GlobalSide(const ir::CopyNode* op);
 const Region& SharedSide(const ir::CopyNode* op);
 
-// Why the accelerator cannot, or should not, do the copy, as far as its two regions tell; empty
-// when it can. Rules: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
-std::string TmaObstacle(const ir::CopyNode* op, Context* ctx);
+// A store has this annotation (bool) if what it writes must be in global memory before the threads
+// go on, and not only out of shared memory.
+inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
 
 // How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
 // extent box[d]. All boxes have one tensor map.
@@ -38,9 +34,15 @@ struct TmaBoxes {
   int64_t swizzle_atomicity = 0;  // bytes of the chunks that it moves
   std::string reason;  // why no boxes write the layout of the shared buffer; empty when they do
 };
-TmaBoxes CutIntoBoxes(const ir::CopyNode* op, Context* ctx);
-// The same if the shared buffer had this layout; none: row-major.
-TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx);
+class TmaPlanNode : public TilePlanNode {
+ public:
+  TmaBoxes boxes;
+  int64_t bytes = 0;  // that a load announces
+
+  using TilePlanNode::TilePlanNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.TmaPlan", TmaPlanNode, TilePlanNode);
+};
+const TmaPlanNode* TmaPlanOf(const ir::TileOpNode* op);
 
 // The tensor maps of a launch.
 class TensorMaps {
@@ -56,14 +58,8 @@ class TensorMaps {
   std::vector<Buffer> buffers_;  // of each map, as the user declared it
 };
 
-// The copies of stmts[first..] that can be issued together: loads, or stores, of which none
-// depends on another.
-std::vector<const ir::CopyNode*> TmaGroup(const Array<Stmt>& stmts, size_t first);
-
-// Issues a group and waits for it. Loads complete on `completion`; every thread waits. Stores are
-// waited for by the thread that issues them.
-Stmt LowerTmaGroup(const std::vector<const ir::CopyNode*>& group, const Completion& completion,
-                   TensorMaps* maps, PhysicalBuffers* buffers, AccessLowerer* scalar, Context* ctx);
+// The boxes of a copy with a plan.
+void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts);
 
 }  // namespace tilelang::op
 

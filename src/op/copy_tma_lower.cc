@@ -42,60 +42,33 @@ Stmt TensorMaps::Prefetch(const Expr& thread, const Span& span) const {
 
 namespace {
 
-// The copy's regions do not depend on memory, so it can be issued with others.
-bool HasFixedRegions(const ir::CopyNode* op) {
-  bool fixed = true;
-  for (const Region& region : {op->src, op->dst}) {
-    for (const Expr& min : region->mins) {
-      ir::WalkExprs(min, [&](const Expr& e) {
-        const auto* load = e.as<ir::LoadNode>();
-        fixed = fixed && (load == nullptr || load->buffer->scope == "local.var");
-        return fixed;
-      });
-    }
-  }
-  return fixed;
-}
-
-const ir::CopyNode* AsTmaCopy(const Stmt& s) {
-  const auto* copy = s.as<ir::CopyNode>();
-  return copy != nullptr && IsTmaCopy(copy) ? copy : nullptr;
-}
-
 class TmaLowerer {
  public:
-  TmaLowerer(const ir::CopyNode* op, TensorMaps* maps, PhysicalBuffers* buffers,
-             AccessLowerer* scalar, Context* ctx)
+  TmaLowerer(const ir::CopyNode* op, const Lowering& lowering)
       : op_(op),
         global_(GlobalSide(op)),
         shared_(SharedSide(op)),
-        boxes_(CutIntoBoxes(op, ctx)),
-        map_(maps->Get(global_->buffer, buffers->Get(global_->buffer), boxes_)),
-        buffers_(buffers),
-        scalar_(scalar),
-        ctx_(ctx) {}
+        boxes_(TmaPlanOf(op)->boxes),
+        map_(lowering.tensor_maps->Get(global_->buffer, lowering.buffers->Get(global_->buffer),
+                                       boxes_)),
+        lowering_(lowering) {}
 
-  int64_t Bytes() const {
-    return layout::Product(boxes_.box) * layout::Product(boxes_.counts) *
-           ir::Bytes(global_->buffer->dtype);
-  }
-
-  // One call for each box; `barrier` is where a load completes.
-  void Issue(const Expr& barrier, std::vector<Stmt>* stmts) {
+  // One call for each box.
+  void Issue(std::vector<Stmt>* stmts) {
     int64_t count = layout::Product(boxes_.counts);
     for (int64_t i = 0; i < count; ++i) {
-      stmts->push_back(IssueBox(barrier, layout::Delinearize(boxes_.counts, i)));
+      stmts->push_back(IssueBox(layout::Delinearize(boxes_.counts, i)));
     }
   }
 
  private:
-  Stmt IssueBox(const Expr& barrier, const Coord& index) {
+  Stmt IssueBox(const Coord& index) {
     Array<Expr> args = {map_};
-    if (IsTmaLoad(op_)) args.push_back(barrier);
-    args.push_back(ir::AddressOf(buffers_->Get(shared_->buffer), {SharedOffset(index)}));
+    if (IsTmaLoad(op_)) args.push_back(lowering_.barrier);
+    args.push_back(ir::AddressOf(lowering_.buffers->Get(shared_->buffer), {SharedOffset(index)}));
     for (size_t d = index.size(); d-- > 0;) {
-      Expr corner = ir::CastTo(ir::dtypes::kInt32, scalar_->Mutate(global_->mins[d]));
-      args.push_back(ctx_->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
+      Expr corner = ir::CastTo(ir::dtypes::kInt32, lowering_.scalar->Mutate(global_->mins[d]));
+      args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
     std::string name = IsTmaLoad(op_) ? "tma_load" : "tma_store";
     auto policy = op_->annotations.find("eviction_policy");
@@ -109,19 +82,20 @@ class TmaLowerer {
     MovingDims from = Moving(global_);
     MovingDims to = Moving(shared_);
     Array<Expr> corner;
-    for (const Expr& min : shared_->mins) corner.push_back(scalar_->Mutate(min));
+    for (const Expr& min : shared_->mins) corner.push_back(lowering_.scalar->Mutate(min));
     for (size_t i = 0; i < to.dims.size(); ++i) {
       size_t g = from.dims[i];
       const Expr& min = corner[to.dims[i]];
       corner.Set(to.dims[i], min + ir::Const(min.dtype(), index[g] * boxes_.box[g]));
     }
-    return buffers_->Offset(shared_->buffer, corner, ctx_->analyzer);
+    return lowering_.buffers->Offset(shared_->buffer, corner, lowering_.ctx->analyzer);
   }
 
   // For the synchronisation of shared memory.
   Map<String, Any> Effects() const {
     Map<String, Any> attrs;
-    attrs.Set(IsTmaLoad(op_) ? "writes" : "reads", Array<Buffer>{buffers_->Get(shared_->buffer)});
+    attrs.Set(IsTmaLoad(op_) ? "writes" : "reads",
+              Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     attrs.Set("async", true);
     return attrs;
   }
@@ -129,56 +103,15 @@ class TmaLowerer {
   const ir::CopyNode* op_;
   Region global_;
   Region shared_;
-  TmaBoxes boxes_;
+  const TmaBoxes& boxes_;
   ir::Var map_;
-  PhysicalBuffers* buffers_;
-  AccessLowerer* scalar_;
-  Context* ctx_;
+  const Lowering& lowering_;
 };
 
 }  // namespace
 
-std::vector<const ir::CopyNode*> TmaGroup(const Array<Stmt>& stmts, size_t first) {
-  std::vector<const ir::CopyNode*> group;
-  for (size_t i = first; i < stmts.size(); ++i) {
-    const ir::CopyNode* copy = AsTmaCopy(stmts[i]);
-    if (copy == nullptr) break;
-    bool joins = group.empty() || HasFixedRegions(copy);
-    for (const ir::CopyNode* other : group) {
-      joins = joins && IsTmaLoad(copy) == IsTmaLoad(other) &&
-              !copy->dst->buffer.same_as(other->dst->buffer);
-    }
-    if (!joins) break;
-    group.push_back(copy);
-  }
-  return group;
-}
-
-Stmt LowerTmaGroup(const std::vector<const ir::CopyNode*>& group, const Completion& completion,
-                   TensorMaps* maps, PhysicalBuffers* buffers, AccessLowerer* scalar,
-                   Context* ctx) {
-  const Span& span = group.front()->span;
-  bool loads = IsTmaLoad(group.front());
-  std::vector<Stmt> issue;
-  int64_t bytes = 0;
-  bool written = false;
-  Expr barrier = loads ? AddressOf(completion) : Expr();
-  for (const ir::CopyNode* op : group) {
-    TmaLowerer lowerer(op, maps, buffers, scalar, ctx);
-    lowerer.Issue(barrier, &issue);
-    bytes += lowerer.Bytes();
-    written |= op->annotations.count(kTmaWrittenAnnotation) != 0;
-  }
-  if (!loads) {
-    issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
-    const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
-    issue.push_back(DeviceEffect("copy_sm90.h", wait, {}, span));
-    return ByOneThread(Sequence(issue, span), *ctx, span);
-  }
-  issue.insert(issue.begin(), Effect("mbarrier_arrive_expect_tx", {barrier, U32(bytes)}, span));
-  std::vector<Stmt> stmts = {ByOneThread(Sequence(issue, span), *ctx, span)};
-  Wait(completion, span, &stmts);
-  return Sequence(stmts, span);
+void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {
+  TmaLowerer(op, *lowering).Issue(stmts);
 }
 
 }  // namespace tilelang::op

@@ -8,7 +8,7 @@
 #include "layout/tmem_copy.h"
 #include "op/copy.h"
 #include "op/effect.h"
-#include "op/thread_sync.h"
+#include "op/relayout.h"
 #include "op/tmem.h"
 
 namespace tilelang::op {
@@ -129,6 +129,11 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
                   op->span);
 }
 
+namespace {
+
+// Either side may be known first: the layout of the tensor memory gives the fragment in which an
+// instruction moves it; a fragment that is already fixed is realised by whichever instructions
+// fit, or converted where none does.
 void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   const Region& side = FragmentSide(op);
   if (level == InferLevel::kStrict) return;
@@ -155,6 +160,7 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   ctx->layouts->Set(side->buffer, natural.fragment->Reshape(shape), op->span);
 }
 
+// Why no instruction moves between the two layouts; empty when one does.
 std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
   TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
   layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
@@ -162,6 +168,9 @@ std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
   return plans.reason + " (" + DescribeBoth(op, ctx) + ")";
 }
 
+// The fragment, over the extents of the copy's region, to convert the copy's own to (before a
+// store) or from (after a load) when they do not fit. Raises LayoutError, with both layouts, when
+// no instruction moves the tile at all.
 Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   const Region& side = FragmentSide(op);
   TmemTile tile = TileOf(TmemSide(op), op->span, ctx);
@@ -178,8 +187,6 @@ Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
 }
 
-namespace {
-
 // "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
 std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& plan) {
   std::string shape = plan->name;
@@ -187,10 +194,6 @@ std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& pla
   return std::string("tcgen05_") + (DirectionOf(op) == TmemDirection::kLoad ? "ld_" : "st_") +
          shape + "Nx";
 }
-
-}  // namespace
-
-namespace {
 
 // Whether two copies move the same cells by the same warps.
 bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const LayoutMap& layouts) {
@@ -227,8 +230,10 @@ std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts
   return shared;
 }
 
-Stmt LowerTmemCopy(const ir::CopyNode* op, bool across_warps, PhysicalBuffers* buffers,
-                   Context* ctx) {
+namespace {
+
+// The instructions and the wait for them.
+Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
   TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
   layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
   TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
@@ -265,19 +270,79 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, bool across_warps, PhysicalBuffers* b
   stmts.push_back(DeviceEffect(header, load ? "tcgen05_wait_ld" : "tcgen05_wait_st", {}, op->span));
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op->span));
   Stmt body = Sequence(stmts, op->span);
-  std::vector<Stmt> result;
-  if (across_warps) result.push_back(SyncThreads(*ctx, op->span));
-  int64_t all = ctx->threads.count / 32;
-  if (static_cast<int64_t>(plan->warps.size()) == all) {
-    result.push_back(body);
-    return ir::MakeSeq(result, op->span);
-  }
+  if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / 32) return body;
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
   for (int64_t w : plan->warps) {
     mine = mine || ir::MakeEq(warp, I32(w));
   }
-  result.push_back(ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span));
-  return ir::MakeSeq(result, op->span);
+  return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
+}
+
+// By way of the nearest fragment that an instruction moves. Raises LayoutError when there is none.
+Stmt ThroughNearest(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
+  bool load = op->src->buffer.IsTmem();
+  const Region& side = FragmentSide(op);
+  const Buffer& fragment = side->buffer;
+  Buffer twin(String(std::string(fragment->name) + "_near"), fragment->dtype, side->extents, {},
+              "local.fragment", {}, op->span);
+  ctx->layouts->Set(twin, NearestFragment(op, ctx), op->span);
+  Region whole = Region::Whole(twin);
+  std::vector<Stmt> stmts = {ir::Alloc(twin, op->span)};
+  auto moved = [&](const Region& src, const Region& dst) {
+    return WithPlanOf(instruction, ir::Copy(src, dst, op->annotations, op->span), ctx);
+  };
+  if (load) {
+    stmts.push_back(moved(op->src, whole));
+    Relayout(whole, side, ctx, &stmts);
+  } else {
+    Relayout(side, whole, ctx, &stmts);
+    stmts.push_back(moved(whole, op->dst));
+  }
+  return Sequence(stmts, op->span);
+}
+
+class TmemLdStInstruction : public TileInstruction {
+ public:
+  explicit TmemLdStInstruction(TmemDirection direction) : direction_(direction) {}
+
+  const char* Name() const override {
+    return direction_ == TmemDirection::kLoad ? "tcgen05.ld" : "tcgen05.st";
+  }
+  Engine engine() const override { return Engine::kTmemLdSt; }
+
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kCopy && IsTmemCopy(AsCopy(op)) &&
+           DirectionOf(AsCopy(op)) == direction_;
+  }
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    InferTmemCopy(AsCopy(op), level, ctx);
+  }
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    std::string reason = TmemCopyMismatch(AsCopy(op), ctx);
+    if (!reason.empty()) return {TilePlan(), reason};
+    return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
+  }
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    return {ThroughNearest(this, AsCopy(op), ctx), "", /*needs_layouts=*/false};
+  }
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    stmts->push_back(LowerTmemCopy(AsCopy(op), lowering->buffers, lowering->ctx));
+  }
+
+ private:
+  TmemDirection direction_;
+};
+
+}  // namespace
+
+const TileInstruction* TmemLoad() {
+  static const TmemLdStInstruction instruction(TmemDirection::kLoad);
+  return &instruction;
+}
+const TileInstruction* TmemStore() {
+  static const TmemLdStInstruction instruction(TmemDirection::kStore);
+  return &instruction;
 }
 
 }  // namespace tilelang::op

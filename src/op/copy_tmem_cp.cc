@@ -8,6 +8,7 @@
 #include "layout/symbolic.h"
 #include "layout/tmem_cp.h"
 #include "op/copy.h"
+#include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/tmem.h"
 #include "op/umma.h"
@@ -58,7 +59,7 @@ std::string VariableCornerObstacle(const Region& region, const layout::MatrixOpe
   return "";
 }
 
-layout::TmemCpPlan Plan(const ir::CopyNode* op, const Layout& shared, Context* ctx) {
+layout::TmemCpPlan PlanCp(const ir::CopyNode* op, const Layout& shared, Context* ctx) {
   layout::TmemCpPlan plan;
   if (shared->IsTable() || shared->IsFlat()) {
     plan.reason = "shared layout " + shared->ToString() + " is no shape:stride layout";
@@ -77,9 +78,117 @@ Layout SharedLayout(const ir::CopyNode* op, const Context& ctx) {
   return layout ? *layout : Layout::RowMajor(StaticShape(shared));
 }
 
+// Gives the tensor memory the layout of its default role, and the shared buffer, if it has none
+// yet, the widest swizzled layout that tcgen05.cp reads and that its other users accept. Leaves
+// what does not fit alone.
+void InferTmemCp(const ir::CopyNode* op, InferLevel level, Context* ctx) {
+  if (level == InferLevel::kStrict) return;
+  SetDefaultRole(op->dst->buffer, op->span, ctx);
+  const Buffer& shared = op->src->buffer;
+  if (ctx->layouts->Has(shared)) return;
+  Coord shape = StaticShape(shared);
+  int64_t bits = shared->dtype.bits;
+  for (int64_t bytes : layout::SwizzleWidths(shape, bits)) {
+    Layout layout = layout::SwizzledLayout(shape, bits, bytes);
+    if (!PlanCp(op, layout, ctx).reason.empty() || !ctx->accepted(shared, layout)) continue;
+    ctx->layouts->Set(shared, layout, op->span);
+    return;
+  }
+}
+
+// How tcgen05.cp copies in the layouts that the buffers have.
+layout::TmemCpPlan PlanInLayouts(const ir::CopyNode* op, Context* ctx) {
+  layout::TmemCpPlan plan;
+  if (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0) {
+    plan.reason = "the threads that reach it are not whole warps";
+    return plan;
+  }
+  plan = PlanCp(op, SharedLayout(op, *ctx), ctx);
+  const Buffer& shared = op->src->buffer;
+  if (plan.reason.empty() || ctx->layouts->Has(shared)) return plan;
+  // Row-major for want of a better one.
+  Coord shape = StaticShape(shared);
+  int64_t bits = shared->dtype.bits;
+  int64_t widest = layout::WidestSwizzle(shape, bits);
+  if (widest == 0) {
+    plan.reason = "rows of shared buffer " + std::string(shared->name) +
+                  " are no multiple of 16 bytes, or their number none of 8";
+    return plan;
+  }
+  plan.reason = PlanCp(op, layout::SwizzledLayout(shape, bits, widest), ctx).reason;
+  if (!plan.reason.empty()) return plan;
+  plan.reason =
+      "its layouts of " + std::string(shared->name) + " do not serve the buffer's other users";
+  return plan;
+}
+
+void IssueTmemCp(const ir::CopyNode* op, const layout::TmemCpPlan& plan, Lowering* lowering,
+                 std::vector<Stmt>* stmts) {
+  Context* ctx = lowering->ctx;
+  const Buffer& shared = op->src->buffer;
+  Layout layout = SharedLayout(op, *ctx);
+  Corner corner = CornerOf(op->src);
+  for (Expr& index : corner.variable) index = ctx->analyzer->Simplify(index);
+  Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout, corner.variable));
+  // The plan counts within the matrix.
+  std::fill(corner.known.end() - 2, corner.known.end(), 0);
+  int64_t matrix = layout::PlainByteOffset(layout, shared->dtype.bits, corner.known);
+  Var descriptor(String("desc_" + std::string(shared->name)), ir::dtypes::kUInt64, op->span);
+  Buffer physical = lowering->buffers->Get(shared);
+  stmts->push_back(ir::Bind(
+      descriptor, DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand), op->span));
+  TmemTile tile = TileOf(op->dst, op->span, ctx);
+  Map<String, Any> attrs;
+  attrs.Set("reads", Array<Buffer>{physical});
+  attrs.Set("async", true);
+  for (const layout::TmemCpInstruction& inst : plan.instructions) {
+    std::string name =
+        std::string("tcgen05_cp<tl::TmemCpShape::k") + layout::GetTmemCpAtom(inst.shape).name + ">";
+    Expr from = descriptor + U64(static_cast<uint64_t>((matrix + inst.bytes) >> 4));
+    stmts->push_back(DeviceEffect("tcgen_05_cp.h", name, {tile.column + U32(inst.column), from},
+                                  op->span, attrs));
+  }
+}
+
+class Tcgen05CpInstruction : public TileInstruction {
+ public:
+  const char* Name() const override { return "tcgen05.cp"; }
+  Engine engine() const override { return Engine::kTcgen05; }
+
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kCopy && MovesSharedToTmem(AsCopy(op));
+  }
+  std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
+    return TmemCpObstacle(AsCopy(op));
+  }
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    InferTmemCp(AsCopy(op), level, ctx);
+  }
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    layout::TmemCpPlan cp = PlanInLayouts(AsCopy(op), ctx);
+    if (!cp.reason.empty()) return {TilePlan(), cp.reason};
+    auto plan = ffi::make_object<TmemCpPlanNode>(this, ctx->threads);
+    plan->cp = std::move(cp);
+    return {TilePlan(std::move(plan)), ""};
+  }
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    return {ThroughFragment(AsCopy(op)), "goes by way of registers: tcgen05.cp cannot do it"};
+  }
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    IssueTmemCp(AsCopy(op), static_cast<const TmemCpPlanNode*>(TilePlanOf(op))->cp, lowering,
+                stmts);
+  }
+};
+
 }  // namespace
 
-bool IsTmemCp(const ir::CopyNode* op) {
+const TileInstruction* Tcgen05Cp() {
+  static const Tcgen05CpInstruction instruction;
+  return &instruction;
+}
+
+bool MovesSharedToTmem(const ir::CopyNode* op) {
   return op->src->buffer.IsShared() && op->dst->buffer.IsTmem();
 }
 
@@ -100,97 +209,6 @@ std::string TmemCpObstacle(const ir::CopyNode* op) {
   auto extents = ir::AsInts(from.extents);
   if (!extents || extents != ir::AsInts(to.extents)) return "the two regions differ in shape";
   return "";
-}
-
-void InferTmemCp(const ir::CopyNode* op, InferLevel level,
-                 const std::function<bool(const Layout&)>& fits, Context* ctx) {
-  if (level == InferLevel::kStrict) return;
-  SetDefaultRole(op->dst->buffer, op->span, ctx);
-  const Buffer& shared = op->src->buffer;
-  if (ctx->layouts->Has(shared)) return;
-  Coord shape = StaticShape(shared);
-  int64_t bits = shared->dtype.bits;
-  for (int64_t bytes : layout::SwizzleWidths(shape, bits)) {
-    Layout layout = layout::SwizzledLayout(shape, bits, bytes);
-    if (!Plan(op, layout, ctx).reason.empty() || !fits(layout)) continue;
-    ctx->layouts->Set(shared, layout, op->span);
-    return;
-  }
-}
-
-std::string TmemCpMismatch(const ir::CopyNode* op, Context* ctx) {
-  if (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0) {
-    return "the threads that reach it are not whole warps";
-  }
-  std::string reason = Plan(op, SharedLayout(op, *ctx), ctx).reason;
-  const Buffer& shared = op->src->buffer;
-  if (reason.empty() || ctx->layouts->Has(shared)) return reason;
-  // Row-major for want of a better one.
-  Coord shape = StaticShape(shared);
-  int64_t bits = shared->dtype.bits;
-  int64_t widest = layout::WidestSwizzle(shape, bits);
-  if (widest == 0) {
-    return "rows of shared buffer " + std::string(shared->name) +
-           " are no multiple of 16 bytes, or their number none of 8";
-  }
-  reason = Plan(op, layout::SwizzledLayout(shape, bits, widest), ctx).reason;
-  return reason.empty() ? "its layouts of " + std::string(shared->name) +
-                              " do not serve the buffer's other users"
-                        : reason;
-}
-
-std::vector<const ir::CopyNode*> TmemCpGroup(const Array<Stmt>& stmts, size_t first,
-                                             const Context& ctx) {
-  std::vector<const ir::CopyNode*> group;
-  for (size_t i = first; i < stmts.size(); ++i) {
-    const auto* copy = stmts[i].as<ir::CopyNode>();
-    if (copy == nullptr || !IsTmemCp(copy)) break;
-    bool apart = std::none_of(group.begin(), group.end(), [&](const ir::CopyNode* other) {
-      return ShareColumns(copy->dst->buffer, other->dst->buffer, *ctx.layouts, *ctx.tmem);
-    });
-    if (!apart) break;
-    group.push_back(copy);
-  }
-  return group;
-}
-
-void IssueTmemCp(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx,
-                 std::vector<Stmt>* stmts) {
-  const Buffer& shared = op->src->buffer;
-  Layout layout = SharedLayout(op, *ctx);
-  layout::TmemCpPlan plan = Plan(op, layout, ctx);
-  TL_CHECK(plan.reason.empty(), op->span, "no plan for a checked copy: " << plan.reason);
-  Corner corner = CornerOf(op->src);
-  for (Expr& index : corner.variable) index = ctx->analyzer->Simplify(index);
-  Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout, corner.variable));
-  // The plan counts within the matrix.
-  std::fill(corner.known.end() - 2, corner.known.end(), 0);
-  int64_t matrix = layout::PlainByteOffset(layout, shared->dtype.bits, corner.known);
-  Var descriptor(String("desc_" + std::string(shared->name)), ir::dtypes::kUInt64, op->span);
-  Buffer physical = buffers->Get(shared);
-  stmts->push_back(ir::Bind(
-      descriptor, DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand), op->span));
-  TmemTile tile = TileOf(op->dst, op->span, ctx);
-  Map<String, Any> attrs;
-  attrs.Set("reads", Array<Buffer>{physical});
-  attrs.Set("async", true);
-  for (const layout::TmemCpInstruction& inst : plan.instructions) {
-    std::string name =
-        std::string("tcgen05_cp<tl::TmemCpShape::k") + layout::GetTmemCpAtom(inst.shape).name + ">";
-    Expr from = descriptor + U64(static_cast<uint64_t>((matrix + inst.bytes) >> 4));
-    stmts->push_back(DeviceEffect("tcgen_05_cp.h", name, {tile.column + U32(inst.column), from},
-                                  op->span, attrs));
-  }
-}
-
-Stmt LowerTmemCps(const std::vector<const ir::CopyNode*>& group, const Completion& completion,
-                  PhysicalBuffers* buffers, Context* ctx) {
-  std::vector<Stmt> issue;
-  for (const ir::CopyNode* op : group) IssueTmemCp(op, buffers, ctx, &issue);
-  const Span& span = group.front()->span;
-  std::vector<Stmt> stmts = IssueTcgen05(std::move(issue), AddressOf(completion), *ctx, span);
-  WaitTcgen05(completion, span, &stmts);
-  return Sequence(stmts, span);
 }
 
 }  // namespace tilelang::op

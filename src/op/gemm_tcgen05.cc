@@ -8,6 +8,7 @@
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
+#include "op/issue.h"
 #include "op/tmem_operand.h"
 #include "op/umma.h"
 
@@ -172,6 +173,12 @@ void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
 
 constexpr int64_t kRowGroup = 8;  // after which K-major operands repeat
 
+// Where along N an instruction may begin in B.
+int64_t UnitAlongN(const Buffer& b, const Layout& layout, bool mn_major) {
+  if (!mn_major) return kRowGroup;
+  return Describe(b, layout, mn_major).operand->swizzle_bytes * 8 / b->dtype.bits;
+}
+
 // An operand in shared memory: a descriptor, and what to add to it for an instruction's corner.
 class SharedOperand {
  public:
@@ -193,11 +200,6 @@ class SharedOperand {
   }
 
   const Stmt& bind() const { return bind_; }
-
-  // Where along M or N an instruction may begin.
-  int64_t Unit() const {
-    return mn_major_ ? swizzle_ * 8 / region_->buffer->dtype.bits : kRowGroup;
-  }
 
   // The descriptor at (mn, k) inside the region.
   Expr At(int64_t mn, int64_t k) const {
@@ -248,64 +250,46 @@ class SharedOperand {
   Stmt bind_;
 };
 
-Expr BarrierAddress(const Expr& mbar) {
-  const auto* load = mbar.as<ir::LoadNode>();
-  TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
-  return ir::AddressOf(load->buffer, load->indices);
-}
-
 class GemmLowerer {
  public:
-  GemmLowerer(const ir::GemmNode* op, PhysicalBuffers* buffers, Context* ctx)
-      : op_(op), buffers_(buffers), ctx_(ctx), problem_(Analyze(op)) {}
+  GemmLowerer(const ir::GemmNode* op, const Lowering& lowering)
+      : op_(op),
+        plan_(static_cast<const UmmaPlanNode*>(TilePlanOf(op))),
+        buffers_(lowering.buffers),
+        ctx_(lowering.ctx) {}
 
-  Stmt Lower(const std::vector<const ir::CopyNode*>& copies, const Completion& completion) {
-    std::vector<Stmt> issue;
-    for (const ir::CopyNode* copy : copies) IssueTmemCp(copy, buffers_, ctx_, &issue);
-    for (const Stmt& s : Instructions()) issue.push_back(s);
-    bool waits = WaitsItself(op_);
-    Expr barrier;
-    if (waits) barrier = AddressOf(completion);
-    if (op_->mbar.defined()) barrier = BarrierAddress(op_->mbar);
-    std::vector<Stmt> stmts = IssueTcgen05(std::move(issue), barrier, *ctx_, op_->span);
-    if (waits) WaitTcgen05(completion, op_->span, &stmts);
-    return Sequence(stmts, op_->span);
-  }
-
- private:
-  std::vector<Stmt> Instructions() {
-    std::vector<Stmt> stmts;
+  void Issue(std::vector<Stmt>* stmts) {
     bool ts = op_->a->buffer.IsTmem();
     std::optional<SharedOperand> a;
     if (!ts) {
       a.emplace(op_, op_->a, op_->trans_a, "desc_a", buffers_, ctx_);
-      stmts.push_back(a->bind());
+      stmts->push_back(a->bind());
     }
     SharedOperand b(op_, op_->b, !op_->trans_b, "desc_b", buffers_, ctx_);
-    stmts.push_back(b.bind());
-    problem_.n_unit = b.Unit();
-    UmmaTiling t = Tile(op_, problem_);
+    stmts->push_back(b.bind());
+    const UmmaProblem& problem = plan_->problem;
+    const UmmaTiling& t = plan_->tiling;
     TmemTile c = TileOf(op_->c, op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(op_->a, op_->span, ctx_);
     std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
-                       "<tl::UmmaKind::" + Spelling(problem_.kind) + ">";
-    for (int64_t m = 0; m < problem_.m; m += t.m) {
-      for (int64_t n = 0; n < problem_.n; n += t.n) {
-        Expr descriptor = Descriptor(t.m, std::min(t.n, problem_.n - n));
-        for (int64_t k = 0; k < problem_.k; k += t.k) {
+                       "<tl::UmmaKind::" + Spelling(problem.kind) + ">";
+    for (int64_t m = 0; m < problem.m; m += t.m) {
+      for (int64_t n = 0; n < problem.n; n += t.n) {
+        Expr descriptor = Descriptor(t.m, std::min(t.n, problem.n - n));
+        for (int64_t k = 0; k < problem.k; k += t.k) {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
           Expr accumulate =
               k == 0 ? ir::Not(op_->clear_accum) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
-          stmts.push_back(DeviceEffect("mma_sm100.h", name,
-                                       {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
-                                       op_->span, Effects()));
+          stmts->push_back(DeviceEffect(
+              "mma_sm100.h", name, {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
+              op_->span, Effects()));
         }
       }
     }
-    return stmts;
   }
 
+ private:
   Expr Descriptor(int64_t m, int64_t n) const {
     return U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
                                      op_->c->buffer->dtype, m, n, op_->trans_a, !op_->trans_b));
@@ -330,14 +314,12 @@ class GemmLowerer {
   }
 
   const ir::GemmNode* op_;
+  const UmmaPlanNode* plan_;
   PhysicalBuffers* buffers_;
   Context* ctx_;
-  UmmaProblem problem_;
 };
 
-}  // namespace
-
-void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
+void InferGemm(const ir::GemmNode* op, Context* ctx) {
   UmmaTiling tiling = Tile(op, Analyze(op));
   InferTmem(op, op->c, TmemRole::kAccumulator, ctx);
   CheckTmem(op, op->c, TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
@@ -349,6 +331,43 @@ void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx) {
     InferShared(op, op->a, op->trans_a, ctx);
   }
   InferShared(op, op->b, !op->trans_b, ctx);
+}
+
+class Tcgen05MmaInstruction : public TileInstruction {
+ public:
+  const char* Name() const override { return "tcgen05.mma"; }
+  Engine engine() const override { return Engine::kTcgen05; }
+
+  bool IsFor(const ir::TileOpNode* op) const override { return op->kind == ir::StmtKind::kGemm; }
+  // Shapes, types and memories that it cannot take are errors: there is no other instruction.
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    if (level == InferLevel::kStrict) InferGemm(AsGemm(op), ctx);
+  }
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    auto plan = ffi::make_object<UmmaPlanNode>(this, ctx->threads);
+    plan->problem = Analyze(AsGemm(op));
+    const Buffer& b = AsGemm(op)->b->buffer;
+    plan->problem.n_unit = UnitAlongN(b, *ctx->layouts->GetLayout(b), plan->problem.b_mn_major);
+    plan->tiling = Tile(AsGemm(op), plan->problem);
+    return {TilePlan(std::move(plan)), ""};
+  }
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    GemmLowerer(AsGemm(op), *lowering).Issue(stmts);
+  }
+};
+
+}  // namespace
+
+const TileInstruction* Tcgen05Mma() {
+  static const Tcgen05MmaInstruction instruction;
+  return &instruction;
+}
+
+Expr BarrierAddress(const Expr& mbar) {
+  const auto* load = mbar.as<ir::LoadNode>();
+  TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
+  return ir::AddressOf(load->buffer, load->indices);
 }
 
 bool WaitsItself(const ir::GemmNode* op) {
@@ -365,11 +384,6 @@ Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx
   }
   Expr barrier = BarrierAddress(call->args[0]);
   return ByOneThread(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span), *ctx, span);
-}
-
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,
-                      PhysicalBuffers* buffers, const Completion& completion, Context* ctx) {
-  return GemmLowerer(op, buffers, ctx).Lower(copies, completion);
 }
 
 }  // namespace tilelang::op

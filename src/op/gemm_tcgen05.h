@@ -4,12 +4,22 @@
 #define TILELANG_OP_GEMM_TCGEN05_H_
 
 #include "op/access.h"
-#include "op/copy_tmem_cp.h"
+#include "op/instruction.h"
+#include "op/umma.h"
 
 namespace tilelang::op {
 
-// Checks shapes, types and scopes, and gives the operands the layouts the instruction reads.
-void InferGemmTcgen05(const ir::GemmNode* op, Context* ctx);
+// tcgen05.mma.
+const TileInstruction* Tcgen05Mma();
+
+class UmmaPlanNode : public TilePlanNode {
+ public:
+  UmmaProblem problem;
+  UmmaTiling tiling;
+
+  using TilePlanNode::TilePlanNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.UmmaPlan", UmmaPlanNode, TilePlanNode);
+};
 
 // Whether all threads wait for the gemm: it has no barrier of the user's, nor is it
 // T.tcgen05_gemm, which the user commits.
@@ -19,11 +29,8 @@ bool WaitsItself(const ir::GemmNode* op);
 bool IsTcgen05Arrive(const ir::CallNode* call);
 Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
 
-// The instructions, issued by one elected thread, and their commit; then, if the gemm waits
-// itself, the wait of all threads for `completion`. `copies` are issued before by the same thread:
-// tcgen05.cp is ordered before the tcgen05.mma that follow it.
-Stmt LowerGemmTcgen05(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies,
-                      PhysicalBuffers* buffers, const Completion& completion, Context* ctx);
+// The address of the mbarrier that mbar= names.
+Expr BarrierAddress(const Expr& mbar);
 
 }  // namespace tilelang::op
 

@@ -1,46 +1,17 @@
 #include "op/parallel.h"
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/index_eval.h"
 
 namespace tilelang::op {
 
-namespace {
-
-// Collects the accesses of a loop body, writes after the reads of their statement.
-class AccessCollector : public ir::StmtVisitor {
- public:
-  using StmtVisitor::Visit;
-  std::vector<Access> accesses;
-
-  void Visit(const ir::LoadNode* op) override {
-    StmtVisitor::Visit(op);
-    accesses.push_back({op->buffer, op->indices, address_of_, op->span, op});
-  }
-  void Visit(const ir::StoreNode* op) override {
-    for (const Expr& e : op->indices) VisitExpr(e);
-    VisitExpr(op->value);
-    accesses.push_back({op->buffer, op->indices, true, op->span, op});
-  }
-  void Visit(const ir::CallNode* op) override {
-    bool saved = address_of_;
-    address_of_ = op->name == "address_of";
-    StmtVisitor::Visit(op);
-    address_of_ = saved;
-  }
-
- private:
-  bool address_of_ = false;
-};
-
-}  // namespace
-
 ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
   extents_ = StaticExtents(loop->extents, "the extents of T.Parallel", loop->span);
-  AccessCollector collector;
-  collector.VisitStmt(loop->body);
-  accesses_ = std::move(collector.accesses);
+  ir::WalkEffects(loop->body, [&](const ir::Effect& e) {
+    accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node});
+  });
 }
 
 bool ParallelInfo::TouchesFragments() const {

@@ -401,10 +401,33 @@ class ReduceLowerer {
   std::vector<ThreadDigit> remaining_;
 };
 
+// Each thread reduces its registers, then warp shuffles, then shared memory.
+class ThreadReduceInstruction : public TileInstruction {
+ public:
+  const char* Name() const override { return "threads"; }
+  Engine engine() const override { return Engine::kThreads; }
+
+  bool IsFor(const ir::TileOpNode* op) const override { return op->kind == ir::StmtKind::kReduce; }
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    InferReduce(AsReduce(op), ctx);
+  }
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    std::string reason = ReduceMismatch(AsReduce(op), ctx);
+    if (!reason.empty()) return {TilePlan(), reason};
+    return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
+  }
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    ReduceLowerer lowerer(AsReduce(op), lowering->buffers, lowering->ctx);
+    stmts->push_back(lowerer.Lower());
+  }
+};
+
 }  // namespace
 
-Stmt LowerReduce(const ir::ReduceNode* op, PhysicalBuffers* buffers, Context* ctx) {
-  return ReduceLowerer(op, buffers, ctx).Lower();
+const TileInstruction* ThreadReduce() {
+  static const ThreadReduceInstruction instruction;
+  return &instruction;
 }
 
 }  // namespace tilelang::op

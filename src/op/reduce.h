@@ -3,9 +3,12 @@
 #define TILELANG_OP_REDUCE_H_
 
 #include "op/access.h"
-#include "op/context.h"
+#include "op/instruction.h"
 
 namespace tilelang::op {
+
+// A reduction by the threads that hold the fragments.
+const TileInstruction* ThreadReduce();
 
 // Copies shared operands of a reduction to or from fragments, so that both are fragments.
 Stmt StageReduceOperands(const ir::ReduceNode* op);
@@ -15,9 +18,6 @@ void InferReduce(const ir::ReduceNode* op, Context* ctx);
 
 // Why the layouts known for source and result do not fit together; empty when they do.
 std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx);
-
-// Thread IR: each thread reduces its registers, then warp shuffles, then shared memory.
-Stmt LowerReduce(const ir::ReduceNode* op, PhysicalBuffers* buffers, Context* ctx);
 
 }  // namespace tilelang::op
 

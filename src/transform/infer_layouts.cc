@@ -5,22 +5,19 @@
 #include <map>
 #include <memory>
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
-#include "op/copy.h"
-#include "op/copy_tma.h"
-#include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
-#include "op/gemm_tcgen05.h"
+#include "op/instruction.h"
 #include "op/parallel.h"
-#include "op/reduce.h"
+#include "op/relayout.h"
 #include "op/shared_layout.h"
-#include "transform/expand_tile_ops.h"
 #include "transform/guard_accesses.h"
 #include "transform/kernel_scope.h"
-#include "transform/relayout.h"
 #include "transform/remark.h"
 #include "transform/scoped_mutator.h"
+#include "transform/select_instructions.h"
 
 namespace tilelang::transform {
 
@@ -49,6 +46,9 @@ struct Operator {
   Known known;
   std::unique_ptr<op::ParallelInfo> parallel;  // of a ParallelFor
   std::optional<Fragment> loop_layout;
+
+  // All but parallel loops have an instruction.
+  const ir::TileOpNode* TileOp() const { return stmt.as<ir::TileOpNode>(); }
 };
 
 // Lists the operators of a launch in program order.
@@ -147,6 +147,9 @@ class KernelInference {
       }
     }
     op::Context ctx{target_, op.threads, threads_.linear, threads_.count, &layouts_, &analyzer};
+    ctx.accepted = [this](const Buffer& buffer, const layout::Layout& layout) {
+      return !HasAddressTaken(buffer) && AllAccept(buffer, layout);
+    };
     return ir::WithPlace(op.stmt.span(), [&] { return fn(&ctx); });
   }
 
@@ -155,25 +158,14 @@ class KernelInference {
     With(*op, [&](op::Context* ctx) {
       if (op->parallel) {
         op->loop_layout = op::InferParallel(*op->parallel, level, ctx);
-      } else if (const auto* reduce = op->stmt.as<ir::ReduceNode>()) {
-        op::InferReduce(reduce, ctx);
-      } else if (const auto* copy = op->stmt.as<ir::CopyNode>()) {
-        if (op::IsTmemCopy(copy)) op::InferTmemCopy(copy, level, ctx);
-        if (op::IsTmemCp(copy)) InferTmemCp(copy, level, ctx);
-      } else if (const auto* gemm = op->stmt.as<ir::GemmNode>()) {
-        if (level == InferLevel::kStrict) InferGemm(gemm, ctx);
+      } else {
+        const ir::TileOpNode* tile_op = op->TileOp();
+        op::InstructionOf(tile_op)->InferLayout(tile_op, level, ctx);
       }
     });
   }
 
-  void InferTmemCp(const ir::CopyNode* copy, InferLevel level, op::Context* ctx) {
-    const Buffer& shared = copy->src->buffer;
-    // Code that takes an address knows the order in memory.
-    if (HasAddressTaken(shared)) level = InferLevel::kStrict;
-    op::InferTmemCp(
-        copy, level, [&](const layout::Layout& layout) { return FitsTma(shared, layout); }, ctx);
-  }
-
+  // Code that takes an address knows the order in memory.
   bool HasAddressTaken(const Buffer& buffer) const {
     bool taken = false;
     ir::WalkExprs(launch_->body, [&](const Expr& e) {
@@ -185,17 +177,15 @@ class KernelInference {
     return taken;
   }
 
-  // The tensor memory accelerator can write and read the buffer in this layout.
-  bool FitsTma(const Buffer& buffer, const layout::Layout& layout) {
-    for (const Operator& op : operators_) {
-      const auto* copy = op.stmt.as<ir::CopyNode>();
-      if (copy == nullptr || !op::IsTmaCopy(copy)) continue;
-      if (!op::SharedSide(copy)->buffer.same_as(buffer)) continue;
-      bool fits = With(
-          op, [&](op::Context* ctx) { return op::CutIntoBoxes(copy, layout, ctx).reason.empty(); });
-      if (!fits) return false;
-    }
-    return true;
+  // Every operator that touches the buffer could work with this layout.
+  bool AllAccept(const Buffer& buffer, const layout::Layout& layout) {
+    return std::all_of(operators_.begin(), operators_.end(), [&](const Operator& op) {
+      if (op.parallel) return true;
+      return With(op, [&](op::Context* ctx) {
+        const ir::TileOpNode* tile_op = op.TileOp();
+        return op::InstructionOf(tile_op)->Accepts(tile_op, buffer, layout, ctx);
+      });
+    });
   }
 
   // Shared buffers that nothing dictates: the layout with the fewest bank conflicts.
@@ -203,14 +193,15 @@ class KernelInference {
     std::map<const ffi::Object*, std::pair<Buffer, std::vector<op::SharedUse>>> uses;
     std::map<const ffi::Object*, const Operator*> some_use;
     for (const Operator& op : operators_) {
-      const auto* copy = op.stmt.as<ir::CopyNode>();
-      if (copy != nullptr && op::IsTmaCopy(copy)) {
-        const Buffer& buffer = op::SharedSide(copy)->buffer;
-        if (layouts_.Has(buffer)) continue;
-        uses.insert({buffer.get(), {buffer, {}}});
-        some_use.insert({buffer.get(), &op});
+      if (!op.parallel) {
+        for (const ir::Effect& effect : ir::EffectsOf(op.stmt)) {
+          const Buffer& buffer = effect.buffer;
+          if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
+          uses.insert({buffer.get(), {buffer, {}}});
+          some_use.insert({buffer.get(), &op});
+        }
+        continue;
       }
-      if (!op.parallel) continue;
       for (const op::Access& access : op.parallel->accesses()) {
         const Buffer& buffer = access.buffer;
         if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
@@ -224,23 +215,13 @@ class KernelInference {
     }
     for (const auto& [key, item] : uses) {
       auto fits = [this, &item = item](const layout::Layout& layout) {
-        return FitsTma(item.first, layout);
+        return AllAccept(item.first, layout);
       };
       With(*some_use[key], [&, &item = item](op::Context* ctx) {
         auto layout = op::ChooseSharedLayout(item.first, item.second, fits, ctx);
         if (layout) layouts_.Set(item.first, *layout, ir::Span());
       });
     }
-  }
-
-  void InferGemm(const ir::GemmNode* op, op::Context* ctx) {
-    if (target_->has_tcgen05) return op::InferGemmTcgen05(op, ctx);
-    TL_USER_ERROR(kTarget, op->span,
-                  "T.gemm is available for sm_100a; for "
-                      << std::string(target_->arch)
-                      << " it is not implemented yet. Compile with target=\"sm_100a\" (CPU "
-                         "tensors then run on the emulator), or write the gemm with "
-                         "T.Parallel");
   }
 
   void AskAll(InferLevel level) {
@@ -327,27 +308,6 @@ class Conversions {
     return ir::Seq(ir::Array<Stmt>(before.begin(), before.end()), loop->span);
   }
 
-  // A reduction whose result has another layout goes to a twin first.
-  Stmt Convert(const Operator& op, const ir::ReduceNode* reduce) {
-    return inference_->With(op, [&](op::Context* ctx) -> Stmt {
-      if (op::ReduceMismatch(reduce, ctx).empty()) return op.stmt;
-      const Buffer& dst = reduce->dst->buffer;
-      Buffer twin(String(std::string(dst->name) + "_part"), dst->dtype, reduce->dst->extents, {},
-                  "local.fragment", {}, reduce->span);
-      std::vector<Stmt> stmts = {ir::Alloc(twin, reduce->span)};
-      ir::Reduce partial(reduce->src, ir::Region::Whole(twin), reduce->op, reduce->dim, true,
-                         reduce->nan_propagate, reduce->span);
-      stmts.push_back(partial);
-      op::InferReduce(partial.get(), ctx);
-      TL_USER_ERROR(kLayout, reduce->span,
-                    "the result " << std::string(dst->name)
-                                  << " of this reduction has a layout that does not follow from "
-                                     "its source: "
-                                  << op::ReduceMismatch(reduce, ctx)
-                                  << "; reduce into a fragment of its own and copy it");
-    });
-  }
-
  private:
   // The fragment in the layout that it would need for this loop, where there is one.
   static std::optional<Buffer> MakeTwin(const op::ParallelInfo& info, const Buffer& buffer,
@@ -419,25 +379,18 @@ class LaunchInferrer : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     KernelInference inference(func_, op, target_);
     inference.Run();
-    auto unfit = ExpandUnfitCopies(&inference);
-    if (!unfit.empty()) {
-      Stmt launch = Annotator(std::move(unfit)).MutateStmt(ffi::GetRef<Stmt>(op));
-      ir::Func expanded = ExpandTileOps(func_.WithBody(launch), target_);
-      return MutateStmt(GuardAccesses(expanded)->body);
-    }
     Conversions conversions(&inference);
     std::map<const ffi::Object*, Stmt> replacement;
+    std::map<const ffi::Object*, Stmt> unfit;
     for (const Operator& o : inference.operators()) {
-      if (o.parallel) {
-        replacement[o.stmt.get()] = conversions.Convert(o);
-      } else if (const auto* reduce = o.stmt.as<ir::ReduceNode>()) {
-        replacement[o.stmt.get()] = conversions.Convert(o, reduce);
-      } else if (const auto* copy = o.stmt.as<ir::CopyNode>(); copy && op::IsTmemCopy(copy)) {
-        replacement[o.stmt.get()] =
-            inference.With(o, [&](op::Context* ctx) { return ConvertTmemCopy(copy, ctx); });
-      }
+      if (o.parallel) continue;
+      op::Alternative planned = PlanOperator(&inference, o);
+      (planned.needs_layouts ? unfit : replacement)[o.stmt.get()] = planned.stmt;
     }
-    RemarkTmemCps(inference.operators());
+    if (!unfit.empty()) return InferAgain(op, std::move(unfit));
+    for (const Operator& o : inference.operators()) {
+      if (o.parallel) replacement[o.stmt.get()] = conversions.Convert(o);
+    }
     Stmt body = Annotator(std::move(replacement)).MutateStmt(op->body);
     Map<String, ir::Any> attrs = op->attrs;
     attrs.Set("layout_map", inference.layouts()->All());
@@ -446,35 +399,28 @@ class LaunchInferrer : public ir::StmtMutator {
   }
 
  private:
-  // The copies that hardware engines cannot do in the layouts that their shared buffers got, as
-  // threads do them.
-  static std::map<const ffi::Object*, Stmt> ExpandUnfitCopies(KernelInference* inference) {
-    std::map<const ffi::Object*, Stmt> replacement;
-    for (const Operator& o : inference->operators()) {
-      const auto* copy = o.stmt.as<ir::CopyNode>();
-      if (copy == nullptr) continue;
-      inference->With(o, [&](op::Context* ctx) {
-        if (op::IsTmaCopy(copy)) {
-          std::string reason = op::CutIntoBoxes(copy, ctx).reason;
-          if (reason.empty()) return;
-          RemarkCopy(copy, "is done by threads after all: " + reason);
-          replacement[copy] = op::ExpandCopy(copy);
-        } else if (op::IsTmemCp(copy)) {
-          std::string reason = op::TmemCpMismatch(copy, ctx);
-          if (reason.empty()) return;
-          RemarkCopy(copy, "goes by way of registers: tcgen05.cp cannot do it: " + reason);
-          replacement[copy] = op::ThroughFragment(copy);
-        }
-      });
-    }
-    return replacement;
+  // The operator with its plan, or what takes its place.
+  static op::Alternative PlanOperator(KernelInference* inference, const Operator& o) {
+    return inference->With(o, [&](op::Context* ctx) -> op::Alternative {
+      const ir::TileOpNode* op = o.TileOp();
+      const op::TileInstruction* instruction = op::InstructionOf(op);
+      op::PlanResult result = instruction->MakePlan(op, ctx);
+      if (result.plan.defined()) {
+        if (instruction == op::Tcgen05Cp()) RemarkCopy(op::AsCopy(op), "is done by tcgen05.cp");
+        return {ir::WithPlan(o.stmt, result.plan), "", false};
+      }
+      op::Alternative other = instruction->Otherwise(op, ctx);
+      if (!other.remark.empty()) RemarkCopy(op::AsCopy(op), other.remark + ": " + result.reason);
+      return other;
+    });
   }
 
-  static void RemarkTmemCps(const std::vector<Operator>& operators) {
-    for (const Operator& o : operators) {
-      const auto* copy = o.stmt.as<ir::CopyNode>();
-      if (copy != nullptr && op::IsTmemCp(copy)) RemarkCopy(copy, "is done by tcgen05.cp");
-    }
+  // Operators that turned out not to fit the layouts of others are replaced, and all are asked
+  // anew.
+  Stmt InferAgain(const ir::KernelLaunchNode* op, std::map<const ffi::Object*, Stmt> replacement) {
+    Stmt launch = Annotator(std::move(replacement)).MutateStmt(ffi::GetRef<Stmt>(op));
+    ir::Func selected = SelectInstructions(func_.WithBody(launch), target_, /*use_tma=*/true);
+    return MutateStmt(GuardAccesses(selected)->body);
   }
 
   const ir::Func& func_;

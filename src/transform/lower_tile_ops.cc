@@ -2,16 +2,19 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
-#include "op/copy_tmem_cp.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
-#include "op/reduce.h"
+#include "op/parallel.h"
+#include "op/thread_sync.h"
 #include "op/vectorize.h"
 #include "transform/cta_resources.h"
+#include "transform/issue_in_order.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
@@ -71,18 +74,9 @@ class KernelLowerer : public ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < op->stmts.size();) {
-      auto loads = op::TmaGroup(op->stmts, i);
-      auto copies = op::TmemCpGroup(op->stmts, i, ctx_);
-      if (!loads.empty()) {
-        stmts.push_back(LowerTma(loads));
-      } else if (!copies.empty()) {
-        const ir::GemmNode* gemm = WaitingGemm(op->stmts, i + copies.size());
-        stmts.push_back(gemm != nullptr ? LowerGemm(gemm, copies) : LowerTmemCps(copies));
-        if (gemm != nullptr) ++i;
-      } else {
-        stmts.push_back(MutateStmt(op->stmts[i]));
-      }
-      i += std::max<size_t>(1, loads.size() + copies.size());
+      OperatorGroup group = GroupAt(op->stmts, i, ctx_);
+      stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : Lower(group));
+      i += std::max<size_t>(1, group.size());
     }
     return ir::MakeSeq(stmts, op->span);
   }
@@ -91,16 +85,9 @@ class KernelLowerer : public ScopedMutator {
     if (op->Kind() != ir::ForKind::kVectorized) return lowered;
     return op::LowerVectorized(op, lowered.as<ir::ForNode>()->body, &buffers_, &ctx_);
   }
-  Stmt Rewrite(const ir::CopyNode* op) override {
-    if (op::IsTmaCopy(op)) return LowerTma({op});
-    if (op::IsTmemCp(op)) return LowerTmemCps({op});
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    const Buffer& tmem = op->src->buffer.IsTmem() ? op->src->buffer : op->dst->buffer;
-    bool across_warps = false;
-    for (const Buffer& b : across_warps_) across_warps = across_warps || b.same_as(tmem);
-    return op::LowerTmemCopy(op, across_warps, &buffers_, &ctx_);
-  }
-  Stmt Rewrite(const ir::GemmNode* op) override { return LowerGemm(op, {}); }
+  Stmt Rewrite(const ir::CopyNode* op) override { return Lower({op}); }
+  Stmt Rewrite(const ir::GemmNode* op) override { return Lower({op}); }
+  Stmt Rewrite(const ir::ReduceNode* op) override { return Lower({op}); }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
@@ -121,36 +108,26 @@ class KernelLowerer : public ScopedMutator {
     op::CheckIndependent(info, &ctx_);
     return op::LowerParallel(info, layout, &buffers_, &ctx_);
   }
-  Stmt Rewrite(const ir::ReduceNode* op) override {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    return op::LowerReduce(op, &buffers_, &ctx_);
-  }
 
   const op::TensorMaps& tensor_maps() const { return tensor_maps_; }
 
  private:
-  Stmt LowerTma(const std::vector<const ir::CopyNode*>& group) {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    bool waits = op::IsTmaLoad(group.front());
-    return op::LowerTmaGroup(
-        group, waits ? resources_.CompletionOf("tma", ctx_.threads) : op::Completion(),
-        &tensor_maps_, &buffers_, &scalar_, &ctx_);
+  Stmt Lower(const OperatorGroup& group) {
+    return ir::WithPlace(group.front()->span, [&] {
+      op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
+      Stmt lowered = IssueInOrder(group, &resources_, &lowering);
+      if (!ChangesWarps(group.front())) return lowered;
+      return ir::MakeSeq({op::SyncThreads(ctx_, lowered.span()), lowered});
+    });
   }
 
-  // The gemm that follows copies into tensor memory, if its wait can serve them too.
-  static const ir::GemmNode* WaitingGemm(const ir::Array<Stmt>& stmts, size_t i) {
-    const auto* gemm = i < stmts.size() ? stmts[i].as<ir::GemmNode>() : nullptr;
-    return gemm != nullptr && op::WaitsItself(gemm) ? gemm : nullptr;
-  }
-  Stmt LowerGemm(const ir::GemmNode* op, const std::vector<const ir::CopyNode*>& copies) {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    op::Completion completion;
-    if (op::WaitsItself(op)) completion = resources_.CompletionOf("mma", ctx_.threads);
-    return op::LowerGemmTcgen05(op, copies, &buffers_, completion, &ctx_);
-  }
-  Stmt LowerTmemCps(const std::vector<const ir::CopyNode*>& copies) {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
-    return op::LowerTmemCps(copies, resources_.CompletionOf("cp", ctx_.threads), &buffers_, &ctx_);
+  // Whether other warps may have touched the same cells of tensor memory before.
+  bool ChangesWarps(const ir::TileOpNode* op) const {
+    if (op::InstructionOf(op)->engine() != op::Engine::kTmemLdSt) return false;
+    const ir::CopyNode* copy = op::AsCopy(op);
+    const Buffer& tmem = copy->src->buffer.IsTmem() ? copy->src->buffer : copy->dst->buffer;
+    return std::any_of(across_warps_.begin(), across_warps_.end(),
+                       [&](const Buffer& b) { return b.same_as(tmem); });
   }
 
   LaunchThreads threads_;

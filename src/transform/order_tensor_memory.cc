@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/effects.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
@@ -131,22 +132,17 @@ bool TmemOrderer::DividesThreads(const Stmt& s) const {
          (op->else_case.defined() && !(reached_.at(op->else_case.get()) == all));
 }
 
+op::Engine EngineOf(const ir::Effect& effect) {
+  return op::InstructionOf(static_cast<const ir::TileOpNode*>(effect.node))->engine();
+}
+
 void TmemOrderer::AddAll(const Stmt& s, Accesses* accesses) const {
-  ir::WalkStmts(s, [&](const Stmt& part) {
-    auto add = [&](const ir::Region& region, bool write, bool issued, bool lasts) {
-      if (!region->buffer.IsTmem()) return;
-      accesses->push_back({region->buffer, write, reached_.at(part.get()), issued, lasts});
-    };
-    if (const auto* copy = part.as<ir::CopyNode>()) {
-      bool issued = op::IsTmemCp(copy);
-      add(copy->src, false, issued, false);
-      add(copy->dst, true, issued, false);
-    } else if (const auto* gemm = part.as<ir::GemmNode>()) {
-      bool lasts = !op::WaitsItself(gemm);
-      add(gemm->a, false, true, lasts);
-      add(gemm->c, true, true, lasts);
-    }
-    return true;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    if (!effect.buffer.IsTmem()) return;
+    const auto* gemm = effect.By<ir::GemmNode>();
+    bool issued = EngineOf(effect) == op::Engine::kTcgen05;
+    bool lasts = gemm != nullptr && !op::WaitsItself(gemm);
+    accesses->push_back({effect.buffer, effect.Writes(), reached_.at(effect.node), issued, lasts});
   });
 }
 

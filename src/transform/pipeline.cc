@@ -3,7 +3,6 @@
 #include "codegen/codegen.h"
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
-#include "transform/expand_tile_ops.h"
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
@@ -17,7 +16,7 @@
 #include "transform/plan_tensor_memory.h"
 #include "transform/remark_registers.h"
 #include "transform/resolve_roles.h"
-#include "transform/select_tma.h"
+#include "transform/select_instructions.h"
 #include "transform/simplify.h"
 #include "transform/split_fragments.h"
 #include "transform/stage_tensor_memory.h"
@@ -44,8 +43,11 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("assign_arrivals", AssignArrivals, func);
   func = passes.Run("split_fragments", SplitFragments, func);
   func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
-  if (!IsSet(configs, "tl.disable_tma_lower")) func = passes.Run("select_tma", SelectTma, func);
-  func = passes.Run("expand_tile_ops", ExpandTileOps, func);
+  bool use_tma = !IsSet(configs, "tl.disable_tma_lower");
+  auto select = [use_tma](const Func& f, const Target& t) {
+    return SelectInstructions(f, t, use_tma);
+  };
+  func = passes.Run("select_instructions", select, func);
   func = passes.Run("guard_accesses", GuardAccesses, func);
   func = passes.Run("infer_layouts", InferLayouts, func, Stage::kLaidOut);
   func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
@@ -73,8 +75,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
     return [pass](const Func& func, const Target& target) { return pass(func, target); };
   };
   RegisterPass("stage_tensor_memory", with_target(StageTensorMemory));
-  RegisterPass("select_tma", with_target(SelectTma));
-  RegisterPass("expand_tile_ops", with_target(ExpandTileOps));
+  RegisterPass("select_instructions", [](const Func& func, const Target& target) {
+    return SelectInstructions(func, target, /*use_tma=*/true);
+  });
   RegisterPass("guard_accesses",
                [](const Func& func, const Target&) { return GuardAccesses(func); });
   RegisterPass("infer_layouts", with_target(InferLayouts));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
@@ -36,20 +37,9 @@ struct Usage {
 };
 
 int64_t CountUses(const Stmt& s, const Buffer& buffer) {
-  class Counter : public ir::StmtVisitor {
-   public:
-    explicit Counter(const Buffer& buffer) : buffer_(buffer) {}
-    int64_t uses = 0;
-    using StmtVisitor::Visit;
-    void Visit(const ir::AllocNode*) override {}
-    void VisitBuffer(const Buffer& b) override { uses += b.same_as(buffer_); }
-
-   private:
-    const Buffer& buffer_;
-  };
-  Counter counter(buffer);
-  counter.VisitStmt(s);
-  return counter.uses;
+  int64_t uses = 0;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) { uses += effect.buffer.same_as(buffer); });
+  return uses;
 }
 
 // Whether the first use of `buffer` in `s` leaves nothing of what it held.

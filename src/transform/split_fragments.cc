@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "transform/check_parts.h"
@@ -22,52 +23,6 @@ using ir::Stmt;
 using op::ThreadRange;
 
 namespace {
-
-// The fragments that a tile operator reads or writes.
-class TileAccesses : public ir::StmtVisitor {
- public:
-  struct Access {
-    Buffer buffer;
-    bool is_write;
-  };
-  explicit TileAccesses(const Stmt& s) { VisitStmt(s); }
-  std::vector<Access> list;
-
-  using StmtVisitor::Visit;
-  void Visit(const ir::LoadNode* op) override {
-    Add(op->buffer, false);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::StoreNode* op) override {
-    Add(op->buffer, true);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::CopyNode* op) override {
-    Add(op->src->buffer, false);
-    Add(op->dst->buffer, true);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::FillNode* op) override {
-    Add(op->dst->buffer, true);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::ReduceNode* op) override {
-    Add(op->src->buffer, false);
-    Add(op->dst->buffer, true);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::GemmNode* op) override {
-    Add(op->a->buffer, false);
-    Add(op->b->buffer, false);
-    Add(op->c->buffer, true);
-    StmtVisitor::Visit(op);
-  }
-
- private:
-  void Add(const Buffer& buffer, bool is_write) {
-    if (buffer.IsFragment()) list.push_back({buffer, is_write});
-  }
-};
 
 // What one group of threads does with a fragment.
 struct Group {
@@ -97,11 +52,12 @@ class Groups : public ScopedMutator {
 
   Stmt MutateStmt(const Stmt& s) override {
     if (TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
-    TileAccesses accesses(s);
-    if (accesses.list.empty()) return s;
+    std::vector<ir::Effect> effects = ir::EffectsOf(s);
+    std::erase_if(effects, [](const ir::Effect& effect) { return !effect.buffer.IsFragment(); });
+    if (effects.empty()) return s;
     ThreadRange threads = ActiveThreads(threads_, &analyzer_);
-    for (const auto& access : accesses.list) {
-      GroupOf(access.buffer, threads, s.span()).writes |= access.is_write;
+    for (const ir::Effect& effect : effects) {
+      GroupOf(effect.buffer, threads, s.span()).writes |= effect.Writes();
     }
     return s;
   }

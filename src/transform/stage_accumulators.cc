@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -33,24 +34,12 @@ bool HasGemmInto(const Stmt& s, const Buffer& c) {
 
 // Whether `c` appears only as the C of gemms (and not as their A).
 bool OnlyGemmsTouch(const Stmt& s, const Buffer& c) {
-  class Finder : public ir::StmtVisitor {
-   public:
-    explicit Finder(const Buffer& c) : c_(c) {}
-    bool only = true;
-    using StmtVisitor::Visit;
-    void Visit(const ir::GemmNode* op) override {
-      if (op->a->buffer.same_as(c_) || op->b->buffer.same_as(c_)) only = false;
-      if (!op->c->buffer.same_as(c_)) VisitRegion(op->c);
-    }
-    void Visit(const ir::AllocNode*) override {}
-    void VisitBuffer(const Buffer& b) override { only = only && !b.same_as(c_); }
-
-   private:
-    const Buffer& c_;
-  };
-  Finder finder(c);
-  finder.VisitStmt(s);
-  return finder.only;
+  bool only = true;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    bool as_c = effect.Writes() && effect.By<ir::GemmNode>() != nullptr;
+    only = only && (as_c || !effect.buffer.same_as(c));
+  });
+  return only;
 }
 
 bool IsZeroFill(const Stmt& s, const Buffer& c) {

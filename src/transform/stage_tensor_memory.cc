@@ -68,7 +68,7 @@ class Stager : public ir::StmtMutator {
     if (other->buffer.IsFragment() && other->buffer->dtype == tmem->buffer->dtype) {
       return ffi::GetRef<Stmt>(op);
     }
-    if (op::IsTmemCp(op)) {
+    if (op::MovesSharedToTmem(op)) {
       std::string obstacle = op::TmemCpObstacle(op);
       if (obstacle.empty()) return ffi::GetRef<Stmt>(op);
       RemarkCopy(op, "goes by way of registers: " + obstacle);

@@ -333,7 +333,7 @@ def test_use_that_no_wait_precedes(body, issue):
 
 @pytest.mark.parametrize("issue", ISSUES)
 def test_fragment_a_that_a_product_still_reads(issue):
-    with pytest.raises(errors.SemanticsError, match="behind the gemm in the same iteration"):
+    with pytest.raises(errors.SemanticsError, match="after the gemm in the same iteration"):
         with_mbarrier(wait_behind_the_loop, ISSUES[issue], T.alloc_fragment)
 
 

@@ -13,7 +13,7 @@ from tilelang.transform import run_pass
 PIPELINE = [
     "simplify",
     "stage_tensor_memory",
-    "expand_tile_ops",
+    "select_instructions",
     "guard_accesses",
     "infer_layouts",
     "plan_tensor_memory",

@@ -150,7 +150,7 @@ def test_real_kernels_are_correct_after_every_pass(index):
     steps = [
         ("check_program", "tile"),
         ("simplify", "tile"),
-        ("expand_tile_ops", "tile"),
+        ("select_instructions", "tile"),
         ("guard_accesses", "tile"),
         ("infer_layouts", "laid out"),
         ("lower_tile_ops", "thread"),

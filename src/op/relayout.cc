@@ -1,11 +1,10 @@
-#include "transform/relayout.h"
+#include "op/relayout.h"
 
 #include <tvm/ffi/cast.h>
 
-#include "op/copy_tmem.h"
 #include "op/index_eval.h"
 
-namespace tilelang::transform {
+namespace tilelang::op {
 
 namespace ffi = tvm::ffi;
 
@@ -35,16 +34,16 @@ ir::ParallelFor Loop(const Region& from, const Region& to, const Fragment& layou
   return ir::ParallelFor(vars, to->extents, store, annotations, span);
 }
 
-Fragment LayoutOf(const Region& region, op::Context* ctx) {
+Fragment LayoutOf(const Region& region, Context* ctx) {
   layout::Coord mins =
-      op::StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
+      StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
   layout::Coord extents =
-      op::StaticExtents(region->extents, "the extents of a fragment region", region->buffer->span);
+      StaticExtents(region->extents, "the extents of a fragment region", region->buffer->span);
   return ctx->layouts->GetFragment(region->buffer)->Slice(mins, extents);
 }
 
 // The elements of a fragment that a loop writes, all of them in each run: those of its only store.
-std::optional<Region> WrittenRegion(const op::ParallelInfo& info, const Buffer& fragment) {
+std::optional<Region> WrittenRegion(const ParallelInfo& info, const Buffer& fragment) {
   const auto* loop = info.loop();
   const auto* store = loop->body.as<ir::StoreNode>();
   if (store == nullptr || !store->buffer.same_as(fragment)) return std::nullopt;
@@ -52,8 +51,8 @@ std::optional<Region> WrittenRegion(const op::ParallelInfo& info, const Buffer& 
   ir::Array<Expr> extents;
   std::vector<bool> used(loop->vars.size(), false);
   for (const Expr& index : store->indices) {
-    auto match = op::MatchVarPlusRest(index, loop->vars);
-    if (!match && op::UsesAny(index, loop->vars)) return std::nullopt;
+    auto match = MatchVarPlusRest(index, loop->vars);
+    if (!match && UsesAny(index, loop->vars)) return std::nullopt;
     if (match && used[match->var]) return std::nullopt;
     if (match) used[match->var] = true;
     mins.push_back(match ? match->rest : index);
@@ -83,17 +82,17 @@ Buffer NewStage(const Buffer& fragment, const ir::Array<Expr>& extents, std::vec
   return stage;
 }
 
-bool WithinThreads(const ir::ParallelFor& loop, const Fragment& layout, op::Context* ctx) {
+bool WithinThreads(const ir::ParallelFor& loop, const Fragment& layout, Context* ctx) {
   arith::Analyzer::Scope scope(ctx->analyzer);
   for (size_t d = 0; d < loop->vars.size(); ++d) {
     ctx->analyzer->Bind(loop->vars[d], ir::Const(loop->vars[d].dtype(), 0), loop->extents[d]);
   }
-  return !op::FindMismatch(op::ParallelInfo(loop.get()), layout, ctx);
+  return !FindMismatch(ParallelInfo(loop.get()), layout, ctx);
 }
 
 }  // namespace
 
-void Relayout(const Region& from, const Region& to, op::Context* ctx, std::vector<Stmt>* stmts) {
+void Relayout(const Region& from, const Region& to, Context* ctx, std::vector<Stmt>* stmts) {
   Fragment target = LayoutOf(to, ctx);
   ir::ParallelFor direct = Loop(from, to, target);
   if (WithinThreads(direct, target, ctx)) {
@@ -105,11 +104,11 @@ void Relayout(const Region& from, const Region& to, op::Context* ctx, std::vecto
   stmts->push_back(Loop(Region::Whole(stage), to, target));
 }
 
-Buffer StageInShared(const Buffer& fragment, const op::ParallelInfo& loop, op::Context* ctx,
+Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* ctx,
                      std::vector<Stmt>* before, std::vector<Stmt>* after) {
   bool read = false;
   bool written = false;
-  for (const op::Access& access : loop.accesses()) {
+  for (const Access& access : loop.accesses()) {
     if (access.buffer.same_as(fragment)) (access.is_write ? written : read) = true;
   }
   auto region = read ? std::nullopt : WrittenRegion(loop, fragment);
@@ -125,24 +124,4 @@ Buffer StageInShared(const Buffer& fragment, const op::ParallelInfo& loop, op::C
   return stage;
 }
 
-Stmt ConvertTmemCopy(const ir::CopyNode* op, op::Context* ctx) {
-  if (op::TmemCopyMismatch(op, ctx).empty()) return ffi::GetRef<Stmt>(op);
-  bool load = op->src->buffer.IsTmem();
-  const Region& side = load ? op->dst : op->src;
-  const Buffer& fragment = side->buffer;
-  Buffer twin(ir::String(std::string(fragment->name) + "_near"), fragment->dtype, side->extents, {},
-              "local.fragment", {}, op->span);
-  ctx->layouts->Set(twin, op::NearestFragment(op, ctx), op->span);
-  Region whole = Region::Whole(twin);
-  std::vector<Stmt> stmts = {ir::Alloc(twin, op->span)};
-  if (load) {
-    stmts.push_back(ir::Copy(op->src, whole, op->annotations, op->span));
-    Relayout(whole, side, ctx, &stmts);
-  } else {
-    Relayout(side, whole, ctx, &stmts);
-    stmts.push_back(ir::Copy(whole, op->dst, op->annotations, op->span));
-  }
-  return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
-}
-
-}  // namespace tilelang::transform
+}  // namespace tilelang::op

@@ -1,0 +1,90 @@
+#include "ir/effects.h"
+
+#include "ir/visitor.h"
+
+namespace tilelang::ir {
+
+namespace {
+
+class EffectWalker : public StmtVisitor {
+ public:
+  explicit EffectWalker(const std::function<void(const Effect&)>& fn) : fn_(fn) {}
+
+  using StmtVisitor::Visit;
+  void VisitStmt(const Stmt& s) override {
+    Span outer = span_;
+    if (s.span().defined()) span_ = s.span();
+    StmtVisitor::VisitStmt(s);
+    span_ = outer;
+  }
+
+  void Visit(const LoadNode* op) override {
+    bool address = std::exchange(address_of_, false);
+    VisitExprs(op->indices);
+    Span outer = std::exchange(span_, op->span.defined() ? op->span : span_);
+    Element(address ? EffectKind::kAddress : EffectKind::kRead, op->buffer, op->indices, op);
+    span_ = outer;
+  }
+  void Visit(const CallNode* op) override {
+    for (const Expr& arg : op->args) {
+      address_of_ = op->name == "address_of";
+      VisitExpr(arg);
+    }
+    address_of_ = false;
+  }
+  void Visit(const StoreNode* op) override {
+    VisitExprs(op->indices);
+    VisitExpr(op->value);
+    Element(EffectKind::kWrite, op->buffer, op->indices, op);
+  }
+  void Visit(const AllocNode* op) override {
+    if (op->buffer->attrs.count("init") != 0) Element(EffectKind::kWrite, op->buffer, {}, op);
+  }
+  void Visit(const CopyNode* op) override {
+    Tile(EffectKind::kRead, op->src, op);
+    Tile(EffectKind::kWrite, op->dst, op);
+  }
+  void Visit(const FillNode* op) override {
+    VisitExpr(op->value);
+    Tile(EffectKind::kWrite, op->dst, op);
+  }
+  void Visit(const ReduceNode* op) override {
+    Tile(EffectKind::kRead, op->src, op);
+    Tile(op->clear ? EffectKind::kWrite : EffectKind::kAccumulate, op->dst, op);
+  }
+  void Visit(const GemmNode* op) override {
+    VisitExpr(op->clear_accum);
+    Tile(EffectKind::kRead, op->a, op);
+    Tile(EffectKind::kRead, op->b, op);
+    Tile(IsTrue(op->clear_accum) ? EffectKind::kWrite : EffectKind::kAccumulate, op->c, op);
+    if (op->mbar.defined()) VisitExpr(op->mbar);
+  }
+
+ private:
+  void Element(EffectKind kind, const Buffer& buffer, const Array<Expr>& indices,
+               const ffi::Object* node) {
+    fn_({kind, buffer, Region(), indices, node, span_});
+  }
+  void Tile(EffectKind kind, const Region& region, const ffi::Object* node) {
+    VisitExprs(region->mins);
+    fn_({kind, region->buffer, region, {}, node, span_});
+  }
+
+  const std::function<void(const Effect&)>& fn_;
+  Span span_;
+  bool address_of_ = false;  // the next Load is an address
+};
+
+}  // namespace
+
+void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn) {
+  EffectWalker(fn).VisitStmt(s);
+}
+
+std::vector<Effect> EffectsOf(const Stmt& s) {
+  std::vector<Effect> effects;
+  WalkEffects(s, [&](const Effect& effect) { effects.push_back(effect); });
+  return effects;
+}
+
+}  // namespace tilelang::ir

@@ -1,0 +1,63 @@
+#include "op/instruction.h"
+
+#include "ir/error.h"
+#include "op/copy_tma.h"
+#include "op/copy_tmem.h"
+#include "op/copy_tmem_cp.h"
+#include "op/gemm_tcgen05.h"
+#include "op/reduce.h"
+
+namespace tilelang::op {
+
+namespace {
+
+using Table = std::vector<const TileInstruction*>;
+
+// The features of a target that instructions need, and the instructions, best first. What none of
+// them carries out is written as loops of threads.
+Table MakeTable(const Target& target) {
+  Table table;
+  if (target->has_tma) table.insert(table.end(), {TmaLoad(), TmaStore()});
+  if (target->has_tcgen05) {
+    table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
+  }
+  table.push_back(ThreadReduce());
+  return table;
+}
+
+}  // namespace
+
+std::span<const TileInstruction* const> InstructionsOf(const Target& target) {
+  static const auto* tables = [] {
+    auto* all = new std::vector<std::pair<ffi::String, Table>>();
+    for (const Target& t : AllTargets()) all->emplace_back(t->arch, MakeTable(t));
+    return all;
+  }();
+  for (const auto& [arch, table] : *tables) {
+    if (arch == target->arch) return table;
+  }
+  return {};
+}
+
+const TilePlanNode* TilePlanOf(const ir::TileOpNode* op) {
+  return static_cast<const TilePlanNode*>(op->plan.get());
+}
+
+const TileInstruction* InstructionOf(const ir::TileOpNode* op) {
+  const TilePlanNode* plan = TilePlanOf(op);
+  return plan == nullptr ? nullptr : plan->instruction;
+}
+
+Stmt WithPlanOf(const TileInstruction* instruction, const Stmt& op, Context* ctx) {
+  PlanResult result = instruction->MakePlan(op.as<ir::TileOpNode>(), ctx);
+  TL_CHECK(result.plan.defined(), op.span(), instruction->Name() << ": " << result.reason);
+  return ir::WithPlan(op, result.plan);
+}
+
+const ir::TileOpNode* OnEngine(Engine engine, const Stmt& s) {
+  const auto* op = s.as<ir::TileOpNode>();
+  const TileInstruction* instruction = op == nullptr ? nullptr : InstructionOf(op);
+  return instruction != nullptr && instruction->engine() == engine ? op : nullptr;
+}
+
+}  // namespace tilelang::op

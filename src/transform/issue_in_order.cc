@@ -1,0 +1,145 @@
+#include "transform/issue_in_order.h"
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+#include "op/copy_tma.h"
+#include "op/effect.h"
+#include "op/gemm_tcgen05.h"
+#include "op/issue.h"
+#include "op/tmem.h"
+
+namespace tilelang::transform {
+
+using ir::Expr;
+using ir::Stmt;
+using op::DeviceEffect;
+using op::Engine;
+
+namespace {
+
+const ir::TileOpNode* PlannedAt(const ir::Array<Stmt>& stmts, size_t i) {
+  const auto* op = i < stmts.size() ? stmts[i].as<ir::TileOpNode>() : nullptr;
+  return op != nullptr && op->plan.defined() ? op : nullptr;
+}
+
+Engine EngineOf(const ir::TileOpNode* op) { return op::InstructionOf(op)->engine(); }
+
+bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
+  return EngineOf(a) == EngineOf(b) && op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads;
+}
+
+// The copy's regions do not depend on memory that another writes.
+bool HasFixedRegions(const ir::CopyNode* op) {
+  bool fixed = true;
+  for (const ir::Region& region : {op->src, op->dst}) {
+    for (const Expr& min : region->mins) {
+      ir::WalkExprs(min, [&](const Expr& e) {
+        const auto* load = e.as<ir::LoadNode>();
+        fixed = fixed && (load == nullptr || load->buffer->scope == "local.var");
+        return fixed;
+      });
+    }
+  }
+  return fixed;
+}
+
+bool Independent(const ir::TileOpNode* later, const OperatorGroup& group, const op::Context& ctx) {
+  const ir::CopyNode* copy = op::AsCopy(later);
+  bool tma = EngineOf(later) != Engine::kTcgen05;
+  if (tma && !HasFixedRegions(copy)) return false;
+  return std::none_of(group.begin(), group.end(), [&](const ir::TileOpNode* other) {
+    const ir::Buffer& written = op::AsCopy(other)->dst->buffer;
+    return tma ? written.same_as(copy->dst->buffer)
+               : op::ShareColumns(written, copy->dst->buffer, *ctx.layouts, *ctx.tmem);
+  });
+}
+
+void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<Stmt>* stmts) {
+  for (const ir::TileOpNode* op : group) op::InstructionOf(op)->Issue(op, lowering, stmts);
+}
+
+Stmt LoadByTma(const OperatorGroup& group, CtaResources* resources, op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  const op::Completion& completion = resources->CompletionOf("tma", lowering->ctx->threads);
+  lowering->barrier = op::AddressOf(completion);
+  int64_t bytes = 0;
+  for (const ir::TileOpNode* op : group) bytes += op::TmaPlanOf(op)->bytes;
+  std::vector<Stmt> issue = {
+      op::Effect("mbarrier_arrive_expect_tx", {lowering->barrier, op::U32(bytes)}, span)};
+  IssueAll(group, lowering, &issue);
+  std::vector<Stmt> stmts = {op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span)};
+  op::Wait(completion, span, &stmts);
+  return op::Sequence(stmts, span);
+}
+
+// The issuing thread waits: until shared memory has been read, or until global memory is written.
+Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
+  bool written = std::any_of(group.begin(), group.end(), [](const ir::TileOpNode* op) {
+    return op::AsCopy(op)->annotations.count(op::kTmaWrittenAnnotation) != 0;
+  });
+  issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
+  const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
+  issue.push_back(DeviceEffect("copy_sm90.h", wait, {}, span));
+  return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+}
+
+Stmt RunOnTensorCore(const OperatorGroup& group, CtaResources* resources, op::Lowering* lowering) {
+  const ir::TileOpNode* last = group.back();
+  const auto* gemm = last->kind == ir::StmtKind::kGemm ? op::AsGemm(last) : nullptr;
+  bool waits = gemm == nullptr || op::WaitsItself(gemm);
+  op::Completion completion;
+  Expr barrier;
+  if (waits) {
+    completion = resources->CompletionOf(gemm == nullptr ? "cp" : "mma", lowering->ctx->threads);
+    barrier = op::AddressOf(completion);
+  } else if (gemm->mbar.defined()) {
+    barrier = op::BarrierAddress(gemm->mbar);
+  }
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
+  std::vector<Stmt> stmts = op::IssueTcgen05(std::move(issue), barrier, *lowering->ctx, last->span);
+  if (waits) op::WaitTcgen05(completion, last->span, &stmts);
+  return op::Sequence(stmts, last->span);
+}
+
+}  // namespace
+
+OperatorGroup GroupAt(const ir::Array<Stmt>& stmts, size_t first, const op::Context& ctx) {
+  const ir::TileOpNode* op = PlannedAt(stmts, first);
+  if (op == nullptr) return {};
+  OperatorGroup group = {op};
+  Engine engine = EngineOf(op);
+  bool joins = engine != Engine::kThreads && engine != Engine::kTmemLdSt;
+  while (joins && group.back()->kind == ir::StmtKind::kCopy) {
+    const ir::TileOpNode* next = PlannedAt(stmts, first + group.size());
+    if (next == nullptr || !SameGroup(op, next)) break;
+    bool is_copy = next->kind == ir::StmtKind::kCopy;
+    joins = is_copy ? Independent(next, group, ctx) : op::WaitsItself(op::AsGemm(next));
+    if (joins) group.push_back(next);
+  }
+  return group;
+}
+
+Stmt IssueInOrder(const OperatorGroup& group, CtaResources* resources, op::Lowering* lowering) {
+  lowering->ctx->threads = op::TilePlanOf(group.front())->threads;
+  switch (EngineOf(group.front())) {
+    case Engine::kTmaLoad:
+      return LoadByTma(group, resources, lowering);
+    case Engine::kTmaStore:
+      return StoreByTma(group, lowering);
+    case Engine::kTcgen05:
+      return RunOnTensorCore(group, resources, lowering);
+    case Engine::kThreads:
+    case Engine::kTmemLdSt:
+      break;
+  }
+  std::vector<Stmt> stmts;
+  IssueAll(group, lowering, &stmts);
+  return ir::MakeSeq(stmts, group.front()->span);
+}
+
+}  // namespace tilelang::transform

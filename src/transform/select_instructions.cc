@@ -1,0 +1,194 @@
+#include "transform/select_instructions.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/effects.h"
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "op/copy.h"
+#include "op/copy_tma.h"
+#include "op/reduce.h"
+#include "transform/kernel_scope.h"
+#include "transform/remark.h"
+#include "transform/scoped_mutator.h"
+#include "transform/uniformity.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// What a launch does with each buffer, by whom.
+class BufferUses {
+ public:
+  struct Uses {
+    int reads = 0;
+    int writes = 0;
+    int tile_stores = 0;  // copies from shared memory, among the writes
+    bool address_taken = false;
+  };
+  explicit BufferUses(const ir::KernelLaunchNode* launch) {
+    ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+      Uses& uses = uses_[effect.buffer.get()];
+      uses.reads += effect.Reads();
+      uses.writes += effect.Writes();
+      uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
+      const auto* copy = effect.By<ir::CopyNode>();
+      uses.tile_stores += copy != nullptr && effect.Writes() && copy->src->buffer.IsShared();
+    });
+  }
+  const Uses& Of(const Buffer& buffer) { return uses_[buffer.get()]; }
+
+ private:
+  std::unordered_map<const ffi::Object*, Uses> uses_;
+};
+
+class Selector : public ScopedMutator {
+ public:
+  Selector(const ir::Func& func, const Target& target, bool use_tma)
+      : target_(target), use_tma_(use_tma) {
+    analyzer_.BindParams(func->params);
+    for (const ir::Any& param : func->params) {
+      if (auto buffer = param.as<Buffer>()) params_.insert(buffer->get());
+    }
+  }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    threads_ = ThreadsOf(op);
+    uniformity_.emplace(op);
+    uses_.emplace(op);
+    return ScopedMutator::Rewrite(op);
+  }
+  // Software pipelining runs iterations in order.
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt loop = InLoop([&] { return ScopedMutator::Rewrite(op); });
+    if (op->Kind() != ir::ForKind::kPipelined) return loop;
+    return ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, loop.as<ir::ForNode>()->body,
+                   op->annotations, op->span);
+  }
+  Stmt Rewrite(const ir::WhileNode* op) override {
+    return InLoop([&] { return ScopedMutator::Rewrite(op); });
+  }
+  Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    Stmt chosen = Choose(op);
+    return chosen.defined() ? chosen : op::ExpandCopy(op);
+  }
+  Stmt Rewrite(const ir::ReduceNode* op) override {
+    Stmt staged = op::StageReduceOperands(op);
+    return staged.get() == op ? Choose(op) : MutateStmt(staged);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    Stmt chosen = Choose(op);
+    if (chosen.defined()) return chosen;
+    TL_USER_ERROR(kTarget, op->span,
+                  "T.gemm is available for sm_100a; for "
+                      << std::string(target_->arch)
+                      << " it is not implemented yet. Compile with target=\"sm_100a\" (CPU "
+                         "tensors then run on the emulator), or write the gemm with "
+                         "T.Parallel");
+  }
+
+ private:
+  template <typename Fn>
+  Stmt InLoop(Fn rewrite) {
+    ++loops_;
+    Stmt result = rewrite();
+    --loops_;
+    return result;
+  }
+
+  // The operator with its instruction; null when there is none.
+  Stmt Choose(const ir::TileOpNode* op) {
+    Stmt self = ffi::GetRef<Stmt>(op);
+    if (op->plan.defined()) return self;
+    op::Context ctx{target_,         ActiveThreads(threads_, &analyzer_),
+                    threads_.linear, threads_.count,
+                    nullptr,         &analyzer_};
+    for (const op::TileInstruction* instruction : op::InstructionsOf(target_)) {
+      bool is_tma = IsTma(instruction);
+      if ((is_tma && !use_tma_) || !instruction->IsFor(op)) continue;
+      std::string obstacle = is_tma ? TmaObstacle(op::AsCopy(op), ctx) : "";
+      if (obstacle.empty()) obstacle = instruction->Obstacle(op, &ctx);
+      if (is_tma) {
+        RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
+                                                    : "is done by threads: " + obstacle);
+      }
+      if (!obstacle.empty()) continue;
+      Stmt chosen = is_tma ? WithCompletion(op::AsCopy(op)) : self;
+      return ir::WithPlan(
+          chosen, op::TilePlan(ffi::make_object<op::TilePlanNode>(instruction, ctx.threads)));
+    }
+    return Stmt();
+  }
+
+  static bool IsTma(const op::TileInstruction* instruction) {
+    return instruction->engine() == op::Engine::kTmaLoad ||
+           instruction->engine() == op::Engine::kTmaStore;
+  }
+
+  // A tensor that is written again later must have been written before.
+  Stmt WithCompletion(const ir::CopyNode* op) {
+    bool once = loops_ == 0 && uses_->Of(op->dst->buffer).writes == 1;
+    if (op::IsTmaLoad(op) || once) return ffi::GetRef<Stmt>(op);
+    auto annotations = op->annotations;
+    annotations.Set(op::kTmaWrittenAnnotation, true);
+    return ir::Copy(op->src, op->dst, annotations, op->span);
+  }
+
+  // One thread asks for all, so all must agree on what.
+  std::string TmaObstacle(const ir::CopyNode* op, const op::Context& ctx) {
+    ThreadSet active = uniformity_->threads().Of(ctx.threads);
+    for (const ir::Region& region : {op->src, op->dst}) {
+      for (const Expr& min : region->mins) {
+        if (!uniformity_->IsUniform(min, active)) {
+          return "index " + ir::Print(min) + " may differ between threads";
+        }
+      }
+    }
+    return UseObstacle(op);
+  }
+
+  // The accelerator's accesses of global memory are not ordered with those of threads.
+  std::string UseObstacle(const ir::CopyNode* op) {
+    bool load = op::IsTmaLoad(op);
+    const Buffer& global = load ? op->src->buffer : op->dst->buffer;
+    const Buffer& shared = load ? op->dst->buffer : op->src->buffer;
+    std::string name(global->name);
+    if (params_.count(global.get()) == 0) return name + " is no parameter of the function";
+    const auto& uses = uses_->Of(global);
+    if (uses.address_taken) return "the address of " + name + " is used elsewhere";
+    if (load && uses.writes > 0) return "the kernel also writes " + name;
+    if (!load && uses.reads > 0) return "the kernel also reads " + name;
+    if (!load && uses.writes > uses.tile_stores) return "threads also write " + name;
+    if (uses_->Of(shared).address_taken) {
+      return "the address of " + std::string(shared->name) + " is used elsewhere";
+    }
+    return "";
+  }
+
+  Target target_;
+  bool use_tma_;
+  std::unordered_set<const ffi::Object*> params_;
+  LaunchThreads threads_{Expr(), 0};
+  std::optional<Uniformity> uniformity_;
+  std::optional<BufferUses> uses_;
+  int loops_ = 0;
+};
+
+}  // namespace
+
+ir::Func SelectInstructions(const ir::Func& func, const Target& target, bool use_tma) {
+  return func.WithBody(Selector(func, target, use_tma).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform
