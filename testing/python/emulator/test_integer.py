@@ -15,7 +15,7 @@ def operands(bits, count, seed=0):
     values = []
     for _ in range(count):
         v = rng.integers(0, 1 << 64, N, dtype=np.uint64) >> rng.integers(0, 64, N).astype(np.uint64)
-        v ^= np.where(rng.random(N) < 0.5, 0, (1 << 64) - 1).astype(np.uint64)
+        v = np.where(rng.random(N) < 0.5, v, ~v)
         extremes = [0, 1, (1 << bits) - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1]
         v[:5] = rng.permutation(np.array(extremes, np.uint64))
         values.append((v & np.uint64((1 << bits) - 1)).astype(f"u{bits // 8}"))
