@@ -128,15 +128,15 @@ def include_directory():
     return headers[0].parent
 
 
-def compile_cuda(source, *more):
+def compile_cuda(source, *more, architecture="100a", device=None):
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], [])
     assert int(error) == 0
-    options = [b"--gpu-architecture=compute_100a", b"-lineinfo", *more]
+    options = [f"--gpu-architecture=compute_{architecture}".encode(), b"-lineinfo", *more]
     assert int(nvrtc.nvrtcCompileProgram(program, len(options), options)[0]) == 0
     text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
     assert int(nvrtc.nvrtcGetPTX(program, text)[0]) == 0
-    return Device("sm_100a").load_ptx(text.rstrip(b"\0").decode())
+    return (device or Device(f"sm_{architecture}")).load_ptx(text.rstrip(b"\0").decode())
 
 
 @pytest.fixture(scope="module")
