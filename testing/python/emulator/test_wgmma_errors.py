@@ -1,6 +1,7 @@
 """What the PTX ISA forbids around wgmma, each with its message."""
 
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from emulator.test_wgmma import run
 from wgmma_kernels import COMMIT, FENCE, WAIT, Form, instruction
 
 from tilelang.emulator import Device, EmulatorError
+from tilelang.runtime.toolchain import find_ptxas
 
 FORM = Form("f16", "f16", "f32", 16)
 RS = Form("f16", "f16", "f32", 16, True)
@@ -254,6 +256,25 @@ def test_forms_that_do_not_exist(old, new, match):
     assert old in text
     with pytest.raises(EmulatorError, match=match):
         Device("sm_90a").load_ptx(text.replace(old, new))["k"].launch(1, 128, [0, 0, 0, 0])
+
+
+def assembles(text, path):
+    path.write_text(text)
+    command = [find_ptxas(), "-arch=sm_90a", path, "-o", path.with_suffix(".cubin")]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("types", ["s8.u8", "b1.b1"])
+@pytest.mark.parametrize("n", [24, 40, 48, 56, 224, 232, 240, 256])
+def test_columns_are_those_of_ptxas(tmp_path, types, n):
+    a, b = types.split(".")
+    text = kernels.kernel(Form(a, b, "s32", n))
+    try:
+        Device("sm_90a").load_ptx(text)["k"]
+    except EmulatorError:
+        assert not assembles(text, tmp_path / "k.ptx")
+    else:
+        assert assembles(text, tmp_path / "k.ptx")
 
 
 def test_sm_90a_only():
