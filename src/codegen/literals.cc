@@ -38,6 +38,10 @@ std::string IntLiteral(ir::DType dtype, int64_t value) {
 
 std::string FloatLiteral(ir::DType dtype, double value) {
   std::string type = ir::CudaName(dtype);
+  // A conversion of infinity would saturate.
+  if (dtype.code == kDLFloat8_e5m2 && std::isinf(value)) {
+    return type + "::from_bits(" + (value > 0 ? "0x7c" : "0xfc") + ")";
+  }
   if (dtype.bits <= 32 && !std::isnan(value)) {
     float narrow = static_cast<float>(value);
     if (std::isinf(narrow)) value = narrow;

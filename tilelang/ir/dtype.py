@@ -55,7 +55,15 @@ class DType(tvm_ffi.dtype):
     is_integer: bool
     is_signed: bool
 
-    def __new__(cls, name: str) -> DType:
+    def __new__(cls, dtype: Any) -> DType:
+        """Returns the type that ``dtype`` names, see :func:`dtype_of`."""
+        return dtype_of(dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return intern, (str(self),)
+
+    @classmethod
+    def _make(cls, name: str) -> DType:
         self = super().__new__(cls, name)
         assert isinstance(self, DType)
         self.is_float = name.startswith(("float", "bfloat"))
@@ -81,7 +89,17 @@ class DType(tvm_ffi.dtype):
         return (self.bits + 7) // 8
 
 
-_INTERNED: dict[str, DType] = {name: DType(name) for name in (*SUPPORTED, "handle", "void")}
+# Greatest finite values, from the formats' definitions: (2 - 2^-fraction) * 2^bias.
+GREATEST = {
+    "float16": 65504.0,
+    "bfloat16": (2 - 2.0**-7) * 2.0**127,
+    "float32": (2 - 2.0**-23) * 2.0**127,
+    "float64": (2 - 2.0**-52) * 2.0**1023,
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+}
+
+_INTERNED: dict[str, DType] = {name: DType._make(name) for name in (*SUPPORTED, "handle", "void")}
 
 FLOAT32, INT32, INT64 = (_INTERNED[name] for name in ("float32", "int32", "int64"))
 UINT32, UINT64 = _INTERNED["uint32"], _INTERNED["uint64"]
@@ -92,7 +110,7 @@ def intern(raw: str) -> DType:
     """Returns the type that the core names ``raw``."""
     found = _INTERNED.get(raw)
     if found is None:
-        found = _INTERNED[str(raw)] = VOID if raw == "" else DType(raw)
+        found = _INTERNED[str(raw)] = VOID if raw == "" else DType._make(raw)
     return found
 
 

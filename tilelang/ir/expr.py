@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from . import span
-from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, UINT64, DType, dtype_of, intern
+from .dtype import BOOL, FLOAT32, GREATEST, HANDLE, INT32, INT64, UINT64, DType, dtype_of, intern
 from .span import Span
 
 tvm_ffi = _ffi.tvm_ffi
@@ -435,9 +435,19 @@ def cast(value: Any, dtype: Any) -> Expr:
     dtype = dtype_of(dtype)
     if isinstance(value, (bool, int, float)):
         if isinstance(value, float) and not dtype.is_float and not dtype.is_bool:
-            value = int(value)
+            value = _truncated(value, dtype)
+        if dtype.is_float and dtype.bits == 8 and value == value:  # saturates as at run time
+            value = max(-GREATEST[dtype], min(value, GREATEST[dtype]))
         return const(value, dtype)
     return _cast(dtype, as_expr(value), span.current())
+
+
+def _truncated(value: float, dtype: DType) -> int:
+    """A floating-point constant as an integer: toward zero, within the range, NaN as 0."""
+    low, high = dtype.integer_range
+    if value != value:
+        return 0
+    return low if value <= low else high if value >= high else int(value)
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> Expr:

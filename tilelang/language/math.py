@@ -102,9 +102,45 @@ def _rounded(name: str, count: int) -> Callable[..., Expr]:
                 span=span.here(),
             )
         values = _same_type(*operands)
-        return call(values[0].dtype, name, [*values, rounding_mode])
+        dtype = values[0].dtype
+        _check_rounding(name, dtype, rounding_mode)
+        if dtype.bits == 16 and name == "ieee_fmaf":
+            return call(dtype, "fma", values)  # a float32 result would be rounded twice
+        return call(dtype, name, [*values, rounding_mode])
 
-    return _named(function, name, f"``{name}`` of {count} operands, rounded by ``rounding_mode``.")
+    return _named(
+        function,
+        name,
+        f"""``{name}`` of {count} operands, correctly rounded.
+
+        Args:
+            args: numbers, promoted to one type; integers are converted to float32.
+            rounding_mode: "rn" (to nearest, ties to even), "rz" (toward zero), "ru" (up) or
+                "rd" (down). Types of 16 bits have "rn" only.
+
+        Raises:
+            UnsupportedError: the type does not have the function, or not in this mode.
+        """,
+    )
+
+
+def _check_rounding(name: str, dtype: DType, mode: str) -> None:
+    """Refuses what no instruction of a GPU rounds so."""
+    reason = None
+    if dtype.bits == 8:
+        reason = "no arithmetic on 8 bits", "cast the operands to float32"
+    elif name == "ieee_frsqrt" and dtype != FLOAT32:
+        reason = "it exists for float32 only", "use T.ieee_frcp(T.ieee_fsqrt(x)), rounded twice"
+    elif name == "ieee_frsqrt" and mode != "rn":
+        reason = "it rounds to nearest only", 'use "rn"'
+    elif dtype.bits == 16 and mode != "rn":
+        reason = 'types of 16 bits are rounded to nearest ("rn") only', "cast to float32 and back"
+    if reason:
+        raise errors.UnsupportedError(
+            f"T.{name} of {dtype} with rounding mode {mode!r}: {reason[0]}",
+            span=span.here(),
+            notes=[reason[1]],
+        )
 
 
 def _named(function: Any, name: str, doc: str) -> Any:

@@ -8,16 +8,19 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.dtype import DType, dtype_of
+from ..ir.dtype import GREATEST, DType, dtype_of
 from ..ir.expr import (
     BinaryOp,
     Expr,
+    IntImm,
     Operand,
     as_expr,
     binary,
     call,
     cast,
     condition,
+    const,
+    promote,
     select,
     unary,
 )
@@ -43,18 +46,31 @@ def _both(op: BinaryOp, a: Any, b: Any, known: Any) -> Any:
 
 
 def min(a: Any, b: Any) -> Any:
-    """The lesser of two values."""
+    """The lesser of two values; of a number and NaN the number, as CUDA's ``fminf``."""
     return _both(BinaryOp.MIN, a, b, builtins.min)
 
 
 def max(a: Any, b: Any) -> Any:
-    """The greater of two values."""
+    """The greater of two values; of a number and NaN the number, as CUDA's ``fmaxf``."""
     return _both(BinaryOp.MAX, a, b, builtins.max)
 
 
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
-    """``dst`` limited to ``[min_val, max_val]``."""
-    return min(max(dst, min_val), max_val)
+    """``dst`` limited to ``[min_val, max_val]``; NaN if one of them is, as ``torch.clamp``.
+
+    Where the bounds cross, the result is ``max_val``.
+    """
+    known = [value for value in (dst, min_val, max_val) if isinstance(value, Operand)]
+    if not known:
+        number = next((value for value in (dst, min_val, max_val) if value != value), None)
+        return min(max(dst, min_val), max_val) if number is None else number
+    beside = as_expr(known[0]).dtype
+    values = [as_expr(value, beside) for value in (dst, min_val, max_val)]
+    dtype = promote(promote(values[0].dtype, values[1].dtype), values[2].dtype)
+    if not dtype.is_float:
+        return min(max(*values[:2]), values[2])
+    value, low, high = (cast(each, dtype) for each in values)
+    return call(dtype, "min_nan", [call(dtype, "max_nan", [value, low]), high])
 
 
 def ceildiv(lhs: Any, rhs: Any) -> Any:
@@ -76,18 +92,55 @@ def floormod(a: Any, b: Any) -> Any:
 
 
 def truncdiv(a: Any, b: Any) -> Any:
-    """``a / b`` of integers rounded toward zero, as in C."""
+    """``a / b`` of integers rounded toward zero, as in C.
+
+    Raises:
+        DTypeError: an operand is no integer.
+    """
     if not (isinstance(a, Operand) or isinstance(b, Operand)):
         quotient = builtins.abs(a) // builtins.abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
-    x, y = as_expr(a, getattr(b, "dtype", None)), as_expr(b, getattr(a, "dtype", None))
-    quotient = abs_value(x) // abs_value(y)
-    return select((x < 0) == (y < 0), quotient, -quotient)
+    x, y = _integers("T.truncdiv", a, b)
+    quotient = x // y
+    return quotient if not x.dtype.is_signed else quotient + cast(_rounded_down(x, y), x.dtype)
 
 
 def truncmod(a: Any, b: Any) -> Any:
     """The remainder of :func:`truncdiv`, with the sign of ``a``."""
-    return a - truncdiv(a, b) * b
+    if not (isinstance(a, Operand) or isinstance(b, Operand)):
+        return a - truncdiv(a, b) * b
+    x, y = _integers("T.truncmod", a, b)
+    remainder = x % y
+    return (
+        remainder
+        if not x.dtype.is_signed
+        else select(_rounded_down(x, y), remainder - y, remainder)
+    )
+
+
+def _integers(what: str, a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Two integers, promoted to one type."""
+    beside = next(as_expr(each).dtype for each in (a, b) if isinstance(each, Operand))
+    exprs = as_expr(a, beside), as_expr(b, beside)
+    dtype = promote(exprs[0].dtype, exprs[1].dtype)
+    if not dtype.is_integer:
+        raise errors.DTypeError(
+            f"{what} divides integers, but `{exprs[0]}` and `{exprs[1]}` have the types "
+            f"{exprs[0].dtype} and {exprs[1].dtype}",
+            span=span.here(),
+            notes=["T.trunc(a / b) is the quotient of floating-point numbers rounded toward zero"],
+        )
+    return cast(exprs[0], dtype), cast(exprs[1], dtype)
+
+
+def _rounded_down(x: Expr, y: Expr) -> Expr:
+    """Whether ``x // y`` is less than the quotient of these signed integers toward zero.
+
+    No intermediate result overflows, as the absolute value of the least integer would.
+    """
+    if not isinstance(y, IntImm):
+        return logical(AND, (x < 0) != (y < 0), x % y != 0)
+    return logical(AND, x < 0 if y.value > 0 else x > 0, x % y != 0)
 
 
 def abs_value(x: Any) -> Any:
@@ -170,13 +223,17 @@ def shift_right(a: Any, b: Any) -> Any:
 
 
 def infinity(dtype: Any) -> Expr:
-    """Infinity of a floating-point type."""
+    """Infinity of a floating-point type.
+
+    Raises:
+        DTypeError: the type has none (integers, float8_e4m3fn).
+    """
     target = _float_type(dtype, "T.infinity")
     if target == "float8_e4m3fn":
         raise errors.DTypeError(
             "float8_e4m3fn has no infinity", span=span.here(), notes=["use T.max_value(dtype)"]
         )
-    return cast(math.inf, target)
+    return const(math.inf, target)
 
 
 def _float_type(dtype: Any, what: str) -> DType:
@@ -190,22 +247,11 @@ def _float_type(dtype: Any, what: str) -> DType:
     return target
 
 
-# Greatest finite values, from the formats' definitions: (2 - 2^-fraction) * 2^bias.
-_GREATEST = {
-    "float16": 65504.0,
-    "bfloat16": (2 - 2.0**-7) * 2.0**127,
-    "float32": (2 - 2.0**-23) * 2.0**127,
-    "float64": (2 - 2.0**-52) * 2.0**1023,
-    "float8_e4m3fn": 448.0,
-    "float8_e5m2": 57344.0,
-}
-
-
 def max_value(dtype: Any) -> Expr:
     """The greatest finite value of a type."""
     target = dtype_of(dtype)
     if target.is_float:
-        return cast(_GREATEST[target], target)
+        return cast(GREATEST[target], target)
     return cast(1 if target.is_bool else target.integer_range[1], target)
 
 
@@ -213,5 +259,5 @@ def min_value(dtype: Any) -> Expr:
     """The least finite value of a type."""
     target = dtype_of(dtype)
     if target.is_float:
-        return cast(-_GREATEST[target], target)
+        return cast(-GREATEST[target], target)
     return cast(0 if target.is_bool else target.integer_range[0], target)

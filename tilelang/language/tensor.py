@@ -106,13 +106,38 @@ class _TensorFactory:
 Tensor = _TensorFactory()
 
 
-def StridedTensor(
-    shape: Any, strides: Any, dtype: Any = "float32", scope: str | None = None, *, data: Any = None
-) -> TensorType:
-    """A tensor parameter with explicit strides, in elements; they may be symbolic."""
-    if data is not None or scope not in (None, "global"):
-        raise errors.UnsupportedError(f"T.StridedTensor does not support scope={scope!r}")
-    return TensorType(shape, dtype, strides)
+class _StridedTensorFactory:
+    """A tensor parameter with explicit strides, in elements; they may be symbolic.
+
+    ``T.StridedTensor(shape, strides, dtype)`` and ``T.StridedTensor[shape, strides, dtype]``.
+    """
+
+    def __call__(
+        self,
+        shape: Any,
+        strides: Any,
+        dtype: Any = "float32",
+        scope: str | None = None,
+        *,
+        data: Any = None,
+    ) -> TensorType:
+        if data is not None or scope not in (None, "global"):
+            raise errors.UnsupportedError(f"T.StridedTensor does not support scope={scope!r}")
+        return TensorType(shape, dtype, strides)
+
+    def __getitem__(self, item: Any) -> TensorType:
+        if not (isinstance(item, tuple) and len(item) in (2, 3)):
+            raise errors.UnsupportedSyntaxError(
+                "T.StridedTensor[...] takes a shape, strides and a type: "
+                "T.StridedTensor[[M, N], [stride, 1], dtype]"
+            )
+        return self(*item)
+
+    def __repr__(self) -> str:
+        return "T.StridedTensor"
+
+
+StridedTensor = _StridedTensorFactory()
 
 
 def buffer_annotation(

@@ -77,36 +77,60 @@ def _linear_thread(what: str) -> Expr:
     return result
 
 
+def _count(what: str, name: str, value: Any, default: int) -> int:
+    """A number of threads or warps: a positive Python integer; None is the default."""
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise errors.SemanticsError(
+            f"{what}: {name} must be a positive integer, not {value!r}", span=span.here()
+        )
+    return value
+
+
 def get_lane_idx(warp_size: int | None = None) -> Expr:
-    """The index of the thread in its warp."""
-    return _linear_thread("T.get_lane_idx") % (warp_size or WARP_SIZE)
+    """The index of the thread in its warp, or in its group of ``warp_size`` threads."""
+    size = _count("T.get_lane_idx", "warp_size", warp_size, WARP_SIZE)
+    return _linear_thread("T.get_lane_idx") % size
 
 
 def get_warp_idx(warp_size: int | None = None) -> Expr:
-    """The index of the warp in its block."""
-    return _linear_thread("T.get_warp_idx") // (warp_size or WARP_SIZE)
+    """The index of the warp in its block, or of the group of ``warp_size`` threads."""
+    size = _count("T.get_warp_idx", "warp_size", warp_size, WARP_SIZE)
+    return _linear_thread("T.get_warp_idx") // size
 
 
 def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
-    """The index of the warp, computed once for all its lanes."""
-    return call(INT32, "shfl_sync", [get_warp_idx(warp_size), 0])
+    """As :func:`get_warp_idx`, taken from lane 0 where that is the same for the whole warp."""
+    size = _count("T.get_warp_idx_sync", "warp_size", warp_size, WARP_SIZE)
+    index = get_warp_idx(size)
+    return call(INT32, "shfl_sync", [index, 0]) if size % WARP_SIZE == 0 else index
 
 
 def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None = None) -> Expr:
     """The index of the warpgroup (four warps) in its block."""
-    size = (warp_size or WARP_SIZE) * (warps_per_group or WARPS_PER_GROUP)
-    return _linear_thread("T.get_warp_group_idx") // size
+    what = "T.get_warp_group_idx"
+    warp = _count(what, "warp_size", warp_size, WARP_SIZE)
+    warps = _count(what, "warps_per_group", warps_per_group, WARPS_PER_GROUP)
+    return _linear_thread(what) // (warp * warps)
 
 
 def shuffle_elect(thread_extent: int) -> Expr:
     """True in one thread of each ``thread_extent``; 0 means the whole block."""
     linear = _linear_thread("T.shuffle_elect")
-    return linear == 0 if thread_extent == 0 else linear % thread_extent == 0
+    if thread_extent == 0 and not isinstance(thread_extent, bool):
+        return linear == 0
+    return linear % _count("T.shuffle_elect", "thread_extent", thread_extent, WARP_SIZE) == 0
 
 
 def _shuffle(name: str, value: Any, lane: Any, width: Any, mask: Any) -> Expr:
     in_kernel(f"T.{name}")
     moved = as_expr(value)
+    if isinstance(width, int) and width not in (1, 2, 4, 8, 16, 32):
+        raise errors.SemanticsError(
+            f"T.{name}: width must be a power of two up to {WARP_SIZE}, not {width}",
+            span=span.here(),
+        )
     args = [moved, cast(lane, INT32), cast(width, INT32)]
     return call(moved.dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
 

@@ -79,6 +79,11 @@ struct fp8_e5_t {
   TL_DEVICE explicit operator float() const {
     return float(half_t::from_bits(static_cast<uint16_t>(raw << 8)));
   }
+  static TL_DEVICE constexpr fp8_e5_t from_bits(uint8_t bits) {
+    fp8_e5_t x;
+    x.raw = bits;
+    return x;
+  }
 };
 
 #define TL_ARITHMETIC_8(T)                                             \
@@ -86,10 +91,6 @@ struct fp8_e5_t {
   TL_DEVICE T operator-(T a, T b) { return T(float(a) - float(b)); }   \
   TL_DEVICE T operator*(T a, T b) { return T(float(a) * float(b)); }   \
   TL_DEVICE T operator/(T a, T b) { return T(float(a) / float(b)); }   \
-  TL_DEVICE T operator-(T a) { return T(-float(a)); }                  \
-  TL_DEVICE T abs(T a) { return T(fabsf(float(a))); }                  \
-  TL_DEVICE T min(T a, T b) { return T(fminf(float(a), float(b))); }   \
-  TL_DEVICE T max(T a, T b) { return T(fmaxf(float(a), float(b))); }   \
   TL_DEVICE bool operator==(T a, T b) { return float(a) == float(b); } \
   TL_DEVICE bool operator!=(T a, T b) { return float(a) != float(b); } \
   TL_DEVICE bool operator<(T a, T b) { return float(a) < float(b); }   \
@@ -99,3 +100,34 @@ struct fp8_e5_t {
 TL_ARITHMETIC_8(fp8_e4_t)
 TL_ARITHMETIC_8(fp8_e5_t)
 #undef TL_ARITHMETIC_8
+
+namespace tl {
+
+// Which of two values, or of their floats, is the result: a conversion would saturate infinity.
+template <typename T>
+TL_DEVICE T one_of(T a, T b, float result) {
+  return __float_as_uint(result) == __float_as_uint(float(a)) ? a : b;
+}
+template <typename T>
+TL_DEVICE T first_nan(T a, T b, T otherwise) {
+  return a != a ? a : b != b ? b : otherwise;
+}
+
+}  // namespace tl
+
+#define TL_SELECTION_8(T)                                                           \
+  TL_DEVICE T operator-(T a) {                                                      \
+    a.raw ^= 0x80;                                                                  \
+    return a;                                                                       \
+  }                                                                                 \
+  TL_DEVICE T abs(T a) {                                                            \
+    a.raw &= 0x7f;                                                                  \
+    return a;                                                                       \
+  }                                                                                 \
+  TL_DEVICE T min(T a, T b) { return tl::one_of(a, b, fminf(float(a), float(b))); } \
+  TL_DEVICE T max(T a, T b) { return tl::one_of(a, b, fmaxf(float(a), float(b))); } \
+  TL_DEVICE T min_nan(T a, T b) { return tl::first_nan(a, b, min(a, b)); }          \
+  TL_DEVICE T max_nan(T a, T b) { return tl::first_nan(a, b, max(a, b)); }
+TL_SELECTION_8(fp8_e4_t)
+TL_SELECTION_8(fp8_e5_t)
+#undef TL_SELECTION_8

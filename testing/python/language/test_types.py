@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from tilelang.errors import DTypeError, UnsupportedError, UnsupportedSyntaxError
 from tilelang.ir import Var, dtype_of
 from tilelang.ir.expr import as_expr, binary, var
 
@@ -23,6 +24,46 @@ def test_every_spelling_names_the_type(name):
         assert dtype_of(getattr(np, name)) is dtype
         assert dtype_of(np.dtype(name)) is dtype
     assert dtype.bytes == torch.empty(0, dtype=getattr(torch, name)).itemsize
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_are_made_of_whatever_names_them(name):
+    spellings = [name, getattr(T, name), getattr(torch, name), f"torch.{name}"]
+    spellings += [np.dtype(name), getattr(np, name)] if hasattr(np, name) else []
+    for spelling in spellings:
+        assert T.dtype(spelling) is getattr(T, name)
+    assert isinstance(T.dtype(name), T.dtype)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "text"),
+    [
+        ("int4", UnsupportedError, "int4 is not supported"),
+        ("float32x4", UnsupportedError, "supported: bool"),
+        ("flot32", DTypeError, "did you mean float32"),
+        (torch.complex64, DTypeError, "complex64"),
+        (np.dtype("V3"), DTypeError, "known types"),
+        (object, DTypeError, "known types"),
+        (None, DTypeError, 'use T.float16, "float16", torch.float16'),
+        (16, DTypeError, "16 is not a data type"),
+        ([1], DTypeError, "is not a data type"),
+    ],
+)
+def test_what_names_no_type_is_refused_with_advice(wrong, error, text):
+    with pytest.raises(error) as caught:
+        T.dtype(wrong)
+    assert text in str(caught.value)
+
+
+def test_strided_tensors_by_subscript():
+    subscripted = T.StridedTensor[[8, 4], [16, 1], T.float16]
+    called = T.StridedTensor((8, 4), (16, 1), "float16")
+    for each in (subscripted, called):
+        assert (each.shape, each.strides, each.dtype) == ((8, 4), (16, 1), "float16")
+    assert T.StridedTensor[[8], [2]].dtype == "float32"
+    for wrong in ([8], ([8],), ([8], [1], "int8", 4)):
+        with pytest.raises(UnsupportedSyntaxError, match=r"T\.StridedTensor\[\[M, N\]"):
+            T.StridedTensor[wrong]
 
 
 def test_other_names():
