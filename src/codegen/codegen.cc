@@ -22,6 +22,7 @@ class FreeNames : public StmtVisitor {
   std::vector<Var> vars;        // in order of first use
   std::vector<Buffer> buffers;  // global ones
   std::unordered_set<const ffi::Object*> written;
+  std::vector<Expr> callees;  // names of functions that the user brings along
 
   void Define(const Var& var) { known_.insert(var.get()); }
 
@@ -50,6 +51,7 @@ class FreeNames : public StmtVisitor {
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.write) written.insert(effect.buffer.get());
     }
+    if (op->name == "call_extern") callees.push_back(op->args[0]);
     StmtVisitor::Visit(op);
   }
 
@@ -115,6 +117,9 @@ void KernelPrinter::CollectParams() {
   for (const Var& var : launch_->thread_vars) free.Define(var);
   for (const TensorMapInfo& map : maps) free.Define(map->var);
   free.VisitStmt(launch_->body);
+  for (const Expr& callee : free.callees) {
+    if (const auto* name = callee.as<StringImmNode>()) names_.Reserve(name->value);
+  }
 
   std::unordered_set<const ffi::Object*> used;
   for (const Var& var : free.vars) used.insert(var.get());
@@ -230,7 +235,7 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
   SourceWriter kernels;
   std::set<std::string> headers{"common.h"};
   for (const KernelLaunchNode* launch : Launches(func)) {
-    std::string name = std::string(func->name) + "_kernel";
+    std::string name = Identifier(func->name) + "_kernel";
     if (!result->kernels.empty()) name += "_" + std::to_string(result->kernels.size());
     KernelPrinter printer(func, launch, name);
     result->kernels.push_back(printer.Print());

@@ -12,6 +12,10 @@ namespace tilelang {
 
 namespace ffi = tvm::ffi;
 
+// Any UTF-8 text as an identifier of ASCII letters, different for different identifiers of Python
+// but where one of them spells the code of a letter (u03b1). It may still be a word of C++.
+std::string Identifier(const std::string& text);
+
 class Names {
  public:
   // The name of a variable or buffer: its own, with a number where that is taken.
@@ -20,6 +24,8 @@ class Names {
   const std::string& Of(const ir::Buffer& buffer) { return Of(buffer.get(), buffer->name); }
   // A new name like `wanted`.
   std::string Fresh(const std::string& wanted);
+  // Keeps a name of the surrounding code from being given to anything.
+  void Reserve(const std::string& name) { used_.insert(name); }
 
  private:
   std::unordered_map<const ffi::Object*, std::string> names_;

@@ -57,6 +57,8 @@ class Builder:
         self.hints: tuple[str, ...] = ()
         # The kind of the block that a `with` statement closed last.
         self.left: str | None = None
+        # Macros being expanded, one inside the other.
+        self.macro_depth = 0
 
     def push(self, kind: str) -> Block:
         block = Block(kind, span.current())

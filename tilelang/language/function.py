@@ -26,6 +26,9 @@ from .variable import Ref
 
 _func = _ffi.get("ir.Func")
 
+# Macros inside macros; each takes several frames of Python's stack.
+_DEEPEST_MACRO = 64
+
 _spans: dict[int, list[Span | None]] = {}
 
 
@@ -272,15 +275,25 @@ class Macro:
             )
         tracer = _tracer(self.function, builder)
         caller = span.here()
+        if builder.macro_depth >= _DEEPEST_MACRO:
+            raise errors.SemanticsError(
+                f"macro {self.function.__name__} is called at a depth of {_DEEPEST_MACRO} macros",
+                span=caller,
+                notes=["a macro that calls itself must end while it is traced: by a Python value"],
+            )
+        builder.macro_depth += 1
         call_place = span.set_place(tracer.span)
         try:
             return bind_tracer(self.function, tracer)(*bound.args, **bound.kwargs)
         except errors.TileLangError as error:
             text = f"in macro {self.function.__name__}, called here"
             error.span = error.span or span.here()
-            error.notes.append(errors.Note(text, caller))
+            note = errors.Note(text, caller)
+            if note not in error.notes:  # of a recursion
+                error.notes.append(note)
             raise
         finally:
+            builder.macro_depth -= 1
             span.set_place(call_place)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

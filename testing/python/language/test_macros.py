@@ -1,8 +1,10 @@
 """Macros: functions that are traced into their callers."""
 
+import pytest
 from ir_interpreter import Interpreter
 
 import tilelang.language as T
+from tilelang.errors import SemanticsError
 
 
 def run(func, *args):
@@ -121,3 +123,93 @@ def test_methods():
                 tiles.bump(A, i)
 
     assert run(main, [1, 2]) == [5, 6]
+
+
+@T.macro
+def count_down(A, n):
+    if n > 0:
+        A[n] = A[n] + n
+        count_down(A, n - 1)
+
+
+@T.macro
+def even(A, n):
+    A[n] = 2
+    if n > 0:
+        odd(A, n - 1)
+
+
+@T.macro
+def odd(A, n):
+    A[n] = 1
+    if n > 0:
+        even(A, n - 1)
+
+
+@T.macro
+def forever(A, n):
+    A[0] = n
+    forever(A, n + 1)
+
+
+@T.macro
+def ping(A):
+    pong(A)
+
+
+@T.macro
+def pong(A):
+    ping(A)
+
+
+def test_a_macro_may_call_itself():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            count_down(A, 3)
+
+    assert run(main, [10] * 8) == [10, 11, 12, 13, 10, 10, 10, 10]
+
+
+def test_a_local_macro_may_call_itself():
+    @T.macro
+    def fill(A, n):
+        A[n] = n
+        if n:
+            fill(A, n - 1)
+
+    @T.prim_func
+    def main(A: T.Tensor((40,), "int32")):
+        with T.Kernel(1, threads=1):
+            fill(A, 39)
+
+    assert run(main, [-1] * 40) == list(range(40))
+
+
+def test_macros_may_call_each_other():
+    @T.prim_func
+    def main(A: T.Tensor((5,), "int32")):
+        with T.Kernel(1, threads=1):
+            even(A, 4)
+
+    assert run(main, [0] * 5) == [2, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(("macro", "args"), [(forever, (0,)), (ping, ())])
+def test_endless_recursion_is_an_error_with_its_place(macro, args):
+    with pytest.raises(SemanticsError, match=r"at a depth of 64 macros") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1, threads=1):
+                macro(A, *args)
+
+    assert caught.value.span.file == __file__
+    assert len(caught.value.notes) < 6  # not one for each level
+
+    @T.prim_func
+    def after(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            count_down(A, 7)
+
+    assert run(after, [0] * 8)[7] == 7

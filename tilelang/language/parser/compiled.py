@@ -20,6 +20,7 @@ class Compiled(NamedTuple):
 
 # By file too: code of equal text in two files is equal.
 _compiled: dict[tuple[str, CodeType], Compiled] = {}
+_INNER = "__tl_inner"
 #: The code objects of all rewritten functions.
 CODES: set[CodeType] = set()
 
@@ -44,11 +45,14 @@ def _compile(node: ast.FunctionDef, original: CodeType) -> CodeType:
     """Compiles ``node`` inside a function that has its free variables, then takes it out."""
     free = [TRACER, *original.co_freevars]
     arguments = ast.arguments([], [ast.arg(name) for name in free], None, [], [], None, [])
+    # Under its own name the function would hide what the name means outside: recursion.
+    node.name = _INNER
     outer = function_def("__tl_outer", arguments, [node])
     place = (node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 1)
     module = ast.Module([located(outer, place)], [])
     code = compile(module, original.co_filename, "exec", dont_inherit=True)
-    return _inner(_inner(code, "__tl_outer"), node.name)
+    inner = _inner(_inner(code, "__tl_outer"), _INNER)
+    return inner.replace(co_name=original.co_name)
 
 
 def bind_tracer(function: FunctionType, tracer: Any) -> Callable[..., Any]:
