@@ -74,6 +74,20 @@ int64_t StrideOf(const DLTensor& tensor, size_t dimension) {
   return stride;
 }
 
+// The addresses from the first byte of a tensor to the end of its last; empty without elements.
+std::pair<uintptr_t, uintptr_t> AddressRange(const DLTensor& tensor) {
+  int64_t low = 0;
+  int64_t high = 1;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] == 0) return {0, 0};
+    int64_t reach = (tensor.shape[i] - 1) * StrideOf(tensor, i);
+    (reach < 0 ? low : high) += reach;
+  }
+  uintptr_t start = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+  int64_t size = ir::Bytes(tensor.dtype);
+  return {start + low * size, start + high * size};
+}
+
 // What the user would call the type of an argument.
 std::string TypeName(ffi::AnyView arg) {
   std::string key = arg.GetTypeKey();
@@ -127,6 +141,10 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
     }
     output_set.insert(index);
   }
+  std::set<const ffi::Object*> written;
+  for (const ir::Buffer& buffer : spec->written) written.insert(buffer.get());
+  int passed_tensors = 0;
+  bool writes = false;
   for (int i = 0; i < count; ++i) {
     ffi::Any any = spec->params[i];
     if (auto buffer = any.as<ir::Buffer>()) {
@@ -134,11 +152,15 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
       tensor_index_[buffer->get()] = i;
       params_.push_back(MakeTensor(*buffer, alignment, slots));
       params_.back().is_output = output_set.count(i) > 0;
+      params_.back().is_written = written.count(buffer->get()) > 0;
+      passed_tensors += !params_.back().is_output;
+      writes |= params_.back().is_written && !params_.back().is_output;
     } else {
       params_.push_back(MakeScalar(any.cast<ir::Var>(), slots));
     }
     passed_count_ += !params_.back().is_output;
   }
+  compares_addresses_ = writes && passed_tensors > 1;
   for (const ir::Buffer& buffer : spec->workspaces) {
     tensor_index_[buffer.get()] = static_cast<int>(params_.size() + workspaces_.size());
     workspaces_.push_back(MakeTensor(buffer, 1, slots));
@@ -243,6 +265,20 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     state->workspaces.push_back(Allocate(workspaces_[i], *state));
     state->tensors[params_.size() + i] = ObjectOf(state->workspaces.back());
   }
+}
+
+bool Signature::Overlap(const CallState& state) const {
+  if (!compares_addresses_) return false;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (!params_[i].is_written || params_[i].is_output) continue;
+    auto [start, end] = AddressRange(*state.tensors[i]);
+    for (size_t j = 0; j < params_.size(); ++j) {
+      if (i == j || !params_[j].is_tensor || params_[j].is_output) continue;
+      auto [other_start, other_end] = AddressRange(*state.tensors[j]);
+      if (start < other_end && other_start < end) return true;
+    }
+  }
+  return false;
 }
 
 const ffi::TensorObj* Signature::BindTensor(const Param& param, ffi::AnyView arg,
@@ -356,6 +392,10 @@ void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
       }
       Fail("stride ", i, " of argument '", param.name, "' must be ",
            Expectation(param.strides[i], expected), ", but is ", actual);
+    }
+    if (actual == 0 && tensor.shape[i] > 1 && param.is_written) {
+      Fail("argument '", param.name, "' is written to, but dimension ", i,
+           " has stride 0: its elements share memory\n@note pass a copy of it (`.contiguous()`)");
     }
     contiguous *= tensor.shape[i];
   }

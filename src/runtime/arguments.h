@@ -40,6 +40,10 @@ class Signature {
   // Binds the arguments of a call; allocates outputs and workspaces.
   void Bind(ffi::PackedArgs args, CallState* state) const;
 
+  // Whether two tensors that were passed may share memory that the kernel writes to. Compares the
+  // ranges of addresses, so interleaved views count as sharing.
+  bool Overlap(const CallState& state) const;
+
   // Position of a tensor parameter or workspace in CallState::tensors.
   int TensorIndex(const ir::Buffer& buffer) const;
 
@@ -53,6 +57,7 @@ class Signature {
     ir::DType dtype{};
     bool is_tensor = false;
     bool is_output = false;
+    bool is_written = false;
     int slot = -1;  // of a scalar
     std::vector<Extent> shape;
     std::vector<Extent> strides;  // empty: contiguous
@@ -75,6 +80,7 @@ class Signature {
 
   std::vector<Param> params_;
   std::vector<Param> workspaces_;
+  bool compares_addresses_ = false;  // several tensors are passed, and one of them is written
   std::unordered_map<const void*, int> tensor_index_;
   std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from
   int passed_count_ = 0;

@@ -32,13 +32,15 @@ LaunchSpec MakeLaunchSpec(ffi::String kernel_name, ffi::Array<ir::Expr> grid,
 
 KernelSpec MakeKernelSpec(ffi::String name, ffi::Array<ffi::Any> params,
                           ffi::Map<ir::Buffer, int64_t> alignment,
-                          ffi::Array<ir::Buffer> workspaces, ffi::Array<LaunchSpec> launches) {
+                          ffi::Array<ir::Buffer> workspaces, ffi::Array<LaunchSpec> launches,
+                          ffi::Array<ir::Buffer> written) {
   auto node = ffi::make_object<KernelSpecNode>();
   node->name = std::move(name);
   node->params = std::move(params);
   node->alignment = std::move(alignment);
   node->workspaces = std::move(workspaces);
   node->launches = std::move(launches);
+  node->written = std::move(written);
   return KernelSpec(std::move(node));
 }
 
@@ -68,6 +70,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("name", &KernelSpecNode::name)
       .def_ro("params", &KernelSpecNode::params)
       .def_ro("alignment", &KernelSpecNode::alignment)
+      .def_ro("written", &KernelSpecNode::written)
       .def_ro("workspaces", &KernelSpecNode::workspaces)
       .def_ro("launches", &KernelSpecNode::launches);
   refl::GlobalDef()

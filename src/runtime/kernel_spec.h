@@ -57,6 +57,8 @@ class KernelSpecNode : public ffi::Object {
   ffi::Array<ffi::Any> params;
   // Bytes to which the address of a tensor parameter must be aligned; default: its element size.
   ffi::Map<ir::Buffer, int64_t> alignment;
+  // The tensor parameters that a launch may write to.
+  ffi::Array<ir::Buffer> written;
   // Global buffers that live for one call.
   ffi::Array<ir::Buffer> workspaces;
   ffi::Array<LaunchSpec> launches;

@@ -9,11 +9,12 @@
 namespace tilelang::runtime {
 
 Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, ffi::Bytes cubin,
-                   Target target, ffi::Function emulate)
+                   Target target, ffi::Function emulate, ffi::Optional<ffi::Function> make_variant)
     : signature_(spec, outputs, &slots_),
       cubin_(std::move(cubin)),
       target_(std::move(target)),
-      emulate_(std::move(emulate)) {
+      emulate_(std::move(emulate)),
+      make_variant_(std::move(make_variant)) {
   for (const LaunchSpec& launch : spec->launches) {
     launches_.emplace_back(launch, signature_, &slots_);
   }
@@ -23,6 +24,11 @@ Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, f
 ffi::Any Launcher::Call(ffi::PackedArgs args) {
   CallState state;
   signature_.Bind(args, &state);
+  if (make_variant_ && signature_.Overlap(state)) {
+    ffi::Any result;
+    Variant().CallPacked(args, &result);
+    return result;
+  }
   bool on_cpu = !state.device || state.device->device_type == kDLCPU;
   if (on_cpu) {
     for (const LaunchPlan& launch : launches_) launch.Emulate(emulate_, state);
@@ -38,6 +44,18 @@ ffi::Any Launcher::Call(ffi::PackedArgs args) {
   if (state.outputs.empty()) return nullptr;
   if (state.outputs.size() == 1) return state.outputs[0];
   return ffi::Array<ffi::Tensor>(state.outputs.begin(), state.outputs.end());
+}
+
+ffi::Function Launcher::Variant() {
+  {
+    std::lock_guard<std::mutex> lock(variant_mutex_);
+    if (variant_) return *variant_;
+  }
+  // Not under the lock: it compiles, in Python, whose own lock another thread may hold.
+  ffi::Function made = (*make_variant_)().cast<ffi::Function>();
+  std::lock_guard<std::mutex> lock(variant_mutex_);
+  variant_ = made;
+  return made;
 }
 
 const std::vector<driver::Kernel>& Launcher::KernelsOn(int device) {
@@ -100,10 +118,12 @@ void Launcher::CheckCapability(int device) const {
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::GlobalDef().def(
-      "tl.runtime.MakeLauncher", [](KernelSpec spec, ffi::Array<int64_t> outputs, ffi::Bytes cubin,
-                                    Target target, ffi::Function emulate) {
-        auto launcher = std::make_shared<Launcher>(spec, outputs, std::move(cubin),
-                                                   std::move(target), std::move(emulate));
+      "tl.runtime.MakeLauncher",
+      [](KernelSpec spec, ffi::Array<int64_t> outputs, ffi::Bytes cubin, Target target,
+         ffi::Function emulate, ffi::Optional<ffi::Function> make_variant) {
+        auto launcher =
+            std::make_shared<Launcher>(spec, outputs, std::move(cubin), std::move(target),
+                                       std::move(emulate), std::move(make_variant));
         return ffi::Function::FromPacked(
             [launcher](ffi::PackedArgs args, ffi::Any* result) { *result = launcher->Call(args); });
       });

@@ -18,8 +18,11 @@ class Launcher {
  public:
   // `outputs`: parameters that are allocated and returned. `cubin`: code for `target`.
   // `emulate`: runs a launch whose tensors are on the CPU (see LaunchPlan::Emulate).
+  // `make_variant`: returns what to call instead, with the same arguments, where tensors overlap
+  // that the kernel writes to: `cubin` may take its pointers to be __restrict__. Without it
+  // overlaps are not looked for.
   Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, ffi::Bytes cubin,
-           Target target, ffi::Function emulate);
+           Target target, ffi::Function emulate, ffi::Optional<ffi::Function> make_variant);
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -36,6 +39,7 @@ class Launcher {
   void Load(int device, std::vector<driver::Kernel>* kernels);
   void Configure(const LaunchPlan& launch, driver::Kernel kernel, int device) const;
   void CheckCapability(int device) const;
+  ffi::Function Variant();
 
   VarSlots slots_;
   Signature signature_;
@@ -43,6 +47,9 @@ class Launcher {
   ffi::Bytes cubin_;
   Target target_;
   ffi::Function emulate_;
+  ffi::Optional<ffi::Function> make_variant_;
+  std::mutex variant_mutex_;
+  ffi::Optional<ffi::Function> variant_;
   std::once_flag library_loaded_;
   driver::Library library_ = nullptr;
   std::array<DeviceKernels, kMaxDevices> devices_;

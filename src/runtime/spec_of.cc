@@ -1,7 +1,11 @@
 #include "runtime/spec_of.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 
 namespace tilelang::runtime {
@@ -44,6 +48,42 @@ class VectorAccesses : public ir::StmtVisitor {
   void VisitBuffer(const ir::Buffer& buffer) override {
     if (buffer.IsGlobal()) Require(buffer, ir::Bytes(buffer->dtype));
   }
+};
+
+// The global buffers that a kernel may write to.
+class GlobalWrites : public ir::StmtVisitor {
+ public:
+  explicit GlobalWrites(const ffi::Array<KernelInfo>& kernels) {
+    for (const KernelInfo& kernel : kernels) {
+      for (const ffi::Any& param : kernel->params) {
+        if (auto map = param.as<TensorMapInfo>()) maps_[(*map)->var.get()] = (*map)->buffer;
+      }
+    }
+  }
+  bool Contains(const ir::Buffer& logical) const { return written_.count(logical.get()) > 0; }
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::StoreNode* op) override {
+    Add(op->buffer);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::CallNode* op) override {
+    for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
+      if (effect.write) Add(effect.buffer);
+    }
+    bool loads = std::string_view(op->name.data(), op->name.size()).starts_with("tl::tma_load");
+    for (const ir::Expr& arg : op->args) {
+      auto map = maps_.find(arg.get());
+      if (map != maps_.end() && !loads) Add(map->second);
+    }
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  void Add(const ir::Buffer& buffer) { written_.insert(Logical(buffer).get()); }
+
+  std::unordered_map<const ffi::Object*, ir::Buffer> maps_;
+  std::unordered_set<const ffi::Object*> written_;
 };
 
 // CUtensorMapSwizzle.
@@ -97,9 +137,12 @@ KernelSpec SpecOf(const CompiledFunc& compiled) {
     node->launches.push_back(SpecOfKernel(kernel, &accesses));
   }
   node->name = compiled->func->name;
+  GlobalWrites writes(compiled->kernels);
+  writes.VisitStmt(compiled->func->body);
   for (const ffi::Any& param : compiled->func->params) {
     auto buffer = param.as<ir::Buffer>();
     node->params.push_back(buffer ? ffi::Any(Logical(*buffer)) : param);
+    if (buffer && writes.Contains(Logical(*buffer))) node->written.push_back(Logical(*buffer));
   }
   node->alignment = accesses.alignment;
   ir::WalkStmts(compiled->func->body, [&](const ir::Stmt& s) {

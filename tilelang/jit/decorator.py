@@ -38,6 +38,16 @@ class JITFunction:
                 self._kernels[key] = self._compile(args, kwargs)
             return self._kernels[key]
 
+    def __reduce__(self) -> str:
+        # By name, as functions: pickle looks it up in the module.
+        return self._function.__qualname__
+
+    def __copy__(self) -> JITFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JITFunction:
+        return self
+
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """As calling the function."""
         return self(*args, **kwargs)

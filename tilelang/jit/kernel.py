@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,19 @@ from .. import _ffi
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import cache, disassembly, resources
-from ..runtime.arguments import explain, plain_scalars
-from ..runtime.emulation import Emulation
+from ..runtime.arguments import check_signs, explain, plain_scalars
+from ..runtime.emulation import Emulation, Outcome
+from ..runtime.nvrtc import Artifact
 from ..runtime.outputs import to_user
 from ..target import Target
-from .lower import LoweredKernel
+from .lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
     from ..emulator import LaunchReport
     from ..profiler import Profiler, TensorSupplyType
+
+# Pointers may overlap, and loads may not take the read-only path.
+_WITHOUT_RESTRICT = ("-D__restrict__=",)
 
 
 class JITKernel:
@@ -31,6 +36,15 @@ class JITKernel:
     that ``out_idx`` names, launches it: CUDA tensors on their GPU, on the caller's current stream,
     without waiting for the result; CPU tensors on the emulator. Tensors may come from torch, NumPy
     or anything else that speaks DLPack; they are not copied.
+
+    Tensors may overlap, as in ``kernel(x, x)``: where one of them is written, a variant of the
+    code runs that does not take them to be apart. It is compiled at the first such call. The
+    compiler orders accesses to two parameters by neither: the result is right where no block reads
+    what another one writes and each element is read before it is written, as in an elementwise
+    kernel whose input and output are one tensor.
+
+    A kernel can be pickled, and is compiled anew (or read from the cache) where it is loaded; a
+    copy of it is the kernel itself.
 
     Attributes:
         prim_func: the function that was compiled.
@@ -59,17 +73,12 @@ class JITKernel:
         self.out_idx = normalize_out_idx(out_idx, len(self.params))
         self.remarks = list(lowered.remarks)
         self._source = lowered.source
-        self.artifact = cache.compile_cached(
-            lowered.lined_source, str(target), (*lowered.options, *options)
+        self._outcome = Outcome()
+        self._recipe = prim_func, target, out_idx, lowered.configs, options
+        build = functools.partial(
+            _build, lowered, target, self.out_idx or [], options, self._outcome
         )
-        self._emulation = Emulation(str(target), self.artifact.ptx)
-        self._launch = _ffi.get("runtime.MakeLauncher")(
-            self.spec,
-            self.out_idx or [],
-            self.artifact.cubin,
-            target,
-            self._emulation,
-        )
+        self.artifact, self._launch = build(lambda: build(None, _WITHOUT_RESTRICT)[1])
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,10 +94,11 @@ class JITKernel:
             args = self._positional(args, kwargs)
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
+        check_signs(args, self._signed, self._passed)
         try:
             result = self._launch(*args)
         except Exception as error:
-            found = self._emulation.take_error() or explain(error, self._passed, args)
+            found = self._outcome.take_error() or explain(error, self._passed, args)
             raise found from None
         return None if result is None else to_user(result, args)
 
@@ -121,6 +131,25 @@ class JITKernel:
             if not isinstance(param, Buffer) and param.dtype != "handle"
         ]
 
+    @cached_property
+    def _signed(self) -> list[int]:
+        """Positions of tensors whose values torch may keep negated: parts of complex numbers."""
+        kinds = ("float16", "float32", "float64")
+        return [
+            i
+            for i, param in enumerate(self._inputs)
+            if isinstance(param, Buffer) and param.dtype in kinds
+        ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compile_again, self._recipe
+
+    def __copy__(self) -> JITKernel:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JITKernel:
+        return self
+
     @property
     def last_launch(self) -> LaunchReport | None:
         """What the emulator reports of its last successful launch of this kernel, else None.
@@ -128,7 +157,7 @@ class JITKernel:
         Instructions by class, seconds, warnings, printed text; of the last grid if the kernel
         consists of several.
         """
-        return self._emulation.report
+        return self._outcome.report
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """Returns the generated CUDA C++."""
@@ -199,6 +228,37 @@ class JITKernel:
 
     def __repr__(self) -> str:
         return f"<tilelang kernel {self.name!r} for {self.target}>"
+
+
+def _build(
+    lowered: LoweredKernel,
+    target: Target,
+    outputs: list[int],
+    options: tuple[str, ...],
+    outcome: Outcome,
+    make_variant: Callable[[], Any] | None,
+    more_options: tuple[str, ...] = (),
+) -> tuple[Artifact, Any]:
+    """Returns machine code and its launcher.
+
+    Args:
+        lowered, target, outputs, options: of the kernel.
+        outcome: is told how launches on the emulator end.
+        make_variant: returns the launcher for overlapping tensors; None if this is that one.
+        more_options: for NVRTC.
+    """
+    artifact = cache.compile_cached(
+        lowered.lined_source, str(target), (*lowered.options, *options, *more_options)
+    )
+    emulation = Emulation(str(target), artifact.ptx, outcome)
+    make = _ffi.get("runtime.MakeLauncher")
+    return artifact, make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
+
+
+def _compile_again(
+    prim_func: Any, target: Target, out_idx: Any, configs: Mapping[str, Any], options: Any
+) -> JITKernel:
+    return JITKernel(prim_func, lower(prim_func, target, configs), target, out_idx, options)
 
 
 def _require_current_torch() -> None:

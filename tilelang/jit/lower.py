@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _ffi
@@ -21,6 +21,7 @@ class LoweredKernel:
         options: NVRTC options that the source needs.
         spec: how to launch it (``tl.runtime.KernelSpec``).
         remarks: what the passes did, or did not do, and why.
+        configs: the normalised pass options that it was made with.
     """
 
     source: str
@@ -28,6 +29,7 @@ class LoweredKernel:
     options: tuple[str, ...]
     spec: Any
     remarks: tuple[Remark, ...] = ()
+    configs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kernel_source(self) -> str:
@@ -58,6 +60,7 @@ def lower(func: Any, target: Target, configs: Mapping[str, Any]) -> LoweredKerne
         tuple(str(option) for option in compiled.options),
         _launch_spec(compiled),
         tuple(compiled.remarks),
+        dict(configs),
     )
 
 

@@ -11,6 +11,11 @@ from typing import Any
 
 from ..errors import ArgumentError, TileLangError
 
+_NEGATED = (
+    "is a view that negates or conjugates, so its memory holds other values",
+    "pass `.resolve_conj().resolve_neg()`",
+)
+
 
 def plain_scalars(args: Sequence[Any], positions: Iterable[int]) -> Sequence[Any]:
     """Returns the arguments with Python numbers where 0-d tensors and NumPy scalars stood.
@@ -30,6 +35,33 @@ def plain_scalars(args: Sequence[Any], positions: Iterable[int]) -> Sequence[Any
             result = result or list(args)
             result[position] = value.item()
     return args if result is None else result
+
+
+def check_signs(args: Sequence[Any], positions: Sequence[int], names: Sequence[str]) -> None:
+    """Refuses torch tensors whose memory holds the negatives of their values.
+
+    Such are imaginary parts of conjugates. Nothing else that torch hands over in the exchange of
+    tensors tells them.
+
+    Args:
+        args: of a call.
+        positions: those of tensors whose type occurs in complex numbers.
+        names: of the parameters.
+
+    Raises:
+        ArgumentError: an argument is such a view.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    tensor, is_negated = torch.Tensor, torch.Tensor.is_neg
+    for position in positions:
+        if position >= len(args):
+            return
+        arg = args[position]
+        if isinstance(arg, tensor) and is_negated(arg):
+            what, advice = _NEGATED
+            raise ArgumentError(f"argument {names[position]!r} {what}", notes=[advice])
 
 
 def explain(error: Exception, names: Sequence[str], args: Sequence[Any]) -> Exception:
@@ -73,10 +105,7 @@ def _torch_problem(arg: Any) -> tuple[str, str] | None:
         layout = str(arg.layout).removeprefix("torch.").strip("_")
         return f"is no dense tensor: its layout is {layout}", "pass `.to_dense()`"
     if arg.is_conj() or arg.is_neg():
-        return (
-            "is a view that negates or conjugates, so its memory holds other values",
-            "pass `.resolve_conj().resolve_neg()`",
-        )
+        return _NEGATED
     return None
 
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -91,13 +92,16 @@ class DiskCache:
     def get(self, name: str) -> Artifact | None:
         """Returns an entry, or None if it is missing or damaged."""
         try:
-            data = self.path(name).read_bytes()
+            data = _read_file(self.path(name))
         except OSError:
             return None
         digest, body = data[4 : 4 + _DIGEST_SIZE], data[4 + _DIGEST_SIZE :]
         if data[:4] != _MAGIC or hashlib.sha256(body).digest() != digest:
             return None
-        return Artifact.from_bytes(body)
+        try:
+            return Artifact.from_bytes(body)
+        except ValueError:
+            return None
 
     def put(self, name: str, artifact: Artifact) -> None:
         """Stores an entry, replacing a damaged one."""
@@ -121,3 +125,20 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
+
+
+def _read_file(path: Path) -> bytes:
+    """Returns the content of a regular file.
+
+    Raises:
+        OSError: there is no regular file.
+    """
+    # A FIFO would block, were it not for O_NONBLOCK; a device may never end.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{path} is no regular file")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)

@@ -13,8 +13,8 @@ import numpy as np
 from ..errors import UnsupportedError
 
 
-class Emulation:
-    """What the launcher calls for a launch on the CPU.
+class Outcome:
+    """How the launches of a kernel on the emulator ended.
 
     tvm-ffi makes new exceptions of those that pass through C++; the original is kept for
     :meth:`take_error`.
@@ -23,11 +23,26 @@ class Emulation:
         report: the emulator's LaunchReport of the last launch that succeeded, or None.
     """
 
-    def __init__(self, arch: str, ptx: str) -> None:
-        self._arch = arch
-        self._ptx = ptx
+    def __init__(self) -> None:
         self._local = threading.local()
         self.report: Any = None
+
+    def keep_error(self, error: BaseException) -> None:
+        """Keeps the exception that ends a launch of this thread."""
+        self._local.error = error
+
+    def take_error(self) -> BaseException | None:
+        """Returns the exception that ended the last launch of this thread, once."""
+        return self._local.__dict__.pop("error", None)
+
+
+class Emulation:
+    """What the launcher calls for a launch on the CPU."""
+
+    def __init__(self, arch: str, ptx: str, outcome: Outcome) -> None:
+        self._arch = arch
+        self._ptx = ptx
+        self._outcome = outcome
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -62,7 +77,7 @@ class Emulation:
         try:
             device, module = self._loaded
             converted = [_argument(device, arg) for arg in args]
-            self.report = module[str(name)].launch(
+            self._outcome.report = module[str(name)].launch(
                 tuple(grid),
                 tuple(block),
                 converted,
@@ -70,12 +85,8 @@ class Emulation:
                 smem=shared_memory,
             )
         except BaseException as error:
-            self._local.error = error
+            self._outcome.keep_error(error)
             raise
-
-    def take_error(self) -> BaseException | None:
-        """Returns the exception that ended the last launch of this thread, once."""
-        return self._local.__dict__.pop("error", None)
 
 
 def _argument(device: Any, arg: Any) -> Any:

@@ -48,10 +48,17 @@ class Artifact:
     def from_bytes(data: bytes) -> Artifact:
         """Inverse of :meth:`to_bytes`; raises ValueError for anything else."""
         end = 8 + int.from_bytes(data[:8], "little")
-        fields = json.loads(data[8:end])
+        try:
+            fields = json.loads(data[8:end])
+        except RecursionError:
+            fields = None
         cubin = data[end:]
-        if len(cubin) != fields["cubin"]:
-            raise ValueError("truncated artifact")
+        kinds = {"ptx": str, "cubin": int, "log": str}
+        valid = isinstance(fields, dict) and all(
+            type(fields.get(name)) is kind for name, kind in kinds.items()
+        )
+        if not valid or len(cubin) != fields["cubin"]:
+            raise ValueError("no artifact")
         return Artifact(fields["ptx"], cubin, fields["log"])
 
 

@@ -52,9 +52,9 @@ def launch(name, grid, block, args, cluster=(), shared_memory=0) -> Any:
     )
 
 
-def spec(name, params, launches, alignment=None, workspaces=()) -> Any:
+def spec(name, params, launches, alignment=None, workspaces=(), written=()) -> Any:
     return _ffi.get("runtime.KernelSpec")(
-        name, list(params), alignment or {}, list(workspaces), list(launches)
+        name, list(params), alignment or {}, list(workspaces), list(launches), list(written)
     )
 
 

@@ -29,7 +29,7 @@ def make(params, args=None, outputs=(), recorder=None, **kwargs):
     spec = hm.spec("k", params, kwargs.pop("launches", launches), **kwargs)
     make_launcher = _ffi.get("runtime.MakeLauncher")
     emulate = recorder or Recorder()
-    return make_launcher(spec, list(outputs), b"", target.resolve("sm_90a"), emulate)
+    return make_launcher(spec, list(outputs), b"", target.resolve("sm_90a"), emulate, None)
 
 
 def matmul_like(outputs=()):
@@ -274,6 +274,7 @@ def test_a_kernel_for_another_gpu_says_how_to_emulate():
     spec = hm.spec("k", [a], [hm.launch("k", (1,), (32,), [a])])
     capability = torch.cuda.get_device_capability()
     other = "sm_100a" if capability[0] == 9 else "sm_90a"
-    kernel = _ffi.get("runtime.MakeLauncher")(spec, [], b"", target.resolve(other), Recorder())
+    make_launcher = _ffi.get("runtime.MakeLauncher")
+    kernel = make_launcher(spec, [], b"", target.resolve(other), Recorder(), None)
     with pytest.raises(TargetError, match=rf"compiled for {other}, but cuda:0 has .*\n.*emulator"):
         kernel(torch.zeros(1, device="cuda"))

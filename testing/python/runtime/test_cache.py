@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -184,3 +186,78 @@ def test_killed_writers_leave_no_damage(tmp_path):
         for path in entries(tmp_path):
             assert DiskCache(tmp_path).get(path.stem) is not None
     assert entries(tmp_path)
+
+
+def checked(body: bytes) -> bytes:
+    """An entry with a valid checksum."""
+    return b"TLK1" + hashlib.sha256(body).digest() + body
+
+
+def headed(fields: object, cubin: bytes = b"") -> bytes:
+    head = json.dumps(fields).encode()
+    return len(head).to_bytes(8, "little") + head + cubin
+
+
+BROKEN = {
+    "nothing": b"",
+    "a short length": b"\x01",
+    "a huge length": b"\xff" * 8 + b"{}",
+    "no json": headed({})[:8] + b"{]",
+    "no text": (3).to_bytes(8, "little") + b"\xff\xfe\xfd",
+    "a list": headed([1, 2]),
+    "a number": headed(3),
+    "nesting": (200000).to_bytes(8, "little") + b"[" * 200000,
+    "missing fields": headed({"cubin": 0}),
+    "wrong types": headed({"ptx": 3, "cubin": 0, "log": None}),
+    "no integer": headed({"ptx": "", "cubin": True, "log": ""}),
+    "too little code": headed({"ptx": "", "cubin": 7, "log": ""}, b"abc"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_content_with_a_valid_checksum_is_a_miss(tmp_path, kind):
+    store = DiskCache(tmp_path)
+    store.put("ab12", ARTIFACT)
+    store.path("ab12").write_bytes(checked(BROKEN[kind]))
+    assert store.get("ab12") is None
+    assert store.get_or_make("ab12", lambda: ARTIFACT) == ARTIFACT == store.get("ab12")
+
+
+def make_fifo(path):
+    os.mkfifo(path)
+
+
+def make_loop(path):
+    path.symlink_to(path)
+
+
+IN_PLACE = {
+    "fifo": make_fifo,
+    "symbolic link to itself": make_loop,
+    "directory": lambda path: path.mkdir(),
+    "device without end": lambda path: path.symlink_to("/dev/zero"),
+    "terminal": lambda path: path.symlink_to("/dev/tty"),
+    "dangling link": lambda path: path.symlink_to(path.parent / "none"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+def test_what_is_no_file_in_place_of_an_entry_is_a_miss(tmp_path, kind):
+    store = DiskCache(tmp_path)
+    path = store.path("ab12")
+    path.parent.mkdir()
+    IN_PLACE[kind](path)
+    files = len(os.listdir("/proc/self/fd"))
+    assert store.get("ab12") is None
+    assert store.get_or_make("ab12", lambda: ARTIFACT) == ARTIFACT
+    assert store.get("ab12") == (None if kind == "directory" else ARTIFACT)
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo", "symbolic link to itself"])
+def test_a_folder_that_is_none_makes_reads_misses(tmp_path, kind):
+    folder = tmp_path / "cache"
+    {"file": lambda path: path.write_text(""), **IN_PLACE}[kind](folder)
+    store = DiskCache(folder)
+    assert store.get_or_make("ab12", lambda: ARTIFACT) == ARTIFACT
+    assert store.get("ab12") is None

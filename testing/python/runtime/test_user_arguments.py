@@ -146,3 +146,70 @@ def test_errors_of_other_libraries_stay(scale):
 
     with pytest.raises(RuntimeError, match="not today"):
         scale(Strange(), torch.empty(N), 1.0, 1)
+
+
+@pytest.fixture(scope="module")
+def double():
+    @T.prim_func
+    def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                B[i] = A[i] * 2.0
+
+    return tilelang.compile(kernel, target="sm_90a")
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+WITH_OTHER_MEMORY = {
+    "negated": lambda: torch._neg_view(torch.randn(N)),
+    "imaginary part of a conjugate": lambda: (
+        torch.randn(N, 1, dtype=torch.cfloat).conj().imag[:, 0]
+    ),
+    "zeros without memory": lambda: torch._efficientzerotensor(N),
+    "sparse": lambda: torch.eye(N)[0].to_sparse(),
+    "quantized": lambda: torch.quantize_per_tensor(torch.randn(N), 0.1, 0, torch.qint8),
+    "meta": lambda: torch.empty(N, device="meta"),
+    "nested": lambda: torch.nested.nested_tensor([torch.randn(N)]),
+    "complex": lambda: torch.randn(N, dtype=torch.cfloat),
+    "conjugate": lambda: torch.randn(N, dtype=torch.cfloat).conj(),
+    "steps": lambda: torch.randn(2 * N)[::2],
+    "expanded": lambda: torch.randn(1).expand(N),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("kind", WITH_OTHER_MEMORY)
+def test_tensors_whose_memory_does_not_hold_their_values_are_refused(double, kind, position):
+    args = [torch.randn(N), torch.full((N,), 7.0)]
+    args[position] = WITH_OTHER_MEMORY[kind]()
+    with pytest.raises(ArgumentError, match=f"argument '{'AB'[position]}'"):
+        double(*args)
+    if position == 0:
+        assert (args[1] == 7).all()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: x.requires_grad_(), lambda x: x.as_subclass(Subclass), torch.nn.Parameter]
+)
+def test_tensors_that_hold_their_values_are_taken(double, make):
+    values, b = torch.randn(N), torch.zeros(N)
+    double(make(values.clone()), b)
+    torch.testing.assert_close(b, values * 2)
+
+
+def test_resolved_views_are_taken(double):
+    negated, b = torch._neg_view(torch.randn(N)), torch.zeros(N)
+    double(negated.resolve_neg(), b)
+    torch.testing.assert_close(b, negated * 2)
+
+
+def test_read_only_arrays_are_refused(double):
+    a, b = np.ones(N, np.float32), np.ones(N, np.float32)
+    b.flags.writeable = False
+    with pytest.raises(ArgumentError, match="'B' is a read-only array"):
+        double(a, b)
+    assert (b == 1).all()
