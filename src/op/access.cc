@@ -48,7 +48,15 @@ Buffer PhysicalBuffers::Make(const Buffer& buffer) {
     return Buffer(buffer->name, buffer->dtype, {size}, {}, scope, attrs, buffer->span);
   };
   if (buffer.IsFragment()) {
-    int64_t regs = (*layouts_->GetFragment(buffer))->RegsPerThread();
+    auto layout = layouts_->GetFragment(buffer);
+    if (!layout) {
+      TL_USER_ERROR(kLayout, buffer->span,
+                    "fragment " << std::string(buffer->name)
+                                << " has no layout: no tile operation and no T.Parallel loop "
+                                   "accesses it, single elements only; memory of one thread is "
+                                   "T.alloc_local");
+    }
+    int64_t regs = (*layout)->RegsPerThread();
     return make(ir::Const(ir::dtypes::kInt32, regs), "local");
   }
   if (buffer.IsShared()) {

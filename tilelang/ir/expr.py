@@ -369,7 +369,7 @@ def as_expr(value: Any, beside: DType | None = None) -> Expr:
         return value
     if isinstance(value, (bool, int, float)):
         return const(value, _number_type(value, beside))
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, DType):
         return _string_imm(value, span.current())
     load = getattr(value, "__tl_load__", None)
     if load is not None:
@@ -458,8 +458,15 @@ def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
 
 
 def condition(value: Any) -> Expr:
-    """Returns ``value`` as a bool: itself, or ``value != 0``."""
-    return _condition(as_expr(value))
+    """Returns ``value`` as a bool: itself, or ``value != 0``.
+
+    Raises:
+        DTypeError: it is text or an address.
+    """
+    expr = as_expr(value)
+    if expr.dtype == HANDLE:
+        raise errors.DTypeError(f"`{expr}` is no condition", span=span.here())
+    return _condition(expr)
 
 
 def call(dtype: DType, name: str, args: Sequence[Any], attrs: dict[str, Any] | None = None) -> Call:

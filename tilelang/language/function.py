@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, overload
 
@@ -25,6 +28,12 @@ from .tensor import PointerType, TensorType
 from .variable import Ref
 
 _func = _ffi.get("ir.Func")
+
+# Where the code lies that arguments of a kernel's statements reach.
+_OUR_FOLDERS = (
+    *(str(Path(file).parent) + os.sep for file in (errors.__file__, _ffi.tvm_ffi.__file__)),
+    *(enum.__file__, inspect.__file__),
+)
 
 # Macros inside macros; each takes several frames of Python's stack.
 _DEEPEST_MACRO = 64
@@ -163,6 +172,26 @@ def _statement(trace: TracebackType) -> errors.Span | None:
     return span.for_error(tracer.span())
 
 
+def _raised_by_us(trace: TracebackType) -> bool:
+    """Whether an error of a kernel's statement arose in this package or below it.
+
+    Not in a function of the user's, which the kernel or this package called.
+    """
+    rest = trace.tb_next
+    while rest is not None:
+        file = rest.tb_frame.f_code.co_filename
+        if not file.startswith(_OUR_FOLDERS) and not file.endswith((".pyx", ".pxi")):
+            return False
+        rest = rest.tb_next
+    return True
+
+
+def _refusal(error: Exception) -> str:
+    """What to say of an error that arguments caused which nothing checks by name."""
+    text = str(error).split("\n")[0]
+    return f"these arguments have no meaning here ({type(error).__name__}: {text})"
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turns errors of tracing into errors with a place in the kernel."""
@@ -177,12 +206,20 @@ def _explained() -> Iterator[None]:
                 error.span = exact
             error.span = error.span or _statement(trace)
         raise
-    except (NameError, TypeError, AttributeError) as error:
+    except Exception as error:
         trace, direct = _innermost(error.__traceback__)
-        if trace is None or not direct:
+        if trace is None:
             raise
-        kind = errors.SemanticsError if isinstance(error, TypeError) else errors.UnknownNameError
-        raise kind(str(error), span=_expression(trace) or _statement(trace)) from None
+        place = _expression(trace) or _statement(trace)
+        if not direct:
+            if _raised_by_us(trace):
+                raise errors.SemanticsError(_refusal(error), span=place) from error
+            raise
+        if isinstance(error, TypeError):
+            raise errors.SemanticsError(str(error), span=place) from None
+        if isinstance(error, (NameError, AttributeError)):
+            raise errors.UnknownNameError(str(error), span=place) from None
+        raise
 
 
 def _trace(function: FunctionType, frame: FrameType | None) -> Func:
