@@ -24,6 +24,8 @@ const Region& SharedSide(const ir::CopyNode* op);
 // A store has this annotation (bool) if what it writes must be in global memory before the threads
 // go on, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
+// How the calls begin that wait for the stores of the calling thread.
+inline constexpr const char* kTmaStoreWait = "tl::tma_store_wait";
 
 // How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
 // extent box[d]. All boxes have one tensor map.

@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/error.h"
 #include "layout/symbolic.h"
+#include "op/scratch.h"
 
 namespace tilelang::op {
 
@@ -343,8 +344,8 @@ class ReduceLowerer {
                      std::vector<Stmt>* stmts) {
     int64_t threads = ctx_->threads.count;
     Buffer scratch(String(std::string(acc->name) + "_smem"), type_,
-                   {ir::Const(ir::dtypes::kInt32, threads * results)}, {}, "shared.dyn", {},
-                   op_->span);
+                   {ir::Const(ir::dtypes::kInt32, threads * results)}, {}, "shared.dyn",
+                   ScratchAttrs(), op_->span);
     Expr self = ctx_->thread - ir::Const(ir::dtypes::kInt32, ctx_->threads.begin);
     auto slot = [&](const Expr& thread, const Expr& r) {
       return ctx_->analyzer->Simplify(r * ir::Const(ir::dtypes::kInt32, threads) + thread);

@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include "op/index_eval.h"
+#include "op/scratch.h"
 
 namespace tilelang::op {
 
@@ -77,7 +78,7 @@ Stmt Within(const Region& region, const ir::ParallelFor& loop) {
 // Allocates shared memory for elements of a fragment.
 Buffer NewStage(const Buffer& fragment, const ir::Array<Expr>& extents, std::vector<Stmt>* stmts) {
   Buffer stage(ir::String(std::string(fragment->name) + "_stage"), fragment->dtype, extents, {},
-               "shared.dyn", {}, fragment->span);
+               "shared.dyn", op::ScratchAttrs(), fragment->span);
   stmts->push_back(ir::Alloc(stage, fragment->span));
   return stage;
 }

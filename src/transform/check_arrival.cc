@@ -7,8 +7,6 @@
 
 namespace tilelang::transform {
 
-namespace {
-
 using ir::Stmt;
 
 bool WaitsForBlock(const ir::CallNode* call) {
@@ -26,6 +24,8 @@ bool HasBlockBarrier(const Stmt& s) {
   });
   return found;
 }
+
+namespace {
 
 // Follows conditions on the thread index alone; what others decide is not known here.
 class ArrivalVerifier : public ir::StmtVisitor {

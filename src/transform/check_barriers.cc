@@ -2,11 +2,10 @@
 #include <unordered_set>
 
 #include "ir/error.h"
-#include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "transform/check_parts.h"
 #include "transform/scoped_visitor.h"
-#include "transform/shared_access.h"
+#include "transform/thread_set.h"
 
 namespace tilelang::transform {
 
@@ -14,22 +13,6 @@ namespace {
 
 using ir::Expr;
 using ir::Stmt;
-
-bool WaitsForAll(const ir::CallNode* call) {
-  const ir::Intrinsic* intrinsic = ir::FindIntrinsic({call->name.data(), call->name.size()});
-  bool named = call->name == "sync_threads" && !call->args.empty();
-  return intrinsic != nullptr && intrinsic->participants == ir::Participants::kCta && !named;
-}
-
-bool HasBarrier(const Stmt& s) {
-  bool found = false;
-  ir::WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    found = found || (call != nullptr && WaitsForAll(call));
-    return !found;
-  });
-  return found;
-}
 
 // What certainly depends on the index of the thread: variables and "local.var" buffers. The
 // values of other memory may be the same in all threads.
@@ -99,13 +82,8 @@ class ThreadDependence : public ir::StmtVisitor {
 
 class BarrierChecker : public ScopedVisitor {
  public:
-  explicit BarrierChecker(const ir::KernelLaunchNode* launch) : dependence_(launch) {
-    for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
-      int64_t extent = *ir::AsInt(launch->threads[i]);
-      threads_.threads.push_back({launch->thread_vars[i], 0, extent});
-      count_ *= extent;
-    }
-  }
+  explicit BarrierChecker(const ir::KernelLaunchNode* launch)
+      : dependence_(launch), threads_(launch) {}
   using ScopedVisitor::Visit;
 
   void VisitStmt(const Stmt& s) override {
@@ -127,10 +105,14 @@ class BarrierChecker : public ScopedVisitor {
     bool divides = Divides(op->condition);
     Loop(divides ? ir::Print(op->condition) : "", op->body, [&] { ScopedVisitor::Visit(op); });
   }
+  void Visit(const ir::BindNode* op) override {
+    ScopedVisitor::Visit(op);
+    threads_.Bind(op->var, op->value);
+  }
   void Visit(const ir::CallNode* op) override {
-    if (!reason_.empty() && WaitsForAll(op)) {
+    if (!reason_.empty() && WaitsForBlock(op)) {
       TL_USER_ERROR(kSemantics, op->span.defined() ? op->span : span_,
-                    "T." << std::string(op->name) << " waits for all " << count_
+                    "T." << std::string(op->name) << " waits for all " << threads_.count()
                          << " threads of the block, but stands " << reason_
                          << ", which is not the same in all of them: those that arrive would wait "
                             "forever. Put it where every thread passes, or name the threads that "
@@ -143,11 +125,12 @@ class BarrierChecker : public ScopedVisitor {
   bool Divides(const Expr& e) { return dependence_.Depends(analyzer_.Simplify(e)); }
   // Both branches have a barrier, and whole warps take either.
   bool SyncInBothBranches(const ir::IfNode* op) const {
-    if (!op->else_case.defined() || !HasBarrier(op->then_case) || !HasBarrier(op->else_case)) {
+    if (!op->else_case.defined() || !HasBlockBarrier(op->then_case) ||
+        !HasBlockBarrier(op->else_case)) {
       return false;
     }
-    ThreadRange range = ThreadsWhere(op->condition, threads_);
-    return range.count > 0 && range.first % 32 == 0 && range.count % 32 == 0;
+    auto taken = threads_.Where(op->condition);
+    return taken && taken->AsWarps();
   }
 
   template <typename Fn>
@@ -191,8 +174,7 @@ class BarrierChecker : public ScopedVisitor {
   }
 
   ThreadDependence dependence_;
-  AccessContext threads_;
-  int64_t count_ = 1;
+  BlockThreads threads_;
   std::string reason_;  // why not all threads get here; empty when they do
   ir::Span span_;
 };
@@ -202,7 +184,7 @@ class BarrierChecker : public ScopedVisitor {
 void CheckBarriers(const ir::Func& func) {
   ir::WalkStmts(func->body, [&](const Stmt& s) {
     const auto* launch = s.as<ir::KernelLaunchNode>();
-    if (launch != nullptr && HasBarrier(launch->body)) BarrierChecker(launch).VisitStmt(s);
+    if (launch != nullptr && HasBlockBarrier(launch->body)) BarrierChecker(launch).VisitStmt(s);
     return launch == nullptr;
   });
 }

@@ -31,6 +31,9 @@ void CheckBounds(const ir::Func& func, const Raise& raise);
 void CheckTileOps(const ir::Func& func);
 // What may stand in T.Parallel and vectorised loops.
 void CheckLoops(const ir::Func& func);
+// A barrier that every thread of the block must reach; s: one or more of them inside.
+bool WaitsForBlock(const ir::CallNode* call);
+bool HasBlockBarrier(const ir::Stmt& s);
 // Every thread reaches the barriers of the whole block.
 void CheckBarriers(const ir::Func& func);
 // Of thread IR: barriers of the whole block, and elections of a thread by its warp, stand where all

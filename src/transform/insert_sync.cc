@@ -2,15 +2,16 @@
 
 #include <tvm/ffi/cast.h>
 
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/copy_tma.h"
 #include "op/issue.h"
+#include "op/scratch.h"
 #include "op/thread_sync.h"
-#include "transform/shared_access.h"
+#include "transform/pending_accesses.h"
 #include "transform/uniformity.h"
 
 namespace tilelang::transform {
@@ -19,44 +20,17 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Who passes a barrier: the whole CTA, a range of warps inside a branch, or nobody can.
+// The threads that run a statement: those that arrive at a barrier there.
 struct Team {
-  enum Kind { kCta, kWarps, kNone } kind = kCta;
-  ThreadRange range;
-};
+  ThreadSet threads;
+  bool arrives = true;  // all of them; false: some, which are known only at run time
 
-Stmt MakeBarrier(const Team& team, int64_t cta_threads, const Span& span) {
-  op::ThreadRange threads{0, cta_threads};
-  if (team.kind == Team::kWarps) threads = {team.range.first, team.range.count};
-  return op::SyncThreads(threads, cta_threads, span);
-}
-
-// What has happened since the last barrier.
-struct Pending {
-  AccessPtr access;
-  bool carried = false;  // in an earlier iteration of the innermost loop
-  bool by_role = false;  // in a branch that orders itself by mbarriers
-};
-// A store by threads that the async proxy has not been told of, and the first barrier after it.
-struct Unfenced {
-  AccessPtr access;
-  const ffi::Object* barrier = nullptr;
-};
-struct State {
-  std::vector<Pending> pending;
-  std::vector<Unfenced> unfenced;
-
-  void Merge(const State& other) {
-    for (const Pending& p : other.pending) {
-      bool known = false;
-      for (const Pending& q : pending) known |= q.access == p.access && q.carried == p.carried;
-      if (!known) pending.push_back(p);
-    }
-    for (const Unfenced& u : other.unfenced) {
-      bool known = false;
-      for (const Unfenced& v : unfenced) known |= v.access == u.access && v.barrier == u.barrier;
-      if (!known) unfenced.push_back(u);
-    }
+  // A group that can wait for each other.
+  std::optional<op::ThreadRange> Group() const {
+    if (!arrives) return std::nullopt;
+    auto range = threads.AsRange();
+    bool warps = range && range->begin % 32 == 0 && range->count % 32 == 0;
+    return warps || threads.IsWholeBlock() ? range : std::nullopt;
   }
 };
 
@@ -71,9 +45,11 @@ bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intr
   return found;
 }
 
-bool WaitsOnBarriers(const Stmt& s) {
-  return HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
-    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own.
+bool WaitsForEngines(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    if (intrinsic != nullptr) return intrinsic->sync == SyncKind::kBarrier;
+    return std::string_view(call->name.data(), call->name.size()).starts_with(op::kTmaStoreWait);
   });
 }
 
@@ -98,64 +74,69 @@ bool IsFence(const Stmt& s) {
   return call != nullptr && call->name == "fence_proxy_async";
 }
 
-bool LeavesEarly(const Stmt& body) {
-  bool found = false;
-  WalkStmts(body, [&](const Stmt& s) {
-    found |= s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue;
-    return !found;
-  });
-  return found;
-}
-
 class SyncInserter {
  public:
-  explicit SyncInserter(const KernelLaunchNode* launch) : launch_(launch), uniformity_(launch) {
+  SyncInserter(const KernelLaunchNode* launch, bool between_statements)
+      : launch_(launch),
+        between_statements_(between_statements),
+        uniformity_(launch),
+        threads_(uniformity_.threads()),
+        team_{threads_.All()} {
     auto offsets = launch->attrs.find("smem_offsets");
     TL_CHECK(offsets != launch->attrs.end(), launch->span, "PlanSharedMemory must run first");
     offsets_ = (*offsets).second.cast<Map<Buffer, int64_t>>();
     for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
       context_.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
-      cta_threads_ *= *AsInt(launch->threads[i]);
     }
   }
 
   Stmt Run() {
-    State state;
+    PendingAccesses state;
     return Fenced(Process(launch_->body, &state));
   }
 
  private:
-  Stmt Process(const Stmt& s, State* state);
-  Stmt ProcessSeq(const SeqNode* op, State* state);
-  Stmt ProcessIf(const IfNode* op, State* state);
-  Stmt ProcessBranch(const IfNode* op, State* state);
-  Stmt ProcessLoop(const Stmt& loop, State* state);
-  Stmt ProcessBody(const Stmt& body, const Expr& condition, State* at_end);
-  Stmt ProcessTeamOnly(const Stmt& body, const Expr& condition);
-  Stmt Leaf(const Stmt& s, State* state);
+  // Returns `s` with barriers; state: before and after it.
+  Stmt Process(const Stmt& s, PendingAccesses* state);
+  Stmt ProcessSeq(const SeqNode* op, PendingAccesses* state);
+  Stmt ProcessIf(const IfNode* op, PendingAccesses* state);
+  Stmt ProcessBranch(const IfNode* op, PendingAccesses* state);
+  Stmt ProcessLoop(const Stmt& loop, PendingAccesses* state);
+  Stmt ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state);
+  Stmt ProcessBody(const Stmt& loop, PendingAccesses* carried);
+  Stmt ProcessIteration(const Stmt& loop, PendingAccesses* state);
+  Stmt ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team);
+  Stmt Leaf(const Stmt& s, PendingAccesses* state);
 
   // Puts a barrier before `s` when `accesses` conflict with what is pending.
-  Stmt Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role, State* state);
-  void Record(const std::vector<AccessPtr>& accesses, bool role, State* state);
-  void PassBarrier(const ffi::Object* barrier, State* state);
-  void RequireFences(const AccessPtr& access, State* state);
+  Stmt Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role,
+               PendingAccesses* state);
+  bool Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const;
+  void RecordWhole(const Stmt& s, bool role, PendingAccesses* state);
+  // The threads of `active` that wait for engines inside.
+  ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active) const;
   bool IsBarrier(const Stmt& s) const;
   // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
   bool Exposed(const Stmt& s, std::vector<AccessPtr>* out);
   const std::vector<AccessPtr>& AccessesOf(const Stmt& s);
+  // The evaluation of a condition or bound: one statement, whenever it is asked for.
+  const Stmt& Head(const Expr& e);
   Stmt Fenced(const Stmt& s) const;
 
   const KernelLaunchNode* launch_;
+  bool between_statements_;
   Uniformity uniformity_;
+  const BlockThreads& threads_;
   Map<Buffer, int64_t> offsets_;
   AccessContext context_;
-  int64_t cta_threads_ = 1;
   Team team_;
   std::unordered_map<const ffi::Object*, std::vector<AccessPtr>> accesses_;
-  std::vector<Stmt> alive_;   // the keys of accesses_
-  std::vector<State> exits_;  // at the Breaks and Continues of the loops around
+  std::unordered_map<const ffi::Object*, Stmt> heads_;
+  std::vector<Stmt> alive_;             // the keys of accesses_
+  std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
   std::unordered_set<const ffi::Object*> divergent_;    // statements treated as one
   std::unordered_set<const ffi::Object*> needs_fence_;  // barriers
+  int inserted_ = 0;                                    // barriers, so far
 };
 
 const std::vector<AccessPtr>& SyncInserter::AccessesOf(const Stmt& s) {
@@ -167,25 +148,32 @@ const std::vector<AccessPtr>& SyncInserter::AccessesOf(const Stmt& s) {
   return it->second;
 }
 
+const Stmt& SyncInserter::Head(const Expr& e) {
+  Stmt& head = heads_[e.get()];
+  if (!head.defined()) head = Evaluate(e, e.span());
+  return head;
+}
+
 bool SyncInserter::IsBarrier(const Stmt& s) const {
   if (s->kind != StmtKind::kEvaluate && s->kind != StmtKind::kBind && s->kind != StmtKind::kStore) {
     return false;
   }
+  auto group = team_.Group();
   return HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
     if (intrinsic == nullptr) return false;
-    bool one_warp = team_.kind == Team::kWarps && team_.range.count == 32;
-    if (intrinsic->sync == SyncKind::kWarp) return one_warp || team_.kind == Team::kNone;
+    // Of threads that are known only at run time, those of one warp.
+    if (intrinsic->sync == SyncKind::kWarp) return !group || group->count <= 32;
     if (intrinsic->sync != SyncKind::kCta) return false;
     bool range = call->name == "sync_range";
     if (!range && (call->name != "sync_threads" || call->args.empty())) return true;
     int64_t count = AsInt(call->args[1]).value_or(-1);
-    if (team_.kind != Team::kWarps) return count == cta_threads_;
-    bool same = !range || AsInt(call->args[0]) == team_.range.first;
-    return same && count == team_.range.count;
+    if (!group) return count == threads_.count();
+    bool same = !range || AsInt(call->args[0]) == group->begin;
+    return same && count == group->count;
   });
 }
 
-Stmt SyncInserter::Process(const Stmt& s, State* state) {
+Stmt SyncInserter::Process(const Stmt& s, PendingAccesses* state) {
   switch (s->kind) {
     case StmtKind::kSeq:
       return ProcessSeq(s.as<SeqNode>(), state);
@@ -201,7 +189,7 @@ Stmt SyncInserter::Process(const Stmt& s, State* state) {
   }
 }
 
-Stmt SyncInserter::ProcessSeq(const SeqNode* op, State* state) {
+Stmt SyncInserter::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   std::vector<Stmt> stmts;
   for (const Stmt& child : op->stmts) {
     Stmt processed = Process(child, state);
@@ -216,97 +204,100 @@ Stmt SyncInserter::ProcessSeq(const SeqNode* op, State* state) {
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
-Stmt SyncInserter::Leaf(const Stmt& s, State* state) {
+Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
   const std::vector<AccessPtr>& accesses = AccessesOf(s);
   if (const auto* bind = s.as<BindNode>()) {
     context_.values.Set(bind->var, Substitute(bind->value, context_.values));
   }
   Stmt result = accesses.empty() ? s : Guarded(s, accesses, false, state);
-  Record(accesses, false, state);
+  for (const AccessPtr& access : accesses) state->Add({.access = access});
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
-  if (IsBarrier(s)) PassBarrier(s.get(), state);
-  if (IsFence(s)) state->unfenced.clear();
-  if (WaitsOnBarriers(s)) {
-    std::erase_if(state->pending,
-                  [](const Pending& p) { return p.access->proxy == Proxy::kAsync; });
+  if (IsBarrier(s)) state->PassBarrier(s.get());
+  if (IsFence(s)) state->PassFence();
+  if (WaitsForEngines(s)) state->PassWait();
+  return result;
+}
+
+bool SyncInserter::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const {
+  if (earlier.by_role && role) return false;
+  const Buffer& buffer = later->buffer;
+  bool programs = earlier.access->buffer.same_as(buffer) && !op::IsScratch(buffer);
+  if (programs && !between_statements_) return false;
+  return NeedsBarrier(earlier, *later, threads_);
+}
+
+Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role,
+                           PendingAccesses* state) {
+  bool conflict = false;
+  bool fence = false;
+  for (const AccessPtr& access : accesses) {
+    for (const PendingAccess& p : state->All()) {
+      if (!Waits(p, access, role)) continue;
+      conflict = true;
+      fence |= p.IsStoreByThreads() && !p.fenced && access->proxy == Proxy::kAsync;
+    }
+  }
+  Stmt barrier;
+  if (conflict) {
+    auto group = team_.Group();
+    if (!group) {
+      TL_USER_ERROR(kSemantics, s.span(),
+                    "threads that take this branch must wait for each other here, because they "
+                    "touch the same elements of shared memory, but the branch is not taken by "
+                    "whole warps of consecutive threads. Move the statement out of the branch, or "
+                    "let warps take it as a whole");
+    }
+    barrier = op::SyncThreads(*group, threads_.count(), s.span());
+    ++inserted_;
+    if (fence) {
+      needs_fence_.insert(barrier.get());
+      state->PassFence();
+    }
+    state->PassBarrier(barrier.get());
+  }
+  for (const AccessPtr& access : accesses) {
+    state->TakeFences(*access, [&](const ffi::Object* b) { needs_fence_.insert(b); });
+  }
+  return conflict ? Seq({barrier, s}, s.span()) : s;
+}
+
+// A statement that some threads execute, each its part.
+void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state) {
+  ThreadSet waiters = WaitersIn(s, team_.threads);
+  bool waits = WaitsForEngines(s);
+  if (waits) state->PassWait(waiters);
+  for (const AccessPtr& access : AccessesOf(s)) {
+    state->Add({.access = access, .by_role = role, .complete = waits, .known = waiters});
+  }
+}
+
+ThreadSet SyncInserter::WaitersIn(const Stmt& s, const ThreadSet& active) const {
+  ThreadSet result = threads_.Of({0, 0});
+  if (const auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& child : seq->stmts) result = result | WaitersIn(child, active);
+  } else if (const auto* op = s.as<IfNode>()) {
+    ThreadSelection selection = threads_.Select(op->condition, active);
+    if (!selection.rest.empty()) return result;
+    result = WaitersIn(op->then_case, selection.threads);
+    if (op->else_case.defined()) {
+      result = result | WaitersIn(op->else_case, active - selection.threads);
+    }
+  } else if (const auto* op = s.as<ForNode>()) {
+    result = WaitersIn(op->body, active);
+  } else if (const auto* op = s.as<WhileNode>()) {
+    result = WaitersIn(op->body, active);
+  } else if (WaitsForEngines(s)) {
+    result = active;
   }
   return result;
 }
 
-Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role,
-                           State* state) {
-  bool conflict = false;
-  bool fence = false;
-  for (const AccessPtr& access : accesses) {
-    for (const Pending& p : state->pending) {
-      if (p.by_role && role) continue;
-      if (!MayConflict(*p.access, *access, p.carried)) continue;
-      conflict = true;
-      fence |=
-          p.access->write && p.access->proxy == Proxy::kGeneric && access->proxy == Proxy::kAsync;
-    }
-  }
-  if (!conflict) {
-    for (const AccessPtr& access : accesses) RequireFences(access, state);
-    return s;
-  }
-  if (team_.kind == Team::kNone) {
-    TL_USER_ERROR(kSemantics, s.span(),
-                  "threads that take this branch must wait for each other here, because they touch "
-                  "the same elements of shared memory, but the branch is not taken by whole warps "
-                  "of consecutive threads. Move the statement out of the branch, or let warps take "
-                  "it as a whole");
-  }
-  Stmt barrier = MakeBarrier(team_, cta_threads_, s.span());
-  PassBarrier(barrier.get(), state);
-  if (fence) {
-    needs_fence_.insert(barrier.get());
-    state->unfenced.clear();
-  }
-  for (const AccessPtr& access : accesses) RequireFences(access, state);
-  return Seq({barrier, s}, s.span());
-}
-
-void SyncInserter::Record(const std::vector<AccessPtr>& accesses, bool role, State* state) {
-  State added;
-  for (const AccessPtr& access : accesses) {
-    added.pending.push_back({access, false, role});
-    if (access->write && access->proxy == Proxy::kGeneric) added.unfenced.push_back({access});
-  }
-  state->Merge(added);
-}
-
-void SyncInserter::PassBarrier(const ffi::Object* barrier, State* state) {
-  std::erase_if(state->pending,
-                [](const Pending& p) { return p.access->proxy == Proxy::kGeneric; });
-  for (Unfenced& store : state->unfenced) {
-    if (store.barrier == nullptr) store.barrier = barrier;
-  }
-}
-
-// Stores before an asynchronous access of the same bytes are fenced before their barrier.
-void SyncInserter::RequireFences(const AccessPtr& access, State* state) {
-  if (access->proxy != Proxy::kAsync) return;
-  std::unordered_set<const ffi::Object*> fenced;
-  for (const Unfenced& store : state->unfenced) {
-    if (store.barrier != nullptr && MayConflict(*store.access, *access, true)) {
-      fenced.insert(store.barrier);
-    }
-  }
-  std::erase_if(state->unfenced, [&](const Unfenced& u) { return fenced.count(u.barrier) != 0; });
-  needs_fence_.insert(fenced.begin(), fenced.end());
-}
-
-Stmt SyncInserter::ProcessIf(const IfNode* op, State* state) {
-  bool uniform =
-      team_.kind == Team::kWarps
-          ? uniformity_.IsUniform(op->condition,
-                                  uniformity_.threads().Of({team_.range.first, team_.range.count}))
-          : uniformity_.IsUniform(op->condition);
+Stmt SyncInserter::ProcessIf(const IfNode* op, PendingAccesses* state) {
+  bool uniform = team_.arrives ? uniformity_.IsUniform(op->condition, team_.threads)
+                               : uniformity_.IsUniform(op->condition);
   if (!uniform) return ProcessBranch(op, state);
-  Stmt head = Evaluate(op->condition, op->span);
-  Stmt checked = Leaf(head, state);
-  State other = *state;
+  Stmt checked = Leaf(Head(op->condition), state);
+  PendingAccesses other = *state;
   context_.guards.push_back(op->condition);
   Stmt then_case = Process(op->then_case, state);
   context_.guards.back() = Not(op->condition);
@@ -319,100 +310,116 @@ Stmt SyncInserter::ProcessIf(const IfNode* op, State* state) {
 }
 
 // A branch that some threads take: seen from outside it is one statement.
-Stmt SyncInserter::ProcessBranch(const IfNode* op, State* state) {
+Stmt SyncInserter::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   Stmt whole = ffi::GetRef<Stmt>(op);
   bool role = IsRole(whole);
   std::vector<AccessPtr> accesses = AccessesOf(whole);
-  Stmt then_case = ProcessTeamOnly(op->then_case, op->condition);
-  Stmt else_case =
-      op->else_case.defined() ? ProcessTeamOnly(op->else_case, Not(op->condition)) : Stmt();
+  ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
+  bool together = team_.arrives;
+  for (const Expr& part : chosen.rest) {
+    together = together && uniformity_.IsUniform(part, chosen.threads);
+  }
+  Stmt then_case = ProcessTeamOnly(op->then_case, op->condition, {chosen.threads, together});
+  Stmt else_case;
+  if (op->else_case.defined()) {
+    bool known = chosen.rest.empty();
+    ThreadSet others = known ? team_.threads - chosen.threads : team_.threads;
+    else_case =
+        ProcessTeamOnly(op->else_case, Not(op->condition), {others, team_.arrives && known});
+  }
   Stmt result = If(op->condition, then_case, else_case, op->span);
   alive_.push_back(result);
   accesses_[result.get()] = accesses;
   divergent_.insert(result.get());
   Stmt guarded = Guarded(result, accesses, role, state);
-  Record(accesses, role, state);
+  RecordWhole(result, role, state);
   return guarded;
 }
 
-Stmt SyncInserter::ProcessTeamOnly(const Stmt& body, const Expr& condition) {
-  Team outer = team_;
-  ThreadRange range = ThreadsWhere(condition, context_);
-  bool warps = range.count > 0 && range.first % 32 == 0 && range.count % 32 == 0;
-  if (team_.kind == Team::kWarps) {
-    int64_t end = std::min(range.first + range.count, team_.range.first + team_.range.count);
-    range.first = std::max(range.first, team_.range.first);
-    range.count = end - range.first;
-    warps &= range.count > 0;
-  }
-  team_ = warps && team_.kind != Team::kNone ? Team{Team::kWarps, range} : Team{Team::kNone, {}};
+Stmt SyncInserter::ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team) {
+  Team outer = std::exchange(team_, team);
   context_.guards.push_back(condition);
-  State inside;
+  PendingAccesses inside;
   Stmt result = Process(body, &inside);
   context_.guards.pop_back();
   team_ = outer;
   return result;
 }
 
-// Processes the body until no more barriers come for what earlier iterations left pending;
-// `at_end`: what is pending when the loop ends.
-Stmt SyncInserter::ProcessBody(const Stmt& body, const Expr& condition, State* at_end) {
-  Stmt head = Evaluate(condition, condition.span());
-  Stmt result = body;
-  State carried;
-  for (int round = 0; round < 3; ++round) {
-    State state = carried;
-    exits_.emplace_back();
-    result = Process(result, &state);
-    // The condition of the next iteration is read after the body.
-    const auto* pair = Leaf(head, &state).as<SeqNode>();
-    if (pair != nullptr) result = Seq({result, pair->stmts[0]}, result.span());
-    state.Merge(exits_.back());
-    exits_.pop_back();
-    *at_end = state;
-    carried = state;
-    for (Pending& p : carried.pending) p.carried = true;
+Stmt WithBody(const Stmt& loop, const Stmt& body) {
+  if (const auto* op = loop.as<ForNode>()) {
+    return For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span);
   }
-  for (Pending& p : at_end->pending) p.carried = false;
-  return result;
+  return While(loop.as<WhileNode>()->condition, body, loop.span());
 }
 
-Stmt SyncInserter::ProcessLoop(const Stmt& loop, State* state) {
+// One iteration from `state` to what is pending after it, wherever it ends.
+Stmt SyncInserter::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   const auto* op = loop.as<ForNode>();
   const auto* while_op = loop.as<WhileNode>();
-  Team outer = team_;
-  bool divergent = !uniformity_.IsUniformLoop(loop.get());
-  std::vector<AccessPtr> whole;
-  if (divergent) {
-    whole = AccessesOf(loop);
-    team_ = {Team::kNone, {}};
-  }
   bool constant = op != nullptr && AsInt(op->min) && AsInt(op->extent);
   if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
-  State inside;
-  Stmt body = ProcessBody(op != nullptr ? op->body : while_op->body,
-                          op != nullptr ? op->extent : while_op->condition, &inside);
+  exits_.emplace_back();
+  Stmt body = Process(op != nullptr ? op->body : while_op->body, state);
+  // The condition of the next iteration is read after the body.
+  const Stmt& head = Head(op != nullptr ? op->extent : while_op->condition);
+  Stmt checked = Leaf(head, state);
+  if (const auto* pair = checked.as<SeqNode>()) body = Seq({body, pair->stmts[0]}, body.span());
+  state->Merge(exits_.back());
+  exits_.pop_back();
   if (constant) context_.loops.pop_back();
-  team_ = outer;
-  Stmt result =
-      op != nullptr
-          ? Stmt(For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span))
-          : Stmt(While(while_op->condition, body, while_op->span));
-  std::vector<AccessPtr> exposed;
-  bool passes = false;
-  if (divergent) {
-    alive_.push_back(result);
-    accesses_[result.get()] = exposed = whole;
-    divergent_.insert(result.get());
-    inside = State();
-    Record(whole, false, &inside);
-    uniformity_.MarkLoop(result.get());
-  } else {
-    passes = Exposed(result, &exposed) && !LeavesEarly(body);
+  return WithBody(loop, body);
+}
+
+// Processes the body until no more barriers come for what earlier iterations leave: `carried`.
+Stmt SyncInserter::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
+  constexpr int kMaxRounds = 16;
+  Stmt result = loop;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    int before = inserted_;
+    PendingAccesses state = *carried;
+    result = ProcessIteration(result, &state);
+    state.SetCarried(true);
+    bool settled = inserted_ == before && carried->Covers(state);
+    *carried = state;
+    if (settled) return result;
   }
+  TL_CHECK(false, loop.span(), "the barriers of a loop do not settle");
+}
+
+Stmt SyncInserter::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
+  if (!uniformity_.IsUniformLoop(loop.get())) return ProcessDivergentLoop(loop, state);
+  PendingAccesses carried;
+  Stmt result = ProcessBody(loop, &carried);
+  std::vector<AccessPtr> exposed;
+  Exposed(result, &exposed);
   Stmt guarded = Guarded(result, exposed, false, state);
-  if (passes) state->pending.clear();
-  state->Merge(inside);
+  // The first iteration finds what the statements before the loop left.
+  PendingAccesses before = *state;
+  state->Merge(carried);
+  result = ProcessIteration(result, state);
+  state->SetCarried(false);
+  const auto* op = loop.as<ForNode>();
+  bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
+  if (!runs) state->Merge(before);
+  const auto* pair = guarded.as<SeqNode>();
+  return pair == nullptr ? result : Seq({pair->stmts[0], result}, loop.span());
+}
+
+// A loop that its threads run a different number of times: seen from outside it is one statement.
+Stmt SyncInserter::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) {
+  std::vector<AccessPtr> whole = AccessesOf(loop);
+  Team outer = team_;
+  team_.arrives = false;
+  PendingAccesses carried;
+  Stmt result = ProcessBody(loop, &carried);
+  team_ = outer;
+  alive_.push_back(result);
+  accesses_[result.get()] = whole;
+  divergent_.insert(result.get());
+  uniformity_.MarkLoop(result.get());
+  Stmt guarded = Guarded(result, whole, false, state);
+  RecordWhole(result, false, state);
   return guarded;
 }
 
@@ -432,16 +439,16 @@ bool SyncInserter::Exposed(const Stmt& s, std::vector<AccessPtr>* out) {
     return false;
   }
   if (const auto* op = s.as<ForNode>(); op != nullptr && op->Kind() != ForKind::kVectorized) {
-    add(Evaluate(op->extent));
+    add(Head(op->extent));
     return Exposed(op->body, out) && AsInt(op->extent).value_or(0) > 0;
   }
   if (const auto* op = s.as<WhileNode>()) {
-    add(Evaluate(op->condition));
+    add(Head(op->condition));
     Exposed(op->body, out);
     return false;
   }
   if (const auto* op = s.as<IfNode>()) {
-    add(Evaluate(op->condition));
+    add(Head(op->condition));
     bool then_passes = Exposed(op->then_case, out);
     return op->else_case.defined() && Exposed(op->else_case, out) && then_passes;
   }
@@ -469,16 +476,22 @@ Stmt SyncInserter::Fenced(const Stmt& s) const {
 
 class Launches : public StmtMutator {
  public:
+  explicit Launches(bool between_statements) : between_statements_(between_statements) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const KernelLaunchNode* op) override {
     return KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                        SyncInserter(op).Run(), op->span);
+                        SyncInserter(op, between_statements_).Run(), op->span);
   }
+
+ private:
+  bool between_statements_;
 };
 
 }  // namespace
 
-Func InsertSync(const Func& func) { return func.WithBody(Launches().MutateStmt(func->body)); }
+Func InsertSync(const Func& func, bool between_statements) {
+  return func.WithBody(Launches(between_statements).MutateStmt(func->body));
+}
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   ffi::reflection::GlobalDef().def("tl.transform.InsertSync",

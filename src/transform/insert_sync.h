@@ -7,8 +7,9 @@
 namespace tilelang::transform {
 
 // Puts "sync_threads" wherever one thread may touch bytes of shared memory that another thread
-// touched since the last barrier, one of them writing, and "fence_proxy_async" before the barrier
-// that lies between a thread's store and an asynchronous access of the same bytes. Runs after
+// touched since the last barrier, one of them writing; where threads use what an asynchronous
+// engine touched and only other threads have waited for it; and "fence_proxy_async" before the
+// barrier that lies between a thread's store and an engine's access of the same bytes. Runs after
 // PlanSharedMemory, so that buffers which share bytes are seen.
 //
 // Barriers come as late as possible, but not inside a loop that the earlier access is outside of,
@@ -19,7 +20,10 @@ namespace tilelang::transform {
 //
 // Global memory is not looked at: blocks cannot wait for each other, and a kernel that
 // communicates through global memory inside a block needs T.sync_threads of its own.
-ir::Func InsertSync(const ir::Func& func);
+// between_statements: false leaves out the barriers that the program can place itself, between two
+// accesses of one buffer of its own; those of the compiler's scratch memory and between buffers
+// that share bytes stay, and so do fences.
+ir::Func InsertSync(const ir::Func& func, bool between_statements = true);
 
 }  // namespace tilelang::transform
 

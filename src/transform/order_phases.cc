@@ -8,8 +8,7 @@
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "op/thread_sync.h"
-#include "transform/kernel_scope.h"
-#include "transform/shared_access.h"
+#include "transform/thread_set.h"
 
 namespace tilelang::transform {
 
@@ -32,11 +31,7 @@ struct Uses {
 class PhaseOrderer {
  public:
   explicit PhaseOrderer(const ir::KernelLaunchNode* launch)
-      : launch_(launch), cta_threads_(ThreadsOf(launch).count) {
-    for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
-      context_.threads.push_back({launch->thread_vars[i], 0, *ir::AsInt(launch->threads[i])});
-    }
-  }
+      : launch_(launch), block_(launch), cta_threads_(block_.count()) {}
 
   Stmt Run() {
     if (UsesOf(launch_->body).waited.empty()) return launch_->body;
@@ -55,8 +50,8 @@ class PhaseOrderer {
   Uses UsesOf(const Stmt& s);
 
   const ir::KernelLaunchNode* launch_;
+  BlockThreads block_;
   int64_t cta_threads_;
-  AccessContext context_;
   std::map<const ir::ffi::Object*, op::ThreadRange> threads_;  // that wait on a barrier
   std::vector<Barriers> exits_;  // at the Breaks and Continues of the loops around
 };
@@ -150,7 +145,7 @@ Stmt PhaseOrderer::ProcessParts(const Stmt& s, Barriers* open) {
   }
   if (const auto* op = s.as<ir::WhileNode>()) return ProcessLoop(s, op->body, false, open);
   if (const auto* bind = s.as<ir::BindNode>()) {
-    context_.values.Set(bind->var, ir::Substitute(bind->value, context_.values));
+    block_.Bind(bind->var, bind->value);
   }
   Pass(s, open);
   return s;
@@ -162,7 +157,7 @@ Stmt PhaseOrderer::ProcessIf(const ir::IfNode* op, Barriers* open) {
   Stmt else_case;
   if (op->else_case.defined()) else_case = Process(op->else_case, &other);
   Stmt result = ir::If(op->condition, then_case, else_case, op->span);
-  if (ThreadsWhere(op->condition, context_).count == 0) {
+  if (!block_.Where(op->condition)) {
     Add(other, open);
     return result;
   }

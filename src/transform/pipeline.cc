@@ -56,9 +56,8 @@ CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("remark_registers", RemarkRegisters, func);
   func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
-  if (!IsSet(configs, "tl.disable_thread_storage_sync")) {
-    func = passes.Run("insert_sync", InsertSync, func);
-  }
+  bool sync = !IsSet(configs, "tl.disable_thread_storage_sync");
+  func = passes.Run("insert_sync", [&](const Func& f) { return InsertSync(f, sync); }, func);
   func = passes.Run("order_phases", OrderPhases, func);
   func = passes.Run("number_barriers", NumberBarriers, func);
   CodegenOptions options;

@@ -95,7 +95,7 @@ class LiveRanges : public StmtVisitor {
     std::string_view name(op->name.data(), op->name.size());
     if (name == "tl::tcgen05_commit") Attach(BarrierOf(op));
     if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
-    if (name.starts_with("tl::tma_store_wait")) Await(Buffer());
+    if (name.starts_with(op::kTmaStoreWait)) Await(Buffer());
     const Intrinsic* intrinsic = FindIntrinsic(name);
     bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
     has_roles |= waits && divergent_ > 0;

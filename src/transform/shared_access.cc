@@ -234,10 +234,13 @@ class Collector : public StmtVisitor {
     }
     exprs.push_back(known ? varying : Expr(0));
     Enumeration points(context_, exprs);
+    access->actors = {0, points.threads()};
     if (points.TooLarge()) return;
     std::vector<Touch> touches;
     std::optional<int32_t> single;
     bool several = false;
+    int64_t first = points.threads();
+    int64_t last = -1;
     points.Run([&](int64_t iteration, int32_t thread, const std::vector<int64_t>& values) {
       for (size_t i = 0; i < num_guards; ++i) {
         if (values[i] == 0) return;
@@ -245,8 +248,12 @@ class Collector : public StmtVisitor {
       int32_t actor = elected ? SharedAccess::kElected + thread / 32 : thread;
       several |= single.value_or(actor) != actor;
       single = actor;
+      first = std::min<int64_t>(first, elected ? thread / 32 * 32 : thread);
+      last = std::max<int64_t>(
+          last, elected ? std::min<int64_t>(thread / 32 * 32 + 31, points.threads() - 1) : thread);
       if (known) touches.push_back({iteration, values[num_guards], actor});
     });
+    access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
     if (known) access->owners = std::make_shared<OwnerMap>(MakeOwnerMap(touches, lanes));
   }
@@ -300,30 +307,13 @@ bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool ca
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.proxy != later.proxy) return true;
-  // Asynchronous engines are ordered by their barriers.
-  if (earlier.proxy == Proxy::kAsync) return false;
   if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
+  if (earlier.proxy == Proxy::kAsync) return true;
   if (!earlier.buffer.same_as(later.buffer)) return true;
   if (!earlier.owners || !later.owners) return true;
   if (!SameUniformPart(earlier.uniform, later.uniform, carried)) return true;
   bool same_store = &earlier == &later && !later.read;
   return OwnersConflict(*earlier.owners, *later.owners, same_store);
-}
-
-ThreadRange ThreadsWhere(const Expr& condition, const AccessContext& context) {
-  Expr e = Substitute(condition, context.values);
-  if (!IsComputable(e, context.threads)) return {};
-  AccessContext threads_only{.threads = context.threads, .loops = {}, .guards = {}, .values = {}};
-  ThreadRange range;
-  bool consecutive = true;
-  Enumeration(threads_only, {e})
-      .Run([&](int64_t, int32_t thread, const std::vector<int64_t>& values) {
-        if (values[0] == 0) return;
-        if (range.count == 0) range.first = thread;
-        consecutive &= thread == range.first + range.count;
-        ++range.count;
-      });
-  return consecutive ? range : ThreadRange{};
 }
 
 }  // namespace tilelang::transform

@@ -8,6 +8,7 @@
 
 #include "ir/intrinsics.h"
 #include "ir/stmt.h"
+#include "op/context.h"
 
 namespace tilelang::transform {
 
@@ -47,6 +48,8 @@ struct SharedAccess {
   // The one thread that executes the access, or -1. Elected threads count from kElected.
   int32_t single_thread = -1;
   static constexpr int32_t kElected = 1 << 20;
+  // All that may execute it lie in this range; of an elected thread: its warp.
+  op::ThreadRange actors;
 };
 using AccessPtr = std::shared_ptr<const SharedAccess>;
 
@@ -55,17 +58,11 @@ using AccessPtr = std::shared_ptr<const SharedAccess>;
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
 
-// True unless every two threads that touch common bytes, one of them writing, are one thread.
-// carried: `earlier` belongs to an earlier iteration of a loop around both.
+// True unless every two threads that touch common bytes, one of them writing, are one thread, and
+// none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to
+// engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
+// iteration of a loop around both.
 bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool carried);
-
-// The threads [first, first + count) for which the condition holds, when it depends on nothing
-// else and they are consecutive; count 0 otherwise.
-struct ThreadRange {
-  int64_t first = 0;
-  int64_t count = 0;
-};
-ThreadRange ThreadsWhere(const ir::Expr& condition, const AccessContext& context);
 
 }  // namespace tilelang::transform
 

@@ -7,6 +7,7 @@
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
+#include "op/scratch.h"
 #include "transform/gemm_in_flight.h"
 #include "transform/remark.h"
 #include "transform/stage_accumulators.h"
@@ -24,8 +25,9 @@ namespace {
 
 Buffer Twin(const Region& region, ir::DType dtype, const char* suffix, const char* scope) {
   const Buffer& b = region->buffer;
-  return Buffer(ir::String(std::string(b->name) + suffix), dtype, region->extents, {}, scope, {},
-                b->span);
+  bool shared = std::string_view(scope) == "shared.dyn";
+  return Buffer(ir::String(std::string(b->name) + suffix), dtype, region->extents, {}, scope,
+                shared ? op::ScratchAttrs() : ir::Map<ir::String, ir::Any>(), b->span);
 }
 
 // Several statements with allocations of their own: a scope.

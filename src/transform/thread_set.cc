@@ -50,6 +50,14 @@ ThreadSet ThreadSet::operator&(const ThreadSet& other) const {
   return result;
 }
 
+ThreadSet ThreadSet::operator|(const ThreadSet& other) const {
+  ThreadSet result = *this;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    result.members_[i] = members_[i] || other.members_[i];
+  }
+  return result;
+}
+
 ThreadSet ThreadSet::operator-(const ThreadSet& other) const {
   ThreadSet result = *this;
   for (size_t i = 0; i < members_.size(); ++i) {

@@ -25,6 +25,7 @@ class ThreadSet {
   bool Contains(const ThreadSet& other) const { return (other - *this).IsEmpty(); }
   bool Overlaps(const ThreadSet& other) const { return !(*this & other).IsEmpty(); }
   ThreadSet operator&(const ThreadSet& other) const;
+  ThreadSet operator|(const ThreadSet& other) const;
   ThreadSet operator-(const ThreadSet& other) const;
 
   // The set when its threads are consecutive; nullopt for others and for the empty set.

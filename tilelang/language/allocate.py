@@ -59,6 +59,12 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Buffer:
     return _allocate(what, _constant_shape(what, shape), dtype_of(dtype), _SCOPES[scope], {})
 
 
+def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
+    """Shared memory of an operator's own: its barriers are the compiler's in any case."""
+    dims = _constant_shape("scratch memory", shape)
+    return _allocate("scratch memory", dims, dtype_of(dtype), "shared.dyn", {"scratch": True})
+
+
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
     """A tile in the shared memory of the thread block.
 

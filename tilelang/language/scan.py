@@ -7,7 +7,7 @@ from typing import Any
 from .. import errors
 from ..ir import span
 from ..ir.buffer import plain, shape_text
-from .allocate import alloc_fragment, alloc_shared
+from .allocate import alloc_fragment, alloc_scratch
 from .builder import in_block
 from .copy import copy
 from .function import macro
@@ -51,7 +51,7 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
     sums = alloc_fragment(shape, source.buffer.dtype)
-    before = alloc_shared(shape, source.buffer.dtype)
+    before = alloc_scratch(shape, source.buffer.dtype)
     copy(source, sums)
     distance = 1
     while distance < shape[dim]:

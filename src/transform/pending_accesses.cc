@@ -1,0 +1,92 @@
+#include "transform/pending_accesses.h"
+
+#include <algorithm>
+
+namespace tilelang::transform {
+
+using ir::Proxy;
+
+bool PendingAccess::operator==(const PendingAccess& other) const {
+  return access == other.access && carried == other.carried && by_role == other.by_role &&
+         barrier == other.barrier && fenced == other.fenced && complete == other.complete &&
+         known == other.known;
+}
+
+bool PendingAccess::IsStoreByThreads() const {
+  return access->write && access->proxy == Proxy::kGeneric;
+}
+
+void PendingAccesses::Add(const PendingAccess& access) {
+  if (std::find(all_.begin(), all_.end(), access) == all_.end()) all_.push_back(access);
+}
+
+void PendingAccesses::Merge(const PendingAccesses& other) {
+  for (const PendingAccess& access : other.all_) Add(access);
+}
+
+bool PendingAccesses::Covers(const PendingAccesses& other) const {
+  return std::all_of(other.all_.begin(), other.all_.end(), [&](const PendingAccess& access) {
+    return std::find(all_.begin(), all_.end(), access) != all_.end();
+  });
+}
+
+void PendingAccesses::SetCarried(bool carried) {
+  PendingAccesses result;
+  for (PendingAccess& access : all_) {
+    access.carried = carried;
+    result.Add(access);
+  }
+  all_ = std::move(result.all_);
+}
+
+void PendingAccesses::PassBarrier(const ir::ffi::Object* barrier) {
+  std::erase_if(all_, [](const PendingAccess& p) {
+    if (p.access->proxy == Proxy::kAsync) return p.complete;
+    return !p.access->write || p.fenced;
+  });
+  for (PendingAccess& p : all_) {
+    if (p.IsStoreByThreads() && p.barrier == nullptr) p.barrier = barrier;
+  }
+}
+
+void PendingAccesses::PassFence() {
+  std::erase_if(all_, [](const PendingAccess& p) { return p.barrier != nullptr; });
+  for (PendingAccess& p : all_) p.fenced = p.IsStoreByThreads();
+}
+
+void PendingAccesses::PassWait() {
+  std::erase_if(all_, [](const PendingAccess& p) { return p.access->proxy == Proxy::kAsync; });
+}
+
+void PendingAccesses::PassWait(const ThreadSet& waiters) {
+  for (PendingAccess& p : all_) {
+    if (p.access->proxy != Proxy::kAsync) continue;
+    p.known = p.complete ? p.known | waiters : waiters;
+    p.complete = true;
+  }
+}
+
+void PendingAccesses::TakeFences(const SharedAccess& access,
+                                 const std::function<void(const ir::ffi::Object*)>& require) {
+  if (access.proxy != Proxy::kAsync) return;
+  std::vector<const ir::ffi::Object*> fenced;
+  for (const PendingAccess& p : all_) {
+    if (p.barrier != nullptr && MayConflict(*p.access, access, true)) fenced.push_back(p.barrier);
+  }
+  for (const ir::ffi::Object* barrier : fenced) require(barrier);
+  std::erase_if(all_, [&](const PendingAccess& p) {
+    return std::find(fenced.begin(), fenced.end(), p.barrier) != fenced.end();
+  });
+}
+
+bool NeedsBarrier(const PendingAccess& earlier, const SharedAccess& later,
+                  const BlockThreads& threads) {
+  if (earlier.barrier != nullptr) return false;
+  if (!MayConflict(*earlier.access, later, earlier.carried)) return false;
+  if (earlier.access->proxy == Proxy::kGeneric) return true;
+  // Until somebody has waited, engines are ordered among themselves or by the program.
+  if (!earlier.complete) return later.proxy == Proxy::kGeneric;
+  return !earlier.known.Contains(threads.Of(later.actors));
+}
+
+}  // namespace tilelang::transform

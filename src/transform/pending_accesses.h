@@ -1,0 +1,68 @@
+// Accesses of shared memory that later ones may have to wait for.
+#ifndef TILELANG_TRANSFORM_PENDING_ACCESSES_H_
+#define TILELANG_TRANSFORM_PENDING_ACCESSES_H_
+
+#include <functional>
+#include <vector>
+
+#include "transform/shared_access.h"
+#include "transform/thread_set.h"
+
+namespace tilelang::transform {
+
+// One access and how far it is ordered before what comes. An access by threads is ordered by a
+// barrier; a store among them then still lacks its fence.proxy.async, if an engine uses the bytes.
+// What an engine does is ordered for the threads that have waited for it, and by a barrier
+// of these for all.
+struct PendingAccess {
+  AccessPtr access;
+  bool carried = false;  // in an earlier iteration of the innermost loop
+  bool by_role = false;  // in a branch that orders itself by mbarriers
+
+  // By threads: the first barrier after it, and whether a fence came before that barrier.
+  const ir::ffi::Object* barrier = nullptr;
+  bool fenced = false;
+
+  // By an engine: complete for `known` and for the thread that issued it.
+  bool complete = false;
+  ThreadSet known = {};
+
+  bool operator==(const PendingAccess& other) const;
+  bool IsStoreByThreads() const;
+};
+
+// What is pending at one point of the program, on any path to it.
+class PendingAccesses {
+ public:
+  void Add(const PendingAccess& access);
+  void Merge(const PendingAccesses& other);
+  bool Covers(const PendingAccesses& other) const;
+  void SetCarried(bool carried);
+  // Of whatever leads to this point.
+  const std::vector<PendingAccess>& All() const { return all_; }
+
+  // The threads that all of this is about wait for each other.
+  void PassBarrier(const ir::ffi::Object* barrier);
+  // They execute fence.proxy.async.
+  void PassFence();
+  // They have waited for the engines.
+  void PassWait();
+  // Some of them have.
+  void PassWait(const ThreadSet& waiters);
+
+  // Removes the stores that an engine's access needs fenced before a barrier which they have
+  // passed; `require` is told each such barrier.
+  void TakeFences(const SharedAccess& access,
+                  const std::function<void(const ir::ffi::Object*)>& require);
+
+ private:
+  std::vector<PendingAccess> all_;
+};
+
+// Whether threads must synchronize between the two.
+bool NeedsBarrier(const PendingAccess& earlier, const SharedAccess& later,
+                  const BlockThreads& threads);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_PENDING_ACCESSES_H_
