@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
+#include "op/copy_tma.h"
 #include "transform/uniformity.h"
 
 namespace tilelang::transform {
