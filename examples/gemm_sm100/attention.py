@@ -1,7 +1,7 @@
 """Flash attention as written for Hopper, on Blackwell: Out = softmax(Q @ K^T / sqrt(dim)) @ V.
 
 No tensor memory and no barrier is named: the accumulators and the weights are fragments, which the
-compiler puts into tensor memory around the two products (SS, then TS). The softmax is the online
+compiler puts into tensor memory around the two gemms (SS, then TS). The softmax is the online
 form: a running maximum and a running sum for each row of Q.
 
     python attention.py [--queries 256] [--keys 256] [--dim 64] [--dtype bfloat16]

@@ -1,8 +1,8 @@
-"""Two GEMMs on Blackwell with the product between them in tensor memory: C = (A @ B1) @ B2.
+"""Two GEMMs on Blackwell with the matrix between them in tensor memory: C = (A @ B1) @ B2.
 
 The skeleton of flash attention: S = A @ B1 accumulates as float32 in tensor memory, is loaded
 (tcgen05.ld), rounded to the element type in registers and stored packed (tcgen05.st); the second
-product reads it from there as its A operand (TS).
+gemm reads it from there as its A operand (TS).
 
     python gemm_chained.py [--m 256] [--k 128] [--s 128] [--n 64] [--dtype bfloat16]
 """

@@ -1,6 +1,6 @@
 """GEMM on Blackwell with both operands in shared memory (SS): C = A @ B^T.
 
-The product accumulates in tensor memory; with no barrier given, the compiler waits where the
+The gemm accumulates in tensor memory; with no barrier given, the compiler waits where the
 result is used. CPU tensors run on the emulator, CUDA tensors on a B200.
 
     python gemm_tcgen5mma.py [--m 256] [--n 256] [--k 256] [--dtype bfloat16]

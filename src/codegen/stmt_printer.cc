@@ -66,7 +66,8 @@ void StmtPrinter::Print(const Stmt& s) {
       break;
     }
     default:
-      ThrowInternalError(s.span(), "code generation met a statement that should have been lowered");
+      ThrowInternalError(s.span(),
+                         "a statement reached code generation that should have been lowered");
   }
   out_->SetSpan(outer);
 }

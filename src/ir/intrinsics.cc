@@ -31,7 +31,7 @@ constexpr Intrinsic Warp(std::string_view name, std::string_view spelling) {
   return {
       .name = name, .spelling = spelling, .header = "warp.h", .participants = Participants::kWarp};
 }
-// mbarriers synchronise by themselves: their own memory needs no other ordering.
+// mbarriers synchronize by themselves: their own memory needs no other ordering.
 constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
                              SyncKind sync = SyncKind::kNone) {
   return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync};

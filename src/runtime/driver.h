@@ -70,7 +70,7 @@ struct Api {
                          int l2_promotion, int oob_fill);
 };
 
-// The driver, initialised. Throws tilelang.DriverError where there is none or it does not start.
+// The driver, initialized. Throws tilelang.DriverError where there is none or it does not start.
 const Api& Get();
 
 // The number of GPUs; 0 where there is no driver.

@@ -47,7 +47,7 @@ class EmulatorError(errors.EmulatorError):
 
 
 class EmulatorWarning(UserWarning):
-    """Something suspicious that real hardware would let pass, e.g. an uninitialised read."""
+    """Something suspicious that real hardware would let pass, e.g. an uninitialized read."""
 
 
 def _index(value: int | None) -> int | None:

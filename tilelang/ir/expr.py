@@ -409,7 +409,7 @@ def unary(op: int, a: Any) -> Expr:
 
 
 def power(a: Any, b: Any) -> Expr:
-    """Returns ``a ** b``; small constant integer powers become products."""
+    """Returns ``a ** b``; small constant integer powers become multiplications."""
     if isinstance(b, int) and 1 <= b <= 4:
         base = result = as_expr(a)
         for _ in range(b - 1):

@@ -14,7 +14,7 @@ from .. import _ffi
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import cache, disassembly, resources
-from ..runtime.arguments import check_signs, explain, plain_scalars
+from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
 from ..runtime.emulation import Emulation, Outcome
 from ..runtime.nvrtc import Artifact
 from ..runtime.outputs import to_user
@@ -94,7 +94,8 @@ class JITKernel:
             args = self._positional(args, kwargs)
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
-        check_signs(args, self._signed, self._passed)
+        if self._strided or may_be_negated(args, self._signed):
+            check_signs(args, self._passed)
         try:
             result = self._launch(*args)
         except Exception as error:
@@ -140,6 +141,11 @@ class JITKernel:
             for i, param in enumerate(self._inputs)
             if isinstance(param, Buffer) and param.dtype in kinds
         ]
+
+    @cached_property
+    def _strided(self) -> bool:
+        """Whether a parameter takes views that torch, in inference mode, does not know as such."""
+        return any(self._inputs[i].strides for i in self._signed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _compile_again, self._recipe

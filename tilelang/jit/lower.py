@@ -21,7 +21,7 @@ class LoweredKernel:
         options: NVRTC options that the source needs.
         spec: how to launch it (``tl.runtime.KernelSpec``).
         remarks: what the passes did, or did not do, and why.
-        configs: the normalised pass options that it was made with.
+        configs: the normalized pass options that it was made with.
     """
 
     source: str
@@ -38,7 +38,7 @@ class LoweredKernel:
 
 
 def ir_function(func: Any) -> Any:
-    """Returns the IR function (``tl.ir.Func``) behind what ``@T.prim_func`` gives."""
+    """Returns the IR function (``tl.ir.Func``) of what ``@T.prim_func`` gives."""
     return getattr(func, "func", func)
 
 
@@ -48,7 +48,7 @@ def lower(func: Any, target: Target, configs: Mapping[str, Any]) -> LoweredKerne
     Args:
         func: what ``@T.prim_func`` gives.
         target: the architecture to compile for.
-        configs: normalised pass options.
+        configs: normalized pass options.
 
     Raises:
         CompileError: the kernel cannot be compiled as written.

@@ -83,7 +83,7 @@ def normalize(configs: Mapping[Any, Any] | None) -> dict[str, Any]:
 
 
 def nvrtc_options(configs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the options for NVRTC that normalised pass options ask for."""
+    """Returns the options for NVRTC that normalized pass options ask for."""
     options: list[str] = []
     fast = configs.get(str(PassConfigKey.TL_ENABLE_FAST_MATH), False)
     if fast and not configs.get(str(PassConfigKey.TL_DISABLE_FAST_MATH), False):

@@ -139,7 +139,7 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 
 def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
-    """One mbarrier, or one for each count of a list, initialised before the kernel's body.
+    """One mbarrier, or one for each count of a list, initialized before the kernel's body.
 
     Args:
         arrive_count: how many arrivals complete a phase.

@@ -1,4 +1,4 @@
-"""``T.gemm``: matrix products of tiles."""
+"""``T.gemm``: matrix multiplication of tiles."""
 
 from __future__ import annotations
 
@@ -174,9 +174,9 @@ def gemm(
         policy: how warps share the result.
         clear_accum: a bool or a condition: do not add to what C holds.
         mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
-        wg_wait: how many groups of wgmma may stay in flight behind the call, -1 for all of them.
+        wg_wait: how many groups of wgmma may stay in flight after the call, -1 for all of them.
             tcgen05.mma has no groups, so that any value means the same on sm_100a: without
-            ``mbar`` the product is complete behind the call, with it behind a wait for ``mbar``.
+            ``mbar`` the gemm is complete after the call, with it after a wait for ``mbar``.
 
     Raises:
         ShapeError: the matrices do not fit each other.
@@ -202,17 +202,17 @@ def tcgen05_gemm(
     wg_wait: int = 0,
     **unsupported: Any,
 ) -> None:
-    """The asynchronous product on Blackwell: issued only, its completion arrives on ``mbar``.
+    """The asynchronous gemm on Blackwell: issued only, its completion arrives on ``mbar``.
 
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
-    ``T.tcgen05_mma_arrive`` behind it.
+    ``T.tcgen05_mma_arrive`` after it.
     """
     if mbar is _MISSING:
         raise errors.SemanticsError(
-            "T.tcgen05_gemm needs mbar=: it does not wait for the product",
+            "T.tcgen05_gemm needs mbar=: it does not wait for its result",
             span=span.here(),
             notes=[
-                "mbar=T.alloc_barrier(1) and T.mbarrier_wait_parity before the product is used; "
+                "mbar=T.alloc_barrier(1) and T.mbarrier_wait_parity before the result is used; "
                 "mbar=None with a T.tcgen05_mma_arrive later; or T.gemm, which waits itself"
             ],
         )

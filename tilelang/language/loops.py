@@ -158,7 +158,7 @@ def vectorized(start: Any, stop: Any = None) -> Loop:
         raise errors.SemanticsError(
             f"extent `{extent}` of T.vectorized is not constant",
             span=span.here(),
-            notes=["use T.serial, or T.Parallel, which is vectorised automatically"],
+            notes=["use T.serial, or T.Parallel, which is vectorized automatically"],
         )
     return _counted("T.vectorized", _VECTORIZED, start, stop, None, {})
 

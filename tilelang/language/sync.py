@@ -1,4 +1,4 @@
-"""Synchronisation: barriers of the block, mbarriers, fences, register budgets."""
+"""Synchronization: barriers of the block, mbarriers, fences, register budgets."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def fence_proxy_async() -> None:
 def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
     """Arrives on the mbarrier when all tcgen05 operations issued by this thread are done.
 
-    One thread issues it: that of the products before it, which are issued by the same threads or
-    by a group of them. SemanticsError (when compiled) where others issue the products.
+    One thread issues it: that of the MMAs before it, which are issued by the same threads or by
+    a group of them. SemanticsError (when compiled) where others issue the MMAs.
     """
     if arrive_2cta:
         raise errors.UnsupportedError(
@@ -128,12 +128,12 @@ def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
 
 
 def tcgen05_before_thread_sync() -> None:
-    """Orders earlier tcgen05 operations before a following synchronisation of threads."""
+    """Orders earlier tcgen05 operations before a following synchronization of threads."""
     emit_call("tcgen05_before_thread_sync")
 
 
 def tcgen05_after_thread_sync() -> None:
-    """Orders later tcgen05 operations after a preceding synchronisation of threads."""
+    """Orders later tcgen05 operations after a preceding synchronization of threads."""
     emit_call("tcgen05_after_thread_sync")
 
 

@@ -94,7 +94,7 @@ def make_linear_layout(tile: Any) -> Layout:
 
 
 def make_padded_layout(tile: Any, pad: int) -> Layout:
-    """Row-major with ``pad`` unused elements behind each row. ``tile`` is a buffer or a shape."""
+    """Row-major with ``pad`` unused elements after each row. ``tile`` is a buffer or a shape."""
     shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]
     return _call("Padded", checked_shape(shape), pad)
 

@@ -44,7 +44,7 @@ class TmemAtom(NamedTuple):
     def cell(
         self, thread: int, reg: int, *, half_offset: int = 0, pack: bool = False
     ) -> tuple[int, int]:
-        """(lane, column) behind a register of a warp's thread, relative to the address.
+        """(lane, column) that a register of a warp's thread, relative to the address.
 
         Args:
             thread: 0 to 31.

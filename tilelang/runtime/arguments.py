@@ -37,31 +37,40 @@ def plain_scalars(args: Sequence[Any], positions: Iterable[int]) -> Sequence[Any
     return args if result is None else result
 
 
-def check_signs(args: Sequence[Any], positions: Sequence[int], names: Sequence[str]) -> None:
-    """Refuses torch tensors whose memory holds the negatives of their values.
+def may_be_negated(args: Sequence[Any], positions: Sequence[int]) -> bool:
+    """Whether one of the arguments may be a view whose memory holds the negatives of its values.
 
-    Such are imaginary parts of conjugates. Nothing else that torch hands over in the exchange of
-    tensors tells them.
+    Such are imaginary parts of conjugates in torch, and what it hands over does not tell them. To
+    ask a tensor itself takes as long as the rest of a launch; that it is no view is known at once.
 
     Args:
         args: of a call.
         positions: those of tensors whose type occurs in complex numbers.
-        names: of the parameters.
+    """
+    try:
+        for position in positions:
+            if args[position]._base is not None:
+                return True
+    except (AttributeError, IndexError):  # an array of another library, or too few arguments
+        return True
+    return False
+
+
+def check_signs(args: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuses torch tensors whose memory holds the negatives of their values.
 
     Raises:
         ArgumentError: an argument is such a view.
     """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    tensor, is_negated = torch.Tensor, torch.Tensor.is_neg
-    for position in positions:
-        if position >= len(args):
-            return
-        arg = args[position]
-        if isinstance(arg, tensor) and is_negated(arg):
+    for name, arg in zip(names, args, strict=False):
+        if _is_negated(arg):
             what, advice = _NEGATED
-            raise ArgumentError(f"argument {names[position]!r} {what}", notes=[advice])
+            raise ArgumentError(f"argument {name!r} {what}", notes=[advice])
+
+
+def _is_negated(arg: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(arg, torch.Tensor) and arg.is_neg()
 
 
 def explain(error: Exception, names: Sequence[str], args: Sequence[Any]) -> Exception:

@@ -120,7 +120,7 @@ class DiskCache:
                 raise
 
     def _remove_abandoned(self, folder: Path) -> None:
-        """Removes what killed writers left behind."""
+        """Removes what killed writers left."""
         for path in folder.glob(".new-*"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:

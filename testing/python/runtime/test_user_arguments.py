@@ -201,6 +201,24 @@ def test_tensors_that_hold_their_values_are_taken(double, make):
     torch.testing.assert_close(b, values * 2)
 
 
+def test_views_in_inference_mode_are_refused():
+    stride = T.dynamic("stride")
+
+    @T.prim_func
+    def kernel(A: T.StridedTensor((N,), (stride,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                B[i] = A[i]
+
+    compiled = tilelang.compile(kernel, target="sm_90a")
+    with torch.inference_mode():
+        a, b = torch.randn(N, dtype=torch.cfloat).conj(), torch.zeros(N)
+        with pytest.raises(ArgumentError, match="'A' is a view that negates"):
+            compiled(a.imag, b)
+        compiled(a.real, b)
+        assert torch.equal(b, a.real)
+
+
 def test_resolved_views_are_taken(double):
     negated, b = torch._neg_view(torch.randn(N)), torch.zeros(N)
     double(negated.resolve_neg(), b)
