@@ -78,7 +78,9 @@ class JITKernel:
         build = functools.partial(
             _build, lowered, target, self.out_idx or [], options, self._outcome
         )
-        self.artifact, self._launch = build(lambda: build(None, _WITHOUT_RESTRICT)[1])
+        self.artifact, self._emulation, self._launch = build(
+            lambda: build(None, _WITHOUT_RESTRICT)[2]
+        )
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -244,8 +246,8 @@ def _build(
     outcome: Outcome,
     make_variant: Callable[[], Any] | None,
     more_options: tuple[str, ...] = (),
-) -> tuple[Artifact, Any]:
-    """Returns machine code and its launcher.
+) -> tuple[Artifact, Emulation, Any]:
+    """Returns machine code, what emulates it, and its launcher.
 
     Args:
         lowered, target, outputs, options: of the kernel.
@@ -258,7 +260,8 @@ def _build(
     )
     emulation = Emulation(str(target), artifact.ptx, outcome)
     make = _ffi.get("runtime.MakeLauncher")
-    return artifact, make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
+    launcher = make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
+    return artifact, emulation, launcher
 
 
 def _compile_again(
