@@ -24,23 +24,17 @@ class VariationFinder : public StmtVisitor {
   }
   void Visit(const AllocNode* op) override {
     auto init = op->buffer->attrs.find("init");
-    bool is_uniform = op->buffer->scope == "local.var" &&
-                      (init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>()));
+    bool is_uniform = init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>());
     if (op->buffer.IsLocal() && !is_uniform) Mark(&result_->varying_, op->buffer.get());
   }
   void Visit(const StoreNode* op) override {
-    if (op->buffer.IsGlobal()) Mark(&result_->written_, op->buffer.get());
-    if (op->buffer->scope != "local.var") return;
-    if (divergent_ || !IsUniform(op->value)) {
-      Mark(&result_->varying_, op->buffer.get());
-    } else if (!active_.IsWholeBlock()) {
-      MarkRole(op->buffer.get());
-    }
+    bool uniform = IsUniform(op->value);
+    for (const Expr& index : op->indices) uniform = uniform && IsUniform(index);
+    Write(op->buffer, uniform);
   }
-  void Visit(const CopyNode* op) override {
-    if (op->dst->buffer.IsGlobal()) Mark(&result_->written_, op->dst->buffer.get());
-    if (op->dst->buffer.IsLocal()) Mark(&result_->varying_, op->dst->buffer.get());
-  }
+  void Visit(const FillNode* op) override { Write(op->dst->buffer, IsUniform(op->value)); }
+  void Visit(const ReduceNode* op) override { Write(op->dst->buffer, false); }
+  void Visit(const CopyNode* op) override { Write(op->dst->buffer, false); }
   void Visit(const EvaluateNode* op) override {
     WalkExprs(op->value, [&](const Expr& e) {
       if (const auto* call = e.as<CallNode>()) {
@@ -82,7 +76,10 @@ class VariationFinder : public StmtVisitor {
   }
   void Visit(const ParallelForNode* op) override {
     for (const Var& var : op->vars) Mark(&result_->varying_, var.get());
+    // Each thread runs iterations of its own, or none.
+    bool outer = std::exchange(divergent_, true);
     StmtVisitor::Visit(op);
+    divergent_ = outer;
   }
   void Visit(const WhileNode* op) override { Loop(op, op->body, IsUniform(op->condition)); }
   void Visit(const BreakNode* op) override { Leave(); }
@@ -93,6 +90,16 @@ class VariationFinder : public StmtVisitor {
     changed |= set->insert(object).second;
   }
   bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_); }
+  // A value, the same in all threads that get here or not, goes to an element of a buffer.
+  void Write(const Buffer& buffer, bool uniform) {
+    if (buffer.IsGlobal()) Mark(&result_->written_, buffer.get());
+    if (!buffer.IsLocal()) return;
+    if (divergent_ || !uniform) {
+      Mark(&result_->varying_, buffer.get());
+    } else if (!active_.IsWholeBlock()) {
+      MarkRole(buffer.get());
+    }
+  }
   void MarkRole(const ffi::Object* buffer) {
     std::vector<ThreadSet>& stores = result_->role_stores_[buffer];
     if (std::find(stores.begin(), stores.end(), active_) != stores.end()) return;
@@ -142,7 +149,7 @@ bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
   if (varying_.count(buffer.get())) return false;
   if (buffer.IsShared()) return true;
   if (buffer.IsGlobal()) return !written_.count(buffer.get());
-  if (buffer->scope != "local.var") return false;
+  if (!buffer.IsLocal()) return false;
   auto stores = role_stores_.find(buffer.get());
   if (stores == role_stores_.end()) return true;
   // The threads have seen the same stores.

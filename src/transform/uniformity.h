@@ -34,8 +34,8 @@ class Uniformity {
   bool IsShared(const ir::Buffer& buffer, const ThreadSet& active) const;
 
   BlockThreads threads_;
-  std::unordered_set<const ir::ffi::Object*> varying_;  // variables and "local.var" buffers
-  // "local.var" buffers to which only these threads, all of them, give one value.
+  std::unordered_set<const ir::ffi::Object*> varying_;  // variables and local buffers
+  // Local buffers to which only these threads, all of them, give one value.
   std::unordered_map<const ir::ffi::Object*, std::vector<ThreadSet>> role_stores_;
   std::unordered_set<const ir::ffi::Object*> written_;  // global buffers
   std::unordered_set<const ir::ffi::Object*> varying_loops_;

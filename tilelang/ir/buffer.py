@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from . import span
+from .definitions import definition
 from .dtype import DType, intern
 from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast, raw_field
 from .span import Span
@@ -308,6 +309,9 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
         return _linear(value.a, factor * value.b.value, terms)
     if op == BinaryOp.MUL and isinstance(value.a, IntImm):
         return _linear(value.b, factor * value.a.value, terms)
+    known = definition(value) if isinstance(value, Var) else None
+    if known is not None:
+        return _linear(known, factor, terms)
     key = value if isinstance(value, Var) else _structural_key(value)
     term, count = terms.get(key, (value, 0))
     terms[key] = (term, count + factor)
@@ -315,11 +319,11 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
 
 
 def difference(stop: Any, start: Any) -> Any:
-    """Returns ``stop - start``, an int where equal terms cancel."""
-    if isinstance(start, int):
-        return stop - start if start else stop
+    """Returns ``stop - start``, an int where equal terms cancel, also in what names stand for."""
+    if isinstance(start, int) and isinstance(stop, int):
+        return stop - start
     terms: _Terms = {}
     constant = _linear(stop, 1, terms) + _linear(start, -1, terms)
     if all(count == 0 for _, count in terms.values()):
         return constant
-    return stop - start
+    return stop if isinstance(start, int) and start == 0 else stop - start

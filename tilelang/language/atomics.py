@@ -13,7 +13,7 @@ from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .copy import copy_regions
 from .pointer import address_of
-from .region import as_region
+from .region import as_region, significant
 from .variable import Ref
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -37,8 +37,6 @@ def _attrs(memory_order: str | None) -> dict[str, Any]:
 
 def _element(what: str, dst: Any) -> Load:
     element = dst.target if isinstance(dst, Ref) else dst
-    if isinstance(element, Buffer) and element.shape == (1,):
-        element = load(element, [0])
     if not isinstance(element, Load):
         region = as_region(f"dst of {what}", element)
         raise errors.ShapeError(
@@ -77,8 +75,14 @@ def _finish(builder: Builder, operation: Call, return_prev: bool) -> Expr | None
 def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
     """``name`` for each element of a tile."""
     in_block(f"T.{name} of a tile")
-    source, target = copy_regions(f"T.{name}", value, dst)
-    dims = [(n, dim) for n, dim in enumerate(map(plain, source.shape)) if dim != 1]
+    what = f"dst of T.{name}"
+    source = None if _is_scalar(value) else value
+    if source is None:
+        target = as_region(what, dst)
+    else:
+        source, target = copy_regions(f"T.{name}", source, dst)
+    # A tile of one element is updated by one thread, too.
+    dims = significant(target.shape) or [1]
     variables = [var(f"i{n}", INT32) for n, _ in enumerate(dims)]
     where = span.current()
 
@@ -90,21 +94,24 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
         ]
         return load(region.buffer, indices)
 
-    body = _evaluate(_operation(name, at(target), at(source), order), where)
-    extents = [as_expr(dim) for _, dim in dims]
-    emit(_parallel(variables, extents, body, {}, where) if dims else body)
+    operand = value if source is None else at(source)
+    body = _evaluate(_operation(name, at(target), operand, order), where)
+    emit(_parallel(variables, [as_expr(dim) for dim in dims], body, {}, where))
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it is a value rather than a tile or, of memory that threads share, its corner."""
+    if isinstance(value, Buffer):
+        return value.scope == "local.var"
+    if isinstance(value, Load):
+        return value.buffer.scope in ("local", "local.var")
+    return not isinstance(value, Region)
 
 
 def _is_tile(dst: Any, value: Any) -> bool:
-    if isinstance(value, (Buffer, Region)):
-        return not (isinstance(value, Buffer) and value.scope == "local.var")
-    if isinstance(dst, Region) or (isinstance(dst, Buffer) and dst.shape != (1,)):
-        raise errors.ShapeError(
-            f"an atomic operation on tile `{dst}` with the scalar `{value}`",
-            span=span.here(),
-            notes=["give a tile of the same shape, or loop with T.Parallel"],
-        )
-    return False
+    if isinstance(dst, (Buffer, Region)):
+        return True
+    return isinstance(value, (Buffer, Region)) and not _is_scalar(value)
 
 
 def _update(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
@@ -126,11 +133,12 @@ def atomic_add(
     return_prev: bool = False,
     use_tma: bool = False,
 ) -> Any:
-    """Adds to an element, or tile to tile.
+    """Adds to an element, once for each thread that gets here, or to a tile, once an element.
 
     Args:
         dst: an element ``A[i]`` or a tile (buffer, slice, or corner with a tile as value).
-        value: converted to the element type.
+        value: converted to the element type; a scalar, or for a tile also a tile of its shape or
+            the corner of one.
         memory_order: relaxed (default), acquire, release, acq_rel or seq_cst.
         return_prev: return the value before.
         use_tma: accepted; the compiler decides.

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
+from ..ir.definitions import Definitions, define, set_definitions
 from ..ir.expr import Expr, Var, var
 from ..ir.span import Span
 from ..ir.stmt import Stmt
@@ -55,6 +56,7 @@ class Builder:
         # "python" is a loop that runs while tracing.
         self.loops: list[tuple[str, int]] = []
         self.hints: tuple[str, ...] = ()
+        self.definitions: Definitions = {}
         # The kind of the block that a `with` statement closed last.
         self.left: str | None = None
         # Macros being expanded, one inside the other.
@@ -98,6 +100,7 @@ class Builder:
             return value
         variable: Var = var(name, value.dtype)
         self.emit(_bind(variable, value, span.current()))
+        define(variable, value)
         return variable
 
     def inside(self, *kinds: str) -> bool:
@@ -120,6 +123,7 @@ def active() -> Builder | None:
 def set_active(builder: Builder | None) -> Builder | None:
     """Makes ``builder`` the one of this thread; returns what was before."""
     previous, _current.builder = _current.builder, builder
+    set_definitions(None if builder is None else builder.definitions)
     return previous
 
 
