@@ -59,15 +59,16 @@ def random_form(rng: np.random.Generator, types: tuple[str, str, str]) -> Form:
         int(rng.integers({"32B": 1, "64B": 2, "128B": 4}.get(s, 1))) if m == "K" else 0
         for s, m in zip(swizzles, majors, strict=True)
     ]
-    return Form(
+    form = Form(
         a, b, d, int(rng.choice(list(sizes))), registers, *swizzles,
         "K" if registers else majors[0], majors[1], *steps,
         negate_a=not integer and rng.random() < 0.3,
         negate_b=not integer and rng.random() < 0.3,
         saturate=integer and a != "b1" and rng.random() < 0.5,
         accumulate=rng.random() < 0.8,
-        repeat=int(rng.choice([1, 1, 1, 2, 5])),
     )  # fmt: skip
+    # Of instructions that do not accumulate all but the last are dead.
+    return form._replace(repeat=int(rng.choice([1, 1, 1, 2, 5]))) if form.accumulate else form
 
 
 def wgmma_cases() -> list[WgmmaCase]:

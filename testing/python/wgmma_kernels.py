@@ -77,10 +77,10 @@ class Form(NamedTuple):
         return "".join(f", {value}" for value in values)
 
 
-def instruction(form: Form, predicate: str = "%acc") -> str:
+def instruction(form: Form, predicate: str = "%acc", b: str = "%descB") -> str:
     d = ", ".join(f"%d{i}" for i in range(form.accumulators))
     a = "{%a0, %a1, %a2, %a3}" if form.registers else "%descA"
-    return f"{form.opcode} {{{d}}}, {a}, %descB, {predicate}{form.immediates};"
+    return f"{form.opcode} {{{d}}}, {a}, {b}, {predicate}{form.immediates};"
 
 
 def descriptor_fields(form: Form, operand: str) -> tuple[str, str, int, int, int]:
@@ -111,14 +111,25 @@ COMMIT = " wgmma.commit_group.sync.aligned;\n"
 WAIT = " wgmma.wait_group.sync.aligned 0;\n"
 
 
+def repeated(form: Form) -> str:
+    """``form.repeat`` instructions, each with a descriptor of B that ptxas cannot know to be that
+    of another (``%ctaid.y`` is 0), because it drops some of those that it sees to be alike."""
+    text = f" .reg .b64 %repeatB<{form.repeat}>; mov.u32 %i3, %ctaid.y;\n"
+    for i in range(form.repeat):
+        text += f" mad.wide.u32 %repeatB{i}, %i3, {i}, %descB;\n"
+    text += FENCE
+    for i in range(form.repeat):
+        text += f" {instruction(form, b=f'%repeatB{i}')}\n"
+    return text + COMMIT + WAIT
+
+
 def kernel(form: Form, body: str | None = None, proxy_fence: bool = True) -> str:
     """PTX of ``k(image, fragments, accumulators, out)``.
 
     The image fills shared memory; fragments are words [4, 128], accumulators and results words
     [registers, 128] by thread. ``body`` replaces fence, instructions, commit and wait.
     """
-    if body is None:
-        body = FENCE + f" {instruction(form)}\n" * form.repeat + COMMIT + WAIT
+    body = repeated(form) if body is None else body
     count = form.accumulators
     text = HEADER + ".visible .entry k(.param .u64 P0, .param .u64 P1, .param .u64 P2,"
     text += " .param .u64 P3) {\n .shared .align 1024 .b8 sm[" + str(IMAGE_BYTES) + "];\n"

@@ -249,7 +249,8 @@ void FusedRowToF32(const FusedRowTask& task, const float* c, float* d) {
 
 void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d) {
   const auto round = [](double value) {
-    return static_cast<uint16_t>(EncodeFloat(kF16, value, Rounding::kNearestEven, false));
+    const uint32_t code = EncodeFloat(kF16, value, Rounding::kNearestEven, false);
+    return static_cast<uint16_t>(code == kF16.sign_bit() ? 0 : code);
   };
   FusedRow(
       task, c,

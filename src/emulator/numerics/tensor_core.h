@@ -102,7 +102,8 @@ struct FusedRowTask {
 // D = A * B + C with the arithmetic of the tensor core: the products and c are aligned to the
 // largest exponent, truncated toward zero and added exactly. `c` and `d` have n elements.
 //
-// To f32 the sum is truncated, overflow gives infinity; to f16 it is rounded to nearest even.
+// To f32 the sum is truncated, overflow gives infinity; to f16 it is rounded to nearest even, where
+// every zero is positive (so an H200).
 // NaN is 0x7FFFFFFF or 0x7FFF. Source: MMA-Sim, validated there on an H100 and a B200.
 void FusedRowToF32(const FusedRowTask& task, const float* c, float* d);
 // c holds f16 values; d receives f16 codes.

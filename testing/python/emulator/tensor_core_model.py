@@ -222,6 +222,6 @@ def reference(
     total = np.trunc(products / unit[:, :, None]).sum(axis=2) + np.trunc(c / unit)
     with np.errstate(over="ignore"):
         if d_kind == "f16":
-            return (total * unit).astype(np.float16)
+            return (total * unit).astype(np.float16) + np.float16(0)  # no -0
         kept = np.uint32(0xFFFFFFFF << (23 - result_bits) & 0xFFFFFFFF)
         return (truncate_f32(total * unit).view(np.uint32) & kept).view(np.float32)

@@ -1,10 +1,15 @@
 """wgmma on an H200 and here: equal to the last bit. ``gpu_cases_wgmma`` makes the cases."""
 
+import re
+import subprocess
+
 import gpu_cases_wgmma as cases
 import numpy as np
 import pytest
 import wgmma_kernels as kernels
 from emulator.test_against_gpu import emulate
+
+from tilelang.runtime.toolchain import find_nvdisasm, find_ptxas
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +46,17 @@ def test_cases_are_many_and_follow_the_model():
             continue
         wanted = kernels.expected(case.form, case.make())
         np.testing.assert_array_equal(emulate(case.case()), wanted, err_msg=case.name)
+
+
+def test_machine_code_has_every_repeat(tmp_path):
+    """ptxas drops some of instructions that are alike, which the results would not show as such."""
+    repeated = [case for case in cases.wgmma_cases() if case.form.repeat > 1]
+    assert len(repeated) > 50
+    for case in sorted(repeated, key=lambda case: case.form.n)[:16]:
+        source, cubin = tmp_path / "k.ptx", tmp_path / "k.cubin"
+        source.write_text(kernels.kernel(case.form))
+        subprocess.run([find_ptxas(), "-arch=sm_90a", source, "-o", cubin], check=True)
+        text = subprocess.run(
+            [find_nvdisasm(), "-c", cubin], check=True, capture_output=True, text=True
+        ).stdout
+        assert len(re.findall(r"[A-Z]GMMA\.", text)) == case.form.repeat, case.name
