@@ -14,6 +14,7 @@
 #include "transform/order_tensor_memory.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
+#include "transform/remark_arguments.h"
 #include "transform/remark_registers.h"
 #include "transform/resolve_roles.h"
 #include "transform/select_instructions.h"
@@ -36,7 +37,8 @@ bool IsSet(const PassConfigs& configs, const char* key) {
 
 CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
   PassContext passes(target);
-  Func func = passes.Run("check_program", CheckProgram, kernel);
+  Func func = passes.Run("remark_arguments", RemarkArguments, kernel);
+  func = passes.Run("check_program", CheckProgram, func);
   func = passes.Run("simplify", Simplify, func);
   func = passes.Run("expand_unrolled", ExpandUnrolled, func);
   func = passes.Run("resolve_roles", ResolveRoles, func);

@@ -10,6 +10,7 @@ from ..ir.buffer import Buffer, plain
 from ..ir.expr import Operand, condition
 from ..ir.stmt import emit
 from .builder import current, in_kernel
+from .ignored import remark_ignored
 
 _assume = _ffi.get("ir.Assume")
 
@@ -94,6 +95,7 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 def annotate_l2_hit_ratio(l2_hit_ratio_map: dict[Any, float]) -> None:
     """A hint about the L2 cache; accepted and not used."""
     in_kernel("T.annotate_l2_hit_ratio")
+    remark_ignored("T.annotate_l2_hit_ratio", l2_hit_ratio_map=dict(l2_hit_ratio_map))
 
 
 def assume(cond: Any = None) -> None:

@@ -12,6 +12,7 @@ from ..ir.expr import Call, Expr, as_expr, call, cast, var
 from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .copy import copy_regions
+from .ignored import remark_ignored
 from .pointer import address_of
 from .region import as_region, significant
 from .variable import Ref
@@ -143,6 +144,7 @@ def atomic_add(
         return_prev: return the value before.
         use_tma: accepted; the compiler decides.
     """
+    remark_ignored("T.atomic_add", use_tma=use_tma)
     return _update("atomic_add", dst, value, memory_order, return_prev)
 
 

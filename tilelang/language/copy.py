@@ -11,6 +11,7 @@ from ..ir.dtype import INT32
 from ..ir.expr import as_expr, cast, var
 from ..ir.stmt import emit, store
 from .builder import in_block
+from .ignored import remark_ignored
 from .region import as_region, corner, significant
 
 _copy = _ffi.get("ir.Copy")
@@ -74,6 +75,7 @@ def copy(
     """
     in_block("T.copy")
     source, target = copy_regions("T.copy", src, dst)
+    remark_ignored("T.copy", prefer_instruction=prefer_instruction)
     notes = {
         "coalesced_width": coalesced_width,
         "disable_tma": disable_tma or None,

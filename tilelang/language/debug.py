@@ -11,6 +11,7 @@ from ..ir.dtype import INT32, VOID, DType
 from ..ir.expr import Expr, Operand, as_expr, call, cast, condition, var
 from ..ir.stmt import Stmt, emit
 from .builder import in_kernel
+from .ignored import remark_ignored
 from .region import as_region
 from .variable import Ref
 
@@ -89,6 +90,7 @@ def device_assert(cond: Any, msg: str = "", no_stack_info: bool = False) -> None
         SemanticsError: it is known to be false.
     """
     in_kernel("T.device_assert")
+    remark_ignored("T.device_assert", no_stack_info=no_stack_info)
     if not isinstance(cond, Operand):
         if not cond:
             raise errors.SemanticsError(

@@ -12,6 +12,7 @@ from ..ir.dtype import BOOL
 from ..ir.expr import Expr, cast, condition
 from ..ir.stmt import emit
 from .builder import in_block
+from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
 
@@ -185,6 +186,7 @@ def gemm(
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes = {"policy": _policy(policy)}
+    remark_ignored("T.gemm", policy=notes["policy"], wg_wait=wg_wait)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
 
 
@@ -219,4 +221,5 @@ def tcgen05_gemm(
     _check_wg_wait("T.tcgen05_gemm", wg_wait)
     refuse_extra("T.tcgen05_gemm", {**unsupported, "use_2cta": use_2cta}, _IGNORED)
     notes = {"policy": _policy(policy), "is_tcgen05": True}
+    remark_ignored("T.tcgen05_gemm", policy=notes["policy"], wg_wait=wg_wait)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

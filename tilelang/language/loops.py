@@ -12,6 +12,7 @@ from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, as_expr, cast, var
 from ..ir.stmt import Stmt
 from .builder import Builder
+from .ignored import remark_ignored
 
 _for = _ffi.get("ir.For")
 _if = _ffi.get("ir.If")
@@ -119,11 +120,12 @@ def _counted(
     return Loop(kind, open_loop)
 
 
-def serial(start: Any, stop: Any = None, step: Any = None, **_annotations: Any) -> Loop:
+def serial(start: Any, stop: Any = None, step: Any = None, **annotations: Any) -> Loop:
     """An ordinary loop: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``.
 
     ``range`` in a kernel means the same. The step is a constant.
     """
+    remark_ignored("T.serial", annotations=tuple(annotations))
     return _counted("T.serial", _SERIAL, start, stop, step, {})
 
 
@@ -180,6 +182,7 @@ def Pipelined(
     """
     refuse_extra("T.Pipelined", unsupported, {"sync": None, "group": None})
     notes: dict[str, Any] = {"num_stages": _constant("num_stages", num_stages, 0)}
+    remark_ignored("T.Pipelined", num_stages=notes["num_stages"], order=order, stage=stage)
     for name, values in (("order", order), ("stage", stage)):
         if values is not None:
             notes[name] = [int(v) for v in values]
@@ -233,6 +236,7 @@ def Parallel(
             "T.Parallel needs at least one extent", span=span.here(), notes=["T.Parallel(m, n)"]
         )
     sizes = [_integer(extent, "extent of T.Parallel") for extent in extents]
+    remark_ignored("T.Parallel", prefer_async=prefer_async)
     notes: dict[str, Any] = {}
     if coalesced_width is not None:
         notes["coalesced_width"] = _constant("coalesced_width", coalesced_width, 1)

@@ -9,6 +9,7 @@ from ..ir import span
 from ..ir.buffer import Region, shape_text
 from ..ir.stmt import emit
 from .builder import in_block
+from .ignored import remark_ignored
 from .region import as_region, significant
 
 _reduce = _ffi.get("ir.Reduce")
@@ -72,6 +73,7 @@ def reduce(
             span=span.here(),
             notes=[f"known: {', '.join(_OPERATIONS)}"],
         )
+    remark_ignored("T.reduce", batch=batch)
     name = f"T.reduce_{reduce_type}"
     src, dst = as_region(f"buffer of {name}", buffer), as_region(f"out of {name}", out)
     axis = _dimension(src, dim)

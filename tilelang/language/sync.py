@@ -12,6 +12,7 @@ from ..ir.expr import Expr, call, cast, condition, const
 from ..ir.stmt import emit
 from .builder import in_block, in_kernel
 from .gemm import barrier_element
+from .ignored import remark_ignored
 from .kernel import MAX_THREADS
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -160,6 +161,7 @@ def dec_max_nreg(reg_count: int) -> None:
 
 def _hint(*_args: Any, **_kwargs: Any) -> None:
     """A hint about the automatic distribution of registers; this compiler makes none."""
+    remark_ignored("T.disable_warp_group_reg_alloc", call=True)
 
 
 disable_warp_group_reg_alloc = no_set_max_nreg = _hint

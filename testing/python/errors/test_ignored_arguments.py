@@ -1,0 +1,158 @@
+"""No argument is dropped in silence: it is used, or a remark at its line names it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang import transform
+from tilelang.language.ignored import IGNORED
+
+#: Parameters that no code reads, each with its reason.
+UNREAD = {
+    ("access_ptr", "access_type"): "documentation of a call, which the callee's own type gives",
+    ("access_ptr", "extents"): "as access_type",
+    ("access_ptr", "_hints"): "as access_type",
+    ("macro", "_options"): "hygiene, which is the only behaviour there is",
+    ("prim_func", "private"): "linkage of a function that is a kernel anyhow",
+    ("FragmentBuffer", "_details"): "strides and alignment of an annotation for type checkers",
+    ("LocalBuffer", "_details"): "as FragmentBuffer",
+    ("SharedBuffer", "_details"): "as FragmentBuffer",
+    ("annotate_consumer_reg_alloc", "_args"): "the call as a whole is remarked",
+    ("annotate_consumer_reg_alloc", "_kwargs"): "the call as a whole is remarked",
+}
+
+
+def functions():
+    """The public functions, each once, by one of its names."""
+    return {
+        getattr(T, name): name
+        for name in sorted(dir(T), reverse=True)
+        if not name.startswith("_") and inspect.isfunction(getattr(T, name))
+    }
+
+
+def unread(function) -> list[str]:
+    """Its parameters that its body does not mention."""
+    definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return []
+    body = [node for statement in definition.body for node in ast.walk(statement)]
+    read = {node.id for node in body if isinstance(node, ast.Name)}
+    return [name for name in inspect.signature(function).parameters if name not in read]
+
+
+def test_every_parameter_is_read() -> None:
+    found = {(name, parameter) for f, name in functions().items() for parameter in unread(f)}
+    assert found == set(UNREAD)
+
+
+def test_the_table_names_arguments_that_exist() -> None:
+    for function, arguments in IGNORED.items():
+        parameters = inspect.signature(getattr(T, function.removeprefix("T."))).parameters
+        assert set(arguments) - {"call"} <= set(parameters), function
+
+
+def _tiles():
+    a = T.alloc_shared((128, 64), "float16")
+    b = T.alloc_shared((64, 64), "float16")
+    f = T.alloc_fragment((128, 64), "float16")
+    row = T.alloc_fragment((128,), "float16")
+    c = T.alloc_tmem((128, 64), "float32")
+    return a, b, f, row, c, T.alloc_barrier(1)
+
+
+@T.macro
+def _loops(A, a, use):
+    if use == "num_stages":
+        for _ in T.Pipelined(2, num_stages=3):
+            T.copy(A, a)
+    elif use == "order":
+        for _ in T.Pipelined(2, order=[0], stage=[1]):
+            T.copy(A, a)
+    elif use == "annotations":
+        for _ in T.serial(2, annotations={"x": 1}):
+            T.copy(A, a)
+    elif use == "prefer_async":
+        for i, j in T.Parallel(128, 64, prefer_async=True):
+            a[i, j] = A[i, j]
+
+
+CALLS = {
+    "T.copy: prefer_instruction='tma'": lambda A, t: T.copy(A, t[0], prefer_instruction="tma"),
+    "T.gemm: policy=1": lambda A, t: T.gemm(t[0], t[1], t[4], policy=T.GemmWarpPolicy.FullRow),
+    "T.gemm: wg_wait=-1": lambda A, t: T.gemm(t[0], t[1], t[4], wg_wait=-1),
+    "T.tcgen05_gemm: wg_wait=1": lambda A, t: T.tcgen05_gemm(
+        t[0], t[1], t[4], mbar=t[5], wg_wait=1
+    ),
+    "T.tcgen05_gemm: policy=2": lambda A, t: T.tcgen05_gemm(
+        t[0], t[1], t[4], mbar=t[5], policy=T.GemmWarpPolicy.FullCol
+    ),
+    "T.reduce: batch=4": lambda A, t: T.reduce_max(t[2], t[3], dim=1, batch=4),
+    "T.atomic_add: use_tma=True": lambda A, t: T.atomic_add(A, 1, use_tma=True),
+    "T.annotate_l2_hit_ratio: l2_hit_ratio_map": lambda A, t: T.annotate_l2_hit_ratio({A: 0.5}),
+    "T.disable_warp_group_reg_alloc: it": lambda A, t: T.disable_warp_group_reg_alloc(),
+    "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
+        A[0, 0] < 1, "message", no_stack_info=True
+    ),
+}
+LOOPS = {
+    "T.Pipelined: num_stages=3": "num_stages",
+    "T.Pipelined: order=[0]": "order",
+    "T.Pipelined: stage=[1]": "order",
+    "T.serial: annotations=('annotations',)": "annotations",
+    "T.Parallel: prefer_async=True": "prefer_async",
+}
+
+
+def remarks(call=lambda A, t: None, use: str = "", compiled: bool = False) -> list:
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tiles = _tiles()
+            call(A, tiles)
+            _loops(A, tiles[0], use)
+
+    if compiled:
+        return tilelang.compile(main, target="sm_100a").remarks
+    return transform.remarks_of("remark_arguments", main)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_a_call_with_an_argument_without_effect(text: str) -> None:
+    (remark,) = remarks(call=CALLS[text])
+    assert str(remark.message).startswith(text)
+    assert remark.topic == "argument"
+    assert remark.span.file == __file__
+
+
+@pytest.mark.parametrize("text", LOOPS)
+def test_a_loop_with_an_argument_without_effect(text: str) -> None:
+    assert any(str(remark.message).startswith(text) for remark in remarks(use=LOOPS[text]))
+
+
+def test_every_row_of_the_table_is_shown() -> None:
+    shown = {tuple(text.split("=")[0].split(": ")) for text in [*CALLS, *LOOPS]}
+    shown = {(f, "call" if argument == "it" else argument) for f, argument in shown}
+    assert shown == {(f, argument) for f, arguments in IGNORED.items() for argument in arguments}
+
+
+def test_defaults_leave_no_remark() -> None:
+    @T.macro
+    def plain(A, t):
+        T.gemm(t[0], t[1], t[4])
+        T.reduce_max(t[2], t[3], dim=1)
+        for _ in T.Pipelined(2, num_stages=1):
+            T.copy(A, t[0])
+
+    assert remarks(call=plain) == []
+
+
+def test_a_compiled_kernel_has_the_remarks() -> None:
+    messages = [str(remark) for remark in remarks(use="num_stages", compiled=True)]
+    assert any("[argument] T.Pipelined: num_stages=3 has no effect" in text for text in messages)

@@ -1,0 +1,70 @@
+"""Arguments that are accepted and change nothing. Where one is given, a remark says so."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..ir import span
+from .builder import active
+
+
+class Ignored(NamedTuple):
+    """An argument without effect.
+
+    Attributes:
+        why: what the compiler does instead.
+        silent: the values that ask for nothing else.
+    """
+
+    why: str
+    silent: tuple[Any, ...] = (None, False)
+
+
+_THREADS = "the compiler chooses how threads carry out the loop"
+_REGISTERS = "registers are not distributed between groups of warps automatically"
+_ORDER = "the statements of an iteration run in their order, one stage after another"
+
+#: Function, argument -> what is remarked. The one place that lists them.
+IGNORED: dict[str, dict[str, Ignored]] = {
+    "T.Pipelined": {
+        "num_stages": Ignored("iterations run one after another, without overlap", (0, 1)),
+        "order": Ignored(_ORDER),
+        "stage": Ignored(_ORDER),
+    },
+    "T.Parallel": {"prefer_async": Ignored(_THREADS)},
+    "T.serial": {"annotations": Ignored("a serial loop has none", ((),))},
+    "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
+    "T.gemm": {
+        "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),
+        "wg_wait": Ignored("tcgen05.mma has no groups to wait for", (0,)),
+    },
+    "T.tcgen05_gemm": {
+        "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),
+        "wg_wait": Ignored("tcgen05.mma has no groups to wait for", (0,)),
+    },
+    "T.reduce": {
+        "batch": Ignored(
+            "the compiler decides how many rows go through shared memory at once", (1,)
+        )
+    },
+    "T.atomic_add": {"use_tma": Ignored("threads do atomic operations")},
+    "T.annotate_l2_hit_ratio": {
+        "l2_hit_ratio_map": Ignored("the L2 cache gets no hints of this kind", ({},))
+    },
+    "T.disable_warp_group_reg_alloc": {"call": Ignored(_REGISTERS)},
+    "T.device_assert": {"no_stack_info": Ignored("a failed assertion names its line alone")},
+}
+
+
+def remark_ignored(what: str, **given: Any) -> None:
+    """Leaves a remark at this line for each argument of ``what`` that has no effect."""
+    builder = active()
+    if builder is None:
+        return
+    for name, value in given.items():
+        why, silent = IGNORED[what][name]
+        if any(value is known or value == known for known in silent):
+            continue
+        subject = "it" if name == "call" else f"{name}={value!r}"
+        remarks = builder.attrs.setdefault("ignored_arguments", [])
+        remarks.append([span.current(), f"{what}: {subject} has no effect: {why}"])
