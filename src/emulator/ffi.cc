@@ -1,6 +1,7 @@
 // The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python. Reports
 // travel as JSON texts.
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/error.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "emulator/core/launch.h"
@@ -34,11 +37,7 @@ class DeviceRef : public ffi::ObjectRef {
 
 class ModuleObj : public ffi::Object {
  public:
-  ~ModuleObj() {
-    if (!module) return;
-    for (uint64_t address : module->owned_globals) device->memory.Unmap(address);
-  }
-  DeviceRef device;
+  DeviceRef device;  // outlives the module, which unmaps its variables
   std::shared_ptr<Module> module;
   std::string report;
   static constexpr bool _type_mutable = true;
@@ -57,13 +56,22 @@ class LaunchObj : public ffi::Object {
 
   void Start() {
     started = std::chrono::steady_clock::now();
-    thread = std::thread([this] {
-      Run(*launch);
-      std::lock_guard<std::mutex> lock(mutex);
-      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-      done = true;
-      changed.notify_all();
-    });
+    try {
+      thread = std::thread([this] {
+        Run(*launch);
+        End();
+      });
+    } catch (const std::system_error& error) {
+      launch->error =
+          EmulatorError("out-of-memory", std::string("the host gives no thread: ") + error.what());
+      End();
+    }
+  }
+  void End() {
+    std::lock_guard<std::mutex> lock(mutex);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    done = true;
+    changed.notify_all();
   }
   bool Wait(double timeout_seconds) {
     std::unique_lock<std::mutex> lock(mutex);
@@ -100,10 +108,26 @@ ModuleRef Load(DeviceRef device, ffi::String arch, ffi::String text) {
     object->module = LoadModule(std::string(text), device->memory);
     CheckRunsOn(*object->module, std::string(arch));
     object->report = DescribeModule(*object->module);
-  } catch (const EmulatorError& error) {
-    object->report = DescribeError(error);
+  } catch (...) {
+    object->module.reset();
+    object->report = DescribeError(CurrentError("loading the PTX text"));
   }
   return ModuleRef(object);
+}
+
+// Maps host memory at `address`, or at an address of the emulator's choice if that is 0; returns
+// the address.
+int64_t MapHost(DeviceRef device, int64_t host, int64_t bytes, ffi::String name, int64_t address) {
+  GlobalMemory& memory = device->memory;
+  uint8_t* pointer = reinterpret_cast<uint8_t*>(host);
+  const uint64_t size = static_cast<uint64_t>(bytes);
+  try {
+    if (address == 0) return static_cast<int64_t>(memory.Map(pointer, size, std::string(name)));
+    memory.MapAt(static_cast<uint64_t>(address), pointer, size, std::string(name));
+    return address;
+  } catch (const EmulatorError& error) {
+    TVM_FFI_THROW(ValueError) << error.what();
+  }
 }
 
 Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
@@ -149,12 +173,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tl.emulator.Architectures",
            []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
       .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
-      .def(
-          "tl.emulator.Map",
-          [](DeviceRef device, int64_t host, int64_t bytes, ffi::String name) {
-            return static_cast<int64_t>(device->memory.Map(
-                reinterpret_cast<uint8_t*>(host), static_cast<uint64_t>(bytes), std::string(name)));
-          })
+      .def("tl.emulator.Map", MapHost)
       .def("tl.emulator.Unmap",
            [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
       .def("tl.emulator.AllowRange",

@@ -9,6 +9,7 @@ from tilelang.emulator.arguments import Param, Pointer
 from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchReport, Module
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import Options, options
+from tilelang.emulator.memory import Mapping
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "InstructionCount",
     "Kernel",
     "LaunchReport",
+    "Mapping",
     "Module",
     "Options",
     "Param",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ class Param(NamedTuple):
 _FLOATS = {"f16": "e", "f32": "f", "f64": "d"}
 _FLOATS_BY_SIZE = {2: "e", 4: "f", 8: "d"}
 _INTEGER_SIZES = (1, 2, 4, 8)
+_BYTES = (bytes, bytearray, memoryview, ctypes.Structure, ctypes.Union, ctypes.Array)
 
 
 class Binder:
@@ -80,7 +82,9 @@ class Binder:
             if param.array:
                 return _aggregate(param, value.encoded)
             return encode_scalar(param, value.address)
-        if isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, Mapping) and not param.array:
+            return encode_scalar(param, value.address)
+        if isinstance(value, _BYTES):
             return _aggregate(param, bytes(value))
         if is_array(value):
             if param.array and isinstance(value, np.ndarray):

@@ -13,10 +13,10 @@ from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import current
-from tilelang.emulator.memory import DeviceMemory
+from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.progress import Progress
-from tilelang.emulator.tensor_map import TensorMap, make_tensor_map
+from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.errors import UserError
 
 _SCHEDULES = {"late": 0, "eager": 1}
@@ -99,15 +99,42 @@ class Device:
         """
         return Module(self, _source(text))
 
+    def map(self, array: Any, *, address: int | None = None, name: str = "array") -> Mapping:
+        """Gives ``array``, used in place, a device address for as long as the result lives.
+
+        Arguments that are arrays need no mapping. It is for addresses inside of structures, and
+        for programs that expect memory at an address of their own.
+
+        Args:
+            array: NumPy array or CPU torch tensor.
+            address: that of its first element, from 2**36 to 2**49 (below lie the windows of the
+                other state spaces); the buffer must not cross a multiple of 2**36 nor another
+                one. None: where there is room. Memory around a view keeps its distance.
+            name: for error messages.
+
+        Raises:
+            UserError: it is no array in host memory, or cannot lie at ``address``.
+        """
+        return self.memory.map(array, name, address)
+
     def tensor_map(self, array: Any, **fields: Any) -> TensorMap:
         """Encodes a tensor map of ``array``; see :func:`tensor_map.make_tensor_map`."""
-        swizzle = fields.get("swizzle") or ""
-        if "_atom" in swizzle and self.arch != "sm_100a":
+        self._check_swizzle(fields.get("swizzle"))
+        return make_tensor_map(self.memory, array, **fields)
+
+    def encode_tiled(self, **fields: Any) -> TensorMap:
+        """Encodes a tensor map from the fields of ``cuTensorMapEncodeTiled``; see
+        :func:`tensor_map.encode_tiled`."""
+        tensor_map = encode_tiled(self.memory, **fields)
+        self._check_swizzle(SWIZZLE_NAMES[fields.get("swizzle", 0)])
+        return tensor_map
+
+    def _check_swizzle(self, swizzle: str | None) -> None:
+        if "_atom" in str(swizzle) and self.arch != "sm_100a":
             raise UserError(
                 f"illegal tensor map: swizzle={swizzle!r} needs sm_100a; the driver refuses it "
                 f"for {self.arch}"
             )
-        return make_tensor_map(self.memory, array, **fields)
 
     def __repr__(self) -> str:
         return f"Device({self.arch!r})"
@@ -118,7 +145,8 @@ class Module:
 
     A kernel that uses an instruction which is not implemented, also through the functions it
     calls, is listed in ``kernels``; taking or launching it raises
-    :class:`~tilelang.emulator.errors.EmulatorError` with the ``kind`` ``"unsupported"``.
+    :class:`~tilelang.emulator.errors.EmulatorError` with the ``kind`` ``"unsupported"`` that names
+    all of them. ``unsupported`` has those of all kernels.
     """
 
     def __init__(self, device: Device, text: str) -> None:
@@ -134,6 +162,8 @@ class Module:
         self.kernels: dict[str, Kernel] = {
             entry["name"]: Kernel(self, entry) for entry in report["kernels"]
         }
+        #: What is not implemented, by its name: how often the kernels use it.
+        self.unsupported: dict[str, int] = _unsupported(report["kernels"])
         #: Emulated addresses of global variables by name.
         self.globals: dict[str, int] = report["globals"]
 
@@ -289,6 +319,13 @@ def _extents(what: str, value: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _unsupported(entries: list[dict[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for use in (use for entry in entries for use in entry["unsupported"]):
+        counts[use["what"]] = counts.get(use["what"], 0) + use["count"]
+    return counts
+
+
 def _source(text: Any) -> str:
     if isinstance(text, bytes | bytearray | memoryview):
         try:
@@ -326,7 +363,8 @@ def _finish(handle: Any) -> LaunchReport:
     for warning in report["warnings"]:
         times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
         warnings.warn(
-            f"{warning['kernel']}, PTX line {warning['ptx_line']}: {warning['message']}{times}",
+            f"{warning['short_kernel']}, PTX line {warning['ptx_line']}: "
+            f"{warning['message']}{times}",
             EmulatorWarning,
             stacklevel=3,
         )

@@ -27,8 +27,8 @@ class Options:
             legal order, 0 to 2**63 - 1.
         lint: names of additional checks: ``"ld-before-wait"``.
         instruction_limit: warp instructions after which the launch is an error; 0: none.
-        threads: host threads; 0: all cores, but one if CTAs exchange values through global memory,
-            so that results do not depend on the host.
+        threads: host threads; 0: all cores. Kernels whose CTAs exchange values through global
+            memory run on one, so that results do not depend on the host.
         sanitize: report accesses to shared and tensor memory that no barrier, wait or fence
             orders; False makes kernels that use much shared memory faster.
         progress: show a progress bar when the launch takes more than two seconds.

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilelang import _ffi
+from tilelang.emulator.numbers import integer
 from tilelang.errors import ArgumentError, UserError
 from tilelang.runtime.arguments import problem
+
+_MAX_ADDRESS = (1 << 63) - 1
 
 
 class Extent(NamedTuple):
@@ -96,9 +99,10 @@ def _bounds(start: int, shape: Any, strides: Any, itemsize: int) -> tuple[int, i
 
 
 class Mapping:
-    """An array in the address space of a device until :meth:`release`.
+    """An array in the address space of a device until :meth:`release`; also a context manager.
 
-    ``address`` is the emulated address of the array's first element.
+    ``address`` is the emulated address of the array's first element. Arguments of kernels take the
+    mapping as a pointer, and the address as part of a structure.
     """
 
     def __init__(
@@ -119,6 +123,12 @@ class Mapping:
         self._array = None
         self._memory._release(self._key, self._allowed)
 
+    def __enter__(self) -> Mapping:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def __del__(self) -> None:
         self.release()
 
@@ -138,24 +148,43 @@ class DeviceMemory:
         self._allow = _ffi.get("emulator.AllowRange")
         self._forbid = _ffi.get("emulator.ForbidRange")
 
-    def map(self, array: Any, name: str) -> Mapping:
+    def map(self, array: Any, name: str, address: int | None = None) -> Mapping:
         """Makes ``array`` accessible; error messages call it ``name``.
 
+        Args:
+            address: where its first element shall lie; None: where there is room.
+
         Raises:
-            UserError: it is no array of numbers in host memory.
+            UserError: it is no array of numbers in host memory, or cannot lie there.
         """
         check_array(name, array)
         extent = extent_of(array)
         key = (extent.storage, extent.storage_bytes)
         entry = self._storages.get(key)
         if entry is None:
-            address = self._map(self._handle, extent.storage, max(extent.storage_bytes, 1), name)
-            entry = self._storages[key] = [address, 0]
+            entry = self._storages[key] = [self._place(extent, name, address), 0]
+        elif address is not None and address != entry[0] + extent.start - extent.storage:
+            raise UserError(
+                f"{name!r} cannot lie at {address:#x}: its memory is mapped already, it lies at "
+                f"{entry[0] + extent.start - extent.storage:#x}"
+            )
         entry[1] += 1
         begin = entry[0] + extent.begin - extent.storage
         allowed = (begin, extent.end - extent.begin, extent.writable)
         self._allow(self._handle, *allowed)
         return Mapping(self, key, entry[0] + extent.start - extent.storage, allowed, array)
+
+    def _place(self, extent: Extent, name: str, address: int | None) -> int:
+        """Maps a storage; returns its address. A view lies at ``address``, not its storage."""
+        begin = 0
+        if address is not None:
+            offset = extent.start - extent.storage
+            begin = integer(f"the address of {name!r}", address, offset + 1, _MAX_ADDRESS) - offset
+        size = max(extent.storage_bytes, 1)
+        try:
+            return self._map(self._handle, extent.storage, size, name, begin)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def _release(self, key: tuple[int, int], allowed: tuple[int, int, bool]) -> None:
         entry = self._storages[key]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilelang import _ffi
-from tilelang.emulator.memory import DeviceMemory, Mapping, check_array
+from tilelang.emulator.memory import DeviceMemory, Mapping, check_array, is_array
 from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
@@ -57,9 +57,17 @@ _SWIZZLES = {
     "128B_atom32B_flip8B": 5,
     "128B_atom64B": 6,
 }
+#: Their names by their codes.
+SWIZZLE_NAMES = {code: name for name, code in _SWIZZLES.items()}
 _FILLS = {"zeros": 0, "nan": 1}
 _INTERLEAVES = {None: 0, "none": 0, "16B": 1, "32B": 2}
 _SLICE_BYTES = (0, 16, 32)  # by the code of the interleave
+# The codes of the CUDA driver API's enumeration CUtensorMapDataType, in its order.
+_DRIVER_TYPES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32",
+    "tf32_ftz", "u4", "u4_unpack_u8", "u6_unpack_u8",
+)  # fmt: skip
+_PROMOTIONS = 4  # none, 64, 128 and 256 bytes
 _MAX_RANK = 5
 _MAX_FIELD = (1 << 63) - 1
 
@@ -72,9 +80,9 @@ class TensorMap:
         address: where a copy of them lies in emulated memory, for a pointer parameter.
     """
 
-    def __init__(self, memory: DeviceMemory, array_mapping: Mapping, encoded: bytes) -> None:
+    def __init__(self, memory: DeviceMemory, array_mapping: Mapping | None, encoded: bytes) -> None:
         self.encoded = encoded
-        # Keeps the array mapped as long as the map is used.
+        # Keeps the array mapped as long as the map is used; None: the caller does.
         self._array_mapping = array_mapping
         self._copy = np.frombuffer(encoded, dtype=np.uint8).copy()
         self._mapping = memory.map(self._copy, "tensor map")
@@ -148,9 +156,74 @@ def make_tensor_map(
     fields = [code, rank, mapping.address, *modes]
     pixels = integer("im2col.pixels", im2col.pixels, 0, _MAX_FIELD) if im2col else 0
     fields += [int(im2col is not None), pixels]
-    for values, filler in ((dims, 1), (strides, 0), (box[::-1], 1), (steps[::-1], 1)):
-        fields += list(values) + [filler] * (_MAX_RANK - rank)
+    fields += _padded(dims, strides, box[::-1], steps[::-1])
     return TensorMap(memory, mapping, _encode(fields + _corners(im2col, rank)))
+
+
+def encode_tiled(
+    memory: DeviceMemory,
+    *,
+    data_type: int,
+    rank: int,
+    global_address: Any,
+    global_dim: Sequence[int],
+    global_strides: Sequence[int],
+    box_dim: Sequence[int],
+    element_strides: Sequence[int],
+    interleave: int = 0,
+    swizzle: int = 0,
+    l2_promotion: int = 0,
+    oob_fill: int = 0,
+) -> TensorMap:
+    """Encodes a tiled map from the arguments of the driver's ``cuTensorMapEncodeTiled``.
+
+    Dimensions are in the driver's order, the contiguous one first; enumerations are its numbers
+    (CUDA driver API, "Tensor Map Object Management").
+
+    Args:
+        memory: of the device.
+        data_type: ``CUtensorMapDataType``, 0 to 15.
+        rank: number of dimensions, 1 to 5.
+        global_address: a device address (of a :class:`~tilelang.emulator.Mapping`, which the
+            caller keeps), or an array, which the map keeps.
+        global_dim: ``rank`` extents in elements.
+        global_strides: ``rank - 1`` strides in bytes, that of dimension 1 first.
+        box_dim, element_strides: ``rank`` extents and steps in elements.
+        interleave, swizzle, oob_fill: ``CUtensorMapInterleave``, ``CUtensorMapSwizzle`` and
+            ``CUtensorMapFloatOOBfill``.
+        l2_promotion: ``CUtensorMapL2promotion``; it has no effect here.
+
+    Raises:
+        UserError: a field breaks a rule of the driver API.
+    """
+    rank = integer("rank", rank, 1, _MAX_RANK)
+    code, _ = _TYPES[_DRIVER_TYPES[integer("data_type", data_type, 0, len(_DRIVER_TYPES) - 1)]]
+    modes = [
+        integer("interleave", interleave, 0, len(_INTERLEAVES) - 2),
+        integer("swizzle", swizzle, 0, max(_SWIZZLES.values())),
+        integer("oob_fill", oob_fill, 0, max(_FILLS.values())),
+    ]
+    integer("l2_promotion", l2_promotion, 0, _PROMOTIONS - 1)
+    dims = _one_each("global_dim", global_dim, rank)
+    strides = [0, *_one_each("global_strides", global_strides, rank - 1)]
+    box = _one_each("box_dim", box_dim, rank)
+    steps = _one_each("element_strides", element_strides, rank)
+    mapping = None
+    if is_array(global_address):
+        mapping = memory.map(global_address, "tensor")
+        global_address = mapping.address
+    address = integer("global_address", global_address, 0, _MAX_FIELD)
+    fields = [code, rank, address, *modes, 0, 0]
+    fields += _padded(dims, strides, box, steps) + _corners(None, rank)
+    return TensorMap(memory, mapping, _encode(fields))
+
+
+def _padded(*fields: Sequence[int]) -> list[int]:
+    """Extents, strides, box and steps, innermost first, each with the fillers of a lower rank."""
+    padded: list[int] = []
+    for values, filler in zip(fields, (1, 0, 1, 1), strict=True):
+        padded += list(values) + [filler] * (_MAX_RANK - len(values))
+    return padded
 
 
 def _encode(fields: list[int]) -> bytes:
@@ -168,7 +241,11 @@ def _choice(name: str, value: Any, known: dict[Any, Any]) -> Any:
 
 
 def _one_each(name: str, values: Sequence[int] | None, rank: int) -> Sequence[int]:
-    if values is None or len(values) != rank:
+    try:
+        given = -1 if values is None else len(values)
+    except TypeError:
+        given = -1
+    if values is None or given != rank:
         raise UserError(f"{name} must have {rank} extents, one for each dimension, got {values}")
     return [integer(name, value, 0, _MAX_FIELD) for value in values]
 

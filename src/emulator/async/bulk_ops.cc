@@ -15,6 +15,8 @@ struct BulkForm : TransferForm {
   TensorType type = TensorType::kU8;
 };
 
+constexpr uint32_t kWindowBytes = 1 << 24;  // of a CTA's shared addresses
+
 // Operands: [0] size, [1] CTA mask or byte mask or none.
 uint32_t SizeOf(Warp& w, const Op& op, int lane) {
   const uint32_t size = w.Reg<uint32_t>(op.a[0])[lane];
@@ -52,6 +54,10 @@ Ends EndsOf(Warp& w, const Op& op, int lane) {
     ends.source = ToSharedAddress(w, lane, Space::kShared, ends.source);
   }
   const Issuer issuer = w.Here(lane);
+  if (ends.bytes >= kWindowBytes) {
+    Fail(issuer, "illegal-operand",
+         "a bulk copy of " + std::to_string(ends.bytes) + " bytes: shared memory has less");
+  }
   CheckAligned(issuer, "the destination of a bulk copy", ends.destination, 16);
   CheckAligned(issuer, "the source of a bulk copy", ends.source, 16);
   return ends;
@@ -163,6 +169,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
     case Route::kStore:
       // The byte mask comes last, behind a cache policy.
       if (form.masked) d.PushSource(d.size() - 1, Type::kU16);
+      if (reduces && !Commutes(form.reduce, form.type)) d.MarkCommunicates();
       d.op.handler = Store;
       return;
   }

@@ -128,6 +128,11 @@ bool ReduceExists(ReduceOp op, TensorType type) {
   }
 }
 
+bool Commutes(ReduceOp op, TensorType type) {
+  if (op == ReduceOp::kInc || op == ReduceOp::kDec) return false;
+  return op != ReduceOp::kAdd || !IsFloatTensor(type);
+}
+
 void Reduce(ReduceOp op, TensorType type, const uint8_t* source, uint8_t* destination,
             uint32_t bytes, bool flush) {
   switch (type) {

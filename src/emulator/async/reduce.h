@@ -19,6 +19,10 @@ std::optional<TensorType> ReduceTypeOf(Type type);
 // Whether PTX has this operation on this element type.
 bool ReduceExists(ReduceOp op, TensorType type);
 
+// Whether memory is the same after reductions in any order: not with sums that round, nor with
+// counters of different bounds.
+bool Commutes(ReduceOp op, TensorType type);
+
 // destination[i] = destination[i] op source[i] for every element, each atomically. `flush` makes
 // f32 subnormals zero.
 void Reduce(ReduceOp op, TensorType type, const uint8_t* source, uint8_t* destination,

@@ -148,22 +148,37 @@ struct Rectangles {
   int count = 1;
 };
 
+// The hardware routes a warp to its own quarter of the lanes, whatever quarter the address names:
+// several compilers give every warp the address of lane 0.
+TmemAddress OwnQuarter(Warp& w, const Issuer& issuer, TmemAddress at, int lanes, const char* what) {
+  const int quarter = 32 * static_cast<int>(w.index % 4), within = at.lane() % 32;
+  if (at.lane() >= TensorMemory::kLanes || (within != 0 && !(lanes == 16 && within == 16))) {
+    Fail(issuer, "tmem-lanes",
+         std::string(what) + " starts at lane " + std::to_string(at.lane()) +
+             ": this shape starts at a multiple of " + std::to_string(lanes) + " below 128",
+         at.raw, kTensorMemory);
+  }
+  const TmemAddress own(static_cast<uint32_t>(quarter + within) << 16 |
+                        static_cast<uint32_t>(at.column()));
+  if (own.lane() != at.lane()) {
+    Warn(issuer, "tmem-lanes",
+         std::string(what) + " names lane " + std::to_string(at.lane()) + ", but warp " +
+             std::to_string(w.index) + " reaches lanes " + std::to_string(quarter) + ".." +
+             std::to_string(quarter + 31) + " only (warp index modulo 4): lane " +
+             std::to_string(own.lane()) + " is used, as the hardware does");
+  }
+  return own;
+}
+
 Rectangles CheckPlace(Warp& w, const AccessForm& form, uint32_t mask, const char* what) {
   const Issuer issuer = w.Here(__builtin_ctz(mask));
   const uint32_t raw = Uniform(w, form.address, mask, "tensor-memory address");
   const bool twice = form.shape == AccessShape::k16x32bx2;
   Rectangles place{TmemAddress(raw), TmemAddress(raw + form.half_offset), twice ? 2 : 1};
   const int lanes = InfoOf(form.shape).lanes;
-  const int quarter = 32 * static_cast<int>(w.index % 4);
   for (int i = 0; i < place.count; ++i) {
-    const TmemAddress at = i == 0 ? place.first : place.second;
-    if (at.lane() != quarter && !(lanes == 16 && at.lane() == quarter + 16)) {
-      Fail(issuer, "tmem-lanes",
-           std::string(what) + " starts at lane " + std::to_string(at.lane()) + "; warp " +
-               std::to_string(w.index) + " may touch lanes " + std::to_string(quarter) + ".." +
-               std::to_string(quarter + 31) + " only (warp index modulo 4)",
-           at.raw, kTensorMemory);
-    }
+    TmemAddress& at = i == 0 ? place.first : place.second;
+    at = OwnQuarter(w, issuer, at, lanes, what);
     Located(issuer, at.raw, kTensorMemory, [&] {
       TensorOf(w).CheckRange(what, at.lane(), lanes, at.column(), form.columns);
       return 0;

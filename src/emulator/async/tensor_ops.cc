@@ -87,10 +87,13 @@ uint32_t BytesOf(const TensorRequest& request) {
          static_cast<uint32_t>(request.walk.rows.size());
 }
 
-void CheckSharedAlignment(const Issuer& issuer, const TensorMap& map, uint32_t address) {
+// Rows of a gather need not begin a swizzle pattern: four of them are less than one, and several
+// gathers fill it.
+void CheckSharedAlignment(const Issuer& issuer, const TensorForm& form, const TensorMap& map,
+                          uint32_t address) {
   CheckAligned(issuer, "the shared address of a tensor copy", address, 128);
   const uint32_t repeat = SwizzleRepeat(map.swizzle);
-  if (address % repeat != 0) {
+  if (address % repeat != 0 && form.mode != TensorMode::kGather) {
     Warn(issuer, "swizzle-alignment",
          "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
              std::to_string(repeat) + " bytes");
@@ -122,7 +125,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     const Issuer issuer = w.Here(lane);
     const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
     const uint32_t destination = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
-    CheckSharedAlignment(issuer, request->map, destination);
+    CheckSharedAlignment(issuer, form, request->map, destination);
     const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
     const uint32_t ctas =
         form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
@@ -196,7 +199,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
       CheckStoreStart(issuer, w.Reg<int32_t>(op.slots[i])[lane]);
     }
     const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
-    CheckSharedAlignment(issuer, request->map, source);
+    CheckSharedAlignment(issuer, form, request->map, source);
     IssueStore(
         w, lane, "cp.async.bulk.tensor", source, BytesOf(*request),
         SparseUnits(request->map, BytesOf(*request), source & 0xFFFFFF),
@@ -278,6 +281,8 @@ void DecodeTransfer(Decoder& d, bool reduces) {
     case Route::kStore:
       TakeMap(d, form, d.operand(0));
       form.shared = d.Address(d.operand(1));
+      // Only the map, at run time, tells the type: they might be sums of floats.
+      if (reduces && !Commutes(form.reduce, TensorType::kF32)) d.MarkCommunicates();
       d.op.handler = Store;
       return;
     case Route::kSend:

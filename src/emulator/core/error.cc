@@ -1,6 +1,9 @@
 #include "emulator/core/error.h"
 
 #include <cstdio>
+#include <new>
+
+#include "emulator/core/demangle.h"
 
 namespace tilelang::emulator {
 
@@ -9,7 +12,7 @@ std::string EmulatorError::Report() const {
   auto line = [&](const std::string& label, const std::string& value) {
     text += "\n  " + label + ": " + value;
   };
-  if (!where.kernel.empty()) line("kernel", where.kernel);
+  if (!where.kernel.empty()) line("kernel", ShortName(where.kernel));
   if (where.ptx_line > 0) {
     std::string ptx = "line " + std::to_string(where.ptx_line);
     if (!where.ptx_text.empty()) {
@@ -38,6 +41,18 @@ std::string EmulatorError::Report() const {
   }
   if (!where.buffer.empty()) line("buffer", where.buffer);
   return text;
+}
+
+EmulatorError CurrentError(const std::string& doing) {
+  try {
+    throw;
+  } catch (const EmulatorError& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return EmulatorError("out-of-memory", "the host ran out of memory while " + doing);
+  } catch (const std::exception& error) {
+    return EmulatorError("internal", std::string(error.what()) + " while " + doing);
+  }
 }
 
 }  // namespace tilelang::emulator

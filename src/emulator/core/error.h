@@ -44,4 +44,9 @@ class EmulatorError : public std::runtime_error {
   Where where;
 };
 
+// What the exception that is being handled becomes: an EmulatorError stays itself, a failed
+// allocation is "out-of-memory", all else "internal", a defect of the emulator. `doing` says during
+// what, for example "loading PTX".
+EmulatorError CurrentError(const std::string& doing);
+
 }  // namespace tilelang::emulator

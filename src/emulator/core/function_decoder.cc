@@ -4,11 +4,23 @@
 #include <cctype>
 
 #include "emulator/core/control.h"
+#include "emulator/core/demangle.h"
 #include "emulator/core/forms.h"
 #include "emulator/memory/shared.h"
 
 namespace tilelang::emulator {
 namespace {
+
+constexpr const char* kTooLarge = "too-large";
+// In bytes: the parameters of a kernel (PTX ISA, .param); a thread's local memory, where each call
+// has a place of its own for its parameters; what an address in a shared window can name.
+constexpr uint32_t kMaxParameters = 32764;
+constexpr uint32_t kMaxLocal = 16 << 20;
+constexpr uint32_t kMaxShared = (1 << 24) - kSharedReserved;
+// What no compiler comes near and hosts can still hold.
+constexpr uint32_t kMaxFileBytes = 256 << 20;
+constexpr size_t kMaxInstructions = 1 << 20;
+constexpr size_t kMaxCalls = 256;
 
 uint32_t AlignUp(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
@@ -41,6 +53,11 @@ uint32_t FunctionDecoder::NewSlot(int bits) {
   uint32_t align = bits >= 16 ? 64 : 32;
   uint32_t bytes = bits == 1 ? 4 : static_cast<uint32_t>(bits) / 8 * 32;
   uint32_t slot = AlignUp(kernel_.file_bytes, align);
+  if (slot + bytes > kMaxFileBytes) {
+    ErrorAt(frames_.front().function->line, kTooLarge,
+            "the registers and constants of this kernel take more than " +
+                std::to_string(kMaxFileBytes >> 20) + " MiB for each warp");
+  }
   kernel_.file_bytes = slot + bytes;
   return slot;
 }
@@ -92,23 +109,51 @@ uint32_t FunctionDecoder::SpecialSlot(const std::string& name, int bits,
 
 // --- names ------------------------------------------------------------------------------------
 
-const FunctionDecoder::Register* FunctionDecoder::FindRegister(const std::string& name) {
-  size_t digits = name.size();
-  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1]))) --digits;
-  std::string prefix = name.substr(0, digits);
+namespace {
+
+// `v.r` is another name of `v.x`, and so on.
+std::string ElementName(std::string name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos || dot + 2 != name.size()) return name;
+  const size_t colour = std::string_view("rgba").find(name.back());
+  if (colour != std::string_view::npos) name.back() = "xyzw"[colour];
+  return name;
+}
+
+// Whether `name` is a register of the declaration that covers `base`, the name before its dot.
+bool IsElement(const NameScope::Declaration& declaration, const std::string& name,
+               const std::string& base) {
+  if (!declaration.is_register) return false;
+  if (name.size() == base.size()) return declaration.vector == 1;
+  return name.size() == base.size() + 2 &&
+         std::string_view("xyzw").find(name.back()) < static_cast<size_t>(declaration.vector);
+}
+
+}  // namespace
+
+const FunctionDecoder::Register* FunctionDecoder::FindRegister(const std::string& spelling) {
+  const std::string name = ElementName(spelling);
+  const std::string base = name.substr(0, name.find('.'));
   for (size_t i = scopes_.size(); i-- > frames_.back().first_scope;) {
     Scope& scope = scopes_[i];
     auto found = scope.registers.find(name);
     if (found != scope.registers.end()) return &found->second;
-    if (digits == name.size()) continue;
-    auto range = scope.ranges.find(prefix);
-    if (range == scope.ranges.end()) continue;
-    if (std::stol(name.substr(digits)) >= range->second.range) continue;
-    Type type = range->second.type;
-    Register entry{NewSlot(TypeBits(type)), type};
+    const NameScope::Declaration* declaration = scope.names.Find(base);
+    if (!declaration) continue;
+    if (!IsElement(*declaration, name, base)) return nullptr;
+    const Register entry{NewSlot(TypeBits(declaration->type)), declaration->type};
     return &scope.registers.emplace(name, entry).first->second;
   }
   return nullptr;
+}
+
+int FunctionDecoder::VectorElements(const std::string& name) const {
+  for (size_t i = scopes_.size(); i-- > frames_.back().first_scope;) {
+    const NameScope::Declaration* declaration = scopes_[i].names.Find(name);
+    if (!declaration) continue;
+    return declaration->is_register && declaration->vector > 1 ? declaration->vector : 0;
+  }
+  return 0;
 }
 
 bool FunctionDecoder::FindVariable(const std::string& name, Placement* placement) {
@@ -131,16 +176,18 @@ bool FunctionDecoder::FindVariable(const std::string& name, Placement* placement
 
 int FunctionDecoder::FindLabel(const std::string& name) const {
   for (size_t i = scopes_.size(); i-- > frames_.back().first_scope;) {
-    auto found = scopes_[i].labels.find(name);
-    if (found != scopes_[i].labels.end()) return found->second;
+    const auto& labels = scopes_[i].labels.labels;
+    auto found = labels.find(name);
+    if (found != labels.end()) return found->second;
   }
   return -1;
 }
 
 const std::vector<std::string>* FunctionDecoder::BranchTargets(const std::string& name) const {
   for (size_t i = scopes_.size(); i-- > frames_.back().first_scope;) {
-    auto found = scopes_[i].targets.find(name);
-    if (found != scopes_[i].targets.end()) return &found->second;
+    const auto& targets = scopes_[i].labels.targets;
+    auto found = targets.find(name);
+    if (found != targets.end()) return &found->second;
   }
   return nullptr;
 }
@@ -163,8 +210,20 @@ void FunctionDecoder::PatchLater(uint32_t* target, const std::string& label,
 
 // --- placement --------------------------------------------------------------------------------
 
+uint32_t FunctionDecoder::PlaceAfter(uint32_t* end, const ptx::Variable& variable, uint32_t align,
+                                     uint32_t limit, const char* space) {
+  const uint32_t offset = AlignUp(*end, align);
+  if (variable.bytes() > limit || offset + variable.bytes() > limit) {
+    ErrorAt(variable.line, kTooLarge,
+            "'" + variable.name + "' of " + std::to_string(variable.bytes()) + " bytes: " + space +
+                " of this kernel would exceed " + std::to_string(limit) + " bytes");
+  }
+  *end = offset + static_cast<uint32_t>(variable.bytes());
+  return offset;
+}
+
 Placement FunctionDecoder::PlaceShared(const ptx::Variable& variable) {
-  auto [entry, inserted] = shared_placements_.try_emplace(variable.name);
+  auto [entry, inserted] = shared_placements_.try_emplace(&variable);
   Placement& placement = entry->second;
   if (!inserted) return placement;
   placement.space = Space::kShared;
@@ -175,63 +234,46 @@ Placement FunctionDecoder::PlaceShared(const ptx::Variable& variable) {
     placement.dynamic = true;
     return placement;
   }
-  uint32_t offset = AlignUp(kernel_.static_shared, align);
-  kernel_.static_shared = offset + static_cast<uint32_t>(variable.bytes());
-  placement.address = kSharedReserved + offset;
+  placement.address = kSharedReserved + PlaceAfter(&kernel_.static_shared, variable, align,
+                                                   kMaxShared, "the shared memory");
   return placement;
 }
 
 Placement FunctionDecoder::PlaceLocal(const ptx::Variable& variable) {
-  uint32_t offset = AlignUp(kernel_.local_bytes, std::max(8u, NaturalAlign(variable)));
-  kernel_.local_bytes = offset + static_cast<uint32_t>(variable.bytes());
-  return {Space::kLocal, kLocalBase + offset};
+  const uint32_t align = std::max(8u, NaturalAlign(variable));
+  return {Space::kLocal, kLocalBase + PlaceAfter(&kernel_.local_bytes, variable, align, kMaxLocal,
+                                                 "the local memory of a thread")};
 }
 
 void FunctionDecoder::PlaceParameters(const ptx::Function& entry) {
-  uint32_t offset = 0;
   for (const ptx::Variable& variable : entry.parameters) {
-    offset = AlignUp(offset, NaturalAlign(variable));
+    DeclareName(variable);
     ParamInfo info;
     info.name = variable.name;
     info.type = variable.type;
-    info.offset = offset;
-    info.size = static_cast<uint32_t>(variable.bytes());
     info.align = NaturalAlign(variable);
+    info.offset =
+        PlaceAfter(&kernel_.param_bytes, variable, info.align, kMaxParameters, "the parameters");
+    info.size = static_cast<uint32_t>(variable.bytes());
     info.is_array = variable.is_array;
     kernel_.params.push_back(info);
-    scopes_.back().variables[variable.name] = {Space::kParam, offset};
-    offset += info.size;
+    scopes_.back().variables[variable.name] = {Space::kParam, info.offset};
   }
-  kernel_.param_bytes = offset;
 }
 
-void FunctionDecoder::DeclareRegisters(const ptx::Variable& variable) {
-  Scope& scope = scopes_.back();
-  if (variable.vector > 1) {
-    for (int i = 0; i < std::max(1, variable.range); ++i) {
-      std::string name = variable.name + (variable.range >= 0 ? std::to_string(i) : "");
-      scope.vectors[name] = variable.vector;
-      for (int k = 0; k < variable.vector; ++k) {  // colours are names of the elements too
-        const Register element{NewSlot(TypeBits(variable.type)), variable.type};
-        scope.registers[name + '.' + "xyzw"[k]] = element;
-        scope.registers[name + '.' + "rgba"[k]] = element;
-      }
-    }
-  } else if (variable.range >= 0) {
-    scope.ranges[variable.name] = variable;
-  } else {
-    scope.registers[variable.name] = {NewSlot(TypeBits(variable.type)), variable.type};
-  }
+void FunctionDecoder::DeclareName(const ptx::Variable& variable) {
+  const std::string taken = scopes_.back().names.Declare(variable);
+  if (!taken.empty()) ErrorAt(variable.line, "syntax", "'" + taken + "' is declared twice");
 }
 
 void FunctionDecoder::Declare(const ptx::Variable& variable) {
-  Scope& scope = scopes_.back();
-  const bool range = variable.range >= 0 && scope.ranges.count(variable.name);
-  if (range || scope.registers.count(variable.name) || scope.variables.count(variable.name) ||
-      scope.vectors.count(variable.name)) {
-    ErrorAt(variable.line, "syntax", "'" + variable.name + "' is declared twice");
+  DeclareName(variable);
+  if (!variable.initializer.empty()) {
+    ErrorAt(variable.line, "syntax",
+            "'" + variable.name + "': only global and constant variables have initial values");
   }
-  if (variable.is_register) return DeclareRegisters(variable);
+  if (variable.is_register) return;
+  Scope& scope = scopes_.back();
   switch (variable.space) {
     case Space::kShared:
       scope.variables[variable.name] = PlaceShared(variable);
@@ -268,54 +310,80 @@ void FunctionDecoder::Run(const ptx::Function& entry) {
   PatchAll();
 }
 
-void FunctionDecoder::CollectLabels(const ptx::Function& function, size_t first, Scope* scope) {
-  int depth = 0;
-  for (size_t i = first; i < function.body.size() && depth >= 0; ++i) {
-    const ptx::Statement& statement = function.body[i];
-    if (statement.kind == ptx::Statement::Kind::kScopeBegin) ++depth;
-    if (statement.kind == ptx::Statement::Kind::kScopeEnd) --depth;
-    if (depth != 0) continue;
-    const bool label = statement.kind == ptx::Statement::Kind::kLabel;
-    if (label || statement.kind == ptx::Statement::Kind::kTargets) {
-      if (scope->labels.count(statement.label) || scope->targets.count(statement.label)) {
-        ErrorAt(statement.line, "syntax", "label '" + statement.label + "' is defined twice");
-      }
-    }
-    if (label) {
-      scope->labels[statement.label] = static_cast<int>(label_pcs_.size());
-      label_pcs_.push_back(-1);
-    } else if (statement.kind == ptx::Statement::Kind::kTargets) {
-      scope->targets[statement.label] = statement.targets;
-    }
+void FunctionDecoder::AddLabel(const ptx::Statement& statement, Labels* labels) {
+  if (labels->labels.count(statement.label) || labels->targets.count(statement.label)) {
+    ErrorAt(statement.line, "syntax", "label '" + statement.label + "' is defined twice");
+  }
+  if (statement.kind == ptx::Statement::Kind::kTargets) {
+    labels->targets[statement.label] = statement.targets;
+  } else {
+    labels->labels[statement.label] = static_cast<int>(label_pcs_.size());
+    label_pcs_.push_back(-1);
   }
 }
 
+FunctionDecoder::BlockLabels FunctionDecoder::CollectLabels(const ptx::Function& function) {
+  BlockLabels blocks;
+  std::vector<size_t> open{kWholeBody};
+  for (size_t i = 0; i < function.body.size(); ++i) {
+    switch (function.body[i].kind) {
+      case ptx::Statement::Kind::kScopeBegin:
+        open.push_back(i);
+        break;
+      case ptx::Statement::Kind::kScopeEnd:
+        open.pop_back();
+        break;
+      case ptx::Statement::Kind::kLabel:
+      case ptx::Statement::Kind::kTargets:
+        AddLabel(function.body[i], &blocks[open.back()]);
+        break;
+      default:
+        break;
+    }
+  }
+  return blocks;
+}
+
 void FunctionDecoder::Body(const ptx::Function& function) {
-  CollectLabels(function, 0, &scopes_.back());
+  BlockLabels blocks = CollectLabels(function);
+  scopes_.back().labels = std::move(blocks[kWholeBody]);
   for (size_t i = 0; i < function.body.size(); ++i) {
     const ptx::Statement& statement = function.body[i];
     switch (statement.kind) {
       case ptx::Statement::Kind::kScopeBegin:
         scopes_.emplace_back();
-        CollectLabels(function, i + 1, &scopes_.back());
+        scopes_.back().labels = std::move(blocks[i]);
         break;
       case ptx::Statement::Kind::kScopeEnd:
         scopes_.pop_back();
         break;
       case ptx::Statement::Kind::kLabel:
-        label_pcs_[scopes_.back().labels.at(statement.label)] =
+        label_pcs_[scopes_.back().labels.labels.at(statement.label)] =
             static_cast<int64_t>(kernel_.code.size());
         break;
       case ptx::Statement::Kind::kVariable:
         Declare(statement.variable);
         break;
       case ptx::Statement::Kind::kInstruction:
-        DecodeInstruction(statement.instruction);
+        try {
+          DecodeInstruction(statement.instruction);
+        } catch (const EmulatorError& error) {
+          if (error.kind != "unsupported") throw;
+          NoteUnsupported(error);
+        }
         break;
       case ptx::Statement::Kind::kTargets:
         break;
     }
   }
+}
+
+void FunctionDecoder::NoteUnsupported(const EmulatorError& error) {
+  auto& uses = kernel_.unsupported_uses;
+  auto use = std::find_if(uses.begin(), uses.end(),
+                          [&](const UnsupportedUse& other) { return other.what == error.what(); });
+  if (use == uses.end()) use = uses.insert(use, {error.what(), error.where, 0});
+  ++use->count;
 }
 
 ptx::Instruction FunctionDecoder::WithVectorsExpanded(const ptx::Instruction& instruction) {
@@ -325,10 +393,7 @@ ptx::Instruction FunctionDecoder::WithVectorsExpanded(const ptx::Instruction& in
     int count = 0;
     Special special;
     if (operand.name[0] == '%' && ParseSpecial(operand.name + ".w", &special)) count = 4;
-    for (size_t i = scopes_.size(); i-- > frames_.back().first_scope && !count;) {
-      auto found = scopes_[i].vectors.find(operand.name);
-      if (found != scopes_[i].vectors.end()) count = found->second;
-    }
+    if (!count) count = VectorElements(operand.name);
     if (!count) continue;
     ptx::Operand element = operand;
     operand.kind = ptx::Operand::Kind::kVector;
@@ -341,6 +406,11 @@ ptx::Instruction FunctionDecoder::WithVectorsExpanded(const ptx::Instruction& in
 }
 
 void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
+  if (kernel_.code.size() >= kMaxInstructions) {
+    Error(source, kTooLarge,
+          "the kernel has more than " + std::to_string(kMaxInstructions) +
+              " instructions, those of the functions that it calls included");
+  }
   const ptx::Instruction instruction = WithVectorsExpanded(source);
   size_t consumed = 0;
   DecodeFunction decode = FamilyRegistry::Find(instruction, &consumed);
@@ -426,11 +496,16 @@ void FunctionDecoder::InlineCall(Decoder& decoder, const std::string& name,
                                  const std::vector<ptx::Operand>& arguments) {
   auto found = context_.functions.find(name);
   if (found == context_.functions.end() || !found->second->has_body) {
-    decoder.Unsupported("call of '" + name + "', which this module does not define");
+    decoder.Unsupported("call of '" + ShortName(name) + "', which this module does not define");
   }
   const ptx::Function& callee = *found->second;
   for (const Frame& frame : frames_) {
-    if (frame.function == &callee) decoder.Unsupported("recursive call of '" + name + "'");
+    if (frame.function == &callee)
+      decoder.Unsupported("recursive call of '" + ShortName(name) + "'");
+  }
+  if (frames_.size() > kMaxCalls) {
+    Error(decoder.inst, kTooLarge,
+          "calls nest deeper than " + std::to_string(kMaxCalls) + " levels");
   }
   if (callee.parameters.size() != arguments.size() || callee.results.size() != results.size()) {
     decoder.Illegal("call of '" + name + "' with a different number of arguments or results");
@@ -440,6 +515,7 @@ void FunctionDecoder::InlineCall(Decoder& decoder, const std::string& name,
                   const std::vector<ptx::Operand>& actuals) {
     for (size_t i = 0; i < formals.size(); ++i) {
       const std::string& actual = actuals[i].name;
+      scope.names.Declare(formals[i]);
       if (formals[i].is_register) {
         const Register* reg = FindRegister(actual);
         if (!reg) decoder.Unsupported("argument '" + actual + "' of a register parameter");

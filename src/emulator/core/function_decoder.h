@@ -9,6 +9,7 @@
 
 #include "emulator/core/decoder.h"
 #include "emulator/core/kernel.h"
+#include "emulator/core/name_scope.h"
 #include "emulator/core/target_notes.h"
 #include "emulator/ptx/ast.h"
 
@@ -70,13 +71,16 @@ class FunctionDecoder {
   [[noreturn]] void ErrorAt(int line, const std::string& kind, const std::string& message) const;
 
  private:
-  struct Scope {
-    std::unordered_map<std::string, Register> registers;
-    std::unordered_map<std::string, ptx::Variable> ranges;  // prefix -> declaration
-    std::unordered_map<std::string, int> vectors;           // name -> elements, name.x and so on
-    std::unordered_map<std::string, Placement> variables;
+  struct Labels {
     std::unordered_map<std::string, int> labels;
     std::unordered_map<std::string, std::vector<std::string>> targets;
+  };
+  struct Scope {
+    NameScope names;
+    // Those that were used: a range may declare any number.
+    std::unordered_map<std::string, Register> registers;
+    std::unordered_map<std::string, Placement> variables;
+    Labels labels;
   };
   struct Frame {  // a function being decoded
     const ptx::Function* function = nullptr;
@@ -85,12 +89,24 @@ class FunctionDecoder {
   };
 
   void Body(const ptx::Function& function);
-  void CollectLabels(const ptx::Function& function, size_t first, Scope* scope);
+  // The labels of each block by the index of the statement that opens it, those of the function
+  // itself by kWholeBody.
+  static constexpr size_t kWholeBody = ~size_t{0};
+  using BlockLabels = std::unordered_map<size_t, Labels>;
+  BlockLabels CollectLabels(const ptx::Function& function);
+  void AddLabel(const ptx::Statement& statement, Labels* labels);
+  // Elements of the vector register `name`; 0 if it is none.
+  int VectorElements(const std::string& name) const;
+  // `offset` aligned for `variable`, and what comes after it; an error if that exceeds `limit`.
+  uint32_t PlaceAfter(uint32_t* end, const ptx::Variable& variable, uint32_t align, uint32_t limit,
+                      const char* space);
+  void DeclareName(const ptx::Variable& variable);
   void Declare(const ptx::Variable& variable);
   void DecodeInstruction(const ptx::Instruction& instruction);
+  // Decoding goes on: a report names all that a kernel needs.
+  void NoteUnsupported(const EmulatorError& error);
   // The instruction with names of vectors as lists of their elements.
   ptx::Instruction WithVectorsExpanded(const ptx::Instruction& instruction);
-  void DeclareRegisters(const ptx::Variable& variable);
   void EmitSkip(Decoder& call, int label);
   int FindLabel(const std::string& name) const;
   Placement PlaceShared(const ptx::Variable& variable);
@@ -104,7 +120,7 @@ class FunctionDecoder {
   std::vector<Frame> frames_;
   std::map<std::pair<int, uint64_t>, uint32_t> constant_slots_;
   std::map<std::tuple<int, int, uint64_t>, uint32_t> special_slots_;
-  std::map<std::string, Placement> shared_placements_;
+  std::unordered_map<const ptx::Variable*, Placement> shared_placements_;
   std::vector<int64_t> label_pcs_;
   std::vector<std::pair<size_t, int>> op_fixups_;  // code index, label
   std::vector<std::pair<uint32_t*, int>> fixups_;

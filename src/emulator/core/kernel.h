@@ -106,6 +106,13 @@ struct ParamInfo {
   bool is_array = false;  // an aggregate: .b8 name[size]
 };
 
+// What a kernel uses that is not implemented: the message, its first place, and how often.
+struct UnsupportedUse {
+  std::string what;
+  Where where;
+  uint64_t count = 0;
+};
+
 struct Kernel {
   std::string name;
   const Module* module = nullptr;
@@ -127,12 +134,18 @@ struct Kernel {
   int minnctapersm = 0, maxnreg = 0;
   bool communicates = false;  // CTAs may exchange values through global memory
   bool uses_grid_workspace = false;
-  std::optional<EmulatorError> unsupported;  // why it cannot be launched
+  std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
+  std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them
 };
 
 // One loaded PTX text. Global variables live in `memory`, constant banks here.
 class Module {
  public:
+  // `memory` must outlive the module.
+  explicit Module(GlobalMemory& memory) : memory_(memory) {}
+  ~Module();
+  Module(const Module&) = delete;
+
   std::string target;
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::map<int, std::string> files;
@@ -145,6 +158,9 @@ class Module {
   // Text of the PTX line, names of the source files.
   Where WhereIs(int ptx_line, const ptx::SourceLocation& location,
                 const ptx::SourceLocation& exact) const;
+
+ private:
+  GlobalMemory& memory_;
 };
 
 // Parses and decodes every kernel. Throws EmulatorError.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "emulator/core/runner.h"
@@ -32,19 +34,44 @@ size_t MaxResidents(const Launch& launch) {
   return std::max<uint64_t>(1, 148 * std::max<uint64_t>(ctas, 1) / launch.options.cluster.count());
 }
 
+std::string MiB(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+// What a host thread that runs `clusters` keeps in memory.
+std::string DescribeMemory(const Launch& launch, size_t clusters, uint64_t shadow_bytes) {
+  const Kernel& kernel = launch.kernel;
+  const uint64_t ctas = std::max<size_t>(clusters, 1) * launch.options.cluster.count();
+  const uint64_t warps = ctas * ((launch.options.block.count() + kLanes - 1) / kLanes);
+  std::string text =
+      "for each host thread, registers of " + MiB(warps * kernel.file_bytes) +
+      ", local memory of " + MiB(warps * kLanes * kernel.local_bytes) + ", shared memory of " +
+      MiB(ctas * (uint64_t{kernel.dynamic_shared_offset} + launch.options.dynamic_shared));
+  if (!launch.options.sanitize) return text;
+  return text + ", and " + MiB(shadow_bytes) +
+         " in which the sanitizer keeps who used global memory (sanitize=False does without)";
+}
+
+// The first exception of a thread takes memory, without which the C++ library ends the process:
+// there is some now.
+void PrepareToThrow() {
+  try {
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 // What one host thread does.
 class Worker {
  public:
-  Worker(Launch& launch, bool alone) : launch_(launch), watch_(launch.kernel) {
-    proves_ = alone || !launch.kernel.communicates;
+  explicit Worker(Launch& launch) : launch_(launch), watch_(launch.kernel) {
     if (launch.options.sanitize) shadow_ = std::make_unique<GridShadow>(launch);
   }
 
   void Run() {
+    PrepareToThrow();
     try {
       while (Admit()) Step();
-    } catch (EmulatorError& error) {
-      Report(error);
+    } catch (...) {
+      Report();
     }
     Count();
   }
@@ -54,8 +81,8 @@ class Worker {
     if (!shadow_ || launch_.cancelled) return;
     try {
       shadow_->Merge(*other.shadow_);
-    } catch (EmulatorError& error) {
-      Report(error);
+    } catch (...) {
+      Report();
     }
   }
 
@@ -110,9 +137,7 @@ class Worker {
     ++rounds_;
     if (active_ != active) return watch_.Restart();
     const StallWatch::Finding finding = watch_.Observe(running, polling);
-    if (finding == StallWatch::Finding::kGivenUp ||
-        (proves_ && finding != StallWatch::Finding::kNone))
-      Stuck(running, finding);
+    if (finding != StallWatch::Finding::kNone) Stuck(running, finding);
   }
 
   // Nobody goes on: clusters that have not started may help, if there is room for them.
@@ -156,7 +181,12 @@ class Worker {
     }
   }
 
-  void Report(const EmulatorError& error) {
+  // The launch ends with the exception that is being handled.
+  void Report() {
+    const uint64_t shadow_bytes = shadow_ ? shadow_->Bytes() : 0;
+    shadow_.reset();  // most of what there is: after a failed allocation the rest needs some
+    const EmulatorError error =
+        CurrentError("running the kernel: " + DescribeMemory(launch_, active_, shadow_bytes));
     std::lock_guard<std::mutex> lock(launch_.mutex);
     uint64_t cta = current_ ? current_->linear_id : 0;
     if (!launch_.error || cta < launch_.error_cta) {
@@ -173,13 +203,10 @@ class Worker {
   size_t active_ = 0, max_residents_ = kUsualResidents;
   uint64_t rounds_ = 0;
   StallWatch watch_;
-  bool proves_ = true;  // no other host thread writes what this one's threads may poll
 };
 
 int Threads(const Launch& launch) {
-  // Values that pass between CTAs must not depend on how the host schedules its threads.
   if (launch.options.threads > 0) return launch.options.threads;
-  if (launch.kernel.communicates) return 1;
   uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(std::min<uint64_t>(cores, launch.clusters()));
 }
@@ -191,11 +218,18 @@ void RunWorkers(Launch& launch) {
   if (launch.options.sanitize) launch.observer = SanitizerObserver();
   int count = Threads(launch);
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch, count == 1));
-  std::vector<std::thread> threads;
-  for (int i = 1; i < count; ++i) threads.emplace_back([&, i] { workers[i]->Run(); });
-  workers[0]->Run();
-  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < count; ++i) {
+      try {
+        threads.emplace_back([&, i] { workers[i]->Run(); });
+      } catch (const std::system_error&) {
+        break;  // the host gives no more threads: those that there are do the work
+      }
+    }
+    workers[0]->Run();
+  }
   for (int i = 1; i < count; ++i) workers[0]->Compare(*workers[i]);
 }
 
@@ -206,10 +240,16 @@ void Run(Launch& launch) {
     launch.error = launch.kernel.unsupported;
     return;
   }
-  if (launch.kernel.uses_grid_workspace) {
-    launch.grid_workspace = launch.global.Allocate(kGridWorkspaceBytes, "grid workspace");
+  // Values that pass between CTAs must not depend on how the host schedules its threads.
+  if (launch.kernel.communicates) launch.options.threads = 1;
+  try {
+    if (launch.kernel.uses_grid_workspace) {
+      launch.grid_workspace = launch.global.Allocate(kGridWorkspaceBytes, "grid workspace");
+    }
+    RunWorkers(launch);
+  } catch (...) {
+    launch.error = CurrentError("starting the launch");
   }
-  RunWorkers(launch);
   if (launch.grid_workspace) launch.global.Unmap(launch.grid_workspace);
 }
 

@@ -59,13 +59,15 @@ struct Launch {
   uint64_t error_cta = ~uint64_t{0};
   std::map<std::pair<std::string, int>, Warning> warnings;  // by kind and PTX line
   std::map<uint64_t, std::string> output;                   // printf text by CTA
+  uint64_t printed = 0;                                     // bytes of it
 
   uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
 };
 
-// Runs to completion on options.threads host threads (blocking). The error, if any, is in
-// launch.error: that of the lowest CTA that failed.
+// Runs to completion on options.threads host threads (blocking); on one if CTAs exchange values
+// through global memory. The error, if any, is in launch.error: that of the lowest CTA that failed,
+// or why the host could not go on. Throws nothing.
 void Run(Launch& launch);
 
 }  // namespace tilelang::emulator

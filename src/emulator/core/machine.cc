@@ -164,7 +164,7 @@ Warp::Warp(Cta& cta, uint32_t index) : cta(cta), index(index) {
   storage_.resize(kernel.file_bytes / 8 + 16);
   registers_ = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(storage_.data()) + 63) &
                                           ~uintptr_t{63});
-  local_.resize(size_t{kernel.local_bytes} * kLanes);
+  local_ = ZeroedBytes(size_t{kernel.local_bytes} * kLanes);
 }
 
 void Warp::Reset(uint32_t lanes) {

@@ -16,6 +16,7 @@
 #include "emulator/memory/access.h"
 #include "emulator/memory/global.h"
 #include "emulator/memory/shared.h"
+#include "emulator/memory/zeroed_bytes.h"
 #include "emulator/sanitizer/pending_loads.h"
 #include "emulator/sanitizer/wgmma_registers.h"
 
@@ -142,7 +143,7 @@ class Warp {
   std::vector<Split> splits_;
   size_t current_ = 0;
   uint64_t split_clock_ = 0;
-  std::vector<uint8_t> local_;  // 32 lanes one after the other
+  ZeroedBytes local_;  // 32 lanes one after the other
 };
 
 // Threads that arrived at a named barrier (bar/barrier.cta).

@@ -16,10 +16,25 @@ uint64_t VariableAlign(const ptx::Variable& variable) {
   return variable.align ? variable.align : natural;
 }
 
+std::string Times(const UnsupportedUse& use) {
+  return use.count > 1 ? " (" + std::to_string(use.count) + " times)" : "";
+}
+
+// One error for all uses, at the place of the first.
+std::optional<EmulatorError> UnsupportedError(const std::vector<UnsupportedUse>& uses) {
+  if (uses.empty()) return std::nullopt;
+  std::string text = uses[0].what + Times(uses[0]);
+  for (size_t i = 1; i < uses.size(); ++i) {
+    text +=
+        "\n  line " + std::to_string(uses[i].where.ptx_line) + ": " + uses[i].what + Times(uses[i]);
+  }
+  return EmulatorError("unsupported", text, uses[0].where);
+}
+
 class Loader {
  public:
   Loader(const std::string& text, GlobalMemory& memory)
-      : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>()) {}
+      : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>(memory)) {}
 
   std::shared_ptr<Module> Run() {
     RegisterFamilies();
@@ -59,6 +74,7 @@ class Loader {
 
   void PlaceVariables() {
     for (const ptx::Variable& variable : program_.variables) {
+      CheckNew(variable);
       if (variable.space == Space::kShared) {
         context_.shared_variables[variable.name] = &variable;
       } else if (variable.space == Space::kConst) {
@@ -74,26 +90,49 @@ class Loader {
     }
   }
 
+  // Only external declarations repeat.
+  void CheckNew(const ptx::Variable& variable) {
+    const auto [entry, inserted] = variables_.try_emplace(variable.name, &variable);
+    if (inserted || (entry->second->is_extern && variable.is_extern)) return;
+    Error(variable, "syntax", "it is declared twice");
+  }
+
   [[noreturn]] void Error(const ptx::Variable& variable, const std::string& message) {
-    Where where;
-    where.ptx_line = variable.line;
-    throw EmulatorError("unsupported", "variable '" + variable.name + "': " + message, where);
+    Error(variable, "unsupported", message);
+  }
+  [[noreturn]] void Error(const ptx::Variable& variable, const std::string& kind,
+                          const std::string& message) {
+    throw EmulatorError(kind, "variable '" + variable.name + "': " + message,
+                        module_->WhereIs(variable.line, {}, {}));
   }
 
   void PlaceConstant(const ptx::Variable& variable) {
     std::vector<uint8_t>& bank = module_->constant_bank;
     uint64_t align = VariableAlign(variable);
     uint64_t address = (kConstBase + bank.size() + align - 1) / align * align;
+    if (address - kConstBase + variable.bytes() > kMaxConstants) {
+      Error(variable, "too-large",
+            "the module's constants exceed " + std::to_string(kMaxConstants) + " bytes");
+    }
     bank.resize(address - kConstBase + variable.bytes());
     context_.placements[variable.name] = {Space::kConst, address};
   }
 
   void PlaceGlobal(const ptx::Variable& variable) {
     if (variable.is_extern) Error(variable, "extern variables have no definition to link with");
-    uint64_t address = memory_.Allocate(variable.bytes(), variable.name);
+    uint64_t address = Allocate(variable);
     module_->owned_globals.push_back(address);
     module_->globals[variable.name] = address;
     context_.placements[variable.name] = {Space::kGlobal, address};
+  }
+
+  uint64_t Allocate(const ptx::Variable& variable) {
+    try {
+      return memory_.Allocate(variable.bytes(), variable.name);
+    } catch (EmulatorError& error) {
+      error.where = module_->WhereIs(variable.line, {}, {});
+      throw;
+    }
   }
 
   uint8_t* HostOf(const Placement& placement, uint64_t bytes) {
@@ -104,14 +143,18 @@ class Loader {
   }
 
   void Initialize(const ptx::Variable& variable) {
-    uint8_t* host = HostOf(context_.placements.at(variable.name), variable.bytes());
+    const auto placed = context_.placements.find(variable.name);
+    if (placed == context_.placements.end()) {
+      Error(variable, "syntax", "a variable in this state space has no initial value");
+    }
+    uint8_t* host = HostOf(placed->second, variable.bytes());
     uint64_t element = std::max(1, TypeBits(variable.type) / 8);
     if (variable.initializer.size() * element > variable.bytes()) {
       Error(variable, "more initial values than elements");
     }
     for (const ptx::Operand& value : variable.initializer) {
       uint64_t bits = InitialValue(variable, value);
-      std::memcpy(host, &bits, element);
+      std::memcpy(host, &bits, std::min<uint64_t>(element, sizeof bits));
       host += element;
     }
   }
@@ -119,6 +162,7 @@ class Loader {
   uint64_t InitialValue(const ptx::Variable& variable, const ptx::Operand& value) {
     switch (value.kind) {
       case ptx::Operand::Kind::kInteger:
+        if (IsFloat(variable.type)) Error(variable, "syntax", "its initial value is an integer");
         return value.bits;
       case ptx::Operand::Kind::kFloat: {
         if (value.float_bits) return value.bits;
@@ -152,24 +196,35 @@ class Loader {
     kernel->reqnctapercluster = function.reqnctapercluster;
     kernel->minnctapersm = function.minnctapersm;
     kernel->maxnreg = function.maxnreg;
+    if (module_->Find(function.name)) {
+      throw EmulatorError("syntax", "kernel '" + function.name + "' is defined twice",
+                          module_->WhereIs(function.line, {}, {}));
+    }
     try {
       FunctionDecoder(context_, *kernel).Run(function);
+      kernel->unsupported = UnsupportedError(kernel->unsupported_uses);
     } catch (const EmulatorError& error) {
       if (error.kind != "unsupported") throw;
-      kernel->code.clear();
-      kernel->unsupported = error;  // the module's other kernels can be used
+      kernel->unsupported = error;
     }
+    if (kernel->unsupported) kernel->code.clear();  // the module's other kernels can be used
     module_->kernels.push_back(std::move(kernel));
   }
 
+  static constexpr uint64_t kMaxConstants = 65536;  // of the bank (PTX ISA, .const)
   static constexpr double kVersionEnd = 10;  // later versions may change what instructions mean
   ptx::Program program_;
   GlobalMemory& memory_;
   std::shared_ptr<Module> module_;
   ModuleContext context_;
+  std::unordered_map<std::string, const ptx::Variable*> variables_;
 };
 
 }  // namespace
+
+Module::~Module() {
+  for (uint64_t address : owned_globals) memory_.Unmap(address);
+}
 
 const Kernel* Module::Find(const std::string& name) const {
   for (const auto& kernel : kernels) {

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "emulator/core/demangle.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -76,7 +78,8 @@ class Json {
 };
 
 void WriteWhere(Json& json, const Where& where) {
-  json.Field("kernel", where.kernel).Field("ptx_line", where.ptx_line);
+  json.Field("kernel", where.kernel).Field("short_kernel", ShortName(where.kernel));
+  json.Field("ptx_line", where.ptx_line);
   json.Field("ptx_text", where.ptx_text);
   json.Field("source_file", where.source_file).Field("source_line", where.source_line);
   json.Field("inlined_file", where.inlined_file).Field("inlined_line", where.inlined_line);
@@ -114,6 +117,12 @@ void WriteKernel(Json& json, const Kernel& kernel) {
   json.Field("cluster", kernel.reqnctapercluster);
   json.Field("minnctapersm", kernel.minnctapersm).Field("maxnreg", kernel.maxnreg);
   json.Field("instructions", kernel.code.size());
+  json.Key("unsupported").Open('[');
+  for (const UnsupportedUse& use : kernel.unsupported_uses) {
+    json.Open('{').Field("what", use.what).Field("count", use.count);
+    json.Field("line", use.where.ptx_line).Close('}');
+  }
+  json.Close(']');
   if (kernel.unsupported) WriteError(json, *kernel.unsupported);
   json.Close('}');
 }

@@ -293,8 +293,9 @@ void DecodeAtomic(Decoder& d, bool returns) {
   if (name == "cas") d.PushSource(first + 2, type);
   size_t expected = static_cast<size_t>(m.vector) * (returns ? 2 : 1) + (name == "cas" ? 1 : 0);
   if (d.slots.size() != expected) d.Illegal("wrong number of registers");
-  // Integer reductions without a result commute: any order of CTAs gives the same memory.
-  bool commutes = !returns && !IsFloat(type);
+  // Integer reductions without a result commute: any order of CTAs gives the same memory. Counters
+  // do so only if all have one bound.
+  const bool commutes = !returns && !IsFloat(type) && name != "inc" && name != "dec";
   if (m.space != Space::kShared && !commutes) d.MarkCommunicates();
   d.MakeExtra<AtomicOp>(m);
 }

@@ -68,8 +68,10 @@ class Formatter {
   }
 
   std::string Specifier(const std::string& format, size_t* i) {
-    size_t end = format.find_first_of("diouxXeEfFgGaAcsp%", *i + 1);
-    if (end == std::string::npos) return format.substr(*i);
+    const size_t end = format.find_first_not_of("0123456789-+ #.*hljztL", *i + 1);
+    const bool known =
+        end != std::string::npos && kConversions.find(format[end]) != kConversions.npos;
+    if (!known) return "%";  // the host's printf must not see what is none of C's conversions
     std::string flags;
     bool wide = false;
     for (size_t k = *i; k < end; ++k) {
@@ -117,14 +119,29 @@ class Formatter {
     }
   }
 
+  static constexpr std::string_view kConversions = "diouxXeEfFgGaAcsp%";
+
   Warp& w_;
   int lane_;
   uint64_t next_;
 };
 
+// A launch keeps what it prints until its end.
+constexpr uint64_t kMaxPrinted = 256 << 20;
+
+void Print(Warp& w, int lane, const std::string& text) {
+  Launch& launch = w.cta.cluster.launch;
+  std::lock_guard<std::mutex> lock(launch.mutex);
+  launch.printed += text.size();
+  if (launch.printed > kMaxPrinted) {
+    Fail(w.Here(lane), "too-large",
+         "the launch prints more than " + std::to_string(kMaxPrinted) + " bytes");
+  }
+  launch.output[w.cta.linear_id] += text;
+}
+
 Flow Printf(Warp& w, const Op& op, uint32_t mask) {
   const BuiltinCall& call = op.Extra<BuiltinCall>();
-  Launch& launch = w.cta.cluster.launch;
   ForEachLane(mask, [&](int lane) {
     std::string format = ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[0]));
     uint64_t arguments = ReadLocal<uint64_t>(w, lane, call.arguments[1]);
@@ -134,8 +151,7 @@ Flow Printf(Warp& w, const Op& op, uint32_t mask) {
       std::memcpy(ThreadAccess(w, lane, Space::kLocal, call.result, 4, 4, AccessKind::kWrite),
                   &length, 4);
     }
-    std::lock_guard<std::mutex> lock(launch.mutex);
-    launch.output[w.cta.linear_id] += text;
+    Print(w, lane, text);
   });
   ++w.changes;
   return Flow::kNext;

@@ -1,8 +1,9 @@
-// ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements between shared memory and the
-// registers of a warp. Thread t holds the two elements (row t/4, columns 2*(t%4) and the next); the
-// addresses of matrix k's rows come from threads 8k to 8k+7.
+// ldmatrix, stmatrix, movmatrix: matrices between shared memory and the registers of a warp. In
+// memory a matrix is 8 or 16 lines of 16 bytes, whose addresses come from as many threads: those of
+// matrix k from the threads from k times its lines on. (PTX ISA, "Warp-level matrix load
+// instruction" and the like; fragments of 8-bit elements as CuTe's SM100_U8x4_STSM_T and
+// measurements of ldmatrix.m16n16 have them.)
 #include <cstring>
-#include <utility>
 
 #include "emulator/core/families.h"
 #include "emulator/instructions/elementwise.h"
@@ -10,47 +11,86 @@
 namespace tilelang::emulator {
 namespace {
 
+// How the bytes of a matrix lie in registers.
+enum class Fragment : uint8_t {
+  kRows,         // m8n8 and m8n16: four consecutive bytes of a line
+  kColumns,      // m8n8.trans of 16-bit elements
+  kByteColumns,  // m16n16.trans of bytes, two registers
+  kByteStore,    // stmatrix m16n8.trans: each line is a column of 16 bytes
+};
+
+// What a line of 16 bytes in memory holds.
+enum class Packing : uint8_t { kNone, kFourBits, kSixBits };
+
+constexpr int kLineBytes = 16;
+constexpr int kMaxLines = 16;
+using Matrix = uint8_t[kMaxLines][kLineBytes];
+
 struct MatrixOp {
   AddressOperand address;
   Space space = Space::kGeneric;
   int count = 1;
-  bool transposed = false;
+  Fragment fragment = Fragment::kRows;
+  Packing packing = Packing::kNone;
+
+  bool large() const { return fragment == Fragment::kByteColumns; }
+  int lines() const { return large() ? 16 : 8; }
+  int registers() const { return large() ? 2 : 1; }  // of a matrix
 };
 
-using Matrix = uint16_t[8][8];
+struct Place {
+  int line, byte;
+};
 
-// Element (row, column) of what thread `lane` holds as its part `half`.
-void Position(int lane, int half, bool transposed, int* row, int* column) {
-  *row = lane / 4;
-  *column = 2 * (lane % 4) + half;
-  if (transposed) std::swap(*row, *column);
+// Where in memory byte `i` of `part`, a register of a matrix, of thread `lane` lies.
+Place PlaceOf(Fragment fragment, int part, int lane, int i) {
+  const int group = lane / 4, member = lane % 4;
+  switch (fragment) {
+    case Fragment::kRows:
+      return {group, 4 * member + i};
+    case Fragment::kColumns:
+      return {2 * member + i / 2, 2 * group + i % 2};
+    case Fragment::kByteColumns:
+      return {4 * member + i, group + 8 * part};
+    case Fragment::kByteStore:
+      return {2 * member + i % 2, group + 8 * (i / 2)};
+  }
+  return {0, 0};
 }
 
-void ToRegister(const Matrix& matrix, bool transposed, uint32_t* target) {
+void ToRegister(const Matrix& matrix, Fragment fragment, int part, uint32_t* target) {
   for (int lane = 0; lane < kLanes; ++lane) {
     uint32_t value = 0;
-    for (int half = 0; half < 2; ++half) {
-      int row, column;
-      Position(lane, half, transposed, &row, &column);
-      value |= uint32_t{matrix[row][column]} << (16 * half);
+    for (int i = 0; i < 4; ++i) {
+      const Place place = PlaceOf(fragment, part, lane, i);
+      value |= uint32_t{matrix[place.line][place.byte]} << (8 * i);
     }
     target[lane] = value;
   }
 }
 
-void FromRegister(const uint32_t* source, bool transposed, Matrix* matrix) {
+void FromRegister(const uint32_t* source, Fragment fragment, int part, Matrix& matrix) {
   for (int lane = 0; lane < kLanes; ++lane) {
-    for (int half = 0; half < 2; ++half) {
-      int row, column;
-      Position(lane, half, transposed, &row, &column);
-      (*matrix)[row][column] = static_cast<uint16_t>(source[lane] >> (16 * half));
+    for (int i = 0; i < 4; ++i) {
+      const Place place = PlaceOf(fragment, part, lane, i);
+      matrix[place.line][place.byte] = static_cast<uint8_t>(source[lane] >> (8 * i));
     }
   }
 }
 
-uint8_t* RowAddress(Warp& w, const MatrixOp& m, int matrix, int row, AccessKind kind) {
-  int lane = 8 * matrix + row;
-  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), 16, 16, kind);
+// Sixteen elements of `bits` bits, the first in the lowest ones, become the low bits of a byte
+// each; the rest of the line is padding.
+void Unpack(int bits, const uint8_t* packed, uint8_t* line) {
+  for (int i = 0; i < kLineBytes; ++i) {
+    const int at = i * bits;
+    const uint32_t both = packed[at / 8] | uint32_t{packed[at / 8 + 1]} << 8;
+    line[i] = static_cast<uint8_t>((both >> (at % 8)) & ((1u << bits) - 1));
+  }
+}
+
+uint8_t* LineAddress(Warp& w, const MatrixOp& m, int matrix, int line, AccessKind kind) {
+  const int lane = m.lines() * matrix + line;
+  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), kLineBytes, kLineBytes, kind);
 }
 
 Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
@@ -58,12 +98,18 @@ Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
   const MatrixOp& m = op.Extra<MatrixOp>();
   Matrix matrices[4];  // all are read first: a destination may hold addresses
   for (int k = 0; k < m.count; ++k) {
-    for (int row = 0; row < 8; ++row) {
-      std::memcpy(matrices[k][row], RowAddress(w, m, k, row, AccessKind::kRead), 16);
+    for (int line = 0; line < m.lines(); ++line) {
+      const uint8_t* memory = LineAddress(w, m, k, line, AccessKind::kRead);
+      if (m.packing == Packing::kNone) {
+        std::memcpy(matrices[k][line], memory, kLineBytes);
+      } else {
+        Unpack(m.packing == Packing::kFourBits ? 4 : 6, memory, matrices[k][line]);
+      }
     }
   }
-  for (int k = 0; k < m.count; ++k) {
-    ToRegister(matrices[k], m.transposed, w.Reg<uint32_t>(op.slots[k]));
+  for (int r = 0; r < m.count * m.registers(); ++r) {
+    ToRegister(matrices[r / m.registers()], m.fragment, r % m.registers(),
+               w.Reg<uint32_t>(op.slots[r]));
   }
   return Flow::kNext;
 }
@@ -73,9 +119,9 @@ Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
   const MatrixOp& m = op.Extra<MatrixOp>();
   for (int k = 0; k < m.count; ++k) {
     Matrix matrix;
-    FromRegister(w.Reg<uint32_t>(op.slots[k]), m.transposed, &matrix);
-    for (int row = 0; row < 8; ++row) {
-      std::memcpy(RowAddress(w, m, k, row, AccessKind::kWrite), matrix[row], 16);
+    FromRegister(w.Reg<uint32_t>(op.slots[k]), m.fragment, 0, matrix);
+    for (int line = 0; line < m.lines(); ++line) {
+      std::memcpy(LineAddress(w, m, k, line, AccessKind::kWrite), matrix[line], kLineBytes);
     }
   }
   return Flow::kNext;
@@ -84,30 +130,83 @@ Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
 Flow TransposeMatrix(Warp& w, const Op& op, uint32_t mask) {
   if (Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   Matrix matrix;
-  FromRegister(w.Reg<uint32_t>(op.a[1]), false, &matrix);
-  ToRegister(matrix, true, w.Reg<uint32_t>(op.a[0]));
+  FromRegister(w.Reg<uint32_t>(op.a[1]), Fragment::kRows, 0, matrix);
+  ToRegister(matrix, Fragment::kColumns, 0, w.Reg<uint32_t>(op.a[0]));
   return Flow::kNext;
 }
 
-void RequireAligned(Decoder& d) {
-  if (!d.mods.Take("sync") || !d.mods.Take("aligned") || !d.mods.Take("m8n8")) d.Unsupported();
+void TakeAligned(Decoder& d) {
+  if (!d.mods.Take("sync") || !d.mods.Take("aligned")) {
+    d.Illegal("'" + d.inst.Spelling() + "' needs .sync.aligned");
+  }
+}
+
+// One form of ldmatrix or stmatrix: its shape, element types and transposition.
+struct MatrixForm {
+  bool store;
+  const char* shape;
+  const char* types;  // the last components, one after the other
+  bool transposed;
+  int largest_count;
+  Fragment fragment;
+  Packing packing = Packing::kNone;
+};
+
+constexpr MatrixForm kForms[] = {
+    {false, "m8n8", "b16", false, 4, Fragment::kRows},
+    {false, "m8n8", "b16", true, 4, Fragment::kColumns},
+    {false, "m16n16", "b8", true, 2, Fragment::kByteColumns},
+    {false, "m16n16", "b8x16 b4x16_p64", true, 2, Fragment::kByteColumns, Packing::kFourBits},
+    {false, "m16n16", "b8x16 b6x16_p32", true, 2, Fragment::kByteColumns, Packing::kSixBits},
+    {false, "m8n16", "b8x16 b4x16_p64", false, 4, Fragment::kRows, Packing::kFourBits},
+    {false, "m8n16", "b8x16 b6x16_p32", false, 4, Fragment::kRows, Packing::kSixBits},
+    {true, "m8n8", "b16", false, 4, Fragment::kRows},
+    {true, "m8n8", "b16", true, 4, Fragment::kColumns},
+    {true, "m16n8", "b8", true, 4, Fragment::kByteStore},
+};
+
+const MatrixForm& TakeForm(Decoder& d, bool store) {
+  const std::string shape = d.mods.TakeOneOf({"m8n8", "m8n16", "m16n16", "m16n8"});
+  const bool transposed = d.mods.Take("trans");
+  std::string types = d.mods.TakeOneOf({"b16", "b8", "b8x16"});
+  const std::string packed = d.mods.TakeOneOf({"b4x16_p64", "b6x16_p32"});
+  if (!packed.empty()) types += " " + packed;
+  for (const MatrixForm& form : kForms) {
+    if (form.store == store && form.shape == shape && form.types == types &&
+        form.transposed == transposed) {
+      return form;
+    }
+  }
+  d.Illegal("'" + d.inst.Spelling() + "': no such shape with this type and transposition");
+}
+
+int TakeCount(Decoder& d, const MatrixForm& form) {
+  const std::string count = d.mods.TakeOneOf({"x1", "x2", "x4"});
+  if (count.empty() || count[1] - '0' > form.largest_count) {
+    d.Illegal("'" + d.inst.Spelling() + "' needs .x1, .x2" +
+              (form.largest_count == 4 ? " or .x4" : " at most"));
+  }
+  return count[1] - '0';
 }
 
 void DecodeMatrix(Decoder& d, bool store) {
-  RequireAligned(d);
+  TakeAligned(d);
   d.op.order = kCollective;
+  const MatrixForm& form = TakeForm(d, store);
   MatrixOp m;
-  std::string count = d.mods.TakeOneOf({"x1", "x2", "x4"});
-  if (count.empty()) d.Illegal("'" + d.inst.Spelling() + "' needs .x1, .x2 or .x4");
-  m.count = count[1] - '0';
-  m.transposed = d.mods.Take("trans");
+  m.fragment = form.fragment;
+  m.packing = form.packing;
+  m.count = TakeCount(d, form);
   m.space = d.mods.TakeSpace();
-  if (!d.mods.Take("b16")) d.Unsupported();
+  if (m.space != Space::kGeneric && m.space != Space::kShared) {
+    d.Illegal("'" + d.inst.Spelling() + "': matrices lie in shared memory");
+  }
   m.address = d.Address(d.operand(store ? 0 : 1));
-  auto registers = d.Elements(d.operand(store ? 1 : 0));
-  if (static_cast<int>(registers.size()) != m.count) {
-    d.Illegal("'" + d.inst.Spelling() + "' with " + std::to_string(registers.size()) +
-              " registers");
+  const auto registers = d.Elements(d.operand(store ? 1 : 0));
+  const int expected = m.count * m.registers();
+  if (static_cast<int>(registers.size()) != expected) {
+    d.Illegal("'" + d.inst.Spelling() + "' takes " + std::to_string(expected) + " registers, not " +
+              std::to_string(registers.size()));
   }
   for (const ptx::Operand* reg : registers) {
     d.Push(store ? d.Source(*reg, Type::kB32) : d.Destination(*reg, Type::kB32));
@@ -120,8 +219,10 @@ void DecodeLoadMatrix(Decoder& d) { DecodeMatrix(d, false); }
 void DecodeStoreMatrix(Decoder& d) { DecodeMatrix(d, true); }
 
 void DecodeTranspose(Decoder& d) {
-  RequireAligned(d);
-  if (!d.mods.Take("trans") || !d.mods.Take("b16")) d.Unsupported();
+  TakeAligned(d);
+  if (!d.mods.Take("m8n8") || !d.mods.Take("trans") || !d.mods.Take("b16")) {
+    d.Illegal("movmatrix is .m8n8.trans.b16");
+  }
   PushUniform(d, Type::kB32, 1);
   d.op.handler = TransposeMatrix;
 }

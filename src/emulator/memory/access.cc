@@ -48,10 +48,17 @@ void Observe(Cluster& cluster, const Issuer& issuer, Storage storage, const Cta*
   cluster.launch.observer->OnAccess(access);
 }
 
+// Whether [address, address + bytes) lies in `size` bytes from `base` on; addresses may wrap
+// around.
+bool Inside(uint64_t address, uint32_t bytes, uint64_t base, uint64_t size) {
+  const uint64_t offset = address - base;
+  return offset <= size && bytes <= size - offset;
+}
+
 uint8_t* LocalAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uint32_t align,
                      AccessKind kind) {
   uint64_t size = warp.cta.cluster.kernel().local_bytes;
-  if (address < kLocalBase || address + bytes > kLocalBase + size) {
+  if (!Inside(address, bytes, kLocalBase, size)) {
     Fail(warp.Here(lane), "out-of-bounds",
          std::string(Verb(kind)) + " of " + std::to_string(bytes) +
              " bytes outside of the thread's local memory of " + std::to_string(size) + " bytes",
@@ -69,7 +76,7 @@ uint8_t* ParamAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uin
     Fail(warp.Here(lane), "out-of-bounds", "kernel parameters are read-only", address,
          "kernel parameters");
   }
-  if (address + bytes > launch.params.size()) {
+  if (!Inside(address, bytes, 0, launch.params.size())) {
     Fail(warp.Here(lane), "out-of-bounds",
          "read of " + std::to_string(bytes) + " bytes behind the kernel parameters of " +
              std::to_string(launch.params.size()) + " bytes",
@@ -82,8 +89,7 @@ uint8_t* ParamAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uin
 uint8_t* ConstAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uint32_t align,
                      AccessKind kind) {
   const std::vector<uint8_t>& bank = warp.cta.cluster.kernel().module->constant_bank;
-  if (kind != AccessKind::kRead || address < kConstBase ||
-      address + bytes > kConstBase + bank.size()) {
+  if (kind != AccessKind::kRead || !Inside(address, bytes, kConstBase, bank.size())) {
     Fail(warp.Here(lane), "out-of-bounds",
          std::string(Verb(kind)) + " of " + std::to_string(bytes) +
              " bytes outside of the constant bank of " + std::to_string(bank.size()) + " bytes",

@@ -1,97 +1,186 @@
 #include "emulator/memory/global.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include "emulator/core/error.h"
 
 namespace tilelang::emulator {
 
-GlobalMemory::GlobalMemory() : buffers_(1) {}  // slice 0 belongs to the windows
+namespace {
+
+constexpr uint64_t kMaxBuffer = uint64_t{1} << kBufferShift;
+
+void CheckSize(uint64_t size, const std::string& name) {
+  if (size <= kMaxBuffer) return;
+  throw EmulatorError("too-large", "'" + name + "' of " + std::to_string(size) +
+                                       " bytes: a buffer has at most " +
+                                       std::to_string(kMaxBuffer) + " bytes here");
+}
+
+ZeroedBytes AllocateBytes(uint64_t size, const std::string& name) {
+  try {
+    return ZeroedBytes(std::max<uint64_t>(size, 1));
+  } catch (const std::bad_alloc&) {
+    throw EmulatorError("out-of-memory", "the host has no room for '" + name + "' of " +
+                                             std::to_string(size) + " bytes");
+  }
+}
+
+std::string Hex(uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+void CheckPlace(uint64_t address, uint64_t size, const std::string& name) {
+  if (address >= kMaxBuffer && address < kAddressEnd &&
+      (address >> kBufferShift) == ((address + size - 1) >> kBufferShift)) {
+    return;
+  }
+  throw EmulatorError(
+      "address", "'" + name + "' of " + std::to_string(size) + " bytes at " + Hex(address) +
+                     ": chosen addresses are from " + Hex(kMaxBuffer) + " to " + Hex(kAddressEnd) +
+                     ", and a buffer does not cross a multiple of " + Hex(kMaxBuffer));
+}
+
+}  // namespace
+
+GlobalMemory::GlobalMemory() : slices_(1) {}  // slice 0 belongs to the windows
 
 uint64_t GlobalMemory::Map(uint8_t* host, uint64_t size, std::string name) {
-  uint32_t index;
+  CheckSize(size, name);
   if (free_.empty()) {
-    index = static_cast<uint32_t>(buffers_.size());
-    buffers_.emplace_back();
-  } else {
-    index = free_.back();
-    free_.pop_back();
+    free_.push_back(static_cast<uint32_t>(slices_.size()));
+    slices_.emplace_back();
   }
-  GlobalBuffer& buffer = buffers_[index];
-  buffer = GlobalBuffer{};
-  buffer.host = host;
-  buffer.size = size;
-  buffer.name = std::move(name);
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  GlobalSlice& slice = slices_[index];
+  slice.buffers.emplace_back();
+  slice.buffers[0].end = size;
+  slice.buffers[0].host = host;
+  slice.buffers[0].name = std::move(name);
   return uint64_t{index} << kBufferShift;
 }
 
+void GlobalMemory::MapAt(uint64_t address, uint8_t* host, uint64_t size, std::string name) {
+  CheckPlace(address, size, name);
+  const uint64_t index = address >> kBufferShift;
+  while (slices_.size() <= index) {
+    free_.insert(free_.begin(), static_cast<uint32_t>(slices_.size()));
+    slices_.emplace_back();
+  }
+  std::vector<GlobalBuffer>& buffers = slices_[index].buffers;
+  GlobalBuffer buffer;
+  buffer.begin = address & kOffsetMask;
+  buffer.end = buffer.begin + size;
+  buffer.host = host;
+  auto next = buffers.begin();
+  for (; next != buffers.end() && next->begin < buffer.end; ++next) {
+    if (next->end <= buffer.begin) continue;
+    throw EmulatorError("address", "'" + name + "' of " + std::to_string(size) + " bytes at " +
+                                       Hex(address) + ": '" + next->name + "' lies there, from " +
+                                       Hex((index << kBufferShift) + next->begin) + " to " +
+                                       Hex((index << kBufferShift) + next->end));
+  }
+  buffer.name = std::move(name);
+  buffers.insert(next, std::move(buffer));
+  std::erase(free_, static_cast<uint32_t>(index));
+}
+
 uint64_t GlobalMemory::Allocate(uint64_t size, std::string name) {
-  std::vector<uint8_t> storage(std::max<uint64_t>(size, 1));
-  uint8_t* host = storage.data();
-  uint64_t address = Map(host, size, std::move(name));
-  buffers_[address >> kBufferShift].owned = std::move(storage);
+  CheckSize(size, name);
+  ZeroedBytes storage = AllocateBytes(size, name);
+  const uint64_t address = Map(storage.data(), size, std::move(name));
+  BufferAt(address).owned = std::move(storage);
   AllowRange(address, size, true);
   return address;
 }
 
+GlobalBuffer& GlobalMemory::BufferAt(uint64_t address) {
+  return const_cast<GlobalBuffer&>(*Nearest(address));
+}
+
+const GlobalBuffer* GlobalMemory::Nearest(uint64_t address) const {
+  const uint64_t index = address >> kBufferShift;
+  if (index >= slices_.size() || slices_[index].buffers.empty()) return nullptr;
+  const std::vector<GlobalBuffer>& buffers = slices_[index].buffers;
+  const auto after = std::upper_bound(
+      buffers.begin(), buffers.end(), address & kOffsetMask,
+      [](uint64_t offset, const GlobalBuffer& buffer) { return offset < buffer.begin; });
+  return after == buffers.begin() ? &buffers.front() : &*(after - 1);
+}
+
 void GlobalMemory::AllowRange(uint64_t address, uint64_t bytes, bool writable) {
-  GlobalBuffer& buffer = buffers_[address >> kBufferShift];
-  uint64_t begin = address & ((uint64_t{1} << kBufferShift) - 1);
-  buffer.ranges.push_back({begin, begin + bytes, writable});
+  const GlobalBuffer& buffer = BufferAt(address);
+  const uint64_t begin = address & kOffsetMask;
+  slices_[address >> kBufferShift].ranges.push_back(
+      {begin, begin + bytes, writable, buffer.host + (begin - buffer.begin)});
 }
 
 void GlobalMemory::ForbidRange(uint64_t address, uint64_t bytes, bool writable) {
-  GlobalBuffer& buffer = buffers_[address >> kBufferShift];
-  uint64_t begin = address & ((uint64_t{1} << kBufferShift) - 1);
-  const GlobalBuffer::Range range{begin, begin + bytes, writable};
-  auto found = std::find(buffer.ranges.begin(), buffer.ranges.end(), range);
-  if (found != buffer.ranges.end()) buffer.ranges.erase(found);
-}
-
-void GlobalMemory::SetName(uint64_t address, std::string name) {
-  buffers_[address >> kBufferShift].name = std::move(name);
+  const GlobalBuffer& buffer = BufferAt(address);
+  const uint64_t begin = address & kOffsetMask;
+  auto& ranges = slices_[address >> kBufferShift].ranges;
+  const GlobalSlice::Range range{begin, begin + bytes, writable,
+                                 buffer.host + (begin - buffer.begin)};
+  const auto found = std::find(ranges.begin(), ranges.end(), range);
+  if (found != ranges.end()) ranges.erase(found);
 }
 
 void GlobalMemory::Unmap(uint64_t address) {
-  uint32_t index = static_cast<uint32_t>(address >> kBufferShift);
-  buffers_[index] = GlobalBuffer{};
-  free_.push_back(index);
+  const uint64_t index = address >> kBufferShift;
+  GlobalSlice& slice = slices_[index];
+  const GlobalBuffer& buffer = BufferAt(address);
+  std::erase_if(slice.ranges, [&](const GlobalSlice::Range& range) {
+    return range.begin >= buffer.begin && range.end <= buffer.end;
+  });
+  slice.buffers.erase(slice.buffers.begin() + (&buffer - slice.buffers.data()));
+  if (slice.buffers.empty()) free_.push_back(static_cast<uint32_t>(index));
 }
 
-uint8_t* GlobalMemory::FindSlow(const GlobalBuffer& buffer, uint64_t offset, uint64_t bytes,
+uint8_t* GlobalMemory::FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes,
                                 bool write) {
-  // Views of one allocation may adjoin or overlap: grow what is covered until it is enough.
+  // Views of one buffer may adjoin or overlap: grow what is covered until it is enough.
   uint64_t covered = offset;
+  uint8_t* host = nullptr;  // of `offset`
   bool grew = true;
   while (covered < offset + bytes && grew) {
     grew = false;
-    for (const auto& [begin, end, writable] : buffer.ranges) {
-      if ((writable || !write) && begin <= covered && covered < end) {
-        covered = end;
-        grew = true;
-      }
+    for (const GlobalSlice::Range& range : slice.ranges) {
+      if ((write && !range.writable) || range.begin > covered || covered >= range.end) continue;
+      uint8_t* here = range.host - range.begin + offset;
+      if (host && host != here) continue;  // beside it, but elsewhere on the host
+      host = here;
+      covered = range.end;
+      grew = true;
     }
   }
-  return covered >= offset + bytes ? buffer.host + offset : nullptr;
+  return covered >= offset + bytes ? host : nullptr;
 }
 
 std::string GlobalMemory::NameOf(uint64_t address) const {
-  uint64_t index = address >> kBufferShift;
-  if (index >= buffers_.size() || !buffers_[index].host) return "";
-  return buffers_[index].name;
+  const GlobalBuffer* buffer = Nearest(address);
+  return buffer ? buffer->name : "";
 }
 
 std::string GlobalMemory::Describe(uint64_t address) const {
-  uint64_t index = address >> kBufferShift;
-  if (index >= buffers_.size() || !buffers_[index].host) {
-    return "no buffer of this launch is at this address";
+  const GlobalBuffer* buffer = Nearest(address);
+  if (!buffer) return "no buffer of this launch is at this address";
+  const int64_t offset = static_cast<int64_t>((address & kOffsetMask) - buffer->begin);
+  std::string text = "byte " + std::to_string(offset) + " of buffer '" + buffer->name + "'";
+  std::vector<GlobalSlice::Range> parts = slices_[address >> kBufferShift].ranges;
+  std::erase_if(parts, [&](const GlobalSlice::Range& range) {
+    return range.begin < buffer->begin || range.end > buffer->end;
+  });
+  if (parts.size() == 1 && parts[0].begin == buffer->begin) {
+    return text + ", which has " + std::to_string(parts[0].end - parts[0].begin) + " bytes";
   }
-  const GlobalBuffer& buffer = buffers_[index];
-  uint64_t offset = address & ((uint64_t{1} << kBufferShift) - 1);
-  std::string text = "byte " + std::to_string(offset) + " of buffer '" + buffer.name + "'";
-  for (const auto& [begin, end, writable] : buffer.ranges) {
-    if (begin == 0 && buffer.ranges.size() == 1)
-      return text + ", which has " + std::to_string(end) + " bytes";
-    text += ", of which bytes " + std::to_string(begin) + " to " + std::to_string(end - 1) +
-            " were passed";
+  for (const GlobalSlice::Range& range : parts) {
+    text += ", of which bytes " + std::to_string(range.begin - buffer->begin) + " to " +
+            std::to_string(range.end - buffer->begin - 1) + " were passed";
   }
   return text;
 }

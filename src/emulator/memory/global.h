@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "emulator/memory/zeroed_bytes.h"
+
 namespace tilelang::emulator {
 
 // Each buffer has its own 64 GiB slice of the address space, so that a stray address hits
@@ -18,57 +20,74 @@ constexpr uint64_t kSharedWindow = 0x7'0000'0000;
 constexpr uint64_t kLocalWindow = 0x8'0000'0000;
 constexpr uint64_t kParamWindow = 0x9'0000'0000;
 constexpr uint64_t kConstWindow = 0xA'0000'0000;
+// Global addresses have 49 bits, as on a GPU.
+constexpr uint64_t kAddressEnd = uint64_t{1} << 49;
 
+// A part of a slice that lies in one piece on the host. Offsets count from the slice's start.
 struct GlobalBuffer {
-  uint8_t* host = nullptr;  // nullptr: a free slice
-  uint64_t size = 0;
-  // A part that programs may touch (a view of the allocation); offsets, half open.
+  uint64_t begin = 0, end = 0;
+  uint8_t* host = nullptr;  // of `begin`
+  std::string name;
+  ZeroedBytes owned;  // storage of buffers that the emulator itself allocates
+};
+
+struct GlobalSlice {
+  // Usually one; several where addresses were chosen. In order.
+  std::vector<GlobalBuffer> buffers;
+  // A part that programs may touch (a view of a buffer); offsets, half open.
   struct Range {
     uint64_t begin, end;
     bool writable;
+    uint8_t* host;  // of `begin`
     bool operator==(const Range&) const = default;
   };
   std::vector<Range> ranges;
-  std::string name;
-  std::vector<uint8_t> owned;  // storage of buffers that the emulator itself allocates
 };
 
 // Not changed while launches run (mapping happens before), hence read without locks.
 class GlobalMemory {
  public:
   GlobalMemory();
+  GlobalMemory(const GlobalMemory&) = delete;
   // Maps [host, host + size) and returns its virtual address (a multiple of 2^36). Nothing is
-  // accessible until AllowRange.
+  // accessible until AllowRange. Throws EmulatorError("too-large").
   uint64_t Map(uint8_t* host, uint64_t size, std::string name);
+  // The same at a chosen address. Throws EmulatorError("address") when it is out of range or taken.
+  void MapAt(uint64_t address, uint8_t* host, uint64_t size, std::string name);
+  // Zeroed memory of the host. Throws EmulatorError: "too-large", or "out-of-memory".
   uint64_t Allocate(uint64_t size, std::string name);
   // What several ranges cover may be read, and written if what covers it is writable.
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);
   void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
-  void SetName(uint64_t address, std::string name);
   void Unmap(uint64_t address);
 
   // Host pointer to [address, address + bytes), or nullptr when out of bounds or (for writes)
   // read-only.
   uint8_t* Find(uint64_t address, uint64_t bytes, bool write) const {
     uint64_t index = address >> kBufferShift;
-    if (index >= buffers_.size()) return nullptr;
-    const GlobalBuffer& buffer = buffers_[index];
-    uint64_t offset = address & ((uint64_t{1} << kBufferShift) - 1);
-    if (buffer.ranges.empty()) return nullptr;
-    const GlobalBuffer::Range& first = buffer.ranges.front();
+    if (index >= slices_.size()) return nullptr;
+    const GlobalSlice& slice = slices_[index];
+    uint64_t offset = address & kOffsetMask;
+    if (slice.ranges.empty()) return nullptr;
+    const GlobalSlice::Range& first = slice.ranges.front();
     if (offset >= first.begin && offset + bytes <= first.end && (first.writable || !write)) {
-      return buffer.host + offset;
+      return first.host + (offset - first.begin);
     }
-    return FindSlow(buffer, offset, bytes, write);
+    return FindSlow(slice, offset, bytes, write);
   }
   // "buffer `x` of 4096 bytes, 16 bytes behind its end" for messages.
   std::string Describe(uint64_t address) const;
   std::string NameOf(uint64_t address) const;
 
  private:
-  static uint8_t* FindSlow(const GlobalBuffer& buffer, uint64_t offset, uint64_t bytes, bool write);
-  std::vector<GlobalBuffer> buffers_;
-  std::vector<uint32_t> free_;
+  static constexpr uint64_t kOffsetMask = (uint64_t{1} << kBufferShift) - 1;
+
+  static uint8_t* FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes, bool write);
+  // The buffer at this address, or the one before it in its slice, or the first one; or nullptr.
+  const GlobalBuffer* Nearest(uint64_t address) const;
+  GlobalBuffer& BufferAt(uint64_t address);
+  std::vector<GlobalSlice> slices_;
+  std::vector<uint32_t> free_;  // slices without buffers
 };
 
 }  // namespace tilelang::emulator

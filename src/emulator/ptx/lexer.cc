@@ -1,6 +1,7 @@
 #include "emulator/ptx/lexer.h"
 
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 
 #include "emulator/core/error.h"
@@ -8,6 +9,7 @@
 namespace tilelang::emulator::ptx {
 namespace {
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWordStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 
@@ -84,7 +86,7 @@ class Lexer {
       return Make(TokenKind::kIdentifier, begin);
     }
     if (c == '.' && (IsWord(At(begin + 1)))) return Dotted(begin);
-    if (std::isdigit(static_cast<unsigned char>(c))) return Number(begin);
+    if (IsDigit(c)) return Number(begin);
     if (c == '"') return String(begin);
     ++position_;
     return Make(TokenKind::kPunctuation, begin);
@@ -127,33 +129,54 @@ class Lexer {
     return token;
   }
 
-  Token Number(size_t begin) {
-    char next = At(begin + 1);
-    if (text_[begin] == '0' && (next == 'f' || next == 'F')) return ExactFloat(begin, 8);
-    if (text_[begin] == '0' && (next == 'd' || next == 'D')) return ExactFloat(begin, 16);
-    const char* start = text_.c_str() + begin;
-    char* end = nullptr;
-    uint64_t bits;
-    if (text_[begin] == '0' && (next == 'b' || next == 'B')) {
-      bits = std::strtoull(start + 2, &end, 2);
-    } else {
-      bits = std::strtoull(start, &end, 0);
-    }
-    bool hexadecimal = text_[begin] == '0' && (next == 'x' || next == 'X');
-    if (!hexadecimal && (*end == '.' || *end == 'e' || *end == 'E')) {
-      if (*end != '.' || std::isdigit(static_cast<unsigned char>(end[1]))) {
-        double real = std::strtod(start, &end);
-        position_ = begin + (end - start);
-        Token token = Make(TokenKind::kFloat, begin);
-        token.real = real;
-        return token;
-      }
-    }
-    position_ = begin + (end - start);
+  // Digits of `base` from the current place on; what does not fit 64 bits is an error.
+  uint64_t Digits(int base) {
+    const char* first = text_.data() + position_;
+    uint64_t bits = 0;
+    const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), bits, base);
+    if (error == std::errc::result_out_of_range) Error("integer constant of more than 64 bits");
+    if (error != std::errc()) Error("malformed integer constant");
+    position_ += static_cast<size_t>(end - first);
+    return bits;
+  }
+
+  Token Integer(size_t begin, int base, size_t prefix) {
+    position_ += prefix;
+    const uint64_t bits = Digits(base);
     if (At(position_) == 'U' || At(position_) == 'u') ++position_;
     Token token = Make(TokenKind::kInteger, begin);
     token.bits = bits;
     return token;
+  }
+
+  // 1.5, 1e10: digits, then a point and a digit, or an exponent.
+  bool IsDecimalFloat() const {
+    size_t at = position_;
+    while (IsDigit(At(at))) ++at;
+    return At(at) == 'e' || At(at) == 'E' || (At(at) == '.' && IsDigit(At(at + 1)));
+  }
+
+  Token DecimalFloat(size_t begin) {
+    const char* first = text_.data() + begin;
+    double real = 0;
+    const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), real);
+    if (error != std::errc()) Error("malformed float constant, or one out of the range of f64");
+    position_ = begin + static_cast<size_t>(end - first);
+    Token token = Make(TokenKind::kFloat, begin);
+    token.real = real;
+    return token;
+  }
+
+  Token Number(size_t begin) {
+    const char next = At(begin + 1);
+    if (text_[begin] == '0') {
+      if (next == 'f' || next == 'F') return ExactFloat(begin, 8);
+      if (next == 'd' || next == 'D') return ExactFloat(begin, 16);
+      if (next == 'x' || next == 'X') return Integer(begin, 16, 2);
+      if (next == 'b' || next == 'B') return Integer(begin, 2, 2);
+    }
+    if (IsDecimalFloat()) return DecimalFloat(begin);
+    return Integer(begin, text_[begin] == '0' ? 8 : 10, 0);
   }
 
   const std::string& text_;

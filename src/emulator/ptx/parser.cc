@@ -1,82 +1,41 @@
-#include <sstream>
+#include <bit>
+#include <limits>
 
-#include "emulator/core/error.h"
 #include "emulator/ptx/ast.h"
-#include "emulator/ptx/lexer.h"
+#include "emulator/ptx/operand_parser.h"
+#include "emulator/ptx/token_stream.h"
 
 namespace tilelang::emulator::ptx {
 namespace {
 
 class Parser {
  public:
-  explicit Parser(const std::string& text) : tokens_(Tokenize(text)) {
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) program_.lines.push_back(line);
-  }
+  explicit Parser(const std::string& text) : tokens_(text) {}
 
   Program Run() {
-    while (Peek().kind != TokenKind::kEnd) TopLevel();
+    while (!tokens_.AtEnd()) TopLevel();
+    program_.lines = tokens_.lines();
     return std::move(program_);
   }
 
  private:
-  // --- tokens -------------------------------------------------------------------------------
-  const Token& Peek(size_t ahead = 0) const {
-    return tokens_[std::min(position_ + ahead, tokens_.size() - 1)];
-  }
-  const Token& Advance() {
-    const Token& token = Peek();
-    if (position_ + 1 < tokens_.size()) ++position_;
-    return token;
-  }
-  [[noreturn]] void Error(const std::string& message) const {
-    Where where;
-    where.ptx_line = Peek().line;
-    if (where.ptx_line >= 1 && where.ptx_line <= static_cast<int>(program_.lines.size())) {
-      where.ptx_text = program_.lines[where.ptx_line - 1];
-    }
-    throw EmulatorError("syntax", message, where);
-  }
-  bool IsPunctuation(char c, size_t ahead = 0) const {
-    const Token& token = Peek(ahead);
-    return token.kind == TokenKind::kPunctuation && token.text[0] == c;
-  }
-  bool Accept(char c) {
-    if (!IsPunctuation(c)) return false;
-    Advance();
-    return true;
-  }
-  void Expect(char c) {
-    if (!Accept(c)) {
-      Error(std::string("expected '") + c + "' but found '" + std::string(Peek().text) + "'");
-    }
-  }
-  bool IsDotted(std::string_view name) const {
-    return Peek().kind == TokenKind::kDotted && Peek().text == name;
-  }
-  bool AcceptDotted(std::string_view name) {
-    if (!IsDotted(name)) return false;
-    Advance();
-    return true;
-  }
-  std::string Identifier() {
-    if (Peek().kind != TokenKind::kIdentifier) {
-      Error("expected a name but found '" + std::string(Peek().text) + "'");
-    }
-    return std::string(Advance().text);
-  }
-  uint64_t Integer() {
-    bool negative = Accept('-');
-    if (Peek().kind != TokenKind::kInteger) {
-      Error("expected an integer but found '" + std::string(Peek().text) + "'");
-    }
-    uint64_t value = Advance().bits;
-    return negative ? -value : value;
+  const Token& Peek(size_t ahead = 0) const { return tokens_.Peek(ahead); }
+  const Token& Advance() { return tokens_.Advance(); }
+  bool Accept(char c) { return tokens_.Accept(c); }
+  void Expect(char c) { tokens_.Expect(c); }
+  bool IsPunctuation(char c, size_t ahead = 0) const { return tokens_.IsPunctuation(c, ahead); }
+  bool IsDotted(std::string_view name) const { return tokens_.IsDotted(name); }
+  bool AcceptDotted(std::string_view name) { return tokens_.AcceptDotted(name); }
+  std::string Identifier() { return tokens_.Identifier(); }
+  [[noreturn]] void Error(const std::string& message) const { tokens_.Error(message); }
+  // Of a directive that has no limit of its own.
+  int Count(const std::string& what) {
+    return static_cast<int>(tokens_.IntegerIn(0, std::numeric_limits<int>::max(), what));
   }
   // Skips the tokens on the current line (directives that end at the newline).
   void SkipLine() {
     int line = Peek().line;
-    while (Peek().kind != TokenKind::kEnd && Peek().line == line) Advance();
+    while (!tokens_.AtEnd() && Peek().line == line) Advance();
   }
 
   // --- module level ---------------------------------------------------------------------------
@@ -85,8 +44,7 @@ class Parser {
     if (AcceptDotted("version")) return VersionDirective();
     if (AcceptDotted("target")) return TargetDirective();
     if (AcceptDotted("address_size")) {
-      program_.address_size = static_cast<int>(Integer());
-      if (program_.address_size != 64) Error("only .address_size 64 is supported");
+      tokens_.IntegerIn(64, 64, ".address_size");
       return;
     }
     if (IsDotted("file")) return FileDirective();
@@ -99,14 +57,11 @@ class Parser {
       Advance();
     }
     if (IsDotted("entry") || IsDotted("func")) return ParseFunction();
-    Variable variable = VariableDeclaration();
-    variable.is_extern = is_extern;
-    Expect(';');
-    program_.variables.push_back(std::move(variable));
-    while (pending_names_.size()) {
-      program_.variables.push_back(std::move(pending_names_.back()));
-      pending_names_.pop_back();
+    for (Variable& variable : VariableDeclarations()) {
+      variable.is_extern = is_extern;
+      program_.variables.push_back(std::move(variable));
     }
+    Expect(';');
   }
 
   void VersionDirective() {
@@ -122,29 +77,29 @@ class Parser {
     int line = Peek().line;
     Advance();
     SourceFile file;
-    file.index = static_cast<int>(Integer());
+    file.index = Count("the index of a .file");
     if (Peek().kind == TokenKind::kString) file.path = std::string(Advance().text);
     program_.files.push_back(file);
-    while (Peek().kind != TokenKind::kEnd && Peek().line == line) Advance();
+    while (!tokens_.AtEnd() && Peek().line == line) Advance();
   }
 
   void SkipSection() {
     while (!IsPunctuation('{')) {
-      if (Peek().kind == TokenKind::kEnd) Error("'{' expected after .section");
+      if (tokens_.AtEnd()) Error("'{' expected after .section");
       Advance();
     }
     int depth = 0;
     do {
       if (IsPunctuation('{')) ++depth;
       if (IsPunctuation('}')) --depth;
-      if (Peek().kind == TokenKind::kEnd) Error("unterminated .section");
+      if (tokens_.AtEnd()) Error("unterminated .section");
       Advance();
     } while (depth > 0);
   }
 
   void SkipToSemicolon() {
     while (!IsPunctuation(';')) {
-      if (Peek().kind == TokenKind::kEnd) Error("';' expected");
+      if (tokens_.AtEnd()) Error("';' expected");
       Advance();
     }
     Advance();
@@ -168,26 +123,25 @@ class Parser {
     return false;
   }
 
-  // Attributes, type and name up to (not including) ',' ';' ')' or '='.
-  Variable VariableDeclaration() {
+  // Space, attributes and type, up to the name.
+  Variable DeclarationHead() {
     Variable variable;
-    variable.line = Peek().line;
     if (!AcceptSpace(&variable)) {
       Error("unknown directive '" + std::string(Peek().text) + "'");
     }
     VariableAttributes(&variable);
-    VariableName(&variable);
-    while (IsPunctuation(',') && !in_parameter_list_) {
-      Advance();
-      Variable next = variable;
-      next.is_array = false;
-      next.count = 1;
-      next.range = -1;
-      next.initializer.clear();
-      VariableName(&next);
-      pending_names_.push_back(std::move(next));
-    }
     return variable;
+  }
+
+  // The variables of one declaration, which ends at (not including) its ';'.
+  std::vector<Variable> VariableDeclarations() {
+    std::vector<Variable> variables;
+    const Variable head = DeclarationHead();
+    do {
+      variables.push_back(head);
+      VariableName(&variables.back());
+    } while (Accept(','));
+    return variables;
   }
 
   void VariableAttributes(Variable* variable) {
@@ -195,8 +149,11 @@ class Parser {
     while (Peek().kind == TokenKind::kDotted) {
       std::string name(Advance().text);
       if (name == "align") {
-        uint32_t align = static_cast<uint32_t>(Integer());
-        if (!pointer) variable->align = align;
+        const int64_t align = tokens_.IntegerIn(1, kMaxAlign, ".align");
+        if (!std::has_single_bit(static_cast<uint64_t>(align))) {
+          Error(".align must be a power of two, not " + std::to_string(align));
+        }
+        if (!pointer) variable->align = static_cast<uint32_t>(align);
       } else if (name == "v2" || name == "v4" || name == "v8") {
         variable->vector = name[1] - '0';
       } else if (name == "ptr") {
@@ -213,14 +170,17 @@ class Parser {
 
   void SkipParentheses() {
     Expect('(');
-    while (!Accept(')')) Advance();
+    while (!Accept(')')) {
+      if (tokens_.AtEnd()) Error("')' expected");
+      Advance();
+    }
   }
 
   void VariableName(Variable* variable) {
     variable->line = Peek().line;
     variable->name = Identifier();
     if (variable->is_register && Accept('<')) {
-      variable->range = static_cast<int>(Integer());
+      variable->range = Count("the number of registers of '" + variable->name + "'");
       Expect('>');
     }
     while (Accept('[')) {
@@ -229,7 +189,7 @@ class Parser {
         variable->count = 0;
         continue;
       }
-      variable->count *= Integer();
+      Dimension(variable);
       Expect(']');
     }
     if (Accept('=')) {
@@ -239,16 +199,27 @@ class Parser {
     }
   }
 
+  void Dimension(Variable* variable) {
+    const std::string what = "an extent of '" + variable->name + "'";
+    const int64_t extent = tokens_.IntegerIn(0, kMaxBytes, what);
+    const bool wraps = extent > 0 && variable->count > uint64_t{kMaxBytes} / extent;
+    variable->count *= static_cast<uint64_t>(extent);
+    if (wraps || variable->bytes() > uint64_t{kMaxBytes}) {
+      Error("'" + variable->name + "' is larger than " + std::to_string(kMaxBytes) + " bytes");
+    }
+  }
+
   void Initializer(Variable* variable) {
+    const TokenStream::Level level(tokens_);
     if (!Accept('{')) {
-      variable->initializer.push_back(ParseOperand());
+      variable->initializer.push_back(ParseOperand(tokens_));
       return;
     }
     while (!Accept('}')) {
       if (IsPunctuation('{')) {
         Initializer(variable);
       } else {
-        variable->initializer.push_back(ParseOperand());
+        variable->initializer.push_back(ParseOperand(tokens_));
       }
       Accept(',');
     }
@@ -258,12 +229,11 @@ class Parser {
   std::vector<Variable> ParameterList() {
     std::vector<Variable> parameters;
     if (!Accept('(')) return parameters;
-    in_parameter_list_ = true;
     while (!Accept(')')) {
-      parameters.push_back(VariableDeclaration());
+      parameters.push_back(DeclarationHead());
+      VariableName(&parameters.back());
       Accept(',');
     }
-    in_parameter_list_ = false;
     return parameters;
   }
 
@@ -285,9 +255,13 @@ class Parser {
     program_.functions.push_back(std::move(function));
   }
 
-  std::vector<int> IntegerList() {
-    std::vector<int> values{static_cast<int>(Integer())};
-    while (Accept(',')) values.push_back(static_cast<int>(Integer()));
+  // One to three numbers.
+  std::vector<int> Extents(const std::string& directive) {
+    std::vector<int> values;
+    do {
+      values.push_back(Count("." + directive));
+    } while (Accept(','));
+    if (values.size() > 3) Error("." + directive + " takes one to three extents");
     return values;
   }
 
@@ -296,15 +270,15 @@ class Parser {
       std::string name(Peek().text);
       Advance();
       if (name == "reqntid") {
-        function->reqntid = IntegerList();
+        function->reqntid = Extents(name);
       } else if (name == "maxntid") {
-        function->maxntid = IntegerList();
+        function->maxntid = Extents(name);
       } else if (name == "reqnctapercluster" || name == "cluster_dim") {
-        function->reqnctapercluster = IntegerList();
+        function->reqnctapercluster = Extents(name);
       } else if (name == "minnctapersm") {
-        function->minnctapersm = static_cast<int>(Integer());
+        function->minnctapersm = Count("." + name);
       } else if (name == "maxnreg" || name == "maxclusterrank" || name == "maxnctapersm") {
-        int value = static_cast<int>(Integer());
+        const int value = Count("." + name);
         if (name == "maxnreg") function->maxnreg = value;
       } else if (name == "explicitcluster") {
         function->explicit_cluster = true;
@@ -322,10 +296,12 @@ class Parser {
     while (true) {
       Statement statement;
       statement.line = Peek().line;
-      if (Peek().kind == TokenKind::kEnd) Error("'}' expected at the end of " + function->name);
+      if (tokens_.AtEnd()) Error("'}' expected at the end of " + function->name);
       if (Accept(';')) continue;
       if (Accept('{')) {
-        ++depth;
+        if (++depth > kMaxScopes) {
+          Error("blocks nest deeper than " + std::to_string(kMaxScopes) + " levels");
+        }
         statement.kind = Statement::Kind::kScopeBegin;
       } else if (Accept('}')) {
         if (--depth == 0) return;
@@ -350,11 +326,7 @@ class Parser {
     if (IsDotted("section")) return SkipSection();
     if (IsDotted("callprototype")) Error("a .callprototype needs a label");
     if (IsDotted("extern")) Advance();
-    AddVariable(function, VariableDeclaration());
-    while (pending_names_.size()) {
-      AddVariable(function, std::move(pending_names_.back()));
-      pending_names_.pop_back();
-    }
+    for (Variable& variable : VariableDeclarations()) AddVariable(function, std::move(variable));
     Expect(';');
   }
 
@@ -368,7 +340,7 @@ class Parser {
 
   void LocDirective() {
     const int line = Peek().line;
-    const auto same_line = [&] { return Peek().kind != TokenKind::kEnd && Peek().line == line; };
+    const auto same_line = [&] { return !tokens_.AtEnd() && Peek().line == line; };
     Advance();
     const SourceLocation here = Location();
     SourceLocation call;
@@ -384,10 +356,10 @@ class Parser {
   SourceLocation Location() {
     SourceLocation location;
     const int line = Peek().line;
-    location.file = static_cast<int>(Integer());
-    location.line = static_cast<int>(Integer());
+    location.file = Count("the file of a .loc");
+    location.line = Count("the line of a .loc");
     if (Peek().kind == TokenKind::kInteger && Peek().line == line) {
-      location.column = static_cast<int>(Integer());
+      location.column = Count("the column of a .loc");
     }
     return location;
   }
@@ -424,7 +396,7 @@ class Parser {
     instruction.opcode = Identifier();
     while (Peek().kind == TokenKind::kDotted) instruction.modifiers.emplace_back(Advance().text);
     while (!Accept(';')) {
-      instruction.operands.push_back(ParseOperandOrPair());
+      instruction.operands.push_back(ParseOperandOrPair(tokens_));
       if (!Accept(',') && !IsPunctuation(';')) {
         Error("expected ',' or ';' but found '" + std::string(Peek().text) + "'");
       }
@@ -432,129 +404,14 @@ class Parser {
     return instruction;
   }
 
-  // --- operands -------------------------------------------------------------------------------
-  Operand ParseOperandOrPair() {
-    Operand first = ParseOperand();
-    if (!Accept('|')) return first;
-    Operand pair;
-    pair.kind = Operand::Kind::kPair;
-    pair.elements.push_back(std::move(first));
-    pair.elements.push_back(ParseOperand());
-    return pair;
-  }
+  // Blocks cost a look-up each for every name in them.
+  static constexpr int kMaxScopes = 256;
+  static constexpr int64_t kMaxAlign = int64_t{1} << 16;
+  // Of a variable, before the limits of its state space.
+  static constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
-  Operand ParseOperand() {
-    if (Accept('!')) {
-      Operand operand = ParseOperand();
-      operand.negated = !operand.negated;
-      return operand;
-    }
-    if (IsPunctuation('[')) return AddressOperand();
-    if (IsPunctuation('{')) return ListOperand('{', '}', Operand::Kind::kVector);
-    if (IsPunctuation('(')) return ListOperand('(', ')', Operand::Kind::kTuple);
-    if (IsPunctuation('-') || IsPunctuation('+') || IsPunctuation('~')) return Signed();
-    Operand operand;
-    const Token& token = Advance();
-    switch (token.kind) {
-      case TokenKind::kInteger:
-        operand.kind = Operand::Kind::kInteger;
-        operand.bits = token.bits;
-        return operand;
-      case TokenKind::kFloat:
-        operand.kind = Operand::Kind::kFloat;
-        operand.bits = token.bits;
-        operand.real = token.real;
-        operand.float_bits = token.float_bits;
-        return operand;
-      case TokenKind::kString:
-        operand.kind = Operand::Kind::kString;
-        operand.name = std::string(token.text);
-        return operand;
-      case TokenKind::kIdentifier:
-        return NamedOperand(std::string(token.text));
-      default:
-        --position_;
-        Error("unexpected '" + std::string(token.text) + "' in an operand");
-    }
-  }
-
-  Operand NamedOperand(std::string name) {
-    Operand operand;
-    if (name == "_") return operand;
-    if ((name == "generic") && Accept('(')) {
-      operand = ParseOperand();
-      Expect(')');
-      return operand;
-    }
-    operand.kind = Operand::Kind::kName;
-    operand.name = std::move(name);
-    while (Peek().kind == TokenKind::kDotted) operand.name.append(1, '.').append(Advance().text);
-    operand.offset = Offset();
-    return operand;
-  }
-
-  // "+ 16", "+-16", "- 16" or nothing
-  int64_t Offset() {
-    int64_t offset = 0;
-    while (IsPunctuation('+') || IsPunctuation('-')) {
-      bool negative = IsPunctuation('-');
-      Advance();
-      int64_t value = static_cast<int64_t>(Integer());
-      offset += negative ? -value : value;
-    }
-    return offset;
-  }
-
-  Operand Signed() {
-    char sign = Advance().text[0];
-    Operand operand = ParseOperand();
-    if (operand.kind == Operand::Kind::kInteger) {
-      if (sign == '-') operand.bits = -operand.bits;
-      if (sign == '~') operand.bits = ~operand.bits;
-    } else if (operand.kind == Operand::Kind::kFloat) {
-      if (sign == '-') {
-        operand.real = -operand.real;
-        if (operand.float_bits) operand.bits ^= uint64_t{1} << (operand.float_bits - 1);
-      }
-    } else {
-      Error("a sign needs a constant");
-    }
-    return operand;
-  }
-
-  Operand ListOperand(char open, char close, Operand::Kind kind) {
-    Operand operand;
-    operand.kind = kind;
-    Expect(open);
-    while (!Accept(close)) {
-      operand.elements.push_back(ParseOperand());
-      if (!Accept(',') && !IsPunctuation(close)) Error("expected ',' in a list of operands");
-    }
-    return operand;
-  }
-
-  Operand AddressOperand() {
-    Operand operand;
-    operand.kind = Operand::Kind::kAddress;
-    Expect('[');
-    while (!Accept(']')) {
-      Operand element = ParseOperand();
-      if (operand.elements.empty()) {
-        operand.offset = element.offset + Offset();
-        element.offset = 0;
-      }
-      operand.elements.push_back(std::move(element));
-      if (!Accept(',') && !IsPunctuation(']')) Error("expected ']' in an address");
-    }
-    if (operand.elements.empty()) Error("empty address");
-    return operand;
-  }
-
-  std::vector<Token> tokens_;
-  size_t position_ = 0;
+  TokenStream tokens_;
   Program program_;
-  std::vector<Variable> pending_names_;
-  bool in_parameter_list_ = false;
   SourceLocations locations_;
 };
 

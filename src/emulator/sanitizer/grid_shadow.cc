@@ -91,7 +91,10 @@ GridLine& GridShadow::LineOf(uint64_t address) {
   auto& pages = buffers_[buffer];
   if (line / kPageLines >= pages.size()) pages.resize(line / kPageLines + 1);
   auto& page = pages[line / kPageLines];
-  if (!page) page = std::make_unique<Page>();
+  if (!page) {
+    page = std::make_unique<Page>();
+    ++pages_;
+  }
   return (*page)[line % kPageLines];
 }
 

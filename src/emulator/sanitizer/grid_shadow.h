@@ -65,6 +65,8 @@ class GridShadow {
   // Location of atomics and other strong accesses.
   SyncLocation& Location(uint64_t address) { return locations_[address / 4]; }
   SyncLocation* FindLocation(uint64_t address);
+  // What the accesses take on the host.
+  uint64_t Bytes() const { return pages_ * sizeof(Page); }
   // Accesses of two clusters are compared only when this is set.
   bool follows_grid() const { return follows_grid_; }
   // Looks for conflicts of this shadow's accesses with those of another host thread, which nothing
@@ -86,6 +88,7 @@ class GridShadow {
   bool follows_grid_;
   bool merges_;
   std::vector<std::vector<std::unique_ptr<Page>>> buffers_;
+  uint64_t pages_ = 0;
   std::unordered_map<uint64_t, SyncLocation> locations_;
   GridAccess conflict_;
 };

@@ -145,7 +145,12 @@ BROKEN = {
         MMA,
     ),
     "shape that does not exist": ([("0x08200490", "0x06200490")], "descriptor", "M=96", MMA),
-    "wrong lane quarter": ([("shl.b32 r13,r1,21", "shl.b32 r13,r1,20")], "tmem-lanes", "lanes", LD),
+    "lane between quarters": (
+        [("shl.b32 r13,r1,21", "shl.b32 r13,r1,20")],
+        "tmem-lanes",
+        "starts at lane 16",
+        LD,
+    ),
     "reads behind the allocation": (
         [("setp.lt.u32 q,r14,128", "setp.lt.u32 q,r14,136")],
         "tmem",

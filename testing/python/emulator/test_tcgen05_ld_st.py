@@ -1,5 +1,7 @@
 """Every shape and repetition of tcgen05.ld and st against the formulas of the PTX ISA."""
 
+import warnings
+
 import numpy as np
 import pytest
 from emulator.tmem_kernels import build, random_cells, run
@@ -115,11 +117,44 @@ def error_of(body, **options):
     return caught.value
 
 
-def test_wrong_lane_quarter_names_warp_and_lanes():
-    error = error_of(" tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v0}, [%r2];")
+QUARTERS = [(0, 0, 0, 0), (0, 1, 2, 3), (3, 2, 1, 0), (1, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("quarters", QUARTERS)
+@pytest.mark.parametrize("shape", ["32x32b", "16x64b"])
+def test_a_warp_reaches_its_own_quarter_whatever_the_address_names(quarters, shape):
+    """Several compilers give all warps the address of lane 0. One warning for each instruction."""
+    low = 16 if shape == "16x64b" else 0  # the second half of the quarter
+    table = sum((32 * quarter + low) << (8 * warp) for warp, quarter in enumerate(quarters))
+    body = (
+        f" and.b32 %r20, %r1, 3; shl.b32 %r20, %r20, 3; mov.b32 %r21, {table};"
+        " shr.u32 %r21, %r21, %r20; and.b32 %r21, %r21, 255; shl.b32 %r21, %r21, 16;"
+        " add.u32 %r21, %r2, %r21;\n"
+        f" tcgen05.ld.sync.aligned.{shape}.x1.b32 {{%v0}}, [%r21];\n tcgen05.wait::ld.sync.aligned;"
+        " add.u32 %v0, %v0, 1;\n"
+        f" tcgen05.st.sync.aligned.{shape}.x1.b32 [%r21], {{%v0}};\n tcgen05.wait::st.sync.aligned;"
+    )
+    cells = random_cells(np.random.default_rng(1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        out, _ = run(build(body), cells)
+    expected = cells.copy()
+    if shape == "32x32b":
+        expected[:, 0] += 1
+    else:
+        expected.reshape(4, 32, 512)[:, 16:, :2] += 1
+    np.testing.assert_array_equal(out, expected)
+    texts = [str(w.message) for w in caught if "lane" in str(w.message)]
+    assert len(texts) == (0 if quarters == (0, 1, 2, 3) else 2)
+    assert all("(warp index modulo 4)" in text for text in texts)
+
+
+@pytest.mark.parametrize(("shape", "lane"), [("32x32b", 16), ("16x64b", 8), ("32x32b", 128)])
+def test_lanes_within_a_quarter(shape, lane):
+    body = f" tcgen05.ld.sync.aligned.{shape}.x1.b32 {{%v0}}, [%r20];"
+    error = error_of(f" add.u32 %r20, %r2, {lane << 16};" + body)
     assert error.kind == "tmem-lanes"
-    assert error.warp in (1, 2, 3)
-    assert f"lanes {32 * error.warp}..{32 * error.warp + 31}" in error.reason
+    assert f"starts at lane {lane}" in error.reason
 
 
 def test_columns_outside_of_tensor_memory():

@@ -1,0 +1,13 @@
+// Operands of PTX instructions, and initial values.
+#pragma once
+
+#include "emulator/ptx/ast.h"
+#include "emulator/ptx/token_stream.h"
+
+namespace tilelang::emulator::ptx {
+
+// One operand, which may be a pair a|b.
+Operand ParseOperandOrPair(TokenStream& tokens);
+Operand ParseOperand(TokenStream& tokens);
+
+}  // namespace tilelang::emulator::ptx
