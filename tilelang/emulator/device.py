@@ -11,7 +11,7 @@ from typing import Any
 
 from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
-from tilelang.emulator.errors import EmulatorError, EmulatorWarning
+from tilelang.emulator.errors import EmulatorWarning, error_of
 from tilelang.emulator.launch_options import current
 from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
@@ -154,7 +154,7 @@ class Module:
         self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
-            raise EmulatorError(report["error"])
+            raise error_of(report["error"])
         if not report["kernels"]:
             raise UserError("the PTX text has no kernel: no `.entry` with a body")
         self.target: str = report["target"]
@@ -172,7 +172,7 @@ class Module:
         if kernel is None:
             raise UserError(f"no kernel {name!r}; the module has {', '.join(self.kernels)}")
         if kernel.error is not None:
-            raise EmulatorError(kernel.error)
+            raise error_of(kernel.error)
         return kernel
 
     def __iter__(self) -> Iterator[str]:
@@ -359,7 +359,7 @@ def _finish(handle: Any) -> LaunchReport:
     if output:
         sys.stdout.write(output)
     if "error" in report:
-        raise EmulatorError(report["error"])
+        raise error_of(report["error"])
     for warning in report["warnings"]:
         times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
         warnings.warn(

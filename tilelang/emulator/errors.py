@@ -13,7 +13,8 @@ class EmulatorError(errors.EmulatorError):
     Attributes:
         kind: a short stable name: ``"syntax"``, ``"unsupported"``, ``"illegal-operand"``,
             ``"out-of-bounds"``, ``"misaligned"``, ``"divergence"``, ``"deadlock"``,
-            ``"instruction-limit"``, ``"trap"``, ``"assert"``, ``"mbarrier"``, ``"tmem"`` ...
+            ``"instruction-limit"``, ``"trap"``, ``"assert"``, ``"mbarrier"``, ``"tmem"``,
+            ``"too-large"``, ``"out-of-memory"`` (of the host) ...
         kernel: name of the kernel, or "".
         ptx_line, ptx_text: line of the PTX text (from 1; 0 if unknown), and the line itself.
         span: file and line of the source, by the ``.loc`` directives; of code that was inlined, the
@@ -44,6 +45,13 @@ class EmulatorError(errors.EmulatorError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._fields,)
+
+
+def error_of(fields: dict[str, Any]) -> errors.TileLangError:
+    """Returns the error that a report of the emulator describes: also one of our own."""
+    if fields["kind"] == "internal":
+        return errors.InternalError(fields.get("report", fields["message"]))
+    return EmulatorError(fields)
 
 
 class EmulatorWarning(UserWarning):

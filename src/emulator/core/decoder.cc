@@ -235,14 +235,18 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
 
 int64_t Decoder::ParameterOffset(const ptx::Operand& operand, uint32_t bytes) {
   Placement placement;
-  function_.FindVariable(operand.elements[0].name, &placement);
-  int64_t offset = static_cast<int64_t>(placement.address) + operand.offset;
-  if (offset < 0 || offset + bytes > function_.kernel().param_bytes || offset % bytes) {
-    Illegal("a load of " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
-            " of the kernel's " + std::to_string(function_.kernel().param_bytes) +
-            " bytes of parameters is out of bounds or misaligned");
+  if (operand.kind != ptx::Operand::Kind::kAddress ||
+      !function_.FindVariable(operand.elements[0].name, &placement)) {
+    Illegal("a parameter [..] is expected in '" + inst.Spelling() + "'");
   }
-  return offset;
+  const uint64_t offset = placement.address + static_cast<uint64_t>(operand.offset);
+  const uint64_t size = function_.kernel().param_bytes;
+  if (offset > size || bytes > size - offset || offset % bytes) {
+    Illegal("a load of " + std::to_string(bytes) + " bytes at offset " +
+            std::to_string(static_cast<int64_t>(offset)) + " of the kernel's " +
+            std::to_string(size) + " bytes of parameters is out of bounds or misaligned");
+  }
+  return static_cast<int64_t>(offset);
 }
 
 int64_t Decoder::Integer(const ptx::Operand& operand) {
