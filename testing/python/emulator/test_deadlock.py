@@ -28,11 +28,11 @@ def launch(body, *, grid=1, block=32, arch="sm_100a", **options):
 
 
 def deadlock(body, **options):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(EmulatorError) as caught:
         launch(body, **options)
     assert caught.value.kind == "deadlock", caught.value
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     return caught.value
 
 
