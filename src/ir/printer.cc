@@ -373,29 +373,30 @@ class Printer : public StmtVisitor {
       }
       os_ << "]";
     } else if (auto map = value.as<Map<Any, Any>>()) {
-      MapValue(*map);
+      os_ << "{";
+      std::vector<std::string> lines = MapLines(*map);
+      for (size_t i = 0; i < lines.size(); ++i) os_ << (i == 0 ? "" : ", ") << lines[i];
+      os_ << "}";
     } else {
       os_ << ObjectText(value);
     }
   }
-  void MapValue(const Map<Any, Any>& map) {
-    // Maps hash by address: print in the order of the text, to be the same in every run.
+  // "key: value" in the order of the text.
+  std::vector<std::string> MapLines(const Map<Any, Any>& map) {
     std::vector<std::string> lines;
     for (const auto& item : map) {
-      std::string key;
-      if (auto buffer = item.first.as<Buffer>()) {
-        key = Name(buffer->get(), (*buffer)->name);
-      } else {
-        key = ObjectText(item.first);
-      }
-      lines.push_back(key + ": " + ObjectText(item.second));
+      std::ostringstream line;
+      os_.swap(line);
+      Value(item.first);
+      os_ << ": ";
+      Value(item.second);
+      os_.swap(line);
+      lines.push_back(line.str());
     }
     std::sort(lines.begin(), lines.end());
-    os_ << "{";
-    for (size_t i = 0; i < lines.size(); ++i) os_ << (i == 0 ? "" : ", ") << lines[i];
-    os_ << "}";
+    return lines;
   }
-  // Objects of other folders print through the registry: "__tl_print__" of their type.
+  // Objects of other folders print through the registry: "tl.print." and the key of their type.
   static std::string ObjectText(const Any& value) {
     if (auto s = value.as<String>()) return std::string(*s);
     std::string hook = "tl.print." + value.GetTypeKey();
@@ -419,6 +420,15 @@ class Printer : public StmtVisitor {
               [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [key, value] : sorted) {
       os_ << std::string(2 * indent, ' ') << "# " << key << " = ";
+      auto map = value.as<Map<Any, Any>>();
+      if (map && map->size() > 1) {
+        os_ << "{\n";
+        for (const std::string& line : MapLines(*map)) {
+          os_ << std::string(2 * indent, ' ') << "#   " << line << "\n";
+        }
+        os_ << std::string(2 * indent, ' ') << "# }\n";
+        continue;
+      }
       Value(value);
       os_ << "\n";
     }

@@ -6,6 +6,7 @@
 #include "layout/algebra.h"
 #include "layout/fragment.h"
 #include "layout/symbolic.h"
+#include "layout/tcgen05_layout.h"
 
 namespace tilelang::layout {
 
@@ -36,6 +37,14 @@ ffi::Array<ffi::Any> Slot(const Fragment& fragment, int64_t thread, int64_t reg)
     result.push_back(content->second);
   }
   return result;
+}
+
+/*! How the printer of the IR writes them. */
+void RegisterText() {
+  refl::GlobalDef()
+      .def("tl.print.tl.Layout", [](Layout l) { return ffi::String(l->ToString()); })
+      .def("tl.print.tl.Fragment", [](Fragment f) { return ffi::String(f->ToString()); })
+      .def("tl.print.tl.TmemLayout", [](TmemLayout t) { return ffi::String(t->ToString()); });
 }
 
 void RegisterLayout() {
@@ -158,6 +167,7 @@ void RegisterFragmentOperations() {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
+  RegisterText();
   RegisterLayout();
   RegisterAlgebra();
   RegisterFragment();

@@ -128,10 +128,12 @@ void RegisterTmemCopy() {
            [](TmemCopyPlan plan) { return ffi::String(plan->ToString()); })
       .def("tl.layout.PlanTmemCopy",
            [](TmemLayout tmem, Fragment fragment, bool store, int64_t thread_begin,
-              int64_t num_threads, int64_t max_repeat, bool may_clobber) {
-             TmemCopyPlans found =
-                 PlanTmemCopy(tmem, fragment, store ? TmemDirection::kStore : TmemDirection::kLoad,
-                              ToOptions(thread_begin, num_threads, max_repeat, may_clobber));
+              int64_t num_threads, int64_t max_repeat, bool may_clobber,
+              ffi::Optional<Fragment> whole) {
+             auto options = ToOptions(thread_begin, num_threads, max_repeat, may_clobber);
+             if (whole) options.whole = (*whole).get();
+             TmemCopyPlans found = PlanTmemCopy(
+                 tmem, fragment, store ? TmemDirection::kStore : TmemDirection::kLoad, options);
              ffi::Array<ffi::Any> result;
              for (const TmemCopyPlan& plan : found.plans) result.push_back(plan);
              if (found.plans.empty()) result.push_back(ffi::String(found.reason));

@@ -14,11 +14,16 @@ struct Demand {
   int64_t warps = 0;
   int64_t regs = 0;  // 32-bit registers of a thread
   struct Slot {
-    int64_t lane = -1;  // -1: the register holds no element
+    int64_t lane = -1;  // -1: the register holds no element of the tile
     int64_t column = 0;
     int64_t elements = 0;
+    int64_t others = 0;  // elements of the fragment outside the tile, which a load must keep
   };
   std::vector<Slot> slots;  // [warp][thread in warp][register]
+  // The lanes and columns of the tile.
+  std::vector<bool> lanes = std::vector<bool>(kTmemLanes, false);
+  int64_t first_column = 0;
+  int64_t last_column = 0;
 
   Slot& At(int64_t thread, int64_t reg) { return slots[thread * regs + reg]; }
   const Slot& At(int64_t warp, int64_t thread, int64_t reg) const {
@@ -40,8 +45,10 @@ class DemandBuilder {
     demand->regs = (fragment_->RegsPerThread() + per_reg_ - 1) / per_reg_;
     demand->slots.resize(options_.num_threads * demand->regs);
     std::string why = Fill(demand);
-    if (why.empty() && direction_ == TmemDirection::kStore) why = CheckStore(*demand);
-    return why;
+    if (!why.empty()) return why;
+    if (direction_ == TmemDirection::kStore) return CheckStore(*demand);
+    if (options_.whole != nullptr) CountOthers(demand);
+    return CheckLoad(*demand);
   }
 
  private:
@@ -51,6 +58,9 @@ class DemandBuilder {
     std::vector<int64_t> replicas = fragment_->replica->Tabulate();
     copies_ = tmem_->copies->Tabulate();
     written_.assign(lanes.size() * copies_.size(), false);
+    auto [first, last] = std::minmax_element(bits.begin(), bits.end());
+    demand->first_column = *first / kTmemColumnBits;
+    demand->last_column = *last / kTmemColumnBits;
     int64_t cta = lanes[0] / kTmemLanes;
     for (size_t i = 0; i < lanes.size(); ++i) {
       if (lanes[i] / kTmemLanes != cta) return "the tile spans both CTAs of a pair";
@@ -92,12 +102,36 @@ class DemandBuilder {
              "part " + std::to_string(part) + " of its column";
     }
     lane += copies_[copy];
+    demand->lanes[lane] = true;
     Demand::Slot& slot = demand->At(thread, reg >> reg_shift_);
     if (slot.elements > 0 && (slot.lane != lane || slot.column != column)) {
       return Where(element) + " shares a register, but not a column, with another element";
     }
     slot = {lane, column, slot.elements + 1};
     return "";
+  }
+
+  void CountOthers(Demand* demand) const {
+    std::vector<int64_t> threads = options_.whole->thread->Tabulate();
+    std::vector<int64_t> regs = options_.whole->reg->Tabulate();
+    std::vector<int64_t> replicas = options_.whole->replica->Tabulate();
+    for (Demand::Slot& slot : demand->slots) slot.others = -slot.elements;
+    for (size_t i = 0; i < threads.size(); ++i) {
+      if (regs[i] >> reg_shift_ >= demand->regs) continue;
+      for (int64_t replica : replicas) {
+        int64_t thread = threads[i] + replica - options_.thread_begin;
+        if (thread < 0 || thread >= options_.num_threads) continue;
+        ++demand->At(thread, regs[i] >> reg_shift_).others;
+      }
+    }
+  }
+
+  /*! A load overwrites whole registers. */
+  static std::string CheckLoad(const Demand& demand) {
+    bool shared =
+        std::any_of(demand.slots.begin(), demand.slots.end(),
+                    [](const Demand::Slot& slot) { return slot.elements > 0 && slot.others > 0; });
+    return shared ? "a load would overwrite elements that share a register with the tile's" : "";
   }
 
   /*! A store must write every copy, and nothing but elements. */
@@ -225,7 +259,34 @@ class Cover {
       if (base.column - origin[warp] != instruction->column) return false;
       placed = true;
     }
+    bool beside = false;
+    for (int64_t warp = 0; gaps_ && warp < demand_.warps; ++warp) {
+      if (!IsIdle(warp) && !SpansTile(*instruction, warp, origin[warp], &beside)) return false;
+    }
+    beside_ = beside_ || beside;
     origin_ = origin;
+    return true;
+  }
+
+  /*!
+   * Slots without an element move cells as well: they must lie in columns that the tile spans.
+   * `beside` is set where they lie in other lanes than it has.
+   */
+  bool SpansTile(const TmemInstructionNode& instruction, int64_t warp, int64_t origin,
+                 bool* beside) const {
+    for (int64_t thread = 0; thread < 32; ++thread) {
+      for (int64_t k = 0; k < instruction.num_regs; ++k) {
+        if (demand_.At(warp, thread, instruction.reg + k).lane >= 0) continue;
+        int64_t column =
+            origin + instruction.column + thread_cells_[thread].column + reg_cells_[k].column;
+        if (origin < 0 || column < demand_.first_column || column > demand_.last_column) {
+          return false;
+        }
+        int64_t lane = warp % 4 * kTmemLanesPerWarp + instruction.lane +
+                       thread_cells_[thread].lane + reg_cells_[k].lane;
+        *beside = *beside || !demand_.lanes[lane];
+      }
+    }
     return true;
   }
 
@@ -236,7 +297,7 @@ class Cover {
       for (int64_t k = 0; k < instruction.num_regs; ++k) {
         const Demand::Slot& slot = demand_.At(warp, thread, instruction.reg + k);
         if (slot.lane < 0) {
-          if (gaps_) continue;
+          if (gaps_ && slot.others == 0) continue;
           return false;
         }
         const TmemCell &of_thread = thread_cells_[thread], &of_reg = reg_cells_[k];
@@ -263,6 +324,7 @@ class Cover {
     plan->first_column = first;
     plan->warpgroup_columns = step;
     plan->half_offset = half_offset_;
+    plan->beside = beside_;
     return "";
   }
 
@@ -272,6 +334,7 @@ class Cover {
   bool gaps_;
   int64_t max_repeat_;
   int64_t half_offset_ = 0;
+  bool beside_ = false;
   std::vector<TmemCell> thread_cells_, reg_cells_;
   std::vector<int64_t> origin_;  // column of each warp's first instruction; -1: none yet
 };
@@ -309,6 +372,8 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
     }
   }
   if (!result.plans.empty()) result.reason.clear();
+  std::stable_partition(result.plans.begin(), result.plans.end(),
+                        [](const TmemCopyPlan& plan) { return !plan->beside; });
   return result;
 }
 

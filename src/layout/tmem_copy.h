@@ -28,6 +28,8 @@ struct TmemCopyOptions {
   bool may_clobber = false;
   /*! Most 32-bit registers of one instruction; the kernel needs 18 more for it. */
   int64_t max_registers = 128;
+  /*! The fragment that the copy's is a slice of: a load leaves its other elements as they are. */
+  const FragmentNode* whole = nullptr;
 };
 
 /*! One instruction of a plan; offsets are added to each warp's base. */
@@ -57,6 +59,7 @@ class TmemCopyPlanNode : public ffi::Object {
   int64_t half_offset = 0;
   int64_t first_column = 0;
   int64_t warpgroup_columns = 0;
+  bool beside = false;  // loads from lanes that the tile does not have, into registers without use
   ffi::Array<int64_t> warps;
   ffi::Array<ffi::ObjectRef> instructions;  // of TmemInstructionNode
 
@@ -91,6 +94,7 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
 struct TmemFragment {
   std::optional<Fragment> fragment;
   std::string reason;
+  bool beside = false;  // its plan loads cells beside the tile
 };
 
 /*!

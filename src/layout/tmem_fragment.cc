@@ -176,15 +176,19 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
 namespace {
 
 /*! The fragments in which some shape moves the tile, natural ones first, or why there is none. */
-std::vector<Fragment> Candidates(const TmemLayout& tmem, const TmemCopyOptions& options,
-                                 TmemDirection direction, size_t limit, std::string* reasons) {
+struct Candidate {
+  Fragment fragment;
+  bool beside;  // its best plan loads cells beside the tile
+};
+std::vector<Candidate> Candidates(const TmemLayout& tmem, const TmemCopyOptions& options,
+                                  TmemDirection direction, size_t limit, std::string* reasons) {
   using enum TmemShape;
-  std::vector<Fragment> fitting;
+  std::vector<Candidate> fitting;
   for (TmemShape shape : {k32x32b, k16x32bx2, k16x256b, k16x128b, k16x64b}) {
     TmemFragment found = FragmentForShape(tmem, shape, options);
     if (found.fragment) {
       TmemCopyPlans plans = PlanTmemCopy(tmem, *found.fragment, direction, options);
-      if (!plans.plans.empty()) fitting.push_back(*found.fragment);
+      if (!plans.plans.empty()) fitting.push_back({*found.fragment, plans.plans[0]->beside});
       if (fitting.size() == limit) return fitting;
       found.reason = plans.reason;
     }
@@ -199,25 +203,26 @@ std::vector<Fragment> Candidates(const TmemLayout& tmem, const TmemCopyOptions& 
 TmemFragment NaturalTmemFragment(const TmemLayout& tmem, const TmemCopyOptions& options,
                                  TmemDirection direction) {
   std::string reasons;
-  std::vector<Fragment> found = Candidates(tmem, options, direction, 1, &reasons);
+  std::vector<Candidate> found = Candidates(tmem, options, direction, 1, &reasons);
   if (found.empty()) return {std::nullopt, reasons};
-  return {found.front(), ""};
+  return {found.front().fragment, "", found.front().beside};
 }
 
 TmemFragment NearestTmemFragment(const TmemLayout& tmem, const Fragment& fragment,
                                  TmemDirection direction, const TmemCopyOptions& options) {
   std::string reasons;
   std::optional<Fragment> nearest;
-  Conversion least{};
-  for (const Fragment& candidate : Candidates(tmem, options, direction, kNumTmemShapes, &reasons)) {
+  std::pair<bool, Conversion> least(false, Conversion::kIdentical);
+  for (const auto& [candidate, beside] :
+       Candidates(tmem, options, direction, kNumTmemShapes, &reasons)) {
     bool store = direction == TmemDirection::kStore;
-    Conversion cost =
-        store ? ConversionBetween(fragment, candidate) : ConversionBetween(candidate, fragment);
+    std::pair cost(beside, store ? ConversionBetween(fragment, candidate)
+                                 : ConversionBetween(candidate, fragment));
     if (nearest && cost >= least) continue;
     nearest = candidate;
     least = cost;
   }
-  return {nearest, nearest ? "" : reasons};
+  return {nearest, nearest ? "" : reasons, least.first};
 }
 
 }  // namespace tilelang::layout

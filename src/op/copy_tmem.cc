@@ -17,6 +17,9 @@ using layout::TmemDirection;
 
 namespace {
 
+// Of a load into a slice: nothing else of the fragment is in use.
+constexpr const char* kScratchAnnotation = "scratch";
+
 TmemDirection DirectionOf(const ir::CopyNode* op) {
   return op->src->buffer.IsTmem() ? TmemDirection::kLoad : TmemDirection::kStore;
 }
@@ -73,8 +76,11 @@ Fragment RegionFragment(const Region& region, const Fragment& whole, const Span&
 layout::TmemCopyPlans Plan(const ir::CopyNode* op, Context* ctx, TmemTile* tile) {
   *tile = TileOf(TmemSide(op), op->span, ctx);
   const Region& side = FragmentSide(op);
-  Fragment fragment = RegionFragment(side, *ctx->layouts->GetFragment(side->buffer), op->span);
-  return layout::PlanTmemCopy(tile->layout, fragment, DirectionOf(op), OptionsFor(op, ctx));
+  Fragment whole = *ctx->layouts->GetFragment(side->buffer);
+  layout::TmemCopyOptions options = OptionsFor(op, ctx);
+  if (op->annotations.count(kScratchAnnotation) == 0) options.whole = whole.get();
+  return layout::PlanTmemCopy(tile->layout, RegionFragment(side, whole, op->span), DirectionOf(op),
+                              options);
 }
 
 std::string DescribeBoth(const ir::CopyNode* op, Context* ctx) {
@@ -86,12 +92,15 @@ std::string DescribeBoth(const ir::CopyNode* op, Context* ctx) {
 }
 
 // Asks for a fragment with ever fewer warpgroups: columns that all of them cannot share evenly are
-// moved by some.
+// moved by some. One that moves nothing beside the tile is preferred.
 template <typename Ask>
 layout::TmemFragment WithFewerThreads(layout::TmemCopyOptions options, Ask ask) {
+  layout::TmemFragment best;
   while (true) {
     layout::TmemFragment found = ask(options);
-    if (found.fragment || options.num_threads <= 128) return found;
+    if (found.fragment && !found.beside) return found;
+    if (!best.fragment) best = found;
+    if (options.num_threads <= 128) return best;
     options.num_threads = options.num_threads / 256 * 128;
   }
 }
@@ -124,9 +133,14 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
   Buffer staged(String(std::string(tile->name) + "_frag"), tile->dtype, tmem->extents, {},
                 "local.fragment", {}, tile->span);
   Region whole = Region::Whole(staged);
-  return Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
-                   ir::Copy(whole, op->dst, op->annotations, op->span)},
-                  op->span);
+  ir::Copy first(op->src, whole, {}, op->span);
+  ir::Copy second(whole, op->dst, op->annotations, op->span);
+  // From tensor memory to tensor memory of another type: a fragment of each, and between the two
+  // a copy that converts.
+  bool again = IsTmemCopy(second.get()) && tile->dtype != op->dst->buffer->dtype;
+  return Sequence(
+      {ir::Alloc(staged, op->span), first, again ? ThroughFragment(second.get()) : Stmt(second)},
+      op->span);
 }
 
 namespace {
@@ -187,14 +201,6 @@ Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
 }
 
-// "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
-std::string FunctionName(const ir::CopyNode* op, const layout::TmemCopyPlan& plan) {
-  std::string shape = plan->name;
-  shape.replace(shape.find('x'), 1, "dp");
-  return std::string("tcgen05_") + (DirectionOf(op) == TmemDirection::kLoad ? "ld_" : "st_") +
-         shape + "Nx";
-}
-
 // Whether two copies move the same cells by the same warps.
 bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const LayoutMap& layouts) {
   if (!TmemSide(a)->buffer.same_as(TmemSide(b)->buffer)) return false;
@@ -232,16 +238,50 @@ std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts
 
 namespace {
 
-// The instructions and the wait for them.
-Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
-  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
-  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
-  TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
-  const layout::TmemCopyPlan& plan = plans.plans[0];
-  bool load = DirectionOf(op) == TmemDirection::kLoad;
-  Buffer regs = buffers->Get(FragmentSide(op)->buffer);
-  int64_t per_reg = 32 / regs->dtype.bits;
+using layout::TmemCopyPlan;
+using layout::TmemInstructionNode;
 
+// All instructions and the wait in one call, which lets nothing use a register before the wait.
+void EmitLoad(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
+              std::vector<Stmt>* stmts) {
+  std::string call = "tcgen05_load<";
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const TmemInstructionNode* inst = plan->Instruction(i);
+    call += (i == 0 ? "tl::TmemLd" : ", tl::TmemLd") + std::string(plan->name) + "<" +
+            std::to_string(inst->repeat) + (plan->pack ? ", true, " : ", false, ") +
+            std::to_string((inst->lane << 16) + inst->column) + ", " + std::to_string(inst->reg);
+    if (plan->Atom().shape == layout::TmemShape::k16x32bx2) {
+      call += ", " + std::to_string(plan->half_offset);
+    }
+    call += ">";
+  }
+  Array<Expr> args = {address, ir::AddressOf(regs, {I32(0)})};
+  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, span));
+}
+
+void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
+               std::vector<Stmt>* stmts) {
+  // "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
+  std::string shape = plan->name;
+  shape.replace(shape.find('x'), 1, "dp");
+  int64_t per_reg = 32 / regs->dtype.bits;
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const TmemInstructionNode* inst = plan->Instruction(i);
+    std::string call = "tcgen05_st_" + shape + "Nx<" + std::to_string(inst->repeat) +
+                       (plan->pack ? ", true" : ", false");
+    if (plan->Atom().shape == layout::TmemShape::k16x32bx2) {
+      call += ", " + std::to_string(plan->half_offset);
+    }
+    Array<Expr> args = {address + U32((inst->lane << 16) + inst->column),
+                        ir::AddressOf(regs, {I32(inst->reg * per_reg)})};
+    stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, span));
+  }
+  stmts->push_back(DeviceEffect("tcgen_05_st.h", "tcgen05_wait_st", {}, span));
+}
+
+// The instructions of a plan, by the warps that take part in it.
+Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& column,
+               const Buffer& regs, Context* ctx) {
   // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
   Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
@@ -249,25 +289,12 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ct
       ir::CastTo(ir::dtypes::kUInt32, ir::FloorDiv(warp, 4)) * U32(plan->warpgroup_columns);
   Var address("taddr", ir::dtypes::kUInt32, op->span);
   std::vector<Stmt> stmts;
-  stmts.push_back(ir::Bind(
-      address, ctx->analyzer->Simplify(tile.column + lanes + columns + U32(plan->first_column)),
-      op->span));
+  stmts.push_back(
+      ir::Bind(address, ctx->analyzer->Simplify(column + lanes + columns + U32(plan->first_column)),
+               op->span));
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op->span));
-  std::string name = FunctionName(op, plan);
-  const char* header = load ? "tcgen_05_ld.h" : "tcgen_05_st.h";
-  for (size_t i = 0; i < plan->instructions.size(); ++i) {
-    const layout::TmemInstructionNode* inst = plan->Instruction(i);
-    std::string instance =
-        name + "<" + std::to_string(inst->repeat) + ", " + (plan->pack ? "true" : "false") + ">";
-    Expr at = address + U32((inst->lane << 16) + inst->column);
-    Expr data = ir::AddressOf(regs, {I32(inst->reg * per_reg)});
-    Array<Expr> args = {at, data};
-    if (plan->Atom().shape == layout::TmemShape::k16x32bx2) {
-      instance.insert(instance.size() - 1, ", " + std::to_string(plan->half_offset));
-    }
-    stmts.push_back(DeviceEffect(header, instance, args, op->span));
-  }
-  stmts.push_back(DeviceEffect(header, load ? "tcgen05_wait_ld" : "tcgen05_wait_st", {}, op->span));
+  bool load = DirectionOf(op) == TmemDirection::kLoad;
+  (load ? EmitLoad : EmitStore)(plan, regs, address, op->span, &stmts);
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op->span));
   Stmt body = Sequence(stmts, op->span);
   if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / 32) return body;
@@ -278,11 +305,47 @@ Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ct
   return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
 }
 
+// The instructions and the wait for them.
+Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
+  TL_CHECK(op->src->buffer->dtype == op->dst->buffer->dtype, op->span,
+           "a copy between registers and tensor memory converts "
+               << ir::ToString(op->src->buffer->dtype) << " to "
+               << ir::ToString(op->dst->buffer->dtype));
+  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
+  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
+  TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
+  Buffer regs = buffers->Get(FragmentSide(op)->buffer);
+  return IssuePlan(op, plans.plans[0], tile.column, regs, ctx);
+}
+
+// A load into a slice by way of a fragment of the same layout, in which it may overwrite what lies
+// beside the slice; null when it does not fit that either.
+Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
+  const Buffer& fragment = op->dst->buffer;
+  Buffer scratch(String(std::string(fragment->name) + "_near"), fragment->dtype, fragment->shape,
+                 {}, "local.fragment", {}, op->span);
+  ctx->layouts->Set(scratch, *ctx->layouts->GetFragment(fragment), op->span);
+  Region part(scratch, op->dst->mins, op->dst->extents);
+  auto annotations = op->annotations;
+  annotations.Set(kScratchAnnotation, true);
+  ir::Copy load(op->src, part, annotations, op->span);
+  TmemTile tile{*ctx->layouts->GetTmem(op->src->buffer), Expr()};
+  layout::TmemCopyPlans plans = Plan(load.get(), ctx, &tile);
+  if (plans.plans.empty() || plans.plans[0]->beside) return Stmt();
+  std::vector<Stmt> stmts = {ir::Alloc(scratch, op->span), WithPlanOf(instruction, load, ctx)};
+  Relayout(part, op->dst, ctx, &stmts);
+  return Sequence(stmts, op->span);
+}
+
 // By way of the nearest fragment that an instruction moves. Raises LayoutError when there is none.
 Stmt ThroughNearest(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
   bool load = op->src->buffer.IsTmem();
   const Region& side = FragmentSide(op);
   const Buffer& fragment = side->buffer;
+  if (load && !side.IsWhole()) {
+    Stmt through = ThroughScratch(instruction, op, ctx);
+    if (through.defined()) return through;
+  }
   Buffer twin(String(std::string(fragment->name) + "_near"), fragment->dtype, side->extents, {},
               "local.fragment", {}, op->span);
   ctx->layouts->Set(twin, NearestFragment(op, ctx), op->span);

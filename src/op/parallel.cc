@@ -1,7 +1,10 @@
 #include "op/parallel.h"
 
+#include <algorithm>
+
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/index_eval.h"
 
@@ -12,6 +15,45 @@ ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
   ir::WalkEffects(loop->body, [&](const ir::Effect& e) {
     accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node});
   });
+  FindWrites();
+}
+
+void ParallelInfo::FindWrites() {
+  auto registers = [](const Buffer& b) { return b.IsFragment() || b.IsLocal(); };
+  auto writes_memory = [&](const Expr& value) {
+    bool found = false;
+    ir::WalkExprs(value, [&](const Expr& e) {
+      const auto* call = e.as<ir::CallNode>();
+      if (call == nullptr) return true;
+      for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
+        if (!effect.write || registers(effect.buffer)) continue;
+        written_memory_.push_back(effect.buffer);
+        found = true;
+      }
+      return true;
+    });
+    return found;
+  };
+  ir::WalkStmts(loop_->body, [&](const Stmt& s) {
+    if (const auto* store = s.as<ir::StoreNode>()) {
+      bool own = registers(store->buffer);
+      if (!own) written_memory_.push_back(store->buffer);
+      writes_registers_ |= own;
+      must_run_once_ |= writes_memory(store->value) && own;
+    } else if (const auto* bind = s.as<ir::BindNode>()) {
+      must_run_once_ |= writes_memory(bind->value);
+    } else if (const auto* evaluate = s.as<ir::EvaluateNode>()) {
+      has_effects_ = true;
+      writes_memory(evaluate->value);
+    }
+    return true;
+  });
+  for (const Access& access : accesses_) {
+    bool read = !access.is_write;
+    must_run_once_ |=
+        read && std::any_of(written_memory_.begin(), written_memory_.end(),
+                            [&](const Buffer& b) { return b.same_as(access.buffer); });
+  }
 }
 
 bool ParallelInfo::TouchesFragments() const {

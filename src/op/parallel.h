@@ -33,6 +33,14 @@ class ParallelInfo {
   const Coord& extents() const { return extents_; }
   const std::vector<Access>& accesses() const { return accesses_; }
   bool TouchesFragments() const;
+  // What the body writes: registers of the thread (fragments and private arrays) and memory that
+  // threads share.
+  bool WritesRegisters() const { return writes_registers_; }
+  bool WritesMemory() const { return !written_memory_.empty() || has_effects_; }
+  // Threads that hold copies of an element cannot run its iteration each, leaving writes of memory
+  // to one of them: registers get what an atomic operation returns, or the body reads memory that
+  // it writes.
+  bool MustRunOnce() const { return WritesRegisters() && WritesMemory() && must_run_once_; }
 
   // The element that an access touches in every iteration (row-major), as linear indices into
   // the buffer; `outer` gives the variables around the loop. Nothing when an index is not
@@ -47,9 +55,15 @@ class ParallelInfo {
   bool UsesAllVars(const Access& access) const;
 
  private:
+  void FindWrites();
+
   const ir::ParallelForNode* loop_;
   Coord extents_;
   std::vector<Access> accesses_;
+  std::vector<Buffer> written_memory_;
+  bool writes_registers_ = false;
+  bool has_effects_ = false;  // statements that are calls
+  bool must_run_once_ = false;
 };
 
 // Refuses a loop in which one iteration reads an element of shared memory that another writes:

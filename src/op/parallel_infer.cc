@@ -281,6 +281,13 @@ std::optional<Fragment> KnownLoop(const ParallelInfo& info, Context* ctx) {
   return std::nullopt;
 }
 
+// A loop that one thread must run for each element does not follow the copies of a fragment; they
+// are made after it.
+Fragment WithoutReplicas(const ParallelInfo& info, const Fragment& loop) {
+  if (!info.MustRunOnce() || loop->Replicas() == 1 || TouchesPrivateArrays(info)) return loop;
+  return Fragment(loop->thread, loop->reg);
+}
+
 // Layouts for fragments that are only touched in part, so that no loop over all of them gives
 // one: rows of the whole buffer spread over the threads.
 void PartitionRemaining(const ParallelInfo& info, Context* ctx) {
@@ -336,10 +343,11 @@ std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level
     if (!loop) loop = FreeLayout(info, ctx);
   }
   if (!loop) return std::nullopt;
+  loop = WithoutReplicas(info, *loop);
   InferFragments(info, *loop, ctx);
   if (level == InferLevel::kFree && HasUnknownFragment(info, ctx)) {
     PartitionRemaining(info, ctx);
-    if (auto known = KnownLoop(info, ctx)) loop = known;
+    if (auto known = KnownLoop(info, ctx)) loop = WithoutReplicas(info, *known);
     InferFragments(info, *loop, ctx);
   }
   return loop;

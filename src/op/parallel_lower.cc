@@ -51,6 +51,12 @@ class ParallelLowerer : public AccessLowerer {
   }
 
   using AccessLowerer::Rewrite;
+  Stmt Rewrite(const ir::StoreNode* op) override {
+    return DividedByReplica(ffi::GetRef<Stmt>(op), AccessLowerer::Rewrite(op));
+  }
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    return DividedByReplica(ffi::GetRef<Stmt>(op), AccessLowerer::Rewrite(op));
+  }
   Expr Rewrite(const ir::VarNode* op) override {
     auto it = coords_.find(ffi::GetRef<Var>(op));
     return it == coords_.end() ? ffi::GetRef<Expr>(op) : (*it).second;
@@ -125,6 +131,9 @@ class ParallelLowerer : public AccessLowerer {
       coords_.Set(loop->vars[d], ir::CastTo(loop->vars[d].dtype(), coord));
     }
     replica_ = at.rep.defined() ? ctx_->analyzer->Simplify(at.rep) : Expr(0);
+    bool replicated = !ir::IsConst(replica_, 0);
+    if (replicated && info_.MustRunOnce()) RefuseReplicas();
+    divided_ = replicated && info_.WritesRegisters() && info_.WritesMemory();
     body.push_back(Vectorize(loop->body));
     Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
     if (at.valid.defined()) {
@@ -137,7 +146,7 @@ class ParallelLowerer : public AccessLowerer {
 
   // One loop over the lanes for each store, inside the conditions around it.
   Stmt Vectorize(const Stmt& s) {
-    if (width_ == 1) return OncePerElement(s, MutateStmt(s));
+    if (width_ == 1) return OncePerElement(MutateStmt(s));
     if (const auto* seq = s.as<ir::SeqNode>()) {
       std::vector<Stmt> stmts;
       for (const Stmt& inner : seq->stmts) stmts.push_back(Vectorize(inner));
@@ -152,7 +161,11 @@ class ParallelLowerer : public AccessLowerer {
     Var lane("v", ir::dtypes::kInt32, s.span());
     Map<Var, Expr> own;
     own.Set(lane_, lane);
+    // The vectors' store stands alone in its loop: what decides on it goes around.
+    bool divided = divided_;
+    divided_ = divided && s->kind != ir::StmtKind::kStore;
     Stmt body = ir::Substitute(MutateStmt(s), own);
+    divided_ = divided;
     Array<Buffer> vectors;
     for (const Buffer& buffer : vectors_) {
       if (ir::UsesBuffer(s, buffer)) vectors.push_back(buffers_->Get(buffer));
@@ -161,30 +174,33 @@ class ParallelLowerer : public AccessLowerer {
     Stmt loop = vectors.empty()
                     ? ir::For(lane, 0, lanes, ir::ForKind::kUnrolled, body, {}, s.span())
                     : ir::VectorLoop(lane, lanes, body, vectors, s.span());
-    return OncePerElement(s, loop);
+    return OncePerElement(s->kind == ir::StmtKind::kStore ? DividedByReplica(s, loop) : loop);
   }
 
-  // Where several threads run the same iteration, memory outside them is touched by the first.
-  Stmt OncePerElement(const Stmt& original, Stmt lowered) {
-    if (ir::IsConst(replica_, 0)) return lowered;
-    bool outside = false;
-    bool inside = false;
-    ir::WalkStmts(original, [&](const Stmt& s) {
-      if (const auto* store = s.as<ir::StoreNode>()) {
-        bool own = store->buffer.IsFragment() || store->buffer.IsLocal();
-        (own ? inside : outside) = true;
-      }
-      if (s->kind == ir::StmtKind::kEvaluate) outside = true;
-      return true;
-    });
-    if (!outside) return lowered;
-    if (inside) {
-      TL_USER_ERROR(kLayout, original.span(),
-                    "this loop is run by several threads for each element (a fragment it uses is "
-                    "replicated) and writes both a fragment and memory; split it in two loops");
-    }
-    return ir::If(ir::MakeEq(replica_, ir::Const(replica_.dtype(), 0)), lowered, Stmt(),
-                  original.span());
+  // Where several threads run the same iteration, memory outside them is touched by the first. A
+  // body that writes registers too is divided statement by statement.
+  Stmt OncePerElement(Stmt lowered) const {
+    bool by_first = !ir::IsConst(replica_, 0) && info_.WritesMemory() && !divided_;
+    return by_first ? ByFirstReplica(std::move(lowered)) : lowered;
+  }
+
+  Stmt DividedByReplica(const Stmt& original, Stmt lowered) const {
+    const auto* store = original.as<ir::StoreNode>();
+    bool own = store != nullptr && (store->buffer.IsFragment() || store->buffer.IsLocal());
+    return divided_ && !own ? ByFirstReplica(std::move(lowered)) : lowered;
+  }
+
+  Stmt ByFirstReplica(Stmt lowered) const {
+    Span span = lowered.span();
+    return ir::If(ir::MakeEq(replica_, ir::Const(replica_.dtype(), 0)), std::move(lowered), Stmt(),
+                  span);
+  }
+
+  [[noreturn]] void RefuseReplicas() const {
+    TL_USER_ERROR(kLayout, info_.loop()->span,
+                  "every thread runs all iterations of this loop (it indexes an array private to a "
+                  "thread), but it also reads memory that it writes, or uses what an atomic "
+                  "operation returns; split it in two loops");
   }
 
   static bool HasVectorLoad(const ir::SelectNode* op) {
@@ -213,6 +229,7 @@ class ParallelLowerer : public AccessLowerer {
   Var lane_;
   Expr slot_;
   Expr replica_;
+  bool divided_ = false;  // among the threads that run an iteration: the first writes memory
   Map<Var, Expr> coords_;
 };
 

@@ -10,6 +10,8 @@
 #include "ir/build.h"
 #include "ir/error.h"
 #include "layout/symbolic.h"
+#include "op/reduce_layout.h"
+#include "op/relayout.h"
 #include "op/scratch.h"
 
 namespace tilelang::op {
@@ -112,15 +114,27 @@ Stmt StageReduceOperands(const ir::ReduceNode* op) {
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
+namespace {
+
+// The layout, over the extents of the source region, in which the source is reduced: its own, or
+// another where threads cannot exchange parts of its rows.
+Fragment ReductionSource(const ir::ReduceNode* op, Context* ctx) {
+  Fragment held = SourceFragment(op, ctx);
+  if (ReductionObstacle(held, op->dim, ctx->threads).empty()) return held;
+  return ExchangeableLayout(held->Extents(), op->dim, ctx->threads);
+}
+
+// The layout of the result follows from that of the source (common level).
 void InferReduce(const ir::ReduceNode* op, Context* ctx) {
   if (!ctx->layouts->Has(op->src->buffer) || ctx->layouts->Has(op->dst->buffer)) return;
   if (!op->dst.IsWhole()) return;
-  Fragment result = ResultFragment(op, SourceFragment(op, ctx));
+  Fragment result = ResultFragment(op, ReductionSource(op, ctx));
   ctx->layouts->Set(op->dst->buffer, result, op->span);
 }
 
+// Why the layout of the result is not what the reduction gives; empty when it is.
 std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx) {
-  Fragment result = ResultFragment(op, SourceFragment(op, ctx));
+  Fragment result = ResultFragment(op, ReductionSource(op, ctx));
   Fragment given = *ctx->layouts->GetFragment(op->dst->buffer);
   if (!op->dst.IsWhole()) return "the result is a slice of a fragment";
   if (given.SameMap(result)) return "";
@@ -128,13 +142,7 @@ std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx) {
          result->ToString();
 }
 
-namespace {
-
-// Threads that hold parts of one result differ in the digits of the result's replica layout.
-struct ThreadDigit {
-  int64_t extent;
-  int64_t stride;
-};
+constexpr int64_t kWarp = 32;
 
 class ReduceLowerer {
  public:
@@ -144,7 +152,10 @@ class ReduceLowerer {
         ctx_(ctx),
         src_(SourceFragment(op, ctx)),
         dst_(ResultFragment(op, src_)),
-        type_(AccumulatorType(op)) {}
+        exchange_(FindRowExchange(src_, op->dim, dst_, ctx->threads)),
+        type_(AccumulatorType(op)) {
+    TL_CHECK(exchange_.obstacle.empty(), op->span, "a reduction kept where " << exchange_.obstacle);
+  }
 
   Stmt Lower() {
     int64_t results = dst_->RegsPerThread();
@@ -160,7 +171,7 @@ class ReduceLowerer {
     stmts.push_back(ForRegs("r", results, [&](const Expr& r) {
       return ir::Store(acc, {r}, Identity(op_, type_), op_->span);
     }));
-    stmts.push_back(ReduceRegisters(acc));
+    stmts.push_back(AccumulateLoop(acc));
     AcrossThreads(acc, results, &stmts);
     if (!direct) {
       stmts.push_back(ForRegs("r", results, [&](const Expr& r) {
@@ -180,31 +191,6 @@ class ReduceLowerer {
                    op_->span);
   }
 
-  // acc[result of r] op= src[r] for the thread's source registers.
-  Stmt ReduceRegisters(const Buffer& acc) {
-    Buffer src = buffers_->Get(op_->src->buffer);
-    std::map<int64_t, int64_t> result_of;  // source register -> result register
-    Coord coord(src_->Rank(), 0);
-    Coord extents = src_->Extents();
-    int64_t outer = layout::Product(extents);
-    Coord dst_extents = extents;
-    dst_extents[op_->dim] = 1;
-    for (int64_t i = 0; i < outer; ++i) {
-      coord = layout::Delinearize(extents, i);
-      int64_t reg = src_->reg->At(i);
-      coord[op_->dim] = 0;
-      int64_t result = dst_->reg->At(layout::Linearize(dst_extents, coord));
-      auto [it, fresh] = result_of.insert({reg, result});
-      if (!fresh && it->second != result) {
-        TL_USER_ERROR(kLayout, op_->span,
-                      "register " << reg << " of " << std::string(op_->src->buffer->name)
-                                  << " holds different rows in different threads; layout "
-                                  << src_->ToString());
-      }
-    }
-    return AccumulateLoop(acc, src, result_of);
-  }
-
   // Slots of the source that hold no element count as the identity.
   Expr WhereValid(const Expr& value, const Expr& reg) {
     Expr valid =
@@ -215,11 +201,12 @@ class ReduceLowerer {
     return ir::IsTrue(valid) ? value : Expr(ir::Select(valid, value, Identity(op_, type_)));
   }
 
-  Stmt AccumulateLoop(const Buffer& acc, const Buffer& src,
-                      const std::map<int64_t, int64_t>& result_of) {
+  // acc[result of r] op= src[r] for the thread's source registers.
+  Stmt AccumulateLoop(const Buffer& acc) {
+    Buffer src = buffers_->Get(op_->src->buffer);
     std::vector<int64_t> from;
     std::vector<int64_t> to;
-    for (const auto& [reg, result] : result_of) {
+    for (const auto& [reg, result] : exchange_.result_of) {
       from.push_back(reg);
       to.push_back(result);
     }
@@ -248,80 +235,26 @@ class ReduceLowerer {
 
   void AcrossThreads(const Buffer& acc, int64_t results, std::vector<Stmt>* stmts) {
     std::vector<ThreadDigit> shared;
-    for (const ThreadDigit& digit : SourceDigits()) {
-      if (!Shuffle(digit, acc, results, stmts)) shared.push_back(digit);
+    for (const ThreadDigit& digit : exchange_.digits) {
+      int64_t inside = ExtentInWarp(digit);
+      Shuffle({inside, digit.stride}, acc, results, stmts);
+      if (inside == digit.extent) continue;
+      shared.push_back({digit.extent / inside, digit.stride * inside});
     }
     if (!shared.empty()) ThroughShared(shared, acc, results, stmts);
   }
 
-  // The digits of the thread index along which the source's dimension runs; replicas that the
-  // source itself had hold equal values and take no part.
-  std::vector<ThreadDigit> SourceDigits() const {
-    Fragment lane = src_;
-    for (size_t d = src_->Rank(); d-- > 0;) {
-      if (static_cast<int64_t>(d) == op_->dim || lane->Rank() == 1) continue;
-      Coord begin(lane->Rank(), 0);
-      Coord extents = lane->Extents();
-      extents[d] = 1;
-      lane = lane.Slice(begin, extents);
-    }
-    std::vector<int64_t> threads;
-    for (int64_t value : lane->thread->Tabulate()) {
-      if (std::find(threads.begin(), threads.end(), value) == threads.end()) {
-        threads.push_back(value);
-      }
-    }
-    std::sort(threads.begin(), threads.end());
-    int64_t lowest = threads.front();
-    for (int64_t& t : threads) t -= lowest;
-    auto digits = layout::RecoverDigits(threads);
-    if (!digits) {
-      TL_USER_ERROR(kLayout, op_->span,
-                    "the threads that hold a row of " << std::string(op_->src->buffer->name)
-                                                      << " are not evenly spaced: layout "
-                                                      << src_->ToString());
-    }
-    std::vector<int64_t> first = FirstThreads();
-    std::vector<ThreadDigit> result;
-    for (const layout::Digit& d : *digits) {
-      if (d.extent > 1 && d.stride != 0) result.push_back(Widened(d, first));
-    }
-    return result;
+  // How much of a digit shuffles can exchange: what stays in a warp of which all lanes exist.
+  int64_t ExtentInWarp(const ThreadDigit& digit) const {
+    if (digit.stride >= kWarp) return 1;
+    int64_t extent = std::min(digit.extent, kWarp / digit.stride);
+    int64_t count = ctx_->threads.count;
+    return count % kWarp == 0 || count % (extent * digit.stride) == 0 ? extent : 1;
   }
 
-  // The threads that hold the first element of a row, of every row and copy.
-  std::vector<int64_t> FirstThreads() const {
-    std::vector<int64_t> threads;
-    Coord begin(src_->Rank(), 0);
-    Coord extents = src_->Extents();
-    extents[op_->dim] = 1;
-    std::vector<int64_t> copies = src_->replica->Tabulate();
-    for (int64_t t : src_.Slice(begin, extents)->thread->Tabulate()) {
-      for (int64_t copy : copies) threads.push_back(t + copy - ctx_->threads.begin);
-    }
-    return threads;
-  }
-
-  // A digit of a power of two: a row of 24 threads in 32 has 8 that hold nothing, and take part
-  // with the identity. Rows must begin at multiples of the widened digit.
-  ThreadDigit Widened(const layout::Digit& digit, const std::vector<int64_t>& first) const {
-    auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(digit.extent)));
-    bool regular = std::has_single_bit(static_cast<uint64_t>(digit.stride));
-    for (int64_t t : first) regular = regular && (t & ((extent - 1) * digit.stride)) == 0;
-    if (regular && extent * digit.stride <= ctx_->threads.count) return {extent, digit.stride};
-    TL_USER_ERROR(kLayout, op_->span,
-                  "rows of " << std::string(op_->src->buffer->name) << " are spread over "
-                             << digit.extent << " threads at distance " << digit.stride
-                             << ", which no exchange between threads follows; layout "
-                             << src_->ToString()
-                             << ". Choose sizes or an annotated layout in which a row is on a "
-                                "power of two of threads");
-  }
-
-  // A butterfly inside the warp; false when the digit leaves the warp.
-  bool Shuffle(const ThreadDigit& digit, const Buffer& acc, int64_t results,
+  // A butterfly inside the warp.
+  void Shuffle(const ThreadDigit& digit, const Buffer& acc, int64_t results,
                std::vector<Stmt>* stmts) {
-    if (digit.extent * digit.stride > 32) return ShufflePart(digit, acc, results, stmts);
     for (int64_t step = digit.stride; step < digit.extent * digit.stride; step *= 2) {
       stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
         Expr other =
@@ -329,14 +262,6 @@ class ReduceLowerer {
         return ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), other), op_->span);
       }));
     }
-    return true;
-  }
-
-  // The part of a digit inside the warp by shuffles; the caller takes the rest to shared memory.
-  bool ShufflePart(const ThreadDigit& digit, const Buffer& acc, int64_t results,
-                   std::vector<Stmt>* stmts) {
-    if (digit.stride < 32) Shuffle({32 / digit.stride, digit.stride}, acc, results, stmts);
-    return false;
   }
 
   // Every thread writes its partial results; each reads those of its group.
@@ -356,37 +281,43 @@ class ReduceLowerer {
     }));
     // The group's first thread: this thread's index without the digits.
     Expr first = self;
-    int64_t members = 1;
-    for (ThreadDigit digit : digits) {
-      int64_t inside = digit.stride < 32 ? 32 / digit.stride : 1;
-      digit = {digit.extent / inside, digit.stride * inside};
+    for (const ThreadDigit& digit : digits) {
       Expr place = ir::FloorMod(ir::FloorDiv(self, ir::Const(ir::dtypes::kInt32, digit.stride)),
                                 ir::Const(ir::dtypes::kInt32, digit.extent));
       first = first - place * ir::Const(ir::dtypes::kInt32, digit.stride);
-      members *= digit.extent;
-      remaining_.push_back(digit);
     }
+    first = ctx_->analyzer->Simplify(first);
     stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
-      return GroupSum(acc, scratch, r, first, members, slot);
+      return GroupSum(digits, acc, r, first, [&](const Expr& thread) -> Expr {
+        return ir::Load(scratch, {slot(thread, r)});
+      });
     }));
   }
 
-  template <typename Slot>
-  Stmt GroupSum(const Buffer& acc, const Buffer& scratch, const Expr& r, const Expr& first,
-                int64_t members, Slot slot) {
+  // acc[r] from what the members of the thread's group wrote; `partial` reads that of a thread.
+  template <typename Partial>
+  Stmt GroupSum(const std::vector<ThreadDigit>& digits, const Buffer& acc, const Expr& r,
+                const Expr& first, Partial partial) {
     Var m("m", ir::dtypes::kInt32, op_->span);
-    Expr thread = ctx_->analyzer->Simplify(first);
+    Expr thread = first;
     Expr rest = m;
-    for (const ThreadDigit& digit : remaining_) {
+    int64_t members = 1;
+    bool all_exist = true;
+    for (const ThreadDigit& digit : digits) {
       Expr place = ir::FloorMod(rest, ir::Const(ir::dtypes::kInt32, digit.extent));
       rest = ir::FloorDiv(rest, ir::Const(ir::dtypes::kInt32, digit.extent));
       thread = thread + place * ir::Const(ir::dtypes::kInt32, digit.stride);
+      members *= digit.extent;
+      all_exist = all_exist && ctx_->threads.count % (digit.extent * digit.stride) == 0;
     }
     arith::Analyzer::Scope scope(ctx_->analyzer);
     ctx_->analyzer->Bind(m, 0, ir::Const(ir::dtypes::kInt32, members));
-    Stmt step =
-        ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), ir::Load(scratch, {slot(thread, r)})),
-                  op_->span);
+    Expr value = partial(thread);
+    if (!all_exist) {
+      Expr exists = thread < ir::Const(ir::dtypes::kInt32, ctx_->threads.count);
+      value = ir::Select(ctx_->analyzer->Simplify(exists), value, Identity(op_, type_));
+    }
+    Stmt step = ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), value), op_->span);
     return ir::MakeSeq({ir::Store(acc, {r}, Identity(op_, type_), op_->span),
                         ir::For(m, 0, ir::Const(ir::dtypes::kInt32, members),
                                 ir::ForKind::kUnrolled, step, {}, op_->span)},
@@ -398,9 +329,30 @@ class ReduceLowerer {
   Context* ctx_;
   Fragment src_;
   Fragment dst_;
+  RowExchange exchange_;
   DType type_;
-  std::vector<ThreadDigit> remaining_;
 };
+
+// By way of twins: of the source where threads cannot exchange its rows, of the result where it is
+// a slice or has another layout than the reduction gives.
+Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, Context* ctx) {
+  std::vector<Stmt> stmts;
+  Region src = op->src;
+  Fragment needed = ReductionSource(op, ctx);
+  if (!LayoutOf(src, ctx).SameMap(needed)) {
+    src = StageRegion(src, "_rows", &stmts);
+    ctx->layouts->Set(src->buffer, needed, op->span);
+    Relayout(op->src, src, ctx, &stmts);
+  }
+  bool own = !ReduceMismatch(op, ctx).empty();
+  Region dst = own ? StageRegion(op->dst, "_part", &stmts) : op->dst;
+  ir::Reduce twin(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span);
+  InferReduce(twin.get(), ctx);
+  if (own && !op->clear) Relayout(op->dst, dst, ctx, &stmts);
+  stmts.push_back(WithPlanOf(instruction, twin, ctx));
+  if (own) Relayout(dst, op->dst, ctx, &stmts);
+  return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
+}
 
 // Each thread reduces its registers, then warp shuffles, then shared memory.
 class ThreadReduceInstruction : public TileInstruction {
@@ -413,9 +365,14 @@ class ThreadReduceInstruction : public TileInstruction {
     InferReduce(AsReduce(op), ctx);
   }
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
-    std::string reason = ReduceMismatch(AsReduce(op), ctx);
+    const ir::ReduceNode* reduce = AsReduce(op);
+    std::string reason = ReductionObstacle(SourceFragment(reduce, ctx), reduce->dim, ctx->threads);
+    if (reason.empty()) reason = ReduceMismatch(reduce, ctx);
     if (!reason.empty()) return {TilePlan(), reason};
     return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
+  }
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    return {ThroughTwins(this, AsReduce(op), ctx), "", /*needs_layouts=*/false};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
              std::vector<Stmt>* stmts) const override {

@@ -13,12 +13,6 @@ const TileInstruction* ThreadReduce();
 // Copies shared operands of a reduction to or from fragments, so that both are fragments.
 Stmt StageReduceOperands(const ir::ReduceNode* op);
 
-// The layout of the result follows from that of the source (common level).
-void InferReduce(const ir::ReduceNode* op, Context* ctx);
-
-// Why the layouts known for source and result do not fit together; empty when they do.
-std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx);
-
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_REDUCE_H_

@@ -17,32 +17,6 @@ using layout::Fragment;
 
 namespace {
 
-// to[..] = from[..], each element by the threads that `layout` gives.
-ir::ParallelFor Loop(const Region& from, const Region& to, const Fragment& layout) {
-  ir::Array<ir::Var> vars;
-  ir::Array<Expr> source;
-  ir::Array<Expr> target;
-  for (size_t d = 0; d < to->extents.size(); ++d) {
-    ir::Var var("i" + std::to_string(d), ir::dtypes::kInt32, from->buffer->span);
-    vars.push_back(var);
-    source.push_back(from->mins[d] + ir::CastTo(from->mins[d].dtype(), var));
-    target.push_back(to->mins[d] + ir::CastTo(to->mins[d].dtype(), var));
-  }
-  ir::Span span = from->buffer->span;
-  Stmt store = ir::Store(to->buffer, target, ir::Load(from->buffer, source, span), span);
-  ir::Map<ir::String, ir::Any> annotations;
-  annotations.Set("loop_layout", layout);
-  return ir::ParallelFor(vars, to->extents, store, annotations, span);
-}
-
-Fragment LayoutOf(const Region& region, Context* ctx) {
-  layout::Coord mins =
-      StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
-  layout::Coord extents =
-      StaticExtents(region->extents, "the extents of a fragment region", region->buffer->span);
-  return ctx->layouts->GetFragment(region->buffer)->Slice(mins, extents);
-}
-
 // The elements of a fragment that a loop writes, all of them in each run: those of its only store.
 std::optional<Region> WrittenRegion(const ParallelInfo& info, const Buffer& fragment) {
   const auto* loop = info.loop();
@@ -62,8 +36,37 @@ std::optional<Region> WrittenRegion(const ParallelInfo& info, const Buffer& frag
   return Region(fragment, mins, extents);
 }
 
+// Allocates shared memory for elements of a fragment.
+Buffer NewStage(const Buffer& fragment, const ir::Array<Expr>& extents, std::vector<Stmt>* stmts) {
+  Buffer stage(ir::String(std::string(fragment->name) + "_stage"), fragment->dtype, extents, {},
+               "shared.dyn", ScratchAttrs(), fragment->span);
+  stmts->push_back(ir::Alloc(stage, fragment->span));
+  return stage;
+}
+
+bool WithinThreads(const ir::ParallelFor& loop, Context* ctx) {
+  arith::Analyzer::Scope scope(ctx->analyzer);
+  for (size_t d = 0; d < loop->vars.size(); ++d) {
+    ctx->analyzer->Bind(loop->vars[d], ir::Const(loop->vars[d].dtype(), 0), loop->extents[d]);
+  }
+  auto layout = loop->annotations.Get("loop_layout");
+  return !FindMismatch(ParallelInfo(loop.get()), (*layout).cast<Fragment>(), ctx);
+}
+
+}  // namespace
+
+Fragment LayoutOf(const Region& region, Context* ctx) {
+  layout::Coord mins =
+      StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
+  layout::Coord extents =
+      StaticExtents(region->extents, "the extents of a fragment region", region->buffer->span);
+  return ctx->layouts->GetFragment(region->buffer)->Slice(mins, extents);
+}
+
+namespace {
+
 // A loop over a whole fragment, restricted to a region of it.
-Stmt Within(const Region& region, const ir::ParallelFor& loop) {
+ir::ParallelFor Within(const Region& region, const ir::ParallelFor& loop) {
   Expr inside;
   for (size_t d = 0; d < loop->vars.size(); ++d) {
     Expr var = ir::CastTo(region->mins[d].dtype(), loop->vars[d]);
@@ -75,34 +78,59 @@ Stmt Within(const Region& region, const ir::ParallelFor& loop) {
                          loop->span);
 }
 
-// Allocates shared memory for elements of a fragment.
-Buffer NewStage(const Buffer& fragment, const ir::Array<Expr>& extents, std::vector<Stmt>* stmts) {
-  Buffer stage(ir::String(std::string(fragment->name) + "_stage"), fragment->dtype, extents, {},
-               "shared.dyn", op::ScratchAttrs(), fragment->span);
-  stmts->push_back(ir::Alloc(stage, fragment->span));
-  return stage;
+layout::Coord Corner(const Region& region) {
+  return StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
 }
 
-bool WithinThreads(const ir::ParallelFor& loop, const Fragment& layout, Context* ctx) {
-  arith::Analyzer::Scope scope(ctx->analyzer);
-  for (size_t d = 0; d < loop->vars.size(); ++d) {
-    ctx->analyzer->Bind(loop->vars[d], ir::Const(loop->vars[d].dtype(), 0), loop->extents[d]);
+bool HasClosedInverse(const Region& owner, Context* ctx) {
+  return layout::InverseDigits(LayoutOf(owner, ctx)).has_value();
+}
+
+// to[..] = from[..], each element by the threads that hold it in `owner`, one of the two. A slice
+// of which no closed form tells a thread its elements is reached by a loop over the whole fragment.
+ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner, Context* ctx) {
+  bool closed = HasClosedInverse(owner, ctx);
+  Region around = closed ? owner : Region::Whole(owner->buffer);
+  layout::Coord first = closed ? layout::Coord(around->mins.size(), 0) : Corner(owner);
+  ir::Array<ir::Var> vars;
+  for (size_t d = 0; d < around->extents.size(); ++d) {
+    vars.push_back(ir::Var("i" + std::to_string(d), ir::dtypes::kInt32, from->buffer->span));
   }
-  return !FindMismatch(ParallelInfo(loop.get()), layout, ctx);
+  auto indices = [&](const Region& region) {
+    layout::Coord corner = Corner(region);
+    ir::Array<Expr> all;
+    for (size_t d = 0; d < vars.size(); ++d) {
+      int64_t shift = corner[d] - first[d];
+      all.push_back(shift == 0 ? Expr(vars[d]) : vars[d] + ir::Const(ir::dtypes::kInt32, shift));
+    }
+    return all;
+  };
+  ir::Span span = from->buffer->span;
+  Stmt store =
+      ir::Store(to->buffer, indices(to), ir::Load(from->buffer, indices(from), span), span);
+  ir::Map<ir::String, ir::Any> annotations;
+  annotations.Set("loop_layout", LayoutOf(around, ctx));
+  ir::ParallelFor loop(vars, around->extents, store, annotations, span);
+  return closed ? loop : Within(owner, loop);
 }
 
 }  // namespace
 
 void Relayout(const Region& from, const Region& to, Context* ctx, std::vector<Stmt>* stmts) {
-  Fragment target = LayoutOf(to, ctx);
-  ir::ParallelFor direct = Loop(from, to, target);
-  if (WithinThreads(direct, target, ctx)) {
-    stmts->push_back(direct);
-    return;
+  // A loop over more than the region stays inside of both fragments where it is the same of both.
+  bool in_range =
+      HasClosedInverse(to, ctx) ||
+      (Corner(from) == Corner(to) && StaticShape(from->buffer) == StaticShape(to->buffer));
+  if (in_range) {
+    ir::ParallelFor direct = Loop(from, to, to, ctx);
+    if (WithinThreads(direct, ctx)) {
+      stmts->push_back(direct);
+      return;
+    }
   }
   Buffer stage = NewStage(from->buffer, from->extents, stmts);
-  stmts->push_back(Loop(from, Region::Whole(stage), LayoutOf(from, ctx)));
-  stmts->push_back(Loop(Region::Whole(stage), to, target));
+  stmts->push_back(Loop(from, Region::Whole(stage), from, ctx));
+  stmts->push_back(Loop(Region::Whole(stage), to, to, ctx));
 }
 
 Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* ctx,
@@ -115,11 +143,10 @@ Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* 
   auto region = read ? std::nullopt : WrittenRegion(loop, fragment);
   Buffer stage = NewStage(fragment, fragment->shape, before);
   Region registers = Region::Whole(fragment);
-  Fragment layout = LayoutOf(registers, ctx);
   // What is overwritten need not be there before.
-  if (!region) before->push_back(Loop(registers, Region::Whole(stage), layout));
+  if (!region) before->push_back(Loop(registers, Region::Whole(stage), registers, ctx));
   if (written) {
-    ir::ParallelFor back = Loop(Region::Whole(stage), registers, layout);
+    ir::ParallelFor back = Loop(Region::Whole(stage), registers, registers, ctx);
     after->insert(after->begin(), region ? Within(*region, back) : back);
   }
   return stage;

@@ -8,6 +8,9 @@
 
 namespace tilelang::op {
 
+// The layout of a constant region of a fragment, over its extents.
+Fragment LayoutOf(const ir::Region& region, Context* ctx);
+
 // Appends a copy between two fragment regions of the same extents, constant and with layouts
 // known: within each thread's registers where that suffices, else through shared memory.
 void Relayout(const ir::Region& from, const ir::Region& to, Context* ctx,

@@ -6,7 +6,6 @@
 
 #include "ir/error.h"
 #include "op/gemm_tcgen05.h"
-#include "transform/instrument.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 #include "transform/thread_set.h"
@@ -174,7 +173,5 @@ class Assigner : public ir::StmtMutator {
 ir::Func AssignArrivals(const ir::Func& func, const Target& target) {
   return func.WithBody(Assigner().MutateStmt(func->body));
 }
-
-TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("assign_arrivals", AssignArrivals); }
 
 }  // namespace tilelang::transform

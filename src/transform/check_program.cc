@@ -2,7 +2,6 @@
 
 #include "ir/printer.h"
 #include "transform/check_parts.h"
-#include "transform/instrument.h"
 
 namespace tilelang::transform {
 
@@ -41,7 +40,5 @@ ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   RemarkUninitialized(func);
   return func;
 }
-
-TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("check_program", CheckProgram); }
 
 }  // namespace tilelang::transform

@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "ir/visitor.h"
-#include "transform/instrument.h"
 #include "transform/simplify.h"
 
 namespace tilelang::transform {
@@ -164,11 +163,6 @@ class Expander : public ir::StmtMutator {
 ir::Func ExpandUnrolled(const ir::Func& func) {
   Stmt body = Expander().MutateStmt(func->body);
   return body.same_as(func->body) ? func : Simplify(func.WithBody(body));
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  RegisterPass("expand_unrolled",
-               [](const ir::Func& func, const Target&) { return ExpandUnrolled(func); });
 }
 
 }  // namespace tilelang::transform

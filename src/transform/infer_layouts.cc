@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -13,6 +14,7 @@
 #include "op/parallel.h"
 #include "op/relayout.h"
 #include "op/shared_layout.h"
+#include "transform/check_layouts.h"
 #include "transform/guard_accesses.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
@@ -113,6 +115,7 @@ class KernelInference {
     OperatorCollector collector(func, threads_);
     collector.MutateStmt(ffi::GetRef<Stmt>(launch));
     operators_ = std::move(collector.operators);
+    for (const Operator& op : operators_) CheckGivenLayouts(op.stmt, op.threads, layouts_);
   }
 
   void Run() {
@@ -190,38 +193,40 @@ class KernelInference {
 
   // Shared buffers that nothing dictates: the layout with the fewest bank conflicts.
   void ChooseSharedLayouts() {
-    std::map<const ffi::Object*, std::pair<Buffer, std::vector<op::SharedUse>>> uses;
-    std::map<const ffi::Object*, const Operator*> some_use;
-    for (const Operator& op : operators_) {
-      if (!op.parallel) {
-        for (const ir::Effect& effect : ir::EffectsOf(op.stmt)) {
-          const Buffer& buffer = effect.buffer;
-          if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
-          uses.insert({buffer.get(), {buffer, {}}});
-          some_use.insert({buffer.get(), &op});
-        }
-        continue;
-      }
-      for (const op::Access& access : op.parallel->accesses()) {
-        const Buffer& buffer = access.buffer;
-        if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
-        auto [it, fresh] = uses.insert({buffer.get(), {buffer, {}}});
-        some_use[buffer.get()] = &op;
-        auto& list = it->second.second;
-        if (list.empty() || list.back().info != op.parallel.get()) {
-          list.push_back({op.parallel.get(), *op.loop_layout});
-        }
-      }
-    }
-    for (const auto& [key, item] : uses) {
-      auto fits = [this, &item = item](const layout::Layout& layout) {
-        return AllAccept(item.first, layout);
-      };
-      With(*some_use[key], [&, &item = item](op::Context* ctx) {
-        auto layout = op::ChooseSharedLayout(item.first, item.second, fits, ctx);
-        if (layout) layouts_.Set(item.first, *layout, ir::Span());
+    for (const UndecidedBuffer& item : UndecidedSharedBuffers()) {
+      auto fits = [&](const layout::Layout& layout) { return AllAccept(item.buffer, layout); };
+      With(*item.some_use, [&](op::Context* ctx) {
+        auto layout = op::ChooseSharedLayout(item.buffer, item.loops, fits, ctx);
+        if (layout) layouts_.Set(item.buffer, *layout, ir::Span());
       });
     }
+  }
+
+  // A shared buffer without a layout, and the loops that use it.
+  struct UndecidedBuffer {
+    Buffer buffer;
+    const Operator* some_use;
+    std::vector<op::SharedUse> loops;
+  };
+
+  // In program order.
+  std::vector<UndecidedBuffer> UndecidedSharedBuffers() const {
+    std::vector<UndecidedBuffer> all;
+    for (const Operator& op : operators_) {
+      for (const ir::Effect& effect : ir::EffectsOf(op.stmt)) {
+        const Buffer& buffer = effect.buffer;
+        if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
+        auto item = std::find_if(all.begin(), all.end(), [&](const UndecidedBuffer& other) {
+          return other.buffer.same_as(buffer);
+        });
+        if (item == all.end()) item = all.insert(all.end(), {buffer, &op, {}});
+        if (!op.parallel) continue;
+        item->some_use = &op;
+        bool known = !item->loops.empty() && item->loops.back().info == op.parallel.get();
+        if (!known) item->loops.push_back({op.parallel.get(), *op.loop_layout});
+      }
+    }
+    return all;
   }
 
   void AskAll(InferLevel level) {

@@ -1,5 +1,10 @@
 #include "transform/pipeline.h"
 
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
 #include "codegen/codegen.h"
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
@@ -33,63 +38,92 @@ bool IsSet(const PassConfigs& configs, const char* key) {
   return it != configs.end() && (*it).second.cast<bool>();
 }
 
+using Pass = std::function<Func(const Func&, const Target&)>;
+
+// One pass of the pipeline.
+struct Step {
+  const char* name;
+  Pass pass;
+  std::optional<Stage> reaches = std::nullopt;  // the stage of its result, where it is a new one
+  const char* setting = nullptr;                // under which it runs
+  Pass instead = nullptr;                       // in this way
+};
+
+// A pass that does not depend on the target.
+Pass ForAll(Func (*pass)(const Func&)) {
+  return [pass](const Func& func, const Target&) { return pass(func); };
+}
+
+Pass Selection(bool use_tma) {
+  return [use_tma](const Func& func, const Target& target) {
+    return SelectInstructions(func, target, use_tma);
+  };
+}
+
+Pass Synchronization(bool between_statements) {
+  return [between_statements](const Func& func, const Target&) {
+    return InsertSync(func, between_statements);
+  };
+}
+
+// In this order.
+const std::vector<Step>& Pipeline() {
+  static const std::vector<Step> steps = {
+      {"remark_arguments", ForAll(RemarkArguments)},
+      {"check_program", CheckProgram},
+      {"simplify", ForAll(Simplify)},
+      {"expand_unrolled", ForAll(ExpandUnrolled)},
+      {"resolve_roles", ResolveRoles},
+      {"assign_arrivals", AssignArrivals},
+      {"split_fragments", SplitFragments},
+      {"stage_tensor_memory", StageTensorMemory},
+      {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
+       Selection(false)},
+      {"guard_accesses", ForAll(GuardAccesses)},
+      {"infer_layouts", InferLayouts, Stage::kLaidOut},
+      {"plan_tensor_memory", PlanTensorMemory},
+      {"order_tensor_memory", OrderTensorMemory},
+      {"lower_tile_ops", LowerTileOps, Stage::kThread},
+      {"simplify", ForAll(Simplify)},
+      {"remark_registers", RemarkRegisters},
+      {"plan_shared_memory", PlanSharedMemory, Stage::kPlanned},
+      {"insert_sync", Synchronization(true), std::nullopt, "tl.disable_thread_storage_sync",
+       Synchronization(false)},
+      {"order_phases", ForAll(OrderPhases)},
+      {"number_barriers", ForAll(NumberBarriers)},
+  };
+  return steps;
+}
+
 }  // namespace
 
 CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
   PassContext passes(target);
-  Func func = passes.Run("remark_arguments", RemarkArguments, kernel);
-  func = passes.Run("check_program", CheckProgram, func);
-  func = passes.Run("simplify", Simplify, func);
-  func = passes.Run("expand_unrolled", ExpandUnrolled, func);
-  func = passes.Run("resolve_roles", ResolveRoles, func);
-  func = passes.Run("assign_arrivals", AssignArrivals, func);
-  func = passes.Run("split_fragments", SplitFragments, func);
-  func = passes.Run("stage_tensor_memory", StageTensorMemory, func);
-  bool use_tma = !IsSet(configs, "tl.disable_tma_lower");
-  auto select = [use_tma](const Func& f, const Target& t) {
-    return SelectInstructions(f, t, use_tma);
-  };
-  func = passes.Run("select_instructions", select, func);
-  func = passes.Run("guard_accesses", GuardAccesses, func);
-  func = passes.Run("infer_layouts", InferLayouts, func, Stage::kLaidOut);
-  func = passes.Run("plan_tensor_memory", PlanTensorMemory, func);
-  func = passes.Run("order_tensor_memory", OrderTensorMemory, func);
-  func = passes.Run("lower_tile_ops", LowerTileOps, func, Stage::kThread);
-  func = passes.Run("simplify", Simplify, func);
-  func = passes.Run("remark_registers", RemarkRegisters, func);
-  func = passes.Run("plan_shared_memory", PlanSharedMemory, func, Stage::kPlanned);
-  bool sync = !IsSet(configs, "tl.disable_thread_storage_sync");
-  func = passes.Run("insert_sync", [&](const Func& f) { return InsertSync(f, sync); }, func);
-  func = passes.Run("order_phases", OrderPhases, func);
-  func = passes.Run("number_barriers", NumberBarriers, func);
+  Func func = kernel;
+  for (const Step& step : Pipeline()) {
+    bool changed = step.setting != nullptr && IsSet(configs, step.setting);
+    func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
+  }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
   return Codegen(func, target, options).WithRemarks(passes.remarks());
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.compiler.Compile",
-                                        [](Func func, ir::String arch, PassConfigs configs) {
-                                          return Compile(func, GetTarget(arch), configs);
-                                        });
-  auto with_target = [](auto pass) {
-    return [pass](const Func& func, const Target& target) { return pass(func, target); };
-  };
-  RegisterPass("stage_tensor_memory", with_target(StageTensorMemory));
-  RegisterPass("select_instructions", [](const Func& func, const Target& target) {
-    return SelectInstructions(func, target, /*use_tma=*/true);
-  });
-  RegisterPass("guard_accesses",
-               [](const Func& func, const Target&) { return GuardAccesses(func); });
-  RegisterPass("infer_layouts", with_target(InferLayouts));
-  RegisterPass("plan_tensor_memory", with_target(PlanTensorMemory));
-  RegisterPass("order_tensor_memory", with_target(OrderTensorMemory));
-  RegisterPass("lower_tile_ops", with_target(LowerTileOps));
-  RegisterPass("plan_shared_memory", with_target(PlanSharedMemory));
-  RegisterPass("insert_sync", [](const Func& func, const Target&) { return InsertSync(func); });
-  RegisterPass("order_phases", [](const Func& func, const Target&) { return OrderPhases(func); });
-  RegisterPass("number_barriers",
-               [](const Func& func, const Target&) { return NumberBarriers(func); });
+  tvm::ffi::reflection::GlobalDef()
+      .def("tl.compiler.Compile",
+           [](Func func, ir::String arch, PassConfigs configs) {
+             return Compile(func, GetTarget(arch), configs);
+           })
+      .def("tl.compiler.Pipeline", [] {
+        ir::Array<ir::String> names;
+        for (const Step& step : Pipeline()) names.push_back(step.name);
+        return names;
+      });
+  std::set<std::string> registered;
+  for (const Step& step : Pipeline()) {
+    if (registered.insert(step.name).second) RegisterPass(step.name, step.pass);
+  }
 }
 
 }  // namespace tilelang::transform

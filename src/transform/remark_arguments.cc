@@ -2,7 +2,6 @@
 
 #include <tvm/ffi/cast.h>
 
-#include "transform/instrument.h"
 #include "transform/remark.h"
 
 namespace tilelang::transform {
@@ -18,11 +17,6 @@ ir::Func RemarkArguments(const ir::Func& func) {
   ir::Map<ir::String, ir::Any> attrs = func->attrs;
   attrs.erase(kKey);
   return ir::Func(func->name, func->params, func->body, attrs, func->span);
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  RegisterPass("remark_arguments",
-               [](const ir::Func& func, const Target&) { return RemarkArguments(func); });
 }
 
 }  // namespace tilelang::transform

@@ -8,7 +8,6 @@
 #include "op/effect.h"
 #include "op/issue.h"
 #include "transform/check_parts.h"
-#include "transform/instrument.h"
 #include "transform/kernel_scope.h"
 #include "transform/uniformity.h"
 
@@ -243,7 +242,5 @@ class Launches : public ir::StmtMutator {
 ir::Func ResolveRoles(const ir::Func& func, const Target& target) {
   return func.WithBody(Launches().MutateStmt(func->body));
 }
-
-TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("resolve_roles", ResolveRoles); }
 
 }  // namespace tilelang::transform

@@ -5,7 +5,6 @@
 #include "arith/analyzer.h"
 #include "arith/structural.h"
 #include "ir/visitor.h"
-#include "transform/instrument.h"
 #include "transform/remove_unused.h"
 
 namespace tilelang::transform {
@@ -179,10 +178,6 @@ class Simplifier : public ir::StmtMutator {
 ir::Func Simplify(const ir::Func& func) {
   Stmt body = RemoveUnused(Simplifier(func->params).MutateStmt(func->body));
   return body.same_as(func->body) ? func : func.WithBody(body);
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  RegisterPass("simplify", [](const ir::Func& func, const Target&) { return Simplify(func); });
 }
 
 }  // namespace tilelang::transform

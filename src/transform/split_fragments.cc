@@ -9,7 +9,6 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "transform/check_parts.h"
-#include "transform/instrument.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
@@ -182,7 +181,5 @@ class Launches : public ir::StmtMutator {
 ir::Func SplitFragments(const ir::Func& func, const Target& target) {
   return func.WithBody(Launches().MutateStmt(func->body));
 }
-
-TVM_FFI_STATIC_INIT_BLOCK() { RegisterPass("split_fragments", SplitFragments); }
 
 }  // namespace tilelang::transform

@@ -7,6 +7,8 @@
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "transform/gemm_in_flight.h"
+#include "transform/kernel_scope.h"
+#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -61,12 +63,38 @@ bool ClearsFirst(const Expr& clear, const ir::ForNode* loop) {
   return value.same_as(loop->min) || (ir::AsInt(value) && ir::AsInt(value) == ir::AsInt(loop->min));
 }
 
-class Stager : public ir::StmtMutator {
+// The threads that run the gemms into a fragment: after SplitFragments those of all its users.
+class Owner : public ScopedMutator {
  public:
-  Stager(Buffer c, Buffer tmem) : c_(std::move(c)), tmem_(std::move(tmem)) {}
+  Owner(const Stmt& body, Buffer c) : c_(std::move(c)) { MutateStmt(body); }
+  op::ThreadRange threads;
 
-  using StmtMutator::Rewrite;
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    launch_ = ThreadsOf(op);
+    return ScopedMutator::Rewrite(op);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    if (op->c->buffer.same_as(c_)) threads = ActiveThreads(launch_, &analyzer_);
+    return ffi::GetRef<Stmt>(op);
+  }
 
+ private:
+  Buffer c_;
+  LaunchThreads launch_;
+};
+
+class Stager : public ScopedMutator {
+ public:
+  Stager(Buffer c, Buffer tmem, const op::ThreadRange& owner)
+      : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner) {}
+
+  using ScopedMutator::Rewrite;
+
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    launch_ = ThreadsOf(op);
+    return ScopedMutator::Rewrite(op);
+  }
   Stmt Rewrite(const ir::AllocNode* op) override {
     Stmt alloc = ffi::GetRef<Stmt>(op);
     if (!op->buffer.same_as(c_)) return alloc;
@@ -74,6 +102,7 @@ class Stager : public ir::StmtMutator {
   }
 
   Stmt Rewrite(const ir::SeqNode* op) override {
+    arith::Analyzer::Scope scope(&analyzer_);
     std::vector<Stmt> result;
     size_t i = 0;
     while (i < op->stmts.size()) {
@@ -92,7 +121,7 @@ class Stager : public ir::StmtMutator {
   Stmt Rewrite(const ir::ForNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
     return HasGemmInto(self, c_) && OnlyGemmsTouch(self, c_) ? Alone(self)
-                                                             : StmtMutator::Rewrite(op);
+                                                             : ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
@@ -100,6 +129,21 @@ class Stager : public ir::StmtMutator {
   }
 
  private:
+  // By the threads that own C: a run may span what others do.
+  Stmt ByOwner(const Stmt& s) {
+    op::ThreadRange here = ActiveThreads(launch_, &analyzer_);
+    if (here == owner_) return s;
+    auto constant = [](int64_t value) { return ir::Const(ir::dtypes::kInt32, value); };
+    int64_t end = owner_.begin + owner_.count;
+    Expr condition;
+    if (owner_.begin > here.begin) condition = launch_.linear >= constant(owner_.begin);
+    if (end < here.begin + here.count) {
+      Expr upper = launch_.linear < constant(end);
+      condition = condition.defined() ? condition && upper : upper;
+    }
+    return ir::If(condition, s, Stmt(), s.span());
+  }
+
   // An allocation must stay in the sequence whose end it lives to.
   static void AppendFlat(const Stmt& s, std::vector<Stmt>* result) {
     const auto* seq = s.as<ir::SeqNode>();
@@ -165,15 +209,18 @@ class Stager : public ir::StmtMutator {
       ir::Span span = run[0].span();
       run.erase(run.begin());
       if (!FoldClear(&run))
-        result->push_back(ir::Fill(Region::Whole(tmem_), ir::Const(tmem_->dtype, 0), span));
+        result->push_back(
+            ByOwner(ir::Fill(Region::Whole(tmem_), ir::Const(tmem_->dtype, 0), span)));
     } else if (!StartsClear(run)) {
-      result->push_back(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, run[0].span()));
+      result->push_back(
+          ByOwner(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, run[0].span())));
     }
     ir::Map<Buffer, Buffer> replacement;
     replacement.Set(c_, tmem_);
     CheckComplete(run);
     for (const Stmt& s : run) result->push_back(ir::ReplaceBuffers(s, replacement));
-    result->push_back(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, run.back().span()));
+    result->push_back(
+        ByOwner(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, run.back().span())));
   }
 
   Stmt Alone(const Stmt& s) {
@@ -245,6 +292,8 @@ class Stager : public ir::StmtMutator {
 
   Buffer c_;
   Buffer tmem_;
+  op::ThreadRange owner_;
+  LaunchThreads launch_;
 };
 
 }  // namespace
@@ -252,7 +301,7 @@ class Stager : public ir::StmtMutator {
 Stmt StageAccumulator(const Stmt& body, const Buffer& c) {
   Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, c->shape, {}, "shared.tmem", {},
               c->span);
-  return Stager(c, tmem).MutateStmt(body);
+  return Stager(c, tmem, Owner(body, c).threads).MutateStmt(body);
 }
 
 }  // namespace tilelang::transform

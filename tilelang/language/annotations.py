@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _ffi, errors
@@ -22,7 +24,9 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
         layout_map: from buffers to a Layout, a Fragment, or a function of the indices.
 
     Raises:
-        LayoutError: a layout of another shape or kind than its buffer, or two for one buffer.
+        LayoutError: a layout of another shape or kind than its buffer, or two for one buffer; a
+            layout that puts two elements in one place, or one too far away; a buffer that takes
+            none.
     """
     from ..layout import Fragment, Layout
 
@@ -42,6 +46,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 span=span.here(),
             )
         _check_kind(buffer, layout, Fragment)
+        _check_places(buffer, layout)
         if buffer in known:
             raise errors.LayoutError(f"{buffer.name} is given a layout twice", span=span.here())
         known[buffer] = layout
@@ -50,6 +55,8 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
 def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
     if buffer.scope == "shared.tmem":
         text = "layouts of tensor memory follow from the operators that use it"
+    elif buffer.scope not in ("shared", "shared.dyn", "local.fragment"):
+        text = "only tiles in shared memory and fragments have layouts"
     elif (buffer.scope == "local.fragment") == isinstance(layout, fragment):
         return
     else:
@@ -58,6 +65,38 @@ def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
     raise errors.LayoutError(
         f"T.annotate_layout: {buffer.name} is in {buffer.scope}; {text}", span=span.here()
     )
+
+
+#: Elements of a shared tile, or registers of a thread, that a layout may span; far more than any
+#: architecture has, far less than an index can tell.
+_LARGEST_SPAN = 2**24
+
+
+def _check_places(buffer: Buffer, layout: Any) -> None:
+    """Each element has a place of its own (of fragments, the constructor makes sure of it)."""
+    places = layout.reg if buffer.scope == "local.fragment" else layout
+    if places.cosize > _LARGEST_SPAN:
+        raise errors.LayoutError(
+            f"the layout of {buffer.describe()} reaches place {places.cosize - 1}; places are "
+            f"below {_LARGEST_SPAN}",
+            span=span.here(),
+        )
+    if places is not layout or layout.is_injective:
+        return
+    element_at: dict[int, list[int]] = {}
+    for element, place in zip(_coordinates(buffer.shape), layout.values(), strict=True):
+        first = element_at.setdefault(place, element)
+        if first is not element:
+            raise errors.LayoutError(
+                f"the layout of {buffer.describe()} must be injective; both {first} and {element} "
+                f"map to {place}",
+                span=span.here(),
+            )
+
+
+def _coordinates(shape: Any) -> Iterator[list[int]]:
+    """The coordinates of a shape, the last dimension fastest."""
+    return map(list, itertools.product(*map(range, shape)))
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:

@@ -202,6 +202,7 @@ def plan_tmem_copy(
     thread_begin: int = 0,
     max_repeat: int = 64,
     may_clobber: bool = False,
+    whole: Fragment | None = None,
 ) -> list[TmemCopyPlan]:
     """Every way to copy between a fragment and a tile of one shape, best first.
 
@@ -213,6 +214,7 @@ def plan_tmem_copy(
         thread_begin: the first of them, a multiple of 128.
         max_repeat: largest repeat used (x64 needs 82 registers a thread, x128 146).
         may_clobber: stores may overwrite cells around the tile, in the lanes and columns it spans.
+        whole: the fragment of which ``fragment`` is a slice; a load keeps its other elements.
 
     Raises:
         LayoutError: no access shape fits; the message says why for each.
@@ -228,6 +230,7 @@ def plan_tmem_copy(
         num_threads,
         max_repeat,
         may_clobber,
+        whole,
     )
     if isinstance(found[0], str):
         raise LayoutError(f"no tcgen05 {direction} moves {fragment} to or from {tmem}: {found[0]}")

@@ -29,6 +29,11 @@ class Remark(tvm_ffi.Object):
         return f"{place}[{self.topic}] {self.message}"
 
 
+def pipeline() -> list[str]:
+    """Returns the names of the passes that compiling runs, in order; some occur twice."""
+    return [str(name) for name in _ffi.get("compiler.Pipeline")()]
+
+
 def run_pass(name: str, func: Any, target: str = "sm_100a") -> Any:
     """Returns ``func`` after the pass ``name`` alone ("simplify", "check_program", ...).
 

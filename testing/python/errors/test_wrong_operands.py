@@ -282,6 +282,36 @@ def case_layout_of_another_shape():
             T.annotate_layout({S: LAYOUT})  # WRONG
 
 
+def case_two_elements_in_one_place():
+    """LayoutError: the layout of S: float16[128] (shared.dyn) must be injective; both [0] and [64]
+    map to 0"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "uint64")):
+        with T.Kernel(1):
+            S = T.alloc_shared((128,), "float16")
+            T.annotate_layout({S: T.Layout((128,), lambda i: i % 64)})  # WRONG
+
+
+def case_place_far_away():
+    """LayoutError: the layout of S: float16[128] (shared.dyn) reaches place 127000000000"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "uint64")):
+        with T.Kernel(1):
+            S = T.alloc_shared((128,), "float16")
+            T.annotate_layout({S: T.Layout((128,), lambda i: i * 10**9)})  # WRONG
+
+
+def case_layout_of_a_tensor():
+    """LayoutError: A is in global; only tiles in shared memory and fragments have layouts"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "uint64")):
+        with T.Kernel(1):
+            T.annotate_layout({A: T.Layout((M,), lambda i: M - 1 - i)})  # WRONG
+
+
 def case_element_of_a_tile_value():
     """ShapeError: element `A[0]` cannot hold all of S"""
 

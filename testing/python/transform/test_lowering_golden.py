@@ -8,20 +8,7 @@ from typing import Any
 import pytest
 
 import tilelang.language as T
-from tilelang.transform import run_pass
-
-PIPELINE = [
-    "simplify",
-    "stage_tensor_memory",
-    "select_instructions",
-    "guard_accesses",
-    "infer_layouts",
-    "plan_tensor_memory",
-    "lower_tile_ops",
-    "simplify",
-    "plan_shared_memory",
-    "insert_sync",
-]
+from tilelang.transform import pipeline, run_pass
 
 
 def row_sum() -> Any:
@@ -74,7 +61,7 @@ def ts_gemm() -> Any:
 def test_every_form_of_a_kernel(kernel: Callable[[], Any], golden: Any) -> None:
     func = kernel()
     texts = [f"== as written\n{func}"]
-    for name in PIPELINE:
+    for name in pipeline():
         after = run_pass(name, func)
         same = str(after) == str(func)
         texts.append(f"== {name}\n" + ("(unchanged)" if same else str(after)))
