@@ -55,13 +55,14 @@ void PendingAccesses::PassFence() {
 }
 
 void PendingAccesses::PassWait() {
-  std::erase_if(all_, [](const PendingAccess& p) { return p.access->proxy == Proxy::kAsync; });
+  std::erase_if(
+      all_, [](const PendingAccess& p) { return p.access->proxy == Proxy::kAsync && !p.complete; });
 }
 
 void PendingAccesses::PassWait(const ThreadSet& waiters) {
   for (PendingAccess& p : all_) {
-    if (p.access->proxy != Proxy::kAsync) continue;
-    p.known = p.complete ? p.known | waiters : waiters;
+    if (p.access->proxy != Proxy::kAsync || p.complete) continue;
+    p.known = waiters;
     p.complete = true;
   }
 }

@@ -45,7 +45,8 @@ class PendingAccesses {
   void PassBarrier(const ir::ffi::Object* barrier);
   // They execute fence.proxy.async.
   void PassFence();
-  // They have waited for the engines.
+  // They have waited for the engines: for what nobody has waited for yet. What is complete for
+  // other threads was waited for on other mbarriers.
   void PassWait();
   // Some of them have.
   void PassWait(const ThreadSet& waiters);

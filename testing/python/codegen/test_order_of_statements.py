@@ -88,7 +88,7 @@ HANDS = [("all", "first"), ("first", "all"), ("second", "first"), ("first", "sec
 
 
 @pytest.mark.every_schedule
-@pytest.mark.parametrize(("producer", "consumer"), itertools.product(PRODUCERS, CONSUMERS))
+@pytest.mark.parametrize(("producer", "consumer"), list(itertools.product(PRODUCERS, CONSUMERS)))
 def test_a_tile_changes_hands(producer: str, consumer: str) -> None:
     a, w = torch.randn(2, M, K).half(), torch.randn(K, N).half()
     for writers, readers in HANDS:
@@ -97,6 +97,31 @@ def test_a_tile_changes_hands(producer: str, consumer: str) -> None:
         compiled(producer, consumer, writers, readers, 2)(a, w, b)
         expected = (a.double() @ w.double()).float() if gemm else a
         torch.testing.assert_close(b, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("other", GROUPS)
+def test_a_wait_is_for_its_own_load(other: str) -> None:
+    """One group loads a tile; that others wait for another tile tells them nothing of it."""
+    first, end = GROUPS[other]
+
+    @T.prim_func
+    def main(A: T.Tensor((2, M, K), "float16"), B: T.Tensor((2, M, K), "float16")):
+        with T.Kernel(1, threads=256):
+            one = T.alloc_shared((M, K), "float16")
+            two = T.alloc_shared((M, K), "float16")
+            tx = T.get_thread_binding(0)
+            if tx < 128:
+                T.copy(A[0, :, :], one)
+            if tx >= first and tx < end:
+                T.copy(A[1, :, :], two)
+            for i, j in T.Parallel(M, K):
+                B[0, i, j] = one[i, j] + one[M - 1 - i, j]
+                B[1, i, j] = two[M - 1 - i, j]
+
+    a, b = torch.randn(2, M, K).half(), torch.full((2, M, K), float("nan")).half()
+    tilelang.compile(main, target="sm_100a")(a, b)
+    torch.testing.assert_close(b, torch.stack([a[0] + a[0].flip(0), a[1].flip(0)]))
 
 
 @pytest.mark.every_schedule
