@@ -33,12 +33,12 @@ constexpr Intrinsic Warp(std::string_view name, std::string_view spelling) {
 }
 // mbarriers synchronize by themselves: their own memory needs no other ordering.
 constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
-                             SyncKind sync = SyncKind::kNone) {
-  return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync};
+                             SyncKind sync = SyncKind::kNone, Feature needs = Feature::kNone) {
+  return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync, .needs = needs};
 }
-constexpr Intrinsic Fence(std::string_view name, std::string_view spelling,
-                          std::string_view header = "barrier.h") {
-  return {.name = name, .spelling = spelling, .header = header};
+constexpr Intrinsic Fence(std::string_view name, std::string_view spelling, std::string_view header,
+                          Feature needs = Feature::kNone) {
+  return {.name = name, .spelling = spelling, .header = header, .needs = needs};
 }
 constexpr Intrinsic CtaSync(std::string_view name, std::string_view spelling) {
   return {.name = name,
@@ -111,18 +111,21 @@ constexpr Intrinsic kIntrinsics[] = {
     CtaSync("syncthreads_count", "__syncthreads_count"),
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),
     Mbarrier("mbarrier_arrive", "tl::mbarrier_arrive"),
-    Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx"),
-    Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx"),
+    Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx", SyncKind::kNone, Feature::kTma),
+    Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", SyncKind::kNone,
+             Feature::kTma),
     Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait", SyncKind::kBarrier),
     Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait"),
     Mbarrier("mbarrier_inval", "tl::mbarrier_inval"),
-    Fence("fence_proxy_async", "tl::fence_proxy_async"),
-    Fence("tcgen05_before_thread_sync", "tl::tcgen05_before_thread_sync", "tcgen_05.h"),
-    Fence("tcgen05_after_thread_sync", "tl::tcgen05_after_thread_sync", "tcgen_05.h"),
-    Fence("fence_barrier_init", "tl::fence_barrier_init"),
+    Fence("fence_proxy_async", "tl::fence_proxy_async", "barrier.h", Feature::kTma),
+    Fence("tcgen05_before_thread_sync", "tl::tcgen05_before_thread_sync", "tcgen_05.h",
+          Feature::kTcgen05),
+    Fence("tcgen05_after_thread_sync", "tl::tcgen05_after_thread_sync", "tcgen_05.h",
+          Feature::kTcgen05),
+    Fence("fence_barrier_init", "tl::fence_barrier_init", "barrier.h", Feature::kTma),
     Fence("threadfence", "__threadfence", ""), Fence("threadfence_block", "__threadfence_block", ""),
     {.name = "set_max_nreg", .print = kSpecial, .header = "barrier.h",
-     .participants = Participants::kWarp},
+     .participants = Participants::kWarp, .needs = Feature::kTma},
 };
 // clang-format on
 

@@ -33,6 +33,9 @@ enum class Participants : uint8_t { kThread, kWarp, kCta };
 
 enum class Proxy : uint8_t { kGeneric, kAsync };
 
+// Hardware that not every target has.
+enum class Feature : uint8_t { kNone, kTma, kTcgen05 };
+
 struct Intrinsic {
   std::string_view name;
   PrintRule print = PrintRule::kFunction;
@@ -45,6 +48,8 @@ struct Intrinsic {
   Proxy proxy = Proxy::kGeneric;
   SyncKind sync = SyncKind::kNone;
   Participants participants = Participants::kThread;
+  // What the target must have.
+  Feature needs = Feature::kNone;
   // No effect but its value: may be moved, repeated or dropped.
   bool pure = false;
 };

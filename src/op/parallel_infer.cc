@@ -44,8 +44,10 @@ Fragment AlongLoop(const Fragment& f, const std::vector<int>& axes, const Coord&
 }
 
 // The inverse of AlongLoop: the layout of a fragment from that of the loop, dimensions of the
-// loop that do not index it reduced away.
-Fragment FromLoop(const Fragment& loop, const std::vector<int>& axes, const Coord& shape) {
+// loop that do not index it reduced away. None if the threads of a row of the loop depend on which
+// row it is: no one set of them can then hold an element for all.
+std::optional<Fragment> FromLoop(const Fragment& loop, const std::vector<int>& axes,
+                                 const Coord& shape) {
   Fragment f = loop;
   std::vector<int> kept;
   std::vector<bool> used(loop->Rank(), false);
@@ -57,6 +59,8 @@ Fragment FromLoop(const Fragment& loop, const std::vector<int>& axes, const Coor
     if (used[v]) {
       kept.push_back(static_cast<int>(v));
       ++dim;
+    } else if (!layout::SeparableForms(f->thread.get())) {
+      return std::nullopt;
     } else {
       f = f.ReduceDim(dim, /*keep_dim=*/f->Rank() == 1);
     }
@@ -137,9 +141,10 @@ std::optional<Fragment> LoopFromPartial(const ParallelInfo& info, const Access& 
       it[d] = 0;
     }
   }
-  return Fragment(Layout::FromValues(info.extents(), thread_values),
-                  Layout::FromValues(info.extents(), reg_values))
-      .CondenseRegisters();
+  Fragment loop = Fragment(Layout::FromValues(info.extents(), thread_values),
+                           Layout::FromValues(info.extents(), reg_values))
+                      .CondenseRegisters();
+  return layout::InverseDigits(loop) ? std::optional(loop) : std::nullopt;
 }
 
 // Whether the body uses arrays private to a thread at indices of the loop: then every thread
@@ -209,10 +214,11 @@ Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, in
   return Fragment(Layout::FromForms(extents, thread), Layout::FromForms(extents, reg));
 }
 
-// Whether a row-major walk of `span` elements a step gives each dimension its own map.
+// Whether a row-major walk of `span` elements a step gives each dimension its own map. The last
+// step must be whole, too: it would break off in the middle of a row's threads.
 bool Nests(const Coord& extents, int64_t span) {
   int64_t inner = 1;
-  for (size_t d = extents.size(); d-- > 1;) {
+  for (size_t d = extents.size(); d-- > 0;) {
     inner *= extents[d];
     if (inner % span != 0 && span % inner != 0) return false;
   }
@@ -260,8 +266,8 @@ void InferFragments(const ParallelInfo& info, const Fragment& loop, Context* ctx
     if (!access.buffer.IsFragment() || ctx->layouts->Has(access.buffer)) continue;
     auto axes = info.DirectAxes(access);
     if (!axes) continue;
-    Fragment f = FromLoop(loop, *axes, StaticShape(access.buffer));
-    ctx->layouts->Set(access.buffer, f, info.loop()->span);
+    auto f = FromLoop(loop, *axes, StaticShape(access.buffer));
+    if (f) ctx->layouts->Set(access.buffer, *f, info.loop()->span);
   }
 }
 
@@ -438,7 +444,8 @@ std::optional<Mismatch> FindMismatch(const ParallelInfo& info, const Fragment& l
     }
     // Most fragments follow the loop element by element.
     auto axes = info.DirectAxes(access);
-    if (axes && FromLoop(loop_layout, *axes, StaticShape(access.buffer)).SameMap(*f)) continue;
+    auto followed = axes ? FromLoop(loop_layout, *axes, StaticShape(access.buffer)) : std::nullopt;
+    if (followed && followed->SameMap(*f)) continue;
     auto combinations = OuterValues(access, info, ctx);
     if (!combinations) {
       return Mismatch{access, "its index depends on values known only at run time"};

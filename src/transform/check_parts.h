@@ -39,6 +39,8 @@ void CheckBarriers(const ir::Func& func);
 // Of thread IR: barriers of the whole block, and elections of a thread by its warp, stand where all
 // those threads arrive.
 void CheckThreadsArrive(const ir::Func& func, const Raise& raise);
+// The target has the hardware that each call needs.
+void CheckTarget(const ir::Func& func, const Target& target);
 // Remarks on tiles that are read before anything is written to them.
 void RemarkUninitialized(const ir::Func& func);
 

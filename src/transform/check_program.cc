@@ -33,6 +33,7 @@ const char* TileOpName(const ir::Stmt& s) {
 ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckScopes(func, ir::ThrowUserError);
   CheckResources(func, target);
+  CheckTarget(func, target);
   CheckLoops(func);
   CheckBarriers(func);
   CheckTileOps(func);

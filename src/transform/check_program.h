@@ -16,6 +16,7 @@ namespace tilelang::transform {
 // DTypeError     element types that an operator does not take
 // SemanticsError tile operators, barriers or jumps inside T.Parallel; vectorised loops without
 //                a constant number of iterations
+// TargetError    calls that need hardware which the target does not have
 // Remarks ("check"): fragments read before they are written, fragments that will not stay in
 // registers.
 ir::Func CheckProgram(const ir::Func& func, const Target& target);

@@ -24,7 +24,7 @@ constexpr size_t kTensorCopyBarriers = 16;
 }  // namespace
 
 CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& target)
-    : span_(launch->span), thread_(ThreadsOf(launch).linear) {
+    : span_(launch->span), thread_(ThreadsOf(launch).linear), has_async_proxy_(target->has_tma) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc != nullptr && alloc->buffer.IsBarrier()) barriers_.push_back(alloc->buffer);
@@ -65,7 +65,8 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
       init.push_back(Effect("mbarrier_init", {address, counts[i]}, barrier->span));
     }
   }
-  init.push_back(Effect("fence_barrier_init", {}, span_));
+  // Where there is an async proxy and there are clusters; else the barrier of the CTA suffices.
+  if (has_async_proxy_) init.push_back(Effect("fence_barrier_init", {}, span_));
   stmts->push_back(ir::If(ir::MakeEq(thread_, I32(0)), Sequence(init, span_), Stmt(), span_));
 }
 

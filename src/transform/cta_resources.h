@@ -37,6 +37,7 @@ class CtaResources {
 
   ir::Span span_;
   ir::Expr thread_;
+  bool has_async_proxy_;
   int64_t columns_ = 0;  // to allocate: 0, or a power of two from 32
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address

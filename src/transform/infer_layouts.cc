@@ -415,6 +415,7 @@ class LaunchInferrer : public ir::StmtMutator {
         return {ir::WithPlan(o.stmt, result.plan), "", false};
       }
       op::Alternative other = instruction->Otherwise(op, ctx);
+      if (!other.stmt.defined()) TL_USER_ERROR(kLayout, op->span, result.reason);
       if (!other.remark.empty()) RemarkCopy(op::AsCopy(op), other.remark + ": " + result.reason);
       return other;
     });

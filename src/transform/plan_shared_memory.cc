@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
+int64_t RoundUp(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
 // Times count the statements of a walk through the program.
 struct Block {
   Buffer buffer;
@@ -58,8 +60,12 @@ class LiveRanges : public StmtVisitor {
     std::optional<int64_t> size = AsInt(buffer->shape[0]);
     TL_CHECK(buffer->shape.size() == 1 && size.has_value(), op->span,
              buffer->name << " is not a flat buffer of constant size");
-    Block block{.buffer = buffer, .bytes = *size * Bytes(buffer->dtype)};
+    Block block{.buffer = buffer};
+    // NVRTC joins loads of neighbours to one of 16 bytes, even of three elements: the fourth must
+    // exist, and nobody may write to it meanwhile.
+    block.bytes = RoundUp(*size * Bytes(buffer->dtype), block.align);
     if (buffer.IsBarrier()) {
+      block.bytes = *size * Bytes(buffer->dtype);
       block.align = 8;
       block.first = 0;
       block.last = kForever;
@@ -193,7 +199,6 @@ class LiveRanges : public StmtVisitor {
 
 // The lowest offset at which `block` overlaps no placed block that lives at the same time.
 int64_t FirstFit(const Block& block, const std::vector<const Block*>& placed) {
-  auto round_up = [&](int64_t x) { return (x + block.align - 1) / block.align * block.align; };
   std::vector<const Block*> rivals;
   for (const Block* other : placed) {
     if (block.OverlapsInTime(*other)) rivals.push_back(other);
@@ -203,7 +208,7 @@ int64_t FirstFit(const Block& block, const std::vector<const Block*>& placed) {
   int64_t offset = 0;
   for (const Block* rival : rivals) {
     if (offset + block.bytes <= rival->offset) break;
-    offset = std::max(offset, round_up(rival->offset + rival->bytes));
+    offset = std::max(offset, RoundUp(rival->offset + rival->bytes, block.align));
   }
   return offset;
 }

@@ -41,6 +41,17 @@ def significant(shape: Extents) -> list[Any]:
     return [dim for dim in map(plain, shape) if not (isinstance(dim, int) and dim == 1)]
 
 
+def _without_ones(extents: Extents, rank: int) -> list[Any]:
+    """Extents with as many of 1 left out, from the left, as ``rank`` dimensions are too few for.
+
+    The place of the others matters: (1, 16, 1) is 16 rows of one column in a matrix.
+    """
+    dims = list(map(plain, extents))
+    while len(dims) > rank and any(isinstance(dim, int) and dim == 1 for dim in dims):
+        dims.remove(next(dim for dim in dims if isinstance(dim, int) and dim == 1))
+    return dims
+
+
 def corner(load: Load, extents: Extents) -> Region:
     """The tile of the given extents that starts at ``load``.
 
@@ -51,9 +62,7 @@ def corner(load: Load, extents: Extents) -> Region:
         BoundsError: the tile is larger than a dimension of constant extent.
     """
     buffer, rank = load.buffer, load.buffer.ndim
-    dims = list(map(plain, extents))
-    if len(dims) > rank:
-        dims = significant(dims)
+    dims = _without_ones(extents, rank)
     if len(dims) > rank:
         raise errors.ShapeError(
             f"a tile of shape {shape_text(extents)} at `{load}`: {buffer.describe()} has only "

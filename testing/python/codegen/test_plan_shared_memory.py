@@ -123,3 +123,16 @@ def test_random_straight_line_programs(seed: int) -> None:
         for b in span.values():
             if a is not b and a[0] <= b[1] and b[0] <= a[1]:
                 assert a[2] + a[3] <= b[2] or b[2] + b[3] <= a[2]
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 63])
+def test_a_vector_load_ends_inside(size: int) -> None:
+    """NVRTC may read the aligned 16 bytes around an element: they exist and are nobody else's."""
+    k, out = kernel()
+    other = k.param("Other", "int16", 128)
+    a, b = shared("a", size), shared("b", size, "int16")
+    both = seq(a.put(k.tx, 1.0), b.put(k.tx, 1), out.put(k.tx, a[k.tx]), other.put(k.tx, b[k.tx]))
+    where, total = offsets(k.func(a.alloc(), b.alloc(), both))
+    ends = {name: where[name] + -(-size * width // 16) * 16 for name, width in (("a", 4), ("b", 2))}
+    assert total == max(ends.values()) and total % 16 == 0
+    assert where["a"] >= ends["b"] or where["b"] >= ends["a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -193,3 +194,33 @@ def test_a_fragment_reversed_in_place_is_refused() -> None:
 
     with pytest.raises(SemanticsError, match="which another iteration writes"):
         tilelang.compile(kernel, target="sm_90a")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_vectors_in_loops_of_any_size(device: str, seed: int) -> None:
+    """A row and a column vector in a loop over a tile, for sizes that threads do not divide."""
+    generator = random.Random(seed)
+    m, n, threads = (generator.choice(s) for s in ((5, 33, 64, 65), (16, 32, 40), (96, 160, 192)))
+    keep = generator.choice((True, False))
+
+    @T.prim_func
+    def kernel(
+        R: T.Tensor((n,), "int32"), C: T.Tensor((m,), "int32"), B: T.Tensor((m, n), "int32")
+    ):
+        with T.Kernel(1, threads=threads):
+            r, c = T.alloc_fragment((n,), "int32"), T.alloc_fragment((m,), "int32")
+            f, s = T.alloc_fragment((m, n), "int32"), T.alloc_shared((m, n), "int32")
+            T.copy(R, r)
+            T.copy(C, c)
+            for i, j in T.Parallel(m, n):
+                if keep:
+                    f[i, j] = r[n - 1 - j] - r[j] * c[i]
+                else:
+                    s[i, j] = r[n - 1 - j] - r[j] * c[i]
+            if keep:
+                T.copy(f, s)
+            T.copy(s, B)
+
+    row, column = values(n, dtype="int32"), values(m, dtype="int32")
+    expected = row.flip(0)[None] - row[None] * column[:, None]
+    assert torch.equal(run(kernel, device, row, column, out=(m, n)), expected)
