@@ -1,6 +1,7 @@
 // The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python. Reports
 // travel as JSON texts.
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -136,10 +137,12 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 }
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
-// schedule, seed, instruction limit, threads, sanitize.
+// schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
+// file, line.
+using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
 LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
                       ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
-                      ffi::Bytes params) {
+                      Suppressions suppressions, ffi::Bytes params) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
   const Kernel* kernel = module->module->Find(std::string(name));
@@ -156,6 +159,11 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
   options.instruction_limit = static_cast<uint64_t>(settings[4]);
   options.threads = static_cast<int>(settings[5]);
   options.sanitize = settings[6] != 0;
+  options.keep_going = settings[7] != 0;
+  for (const auto& [kind, kernel, file, line] : suppressions) {
+    options.suppressions.push_back(
+        {std::string(kind), std::string(kernel), std::string(file), static_cast<int>(line)});
+  }
   for (const ffi::String& lint : lints) options.lints.insert(std::string(lint));
   object->launch->params.assign(params.data(), params.data() + params.size());
   object->Start();

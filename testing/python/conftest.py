@@ -18,6 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--schedule", default="late", help="when asynchronous operations act: late, eager or a seed"
     )
+    parser.addoption(
+        "--every-mutant", action="store_true", help="try all mutations of synchronised kernels"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

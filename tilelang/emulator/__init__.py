@@ -8,7 +8,7 @@ kernel.launch(grid, block, [array, 3.0, tensor])
 from tilelang.emulator.arguments import Param, Pointer
 from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchReport, Module
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
-from tilelang.emulator.launch_options import Options, options
+from tilelang.emulator.launch_options import Options, Suppression, options
 from tilelang.emulator.memory import Mapping
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 
@@ -25,6 +25,7 @@ __all__ = [
     "Options",
     "Param",
     "Pointer",
+    "Suppression",
     "TensorMap",
     "options",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 
 from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
-from tilelang.emulator.errors import EmulatorWarning, error_of
-from tilelang.emulator.launch_options import current
+from tilelang.emulator.errors import EmulatorError, EmulatorWarning, error_of
+from tilelang.emulator.launch_options import Options, current, remark_unused
 from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.progress import Progress
@@ -57,6 +57,8 @@ class LaunchReport:
             ``"tensor core"``, ``"barrier"`` (with mbarriers and fences), ``"control"``.
         seconds: time on the host.
         output: what the kernel printed.
+        findings: with ``sanitize="report"`` what the checks of ordering found, one
+            :class:`~tilelang.emulator.errors.EmulatorError` for each kind and PTX line.
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
             and the fields of ``EmulatorError``.
     """
@@ -67,6 +69,7 @@ class LaunchReport:
     by_class: dict[str, InstructionCount] = field(default_factory=dict)
     output: str = ""
     warnings: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[EmulatorError] = field(default_factory=list)
 
 
 class Device:
@@ -236,9 +239,9 @@ class Kernel:
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
-            options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize`` and
-                ``progress`` as in :class:`~tilelang.emulator.Options`; those not given
-                are what :func:`~tilelang.emulator.options` set.
+            options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
+                ``suppress`` and ``progress`` as in :class:`~tilelang.emulator.Options`; those not
+                given are what :func:`~tilelang.emulator.options` set.
 
         Raises:
             ~tilelang.emulator.errors.EmulatorError: the program did something wrong.
@@ -255,13 +258,16 @@ class Kernel:
             handle = _ffi.get("emulator.Launch")(
                 self.module._handle, self.name, dims.flat,
                 [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
-                 chosen.threads, int(chosen.sanitize)],
-                list(chosen.lint), params,
+                 chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
+                list(chosen.lint), [entry.fields() for entry in chosen.suppress], params,
             )  # fmt: skip
             Progress(handle, self.name, chosen.progress).wait()
         finally:
             binder.release()
-        return _finish(handle)
+        report = _finish(self.name, handle, chosen)
+        if "suppress" in options:
+            remark_unused(chosen.suppress, 2)
+        return report
 
 
 class _Dims:
@@ -353,13 +359,31 @@ def _schedule(schedule: str | int) -> tuple[int, int]:
     return _SCHEDULES[schedule], 0
 
 
-def _finish(handle: Any) -> LaunchReport:
+def _findings(name: str, report: dict[str, Any], chosen: Options) -> list[EmulatorError]:
+    for entry, uses in zip(chosen.suppress, report["suppressed"], strict=False):
+        entry.uses += uses
+    findings = [EmulatorError(fields) for fields in report["findings"]]
+    if findings:
+        print(f"{name}: {len(findings)} findings", file=sys.stderr)
+    for finding in findings:
+        print(
+            f"  {finding.kind}, PTX line {finding.ptx_line} ({finding.count} times): "
+            f"{finding.reason}",
+            file=sys.stderr,
+        )
+    return findings
+
+
+def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
     report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
+    findings = _findings(name, report, chosen)
     output = report["output"].encode("latin-1").decode("utf-8", "replace")
     if output:
         sys.stdout.write(output)
     if "error" in report:
-        raise error_of(report["error"])
+        error = error_of(report["error"])
+        error.findings = findings
+        raise error
     for warning in report["warnings"]:
         times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
         warnings.warn(
@@ -372,5 +396,5 @@ def _finish(handle: Any) -> LaunchReport:
     lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(
         report["instructions"], lane_instructions, report["seconds"], by_class, output,
-        report["warnings"],
+        report["warnings"], findings,
     )  # fmt: skip

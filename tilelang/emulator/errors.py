@@ -22,6 +22,10 @@ class EmulatorError(errors.EmulatorError):
         inlined: file and line of the inlined function (of a header) that it belongs to, or None.
         cta, warp, lane: who did it; None where it does not apply.
         address, buffer: the memory address and the name of the buffer it belongs to, or None.
+        earlier_line, earlier_span: PTX line and source line of the earlier one of two accesses that
+            conflict; 0 and None where it does not apply.
+        count: how often it was found, if the launch collected its reports.
+        findings: what a launch with ``sanitize="report"`` had found before this error.
     """
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -41,6 +45,13 @@ class EmulatorError(errors.EmulatorError):
         self.lane: int | None = _index(fields.get("lane"))
         self.address: int | None = fields.get("address")
         self.buffer: str | None = fields.get("buffer") or None
+        earlier = fields.get("earlier", {})
+        self.earlier_line: int = earlier.get("ptx_line", 0)
+        self.earlier_span = None
+        if earlier.get("source_line"):
+            self.earlier_span = errors.Span(earlier["source_file"], earlier["source_line"])
+        self.count: int = fields.get("count", 1)
+        self.findings: list[EmulatorError] = []
         self._fields = fields
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,16 +5,65 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tilelang.emulator.errors import EmulatorWarning
 from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
+#: The kinds of what the checks of ordering find; they can be suppressed.
+FINDINGS = (
+    "race", "missing-wait", "missing-proxy-fence", "missing-tcgen05-fence", "missing-wgmma-fence",
+    "missed-phase", "ld-before-wait",
+)  # fmt: skip
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)
 _MAX_SEED = (1 << 63) - 1
 _MAX_THREADS = 1024
+_MAX_LINE = 2**31 - 1
+
+
+@dataclasses.dataclass(eq=False)
+class Suppression:
+    """A kind of finding at a place, which is not reported.
+
+    Attributes:
+        kind: one of :data:`FINDINGS`.
+        place: where one of the two sides is: a line of the PTX text (a number, or
+            ``"file.ptx:123"``), a source line by the ``.loc`` directives (``"kernel.py:57"``, with
+            as much of the path as needed), or the name of a kernel as in the PTX.
+        uses: how many findings it has suppressed.
+
+    Raises:
+        UserError: there is no such kind, or this is no place.
+    """
+
+    kind: str
+    place: str | int
+    uses: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in FINDINGS:
+            raise UserError(
+                f"suppress: no kind of finding {self.kind!r}; there are {', '.join(FINDINGS)}"
+            )
+        self.fields()
+
+    def fields(self) -> tuple[str, str, str, int]:
+        """Returns kind, kernel, file and line; "" and 0 fit all, no file means the PTX text."""
+        if isinstance(self.place, str):
+            file, colon, line = self.place.rpartition(":")
+            if not colon and self.place:
+                return self.kind, self.place, "", 0
+            if file and line.isdigit() and int(line) <= _MAX_LINE:
+                return self.kind, "", "" if file.endswith(".ptx") else file, int(line)
+            raise UserError(
+                f"suppress: {self.place!r} is no place; give a PTX line, 'file.py:line' or the "
+                "name of a kernel"
+            )
+        return self.kind, "", "", integer("the PTX line of suppress", self.place, 1, _MAX_LINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,23 +74,27 @@ class Options:
         schedule: when asynchronous operations act: ``"late"`` (as late as their completion
             mechanism allows), ``"eager"`` (at once) or a seed for a random
             legal order, 0 to 2**63 - 1.
-        lint: names of additional checks: ``"ld-before-wait"``.
+        lint: names of checks of style: ``"ld-before-wait"`` (on by default; ``[]`` for none).
         instruction_limit: warp instructions after which the launch is an error; 0: none.
         threads: host threads; 0: all cores. Kernels whose CTAs exchange values through global
             memory run on one, so that results do not depend on the host.
-        sanitize: report accesses to shared and tensor memory that no barrier, wait or fence
-            orders; False makes kernels that use much shared memory faster.
+        sanitize: report accesses that no barrier, wait or fence orders; True makes the first one
+            an error, ``"report"`` collects one of each kind and PTX line in the launch's report and
+            prints a summary to stderr; False makes kernels that use much shared memory faster.
+        suppress: findings not to report, pairs of a kind and a place as in
+            :class:`Suppression`; one that nothing needed leaves a warning.
         progress: show a progress bar when the launch takes more than two seconds.
 
     Raises:
-        UserError: there is no such schedule or lint, or a number is out of range.
+        UserError: there is no such schedule, lint or place, or a number is out of range.
     """
 
     schedule: str | int = "late"
-    lint: Iterable[str] = ()
+    lint: Iterable[str] = _LINTS
     instruction_limit: int = 0
     threads: int = 0
-    sanitize: bool = True
+    sanitize: bool | str = True
+    suppress: Iterable[Any] = ()
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -59,9 +112,36 @@ class Options:
             if name not in _LINTS:
                 raise UserError(f"no lint {name!r}; there is {', '.join(map(repr, _LINTS))}")
         self._set("lint", lint)
+        if isinstance(self.sanitize, str) and self.sanitize != "report":
+            raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
+        self._set("suppress", _suppressions(self.suppress))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+
+def _suppressions(entries: Any) -> tuple[Suppression, ...]:
+    def one(entry: Any) -> Suppression:
+        if isinstance(entry, Suppression):
+            return entry
+        if isinstance(entry, tuple | list) and len(entry) == 2:
+            return Suppression(*entry)
+        raise UserError(f"suppress must be pairs of a kind and a place, got {entry!r}")
+
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise UserError(f"suppress must be pairs of a kind and a place, got {entries!r}")
+    return tuple(one(entry) for entry in entries)
+
+
+def remark_unused(suppressions: Iterable[Suppression], stacklevel: int) -> None:
+    """Warns of suppressions that suppressed nothing."""
+    for entry in suppressions:
+        if entry.uses == 0:
+            warnings.warn(
+                f"suppress: no {entry.kind!r} was found at {entry.place!r}; remove the entry",
+                EmulatorWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 _DEFAULTS = Options()
@@ -79,7 +159,7 @@ def options(**changes: Any) -> Iterator[Options]:
 
     That holds for compiled kernels called with CPU tensors, too::
 
-        with tilelang.emulator.options(lint=["ld-before-wait"], schedule=7):
+        with tilelang.emulator.options(sanitize="report", schedule=7):
             kernel(a, b, c)
 
     Blocks nest; what an inner one does not name stays. A block is seen by its own thread only.
@@ -94,3 +174,5 @@ def options(**changes: Any) -> Iterator[Options]:
         yield chosen
     finally:
         _current.reset(token)
+    if "suppress" in changes:
+        remark_unused(chosen.suppress, 3)

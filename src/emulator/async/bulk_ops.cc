@@ -129,7 +129,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
                CollectPlain,
                [&cluster, &form, issuer, ends, byte_mask](const std::vector<uint8_t>& data) {
                  uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
-                                            AccessKind::kWrite, Proxy::kAsync, kBulkEngine);
+                                            form.written_as(), Proxy::kAsync, kBulkEngine);
                  WriteGlobal(form, data, to, byte_mask);
                });
   });
@@ -208,8 +208,8 @@ Flow WaitGroup(Warp& w, const Op& op, uint32_t mask) {
     if (!reads_only) engines.FinishGroups(ChannelKind::kBulkWrite, issuer, pending);
     Sanitizer* sanitizer = engines.sanitizer();
     if (!sanitizer || done == 0) return;
-    sanitizer->Learn(issuer, engines.ActorOf(ActorKind::kBulkGroup, issuer, "a bulk store", false),
-                     done);
+    sanitizer->Learn(issuer, StoreReads(engines, issuer), done);
+    if (!reads_only) sanitizer->Learn(issuer, StoreWrites(engines, issuer), done);
   });
   return Flow::kNext;
 }

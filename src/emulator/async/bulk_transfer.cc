@@ -91,18 +91,17 @@ void CheckAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, uint3
   }
 }
 
-void CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery, const LoadTarget& target,
-               uint32_t bytes) {
+EngineStep CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery,
+                     const LoadTarget& target, uint32_t bytes) {
   Sanitizer* sanitizer = Engines::Of(w).sanitizer();
-  if (!sanitizer || !Contains(*target.cta, target.offset, bytes, delivery.units)) return;
-  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "uses the mbarrier in", false);
-  sanitizer->Shared(*target.barrier.owner, target.barrier.offset, 8, step);
-  step.what = delivery.writes;
+  if (!sanitizer || !Contains(*target.cta, target.offset, bytes, delivery.units)) return {};
+  CheckInitialised(issuer, target.barrier, delivery.proxy);
+  Sanitizer::Step step = sanitizer->ThreadStep(issuer, delivery.writes, true);
   step.actor = TransactionActor(issuer, target.barrier, &step.step);
   step.in_order_with = delivery.atomic ? step.actor : kNoActor;
-  step.write = true;
   step.generic = delivery.proxy == Proxy::kGeneric;
   Observe(*sanitizer, *target.cta, target.offset, bytes, delivery.units, step);
+  return {step.actor, step.step, sanitizer->Snapshot(issuer)};
 }
 
 void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& delivery,
@@ -128,11 +127,11 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
   Cluster& cluster = w.cta.cluster;
   for (LoadTarget& target : targets) {
     target.phase = EntryOf(issuer, target.barrier).object.completed_phases();
-    CheckLoad(w, issuer, delivery, target, bytes);
   }
   // The data arrive at every target of a multicast at their own time.
   for (const LoadTarget& target : targets) {
     PendingStep step;
+    step.order = CheckLoad(w, issuer, delivery, target, bytes);
     step.issuer = issuer;
     step.name = delivery.name;
     step.completes = target.barrier;
@@ -145,6 +144,14 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
   }
 }
 
+ActorId StoreReads(Engines& engines, const Issuer& issuer) {
+  return engines.ActorOf(ActorKind::kBulkGroup, issuer, "a bulk store", false);
+}
+
+ActorId StoreWrites(Engines& engines, const Issuer& issuer) {
+  return engines.ActorOf(ActorKind::kBulkWrite, issuer, "a bulk store", false);
+}
+
 void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
                 std::vector<uint32_t> units, Collect collect, Deliver deliver) {
   const Issuer issuer = w.Here(lane);
@@ -152,25 +159,29 @@ void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t b
   how.units = std::move(units);
   Engines& engines = Engines::Of(w);
   Cluster& cluster = w.cta.cluster;
+  EngineStep order;
   if (Sanitizer* sanitizer = engines.sanitizer();
       sanitizer && Contains(w.cta, source & 0xFFFFFF, bytes, how.units)) {
     Sanitizer::Step step = sanitizer->ThreadStep(issuer, "the bulk store reads", false);
-    step.actor = engines.ActorOf(ActorKind::kBulkGroup, issuer, "a bulk store", false);
+    step.actor = StoreReads(engines, issuer);
     step.step = engines.OpenGroup(ChannelKind::kBulkRead, issuer);
     step.in_order_with = kNoActor;
     step.generic = false;
     Observe(*sanitizer, w.cta, source & 0xFFFFFF, bytes, how.units, step);
+    sanitizer->RememberStore(issuer, step.actor, step.step);
+    order = {StoreWrites(engines, issuer), step.step, sanitizer->Snapshot(issuer)};
   }
   PendingStep read;
   read.issuer = issuer;
   read.name = name;
-  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver] {
+  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver, order] {
     CheckAccess(cluster, issuer, source, bytes, how, AccessKind::kRead);
     auto data = std::make_shared<std::vector<uint8_t>>(bytes);
     collect(*data, cluster.SharedOwner(source)->shared.at(0), source & 0xFFFFFF);
     PendingStep write;
     write.issuer = issuer;
     write.name = how.name;
+    write.order = order;
     write.act = [data, deliver] { deliver(*data); };
     engines.Queue(ChannelKind::kBulkWrite, std::move(write));
   };

@@ -23,6 +23,9 @@ struct TransferForm {
   bool multicast = false;
   bool reduces = false;
   ReduceOp reduce = ReduceOp::kAdd;
+
+  // Reductions to global memory are atomic, element by element.
+  AccessKind written_as() const { return reduces ? AccessKind::kAtomic : AccessKind::kWrite; }
 };
 
 // From global to shared memory, from shared memory to that of another CTA, or to global memory.
@@ -69,6 +72,10 @@ struct Delivery {
 // Issues a load of `bytes` bytes: checks ordering now, acts later.
 void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarget> targets,
                uint32_t bytes, Produce produce, Deposit deposit);
+
+// The sanitizer's actors of the issuer's bulk stores: their groups' reads, and their writes.
+ActorId StoreReads(Engines& engines, const Issuer& issuer);
+ActorId StoreWrites(Engines& engines, const Issuer& issuer);
 
 // Takes the bytes of a store out of shared memory, and later writes them to global memory.
 using Collect =

@@ -40,6 +40,9 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
   Engines& engines = Engines::Of(w);
   Cluster& cluster = w.cta.cluster;
   const uint32_t ignored = op.a[1] == kNoSlot ? 0 : w.Predicate(op.a[1]);
+  Sanitizer* sanitizer = engines.sanitizer();
+  const Issuer warp = w.Here(__builtin_ctz(mask));
+  const auto snapshot = sanitizer ? sanitizer->Snapshot(warp) : nullptr;
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
     const uint32_t destination =
@@ -57,15 +60,15 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
            "the source of cp.async must be aligned to its " + std::to_string(form.bytes) + " bytes",
            source);
     }
-    Sanitizer* sanitizer = engines.sanitizer();
+    PendingStep pending;
     Cta* owner = cluster.SharedOwner(destination);
     if (sanitizer && owner && owner->shared.Contains(destination & 0xFFFFFF, form.bytes)) {
       Sanitizer::Step step = sanitizer->ThreadStep(issuer, "cp.async writes", true);
       step.actor = GroupActor(engines, issuer);
       step.step = engines.OpenGroup(ChannelKind::kCopy, issuer);
       sanitizer->Shared(*owner, destination & 0xFFFFFF, form.bytes, step);
+      pending.order = {step.actor, step.step, snapshot};
     }
-    PendingStep pending;
     pending.issuer = issuer;
     pending.name = kEngine;
     pending.act = [&cluster, issuer, destination, source, bytes = form.bytes, source_bytes] {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "emulator/async/engines.h"
+
 namespace tilelang::emulator {
 
 std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta) {
@@ -10,6 +12,7 @@ std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta) {
 
 void CtaState::OnExit() {
   for (const auto& [number, warpgroup] : warpgroups_) warpgroup.CheckComplete();
+  if (Sanitizer* sanitizer = Engines::Of(cta_.cluster).sanitizer()) sanitizer->OnExit(cta_);
   for (const auto& [offset, entry] : barriers_) {
     if (entry.object.transactions() >= 0) continue;
     Fail(entry.created_by, "mbarrier",

@@ -8,12 +8,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "emulator/async/mbarrier.h"
 #include "emulator/async/warpgroup.h"
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"
-#include "emulator/sanitizer/clock.h"
+#include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
 
@@ -34,6 +35,10 @@ struct BarrierEntry {
   Knowledge gathering;
   Knowledge completed;
   ActorId transactions = kNoActor;
+  // What happened before the running phase completes, arrivals or not, and the successful waits
+  // for the phase before it.
+  VectorClock reached;
+  std::vector<PhaseWait> waits;
 };
 
 class CtaState : public CtaAsyncState {
@@ -57,7 +62,9 @@ class CtaState : public CtaAsyncState {
   TensorMemory* existing_tensor() { return tensor_.get(); }
   Issuer last_allocator;
   Warpgroup& WarpgroupOf(const Warp& warp);
-  // tcgen05.wait::st that each warp has executed.
+  // tcgen05.alloc, tcgen05.wait::ld and ::st that each warp has executed.
+  std::array<uint32_t, 32> allocations{};
+  std::array<uint32_t, 32> load_waits{};
   std::array<uint32_t, 32> store_waits{};
 
  private:

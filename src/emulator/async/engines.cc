@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace tilelang::emulator {
 namespace {
@@ -45,17 +46,25 @@ void Engines::QueueFree(PendingStep step) {
   if (cluster_.launch.options.schedule == Schedule::kEager) ActFree(free_.size() - 1);
 }
 
+void Engines::Act(const PendingStep& step) {
+  if (!step.act) return;
+  const EngineStep before =
+      std::exchange(acting_, step.order);  // steps may queue others, which act
+  step.act();
+  acting_ = before;
+}
+
 void Engines::ActFirst(Channel& channel) {
   PendingStep step = std::move(channel.steps.front());
   channel.steps.pop_front();
   if (step.ends_group) ++channel.finished;
-  if (step.act) step.act();
+  Act(step);
 }
 
 void Engines::ActFree(size_t index) {
   PendingStep step = std::move(free_[index]);
   free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
-  step.act();
+  Act(step);
 }
 
 uint32_t Engines::OpenGroup(ChannelKind kind, const Issuer& issuer) {
@@ -81,6 +90,11 @@ void Engines::CommitBulkGroup(const Issuer& issuer) {
   ++ChannelOf(ChannelKind::kBulkWrite, issuer).committed;
   QueueMarker(ChannelKind::kBulkRead, issuer,
               [this, issuer] { QueueMarker(ChannelKind::kBulkWrite, issuer, {}); });
+}
+
+void Engines::Finish(ChannelKind kind, const Issuer& issuer) {
+  Channel& channel = ChannelOf(kind, issuer);
+  while (!channel.steps.empty()) ActFirst(channel);
 }
 
 uint32_t Engines::FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending) {

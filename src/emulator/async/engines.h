@@ -21,11 +21,12 @@ namespace tilelang::emulator {
 
 // The order in which operations act is fixed within a channel and free between channels.
 enum class ChannelKind : uint8_t {
-  kPipe,       // tcgen05.mma, cp, shift and commit of one thread
-  kCopy,       // cp.async of one thread
-  kBulkRead,   // reads of the bulk stores of one thread
-  kBulkWrite,  // their writes, which follow the reads
-  kWarpgroup,  // wgmma.mma_async of one warpgroup
+  kPipe,         // tcgen05.mma, cp, shift and commit of one thread
+  kCopy,         // cp.async of one thread
+  kBulkRead,     // reads of the bulk stores of one thread
+  kBulkWrite,    // their writes, which follow the reads
+  kTensorStore,  // tcgen05.st of one warp
+  kWarpgroup,    // wgmma.mma_async of one warpgroup
 };
 
 // One action of an engine.
@@ -33,6 +34,7 @@ struct PendingStep {
   Issuer issuer;
   const char* name = "";  // for reports, e.g. "tcgen05.mma"
   std::function<void()> act;
+  EngineStep order;         // of its accesses to global memory; set with the sanitizer
   BarrierRef completes;     // the mbarrier that it signals, if any
   bool ends_group = false;  // a commit_group marker
   uint64_t age = 0;         // set when queued
@@ -51,6 +53,8 @@ class Engines : public AsyncEngines {
   // Acts on the issuer's channel until at most `pending` groups are left. Returns how many groups
   // that makes complete for sure.
   uint32_t FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending);
+  // Acts on all steps of the issuer's channel.
+  void Finish(ChannelKind kind, const Issuer& issuer);
   void CommitGroup(ChannelKind kind, const Issuer& issuer);
   // Bulk groups have two ends: their reads are over, and later their writes too.
   void CommitBulkGroup(const Issuer& issuer);
@@ -61,6 +65,8 @@ class Engines : public AsyncEngines {
   // The number that the group under construction will have, from 1 on.
   uint32_t OpenGroup(ChannelKind kind, const Issuer& issuer);
 
+  // What acts now.
+  const EngineStep& acting() const { return acting_; }
   // Null when the launch does not ask for checks of ordering.
   Sanitizer* sanitizer() { return sanitizer_.get(); }
   // An actor for a thread's channel, made when first asked for; `prefix` names its kind.
@@ -86,6 +92,7 @@ class Engines : public AsyncEngines {
 
   Channel& ChannelOf(ChannelKind kind, const Issuer& issuer);
   void QueueMarker(ChannelKind kind, const Issuer& issuer, std::function<void()> act);
+  void Act(const PendingStep& step);
   void ActFirst(Channel& channel);
   void ActFree(size_t index);
   bool ActOldest();
@@ -99,6 +106,7 @@ class Engines : public AsyncEngines {
   std::map<ChannelKey, Channel> channels_;
   std::deque<PendingStep> free_;
   std::map<std::tuple<ActorKind, uint32_t, int, int>, ActorId> actors_;
+  EngineStep acting_;
   std::mt19937_64 random_;
   uint64_t next_age_ = 0;
   uint64_t idle_rounds_ = 0;

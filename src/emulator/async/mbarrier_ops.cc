@@ -24,15 +24,6 @@ BarrierRef Resolve(Warp& w, const BarrierForm& form, int lane) {
   return ResolveBarrier(w, lane, form.space, form.address.At(w, lane));
 }
 
-// Every use of an mbarrier must be ordered behind its initialisation.
-void CheckInitialised(Warp& w, int lane, const BarrierRef& barrier) {
-  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
-  if (!sanitizer) return;
-  const Issuer issuer = w.Here(lane);
-  sanitizer->Shared(*barrier.owner, barrier.offset, 8,
-                    sanitizer->ThreadStep(issuer, "uses the mbarrier in", false));
-}
-
 void TakeCommon(Decoder& d, BarrierForm& form) {
   d.mods.Take("b64");
   form.space = d.mods.TakeSpace();
@@ -92,7 +83,7 @@ Flow ExpectTx(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<BarrierForm>();
   ForEachLane(mask, [&](int lane) {
     const BarrierRef barrier = Resolve(w, form, lane);
-    CheckInitialised(w, lane, barrier);
+    CheckInitialised(w.Here(lane), barrier, Proxy::kGeneric);
     ExpectTransactions(w.Here(lane), barrier, w.Reg<uint32_t>(op.a[0])[lane]);
   });
   return Flow::kNext;
@@ -102,8 +93,8 @@ Flow CompleteTx(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<BarrierForm>();
   ForEachLane(mask, [&](int lane) {
     const BarrierRef barrier = Resolve(w, form, lane);
-    CheckInitialised(w, lane, barrier);
-    CompleteTransactions(w.Here(lane), barrier, w.Reg<uint32_t>(op.a[0])[lane]);
+    CheckInitialised(w.Here(lane), barrier, Proxy::kGeneric);
+    CompleteByThread(w.Here(lane), barrier, w.Reg<uint32_t>(op.a[0])[lane]);
   });
   return Flow::kNext;
 }
@@ -123,7 +114,7 @@ Flow ArriveHandler(Warp& w, const Op& op, uint32_t mask) {
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
     const BarrierRef barrier = Resolve(w, form, lane);
-    CheckInitialised(w, lane, barrier);
+    CheckInitialised(w.Here(lane), barrier, Proxy::kGeneric);
     int64_t count = 1;
     if (op.a[1] != kNoSlot) {
       const uint32_t operand = w.Reg<uint32_t>(op.a[1])[lane];
@@ -202,7 +193,7 @@ Flow Wait(Warp& w, const Op& op, uint32_t mask) {
       Fail(w.Here(lane), "mbarrier", "only the CTA that holds an mbarrier may wait for it",
            barrier.address(), "shared memory");
     }
-    CheckInitialised(w, lane, barrier);
+    CheckInitialised(w.Here(lane), barrier, Proxy::kGeneric);
     if (IsDone(w, op, form, lane, barrier)) {
       done |= 1u << lane;
       ObserveCompletion(w.Here(lane), barrier);
@@ -231,6 +222,7 @@ void DecodeWait(Decoder& d) {
   BarrierForm& form = d.MakeExtra<BarrierForm>();
   form.parity = d.mods.Take("parity");
   TakeCommon(d, form);
+  d.op.order |= kWaits;
   d.Push(d.PredicateDestination(d.operand(0)));
   form.address = d.Address(d.operand(1));
   d.PushSource(2, form.parity ? Type::kU32 : Type::kB64);

@@ -11,14 +11,31 @@ Sanitizer* SanitizerOf(const BarrierRef& barrier) {
   return Engines::Of(barrier.owner->cluster).sanitizer();
 }
 
-// Changes an object and does what the end of a phase entails.
+void CheckWaits(const Issuer& issuer, const BarrierRef& barrier, BarrierEntry& entry) {
+  if (Sanitizer* sanitizer = SanitizerOf(barrier)) {
+    sanitizer->CheckPhaseWaits(issuer, entry.waits, entry.reached, barrier.address());
+  }
+  entry.waits.clear();
+  entry.reached.Clear();
+}
+
+// Of the issuer until now; null without the sanitizer.
+const VectorClock* HappenedBefore(const Issuer& issuer, const BarrierRef& barrier) {
+  Sanitizer* sanitizer = SanitizerOf(barrier);
+  return sanitizer ? &sanitizer->Of(issuer).happened : nullptr;
+}
+
+// Changes an object, after what `before` tells, and does what the end of a phase entails.
 template <typename Change>
-auto Update(const Issuer& issuer, const BarrierRef& barrier, Change change) {
+auto Update(const Issuer& issuer, const BarrierRef& barrier, const VectorClock* before,
+            Change change) {
   BarrierEntry& entry = EntryOf(issuer, barrier);
-  const uint64_t before = entry.object.completed_phases();
+  if (before) entry.reached.Join(*before);
+  const uint64_t phase = entry.object.completed_phases();
   return Located(issuer, barrier.address(), "shared memory", [&] {
     const auto result = change(entry);
-    if (entry.object.completed_phases() != before) {
+    if (entry.object.completed_phases() != phase) {
+      CheckWaits(issuer, barrier, entry);
       entry.completed.Join(entry.gathering);
       entry.gathering.Clear();
     }
@@ -44,20 +61,45 @@ BarrierRef ResolveBarrier(Warp& warp, int lane, Space space, uint64_t address) {
   return {owner, offset};
 }
 
+void CheckInitialised(const Issuer& issuer, const BarrierRef& barrier, Proxy proxy) {
+  Sanitizer* sanitizer = SanitizerOf(barrier);
+  if (!sanitizer) return;
+  const bool generic = proxy == Proxy::kGeneric;
+  Sanitizer::Step step = sanitizer->ThreadStep(
+      issuer,
+      generic ? "uses the mbarrier in" : "an asynchronous copy completes on the mbarrier in",
+      false);
+  step.generic = generic;
+  sanitizer->Shared(*barrier.owner, barrier.offset, 8, step);
+}
+
 BarrierEntry& EntryOf(const Issuer& issuer, const BarrierRef& barrier) {
   return CtaState::Of(*barrier.owner).Barrier(issuer, barrier.offset);
 }
 
-void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
-  Update(issuer, barrier, [&](BarrierEntry& entry) {
+namespace {
+
+void Complete(const Issuer& issuer, const BarrierRef& barrier, const VectorClock* before,
+              int64_t bytes) {
+  Update(issuer, barrier, before, [&](BarrierEntry& entry) {
     entry.object.CompleteTransactions(bytes);
     return 0;
   });
 }
 
+}  // namespace
+
+void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
+  Complete(issuer, barrier, nullptr, bytes);
+}
+
+void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
+  Complete(issuer, barrier, HappenedBefore(issuer, barrier), bytes);
+}
+
 uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                 const Knowledge* known) {
-  return Update(issuer, barrier, [&](BarrierEntry& entry) {
+  return Update(issuer, barrier, known ? &known->happened : nullptr, [&](BarrierEntry& entry) {
     if (known) entry.gathering.Join(*known);
     return entry.object.Arrive(count, drop);
   });
@@ -65,7 +107,7 @@ uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, 
 
 uint64_t ArriveByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                         bool no_complete) {
-  return Update(issuer, barrier, [&](BarrierEntry& entry) {
+  return Update(issuer, barrier, HappenedBefore(issuer, barrier), [&](BarrierEntry& entry) {
     if (Sanitizer* sanitizer = SanitizerOf(barrier)) {
       sanitizer->Release(issuer, &entry.gathering);
     }
@@ -75,14 +117,14 @@ uint64_t ArriveByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t
 }
 
 void ExpectTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
-  Update(issuer, barrier, [&](BarrierEntry& entry) {
+  Update(issuer, barrier, HappenedBefore(issuer, barrier), [&](BarrierEntry& entry) {
     entry.object.ExpectTransactions(bytes);
     return 0;
   });
 }
 
 void AddPending(const Issuer& issuer, const BarrierRef& barrier) {
-  Update(issuer, barrier, [&](BarrierEntry& entry) {
+  Update(issuer, barrier, nullptr, [&](BarrierEntry& entry) {
     entry.object.AddPending();
     return 0;
   });
@@ -97,6 +139,7 @@ ActorId TransactionActor(const Issuer& issuer, const BarrierRef& barrier, uint32
     entry.transactions = SanitizerOf(barrier)->NewActor(ActorKind::kTransactions, name);
   }
   *step = static_cast<uint32_t>(entry.object.completed_phases()) + 1;
+  entry.reached.Join(SanitizerOf(barrier)->Of(issuer).happened);
   return entry.transactions;
 }
 
@@ -104,6 +147,9 @@ void ObserveCompletion(const Issuer& issuer, const BarrierRef& barrier) {
   Sanitizer* sanitizer = SanitizerOf(barrier);
   if (!sanitizer) return;
   BarrierEntry& entry = EntryOf(issuer, barrier);
+  const PhaseWait wait = sanitizer->WaitBy(issuer);
+  std::erase_if(entry.waits, [&](const PhaseWait& old) { return old.actor == wait.actor; });
+  entry.waits.push_back(wait);
   sanitizer->Acquire(issuer, entry.completed);
   if (entry.transactions != kNoActor) {
     sanitizer->Learn(issuer, entry.transactions,

@@ -24,11 +24,16 @@ auto Located(const Issuer& issuer, uint64_t address, const char* buffer, Body bo
 // The mbarrier at a lane's address; fails when that is misaligned or outside of shared memory.
 BarrierRef ResolveBarrier(Warp& warp, int lane, Space space, uint64_t address);
 
+// Reports a use of the mbarrier that is not ordered after its initialisation, or is so for another
+// proxy only.
+void CheckInitialised(const Issuer& issuer, const BarrierRef& barrier, Proxy proxy);
+
 // The object behind `barrier`, which must exist.
 BarrierEntry& EntryOf(const Issuer& issuer, const BarrierRef& barrier);
 
-// `bytes` of a bulk copy are complete.
+// `bytes` are complete: of a bulk copy, or by a thread (mbarrier.complete_tx).
 void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes);
+void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes);
 // `count` arrivals; `known` is what they make known to those who wait (may be null).
 uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                 const Knowledge* known);

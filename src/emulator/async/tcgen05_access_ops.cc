@@ -2,6 +2,7 @@
 // wait and fence.
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/async/engines.h"
@@ -46,6 +47,20 @@ struct AllocForm {
   Space space = Space::kGeneric;
 };
 
+// Operations of others on the columns come after their allocation.
+void NoteAllocation(Warp& w, const Issuer& issuer, int column, int columns) {
+  Engines& engines = Engines::Of(w);
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer) return;
+  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.alloc takes", true);
+  step.actor = engines.ActorOf(ActorKind::kTensorAlloc, issuer, "tcgen05.alloc", true);
+  step.step = ++CtaState::Of(w.cta).allocations[w.index];
+  step.generic = false;
+  step.met = nullptr;
+  sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, column, columns, step);
+  sanitizer->LearnTensor(issuer, step.actor, step.step);
+}
+
 Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   const auto& form = op.Extra<AllocForm>();
@@ -65,6 +80,7 @@ Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
     return w.WaitOn(info);
   }
   CtaState::Of(w.cta).last_allocator = issuer;
+  NoteAllocation(w, issuer, static_cast<int>(*column), static_cast<int>(columns));
   const uint32_t target = ToSharedAddress(w, lane, form.space, form.address.At(w, lane));
   uint8_t* word = SharedAccess(w.cta.cluster, issuer, target, 4, 4, AccessKind::kWrite);
   const uint32_t address = static_cast<uint32_t>(*column);
@@ -90,6 +106,7 @@ void CheckUnused(Warp& w, const Issuer& issuer, TmemAddress address, int columns
   Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.dealloc frees", true);
   step.generic = false;
   sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, address.column(), columns, step);
+  sanitizer->ForgetTensor(w.cta, address.column(), columns);
 }
 
 Flow Dealloc(Warp& w, const Op& op, uint32_t mask) {
@@ -187,9 +204,28 @@ Rectangles CheckPlace(Warp& w, const AccessForm& form, uint32_t mask, const char
   return place;
 }
 
-void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place,
-                const Sanitizer::Step& step) {
-  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+// Accesses of a warp between two waits of their kind are one step of an actor.
+ActorId LoadActor(Engines& engines, const Issuer& issuer) {
+  return engines.ActorOf(ActorKind::kTensorLoad, issuer, "tcgen05.ld", true);
+}
+ActorId StoreActor(Engines& engines, const Issuer& issuer) {
+  return engines.ActorOf(ActorKind::kTensorStore, issuer, "tcgen05.st", true);
+}
+uint32_t& LoadStep(Warp& w) { return CtaState::Of(w.cta).load_waits[w.index]; }
+uint32_t& StoreStep(Warp& w) { return CtaState::Of(w.cta).store_waits[w.index]; }
+
+void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place, const Issuer& issuer,
+                bool write) {
+  Engines& engines = Engines::Of(w);
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer) return;
+  Sanitizer::Step step =
+      sanitizer->ThreadStep(issuer, write ? "tcgen05.st writes" : "tcgen05.ld reads", write);
+  step.actor = write ? StoreActor(engines, issuer) : LoadActor(engines, issuer);
+  step.step = (write ? StoreStep(w) : LoadStep(w)) + 1;
+  step.in_order_with = write ? step.actor : kNoActor;
+  step.generic = false;  // tensor memory knows no proxies
+  step.met = nullptr;
   for (int i = 0; i < place.count; ++i) {
     const TmemAddress at = i == 0 ? place.first : place.second;
     sanitizer->Tensor(w.cta, at.lane(), InfoOf(form.shape).lanes, at.column(), form.columns, step);
@@ -207,9 +243,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<AccessForm>();
   const Rectangles place = CheckPlace(w, form, mask, "tcgen05.ld");
   const Issuer issuer = w.Here(__builtin_ctz(mask));
-  if (Sanitizer* sanitizer = Engines::Of(w).sanitizer()) {
-    CheckOrder(w, form, place, sanitizer->ThreadStep(issuer, "tcgen05.ld reads", false));
-  }
+  CheckOrder(w, form, place, issuer, false);
   TensorMemory& tensor = TensorOf(w);
   bool all_written = true;
   for (int r = 0; r < form.registers; ++r) {
@@ -227,36 +261,38 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-ActorId StoreActor(Engines& engines, const Issuer& issuer) {
-  return engines.ActorOf(ActorKind::kTensorStore, issuer, "tcgen05.st", true);
+// The cells that a store writes, by their index, and the values.
+using Cells = std::vector<std::pair<int32_t, uint32_t>>;
+
+Cells CellsOf(Warp& w, const Op& op, const AccessForm& form, const Rectangles& place) {
+  Cells cells;
+  cells.reserve(static_cast<size_t>(form.registers) * kLanes * (form.packed ? 2 : 1));
+  for (int r = 0; r < form.registers; ++r) {
+    const uint32_t* values = w.Reg<uint32_t>(op.slots[r]);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int32_t index = CellIndex(form, place, r, lane);
+      cells.emplace_back(index, form.packed ? values[lane] & 0xFFFF : values[lane]);
+      if (form.packed) cells.emplace_back(index + 1, values[lane] >> 16);
+    }
+  }
+  return cells;
 }
 
-// Stores of a warp between two waits are one step of its store actor.
-uint32_t& StoreStep(Warp& w) { return CtaState::Of(w.cta).store_waits[w.index]; }
+Issuer WarpIssuer(Warp& w) { return w.Here(-1); }
 
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   const auto& form = op.Extra<AccessForm>();
   const Rectangles place = CheckPlace(w, form, mask, "tcgen05.st");
   const Issuer issuer = w.Here(__builtin_ctz(mask));
-  Engines& engines = Engines::Of(w);
-  if (Sanitizer* sanitizer = engines.sanitizer()) {
-    Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.st writes", true);
-    step.actor = StoreActor(engines, issuer);
-    step.step = StoreStep(w) + 1;
-    step.in_order_with = step.actor;
-    step.generic = false;  // tensor memory knows no proxies
-    CheckOrder(w, form, place, step);
-  }
-  TensorMemory& tensor = TensorOf(w);
-  for (int r = 0; r < form.registers; ++r) {
-    const uint32_t* values = w.Reg<uint32_t>(op.slots[r]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int32_t index = CellIndex(form, place, r, lane);
-      tensor.StoreAt(index, form.packed ? values[lane] & 0xFFFF : values[lane]);
-      if (form.packed) tensor.StoreAt(index + 1, values[lane] >> 16);
-    }
-  }
+  CheckOrder(w, form, place, issuer, true);
+  PendingStep step;
+  step.issuer = WarpIssuer(w);
+  step.name = "tcgen05.st";
+  step.act = [&tensor = TensorOf(w), cells = CellsOf(w, op, form, place)] {
+    for (const auto& [index, value] : cells) tensor.StoreAt(index, value);
+  };
+  Engines::Of(w).Queue(ChannelKind::kTensorStore, std::move(step));
   return Flow::kNext;
 }
 
@@ -340,17 +376,26 @@ void DecodeLoadReduce(Decoder& d) {
 
 // --- waits and fences ---------------------------------------------------------------------------
 
+// Loads deliver at once.
 Flow WaitLoad(Warp& w, const Op&, uint32_t mask) {
-  return w.Align(mask);  // loads deliver at once
+  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
+  const uint32_t step = ++LoadStep(w);
+  Engines& engines = Engines::Of(w);
+  if (Sanitizer* sanitizer = engines.sanitizer()) {
+    const Issuer issuer = w.Here(__builtin_ctz(mask));
+    sanitizer->LearnTensor(issuer, LoadActor(engines, issuer), step);
+  }
+  return Flow::kNext;
 }
 
 Flow WaitStore(Warp& w, const Op&, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   const uint32_t step = ++StoreStep(w);
   Engines& engines = Engines::Of(w);
+  engines.Finish(ChannelKind::kTensorStore, WarpIssuer(w));
   if (Sanitizer* sanitizer = engines.sanitizer()) {
     const Issuer issuer = w.Here(__builtin_ctz(mask));
-    sanitizer->Learn(issuer, StoreActor(engines, issuer), step);
+    sanitizer->LearnTensor(issuer, StoreActor(engines, issuer), step);
   }
   return Flow::kNext;
 }
@@ -361,15 +406,18 @@ void DecodeWait(Decoder& d) {
   d.op.handler = handler;
 }
 
-// Completion is tracked by the waits and mbarriers. With the fences, relaxed arrivals and waits of
-// mbarriers order too (PTX ISA, tcgen05 memory consistency).
+template <void (Sanitizer::*order)(const Issuer&)>
 Flow Fence(Warp& w, const Op&, uint32_t mask) {
-  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
-  if (sanitizer) sanitizer->Fence(w.Here(__builtin_ctz(mask)));
+  if (Sanitizer* sanitizer = Engines::Of(w).sanitizer()) {
+    (sanitizer->*order)(w.Here(__builtin_ctz(mask)));
+  }
   return Flow::kNext;
 }
 
-void DecodeFence(Decoder& d) { d.op.handler = Fence; }
+template <void (Sanitizer::*order)(const Issuer&)>
+void DecodeFence(Decoder& d) {
+  d.op.handler = Fence<order>;
+}
 
 }  // namespace
 
@@ -382,8 +430,10 @@ void RegisterTcgen05Access() {
   FamilyRegistry::Add("tcgen05.st", DecodeStore);
   FamilyRegistry::Add("tcgen05.wait::ld", DecodeWait<WaitLoad>);
   FamilyRegistry::Add("tcgen05.wait::st", DecodeWait<WaitStore>);
-  FamilyRegistry::Add("tcgen05.fence::before_thread_sync", DecodeFence);
-  FamilyRegistry::Add("tcgen05.fence::after_thread_sync", DecodeFence);
+  FamilyRegistry::Add("tcgen05.fence::before_thread_sync",
+                      DecodeFence<&Sanitizer::TensorFenceBefore>);
+  FamilyRegistry::Add("tcgen05.fence::after_thread_sync",
+                      DecodeFence<&Sanitizer::TensorFenceAfter>);
 }
 
 }  // namespace tilelang::emulator

@@ -30,6 +30,14 @@ Sanitizer::Step PipeStep(Engines& engines, const Issuer& issuer) {
   return step;
 }
 
+// The step of an operation on tensor memory.
+Sanitizer::Step OperationStep(Engines& engines, const Issuer& issuer) {
+  const Sanitizer::Step step = PipeStep(engines, issuer);
+  Sanitizer& sanitizer = *engines.sanitizer();
+  sanitizer.OrderOfPipe(step.actor).Join(sanitizer.Of(issuer).tensor);
+  return step;
+}
+
 void CheckCells(Warp& w, const Issuer& issuer, const std::vector<TmemRegion>& cells,
                 const char* what) {
   for (const TmemRegion& region : cells) {
@@ -109,7 +117,7 @@ void CheckMma(Warp& w, const Issuer& issuer, const MmaPlan& plan) {
   Engines& engines = Engines::Of(w);
   Sanitizer* sanitizer = engines.sanitizer();
   if (!sanitizer) return;
-  Sanitizer::Step step = PipeStep(engines, issuer);
+  Sanitizer::Step step = OperationStep(engines, issuer);
   step.what = "tcgen05.mma reads its operand in";
   sanitizer->SharedUnits(w.cta, plan.a_units, kUnitBytes, step);
   sanitizer->SharedUnits(w.cta, plan.b_units, kUnitBytes, step);
@@ -249,7 +257,7 @@ void CheckCopy(Warp& w, const Issuer& issuer, const CopyPlan& plan) {
   Engines& engines = Engines::Of(w);
   Sanitizer* sanitizer = engines.sanitizer();
   if (!sanitizer) return;
-  Sanitizer::Step step = PipeStep(engines, issuer);
+  Sanitizer::Step step = OperationStep(engines, issuer);
   step.what = "tcgen05.cp reads";
   sanitizer->SharedUnits(w.cta, plan.units, kUnitBytes, step);
   step.what = "tcgen05.cp writes";
@@ -320,7 +328,7 @@ Flow Shift(Warp& w, const Op& op, uint32_t mask) {
     CheckCells(w, issuer, cells, "tcgen05.shift");
     Engines& engines = Engines::Of(w);
     if (Sanitizer* sanitizer = engines.sanitizer()) {
-      Sanitizer::Step step = PipeStep(engines, issuer);
+      Sanitizer::Step step = OperationStep(engines, issuer);
       step.what = "tcgen05.shift moves";
       step.write = true;
       CheckRegions(*sanitizer, w.cta, cells, step);
@@ -350,13 +358,16 @@ struct CommitForm {
   bool multicast = false;
 };
 
-// What those who wait for a commit learn: all that the thread knew, and its pipe's work.
+// What those who wait for a commit learn: all that the thread knew, and its pipe's work with what
+// that was ordered after. The commit implies tcgen05.fence::before_thread_sync for its pipe only.
 std::shared_ptr<Knowledge> CommitKnowledge(Engines& engines, const Issuer& issuer) {
   Sanitizer* sanitizer = engines.sanitizer();
   if (!sanitizer) return nullptr;
   const Sanitizer::Step step = PipeStep(engines, issuer);
   auto known = std::make_shared<Knowledge>(sanitizer->Of(issuer));
   known->happened.Raise(step.actor, step.step);
+  known->passed.Join(sanitizer->OrderOfPipe(step.actor));
+  known->passed.Raise(step.actor, step.step);
   return known;
 }
 
@@ -368,6 +379,7 @@ Flow Commit(Warp& w, const Op& op, uint32_t mask) {
     const uint64_t address = form.address.At(w, lane);
     const BarrierRef barrier = ResolveBarrier(w, lane, form.space, address);
     const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[0])[lane] : 0;
+    CheckInitialised(issuer, barrier, Proxy::kGeneric);
     const std::shared_ptr<Knowledge> known = CommitKnowledge(engines, issuer);
     for (const LoadTarget& target :
          LoadTargets(w, lane, barrier.address(), barrier, form.multicast, ctas)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -42,6 +43,7 @@ class EmulatorError : public std::runtime_error {
 
   std::string kind;
   Where where;
+  std::optional<Where> earlier;  // the other of two accesses that conflict
 };
 
 // What the exception that is being handled becomes: an EmulatorError stays itself, a failed

@@ -465,6 +465,7 @@ void FunctionDecoder::Finish(Decoder& decoder) {
   op.source = static_cast<uint32_t>(kernel_.sources.size());
   const ptx::Instruction& inst = decoder.inst;
   decoder.use.kind = UseKind(inst);
+  kernel_.loads_tensor_memory |= decoder.use.kind == OperandUse::Kind::kTensorLoad;
   kernel_.sources.push_back({inst.line, inst.Spelling(), inst.location, inst.exact_location,
                              ClassOf(inst), std::move(decoder.use)});
   kernel_.code.push_back(op);

@@ -134,6 +134,7 @@ struct Kernel {
   int minnctapersm = 0, maxnreg = 0;
   bool communicates = false;  // CTAs may exchange values through global memory
   bool uses_grid_workspace = false;
+  bool loads_tensor_memory = false;              // by tcgen05.ld
   std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
   std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them
 };

@@ -235,6 +235,34 @@ void RunWorkers(Launch& launch) {
 
 }  // namespace
 
+bool Suppression::Covers(const EmulatorError& error) const {
+  if (!kind.empty() && kind != error.kind) return false;
+  const auto is_file = [&](const std::string& path) {
+    return path.ends_with(file) &&
+           (path.size() == file.size() || path[path.size() - file.size() - 1] == '/');
+  };
+  const auto is_here = [&](const Where& where) {
+    if (!kernel.empty() && kernel != where.kernel) return false;
+    if (line == 0) return true;
+    if (file.empty()) return line == where.ptx_line;
+    return (line == where.source_line && is_file(where.source_file)) ||
+           (line == where.inlined_line && is_file(where.inlined_file));
+  };
+  return is_here(error.where) || (error.earlier && is_here(*error.earlier));
+}
+
+void Launch::Report(const EmulatorError& error) {
+  std::lock_guard<std::mutex> lock(mutex);
+  suppressed.resize(options.suppressions.size());
+  for (size_t i = 0; i < suppressed.size(); ++i) {
+    if (!options.suppressions[i].Covers(error)) continue;
+    ++suppressed[i];
+    return;
+  }
+  if (!options.keep_going) throw error;
+  ++findings.try_emplace({error.kind, error.where.ptx_line}, Finding{error}).first->second.count;
+}
+
 void Run(Launch& launch) {
   if (launch.kernel.unsupported) {
     launch.error = launch.kernel.unsupported;

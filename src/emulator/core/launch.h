@@ -20,6 +20,14 @@ namespace tilelang::emulator {
 // When asynchronous operations act: as late as allowed, at once, or in a seeded legal order.
 enum class Schedule : uint8_t { kLate, kEager, kRandom };
 
+// Reports that the user does not want: those of a kind whose instruction, or the earlier one of the
+// two that conflict, is at a place. Fields that are empty or 0 fit all.
+struct Suppression {
+  std::string kind, kernel, file;
+  int line = 0;  // of `file`, or of the PTX text
+  bool Covers(const EmulatorError& error) const;
+};
+
 struct LaunchOptions {
   Dim3 grid, block, cluster;
   bool explicit_cluster = false;
@@ -28,7 +36,9 @@ struct LaunchOptions {
   uint64_t seed = 0;
   uint64_t instruction_limit = 0;  // warp instructions of the whole launch; 0: none
   bool sanitize = true;            // report accesses that nothing orders
-  int threads = 0;                 // host threads; 0: chosen
+  bool keep_going = false;         // collect these reports; otherwise the first is an error
+  std::vector<Suppression> suppressions;
+  int threads = 0;  // host threads; 0: chosen
   std::set<std::string> lints;
 };
 
@@ -36,6 +46,12 @@ struct Warning {
   std::string kind, message;
   Where where;
   uint64_t count = 1;
+};
+
+// A report that did not end the launch.
+struct Finding {
+  EmulatorError error;
+  uint64_t count = 0;
 };
 
 struct Launch {
@@ -60,8 +76,12 @@ struct Launch {
   std::map<std::pair<std::string, int>, Warning> warnings;  // by kind and PTX line
   std::map<uint64_t, std::string> output;                   // printf text by CTA
   uint64_t printed = 0;                                     // bytes of it
+  std::map<std::pair<std::string, int>, Finding> findings;  // by kind and PTX line
+  std::vector<uint64_t> suppressed;                         // by suppression
 
   uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
+  // What a check of ordering found: throws it, unless it is suppressed or all are collected.
+  void Report(const EmulatorError& error);
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
 };
 

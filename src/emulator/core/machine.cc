@@ -169,7 +169,7 @@ Warp::Warp(Cta& cta, uint32_t index) : cta(cta), index(index) {
 
 void Warp::Reset(uint32_t lanes) {
   const Kernel& kernel = cta.cluster.kernel();
-  const bool lint = cta.cluster.launch.Lint("ld-before-wait");
+  const bool lint = kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait");
   pending_loads = lint ? std::make_unique<PendingLoads>() : nullptr;
   wgmma_registers = nullptr;
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
@@ -314,14 +314,18 @@ void Cluster::Reset(uint64_t index) {
 
 // --- reports ----------------------------------------------------------------------------------
 
+Where PlaceOf(const Kernel& kernel, uint32_t op) {
+  const SourceLine& source = kernel.sources[kernel.code[op].source];
+  Where where = kernel.module->WhereIs(source.ptx_line, source.location, source.exact_location);
+  where.kernel = kernel.name;
+  return where;
+}
+
 Where WhereOf(const Issuer& issuer) {
   Where where;
   if (!issuer.cta) return where;
   const Kernel& kernel = issuer.cta->cluster.kernel();
-  if (issuer.op) {
-    const SourceLine& source = kernel.sources[issuer.op->source];
-    where = kernel.module->WhereIs(source.ptx_line, source.location, source.exact_location);
-  }
+  if (issuer.op) where = PlaceOf(kernel, static_cast<uint32_t>(issuer.op - kernel.code.data()));
   where.kernel = kernel.name;
   where.in_cta = true;
   where.cta = issuer.cta->id;
@@ -341,6 +345,10 @@ void Fail(const Issuer& issuer, const std::string& kind, const std::string& mess
   where.address = address;
   where.buffer = buffer;
   throw EmulatorError(kind, message, where);
+}
+
+void Report(const Issuer& issuer, const std::string& kind, const std::string& message) {
+  issuer.cta->cluster.launch.Report(EmulatorError(kind, message, WhereOf(issuer)));
 }
 
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message) {

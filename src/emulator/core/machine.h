@@ -203,9 +203,13 @@ class Cluster {
 [[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message);
 [[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message,
                        uint64_t address, const std::string& buffer = "");
+// What a check of ordering found: an error, unless the launch suppresses or collects it.
+void Report(const Issuer& issuer, const std::string& kind, const std::string& message);
 // Reported once for each kind and line.
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message);
 Where WhereOf(const Issuer& issuer);
+// Of the kernel's instruction `op`.
+Where PlaceOf(const Kernel& kernel, uint32_t op);
 
 // Checked access for instructions and engines alike: bounds, alignment, uninitialised reads
 // (warning), observer. Fails with a message that names space, address and buffer.

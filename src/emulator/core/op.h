@@ -34,6 +34,7 @@ enum MemoryOrder : uint8_t {
   kGpuScope = 8,     // or sys; otherwise the CTA or the cluster
   kCollective = 16,  // one access of the whole warp (ldmatrix): no lane's in particular
   kRelaxed = 32,     // arrival or wait that orders other accesses only together with fences
+  kWaits = 64,       // for others; no memory order, but where random schedules delay threads
 };
 
 struct Op {

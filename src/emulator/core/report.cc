@@ -91,12 +91,32 @@ void WriteWhere(Json& json, const Where& where) {
   if (where.has_address) json.Field("address", where.address);
 }
 
-void WriteError(Json& json, const EmulatorError& error) {
-  json.Key("error").Open('{');
+void WriteFields(Json& json, const EmulatorError& error) {
   json.Field("kind", error.kind).Field("message", std::string(error.what()));
   json.Field("report", error.Report());
   WriteWhere(json, error.where);
+  if (!error.earlier) return;
+  json.Key("earlier").Open('{');
+  WriteWhere(json, *error.earlier);
   json.Close('}');
+}
+
+void WriteError(Json& json, const EmulatorError& error) {
+  json.Key("error").Open('{');
+  WriteFields(json, error);
+  json.Close('}');
+}
+
+void WriteFindings(Json& json, const Launch& launch) {
+  json.Key("findings").Open('[');
+  for (const auto& [key, finding] : launch.findings) {
+    json.Open('{').Field("count", finding.count);
+    WriteFields(json, finding.error);
+    json.Close('}');
+  }
+  json.Close(']').Key("suppressed").Open('[');
+  for (const uint64_t count : launch.suppressed) json.Value(count);
+  json.Close(']');
 }
 
 void WriteKernel(Json& json, const Kernel& kernel) {
@@ -158,6 +178,7 @@ std::string DescribeLaunch(const Launch& launch, double seconds) {
     json.Close('}');
   }
   json.Close(']');
+  WriteFindings(json, launch);
   std::string output;
   for (const auto& [cta, text] : launch.output) output += text;
   json.Field("output", output);

@@ -1,5 +1,6 @@
 #include "emulator/core/runner.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "emulator/core/stall.h"
@@ -12,6 +13,9 @@ constexpr size_t kMaxListed = 64;
 // Instructions that one split of a diverged warp may run before the others get their turn.
 constexpr uint64_t kSplitQuantum = 512;
 constexpr uint64_t kWarpQuantum = 4096;
+// With a random schedule a warp leaves once in so many times, for 1, 2, 4, ... or 512 rounds.
+constexpr uint64_t kStays = 8;
+constexpr uint64_t kLengths = 10;
 
 }  // namespace
 
@@ -64,6 +68,10 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
   const uint64_t width = static_cast<uint64_t>(std::popcount(mask));
   while (executed < budget) {
     const Op& op = code[pc];
+    if (slice->stops && (op.order & kWaits) && slice->executed + executed != 0) {
+      slice->stopped = true;
+      break;
+    }
     uint32_t active = mask;
     if (op.guard != kNoSlot) active &= warp.Predicate(op.guard);
     if (active) {
@@ -122,9 +130,10 @@ bool WarpRunner::PollWaiting(Warp& warp, Slice* slice) {
   return any;
 }
 
-WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget) {
+WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
   Slice slice;
-  while (warp.live && slice.executed < budget && !slice.yielded) {
+  slice.stops = stops;
+  while (warp.live && slice.executed < budget && !slice.ended()) {
     auto& splits = warp.splits_;
     std::erase_if(splits, [](const Split& split) { return split.mask == 0; });
     if (splits.empty()) break;
@@ -144,7 +153,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget) {
     }
     Select(warp, lowest);
     uint64_t start = slice.executed;
-    while (warp.splits_.size() > 1 && slice.executed - start < kSplitQuantum && !slice.yielded &&
+    while (warp.splits_.size() > 1 && slice.executed - start < kSplitQuantum && !slice.ended() &&
            !warp.split().waiting && warp.split().mask != 0) {
       RunSplit(warp, kSplitQuantum, false, &slice);
       int next = LowestRunnable(warp);
@@ -172,7 +181,22 @@ ClusterRunner::ClusterRunner(Launch& launch, GridShadow* grid_shadow) : cluster_
 void ClusterRunner::Start(uint64_t index) {
   cluster_.Reset(index);
   random_.seed(cluster_.launch.options.seed * 0x9E3779B97F4A7C15ull + index);
+  away_.assign(cluster_.ctas.size() * cluster_.ctas[0]->warps.size(), 0);
+  for (size_t warp = 0; warp < away_.size(); ++warp) MayLeave(warp);
 }
+
+void ClusterRunner::MayLeave(size_t warp) {
+  if (cluster_.launch.options.schedule != Schedule::kRandom || random_() % kStays != 0) return;
+  away_[warp] = 1u << (random_() % kLengths);
+}
+
+bool ClusterRunner::StaysAway(size_t warp) {
+  if (away_[warp] == 0) return false;
+  --away_[warp];
+  return true;
+}
+
+void ClusterRunner::AllReturn() { std::fill(away_.begin(), away_.end(), 0); }
 
 uint64_t ClusterRunner::Budget() {
   if (cluster_.launch.options.schedule != Schedule::kRandom) return kWarpQuantum;
@@ -181,16 +205,24 @@ uint64_t ClusterRunner::Budget() {
 
 ClusterRunner::Status ClusterRunner::Round() {
   uint64_t executed = 0;
-  bool progress = false, spinning = false, alive = false, idle = true;
+  bool progress = false, spinning = false, alive = false, idle = true, away = false;
+  const bool random = cluster_.launch.options.schedule == Schedule::kRandom;
+  size_t number = 0;
   for (auto& cta : cluster_.ctas) {
     for (auto& warp : cta->warps) {
+      const size_t self = number++;
       if (!warp->live) continue;
-      WarpRunner::Slice slice = WarpRunner::Run(*warp, Budget());
+      alive = true;
+      if (StaysAway(self)) {
+        away = true;
+        continue;
+      }
+      WarpRunner::Slice slice = WarpRunner::Run(*warp, Budget(), random);
+      if (slice.stopped) MayLeave(self);
       executed += slice.executed;
       spinning |= slice.yielded;
       progress |= slice.executed > 0 && !slice.yielded;
       idle &= slice.blocked() || slice.yielded || warp->Waits();
-      alive |= warp->live != 0;
     }
   }
   CheckLimit(executed);
@@ -200,6 +232,10 @@ ClusterRunner::Status ClusterRunner::Round() {
   }
   if (cluster_.engines->Advance(!progress)) {
     ++cluster_.engine_acts;
+    return Status::kRunning;
+  }
+  if (away) {
+    if (!progress) AllReturn();
     return Status::kRunning;
   }
   if (progress)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "emulator/core/machine.h"
 
@@ -14,10 +15,13 @@ class WarpRunner {
   struct Slice {
     uint64_t executed = 0;
     bool yielded = false;  // ended in a spin loop's test
+    bool stops = false;    // to end before an instruction that waits for other threads
+    bool stopped = false;  // did so
+    bool ended() const { return yielded || stopped; }
     bool blocked() const { return executed == 0; }
   };
 
-  static Slice Run(Warp& warp, uint64_t budget);
+  static Slice Run(Warp& warp, uint64_t budget, bool stops);
 
  private:
   // Runs the current split until it waits, yields, meets another split or the budget ends.
@@ -43,6 +47,11 @@ class ClusterRunner {
 
  private:
   uint64_t Budget();
+  // Whether the warp stays away in this round (random schedules: often for long, and most of all
+  // before it waits for others).
+  bool StaysAway(size_t warp);
+  void MayLeave(size_t warp);
+  void AllReturn();
   void CheckLimit(uint64_t executed);
   bool ExpireTimedWaits();
   [[noreturn]] void Deadlock();
@@ -50,6 +59,7 @@ class ClusterRunner {
 
   Cluster cluster_;
   std::mt19937_64 random_;
+  std::vector<uint32_t> away_;  // rounds that each warp of the cluster still stays away
 };
 
 }  // namespace tilelang::emulator

@@ -175,6 +175,7 @@ void DecodeBarrierAs(Decoder& d, bool aligned) {
     d.Illegal("'" + d.inst.Spelling() + "' needs a number of threads");
   }
   if (reduction) b.predicate = d.Predicate(d.operand(next));
+  if (b.action != Action::kArrive) d.op.order |= kWaits;
   d.MakeExtra<BarrierOp>(b);
   d.op.handler = Barrier;
 }
@@ -241,7 +242,7 @@ Flow ClusterWait(Warp& w, const Op& op, uint32_t mask) {
 template <Handler kHandler>
 void DecodeCluster(Decoder& d) {
   d.op.flags = d.mods.Take("aligned");
-  d.mods.TakeOneOf({"release", "relaxed", "acquire"});
+  if (d.mods.TakeOneOf({"release", "relaxed", "acquire"}) == "relaxed") d.op.order = kRelaxed;
   d.op.handler = kHandler;
 }
 

@@ -30,6 +30,19 @@ void DecodeMembar(Decoder& d) {
   d.op.handler = Fence;
 }
 
+Flow InitFence(Warp& w, const Op&, uint32_t mask) {
+  if (AccessObserver* observer = w.cta.cluster.launch.observer) {
+    observer->OnSync(SyncEvent::kInitFence, 0, w.Here(std::countr_zero(mask)));
+  }
+  return Flow::kNext;
+}
+
+void DecodeInitFence(Decoder& d) {
+  d.mods.Take("release");
+  d.mods.Take("cluster");
+  d.op.handler = InitFence;
+}
+
 Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 
 // Ordering between proxies has no effect on values here: engines act on the same memory.
@@ -140,7 +153,7 @@ void DecodeCtaRank(Decoder& d) {
 void RegisterMisc() {
   FamilyRegistry::Add("fence", DecodeFence);
   FamilyRegistry::Add("fence.proxy", DecodeProxyFence);
-  FamilyRegistry::Add("fence.mbarrier_init", DecodeFence);
+  FamilyRegistry::Add("fence.mbarrier_init", DecodeInitFence);
   FamilyRegistry::Add("membar", DecodeMembar);
   FamilyRegistry::Add("membar.proxy", DecodeProxyFence);
   FamilyRegistry::Add("nanosleep", DecodeSleep);

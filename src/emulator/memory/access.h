@@ -45,6 +45,7 @@ enum class SyncEvent : uint8_t {
   kMbarrierPass,  // address = shared offset
   kFence,
   kProxyFence,
+  kInitFence,  // fence.mbarrier_init
   kAsyncIssue,
   kAsyncComplete,
   kWaitGroup,

@@ -63,14 +63,20 @@ struct Knowledge {
   VectorClock happened;
   VectorClock fenced;
   GridClock grid;  // of other clusters
+  // What later tcgen05 operations of this thread are ordered after, and what synchronisation that
+  // follows passes on to the tcgen05 operations of others (tcgen05.fence).
+  VectorClock tensor;
+  VectorClock passed;
   // What memory fences of any scope, and of gpu scope, have covered in the thread that did it:
   // relaxed atomics of whoever knows of that make it known in their turn.
   VectorClock performed;
   VectorClock performed_wide;
 
+  // Takes over what another thread made known: all but `tensor`, which is of this thread alone.
   void Join(const Knowledge& other) {
     happened.Join(other.happened);
     fenced.Join(other.fenced);
+    passed.Join(other.passed);
     grid.Join(other.grid);
     performed.Join(other.performed);
     performed_wide.Join(other.performed_wide);
@@ -78,6 +84,8 @@ struct Knowledge {
   void Clear() {
     happened.Clear();
     fenced.Clear();
+    tensor.Clear();
+    passed.Clear();
     grid.Clear();
     performed.Clear();
     performed_wide.Clear();

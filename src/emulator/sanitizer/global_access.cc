@@ -74,13 +74,15 @@ void Sanitizer::WarpGlobal(const WarpAccess& access) {
   flush();
 }
 
-void Sanitizer::EngineGlobal(const Access& access) {
-  if (access.issuer.warp < 0) return;
+void Sanitizer::EngineGlobal(const Access& access, const EngineStep& engine) {
+  if (engine.actor == kNoActor) return;
   GridAccess step = GlobalStep(access.issuer, access.kind, 0);
   step.engine = true;
-  step.actor = 0;
-  step.step = cluster_step_;
+  step.actor = engine.actor;
+  step.step = engine.step;
+  engine_knowledge_ = engine.knowledge.get();
   TouchGlobal(access.issuer, access.address, access.bytes, step);
+  engine_knowledge_ = nullptr;
 }
 
 void Sanitizer::TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes,
@@ -100,11 +102,17 @@ void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& acces
   if (values && access.write && grid_->merges()) {
     access.digest = GridShadow::Digest(access.bytes, values);
   }
-  const GridAccess* earlier = grid_->Touch(line, access, Of(issuer), values);
+  const Knowledge& knowledge = engine_knowledge_ ? *engine_knowledge_ : Of(issuer);
+  const GridAccess* earlier = grid_->Touch(line, access, knowledge, values);
   if (!earlier) return;
   const uint64_t at = line + static_cast<uint64_t>(__builtin_ctzll(earlier->bytes & access.bytes));
-  Fail(issuer, "race", GridRaceMessage(cluster_.launch, access, *earlier, at), at,
-       cluster_.launch.global.NameOf(at));
+  // A thread's own access can only be unordered with its engine's if that has not been waited for.
+  const bool own = earlier->cluster == access.cluster;
+  const bool waits = own && (earlier->engine || (access.engine && earlier->rank == access.rank &&
+                                                 earlier->warp == access.warp));
+  Found(issuer, waits ? "missing-wait" : "race",
+        GridRaceMessage(cluster_.launch, access, *earlier, at), at,
+        cluster_.launch.global.NameOf(at), earlier->op);
 }
 
 void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order) {
@@ -128,8 +136,7 @@ void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address
 void Sanitizer::Publish(WarpState& state, uint64_t address, uint8_t order) {
   const bool wide = (order & kGpuScope) && grid_->follows_grid();
   if (order & kRelease) {
-    VectorClock happened = state.knowledge.happened;
-    if (wide) happened.Raise(0, cluster_step_++);
+    const VectorClock& happened = state.knowledge.happened;
     SyncLocation& location = grid_->Location(address);
     location.narrow[cluster_.linear_id].Join(happened);
     if (wide) {

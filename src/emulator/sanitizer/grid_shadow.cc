@@ -105,7 +105,7 @@ bool GridShadow::Ordered(const GridAccess& earlier, const GridAccess& access,
     const VectorClock* clock = knowledge.grid.At(earlier.cluster);
     return clock && clock->At(earlier.actor) >= earlier.step;
   }
-  if (earlier.engine || access.engine || earlier.actor == access.actor) return true;
+  if (earlier.actor == access.actor && !earlier.engine) return true;
   return knowledge.happened.At(earlier.actor) >= earlier.step;
 }
 
@@ -197,16 +197,16 @@ void GridShadow::Merge(const GridShadow& other) {
 void GridShadow::Report(const GridAccess& one, const GridAccess& other, uint64_t address) {
   const GridAccess& late = one.cluster > other.cluster ? one : other;
   const GridAccess& early = one.cluster > other.cluster ? other : one;
-  const SourceLine& line = launch_.kernel.sources[launch_.kernel.code[late.op].source];
-  Where where = launch_.kernel.module->WhereIs(line.ptx_line, line.location, line.exact_location);
-  where.kernel = launch_.kernel.name;
+  Where where = PlaceOf(launch_.kernel, late.op);
   where.in_cta = true;
   where.cta = CtaOf(launch_, late);
   where.warp = late.warp;
   where.has_address = true;
   where.address = address + static_cast<uint64_t>(std::countr_zero(one.bytes & other.bytes));
   where.buffer = launch_.global.NameOf(where.address);
-  throw EmulatorError("race", GridRaceMessage(launch_, late, early, where.address), where);
+  EmulatorError error("race", GridRaceMessage(launch_, late, early, where.address), where);
+  error.earlier = PlaceOf(launch_.kernel, early.op);
+  launch_.Report(error);
 }
 
 std::string GridRaceMessage(const Launch& launch, const GridAccess& late, const GridAccess& early,
@@ -218,7 +218,12 @@ std::string GridRaceMessage(const Launch& launch, const GridAccess& late, const 
   std::string text = std::string(verb(late)) + " of global memory, " +
                      launch.global.Describe(address) + ": it conflicts with the " + verb(early) +
                      " by " + DescribeAccess(launch, early) + ", and nothing orders the two; ";
-  if (early.cluster == late.cluster) return text + "order them by a barrier";
+  if (early.cluster == late.cluster) {
+    if (!early.engine && !late.engine) return text + "order them by a barrier";
+    return text +
+           "wait for the asynchronous copy in the thread that issued it (cp.async.bulk.wait_group "
+           "without .read, or its mbarrier), then a barrier";
+  }
   return text +
          "order CTAs by a release and an acquire of gpu scope on one location (atomics, or fences "
          "around them), or use two launches";

@@ -25,7 +25,7 @@ struct GridAccess {
   uint32_t op : 28 = 0;
   bool write : 1 = false;
   bool strong : 1 = false;  // atomic, volatile, relaxed, ...
-  bool engine : 1 = false;  // asynchronous: `actor` is the cluster as a whole
+  bool engine : 1 = false;  // asynchronous, on behalf of the warp
   ActorId actor = kNoActor;
   uint8_t rank = 0, warp = 0;
   uint32_t digest = 0;  // of the bytes that a plain store writes; 0: unknown
@@ -70,7 +70,7 @@ class GridShadow {
   // Accesses of two clusters are compared only when this is set.
   bool follows_grid() const { return follows_grid_; }
   // Looks for conflicts of this shadow's accesses with those of another host thread, which nothing
-  // can have ordered, and takes over the latter. Throws EmulatorError.
+  // can have ordered, and takes over the latter. Reports to the launch.
   void Merge(const GridShadow& other);
 
  private:
@@ -82,7 +82,7 @@ class GridShadow {
                const Knowledge& knowledge) const;
   bool WritesTheSame(uint64_t address, const GridAccess& earlier, const GridAccess& access,
                      const uint8_t* values) const;
-  [[noreturn]] void Report(const GridAccess& one, const GridAccess& other, uint64_t address);
+  void Report(const GridAccess& one, const GridAccess& other, uint64_t address);
 
   Launch& launch_;
   bool follows_grid_;

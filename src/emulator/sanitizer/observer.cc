@@ -12,7 +12,9 @@ class Forwarder : public AccessObserver {
     const bool by_thread = access.issuer.lane >= 0 && std::string_view(access.engine) == "thread";
     Sanitizer& sanitizer = SanitizerOf(access.issuer);
     if (access.storage == Storage::kGlobal) {
-      if (!by_thread) return sanitizer.EngineGlobal(access);
+      if (!by_thread) {
+        return sanitizer.EngineGlobal(access, Engines::Of(access.issuer.cta->cluster).acting());
+      }
       const int lane = access.issuer.lane;
       uint64_t addresses[kLanes];
       addresses[lane] = access.address;
@@ -38,6 +40,9 @@ class Forwarder : public AccessObserver {
         break;
       case SyncEvent::kProxyFence:
         SanitizerOf(issuer).ProxyFence(issuer);
+        break;
+      case SyncEvent::kInitFence:
+        SanitizerOf(issuer).InitFence(issuer);
         break;
       case SyncEvent::kFence:
         SanitizerOf(issuer).Fence(issuer);

@@ -25,10 +25,10 @@ void PendingLoads::Check(const Warp& warp, const Op& op) {
     if (found == loads_.end()) continue;
     from = &found->second;
     if (use.kind == OperandUse::Kind::kMove) break;
-    Fail(warp.Here(std::countr_zero(warp.split().mask)), "ld-before-wait",
-         "reads what the tcgen05.ld at PTX line " +
-             std::to_string(kernel.sources[found->second].ptx_line) +
-             " loads, before tcgen05.wait::ld");
+    Report(warp.Here(std::countr_zero(warp.split().mask)), "ld-before-wait",
+           "reads what the tcgen05.ld at PTX line " +
+               std::to_string(kernel.sources[found->second].ptx_line) +
+               " loads, before tcgen05.wait::ld");
   }
   const uint32_t load = from ? *from : 0;
   for (uint32_t slot : use.writes) {

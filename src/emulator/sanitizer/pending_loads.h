@@ -14,8 +14,8 @@ namespace tilelang::emulator {
 // Moves pass the mark on, because compilers copy registers before the wait.
 class PendingLoads {
  public:
-  // To be called before `op` executes. Fails with kind "ld-before-wait" when it reads such a
-  // register, unless it only moves it.
+  // To be called before `op` executes. Reports "ld-before-wait" when it reads such a register,
+  // unless it only moves it.
   void Check(const Warp& warp, const Op& op);
 
  private:

@@ -13,11 +13,9 @@ std::string Hex(uint64_t value) {
   return text;
 }
 
-// What would have ordered the later access behind a step of such an actor.
+// What would have ordered the later access after a step of such an actor.
 const char* Advice(ActorKind kind, HazardKind hazard) {
   switch (kind) {
-    case ActorKind::kCluster:
-      break;
     case ActorKind::kWarp:
       return "order the two by a barrier (bar.sync, or mbarrier arrive and wait)";
     case ActorKind::kTransactions:
@@ -30,8 +28,15 @@ const char* Advice(ActorKind kind, HazardKind hazard) {
     case ActorKind::kBulkGroup:
       return "the bulk store may still read it: cp.async.bulk.wait_group.read in the storing "
              "thread, then a barrier";
+    case ActorKind::kBulkWrite:
+      return "the bulk store may not have written it: cp.async.bulk.wait_group (without .read) in "
+             "the storing thread, then a barrier";
     case ActorKind::kCopyGroup:
       return "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait), then a barrier";
+    case ActorKind::kTensorAlloc:
+      return "a barrier after the allocation";
+    case ActorKind::kTensorLoad:
+      return "tcgen05.wait::ld in the loading warp, then a barrier or mbarrier to the writer";
     case ActorKind::kTensorStore:
       return "tcgen05.wait::st in the storing warp, then a barrier or mbarrier to the reader";
     case ActorKind::kWarpgroup:
@@ -46,17 +51,13 @@ const char* RelationOf(HazardKind kind, ActorKind earlier) {
     case HazardKind::kWriteAfterRead:
       return earlier == ActorKind::kWarp ? "which was read" : "which is still being read";
     case HazardKind::kWriteAfterWrite:
-      return "which is also written";
+      return earlier == ActorKind::kTensorAlloc ? "which was allocated" : "which is also written";
     default:
-      return "which was written";
+      return earlier == ActorKind::kTensorAlloc ? "which was allocated" : "which was written";
   }
 }
 
 }  // namespace
-
-Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {
-  NewActor(ActorKind::kCluster, "cluster");
-}
 
 ActorId Sanitizer::NewActor(ActorKind kind, std::string name) {
   actors_.push_back({kind, std::move(name)});
@@ -83,6 +84,7 @@ void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
     into->performed.Join(state.knowledge.performed);
     into->performed_wide.Join(state.knowledge.performed_wide);
     into->fenced.Join(state.knowledge.fenced);
+    into->passed.Join(state.knowledge.passed);
     return;
   }
   into->Join(state.knowledge);
@@ -98,6 +100,7 @@ void Sanitizer::Acquire(const Issuer& issuer, const Knowledge& from) {
   WarpState& state = StateOf(issuer);
   if (issuer.op->order & kRelaxed) {
     state.read.Join(from);
+    state.knowledge.passed.Join(from.passed);
   } else {
     Learn(state, issuer, from);
   }
@@ -127,7 +130,6 @@ void Sanitizer::Fence(const Issuer& issuer) {
   state.knowledge.performed.Join(state.knowledge.happened);
   if (issuer.op->order & kGpuScope) {
     state.knowledge.performed_wide.Join(state.knowledge.happened);
-    state.knowledge.performed_wide.Raise(0, cluster_step_++);
   }
   Advance(state);
 }
@@ -136,6 +138,73 @@ void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
   WarpState& state = StateOf(issuer);
   const bool relaxed = issuer.op->order & kRelaxed;
   (relaxed ? state.read : state.knowledge).happened.Raise(actor, step);
+}
+
+void Sanitizer::LearnTensor(const Issuer& issuer, ActorId actor, uint32_t step) {
+  Knowledge& knowledge = Of(issuer);
+  knowledge.happened.Raise(actor, step);
+  knowledge.tensor.Raise(actor, step);
+}
+
+void Sanitizer::TensorFenceBefore(const Issuer& issuer) {
+  Knowledge& knowledge = Of(issuer);
+  knowledge.passed.Join(knowledge.tensor);
+}
+
+void Sanitizer::TensorFenceAfter(const Issuer& issuer) {
+  Knowledge& knowledge = Of(issuer);
+  knowledge.tensor.Join(knowledge.passed);
+}
+
+void Sanitizer::InitFence(const Issuer& issuer) {
+  WarpState& state = StateOf(issuer);
+  const uint32_t step = state.knowledge.happened.At(state.actor);
+  state.knowledge.fenced.Raise(state.actor, step);
+  state.knowledge.performed.Raise(state.actor, step);
+  Advance(state);
+}
+
+std::shared_ptr<const Knowledge> Sanitizer::Snapshot(const Issuer& issuer) {
+  WarpState& state = StateOf(issuer);
+  auto copy = std::make_shared<Knowledge>(state.knowledge);
+  Advance(state);
+  return copy;
+}
+
+PhaseWait Sanitizer::WaitBy(const Issuer& issuer) {
+  const WarpState& state = StateOf(issuer);
+  return {issuer, state.actor, state.knowledge.happened.At(state.actor)};
+}
+
+void Sanitizer::CheckPhaseWaits(const Issuer& issuer, const std::vector<PhaseWait>& waits,
+                                const VectorClock& known, uint64_t address) {
+  for (const PhaseWait& wait : waits) {
+    if (known.At(wait.actor) >= wait.step) continue;
+    const uint32_t op = IndexOf(wait.issuer);
+    Epoch epoch;
+    epoch.actor = wait.actor;
+    epoch.op = op;
+    Found(issuer, "missed-phase",
+          "completes a phase of the mbarrier at " + Hex(address) +
+              ", and nothing orders this after the wait " + Describe(epoch) +
+              " for the phase before: delayed there, that thread misses both phases and waits for "
+              "ever; let it arrive at a barrier or mbarrier after its wait, and wait for that here",
+          address, "shared memory", op);
+  }
+}
+
+void Sanitizer::RememberStore(const Issuer& issuer, ActorId actor, uint32_t step) {
+  bulk_stores_[actor] = {issuer, step};
+}
+
+void Sanitizer::OnExit(const Cta& cta) {
+  for (const auto& [actor, store] : bulk_stores_) {
+    if (store.issuer.cta != &cta || Of(store.issuer).happened.At(actor) >= store.step) continue;
+    Found(store.issuer, "missing-wait",
+          "the CTA exits while this bulk store may still read its shared memory; "
+          "cp.async.bulk.wait_group.read 0 in the storing thread before it exits",
+          0, "shared memory", kNoOp);
+  }
 }
 
 void Sanitizer::ProxyFence(const Issuer& issuer) {
@@ -158,7 +227,7 @@ void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
     phase.phase = arrived;
     phase.gathered.Clear();
   }
-  // A barrier behind a relaxed load orders in practice, though the memory model asks for a fence.
+  // A barrier after a relaxed load orders in practice, though the memory model asks for a fence.
   WarpState& state = StateOf(issuer);
   Learn(state, issuer, state.read);
   state.read.Clear();
@@ -227,7 +296,7 @@ void Sanitizer::WarpShared(const WarpAccess& access) {
     if (hazard.kind == HazardKind::kNone) return;
     step.issuer.lane = static_cast<int>((at - offset_of(0)) / access.bytes);
     const uint32_t address = owner.shared_base() + at;
-    Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
+    return Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
   }
   ForEachLane(access.mask, [&](int lane) {
     step.issuer.lane = lane;
@@ -248,12 +317,11 @@ Touch Sanitizer::TouchOf(const Step& step) {
   touch.self.actor = step.actor;
   if (step.generic) touch.self.bytes |= Epoch::kGeneric;
   if (step.strong) touch.self.bytes |= Epoch::kStrong;
-  touch.met = step.met;
-  if (step.met && step.issuer.lane >= 0) touch.self.lane = static_cast<uint8_t>(step.issuer.lane);
-  if (step.issuer.op) {
-    touch.self.op = static_cast<uint32_t>(step.issuer.op - cluster_.kernel().code.data());
-  }
+  if (actors_[step.actor].kind == ActorKind::kWarp) touch.met = step.met;
+  if (touch.met && step.issuer.lane >= 0) touch.self.lane = static_cast<uint8_t>(step.issuer.lane);
+  if (step.issuer.op) touch.self.op = IndexOf(step.issuer);
   touch.knowledge = step.knowledge ? step.knowledge : &Of(step.issuer);
+  touch.order = &touch.knowledge->happened;
   touch.in_order_with = step.in_order_with;
   touch.write = step.write;
   return touch;
@@ -283,11 +351,22 @@ void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int co
                        const Step& step) {
   int at_lane = lane;
   int at_column = column;
-  const Hazard hazard = tensor_[owner.rank].TouchCells(lane, lanes, column, columns, TouchOf(step),
-                                                       &at_lane, &at_column);
+  Touch touch = TouchOf(step);
+  touch.order = &touch.knowledge->tensor;
+  Hazard hazard =
+      tensor_[owner.rank].TouchCells(lane, lanes, column, columns, touch, &at_lane, &at_column);
   if (hazard.kind == HazardKind::kNone) return;
+  hazard.tensor = true;
   Report(hazard, step, DescribeTmem(at_lane, at_column),
          static_cast<uint64_t>(at_lane) << 16 | static_cast<uint64_t>(at_column), "tensor memory");
+}
+
+void Sanitizer::ForgetTensor(const Cta& owner, int column, int columns) {
+  tensor_[owner.rank].Forget(column, columns);
+}
+
+uint32_t Sanitizer::IndexOf(const Issuer& issuer) const {
+  return static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data());
 }
 
 std::string Sanitizer::Describe(const Epoch& epoch) const {
@@ -303,22 +382,51 @@ std::string Sanitizer::Describe(const Epoch& epoch) const {
   return text;
 }
 
+const char* Sanitizer::MissingFence(const Hazard& hazard, const Step& step) {
+  if (!hazard.tensor) return nullptr;
+  const Knowledge& known = Of(step.issuer);
+  const auto knows = [&](const VectorClock& clock) {
+    return clock.At(hazard.earlier.actor) >= hazard.earlier.step;
+  };
+  if (knows(known.passed)) return "tcgen05.fence::after_thread_sync after the synchronization";
+  if (knows(known.happened)) return "tcgen05.fence::before_thread_sync before the synchronization";
+  return nullptr;
+}
+
 void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string& place,
                        uint64_t address, const char* buffer) {
   const ActorKind earlier = actors_[hazard.earlier.actor].kind;
-  std::string text = std::string(step.what) + " " + place + ", ";
+  const std::string who = Describe(hazard.earlier);
+  const auto found = [&](const char* kind, const std::string& text) {
+    Found(step.issuer, kind, std::string(step.what) + " " + place + ", " + text, address, buffer,
+          hazard.earlier.op);
+  };
   if (hazard.kind == HazardKind::kProxy) {
-    Fail(step.issuer, "missing-proxy-fence",
-         text + "which was written through the generic proxy " + Describe(hazard.earlier) +
-             ", without fence.proxy.async by the writer before the barrier",
-         address, buffer);
+    return found("missing-proxy-fence",
+                 "which was written through the generic proxy " + who +
+                     ", without fence.proxy.async by the writer before the barrier");
   }
-  text += std::string(RelationOf(hazard.kind, earlier)) + " " + Describe(hazard.earlier) +
-          ", and nothing orders the two; " +
-          (hazard.earlier.actor == step.in_order_with
-               ? "lanes of one warp need bar.warp.sync (__syncwarp) in between"
-               : Advice(earlier, hazard.kind));
-  Fail(step.issuer, earlier == ActorKind::kWarp ? "race" : "missing-wait", text, address, buffer);
+  const std::string relation = std::string(RelationOf(hazard.kind, earlier)) + " " + who;
+  if (const char* fence = MissingFence(hazard, step)) {
+    return found(
+        "missing-tcgen05-fence",
+        relation + "; they are synchronized, but tcgen05 operations of two threads need " + fence);
+  }
+  found(earlier == ActorKind::kWarp ? "race" : "missing-wait",
+        relation + ", and nothing orders the two; " +
+            (hazard.earlier.actor == step.in_order_with
+                 ? "lanes of one warp need bar.warp.sync (__syncwarp) in between"
+                 : Advice(earlier, hazard.kind)));
+}
+
+void Sanitizer::Found(const Issuer& issuer, const std::string& kind, const std::string& message,
+                      uint64_t address, const std::string& buffer, uint32_t earlier) {
+  EmulatorError error(kind, message, WhereOf(issuer));
+  error.where.has_address = true;
+  error.where.address = address;
+  error.where.buffer = buffer;
+  if (earlier != kNoOp) error.earlier = PlaceOf(cluster_.kernel(), earlier);
+  cluster_.launch.Report(error);
 }
 
 }  // namespace tilelang::emulator

@@ -5,8 +5,9 @@
 // every warp knows by vector clock which steps have happened for it. Barriers, mbarriers and
 // completion mechanisms carry that knowledge; an access to bytes whose earlier use the issuer does
 // not know to be over is a race. Lanes of a warp share this clock; for shared memory each also
-// knows since when it has not met the others. Errors have the kinds "race", "missing-wait" and
-// "missing-proxy-fence".
+// knows since when it has not met the others. Operations of tcgen05 on tensor memory are ordered by
+// a clock of their own, which tcgen05.fence connects with the others. Reports have the kinds
+// "race", "missing-wait", "missing-proxy-fence", "missing-tcgen05-fence" and "missed-phase".
 #ifndef TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 #define TILELANG_EMULATOR_SANITIZER_SANITIZER_H_
 
@@ -27,19 +28,35 @@ namespace tilelang::emulator {
 
 // What an actor is; decides the advice in messages.
 enum class ActorKind : uint8_t {
-  kCluster,       // to other clusters: a step ends with each release of gpu scope
   kWarp,          // generic accesses of a warp
   kTransactions,  // bulk loads that complete on an mbarrier: a step is one phase
   kPipe,          // the tcgen05 pipe of a thread: a step is one instruction
-  kBulkGroup,     // bulk stores of a thread: a step is one group
+  kBulkGroup,     // reads of the bulk stores of a thread: a step is one group
+  kBulkWrite,     // their writes
   kCopyGroup,     // cp.async of a warp: a step is one group
-  kTensorStore,   // tcgen05.st of a warp: a step is the stores up to one wait
+  kTensorAlloc,   // tcgen05.alloc of a warp
+  kTensorLoad,    // tcgen05.ld of a warp: a step is the loads up to one wait
+  kTensorStore,   // tcgen05.st of a warp, likewise
   kWarpgroup,     // wgmma of a warpgroup: a step is one wgmma-group
+};
+
+// What an engine does when it acts: a step of an actor, and what the issuer knew when it issued.
+struct EngineStep {
+  ActorId actor = kNoActor;
+  uint32_t step = 0;
+  std::shared_ptr<const Knowledge> knowledge;
+};
+
+// A wait for the running phase of an mbarrier's predecessor succeeded.
+struct PhaseWait {
+  Issuer issuer;
+  ActorId actor = kNoActor;
+  uint32_t step = 0;
 };
 
 class Sanitizer {
  public:
-  explicit Sanitizer(Cluster& cluster);
+  explicit Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {}
 
   ActorId NewActor(ActorKind kind, std::string name);
 
@@ -51,8 +68,26 @@ class Sanitizer {
   void Acquire(const Issuer& issuer, const Knowledge& from);
   // The issuer observed that `actor` has come to `step`.
   void Learn(const Issuer& issuer, ActorId actor, uint32_t step);
+  // The same of tcgen05 operations: its own later ones are ordered after that step.
+  void LearnTensor(const Issuer& issuer, ActorId actor, uint32_t step);
+  // tcgen05.fence::before_thread_sync and ::after_thread_sync.
+  void TensorFenceBefore(const Issuer& issuer);
+  void TensorFenceAfter(const Issuer& issuer);
   // fence.proxy.async: all the issuer knows of becomes visible to the async proxy.
   void ProxyFence(const Issuer& issuer);
+  // fence.mbarrier_init: what the issuer has done itself becomes visible to the async proxy, and
+  // relaxed arrivals tell of it.
+  void InitFence(const Issuer& issuer);
+  // What the issuer knows now, for an engine that acts later; later steps of the issuer are told
+  // from earlier ones.
+  std::shared_ptr<const Knowledge> Snapshot(const Issuer& issuer);
+  // The tcgen05 operations that a step of `pipe` is ordered after; its owner commits them with it.
+  VectorClock& OrderOfPipe(ActorId pipe) { return pipes_[pipe]; }
+  PhaseWait WaitBy(const Issuer& issuer);
+  // Reports waits for the phase before the one that `issuer` completes, which nothing orders before
+  // this: `known` is what happened before.
+  void CheckPhaseWaits(const Issuer& issuer, const std::vector<PhaseWait>& waits,
+                       const VectorClock& known, uint64_t address);
   void OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer);
   // Lanes of the issuer's warp have met.
   void OnWarpSync(const Issuer& issuer, uint32_t lanes);
@@ -65,7 +100,11 @@ class Sanitizer {
   void WarpShared(const WarpAccess& access);
   void WarpGlobal(const WarpAccess& access);
   // An engine's access to global memory, when it acts.
-  void EngineGlobal(const Access& access);
+  void EngineGlobal(const Access& access, const EngineStep& engine);
+  // The bulk stores of the group `step` of `actor` read shared memory of the issuer's CTA.
+  void RememberStore(const Issuer& issuer, ActorId actor, uint32_t step);
+  // The CTA ends: reports bulk stores that may still read its shared memory.
+  void OnExit(const Cta& cta);
   // A step of `actor` that touches memory on behalf of `issuer`. `what` names the instruction's
   // action, e.g. "the bulk copy writes". `in_order_with` as in Touch.
   struct Step {
@@ -82,7 +121,10 @@ class Sanitizer {
   };
   Step ThreadStep(const Issuer& issuer, const char* what, bool write);
   void Shared(const Cta& owner, uint32_t offset, uint32_t bytes, const Step& step);
+  // Of tcgen05 operations, which have an order of their own.
   void Tensor(const Cta& owner, int lane, int lanes, int column, int columns, const Step& step);
+  // The columns were freed.
+  void ForgetTensor(const Cta& owner, int column, int columns);
   // The same for `bytes` bytes at each of `offsets`.
   void SharedUnits(const Cta& owner, const std::vector<uint32_t>& offsets, uint32_t bytes,
                    const Step& step);
@@ -124,20 +166,33 @@ class Sanitizer {
   Touch TouchOf(const Step& step);
   void TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
                    const Touch& touch, const Step& step);
-  [[noreturn]] void Report(const Hazard& hazard, const Step& step, const std::string& place,
-                           uint64_t address, const char* buffer);
+  // The tcgen05.fence that would order the two, or null if more is missing.
+  const char* MissingFence(const Hazard& hazard, const Step& step);
+  void Report(const Hazard& hazard, const Step& step, const std::string& place, uint64_t address,
+              const char* buffer);
+  uint32_t IndexOf(const Issuer& issuer) const;  // of its instruction
+  // A report about the issuer's instruction; `earlier` is the index of the other one, or kNoOp.
+  static constexpr uint32_t kNoOp = 0xFFFFFFFFu;
+  void Found(const Issuer& issuer, const std::string& kind, const std::string& message,
+             uint64_t address, const std::string& buffer, uint32_t earlier);
   std::string Describe(const Epoch& epoch) const;
 
   Cluster& cluster_;
   GridShadow* grid_;
-  std::vector<ActorInfo> actors_;  // the first is the cluster as a whole, to other clusters
-  uint32_t cluster_step_ = 1;
+  const Knowledge* engine_knowledge_ = nullptr;  // while an engine accesses global memory
+  std::vector<ActorInfo> actors_;
   std::vector<WarpState> warps_;  // by rank * 32 + warp
   std::map<uint32_t, SharedShadow> shared_;
   std::map<uint32_t, TensorShadow> tensor_;
   // By rank and id; for barrier.cluster the rank is 0.
   std::map<std::pair<uint32_t, uint64_t>, std::array<BarrierPhase, 2>> barriers_;
   std::map<std::pair<uint32_t, uint32_t>, Knowledge> atomics_;  // by rank and offset
+  struct BulkStore {
+    Issuer issuer;
+    uint32_t step = 0;
+  };
+  std::map<ActorId, BulkStore> bulk_stores_;  // the last of each thread
+  std::map<ActorId, VectorClock> pipes_;
 };
 
 // Passes accesses of threads and barriers on to the sanitizer of the cluster concerned.

@@ -25,7 +25,122 @@ bool WritesTheSame(const Touch& touch, uint32_t at, uint32_t bytes, const Hazard
   return same;
 }
 
+// Sets larger than this forget their oldest accesses.
+constexpr size_t kMostDisplaced = 64;
+
+uint64_t HashOf(const std::vector<Epoch>& set) {
+  uint64_t hash = set.size();
+  for (const Epoch& epoch : set) {
+    hash = (hash ^ epoch.step ^ uint64_t{epoch.actor} << 32 ^ uint64_t{epoch.lane} << 48 ^
+            uint64_t{epoch.bytes} << 56) *
+           0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 }  // namespace
+
+uint32_t EpochSets::Find(std::vector<Epoch> set) {
+  if (set.empty()) return 0;
+  std::vector<uint32_t>& alike = by_hash_[HashOf(set)];
+  for (const uint32_t id : alike) {
+    if (sets_[id] == set) return id;
+  }
+  sets_.push_back(std::move(set));
+  alike.push_back(static_cast<uint32_t>(sets_.size() - 1));
+  return alike.back();
+}
+
+uint32_t EpochSets::Add(uint32_t set, const Epoch& epoch) {
+  if (set == added_.before && epoch == added_.epoch) return added_.after;
+  std::vector<Epoch> more = sets_[set];
+  std::erase_if(more, [&](const Epoch& old) {
+    return old.actor == epoch.actor && old.lane == epoch.lane && old.write() == epoch.write() &&
+           old.CoveredBy(epoch);
+  });
+  if (more.size() >= kMostDisplaced) more.erase(more.begin());
+  more.push_back(epoch);
+  added_ = {set, Find(std::move(more)), epoch};
+  return added_.after;
+}
+
+uint32_t EpochSets::Without(uint32_t set, const Epoch& epoch) {
+  if (set == 0 || (epoch.bytes & Epoch::kBytes) == Epoch::kBytes) return 0;
+  if (set == removed_.before && epoch.bytes == removed_.epoch.bytes) return removed_.after;
+  std::vector<Epoch> rest = sets_[set];
+  std::erase_if(rest, [&](const Epoch& old) { return old.CoveredBy(epoch); });
+  removed_ = {set, Find(std::move(rest)), epoch};
+  return removed_.after;
+}
+
+Hazard Toucher::HazardOf(const Granule& granule, const Touch& touch) const {
+  const auto after_write = [&](const Epoch& writer) {
+    if (Conflicts(writer, touch)) {
+      return touch.write ? HazardKind::kWriteAfterWrite : HazardKind::kReadAfterWrite;
+    }
+    const bool unfenced = !touch.write && !touch.self.generic() && writer.exists() &&
+                          writer.generic() && writer.Overlaps(touch.self) &&
+                          touch.knowledge->fenced.At(writer.actor) < writer.step;
+    return unfenced ? HazardKind::kProxy : HazardKind::kNone;
+  };
+  const auto after_read = [&](const Epoch& reader) {
+    const bool conflicts = touch.write && Conflicts(reader, touch);
+    return conflicts ? HazardKind::kWriteAfterRead : HazardKind::kNone;
+  };
+  HazardKind kind = after_write(granule.writer);
+  if (kind != HazardKind::kNone) return {kind, granule.writer, false};
+  for (const Epoch* reader : {&granule.thread_reader, &granule.engine_reader}) {
+    kind = after_read(*reader);
+    if (kind != HazardKind::kNone) return {kind, *reader, false};
+  }
+  if (granule.displaced == 0) return {};
+  for (const Epoch& earlier : sets_.Of(granule.displaced)) {
+    kind = earlier.write() ? after_write(earlier) : after_read(earlier);
+    if (kind != HazardKind::kNone) return {kind, earlier, false};
+  }
+  return {};
+}
+
+void Toucher::Replace(Granule& granule, Epoch& before, const Touch& touch, uint8_t several) {
+  Epoch self = touch.self;
+  if (before.exists()) {
+    const bool own = before.actor == self.actor;
+    if (own && before.step == self.step && before.lane != self.lane && before.Overlaps(self)) {
+      self.lane = several;
+    }
+    if (!before.CoveredBy(self) || !(own || Ordered(before, touch))) {
+      Epoch kept = before;
+      if (own) kept.lane = kAnyLane;
+      if (&before == &granule.writer) kept.bytes |= Epoch::kWrite;
+      granule.displaced = sets_.Add(granule.displaced, kept);
+    }
+  }
+  before = self;
+}
+
+void Toucher::Write(Granule& granule, const Touch& touch) {
+  granule.displaced = sets_.Without(granule.displaced, touch.self);
+  for (Epoch* reader : {&granule.thread_reader, &granule.engine_reader}) {
+    if (reader->CoveredBy(touch.self)) *reader = Epoch();
+  }
+  // A write that covers the earlier one takes its place: what conflicts with that was reported.
+  Epoch& writer = granule.writer;
+  if (writer.actor != touch.self.actor && writer.CoveredBy(touch.self)) writer = Epoch();
+  Replace(granule, writer, touch, kAnyLane);
+}
+
+Hazard Toucher::operator()(Granule& granule, const Touch& touch) {
+  const Hazard hazard = HazardOf(granule, touch);
+  if (touch.write) {
+    Write(granule, touch);
+  } else if (touch.self.generic()) {
+    Replace(granule, granule.thread_reader, touch, kSeveralLanes);
+  } else {
+    Replace(granule, granule.engine_reader, touch, kSeveralLanes);
+  }
+  return hazard;
+}
 
 Hazard SharedShadow::TouchRange(uint32_t offset, uint32_t bytes, Touch touch, uint32_t* hazard_at) {
   Hazard found;
@@ -36,7 +151,7 @@ Hazard SharedShadow::TouchRange(uint32_t offset, uint32_t bytes, Touch touch, ui
     const uint32_t stop = std::min(end, (granule + 1) * kGranuleBytes);
     const uint32_t mask = ((1u << (stop - at)) - 1) << (at % kGranuleBytes);
     touch.self.bytes = static_cast<uint8_t>(flags | mask);
-    const Hazard hazard = TouchGranule(granules_[granule], touch);
+    const Hazard hazard = toucher_(granules_[granule], touch);
     if (hazard.kind != HazardKind::kNone && found.kind == HazardKind::kNone &&
         !WritesTheSame(touch, at - offset, stop - at, hazard, granules_[granule])) {
       found = hazard;
@@ -65,7 +180,7 @@ Hazard SharedShadow::TouchLanes(uint32_t offset, uint32_t lane_bytes, Touch touc
       Touch careful = touch;
       careful.self.bytes = bytes;
       careful.self.lane = own;
-      const Hazard hazard = TouchGranule(*granule, careful);
+      const Hazard hazard = toucher_(*granule, careful);
       if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
       const uint32_t place = lane * lane_bytes + at;
       if (WritesTheSame(touch, place, kGranuleBytes, hazard, *granule)) continue;
@@ -82,7 +197,7 @@ Hazard TensorShadow::TouchCells(int lane, int lanes, int column, int columns, co
   for (int group = lane / kLanesPerGranule; group <= (lane + lanes - 1) / kLanesPerGranule;
        ++group) {
     for (int c = column; c < column + columns; ++c) {
-      const Hazard hazard = TouchGranule(granules_[group * 512 + c], touch);
+      const Hazard hazard = toucher_(granules_[group * 512 + c], touch);
       if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
       found = hazard;
       *at_lane = std::max(lane, group * kLanesPerGranule);
@@ -90,6 +205,12 @@ Hazard TensorShadow::TouchCells(int lane, int lanes, int column, int columns, co
     }
   }
   return found;
+}
+
+void TensorShadow::Forget(int column, int columns) {
+  for (int group = 0; group < 8; ++group) {
+    for (int c = column; c < column + columns; ++c) granules_[group * 512 + c] = Granule();
+  }
 }
 
 }  // namespace tilelang::emulator

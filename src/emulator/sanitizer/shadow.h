@@ -3,6 +3,7 @@
 #define TILELANG_EMULATOR_SANITIZER_SHADOW_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/memory/access.h"
@@ -25,16 +26,46 @@ struct Epoch {
   static constexpr uint8_t kBytes = 0xF;
   static constexpr uint8_t kGeneric = 0x10;  // through the generic proxy
   static constexpr uint8_t kStrong = 0x20;   // atomic or the like: no race with its like
+  static constexpr uint8_t kWrite = 0x40;    // among the displaced accesses: a write
 
   bool exists() const { return actor != kNoActor; }
   bool generic() const { return bytes & kGeneric; }
+  bool write() const { return bytes & kWrite; }
   bool Overlaps(const Epoch& other) const { return bytes & other.bytes & kBytes; }
+  bool CoveredBy(const Epoch& other) const { return !(bytes & kBytes & ~other.bytes); }
+  bool operator==(const Epoch&) const = default;
 };
 
+// Sets of accesses, each kept once: neighbouring granules mostly share theirs. Set 0 is empty.
+class EpochSets {
+ public:
+  // The set with `epoch` in it, in place of earlier accesses by the same actor and lane that it
+  // covers.
+  uint32_t Add(uint32_t set, const Epoch& epoch);
+  // The set without what touches only bytes of `epoch`.
+  uint32_t Without(uint32_t set, const Epoch& epoch);
+  const std::vector<Epoch>& Of(uint32_t set) const { return sets_[set]; }
+
+ private:
+  uint32_t Find(std::vector<Epoch> set);
+
+  std::vector<std::vector<Epoch>> sets_{1};
+  std::unordered_map<uint64_t, std::vector<uint32_t>> by_hash_{};
+  // The last changes, which the next granule usually repeats.
+  struct Change {
+    uint32_t before = 0, after = 0;
+    Epoch epoch;
+  };
+  Change added_, removed_;
+};
+
+// The last accesses to a granule. Those that later ones displaced without being ordered after them
+// go to a set.
 struct Granule {
   Epoch writer;
-  Epoch thread_reader;  // the last one only: later readers replace earlier ones
+  Epoch thread_reader;
   Epoch engine_reader;
+  uint32_t displaced = 0;
 };
 
 enum class HazardKind : uint8_t {
@@ -42,19 +73,21 @@ enum class HazardKind : uint8_t {
   kReadAfterWrite,
   kWriteAfterWrite,
   kWriteAfterRead,
-  kProxy
+  kProxy,
 };
 
 // A conflict of the current access with an earlier one.
 struct Hazard {
   HazardKind kind = HazardKind::kNone;
   Epoch earlier;
+  bool tensor = false;  // of tcgen05 operations
 };
 
 // One access to be checked and recorded.
 struct Touch {
   Epoch self;
   const Knowledge* knowledge = nullptr;  // of the issuer, when it issued
+  const VectorClock* order = nullptr;    // the part of it that orders: happened, or tensor
   ActorId in_order_with = kNoActor;      // an actor whose earlier steps are ordered by itself
   bool write = false;
   // The step of the warp up to which each of its lanes has met the others; null: not followed.
@@ -74,7 +107,7 @@ inline bool LanesOrdered(const Epoch& earlier, const Touch& touch) {
 
 inline bool Ordered(const Epoch& earlier, const Touch& touch) {
   if (earlier.actor == touch.in_order_with) return LanesOrdered(earlier, touch);
-  return touch.knowledge->happened.At(earlier.actor) >= earlier.step;
+  return touch.order->At(earlier.actor) >= earlier.step;
 }
 
 inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
@@ -82,52 +115,30 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
          !(earlier.bytes & touch.self.bytes & Epoch::kStrong) && !Ordered(earlier, touch);
 }
 
-// The epoch to remember for `self` in the place of `before`: lanes that access the same bytes in
-// one step are remembered together.
-inline Epoch Merged(const Epoch& before, Epoch self, uint8_t several) {
-  const bool same = before.actor == self.actor && before.step == self.step &&
-                    before.lane != self.lane && before.Overlaps(self);
-  if (same) self.lane = several;
-  return self;
-}
-
 // Whether all that `touch` does is to follow its own lane's earlier accesses: the usual case.
 inline bool FollowsItself(const Granule& granule, const Touch& touch, uint8_t lane) {
   const auto mine = [&](const Epoch& earlier) {
     return !earlier.exists() || (earlier.actor == touch.in_order_with && earlier.lane == lane);
   };
-  if (!touch.self.generic() || !mine(granule.writer) || granule.engine_reader.exists())
-    return false;
-  return mine(granule.thread_reader) ||
-         (!touch.write && granule.thread_reader.actor != touch.in_order_with);
+  return touch.self.generic() && granule.displaced == 0 && mine(granule.writer) &&
+         mine(granule.thread_reader) && !granule.engine_reader.exists();
 }
 
-// Checks `touch` against one granule and records it there.
-inline Hazard TouchGranule(Granule& granule, const Touch& touch) {
-  const Epoch& writer = granule.writer;
-  Hazard hazard;
-  if (Conflicts(writer, touch)) {
-    hazard = {touch.write ? HazardKind::kWriteAfterWrite : HazardKind::kReadAfterWrite, writer};
-  } else if (!touch.write && !touch.self.generic() && writer.exists() && writer.generic() &&
-             writer.Overlaps(touch.self) &&
-             touch.knowledge->fenced.At(writer.actor) < writer.step) {
-    hazard = {HazardKind::kProxy, writer};
-  } else if (touch.write && Conflicts(granule.thread_reader, touch)) {
-    hazard = {HazardKind::kWriteAfterRead, granule.thread_reader};
-  } else if (touch.write && Conflicts(granule.engine_reader, touch)) {
-    hazard = {HazardKind::kWriteAfterRead, granule.engine_reader};
-  }
-  if (touch.write) {
-    granule.writer = Merged(writer, touch.self, kAnyLane);
-    granule.thread_reader = Epoch();
-    granule.engine_reader = Epoch();
-  } else if (touch.self.generic()) {
-    granule.thread_reader = Merged(granule.thread_reader, touch.self, kSeveralLanes);
-  } else {
-    granule.engine_reader = touch.self;
-  }
-  return hazard;
-}
+// Checks accesses against granules and records them there.
+class Toucher {
+ public:
+  Hazard operator()(Granule& granule, const Touch& touch);
+
+ private:
+  Hazard HazardOf(const Granule& granule, const Touch& touch) const;
+  // Takes `touch.self` into the place of `before`, which is kept if nothing orders it earlier.
+  // Lanes that touch the same bytes in one step are remembered together, as `several`; of those
+  // that a later step of their warp displaces, the warp only.
+  void Replace(Granule& granule, Epoch& before, const Touch& touch, uint8_t several);
+  void Write(Granule& granule, const Touch& touch);
+
+  EpochSets sets_;
+};
 
 // Four-byte granules of the shared memory of one CTA.
 class SharedShadow {
@@ -141,6 +152,7 @@ class SharedShadow {
 
  private:
   std::vector<Granule> granules_;
+  Toucher toucher_;
 };
 
 // Tensor memory in granules of one column of 16 lanes: every access of warps and of the tensor core
@@ -151,9 +163,12 @@ class TensorShadow {
   TensorShadow() : granules_(8 * 512) {}
   Hazard TouchCells(int lane, int lanes, int column, int columns, const Touch& touch, int* at_lane,
                     int* at_column);
+  // The columns are free: what was done to them is over.
+  void Forget(int column, int columns);
 
  private:
   std::vector<Granule> granules_;
+  Toucher toucher_;
 };
 
 }  // namespace tilelang::emulator

@@ -31,11 +31,11 @@ void WgmmaRegisters::CheckInFlight(const Warp& warp, const Register& entry,
       entry.group > committed_
           ? "no wgmma.commit_group follows it, and wgmma.wait_group waits for committed groups only"
           : "wgmma.wait_group for its group must come first";
-  Fail(IssuerOf(warp), "missing-wait",
-       std::string(verb) + " " + *entry.name + ", which the wgmma.mma_async " +
-           LineOf(warp, *entry.mma) +
-           (accumulates ? " accumulates into" : " reads a fragment of A from") + "; " + advice +
-           " (PTX ISA, wgmma.wait_group: access to the registers before is undefined)");
+  Report(IssuerOf(warp), "missing-wait",
+         std::string(verb) + " " + *entry.name + ", which the wgmma.mma_async " +
+             LineOf(warp, *entry.mma) +
+             (accumulates ? " accumulates into" : " reads a fragment of A from") + "; " + advice +
+             " (PTX ISA, wgmma.wait_group: access to the registers before is undefined)");
 }
 
 void WgmmaRegisters::Check(const Warp& warp, const Op& op) {
@@ -54,11 +54,11 @@ void WgmmaRegisters::Check(const Warp& warp, const Op& op) {
   }
 }
 
-void WgmmaRegisters::FailFence(const Warp& warp, const std::string& what) const {
-  Fail(IssuerOf(warp), "missing-wgmma-fence",
-       what +
-           " (PTX ISA, wgmma.fence: it orders accesses of registers and wgmma.mma_async; only "
-           "those of one shape that accumulate in the same registers need none in between)");
+void WgmmaRegisters::ReportFence(const Warp& warp, const std::string& what) const {
+  Report(IssuerOf(warp), "missing-wgmma-fence",
+         what +
+             " (PTX ISA, wgmma.fence: it orders accesses of registers and wgmma.mma_async; only "
+             "those of one shape that accumulate in the same registers need none in between)");
 }
 
 void WgmmaRegisters::Use(const Warp& warp, const Op& op, const WgmmaRegisterUse& use, uint32_t slot,
@@ -70,15 +70,15 @@ void WgmmaRegisters::Use(const Warp& warp, const Op& op, const WgmmaRegisterUse&
   const uint32_t now = fences_ + 1;
   // What only reads a fragment of A does not conflict with an mma_async that reads it too.
   if ((accumulates ? entry.accessed : entry.written) == now) {
-    FailFence(warp, what + ", which the instruction " + LineOf(warp, *entry.access) +
-                        " accesses, without wgmma.fence in between");
+    ReportFence(warp, what + ", which the instruction " + LineOf(warp, *entry.access) +
+                          " accesses, without wgmma.fence in between");
   }
   if (entry.role != role) CheckInFlight(warp, entry, accumulates ? "accumulates into" : "reads");
   const bool changed = entry.role != role || (accumulates && entry.n != use.n);
   if (changed && entry.issued == now) {
-    FailFence(warp, what + ", which the wgmma.mma_async " + LineOf(warp, *entry.mma) +
-                        " of another "
-                        "shape or role uses, without wgmma.fence in between");
+    ReportFence(warp, what + ", which the wgmma.mma_async " + LineOf(warp, *entry.mma) +
+                          " of another "
+                          "shape or role uses, without wgmma.fence in between");
   }
   entry.issued = now;
   entry.mma = &op;
@@ -90,7 +90,7 @@ void WgmmaRegisters::Use(const Warp& warp, const Op& op, const WgmmaRegisterUse&
 
 void WgmmaRegisters::Issue(const Warp& warp, const Op& op, const WgmmaRegisterUse& use) {
   if (fences_ == 0) {
-    FailFence(warp, "no wgmma.fence comes before the first wgmma.mma_async of the warp");
+    ReportFence(warp, "no wgmma.fence comes before the first wgmma.mma_async of the warp");
   }
   size_t next = 0;
   for (uint32_t slot : use.accumulators) {

@@ -20,7 +20,7 @@ struct WgmmaRegisterUse {
   uint32_t group;                         // the wgmma-group that it will be in, from 1 on
 };
 
-// Fails with "missing-wait" and "missing-wgmma-fence".
+// Reports "missing-wait" and "missing-wgmma-fence".
 class WgmmaRegisters {
  public:
   explicit WgmmaRegisters(const Warp& warp);
@@ -52,7 +52,7 @@ class WgmmaRegisters {
   void CheckInFlight(const Warp& warp, const Register& entry, const char* verb) const;
   void Use(const Warp& warp, const Op& op, const WgmmaRegisterUse& use, uint32_t slot, Role role,
            const std::string& name);
-  [[noreturn]] void FailFence(const Warp& warp, const std::string& what) const;
+  void ReportFence(const Warp& warp, const std::string& what) const;
 
   std::vector<Register> registers_;  // by slot
   uint32_t fences_ = 0;

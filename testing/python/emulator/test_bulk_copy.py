@@ -13,6 +13,7 @@ _KERNEL = """
  mov.u32 %r0, %tid.x; mov.u32 %r1, buf; mov.u32 %r2, bar; setp.eq.u32 %p0, %r0, 0;
  ld.param.u64 %d0, [IN]; ld.param.u64 %d1, [OUT];
  @%p0 mbarrier.init.shared::cta.b64 [%r2], {count};
+ @%p0 fence.mbarrier_init.release.cluster;
  bar.sync 0;
  {body}
  ret;
@@ -133,6 +134,7 @@ END:"""
 
 
 def test_stores_are_drained_when_the_kernel_ends():
+    """Though the CTA must not end before its shared memory was read."""
     data, out = random_bytes(2048), np.zeros(2048, np.uint8)
     body = (
         PLACES
@@ -142,8 +144,10 @@ def test_stores_are_drained_when_the_kernel_ends():
  fence.proxy.async.shared::cta; bar.sync 0;
  @%p0 cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 2048;"""
     )
-    launch(body, data, out)
+    launch(body, data, out, sanitize=False)
     np.testing.assert_array_equal(out, data)
+    with pytest.raises(EmulatorError, match="the CTA exits while this bulk store may still read"):
+        launch(body, data, out)
 
 
 def test_byte_mask():
@@ -155,7 +159,8 @@ def test_byte_mask():
  ld.global.v4.b32 {%r12, %r13, %r14, %r15}, [%d3];
  st.shared.v4.b32 [%r21], {%r12, %r13, %r14, %r15};
  fence.proxy.async.shared::cta; bar.sync 0; mov.u16 %h0, 0x8421;
- @%p0 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%d1], [%r1], 2048, %h0;"""
+ @%p0 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%d1], [%r1], 2048, %h0;
+ cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
     )
     launch(body, data, out)
     chosen = (0x8421 >> (np.arange(2048) % 16)) & 1 == 1
@@ -254,6 +259,7 @@ def test_multicast_reaches_every_cta_of_the_mask(schedule):
  mov.u32 %r0, %tid.x; mov.u32 %r1, buf; mov.u32 %r2, bar; setp.eq.u32 %p0, %r0, 0;
  mov.u32 %r3, %cluster_ctarank; ld.param.u64 %d0, [IN]; ld.param.u64 %d1, [OUT];
  @%p0 mbarrier.init.shared::cta.b64 [%r2], 1;
+ @%p0 fence.mbarrier_init.release.cluster;
  @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;
  barrier.cluster.arrive; barrier.cluster.wait;
  setp.eq.u32 %p1, %r3, 2; and.pred %p1, %p1, %p0; mov.u16 %h0, 11; mov.u16 %h1, 4;

@@ -18,7 +18,11 @@ ONE = " @!%p0 bra ISSUED;\n"
 STORE_P = " tcgen05.st.sync.aligned.32x32b.x8.b32 [%r3+256], {%v0,%v1,%v2,%v3,%v4,%v5,%v6,%v7};\n"
 LOAD_D = " tcgen05.ld.sync.aligned.32x32b.x8.b32 {%v0,%v1,%v2,%v3,%v4,%v5,%v6,%v7}, [%r3];\n"
 WAIT_ST = " tcgen05.wait::st.sync.aligned;\n"
+WAIT_LD = " tcgen05.wait::ld.sync.aligned;\n"
+FENCE_BEFORE = " tcgen05.fence::before_thread_sync;\n"
+FENCE_AFTER = " tcgen05.fence::after_thread_sync;\n"
 BARRIER = " bar.sync 0;\n"
+SYNCHRONIZE = FENCE_BEFORE + BARRIER + FENCE_AFTER
 MY_WORD = " shl.b32 %r30, %r0, 2; add.u32 %r30, %r30, %r5;\n"
 NEXT_WORD = " xor.b32 %r31, %r0, 64; shl.b32 %r31, %r31, 2; add.u32 %r31, %r31, %r5;\n"
 FENCE = " fence.proxy.async.shared::cta;\n"
@@ -46,21 +50,41 @@ CP_WAIT = " cp.async.commit_group; cp.async.wait_group 0;\n"
 # without it, part of the message, and what the reported line holds.
 HAZARDS = {
     "an MMA reads A whose store was not waited for": (
-        STORE_P + "@SYNC@" + BARRIER + SETUP + ONE + " " + TS + COMMIT,
+        STORE_P + "@SYNC@" + SYNCHRONIZE + SETUP + ONE + " " + TS + COMMIT,
         WAIT_ST, "missing-wait", "tcgen05.wait::st", "tcgen05.mma",
     ),
-    "an MMA is not ordered behind the store of another warp": (
+    "an MMA is not ordered after the store of another warp": (
         STORE_P + WAIT_ST + "@SYNC@" + SETUP + ONE + " " + TS + COMMIT,
-        BARRIER, None, "", None,
+        SYNCHRONIZE, None, "", None,
     ),
-    "an MMA overwrites what another warp still loads": (
-        LOAD_D + "@SYNC@" + SETUP + ONE + " " + SS + COMMIT,
-        BARRIER, None, "", None,
+    "no fence between a store and the barrier": (
+        STORE_P + WAIT_ST + "@SYNC@" + BARRIER + FENCE_AFTER + SETUP + ONE + " " + TS + COMMIT,
+        FENCE_BEFORE, "missing-tcgen05-fence", "tcgen05.fence::before_thread_sync", "tcgen05.mma",
+    ),
+    "no fence between the barrier and an MMA": (
+        STORE_P + WAIT_ST + FENCE_BEFORE + BARRIER + "@SYNC@" + SETUP + ONE + " " + TS + COMMIT,
+        FENCE_AFTER, "missing-tcgen05-fence", "tcgen05.fence::after_thread_sync", "tcgen05.mma",
+    ),
+    "an MMA overwrites what was not loaded yet": (
+        LOAD_D + "@SYNC@" + SYNCHRONIZE + SETUP + ONE + " " + SS + COMMIT,
+        WAIT_LD, "missing-wait", "tcgen05.wait::ld", "tcgen05.mma",
+    ),
+    "an MMA overwrites what another warp loads": (
+        LOAD_D + WAIT_LD + "@SYNC@" + SETUP + ONE + " " + SS + COMMIT,
+        SYNCHRONIZE, None, "", None,
+    ),
+    "a warp overwrites what it has not loaded yet": (
+        LOAD_D.replace("%v", "%v2") + "@SYNC@" + STORE_P.replace("+256", "") + WAIT_ST,
+        WAIT_LD, "missing-wait", "tcgen05.wait::ld", "tcgen05.st",
+    ),
+    "no fence between the wait for a commit and a load": (
+        SETUP + ONE + " " + SS + COMMIT.replace(FENCE_AFTER, "") + "@SYNC@" + LOAD_D,
+        FENCE_AFTER, "missing-tcgen05-fence", "tcgen05.fence::after_thread_sync", "tcgen05.ld",
     ),
     "the accumulator is loaded before the commit was observed": (
         SETUP + ONE + " " + SS + COMMIT.split("ISSUED:")[0] + "ISSUED:\n"
-        + "@SYNC@ bar.sync 0;\n" + LOAD_D + COMMIT.split("ISSUED:")[1].replace("ISSUED", "X2")
-        .replace(" mbarrier", "X2: mbarrier"),
+        + "@SYNC@ bar.sync 0;\n" + FENCE_AFTER + LOAD_D
+        + COMMIT.split("ISSUED:")[1].replace("ISSUED", "X2").replace(" mbarrier", "X2: mbarrier"),
         "X1: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4+8], 0; @!%p3 bra X1;",
         "missing-wait", "tcgen05.commit", "tcgen05.ld",
     ),

@@ -10,7 +10,8 @@ from tilelang.emulator import Device, EmulatorError
 _START = """ .reg .b32 %r<9>, %t; .reg .b64 %d<9>; .reg .pred %p<9>, %writer, %reader;
  .shared .align 128 .b8 sm[1024]; mov.u32 %t, %tid.x; mov.u32 %r1, sm; ld.param.u64 %d0, [OUT];
  setp.eq.u32 %reader, %t, 0; setp.eq.u32 %writer, %t, 32;
- @%reader mbarrier.init.shared.b64 [%r1], 1; @%reader st.shared.u32 [%r1+8], 0; bar.sync 0;
+ @%reader mbarrier.init.shared.b64 [%r1], 1; @%reader fence.mbarrier_init.release.cluster;
+ @%reader st.shared.u32 [%r1+8], 0; bar.sync 0;
 """
 _FENCE = "fence.acq_rel.cta;"
 _WAIT = "W: mbarrier.@ORDER@.shared.b64 %p1, [%r1], 0; @!%p1 bra W;"

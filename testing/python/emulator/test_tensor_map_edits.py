@@ -15,6 +15,7 @@ _KERNEL = """
  mov.u32 %r0, %tid.x; mov.u32 %r1, tile; mov.u32 %r2, map; mov.u32 %r3, bar;
  mul.lo.u32 %r4, %r0, 4; add.u32 %r5, %r4, %r2; st.shared.u32 [%r5], 0;
  setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared::cta.b64 [%r3], 1;
+ @%p0 fence.mbarrier_init.release.cluster;
  bar.sync 0;
  @!%p0 bra MADE;
  {edits}

@@ -35,6 +35,7 @@ _KERNEL = """
 """
 _LOAD = """
  @%p0 mbarrier.init.shared::cta.b64 [%r2], 1;
+ @%p0 fence.mbarrier_init.release.cluster;
  bar.sync 0;
  @!%p0 bra WAIT;
  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {bytes};

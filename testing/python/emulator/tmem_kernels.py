@@ -22,6 +22,7 @@ _TEMPLATE = """
  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r6], 512;
  @%p0 mbarrier.init.shared::cta.b64 [%r4], 1;
  @%p0 mbarrier.init.shared::cta.b64 [%r4+8], 1;
+ @%p0 fence.mbarrier_init.release.cluster;
 NOALLOC:
  tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
  ld.shared.u32 %r2, [%r6];

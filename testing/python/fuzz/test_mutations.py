@@ -1,0 +1,156 @@
+"""Mutations of synchronised kernels: each synchronising instruction is deleted in turn, and the
+emulator must report the rest.
+
+What nothing reports is listed in REDUNDANT with the reason why the PTX memory model does not need
+it. ``pytest --every-mutant`` tries all; by default every STRIDE-th.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+from fuzz.synchronized_kernels import CASES
+
+from tilelang import emulator
+from tilelang.emulator import EmulatorError
+
+STRIDE = 3
+SCHEDULES = ["late", "eager", 1, 2, 3, 4]
+# Deleted loops and waits can run for ever; no kernel here executes nearly as much.
+LIMIT = 2_000_000
+SYNCHRONISING = re.compile(
+    r"(@!?%?\w+\s+)?\b(bar\.|barrier\.|fence\.|membar|tcgen05\.(fence|wait|commit)|mbarrier\.(arrive|"
+    r"expect_tx|try_wait|test_wait)|cp\.async\.(wait|bulk\.(commit|wait)|commit))[^;]*;"
+)
+WAIT = re.compile(r"mbarrier\.(?:try|test)_wait\S*\s+(%?\w+),")
+FENCE = re.compile(r"tcgen05\.fence::\w+;")
+# What it orders with what.
+OPERATION = re.compile(r"\btcgen05\.(?!fence)")
+SYNCHRONIZATION = re.compile(r"\b(bar|barrier|mbarrier)\.|\btcgen05\.commit")
+
+# Case, instruction, which of its kind (from 0, or from the end): why it may be missing.
+_BEFORE, _AFTER = "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"
+_ALLOCATED = (
+    "The warp that allocated issues the first products itself, which nobody else's operations "
+    "precede; the others' are ordered after these by commit, wait and their own fence."
+)
+_EITHER = (
+    "Two barriers without anything in between that needs both: each alone orders the waits for the "
+    "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
+)
+REDUNDANT = {
+    ("chained_gemms", _BEFORE, 0): _ALLOCATED,
+    ("chained_gemms", _AFTER, 0): _ALLOCATED,
+    ("attention", _BEFORE, 0): _ALLOCATED,
+    ("attention", _AFTER, 0): _ALLOCATED,
+    ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
+    ("smoke_kernel", _AFTER, 0): _ALLOCATED,
+    ("ring_of_roles", "barrier.sync", 1): _EITHER,
+    ("ring_of_roles", "barrier.sync", 2): _EITHER,
+    ("smoke_kernel", "bar.warp.sync", 0): (
+        "It orders no memory: each lane waits for the mbarrier itself. It makes the warp converge, "
+        "for which the emulator waits at the next .aligned instruction anyway."
+    ),
+}
+
+
+def mutants(ptx: str) -> list[tuple[tuple[str, int], str]]:
+    """Returns instruction and number, and the text without it, of each synchronising instruction.
+
+    A deleted wait is one that has succeeded. Equal tcgen05.fence go together when there is no
+    operation of tcgen05 or no synchronization in between: one of them alone would do.
+    """
+    code = re.sub(r"//[^\n]*", lambda comment: " " * len(comment.group()), ptx)
+    groups: list[list[re.Match[str]]] = []
+    fences: dict[str, list[re.Match[str]]] = {}
+    for match in SYNCHRONISING.finditer(code):
+        group = fences.get(_opcode(match))
+        between = code[group[-1].end() : match.start()] if group else ""
+        if group and not (OPERATION.search(between) and SYNCHRONIZATION.search(between)):
+            group.append(match)
+            continue
+        groups.append([match])
+        if FENCE.search(match.group()):
+            fences[_opcode(match)] = groups[-1]
+    counts: dict[str, int] = {}
+    result = []
+    for group in groups:
+        opcode = _opcode(group[0])
+        text = code
+        for match in reversed(group):
+            text = text[: match.start()] + _instead(match) + text[match.end() :]
+        result.append(((opcode, counts.get(opcode, 0)), text))
+        counts[opcode] = counts.get(opcode, 0) + 1
+    return result
+
+
+def _opcode(match: re.Match[str]) -> str:
+    text = match.group()[len(match.group(1) or "") :]
+    return re.split(r"[\s;]", text, maxsplit=1)[0]
+
+
+def _instead(match: re.Match[str]) -> str:
+    wait = WAIT.search(match.group())
+    return f"{match.group(1) or ''} setp.eq.u32 {wait.group(1)}, 0, 0;" if wait else ""
+
+
+def report_of(run, ptx: str) -> str | None:
+    """Returns the kind of the first error under any schedule, None if there is none."""
+    for schedule in SCHEDULES:
+        with emulator.options(schedule=schedule, instruction_limit=LIMIT, progress=False):
+            try:
+                run(ptx)
+            except EmulatorError as error:
+                return error.kind
+    return None
+
+
+def why_redundant(name: str, all_mutants: list) -> dict[tuple[str, int], str]:
+    """The entries of REDUNDANT for a case, numbered from the start."""
+    counts: dict[str, int] = {}
+    for (opcode, _), _ in all_mutants:
+        counts[opcode] = counts.get(opcode, 0) + 1
+    return {
+        (opcode, number % counts[opcode]): reason
+        for (case, opcode, number), reason in REDUNDANT.items()
+        if case == name and opcode in counts
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_deleted_synchronisation_is_reported(name, request) -> None:
+    case = CASES[name]()
+    everything = mutants(case.ptx)
+    redundant = why_redundant(name, everything)
+    stride = 1 if request.config.getoption("--every-mutant") else STRIDE
+    offset = sum(name.encode()) % stride
+    wrong = []
+    for key, ptx in everything[offset::stride]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kind = report_of(case.run, ptx)
+        if (kind is None) != (key in redundant):
+            wrong.append((key, kind))
+    assert not wrong, f"{name}: {wrong}"
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_nothing_is_reported_as_it_is(name, schedule) -> None:
+    case = CASES[name]()
+    with warnings.catch_warnings(), emulator.options(schedule=schedule, progress=False):
+        warnings.simplefilter("error")
+        case.run(case.ptx)
+
+
+def test_enough_is_reported() -> None:
+    """Of all mutants 95 % are reported; those listed are the others."""
+    count = 0
+    for name, case in CASES.items():
+        everything = mutants(case().ptx)
+        count += len(everything)
+        listed = [key for key in REDUNDANT if key[0] == name]
+        assert len(why_redundant(name, everything)) == len(listed), f"{name}: listed in vain"
+    assert len(REDUNDANT) <= 0.05 * count
