@@ -15,8 +15,8 @@ from tilelang.errors import UserError
 
 #: The kinds of what the checks of ordering find; they can be suppressed.
 FINDINGS = (
-    "race", "missing-wait", "missing-proxy-fence", "missing-tcgen05-fence", "missing-wgmma-fence",
-    "missed-phase", "ld-before-wait",
+    "race", "missing-wait", "missing-proxy-fence", "missing-mbarrier-fence",
+    "missing-tcgen05-fence", "missing-wgmma-fence", "missed-phase", "ld-before-wait",
 )  # fmt: skip
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)

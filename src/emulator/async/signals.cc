@@ -20,21 +20,28 @@ void CheckWaits(const Issuer& issuer, const BarrierRef& barrier, BarrierEntry& e
 }
 
 // Of the issuer until now; null without the sanitizer.
-const VectorClock* HappenedBefore(const Issuer& issuer, const BarrierRef& barrier) {
+const Knowledge* KnownBy(const Issuer& issuer, const BarrierRef& barrier) {
   Sanitizer* sanitizer = SanitizerOf(barrier);
-  return sanitizer ? &sanitizer->Of(issuer).happened : nullptr;
+  return sanitizer ? &sanitizer->Of(issuer) : nullptr;
+}
+
+// The running phase completes after what `known` tells.
+void Reach(BarrierEntry& entry, const Knowledge& known) {
+  entry.reached.Join(known.happened);
+  entry.reached.Join(known.executed);
 }
 
 // Changes an object, after what `before` tells, and does what the end of a phase entails.
 template <typename Change>
-auto Update(const Issuer& issuer, const BarrierRef& barrier, const VectorClock* before,
+auto Update(const Issuer& issuer, const BarrierRef& barrier, const Knowledge* before,
             Change change) {
   BarrierEntry& entry = EntryOf(issuer, barrier);
-  if (before) entry.reached.Join(*before);
+  if (before) Reach(entry, *before);
   const uint64_t phase = entry.object.completed_phases();
   return Located(issuer, barrier.address(), "shared memory", [&] {
     const auto result = change(entry);
     if (entry.object.completed_phases() != phase) {
+      entry.gathering.executed.Join(entry.reached);
       CheckWaits(issuer, barrier, entry);
       entry.completed.Join(entry.gathering);
       entry.gathering.Clear();
@@ -70,6 +77,7 @@ void CheckInitialised(const Issuer& issuer, const BarrierRef& barrier, Proxy pro
       generic ? "uses the mbarrier in" : "an asynchronous copy completes on the mbarrier in",
       false);
   step.generic = generic;
+  step.on_mbarrier = true;
   sanitizer->Shared(*barrier.owner, barrier.offset, 8, step);
 }
 
@@ -79,7 +87,7 @@ BarrierEntry& EntryOf(const Issuer& issuer, const BarrierRef& barrier) {
 
 namespace {
 
-void Complete(const Issuer& issuer, const BarrierRef& barrier, const VectorClock* before,
+void Complete(const Issuer& issuer, const BarrierRef& barrier, const Knowledge* before,
               int64_t bytes) {
   Update(issuer, barrier, before, [&](BarrierEntry& entry) {
     entry.object.CompleteTransactions(bytes);
@@ -94,12 +102,12 @@ void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64
 }
 
 void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
-  Complete(issuer, barrier, HappenedBefore(issuer, barrier), bytes);
+  Complete(issuer, barrier, KnownBy(issuer, barrier), bytes);
 }
 
 uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                 const Knowledge* known) {
-  return Update(issuer, barrier, known ? &known->happened : nullptr, [&](BarrierEntry& entry) {
+  return Update(issuer, barrier, known, [&](BarrierEntry& entry) {
     if (known) entry.gathering.Join(*known);
     return entry.object.Arrive(count, drop);
   });
@@ -107,7 +115,7 @@ uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, 
 
 uint64_t ArriveByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                         bool no_complete) {
-  return Update(issuer, barrier, HappenedBefore(issuer, barrier), [&](BarrierEntry& entry) {
+  return Update(issuer, barrier, KnownBy(issuer, barrier), [&](BarrierEntry& entry) {
     if (Sanitizer* sanitizer = SanitizerOf(barrier)) {
       sanitizer->Release(issuer, &entry.gathering);
     }
@@ -117,7 +125,7 @@ uint64_t ArriveByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t
 }
 
 void ExpectTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
-  Update(issuer, barrier, HappenedBefore(issuer, barrier), [&](BarrierEntry& entry) {
+  Update(issuer, barrier, KnownBy(issuer, barrier), [&](BarrierEntry& entry) {
     entry.object.ExpectTransactions(bytes);
     return 0;
   });
@@ -139,7 +147,7 @@ ActorId TransactionActor(const Issuer& issuer, const BarrierRef& barrier, uint32
     entry.transactions = SanitizerOf(barrier)->NewActor(ActorKind::kTransactions, name);
   }
   *step = static_cast<uint32_t>(entry.object.completed_phases()) + 1;
-  entry.reached.Join(SanitizerOf(barrier)->Of(issuer).happened);
+  Reach(entry, SanitizerOf(barrier)->Of(issuer));
   return entry.transactions;
 }
 

@@ -51,9 +51,11 @@ void CheckOrder(Warp& w, const Op& op, Warpgroup& group, const WgmmaPlan& plan) 
   if (!sanitizer) return;
   const WgmmaForm& form = *plan.form;
   const uint32_t number = group.committed(w) + 1;
+  const ActorId actor = ActorOf(engines, group.Owner(op));
+  sanitizer->OrderOfPipe(actor).Join(sanitizer->Of(w.Here(0)).happened);
   RegistersOf(w)->Issue(w, op, {form.d_slots, form.a_slots, form.names, form.n, number});
   Sanitizer::Step step = sanitizer->ThreadStep(w.Here(0), "wgmma.mma_async reads A in", false);
-  step.actor = ActorOf(engines, group.Owner(op));
+  step.actor = actor;
   step.step = number;
   step.in_order_with = step.actor;
   step.generic = false;
@@ -302,7 +304,10 @@ Flow WaitGroup(Warp& w, const Op& op, uint32_t mask) {
   const Issuer owner = group.Owner(op);
   engines.FinishGroups(ChannelKind::kWarpgroup, owner, all - finished);
   if (Sanitizer* sanitizer = engines.sanitizer()) {
-    sanitizer->Learn(w.Here(0), ActorOf(engines, owner), finished);
+    const ActorId actor = ActorOf(engines, owner);
+    sanitizer->Learn(w.Here(0), actor, finished);
+    // It acts after all four warps have executed it, and what they did before.
+    sanitizer->Of(w.Here(0)).executed.Join(sanitizer->OrderOfPipe(actor));
     RegistersOf(w)->Wait(finished);
   }
   return Flow::kNext;

@@ -67,6 +67,9 @@ struct Knowledge {
   // follows passes on to the tcgen05 operations of others (tcgen05.fence).
   VectorClock tensor;
   VectorClock passed;
+  // What has been executed before in any case, though no memory order follows from that: what the
+  // issuers of asynchronous work did before, for those that have observed its completion.
+  VectorClock executed;
   // What memory fences of any scope, and of gpu scope, have covered in the thread that did it:
   // relaxed atomics of whoever knows of that make it known in their turn.
   VectorClock performed;
@@ -77,6 +80,7 @@ struct Knowledge {
     happened.Join(other.happened);
     fenced.Join(other.fenced);
     passed.Join(other.passed);
+    executed.Join(other.executed);
     grid.Join(other.grid);
     performed.Join(other.performed);
     performed_wide.Join(other.performed_wide);
@@ -86,6 +90,7 @@ struct Knowledge {
     fenced.Clear();
     tensor.Clear();
     passed.Clear();
+    executed.Clear();
     grid.Clear();
     performed.Clear();
     performed_wide.Clear();

@@ -85,6 +85,8 @@ void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
     into->performed_wide.Join(state.knowledge.performed_wide);
     into->fenced.Join(state.knowledge.fenced);
     into->passed.Join(state.knowledge.passed);
+    into->executed.Join(state.knowledge.executed);
+    into->executed.Join(state.knowledge.happened);
     return;
   }
   into->Join(state.knowledge);
@@ -101,6 +103,8 @@ void Sanitizer::Acquire(const Issuer& issuer, const Knowledge& from) {
   if (issuer.op->order & kRelaxed) {
     state.read.Join(from);
     state.knowledge.passed.Join(from.passed);
+    state.knowledge.executed.Join(from.executed);
+    state.knowledge.executed.Join(from.happened);
   } else {
     Learn(state, issuer, from);
   }
@@ -401,6 +405,11 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
     Found(step.issuer, kind, std::string(step.what) + " " + place + ", " + text, address, buffer,
           hazard.earlier.op);
   };
+  if (hazard.kind == HazardKind::kProxy && step.on_mbarrier) {
+    return found("missing-mbarrier-fence",
+                 "which was initialised " + who +
+                     ", without fence.mbarrier_init or fence.proxy.async there before the barrier");
+  }
   if (hazard.kind == HazardKind::kProxy) {
     return found("missing-proxy-fence",
                  "which was written through the generic proxy " + who +

@@ -81,7 +81,8 @@ class Sanitizer {
   // What the issuer knows now, for an engine that acts later; later steps of the issuer are told
   // from earlier ones.
   std::shared_ptr<const Knowledge> Snapshot(const Issuer& issuer);
-  // The tcgen05 operations that a step of `pipe` is ordered after; its owner commits them with it.
+  // What the steps of `pipe` come after: of tcgen05 its operations on tensor memory, which are
+  // committed with it; of wgmma all that its warps have executed.
   VectorClock& OrderOfPipe(ActorId pipe) { return pipes_[pipe]; }
   PhaseWait WaitBy(const Issuer& issuer);
   // Reports waits for the phase before the one that `issuer` completes, which nothing orders before
@@ -116,6 +117,7 @@ class Sanitizer {
     bool write = false;
     bool generic = false;
     bool strong = false;
+    bool on_mbarrier = false;              // uses it, however it is accessed
     const uint32_t* met = nullptr;         // see Touch
     const Knowledge* knowledge = nullptr;  // null: the issuer's now
   };

@@ -60,7 +60,7 @@ def test_initialised_for_a_bulk_load(fence, schedule):
 @pytest.mark.parametrize("fence", ["", "fence.acq_rel.cluster;", "fence.proxy.async.global;"])
 def test_not_initialised_for_a_bulk_load(fence, schedule):
     body = _INIT.replace("@FENCE@", fence) + _LOAD
-    assert kind_of(body, schedule=schedule) == "missing-proxy-fence"
+    assert kind_of(body, schedule=schedule) == "missing-mbarrier-fence"
 
 
 @SCHEDULES
@@ -70,8 +70,8 @@ def test_initialisation_by_another_warp(schedule):
     load = " setp.eq.u32 %p2, %t, 32; @!%p2 bra E;" + _LOAD
     fence = "@%first fence.mbarrier_init.release.cluster;"
     launch(init.format(fence, "") + load, schedule=schedule)
-    assert kind_of(init.format("", "") + load, schedule=schedule) == "missing-proxy-fence"
-    assert kind_of(init.format("", fence) + load, schedule=schedule) == "missing-proxy-fence"
+    assert kind_of(init.format("", "") + load, schedule=schedule) == "missing-mbarrier-fence"
+    assert kind_of(init.format("", fence) + load, schedule=schedule) == "missing-mbarrier-fence"
 
 
 # --- bulk stores

@@ -170,7 +170,8 @@ def guarded(body, condition):
 
 def test_some_warps_of_a_warpgroup():
     body = guarded(FENCE + MMA + COMMIT + WAIT, "ne.u32")
-    fails("deadlock", "warp 2 of the warpgroup did not execute the wgmma.fence", body)
+    fails("deadlock|divergence", "warp 2 of the warpgroup (did not execute the|has exited without) "
+          "wgmma.fence", body)  # fmt: skip
 
 
 def test_some_warps_have_exited():
@@ -181,7 +182,8 @@ def test_some_warps_have_exited():
 
 def test_instruction_that_not_all_execute_before_the_end():
     body = FENCE + MMA + COMMIT + WAIT + guarded(FENCE, "eq.u32")
-    fails("divergence", "warp 0, 1, 3 of the warpgroup did not execute the wgmma.fence", body)
+    fails("divergence", "warp 0, 1, 3 of the warpgroup did not execute the wgmma.fence|"
+          "warp . of the warpgroup has exited without wgmma.fence", body)  # fmt: skip
 
 
 def test_warps_at_different_instructions():

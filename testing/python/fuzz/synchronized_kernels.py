@@ -45,7 +45,7 @@ def _normal(*shape: int) -> torch.Tensor:
 
 def gemm_from_tensor_memory() -> Case:
     """A by TMA and registers to tensor memory, B by threads to shared memory: products along K."""
-    m, n, k, block = 128, 32, 192, 32
+    m, n, k, block = 128, 32, 128, 32
 
     @T.prim_func
     def main(
@@ -86,6 +86,8 @@ def chained_gemms() -> Case:
             a = T.alloc_shared((m, k), "bfloat16")
             b = T.alloc_shared((k, s), "bfloat16")
             d = T.alloc_shared((s, n), "bfloat16")
+            first = T.alloc_fragment((m, k), "bfloat16")
+            a_tmem = T.alloc_tmem((m, k), "bfloat16")
             sums = T.alloc_tmem((m, s), "float32")
             local = T.alloc_fragment((m, s), "float32")
             rounded = T.alloc_fragment((m, s), "bfloat16")
@@ -94,7 +96,9 @@ def chained_gemms() -> Case:
             T.copy(A, a)
             for i, j in T.Parallel(k, s):
                 b[i, j] = B[i, j] * 0.5
-            T.gemm(a, b, sums, clear_accum=True)
+            T.copy(a, first)
+            T.copy(first, a_tmem)
+            T.gemm(a_tmem, b, sums, clear_accum=True)
             for i, j in T.Parallel(s, n):
                 d[i, j] = D[i, j] * 0.5
             T.copy(sums, local)

@@ -41,8 +41,6 @@ _EITHER = (
     "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
 )
 REDUNDANT = {
-    ("chained_gemms", _BEFORE, 0): _ALLOCATED,
-    ("chained_gemms", _AFTER, 0): _ALLOCATED,
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("attention", _AFTER, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,

@@ -10,7 +10,6 @@ import pytest
 import torch
 from sm100.assembler import Assembler
 
-from tilelang import emulator
 from tilelang.runtime import cache
 
 
@@ -29,12 +28,6 @@ def _seed():
 def _warnings_are_errors():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _lint():
-    with emulator.options(lint=["ld-before-wait"]):
         yield
 
 
