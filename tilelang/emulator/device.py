@@ -382,7 +382,8 @@ def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
         sys.stdout.write(output)
     if "error" in report:
         error = error_of(report["error"])
-        error.findings = findings
+        if isinstance(error, EmulatorError):
+            error.findings = findings
         raise error
     for warning in report["warnings"]:
         times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
