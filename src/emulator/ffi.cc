@@ -106,7 +106,7 @@ ModuleRef Load(DeviceRef device, ffi::String arch, ffi::String text) {
   auto object = ffi::make_object<ModuleObj>();
   object->device = device;
   try {
-    object->module = LoadModule(std::string(text), device->memory);
+    object->module = LoadModule(std::string(text), std::string(arch), device->memory);
     CheckRunsOn(*object->module, std::string(arch));
     object->report = DescribeModule(*object->module);
   } catch (...) {

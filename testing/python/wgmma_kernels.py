@@ -292,8 +292,8 @@ def cancel(rng, codes: np.ndarray, kind: str) -> np.ndarray:
 
 
 def random_accumulator(rng, form: Form, data: str, like: np.ndarray) -> np.ndarray:
-    """[64, n] of the type of D; ``like`` is the exact A * B."""
-    shape = (ROWS, form.n)
+    """Of the type of D; ``like`` is the exact A * B."""
+    shape = like.shape
     if form.is_integer:
         high = 8 if data == "small" else 2**31
         return rng.integers(-high, high, shape, dtype=np.int64).astype(np.int32)

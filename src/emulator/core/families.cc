@@ -6,10 +6,11 @@ namespace tilelang::emulator {
 
 void RegisterFamilies() {
   static const bool once = [] {
-    for (auto add : {RegisterControl, RegisterInteger, RegisterBitField, RegisterFloat,
-                     RegisterTranscendental, RegisterConvert, RegisterCompare, RegisterMove,
-                     RegisterMemory, RegisterMatrixMove, RegisterAtomics, RegisterWarpOps,
-                     RegisterBarriers, RegisterMisc, RegisterCalls, RegisterAsync}) {
+    for (auto add :
+         {RegisterControl, RegisterInteger, RegisterBitField, RegisterFloat, RegisterTranscendental,
+          RegisterConvert, RegisterCompare, RegisterMove, RegisterMemory, RegisterMatrixMove,
+          RegisterMma, RegisterAtomics, RegisterWarpOps, RegisterBarriers, RegisterMisc,
+          RegisterCalls, RegisterAsync}) {
       add();
     }
     return true;

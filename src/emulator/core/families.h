@@ -13,6 +13,7 @@ void RegisterCompare();
 void RegisterMove();
 void RegisterMemory();
 void RegisterMatrixMove();
+void RegisterMma();
 void RegisterAtomics();
 void RegisterWarpOps();
 void RegisterBarriers();

@@ -27,6 +27,7 @@ struct ModuleContext {
   const ptx::Program* program = nullptr;
   Module* module = nullptr;
   Target target;
+  Target device;
   std::unordered_map<std::string, const ptx::Function*> functions;
   std::unordered_map<std::string, const ptx::Variable*> shared_variables;  // module scope
   std::unordered_map<std::string, Placement> placements;  // global and const variables

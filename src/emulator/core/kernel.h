@@ -165,6 +165,7 @@ class Module {
 };
 
 // Parses and decodes every kernel. Throws EmulatorError.
-std::shared_ptr<Module> LoadModule(const std::string& text, GlobalMemory& memory);
+std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& device,
+                                   GlobalMemory& memory);
 
 }  // namespace tilelang::emulator

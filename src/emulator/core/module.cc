@@ -33,8 +33,10 @@ std::optional<EmulatorError> UnsupportedError(const std::vector<UnsupportedUse>&
 
 class Loader {
  public:
-  Loader(const std::string& text, GlobalMemory& memory)
-      : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>(memory)) {}
+  Loader(const std::string& text, const std::string& device, GlobalMemory& memory)
+      : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>(memory)) {
+    context_.device = ParseTarget(device);
+  }
 
   std::shared_ptr<Module> Run() {
     RegisterFamilies();
@@ -251,8 +253,9 @@ Where Module::WhereIs(int ptx_line, const ptx::SourceLocation& location,
   return where;
 }
 
-std::shared_ptr<Module> LoadModule(const std::string& text, GlobalMemory& memory) {
-  return Loader(text, memory).Run();
+std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& device,
+                                   GlobalMemory& memory) {
+  return Loader(text, device, memory).Run();
 }
 
 }  // namespace tilelang::emulator

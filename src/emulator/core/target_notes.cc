@@ -176,6 +176,11 @@ constexpr Note kNotes[] = {
     {"tensormap.replace", "", kSm90Family},
     // Tensor core.
     {"mma", "", kSm80},
+    {"mma", "e4m3", kSm89},
+    {"mma", "e5m2", kSm89},
+    {"mma", "m16n8k4 f64", kSm90},
+    {"mma", "m16n8k8 f64", kSm90},
+    {"mma", "m16n8k16 f64", kSm90},
     {"wgmma", "", {90, Target::kArchitecture}},
     {"tcgen05", "", kSm100Family},
     {"tcgen05", "kind::i8", kSm100a},

@@ -39,30 +39,43 @@ void MatrixMultiplier::IntegerCells(int row, int first_column, int columns, bool
   if (accumulate) std::memcpy(c, cells, columns * sizeof(int32_t));
   int32_t d[kMaxColumns];
   if (shape_.a_type == MatrixType::kB1) {
-    BinaryRow(a, b, shape_.n, shape_.k, columns, c, d);
+    BinaryRow(a, b, shape_.n, shape_.k, columns, shape_.exclusive, c, d);
   } else {
     IntegerRow(a, b, shape_.n, shape_.k, columns, shape_.saturate, c, d);
   }
   std::memcpy(cells, d, columns * sizeof(int32_t));
 }
 
+void MatrixMultiplier::AddTerms(const FusedRowTask& task, float* sum) const {
+  if (shape_.d_type != AccumulatorType::kF16) {
+    float d[kMaxColumns];
+    FusedRowToF32(task, sum, d);
+    std::copy(d, d + task.n, sum);
+    return;
+  }
+  uint16_t d[kMaxColumns];
+  FusedRowToF16(task, sum, d);
+  std::transform(d, d + task.n, sum, F16ToF32);
+}
+
 void MatrixMultiplier::Row(int row, int first_column, int columns, bool accumulate,
                            uint32_t* cells) const {
   if (integer_) return IntegerCells(row, first_column, columns, accumulate, cells);
-  const FusedRowTask task{&a_, &b_, row, first_column, shape_.k, columns, shape_.options};
   const bool half = shape_.d_type == AccumulatorType::kF16;
-  float c[kMaxColumns] = {};
+  float sum[kMaxColumns] = {};
   for (int j = 0; accumulate && j < columns; ++j) {
-    c[j] = half ? F16ToF32(static_cast<uint16_t>(cells[j])) : std::bit_cast<float>(cells[j]);
+    sum[j] = half ? F16ToF32(static_cast<uint16_t>(cells[j])) : std::bit_cast<float>(cells[j]);
   }
-  if (half) {
-    uint16_t d[kMaxColumns];
-    FusedRowToF16(task, c, d);
-    std::copy(d, d + columns, cells);
-  } else {
-    float d[kMaxColumns];
-    FusedRowToF32(task, c, d);
-    std::memcpy(cells, d, columns * sizeof(float));
+  const int step = shape_.options.sum_bytes
+                       ? shape_.options.sum_bytes / ContainerBytes(shape_.a_type)
+                       : shape_.k;
+  for (int k = 0; k < shape_.k; k += step) {
+    AddTerms(
+        {&a_, &b_, row, first_column, k, std::min(step, shape_.k - k), columns, shape_.options},
+        sum);
+  }
+  for (int j = 0; j < columns; ++j) {
+    cells[j] = half ? F32ToF16(sum[j]) : std::bit_cast<uint32_t>(sum[j]);
   }
 }
 

@@ -19,8 +19,9 @@ struct MultiplierShape {
   AccumulatorType d_type = AccumulatorType::kF32;
   bool negate_a = false;
   bool negate_b = false;
-  bool saturate = false;  // to s32
-  FusedSumOptions options;
+  bool saturate = false;   // to s32
+  bool exclusive = false;  // .xor.popc of b1
+  FusedSumOptions options = {};
 };
 
 // Keeps its memory between instructions, because allocating it would cost more than decoding.
@@ -53,6 +54,8 @@ class MatrixMultiplier {
 
  private:
   void IntegerCells(int row, int first_column, int columns, bool accumulate, uint32_t* cells) const;
+  // `sum` becomes what `task` makes of it; in the type of D.
+  void AddTerms(const FusedRowTask& task, float* sum) const;
 
   MultiplierShape shape_;
   bool integer_ = false;

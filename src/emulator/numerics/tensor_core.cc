@@ -29,7 +29,7 @@ struct OperandFormat {
   const char* name;
 };
 
-constexpr std::array<OperandFormat, 11> kOperandFormats = {{
+constexpr std::array<OperandFormat, 13> kOperandFormats = {{
     {&kF16, "f16"},
     {&kBf16, "bf16"},
     {&kTf32, "tf32"},
@@ -41,6 +41,8 @@ constexpr std::array<OperandFormat, 11> kOperandFormats = {{
     {nullptr, "s8"},
     {nullptr, "u8"},
     {nullptr, "b1"},
+    {nullptr, "s4"},
+    {nullptr, "u4"},
 }};
 
 std::array<std::array<float, 256>, 5> ByteTables() {
@@ -57,7 +59,7 @@ std::array<std::array<float, 256>, 5> ByteTables() {
 // The sum of the terms of one output when at least one is infinite or NaN.
 double SpecialSum(const FusedRowTask& task, int column, float c) {
   double sum = c;
-  for (int i = 0; i < task.k; ++i) {
+  for (int i = task.first_k; i < task.first_k + task.k; ++i) {
     const double product =
         static_cast<double>(task.a->value[task.row * task.a->stride + i]) *
         static_cast<double>(task.b->value[i * task.b->stride + task.first_column + column]);
@@ -155,9 +157,10 @@ void FusedRow(const FusedRowTask& task, const float* c, Finish finish, Special s
       any_special |= !finite || b.special_line[column + j] != 0;
     }
     AlignedBlock block;
-    AlignBlock(a.significand.data() + task.row * a.stride, a.exponent.data() + task.row * a.stride,
-               b.significand.data() + column, b.exponent.data() + column, b.stride, task.k, c_block,
-               task.options, &block);
+    const int a_at = task.row * a.stride + task.first_k;
+    const int b_at = task.first_k * b.stride + column;
+    AlignBlock(a.significand.data() + a_at, a.exponent.data() + a_at, b.significand.data() + b_at,
+               b.exponent.data() + b_at, b.stride, task.k, c_block, task.options, &block);
     finish(block, first, count);
     if (!any_special) continue;
     for (int j = 0; j < count; ++j) {
@@ -177,6 +180,10 @@ FusedSumOptions AccumulationOf(TensorCore unit, MatrixType type) {
   if (unit == TensorCore::kHopperWarpgroup && fp8) {
     options.fraction_bits = 13;
     options.result_bits = 13;
+  }
+  if (unit == TensorCore::kAmpere) {
+    options.fraction_bits = 24;
+    options.sum_bytes = 16;
   }
   return options;
 }
@@ -206,6 +213,10 @@ float DecodeElement(MatrixType type, uint32_t bits) {
     case MatrixType::kU8:
     case MatrixType::kB1:
       return static_cast<uint8_t>(bits);
+    case MatrixType::kS4:
+      return static_cast<int8_t>(bits << 4) >> 4;
+    case MatrixType::kU4:
+      return bits & 0xF;
     default: {
       static const auto tables = ByteTables();
       return tables[static_cast<int>(type) - static_cast<int>(MatrixType::kE4m3)][bits & 0xFF];
@@ -280,7 +291,7 @@ TL_MULTIVERSION void IntegerRow(const int16_t* a, const int16_t* b, int b_stride
 }
 
 TL_MULTIVERSION void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n,
-                               const int32_t* c, int32_t* d) {
+                               bool exclusive, const int32_t* c, int32_t* d) {
   // Sums wrap around.
   std::array<uint32_t, 256> sum{};
   for (int j = 0; j < n; ++j) sum[j] = static_cast<uint32_t>(c[j]);
@@ -288,7 +299,8 @@ TL_MULTIVERSION void BinaryRow(const int16_t* a, const int16_t* b, int b_stride,
     const uint32_t bits = static_cast<uint16_t>(a[i]);
     const int16_t* line = b + i * b_stride;
     for (int j = 0; j < n; ++j) {
-      sum[j] += static_cast<uint32_t>(std::popcount(bits & static_cast<uint16_t>(line[j])));
+      const uint32_t other = static_cast<uint16_t>(line[j]);
+      sum[j] += static_cast<uint32_t>(std::popcount(exclusive ? bits ^ other : bits & other));
     }
   }
   for (int j = 0; j < n; ++j) d[j] = static_cast<int32_t>(sum[j]);

@@ -20,6 +20,8 @@ enum class MatrixType : uint8_t {
   kS8,
   kU8,
   kB1,  // eight in a container
+  kS4,
+  kU4,
 };
 
 const char* MatrixTypeName(MatrixType type);
@@ -39,9 +41,7 @@ constexpr int ContainerBytes(MatrixType type) {
   }
 }
 
-constexpr bool IsInteger(MatrixType type) {
-  return type == MatrixType::kS8 || type == MatrixType::kU8 || type == MatrixType::kB1;
-}
+constexpr bool IsInteger(MatrixType type) { return type >= MatrixType::kS8; }
 
 // An operand as the multiplier sees it: value = significand * 2^exponent, the significand in
 // [1, 2) or, for a subnormal, below 1 with the least exponent of its type. Zeros have an exponent
@@ -74,26 +74,28 @@ void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, 
 
 // How terms are added: they keep `fraction_bits` (at most 25) below the largest exponent, the
 // accumulator enters as c * 2^-c_shift, and an f32 result keeps `result_bits` of its 23 fraction
-// bits.
+// bits. `sum_bytes` of a row of A are one sum, which is the accumulator of the next; 0: all k.
 struct FusedSumOptions {
   int fraction_bits = 25;
   int c_shift = 0;
   int result_bits = 23;
+  int sum_bytes = 0;
 };
 
-// The units whose arithmetic is known.
-enum class TensorCore : uint8_t { kHopperWarpgroup, kBlackwell };
+// The units whose arithmetic is known; kAmpere and kHopper are those of mma.sync.
+enum class TensorCore : uint8_t { kAmpere, kHopper, kHopperWarpgroup, kBlackwell };
 
-// How a unit adds products of elements of `type`; all k of an instruction are one sum. Source:
-// MMA-Sim, arXiv 2511.10909.
+// How a unit adds products of elements of `type`. Source: MMA-Sim, arXiv 2511.10909.
 FusedSumOptions AccumulationOf(TensorCore unit, MatrixType type);
 
-// One row of outputs: row `row` of A times columns [first_column, first_column + n) of B, over k.
+// One row of outputs: row `row` of A times columns [first_column, first_column + n) of B, over
+// [first_k, first_k + k).
 struct FusedRowTask {
   const DecodedMatrix* a;
   const DecodedMatrix* b;
   int row;
   int first_column;
+  int first_k;
   int k;
   int n;
   FusedSumOptions options;
@@ -112,9 +114,10 @@ void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
 // One row of the integer form: exact products, the sum wraps around or saturates to s32.
 void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,
                 const int32_t* c, int32_t* d);
-// The same of b1: a and b hold eight bits each, and their product is the number of bits in both.
-void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, const int32_t* c,
-               int32_t* d);
+// The same of b1: a and b hold eight bits each, and their product is the number of bits in both or,
+// if `exclusive`, in one of them.
+void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool exclusive,
+               const int32_t* c, int32_t* d);
 
 }  // namespace tilelang::emulator
 

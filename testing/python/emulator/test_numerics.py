@@ -69,6 +69,8 @@ def encode(total, unit, kind):
         rest, half = size & ((1 << drop) - 1), 1 << (drop - 1)
         kept += rest > half or (rest == half and kept & 1)
     code = (exponent + bias - 1 << mantissa) + kept  # the leading one adds 1 to the exponent
+    if kind == "f16" and code == 0:
+        return 0  # a sum that is rounded to zero has no sign
     return sign | min(code, ((1 << exponent_bits) - 1) << mantissa)
 
 

@@ -1,0 +1,219 @@
+#include "emulator/instructions/mma_form.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulator/core/function_decoder.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// Which shapes go with the type of A. Types of B with the same `group` may go with it.
+struct OperandRule {
+  std::string_view name;
+  MatrixType type;
+  int bits;  // of an element
+  int group;
+  std::string_view shapes;
+  std::string_view d_types;
+};
+
+constexpr std::string_view kByteShapes = "m8n8k16 m16n8k16 m16n8k32";
+constexpr std::string_view kNibbleShapes = "m8n8k32 m16n8k32 m16n8k64";
+
+constexpr OperandRule kRules[] = {
+    {"f16", MatrixType::kF16, 16, 0, "m8n8k4 m16n8k8 m16n8k16", "f16 f32"},
+    {"bf16", MatrixType::kBf16, 16, 1, "m16n8k8 m16n8k16", "f32"},
+    {"tf32", MatrixType::kTf32, 32, 2, "m16n8k4 m16n8k8", "f32"},
+    {"e4m3", MatrixType::kE4m3, 8, 3, "m16n8k16 m16n8k32", "f16 f32"},
+    {"e5m2", MatrixType::kE5m2, 8, 3, "m16n8k16 m16n8k32", "f16 f32"},
+    // The type of A is of no account to those of f64.
+    {"f64", MatrixType::kF16, 64, 4, "m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64"},
+    {"s8", MatrixType::kS8, 8, 5, kByteShapes, "s32"},
+    {"u8", MatrixType::kU8, 8, 5, kByteShapes, "s32"},
+    {"s4", MatrixType::kS4, 4, 6, kNibbleShapes, "s32"},
+    {"u4", MatrixType::kU4, 4, 6, kNibbleShapes, "s32"},
+    {"b1", MatrixType::kB1, 1, 7, "m8n8k128 m16n8k128 m16n8k256", "s32"},
+};
+
+const OperandRule& RuleOf(Decoder& d, const std::string& name) {
+  for (const OperandRule& rule : kRules) {
+    if (rule.name == name) return rule;
+  }
+  d.Unsupported("mma of ." + name);
+}
+
+bool HasWord(std::string_view words, std::string_view word) {
+  for (size_t at = 0; at < words.size();) {
+    const size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+std::string Spaced(std::string_view words, const char* separator) {
+  std::string text;
+  for (const char c : words) text += c == ' ' ? std::string(separator) : std::string(1, c);
+  return text;
+}
+
+struct Layouts {
+  bool a_column = false;
+  bool b_row = false;
+};
+
+std::string TakeShape(Decoder& d, MultiplierShape& shape) {
+  for (const std::string& name : std::vector<std::string>(d.mods.rest())) {
+    if (std::sscanf(name.c_str(), "m%dn%dk%d", &shape.m, &shape.n, &shape.k) != 3) continue;
+    d.mods.Take(name);
+    return name;
+  }
+  d.Illegal("mma needs a shape, .mMnNkK");
+}
+
+Layouts TakeLayouts(Decoder& d) {
+  std::vector<std::string> found;
+  for (const std::string& name : std::vector<std::string>(d.mods.rest())) {
+    if (name != "row" && name != "col") continue;
+    found.push_back(name);
+    d.mods.Take(name);
+  }
+  if (found.size() != 2) d.Illegal("mma needs the layouts of A and B: .row.col");
+  return {found[0] == "col", found[1] == "row"};
+}
+
+void TakeBitOperation(Decoder& d, MultiplierShape& shape, bool b1) {
+  const std::string operation = d.mods.TakeOneOf({"xor", "and"});
+  if (d.mods.Take("popc") != b1 || operation.empty() == b1) {
+    d.Illegal("mma has .xor.popc or .and.popc with .b1, and with no other type");
+  }
+  shape.exclusive = operation == "xor";
+}
+
+AccumulatorType AccumulatorOf(const std::string& name) {
+  return name == "s32"   ? AccumulatorType::kS32
+         : name == "f16" ? AccumulatorType::kF16
+                         : AccumulatorType::kF32;
+}
+
+void CheckTypes(Decoder& d, const OperandRule& a, const OperandRule& b, const std::string& shape,
+                const std::vector<std::string>& types) {
+  if (a.group != b.group) {
+    d.Illegal("mma does not multiply ." + std::string(a.name) + " with ." + std::string(b.name));
+  }
+  if (!HasWord(a.shapes, shape)) {
+    d.Illegal("the shape of mma of ." + std::string(a.name) + " is ." + Spaced(a.shapes, ", .") +
+              ", not ." + shape);
+  }
+  if (!HasWord(a.d_types, types[0])) {
+    d.Illegal("D of mma of ." + std::string(a.name) + " is ." + Spaced(a.d_types, " or .") +
+              ", not ." + types[0]);
+  }
+  const bool widens = shape == "m8n8k4" && types[0] == "f32" && types[3] == "f16";
+  if (types[3] != types[0] && !widens) {
+    d.Illegal("C of this mma is ." + types[0] + " like D, not ." + types[3]);
+  }
+}
+
+void PlaceFragments(MmaForm& form, const OperandRule& a, const Layouts& layouts, bool c16,
+                    bool d16) {
+  using L = FragmentLayout;
+  MultiplierShape& shape = form.shape;
+  const int accumulator = form.kind == MmaKind::kDouble ? 64 : 32;
+  if (form.kind == MmaKind::kQuads) {
+    form.a = {layouts.a_column ? L::kQuadAColumn : L::kQuadARow, 32, 4, 16};
+    form.b = {layouts.b_row ? L::kQuadBRow : L::kQuadBColumn, 4, 32, 16};
+    form.c = {c16 ? L::kQuadD16 : L::kQuadD32, 32, 8, c16 ? 16 : 32};
+    form.d = {d16 ? L::kQuadD16 : L::kQuadD32, 32, 8, d16 ? 16 : 32};
+    return;
+  }
+  const int bits = std::max(a.bits, form.a_type == MatrixType::kB1 ? 8 : 4);
+  if (form.a_type == MatrixType::kB1) shape.k /= 8;
+  form.a = {L::kA, shape.m, shape.k, bits};
+  form.b = {L::kB, shape.k, shape.n, bits};
+  form.c = {L::kD, shape.m, shape.n, c16 ? 16 : accumulator};
+  form.d = {L::kD, shape.m, shape.n, d16 ? 16 : accumulator};
+}
+
+// The arithmetic of the unit that the device has.
+void ChooseArithmetic(MmaForm& form, int sm) {
+  MultiplierShape& shape = form.shape;
+  const bool fp8 = form.a_type == MatrixType::kE4m3 || form.a_type == MatrixType::kE5m2;
+  form.through_f16 = fp8 && sm >= 90;
+  shape.a_type = form.through_f16 ? MatrixType::kF16 : form.a_type;
+  shape.b_type = form.through_f16 ? MatrixType::kF16 : form.b_type;
+  shape.options =
+      AccumulationOf(sm >= 90 ? TensorCore::kHopper : TensorCore::kAmpere, shape.a_type);
+  if (form.through_f16) shape.options.sum_bytes = shape.k / 2 * ContainerBytes(shape.a_type);
+}
+
+}  // namespace
+
+Place Fragment::At(int lane, int i) const {
+  const int group = lane / 4, c = lane % 4, per = per_register();
+  const int r = i / per, e = i % per;
+  const int half = lane / 16, quad = 8 * (lane % 16 / 4);
+  const int own = c + 4 * half;  // of eight rows or columns
+  switch (layout) {
+    case FragmentLayout::kA:
+      return {group + 8 * (r % (rows / 8)), r / (rows / 8) * 4 * per + c * per + e};
+    case FragmentLayout::kB:
+      return {r * 4 * per + c * per + e, group};
+    case FragmentLayout::kD:
+      return {group + 8 * (i / 2), 2 * c + i % 2};
+    case FragmentLayout::kQuadARow:
+      return {quad + own, i};
+    case FragmentLayout::kQuadAColumn:
+      return {quad + i + 4 * half, c};
+    case FragmentLayout::kQuadBRow:
+      return {c, quad + i + 4 * half};
+    case FragmentLayout::kQuadBColumn:
+      return {i, quad + own};
+    case FragmentLayout::kQuadD16:
+      return {quad + own, i};
+    case FragmentLayout::kQuadD32:
+      return {quad + (lane & 1) + (i & 2) + 4 * half, (i & 4) + (lane & 2) + (i & 1)};
+  }
+  return {};
+}
+
+MmaForm TakeMmaForm(Decoder& d) {
+  MmaForm form;
+  if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
+  for (const std::string& name : d.mods.rest()) {
+    if (name.starts_with("kind::") || name == "block_scale") d.Unsupported("mma with ." + name);
+  }
+  const std::string shape = TakeShape(d, form.shape);
+  const Layouts layouts = TakeLayouts(d);
+  form.shape.saturate = d.mods.Take("satfinite");
+  const bool b1 = d.mods.Has("b1");
+  TakeBitOperation(d, form.shape, b1);
+  const std::vector<std::string> types = d.mods.rest();
+  if (types.size() != 4) d.Illegal("mma needs the types of D, A, B and C");
+  for (const std::string& name : types) d.mods.Take(name);
+  const OperandRule& a = RuleOf(d, types[1]);
+  const OperandRule& b = RuleOf(d, types[2]);
+  CheckTypes(d, a, b, shape, types);
+  form.a_type = a.type;
+  form.b_type = b.type;
+  form.shape.d_type = AccumulatorOf(types[0]);
+  form.c_type = AccumulatorOf(types[3]);
+  form.kind = a.bits == 64        ? MmaKind::kDouble
+              : shape == "m8n8k4" ? MmaKind::kQuads
+                                  : MmaKind::kTensor;
+  if (form.kind != MmaKind::kQuads && (layouts.a_column || layouts.b_row)) {
+    d.Illegal("the layouts of this mma are .row.col");
+  }
+  if (form.shape.saturate && (a.d_types != "s32" || b1)) {
+    d.Illegal(".satfinite is for mma of .s8, .u8, .s4 and .u4");
+  }
+  ChooseArithmetic(form, d.function().context().device.sm);
+  PlaceFragments(form, a, layouts, types[3] == "f16", types[0] == "f16");
+  return form;
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,62 @@
+// What the modifiers of a mma.sync say, and where a warp's registers hold its matrices.
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_MMA_FORM_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_MMA_FORM_H_
+
+#include "emulator/core/decoder.h"
+#include "emulator/numerics/matrix_multiplier.h"
+
+namespace tilelang::emulator {
+
+struct Place {
+  int row;
+  int column;
+};
+
+// How registers hold a matrix: PTX ISA, "Matrix Fragments for mma.*". The m8n8k4 of f16 is four
+// multiplications, one for each quad pair (lanes 4q to 4q+3 and 16+4q to 16+4q+3): the rows of A
+// and D and the columns of B are those of all four, eight for each.
+enum class FragmentLayout : uint8_t {
+  kA,
+  kB,
+  kD,
+  kQuadARow,
+  kQuadAColumn,
+  kQuadBRow,
+  kQuadBColumn,
+  kQuadD16,
+  kQuadD32,
+};
+
+struct Fragment {
+  FragmentLayout layout = FragmentLayout::kA;
+  int rows = 0;
+  int columns = 0;
+  int bits = 0;  // of a container
+
+  int per_register() const { return bits == 64 ? 1 : 32 / bits; }
+  int registers() const { return rows * columns / 32 / per_register(); }
+  // The place of element `i` of a lane, counted through its registers from their low bits on.
+  Place At(int lane, int i) const;
+};
+
+enum class MmaKind : uint8_t { kTensor, kDouble, kQuads };
+
+struct MmaForm {
+  MmaKind kind = MmaKind::kTensor;
+  MultiplierShape shape;  // as the multiplier is started; its types may differ from those below
+  MatrixType a_type = MatrixType::kF16;
+  MatrixType b_type = MatrixType::kF16;
+  AccumulatorType c_type = AccumulatorType::kF32;
+  // From sm_90 on e4m3 and e5m2 are converted to f16 and multiplied in two halves, to whose sum C
+  // is added: one half takes the first two of each four elements along K, the other the last two.
+  // As ptxas 13 has it.
+  bool through_f16 = false;
+  Fragment a, b, c, d;
+};
+
+// Takes the modifiers; EmulatorError for what does not exist.
+MmaForm TakeMmaForm(Decoder& d);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_MMA_FORM_H_
