@@ -338,7 +338,10 @@ class Tcgen05MmaInstruction : public TileInstruction {
   const char* Name() const override { return "tcgen05.mma"; }
   Engine engine() const override { return Engine::kTcgen05; }
 
-  bool IsFor(const ir::TileOpNode* op) const override { return op->kind == ir::StmtKind::kGemm; }
+  // Fragments that it accumulates in have been given tensor memory.
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kGemm && !AsGemm(op)->c->buffer.IsFragment();
+  }
   // Shapes, types and memories that it cannot take are errors: there is no other instruction.
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     if (level == InferLevel::kStrict) InferGemm(AsGemm(op), ctx);
@@ -368,6 +371,14 @@ Expr BarrierAddress(const Expr& mbar) {
   const auto* load = mbar.as<ir::LoadNode>();
   TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
   return ir::AddressOf(load->buffer, load->indices);
+}
+
+std::string Tcgen05Lacks(const ir::GemmNode* op) {
+  constexpr int64_t kLeastRows = 64;
+  if (op->c->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
+  auto rows = ir::AsInt(op->c->extents[op->c->extents.size() - 2]);
+  if (!rows || *rows >= kLeastRows) return "";
+  return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
 }
 
 bool WaitsItself(const ir::GemmNode* op) {

@@ -4,6 +4,7 @@
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
+#include "op/gemm_mma.h"
 #include "op/gemm_tcgen05.h"
 #include "op/reduce.h"
 
@@ -21,7 +22,7 @@ Table MakeTable(const Target& target) {
   if (target->has_tcgen05) {
     table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
   }
-  table.push_back(ThreadReduce());
+  table.insert(table.end(), {MmaSync(), ThreadReduce()});
   return table;
 }
 

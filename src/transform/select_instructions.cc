@@ -90,12 +90,10 @@ class Selector : public ScopedMutator {
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt chosen = Choose(op);
     if (chosen.defined()) return chosen;
-    TL_USER_ERROR(kTarget, op->span,
-                  "T.gemm is available for sm_100a; for "
-                      << std::string(target_->arch)
-                      << " it is not implemented yet. Compile with target=\"sm_100a\" (CPU "
-                         "tensors then run on the emulator), or write the gemm with "
-                         "T.Parallel");
+    TL_USER_ERROR(kLayout, op->span,
+                  "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->c)
+                               << " in " << std::string(op->c->buffer->scope)
+                               << "; it must be a fragment (T.alloc_fragment)");
   }
 
  private:

@@ -37,13 +37,18 @@ Stmt Scope(std::vector<Stmt> stmts, const ir::Span& span) {
 
 class Stager : public ir::StmtMutator {
  public:
+  explicit Stager(const Target& target) : has_tcgen05_(target->has_tcgen05) {}
   using StmtMutator::Rewrite;
 
   Stmt Rewrite(const ir::GemmNode* op) override {
     std::vector<Stmt> stmts;
     Region a = op->a;
     Region b = op->b;
-    if (a->buffer.IsFragment()) {
+    bool in_registers = op->c->buffer.IsFragment();
+    if (in_registers && has_tcgen05_) {
+      Remark(op->span, "gemm", "T.gemm is done by mma.sync: " + op::Tcgen05Lacks(op));
+    }
+    if (a->buffer.IsFragment() && !in_registers) {
       if (op->trans_a) {
         TL_USER_ERROR(kLayout, op->span,
                       "T.gemm with A (" << std::string(a->buffer->name)
@@ -166,15 +171,17 @@ class Stager : public ir::StmtMutator {
     return Region::Whole(twin);
   }
 
+  bool has_tcgen05_;
   Stmt loop_body_;  // of the innermost loop
 };
 
-// The fragments that are the C of gemms, each once.
+// The fragments that are the C of gemms for tcgen05.mma, each once.
 std::vector<Buffer> FragmentAccumulators(const Stmt& body) {
   std::vector<Buffer> result;
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     if (gemm == nullptr || !gemm->c->buffer.IsFragment()) return true;
+    if (!op::Tcgen05Lacks(gemm).empty()) return true;
     for (const Buffer& b : result) {
       if (b.same_as(gemm->c->buffer)) return true;
     }
@@ -187,10 +194,11 @@ std::vector<Buffer> FragmentAccumulators(const Stmt& body) {
 }  // namespace
 
 ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
-  if (!target->has_tcgen05) return func;
   Stmt body = func->body;
-  for (const Buffer& c : FragmentAccumulators(body)) body = StageAccumulator(body, c);
-  return func.WithBody(Stager().MutateStmt(body));
+  if (target->has_tcgen05) {
+    for (const Buffer& c : FragmentAccumulators(body)) body = StageAccumulator(body, c);
+  }
+  return func.WithBody(Stager(target).MutateStmt(body));
 }
 
 }  // namespace tilelang::transform

@@ -6,14 +6,15 @@
 
 namespace tilelang::transform {
 
-// Brings tensor-core operators and tensor-memory copies into the forms that sm_100a has:
+// Brings tensor-core operators and tensor-memory copies into the forms that instructions have:
+//   - a fragment B of a gemm is stored to shared memory;
+// and on sm_100a
 //   - a fragment C lives in tensor memory while only gemms touch it, and comes back to registers
-//     where anything else does;
-//   - a fragment A is stored to tensor memory, a fragment B to shared memory;
+//     where anything else does, unless tcgen05.mma has no form for its gemms;
+//   - a fragment A is stored to tensor memory;
 //   - copies between tensor memory and anything but a fragment of its own dtype (or, into it, a
 //     shared buffer that tcgen05.cp may read), fills of tensor memory, and reads of its elements
 //     go through a fragment.
-// Leaves other targets alone.
 ir::Func StageTensorMemory(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

@@ -1,0 +1,51 @@
+/*!
+ * The matrix instructions of one warp (mma.sync): their shapes, and the fragments that they make
+ * of tiles.
+ */
+#ifndef TILELANG_LAYOUT_MMA_LAYOUT_H_
+#define TILELANG_LAYOUT_MMA_LAYOUT_H_
+
+#include "layout/fragment.h"
+
+namespace tilelang::layout {
+
+/*!
+ * One shape. A thread with g = lane / 4 and c = lane % 4 holds rows g and, if `row_halves` is 2,
+ * g + 8 of A and C; columns 2c and 2c + 1 of C; elements c * packed .. + packed - 1 of K and, if
+ * `k_halves` is 2, those 4 * packed further; column g of B (PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16" and the other shapes).
+ */
+struct MmaAtom {
+  int64_t row_halves;
+  int64_t k_halves;
+  int64_t packed;  // elements of an operand in one register
+
+  int64_t M() const { return 8 * row_halves; }
+  int64_t N() const { return 8; }
+  int64_t K() const { return 4 * packed * k_halves; }
+  /*! Elements that a thread holds. */
+  int64_t SizeA() const { return packed * row_halves * k_halves; }
+  int64_t SizeB() const { return packed * k_halves; }
+  int64_t SizeC() const { return 2 * row_halves; }
+};
+
+/*! How warps share C: warp w computes tile (w % m, w / m) of m x n equal ones. */
+struct WarpGrid {
+  int64_t m = 1;
+  int64_t n = 1;
+};
+
+/*!
+ * The fragment of a tile C (M, N), which the grid and the atom divide. A warp's atoms are ordered
+ * by rows; each is SizeC() consecutive registers.
+ */
+Fragment MmaFragmentC(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t n);
+/*!
+ * The fragment of a tile A (M, K), the same in all warps of a row of the grid. A warp's atoms are
+ * ordered by rows, then K; each is SizeA() consecutive registers.
+ */
+Fragment MmaFragmentA(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t k);
+
+}  // namespace tilelang::layout
+
+#endif  // TILELANG_LAYOUT_MMA_LAYOUT_H_

@@ -1,0 +1,377 @@
+#include "op/gemm_mma.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <array>
+#include <cmath>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/smem_layout.h"
+#include "op/effect.h"
+#include "op/mma_operand.h"
+#include "op/relayout.h"
+
+namespace tilelang::op {
+
+using ir::DType;
+using layout::MmaAtom;
+using layout::WarpGrid;
+using namespace ir::dtypes;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+struct KindRow {
+  DType a;
+  DType b;
+  DType c;
+  MmaAtom atom;
+  const char* function;
+  int capability = 80;
+};
+
+// PTX ISA, "Multiply-and-Accumulate Instruction: mma": the largest shape of each pair of types.
+constexpr MmaAtom kOf16Bits{2, 2, 2};
+constexpr MmaAtom kOf8Bits{2, 2, 4};
+const std::array<KindRow, 13> kKinds = {{
+    {kFloat16, kFloat16, kFloat32, kOf16Bits, "mma_f16_f32"},
+    {kFloat16, kFloat16, kFloat16, kOf16Bits, "mma_f16_f16"},
+    {kBFloat16, kBFloat16, kFloat32, kOf16Bits, "mma_bf16_f32"},
+    {kFloat32, kFloat32, kFloat32, {2, 2, 1}, "mma_tf32_f32"},
+    {kFloat64, kFloat64, kFloat64, {1, 1, 1}, "mma_f64_f64"},
+    {kInt8, kInt8, kInt32, kOf8Bits, "mma_s8_s8"},
+    {kInt8, kUInt8, kInt32, kOf8Bits, "mma_s8_u8"},
+    {kUInt8, kInt8, kInt32, kOf8Bits, "mma_u8_s8"},
+    {kUInt8, kUInt8, kInt32, kOf8Bits, "mma_u8_u8"},
+    {kFloat8E4M3, kFloat8E4M3, kFloat32, kOf8Bits, "mma_e4m3_e4m3", 89},
+    {kFloat8E4M3, kFloat8E5M2, kFloat32, kOf8Bits, "mma_e4m3_e5m2", 89},
+    {kFloat8E5M2, kFloat8E4M3, kFloat32, kOf8Bits, "mma_e5m2_e4m3", 89},
+    {kFloat8E5M2, kFloat8E5M2, kFloat32, kOf8Bits, "mma_e5m2_e5m2", 89},
+}};
+
+// The last two extents of a region; those before are 1.
+std::pair<int64_t, int64_t> Matrix(const Region& region, const Span& span) {
+  Coord extents = StaticExtents(region->extents, "the extents of a T.gemm operand", span);
+  return {extents[extents.size() - 2], extents.back()};
+}
+
+// What a gemm asks of its instruction.
+struct MmaShape {
+  MmaKind kind;
+  WarpGrid grid;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  std::string reason;  // why mma.sync cannot do it; empty when it can
+};
+
+std::string ScopeObstacle(const ir::GemmNode* op) {
+  if (!op->a->buffer.IsShared() && !op->a->buffer.IsFragment()) {
+    return "A must be in shared memory or a fragment";
+  }
+  if (!op->b->buffer.IsShared()) return "B must be in shared memory: T.copy it there first";
+  if (op->a->buffer.IsFragment() && op->trans_a) {
+    return "A in a fragment is held by rows, so transpose_A=True is not possible";
+  }
+  if (op->mbar.defined() || op->annotations.count("is_tcgen05")) {
+    return "mma.sync is complete when it returns: it takes no mbarrier";
+  }
+  return "";
+}
+
+MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
+  MmaShape shape;
+  shape.reason = ScopeObstacle(op);
+  if (!shape.reason.empty()) return shape;
+  std::tie(shape.m, shape.n) = Matrix(op->c, op->span);
+  auto [a0, a1] = Matrix(op->a, op->span);
+  shape.k = op->trans_a ? a0 : a1;
+  DType a = op->a->buffer->dtype;
+  DType b = op->b->buffer->dtype;
+  DType c = op->c->buffer->dtype;
+  shape.kind = ChooseMmaKind(a, b, c, ctx.target);
+  std::string types = ir::ToString(a) + " by " + ir::ToString(b) + " into " + ir::ToString(c);
+  if (shape.kind.name.empty()) {
+    shape.reason = "there is no mma.sync of " + types;
+    return shape;
+  }
+  const MmaAtom& atom = shape.kind.atom;
+  if (shape.k % atom.K() != 0) {
+    shape.reason = "K = " + std::to_string(shape.k) + " is no multiple of " +
+                   std::to_string(atom.K()) + ", what one instruction multiplies of " + types +
+                   "; pad the tiles (copies fill what lies outside of a tensor with zeros)";
+    return shape;
+  }
+  auto policy = static_cast<WarpPolicy>(op->annotations["policy"].cast<int64_t>());
+  auto grid = ChooseWarpGrid(atom, shape.m, shape.n, ctx.threads.count / 32, policy);
+  if (!grid) {
+    shape.reason = std::to_string(ctx.threads.count / 32) + " warps cannot share C of " +
+                   std::to_string(shape.m) + " x " + std::to_string(shape.n) +
+                   " in equal parts of rows in multiples of " + std::to_string(atom.M()) +
+                   " and columns in multiples of 8; change the tile or the number of threads";
+    return shape;
+  }
+  shape.grid = *grid;
+  return shape;
+}
+
+[[noreturn]] void Refuse(const ir::GemmNode* op, const std::string& reason) {
+  auto one = [](const Region& r) {
+    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
+           std::string(r->buffer->scope);
+  };
+  TL_USER_ERROR(kLayout, op->span,
+                "T.gemm: " << reason << ". A = " << one(op->a)
+                           << (op->trans_a ? " (transposed)" : "") << ", B = " << one(op->b)
+                           << (op->trans_b ? " (transposed)" : "") << ", C = " << one(op->c));
+}
+
+Fragment WantedC(const MmaShape& s, const ThreadRange& threads) {
+  return layout::MmaFragmentC(s.kind.atom, s.grid, s.m, s.n).BindThreads(threads.begin);
+}
+Fragment WantedA(const MmaShape& s, const ThreadRange& threads) {
+  return layout::MmaFragmentA(s.kind.atom, s.grid, s.m, s.k).BindThreads(threads.begin);
+}
+
+// The fragment of a whole buffer whose matrix has this one.
+void OfferFragment(const Region& region, const Fragment& wanted, const Span& span, Context* ctx) {
+  if (!region.IsWhole() || ctx->layouts->Has(region->buffer)) return;
+  ctx->layouts->Set(region->buffer, wanted.Reshape(StaticShape(region->buffer)), span);
+}
+
+bool Holds(const Region& region, const Fragment& wanted, Context* ctx) {
+  return region.IsWhole() && ctx->layouts->GetFragment(region->buffer)
+                                 ->SameMap(wanted.Reshape(StaticShape(region->buffer)));
+}
+
+// Rows of 16 bytes without bank conflicts, as TMA writes them.
+void OfferSwizzle(const Region& region, const Span& span, Context* ctx) {
+  const Buffer& buffer = region->buffer;
+  if (!buffer.IsShared() || ctx->layouts->Has(buffer)) return;
+  Coord shape = StaticShape(buffer);
+  for (int64_t bytes : layout::SwizzleWidths(shape, buffer->dtype.bits)) {
+    Layout layout = layout::SwizzledLayout(shape, buffer->dtype.bits, bytes);
+    if (!ctx->accepted(buffer, layout)) continue;
+    ctx->layouts->Set(buffer, layout, span);
+    return;
+  }
+}
+
+class MmaLowerer {
+ public:
+  MmaLowerer(const ir::GemmNode* op, Lowering* lowering)
+      : op_(op),
+        plan_(static_cast<const MmaPlanNode*>(TilePlanOf(op))),
+        lowering_(lowering),
+        atom_(plan_->atom),
+        rows_(plan_->m / (atom_.M() * plan_->grid.m)),
+        columns_(plan_->n / (atom_.N() * plan_->grid.n)),
+        steps_(plan_->k / atom_.K()),
+        c_(lowering->buffers->Get(op->c->buffer)) {
+    const Context& ctx = *lowering->ctx;
+    Expr warp = ir::FloorDiv(ctx.thread - I32(ctx.threads.begin), I32(32));
+    warp_row_ = ir::FloorMod(warp, I32(plan_->grid.m));
+    warp_column_ = ir::FloorDiv(warp, I32(plan_->grid.m));
+  }
+
+  void Lower(std::vector<Stmt>* stmts) {
+    Clear(stmts);
+    bool a_in_registers = op_->a->buffer.IsFragment();
+    Buffer a = a_in_registers ? lowering_->buffers->Get(op_->a->buffer)
+                              : Registers("a_regs", op_->a, rows_ * atom_.SizeA());
+    Buffer b = Registers("b_regs", op_->b, columns_ * atom_.SizeB());
+    if (!a_in_registers) stmts->push_back(ir::Alloc(a, op_->span));
+    stmts->push_back(ir::Alloc(b, op_->span));
+    stmts->push_back(Unrolled("ks", steps_, [&](const Expr& step) {
+      std::vector<Stmt> body;
+      Expr k = step * I32(atom_.K());
+      if (!a_in_registers) body.push_back(LoadA(k, a));
+      body.push_back(LoadB(k, b));
+      body.push_back(Multiply(step, a, b, a_in_registers));
+      return Sequence(body, op_->span);
+    }));
+  }
+
+ private:
+  template <typename Body>
+  Stmt Unrolled(const char* name, int64_t count, Body body) {
+    Var var(name, kInt32, op_->span);
+    arith::Analyzer::Scope scope(lowering_->ctx->analyzer);
+    lowering_->ctx->analyzer->Bind(var, 0, I32(count));
+    return ir::For(var, 0, I32(count), ir::ForKind::kUnrolled, body(var), {}, op_->span);
+  }
+
+  Buffer Registers(const char* name, const Region& operand, int64_t count) const {
+    return Buffer(name, operand->buffer->dtype, {I32(count)}, {}, "local", {}, op_->span);
+  }
+
+  void Clear(std::vector<Stmt>* stmts) {
+    if (ir::IsConst(op_->clear_accum, 0)) return;
+    Stmt zero = Unrolled("r", rows_ * columns_ * atom_.SizeC(), [&](const Expr& r) -> Stmt {
+      return ir::Store(c_, {r}, ir::Const(c_->dtype, 0), op_->span);
+    });
+    if (ir::IsTrue(op_->clear_accum)) {
+      stmts->push_back(zero);
+    } else {
+      stmts->push_back(ir::If(lowering_->scalar->Mutate(op_->clear_accum), zero));
+    }
+  }
+
+  Stmt LoadA(const Expr& k, const Buffer& a) {
+    MmaOperand operand(op_->a, {!op_->trans_a, atom_.row_halves, true}, atom_, lowering_);
+    return Unrolled("i", rows_, [&](const Expr& i) {
+      Expr line = (warp_row_ * I32(rows_) + i) * I32(atom_.M());
+      return operand.Load(line, k, a, i * I32(operand.Size()));
+    });
+  }
+
+  // Two atoms at once where there are as many.
+  Stmt LoadB(const Expr& k, const Buffer& b) {
+    int64_t together = columns_ % 2 == 0 && atom_.k_halves == 2 ? 2 : 1;
+    MmaOperand operand(op_->b, {op_->trans_b, together, false}, atom_, lowering_);
+    return Unrolled("j", columns_ / together, [&](const Expr& j) {
+      Expr line = warp_column_ * I32(columns_ * atom_.N()) + j * I32(together * atom_.N());
+      return operand.Load(line, k, b, j * I32(operand.Size()));
+    });
+  }
+
+  Stmt Multiply(const Expr& step, const Buffer& a, const Buffer& b, bool all_of_a) {
+    return Unrolled("i", rows_, [&](const Expr& i) {
+      Expr a_atom = all_of_a ? i * I32(steps_) + step : i;
+      return Unrolled("j", columns_, [&](const Expr& j) -> Stmt {
+        Expr c_at = (i * I32(columns_) + j) * I32(atom_.SizeC());
+        return DeviceEffect(
+            "mma_sm80.h", plan_->function,
+            {ir::AddressOf(c_, {c_at}), ir::AddressOf(a, {a_atom * I32(atom_.SizeA())}),
+             ir::AddressOf(b, {j * I32(atom_.SizeB())})},
+            op_->span);
+      });
+    });
+  }
+
+  const ir::GemmNode* op_;
+  const MmaPlanNode* plan_;
+  Lowering* lowering_;
+  MmaAtom atom_;
+  int64_t rows_;     // atoms of a warp
+  int64_t columns_;  // likewise
+  int64_t steps_;    // of K
+  Buffer c_;
+  Expr warp_row_;
+  Expr warp_column_;
+};
+
+class MmaInstruction : public TileInstruction {
+ public:
+  const char* Name() const override { return "mma.sync"; }
+  Engine engine() const override { return Engine::kThreads; }
+
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kGemm && AsGemm(op)->c->buffer.IsFragment();
+  }
+
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    const ir::GemmNode* gemm = AsGemm(op);
+    if (level == InferLevel::kStrict) {
+      MmaShape shape = Analyze(gemm, *ctx);
+      if (!shape.reason.empty()) Refuse(gemm, shape.reason);
+      OfferFragment(gemm->c, WantedC(shape, ctx->threads), op->span, ctx);
+      if (gemm->a->buffer.IsFragment()) {
+        OfferFragment(gemm->a, WantedA(shape, ctx->threads), op->span, ctx);
+      }
+    } else {
+      OfferSwizzle(gemm->a, op->span, ctx);
+      OfferSwizzle(gemm->b, op->span, ctx);
+    }
+  }
+
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    const ir::GemmNode* gemm = AsGemm(op);
+    MmaShape shape = Analyze(gemm, *ctx);
+    if (!Holds(gemm->c, WantedC(shape, ctx->threads), ctx)) return {TilePlan(), "C"};
+    bool a_fits = gemm->a->buffer.IsShared() || Holds(gemm->a, WantedA(shape, ctx->threads), ctx);
+    if (!a_fits) return {TilePlan(), "A"};
+    auto plan = ffi::make_object<MmaPlanNode>(this, ctx->threads);
+    plan->atom = shape.kind.atom;
+    plan->grid = shape.grid;
+    plan->function = shape.kind.name;
+    plan->m = shape.m;
+    plan->n = shape.n;
+    plan->k = shape.k;
+    return {TilePlan(std::move(plan)), ""};
+  }
+
+  // Fragments of other layouts, and slices of fragments, are copied to ones of their own.
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    const ir::GemmNode* gemm = AsGemm(op);
+    MmaShape shape = Analyze(gemm, *ctx);
+    std::vector<Stmt> stmts;
+    Region a = gemm->a;
+    Fragment wanted_c = WantedC(shape, ctx->threads);
+    Region c = Twin(gemm->c, wanted_c, "_mma", ctx, &stmts);
+    if (!ir::IsTrue(gemm->clear_accum)) Relayout(gemm->c, c, ctx, &stmts);
+    if (a->buffer.IsFragment() && !Holds(a, WantedA(shape, ctx->threads), ctx)) {
+      a = Twin(gemm->a, WantedA(shape, ctx->threads), "_mma", ctx, &stmts);
+      Relayout(gemm->a, a, ctx, &stmts);
+    }
+    ir::Gemm inner(a, gemm->b, c, gemm->trans_a, gemm->trans_b, gemm->clear_accum, gemm->mbar,
+                   gemm->annotations, op->span);
+    stmts.push_back(WithPlanOf(this, inner, ctx));
+    Relayout(c, gemm->c, ctx, &stmts);
+    return {Sequence(stmts, op->span), "", /*needs_layouts=*/false};
+  }
+
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    std::vector<Stmt> lowered;
+    MmaLowerer(AsGemm(op), lowering).Lower(&lowered);
+    stmts->push_back(Sequence(lowered, op->span));
+  }
+
+ private:
+  static Region Twin(const Region& region, const Fragment& layout, const char* suffix, Context* ctx,
+                     std::vector<Stmt>* stmts) {
+    const Buffer& b = region->buffer;
+    Buffer twin(String(std::string(b->name) + suffix), b->dtype, region->extents, {},
+                "local.fragment", {}, b->span);
+    ctx->layouts->Set(twin, layout.Reshape(StaticShape(twin)), b->span);
+    stmts->push_back(ir::Alloc(twin, b->span));
+    return Region::Whole(twin);
+  }
+};
+
+}  // namespace
+
+const TileInstruction* MmaSync() {
+  static const MmaInstruction instruction;
+  return &instruction;
+}
+
+MmaKind ChooseMmaKind(DType a, DType b, DType c, const Target& target) {
+  for (const KindRow& row : kKinds) {
+    bool has = 10 * target->major + target->minor >= row.capability;
+    if (row.a == a && row.b == b && row.c == c && has) return {row.atom, row.function};
+  }
+  return {};
+}
+
+std::optional<WarpGrid> ChooseWarpGrid(const MmaAtom& atom, int64_t m, int64_t n, int64_t warps,
+                                       WarpPolicy policy) {
+  std::optional<WarpGrid> best;
+  double best_cost = 0;
+  for (int64_t rows = 1; rows <= warps; ++rows) {
+    if (warps % rows != 0) continue;
+    WarpGrid grid{rows, warps / rows};
+    if (m % (atom.M() * grid.m) != 0 || n % (atom.N() * grid.n) != 0) continue;
+    double cost = policy == WarpPolicy::kFullRow ? -static_cast<double>(grid.m)
+                  : policy == WarpPolicy::kFullCol
+                      ? static_cast<double>(grid.m)
+                      : static_cast<double>(m) / grid.m + static_cast<double>(n) / grid.n;
+    if (best && cost >= best_cost) continue;
+    best = grid;
+    best_cost = cost;
+  }
+  return best;
+}
+
+}  // namespace tilelang::op
