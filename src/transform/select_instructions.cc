@@ -10,6 +10,7 @@
 #include "ir/printer.h"
 #include "op/copy.h"
 #include "op/copy_tma.h"
+#include "op/gemm_tcgen05.h"
 #include "op/reduce.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
@@ -122,11 +123,21 @@ class Selector : public ScopedMutator {
                                                     : "is done by threads: " + obstacle);
       }
       if (!obstacle.empty()) continue;
+      if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
       Stmt chosen = is_tma ? WithCompletion(op::AsCopy(op)) : self;
       return ir::WithPlan(
           chosen, op::TilePlan(ffi::make_object<op::TilePlanNode>(instruction, ctx.threads)));
     }
     return Stmt();
+  }
+
+  static void RemarkPolicy(const ir::GemmNode* op) {
+    auto policy = op->annotations.Get("policy");
+    bool given = policy && (*policy).cast<int64_t>() != 0;
+    if (!given || op->annotations.count("is_tcgen05") != 0) return;
+    Remark(op->span, "argument",
+           "T.gemm: policy has no effect: one thread issues tcgen05.mma; warps do not share the "
+           "result");
   }
 
   static bool IsTma(const op::TileInstruction* instruction) {

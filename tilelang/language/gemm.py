@@ -186,7 +186,7 @@ def gemm(
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes = {"policy": _policy(policy)}
-    remark_ignored("T.gemm", policy=notes["policy"], wg_wait=wg_wait)
+    remark_ignored("T.gemm", wg_wait=wg_wait)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
 
 

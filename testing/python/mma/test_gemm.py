@@ -160,6 +160,14 @@ def test_few_rows_on_blackwell(shape, fragment):
     assert any("mma.sync: tcgen05.mma has at least 64 rows" in text for text in messages)
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_policy_means_nothing_to_the_tensor_core_of_blackwell(target):
+    case = Case(TYPES[0], (64, 64, 64), 128, policy=T.GemmWarpPolicy.FullRow)
+    messages = [remark.message for remark in gemm(case, target).remarks]
+    told = any("policy has no effect" in text for text in messages)
+    assert told == (target == "sm_100a")
+
+
 def test_float64_on_blackwell():
     check(Case(TYPES[4], (64, 64, 16), 128), "sm_100a", "cpu")
 
