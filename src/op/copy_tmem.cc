@@ -73,13 +73,13 @@ Fragment RegionFragment(const Region& region, const Fragment& whole, const Span&
   return whole.Slice(*mins, extents).Reshape(moving);
 }
 
-layout::TmemCopyPlans Plan(const ir::CopyNode* op, Context* ctx, TmemTile* tile) {
-  *tile = TileOf(TmemSide(op), op->span, ctx);
+layout::TmemCopyPlans PlansOf(const ir::CopyNode* op, Context* ctx) {
+  TmemTile tile = TileOf(TmemSide(op), op->span, ctx);
   const Region& side = FragmentSide(op);
   Fragment whole = *ctx->layouts->GetFragment(side->buffer);
   layout::TmemCopyOptions options = OptionsFor(op, ctx);
   if (op->annotations.count(kScratchAnnotation) == 0) options.whole = whole.get();
-  return layout::PlanTmemCopy(tile->layout, RegionFragment(side, whole, op->span), DirectionOf(op),
+  return layout::PlanTmemCopy(tile.layout, RegionFragment(side, whole, op->span), DirectionOf(op),
                               options);
 }
 
@@ -172,14 +172,6 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
                                 << layout->ToString() << ": " << natural.reason);
   }
   ctx->layouts->Set(side->buffer, natural.fragment->Reshape(shape), op->span);
-}
-
-// Why no instruction moves between the two layouts; empty when one does.
-std::string TmemCopyMismatch(const ir::CopyNode* op, Context* ctx) {
-  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
-  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
-  if (!plans.plans.empty()) return "";
-  return plans.reason + " (" + DescribeBoth(op, ctx) + ")";
 }
 
 // The fragment, over the extents of the copy's region, to convert the copy's own to (before a
@@ -305,19 +297,6 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
 }
 
-// The instructions and the wait for them.
-Stmt LowerTmemCopy(const ir::CopyNode* op, PhysicalBuffers* buffers, Context* ctx) {
-  TL_CHECK(op->src->buffer->dtype == op->dst->buffer->dtype, op->span,
-           "a copy between registers and tensor memory converts "
-               << ir::ToString(op->src->buffer->dtype) << " to "
-               << ir::ToString(op->dst->buffer->dtype));
-  TmemTile tile{*ctx->layouts->GetTmem(TmemSide(op)->buffer), Expr()};
-  layout::TmemCopyPlans plans = Plan(op, ctx, &tile);
-  TL_CHECK(!plans.plans.empty(), op->span, "no plan for a checked copy: " << plans.reason);
-  Buffer regs = buffers->Get(FragmentSide(op)->buffer);
-  return IssuePlan(op, plans.plans[0], tile.column, regs, ctx);
-}
-
 // A load into a slice by way of a fragment of the same layout, in which it may overwrite what lies
 // beside the slice; null when it does not fit that either.
 Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
@@ -329,8 +308,7 @@ Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, 
   auto annotations = op->annotations;
   annotations.Set(kScratchAnnotation, true);
   ir::Copy load(op->src, part, annotations, op->span);
-  TmemTile tile{*ctx->layouts->GetTmem(op->src->buffer), Expr()};
-  layout::TmemCopyPlans plans = Plan(load.get(), ctx, &tile);
+  layout::TmemCopyPlans plans = PlansOf(load.get(), ctx);
   if (plans.plans.empty() || plans.plans[0]->beside) return Stmt();
   std::vector<Stmt> stmts = {ir::Alloc(scratch, op->span), WithPlanOf(instruction, load, ctx)};
   Relayout(part, op->dst, ctx, &stmts);
@@ -381,16 +359,27 @@ class TmemLdStInstruction : public TileInstruction {
     InferTmemCopy(AsCopy(op), level, ctx);
   }
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
-    std::string reason = TmemCopyMismatch(AsCopy(op), ctx);
-    if (!reason.empty()) return {TilePlan(), reason};
-    return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
+    layout::TmemCopyPlans plans = PlansOf(AsCopy(op), ctx);
+    if (plans.plans.empty()) {
+      return {TilePlan(), plans.reason + " (" + DescribeBoth(AsCopy(op), ctx) + ")"};
+    }
+    return {
+        TilePlan(ffi::make_object<TmemLdStPlanNode>(this, ctx->threads, plans.plans[0])), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     return {ThroughNearest(this, AsCopy(op), ctx), "", /*needs_layouts=*/false};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
              std::vector<Stmt>* stmts) const override {
-    stmts->push_back(LowerTmemCopy(AsCopy(op), lowering->buffers, lowering->ctx));
+    const ir::CopyNode* copy = AsCopy(op);
+    TL_CHECK(copy->src->buffer->dtype == copy->dst->buffer->dtype, op->span,
+             "a copy between registers and tensor memory converts "
+                 << ir::ToString(copy->src->buffer->dtype) << " to "
+                 << ir::ToString(copy->dst->buffer->dtype));
+    const auto* plan = static_cast<const TmemLdStPlanNode*>(TilePlanOf(op));
+    Expr column = TileOf(TmemSide(copy), op->span, lowering->ctx).column;
+    Buffer regs = lowering->buffers->Get(FragmentSide(copy)->buffer);
+    stmts->push_back(IssuePlan(copy, plan->copy, column, regs, lowering->ctx));
   }
 
  private:

@@ -2,6 +2,7 @@
 #ifndef TILELANG_OP_COPY_TMEM_H_
 #define TILELANG_OP_COPY_TMEM_H_
 
+#include "layout/tmem_copy.h"
 #include "op/access.h"
 #include "op/instruction.h"
 
@@ -10,6 +11,16 @@ namespace tilelang::op {
 // tcgen05.ld and tcgen05.st.
 const TileInstruction* TmemLoad();
 const TileInstruction* TmemStore();
+
+class TmemLdStPlanNode : public TilePlanNode {
+ public:
+  layout::TmemCopyPlan copy;
+
+  TmemLdStPlanNode(const TileInstruction* instruction, ThreadRange threads,
+                   layout::TmemCopyPlan copy)
+      : TilePlanNode(instruction, threads), copy(std::move(copy)) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.TmemLdStPlan", TmemLdStPlanNode, TilePlanNode);
+};
 
 // Whether the copy moves registers to or from tensor memory.
 bool IsTmemCopy(const ir::CopyNode* op);
