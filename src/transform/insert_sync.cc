@@ -2,12 +2,14 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
+#include "op/effect.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
@@ -53,19 +55,32 @@ bool WaitsForEngines(const Stmt& s) {
   });
 }
 
+// The call's mbarrier is one of the program.
+bool IsForProgram(const CallNode* call) {
+  bool own = false;
+  WalkExprs(call->args[0], [&](const Expr& e) {
+    const auto* load = e.as<LoadNode>();
+    own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
+    return true;
+  });
+  return !own;
+}
+
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
 // issued the work themselves, which orders them with nobody else.
 bool IsRole(const Stmt& s) {
   return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    if (intrinsic == nullptr || intrinsic->sync != SyncKind::kBarrier) return false;
-    bool own = false;
-    WalkExprs(call->args[0], [&](const Expr& e) {
-      const auto* load = e.as<LoadNode>();
-      own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
-      return true;
-    });
-    return !own;
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier && IsForProgram(call);
   });
+}
+
+// Hands over to those who wait on a barrier of the program what the thread has done.
+bool IsArrival(const Stmt& s) {
+  return s->kind == StmtKind::kEvaluate && HasCall(s, [](const CallNode* call, const Intrinsic*) {
+           std::string_view name(call->name.data(), call->name.size());
+           bool arrives = name == "mbarrier_arrive" || name == "mbarrier_arrive_expect_tx";
+           return arrives && IsForProgram(call);
+         });
 }
 
 bool IsFence(const Stmt& s) {
@@ -88,6 +103,7 @@ class SyncInserter {
     for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
       context_.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
     }
+    FindEngineBytes();
   }
 
   Stmt Run() {
@@ -113,6 +129,9 @@ class SyncInserter {
                PendingAccesses* state);
   bool Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const;
   void RecordWhole(const Stmt& s, bool role, PendingAccesses* state);
+  // Whether the threads have stored, without a fence since, what an engine touches somewhere.
+  bool LacksFence(const PendingAccesses& state) const;
+  void FindEngineBytes();
   // The threads of `active` that wait for engines inside.
   ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active) const;
   bool IsBarrier(const Stmt& s) const;
@@ -134,9 +153,10 @@ class SyncInserter {
   std::unordered_map<const ffi::Object*, Stmt> heads_;
   std::vector<Stmt> alive_;             // the keys of accesses_
   std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
-  std::unordered_set<const ffi::Object*> divergent_;    // statements treated as one
-  std::unordered_set<const ffi::Object*> needs_fence_;  // barriers
-  int inserted_ = 0;                                    // barriers, so far
+  std::unordered_set<const ffi::Object*> divergent_;       // statements treated as one
+  std::unordered_set<const ffi::Object*> needs_fence_;     // barriers
+  std::vector<std::pair<int64_t, int64_t>> engine_bytes_;  // of shared memory: begin, end
+  int inserted_ = 0;                                       // barriers, so far
 };
 
 const std::vector<AccessPtr>& SyncInserter::AccessesOf(const Stmt& s) {
@@ -210,12 +230,39 @@ Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
     context_.values.Set(bind->var, Substitute(bind->value, context_.values));
   }
   Stmt result = accesses.empty() ? s : Guarded(s, accesses, false, state);
+  if (IsArrival(s) && LacksFence(*state)) {
+    result = Seq({op::Effect("fence_proxy_async", {}, s.span()), result}, s.span());
+    state->PassFence();
+  }
   for (const AccessPtr& access : accesses) state->Add({.access = access});
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
   if (WaitsForEngines(s)) state->PassWait();
   return result;
+}
+
+void SyncInserter::FindEngineBytes() {
+  WalkExprs(launch_->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr) return true;
+    for (const MemoryEffect& effect : CallEffects(call)) {
+      if (effect.proxy != Proxy::kAsync || !effect.buffer.IsShared()) continue;
+      int64_t begin = offsets_[effect.buffer];
+      int64_t size = *AsInt(effect.buffer->shape[0]) * Bytes(effect.buffer->dtype);
+      engine_bytes_.emplace_back(begin, begin + size);
+    }
+    return true;
+  });
+}
+
+bool SyncInserter::LacksFence(const PendingAccesses& state) const {
+  return std::any_of(state.All().begin(), state.All().end(), [&](const PendingAccess& p) {
+    if (!p.IsStoreByThreads() || p.fenced) return false;
+    return std::any_of(engine_bytes_.begin(), engine_bytes_.end(), [&](const auto& bytes) {
+      return p.access->begin < bytes.second && bytes.first < p.access->end;
+    });
+  });
 }
 
 bool SyncInserter::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const {

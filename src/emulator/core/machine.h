@@ -87,6 +87,7 @@ class Warp {
   const Op* op = nullptr;           // the instruction being executed
   uint64_t changes = 0;             // atomics that changed memory, and prints
   uint64_t polls = 0, news = 0;     // polls, and those that differed from the one before
+  bool away = false;                // in this round, by the will of a random schedule
   const uint8_t* stored = nullptr;  // what a plain store is about to write for one lane, or null
 
   Split& split() { return splits_[current_]; }

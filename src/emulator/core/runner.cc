@@ -213,7 +213,8 @@ ClusterRunner::Status ClusterRunner::Round() {
       const size_t self = number++;
       if (!warp->live) continue;
       alive = true;
-      if (StaysAway(self)) {
+      warp->away = StaysAway(self);
+      if (warp->away) {
         away = true;
         continue;
       }

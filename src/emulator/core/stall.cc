@@ -133,7 +133,9 @@ void StallWatch::OpenWindow(const std::vector<Cluster*>& clusters) {
 bool StallWatch::AllRepeat() {
   bool all = true;
   for (Seen& seen : seen_) {
-    seen.repeats = seen.repeats || StateOf(const_cast<Warp&>(*seen.warp)) == seen.state;
+    // A warp that a random schedule keeps away stands still without repeating itself.
+    const bool back = !seen.warp->away && StateOf(const_cast<Warp&>(*seen.warp)) == seen.state;
+    seen.repeats = seen.repeats || back;
     all &= seen.repeats;
   }
   return all;
