@@ -363,8 +363,7 @@ class TmemLdStInstruction : public TileInstruction {
     if (plans.plans.empty()) {
       return {TilePlan(), plans.reason + " (" + DescribeBoth(AsCopy(op), ctx) + ")"};
     }
-    return {
-        TilePlan(ffi::make_object<TmemLdStPlanNode>(this, ctx->threads, plans.plans[0])), ""};
+    return {TilePlan(ffi::make_object<TmemLdStPlanNode>(this, ctx->threads, plans.plans[0])), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     return {ThroughNearest(this, AsCopy(op), ctx), "", /*needs_layouts=*/false};
