@@ -30,6 +30,7 @@ using emulator::GlobalMemory;
 using emulator::Kernel;
 
 constexpr uint64_t kUsualCount = 500;
+constexpr const char* kDevice = "sm_100a";
 constexpr unsigned kMaxSeconds = 20;  // for one text
 constexpr uint64_t kBufferBytes = 1 << 16;
 constexpr uint64_t kMaxInstructions = 3000;
@@ -126,7 +127,7 @@ void RunText(const std::string& text, uint64_t seed, Outcomes* outcomes) {
   const uint64_t buffer = memory.Allocate(kBufferBytes, "buffer");
   std::shared_ptr<emulator::Module> module;
   try {
-    module = emulator::LoadModule(text, memory);
+    module = emulator::LoadModule(text, kDevice, memory);
   } catch (const EmulatorError& error) {
     CHECK(!error.kind.empty() && !error.Report().empty());
     return;
