@@ -55,7 +55,7 @@ def compile(
             + ("; call the function that returns the kernel first" if callable(func) else "")
         )
     normalize_out_idx(out_idx, len(ir_function(func).params))
-    lowered = lower(func, resolved, configs)
+    lowered = lower(func, resolved, configs, pass_config.ignored(pass_configs))
     kernel = JITKernel(
         func,
         lowered,
@@ -73,7 +73,8 @@ def lower_to_source(
     func: Any, target: Any = "auto", *, pass_configs: Mapping[Any, Any] | None = None
 ) -> LoweredKernel:
     """Runs the compiler up to CUDA C++, without NVRTC; arguments as for :func:`compile`."""
-    return lower(func, targets.resolve(target), pass_config.normalize(pass_configs))
+    configs = pass_config.normalize(pass_configs)
+    return lower(func, targets.resolve(target), configs, pass_config.ignored(pass_configs))
 
 
 def par_compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,18 +42,32 @@ def ir_function(func: Any) -> Any:
     return getattr(func, "func", func)
 
 
-def lower(func: Any, target: Target, configs: Mapping[str, Any]) -> LoweredKernel:
+def _noting(func: Any, texts: Sequence[str]) -> Any:
+    """The function with further remarks on what was asked for and has no effect."""
+    if not texts:
+        return func
+    noted = [*func.attrs.get("ignored_arguments", []), *([func.span, text] for text in texts)]
+    attrs = {**func.attrs, "ignored_arguments": noted}
+    return _ffi.get("ir.Func")(func.name, func.params, func.body, attrs, func.span)
+
+
+def lower(
+    func: Any, target: Target, configs: Mapping[str, Any], ignored: Sequence[str] = ()
+) -> LoweredKernel:
     """Runs the passes and the code generator.
 
     Args:
         func: what ``@T.prim_func`` gives.
         target: the architecture to compile for.
         configs: normalized pass options.
+        ignored: remarks on options without effect.
 
     Raises:
         CompileError: the kernel cannot be compiled as written.
     """
-    compiled = _ffi.get("compiler.Compile")(ir_function(func), str(target), dict(configs))
+    compiled = _ffi.get("compiler.Compile")(
+        _noting(ir_function(func), ignored), str(target), dict(configs)
+    )
     return LoweredKernel(
         str(compiled.source),
         str(compiled.lined_source),

@@ -18,19 +18,19 @@ class PassConfigKey(str, Enum):
     """The options by name; the value is the spelling."""
 
     # Honoured.
-    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
     TL_DISABLE_FAST_MATH = "tl.disable_fast_math"
     TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
     TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
+    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
+    TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
+
+    # Accepted without effect: a remark says why (see _IGNORED).
+    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DISABLE_VECTORIZE_256 = "tl.disable_vectorize_256"
     TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
     TL_ENABLE_ASYNC_COPY = "tl.enable_async_copy"
-    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
-    TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
     TIR_DISABLE_VECTORIZE = "tir.disable_vectorize"
-
-    # Accepted without effect.
     TL_SIMPLIFY = "tl.Simplify"
     TL_DYNAMIC_ALIGNMENT = "tl.dynamic_alignment"
     TL_DISABLE_DYNAMIC_TAIL_SPLIT = "tl.disable_dynamic_tail_split"
@@ -64,8 +64,36 @@ _NOT_BOOLEAN = {
     PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
     PassConfigKey.TL_DEVICE_COMPILE_FLAGS: (str, list, tuple),
 }
-_LAST_HONOURED = PassConfigKey.TIR_DISABLE_VECTORIZE
+_LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
 _HONOURED = list(PassConfigKey)[: list(PassConfigKey).index(_LAST_HONOURED) + 1]
+
+_OURS = "the passes of this compiler have no such switch"
+#: Why an option has no effect, and the values that ask for nothing else; by default for True.
+_IGNORED: dict[PassConfigKey, tuple[str, tuple[Any, ...]]] = {
+    PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: ("", (True, False)),
+    PassConfigKey.TL_DISABLE_VECTORIZE_256: ("accesses are as wide as their alignment", (False,)),
+    PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS: (
+        "accesses that may leave their tensor are always guarded",
+        (False,),
+    ),
+    PassConfigKey.TL_ENABLE_ASYNC_COPY: ("cp.async is not used", (False,)),
+    PassConfigKey.TIR_DISABLE_VECTORIZE: ("accesses are as wide as their alignment", (False,)),
+}
+
+
+def ignored(configs: Mapping[Any, Any] | None) -> list[str]:
+    """Returns a remark for each option that asks for something and has no effect.
+
+    Raises:
+        ConfigError: an unknown key.
+    """
+    texts = []
+    for name, value in (configs or {}).items():
+        key = _key(name)
+        why, silent = _IGNORED.get(key, (_OURS, ()))
+        if key not in _HONOURED and value is not None and value not in silent:
+            texts.append(f"pass option {str(key)!r}={value!r} has no effect: {why}")
+    return texts
 
 
 def normalize(configs: Mapping[Any, Any] | None) -> dict[str, Any]:

@@ -155,3 +155,33 @@ def test_defaults_leave_no_remark() -> None:
 def test_a_compiled_kernel_has_the_remarks() -> None:
     messages = [str(remark) for remark in remarks(use="num_stages", compiled=True)]
     assert any("[argument] T.Pipelined: num_stages=3 has no effect" in text for text in messages)
+
+
+def _plain():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                A[i] = A[i] + 1
+
+    return main
+
+
+@pytest.mark.parametrize("key", list(tilelang.PassConfigKey), ids=str)
+def test_a_pass_option_has_an_effect_or_a_remark(key):
+    """All but those that the compiler reads; "no warp specialization" is what it does anyway."""
+    honoured = {
+        "tl.enable_fast_math", "tl.disable_fast_math", "tl.disable_tma_lower",
+        "tl.disable_thread_storage_sync", "tl.ptxas_register_usage_level",
+        "tl.device_compile_flags", "tl.disable_warp_specialized",
+    }  # fmt: skip
+    value = {"tl.ptxas_register_usage_level": 3, "tl.device_compile_flags": "-DX"}.get(key, True)
+    lowered = tilelang.lower(_plain(), target="sm_80", pass_configs={key: value})
+    told = [r.message for r in lowered.remarks if f"pass option '{key}'" in r.message]
+    assert bool(told) == (str(key) not in honoured)
+
+
+def test_options_that_ask_for_nothing_leave_no_remark():
+    options = {"tl.disable_vectorize_256": False, "tl.enable_async_copy": None}
+    lowered = tilelang.lower(_plain(), target="sm_80", pass_configs=options)
+    assert not [r for r in lowered.remarks if r.topic == "argument"]
