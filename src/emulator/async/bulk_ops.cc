@@ -167,7 +167,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
       d.op.handler = Load<Route::kSend>;
       return;
     case Route::kStore:
-      // The byte mask comes last, behind a cache policy.
+      // The byte mask comes last, after a cache policy.
       if (form.masked) d.PushSource(d.size() - 1, Type::kU16);
       if (reduces && !Commutes(form.reduce, form.type)) d.MarkCommunicates();
       d.op.handler = Store;

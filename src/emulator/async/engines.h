@@ -46,7 +46,7 @@ class Engines : public AsyncEngines {
   static Engines& Of(Cluster& cluster) { return static_cast<Engines&>(*cluster.engines); }
   static Engines& Of(const Warp& warp) { return Of(warp.cta.cluster); }
 
-  // Queues a step behind those of the same thread and kind, or acts at once (schedule "eager").
+  // Queues a step after those of the same thread and kind, or acts at once (schedule "eager").
   void Queue(ChannelKind kind, PendingStep step);
   // Queues a step that is ordered with nothing.
   void QueueFree(PendingStep step);

@@ -30,7 +30,7 @@ struct MatrixDescriptor {
   // and a base offset without a swizzle. `operand` names the operand in messages.
   static MatrixDescriptor Parse(uint64_t bits, DescriptorFormat format, const char* operand);
   uint32_t PatternStart() const { return base_offset << 7; }
-  // The shared address of the byte `offset` behind the start, after the swizzle.
+  // The shared address of the byte `offset` after the start, after the swizzle.
   uint32_t AddressOf(uint32_t offset) const;
 };
 

@@ -132,7 +132,7 @@ class Decoder {
 using DecodeFunction = void (*)(Decoder& decoder);
 
 // Registers a family under the leading components of its opcode, e.g. "add", "mbarrier.arrive",
-// "cp.async.bulk.tensor", "tcgen05.mma". The longest registered prefix wins; components behind
+// "cp.async.bulk.tensor", "tcgen05.mma". The longest registered prefix wins; components after
 // it become modifiers, in any order.
 class FamilyRegistry {
  public:

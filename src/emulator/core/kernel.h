@@ -128,7 +128,7 @@ struct Kernel {
   uint32_t static_shared = 0;
   bool uses_dynamic_shared = false;
   uint32_t dynamic_shared_align = 16;
-  uint32_t dynamic_shared_offset = 0;  // in the window, behind the static part
+  uint32_t dynamic_shared_offset = 0;  // in the window, after the static part
   uint32_t local_bytes = 0;
   std::vector<int> reqntid, maxntid, reqnctapercluster;
   int minnctapersm = 0, maxnreg = 0;

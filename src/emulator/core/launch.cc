@@ -211,7 +211,7 @@ int Threads(const Launch& launch) {
   return static_cast<int>(std::min<uint64_t>(cores, launch.clusters()));
 }
 
-// A barrier, behind four bytes of size.
+// A barrier, after four bytes of size.
 constexpr uint64_t kGridWorkspaceBytes = 64;
 
 void RunWorkers(Launch& launch) {

@@ -10,7 +10,7 @@ struct Op;
 
 // What the interpreter does after a handler returns.
 enum class Flow : uint8_t {
-  kNext,   // done, go on behind it
+  kNext,   // done, go on after it
   kJump,   // done, the handler has set the program counter (warp.JumpTo, warp.Diverge, exit)
   kWait,   // not done: call the same handler again later (it has called warp.WaitOn)
   kYield,  // done, but let other warps run first (a failed test in what may be a spin loop)

@@ -28,7 +28,7 @@ struct WarpAddresses {
 // What the active lanes' addresses have in common.
 struct AddressRange {
   uint64_t low = ~uint64_t{0}, high = 0, bits = 0;
-  bool contiguous = false;  // all lanes active, each `bytes` behind the one before
+  bool contiguous = false;  // all lanes active, each `bytes` after the one before
 };
 
 [[gnu::always_inline]] inline AddressRange RangeOf(const WarpAddresses& addresses, uint32_t mask,

@@ -78,7 +78,7 @@ uint8_t* ParamAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uin
   }
   if (!Inside(address, bytes, 0, launch.params.size())) {
     Fail(warp.Here(lane), "out-of-bounds",
-         "read of " + std::to_string(bytes) + " bytes behind the kernel parameters of " +
+         "read of " + std::to_string(bytes) + " bytes past the end of the kernel parameters of " +
              std::to_string(launch.params.size()) + " bytes",
          address, "kernel parameters");
   }

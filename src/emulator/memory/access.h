@@ -61,7 +61,7 @@ struct WarpAccess {
   uint32_t mask = 0;
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;
-  bool contiguous = false;          // all lanes are active, each `bytes` behind the one before
+  bool contiguous = false;          // all lanes are active, each `bytes` after the one before
   const uint8_t* values = nullptr;  // of a plain store: lane i's bytes at i * bytes; null: unknown
 };
 

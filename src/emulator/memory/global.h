@@ -75,7 +75,7 @@ class GlobalMemory {
     }
     return FindSlow(slice, offset, bytes, write);
   }
-  // "buffer `x` of 4096 bytes, 16 bytes behind its end" for messages.
+  // "byte 4112 of buffer 'x', which has 4096 bytes" for messages.
   std::string Describe(uint64_t address) const;
   std::string NameOf(uint64_t address) const;
 

@@ -7,7 +7,7 @@
 
 namespace tilelang::emulator {
 
-// Shared windows start behind the system's kilobyte, as on hardware, so that a null address is
+// Shared windows start after the system's kilobyte, as on hardware, so that a null address is
 // caught; kernels rely on its 1024-byte alignment.
 constexpr uint32_t kSharedReserved = 1024;
 

@@ -11,7 +11,7 @@ struct SourceLocation {
   auto operator<=>(const SourceLocation&) const = default;
 };
 
-// Follows the .loc directives of one function. Code of an inlined function names, behind
+// Follows the .loc directives of one function. Code of an inlined function names, after
 // `inlined_at`, the call that it replaces; that may be inlined code in its turn, as an earlier
 // directive has told. The user's line is the innermost one in the file that the function itself is
 // written in: not the line of a library header, but that of the call.

@@ -159,7 +159,7 @@ class Sanitizer {
   // Strong accesses of global memory carry knowledge by their location.
   void Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order);
   void Publish(WarpState& state, uint64_t address, uint8_t order);
-  // `values`: what is written, at `address` and behind, or null.
+  // `values`: what is written, from `address` on, or null.
   void TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes, GridAccess access,
                    const uint8_t* values = nullptr);
   void TouchLine(const Issuer& issuer, uint64_t line, GridAccess& access, const uint8_t* values);

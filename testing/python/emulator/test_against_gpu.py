@@ -146,7 +146,7 @@ def test_tensor_copies(tensor_results, name):
     with np.load(tensor_results / f"{name}.npz") as result:
         encoding, out = result["map"], result["out"]
     assert np.array_equal(out, expected), tensor_cases.explain(case, out, expected)
-    # The driver's own notes follow behind the first half.
+    # The driver's own notes follow after the first half.
     different = [f"word {i}: {a:#x}, not {b:#x}" for i, (a, b) in
                  enumerate(zip(encoding[:8], encoded[:8], strict=True)) if a != b]  # fmt: skip
     assert not different, different

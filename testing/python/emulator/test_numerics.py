@@ -63,7 +63,7 @@ def encode(total, unit, kind):
     if size == 0:
         return 0
     exponent = max(size.bit_length() - 1 + unit, 1 - bias)
-    drop = exponent - mantissa - unit  # places of `size` behind the last one of the result
+    drop = exponent - mantissa - unit  # places of `size` after the last one of the result
     kept = size >> drop if drop > 0 else size << -drop
     if kind == "f16" and drop > 0:
         rest, half = size & ((1 << drop) - 1), 1 << (drop - 1)

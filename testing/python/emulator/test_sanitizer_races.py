@@ -153,7 +153,7 @@ def test_handover_between_ctas(name, schedule):
         ("st.release.gpu.global.u32 [%d1], 1;", "ld.acquire.cta.global.u32"),
         ("fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%d1], 1;", "ld.acquire.gpu.global.u32"),
         ("red.global.add.u32 [%d1], 1;", "ld.acquire.gpu.global.u32"),
-        # other warps' writes are not ordered before the release, nor their reads behind the wait
+        # other warps' writes are not ordered before the release, nor their reads after the wait
         (*RIGHT["release, acquire"], "", "", "bar.sync 0;"),
         (*RIGHT["release, acquire"], "", "bar.sync 0;", ""),
         (*RIGHT["release, acquire"][:1], "ld.relaxed.gpu.global.u32", "", "bar.sync 0;", ""),

@@ -151,7 +151,7 @@ BROKEN = {
         "starts at lane 16",
         LD,
     ),
-    "reads behind the allocation": (
+    "reads past the allocation": (
         [("setp.lt.u32 q,r14,128", "setp.lt.u32 q,r14,136")],
         "tmem",
         "not allocated",

@@ -8,7 +8,7 @@ from emulator import tensor_core_model as model
 from tilelang.emulator import EmulatorError
 
 IMAGE_BYTES = 64 * 1024
-IMAGE_START = 1024 + 0  # shared memory starts behind the reserved kilobyte
+IMAGE_START = 1024 + 0  # shared memory starts after the reserved kilobyte
 A_AT, B_AT = 0, 32 * 1024
 PARAMS = ", .param .u64 ADESC, .param .u64 BDESC, .param .u32 IDESC, .param .u32 ACCUMULATE"
 DEPTH = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
@@ -66,7 +66,7 @@ class Case:
         self.set_accumulator(spread)
 
     def place(self, codes, kind, at, swizzle, major, pattern=0):
-        """Puts an operand where its swizzle starts: ``pattern`` 128-byte lines behind ``at``."""
+        """Puts an operand where its swizzle starts: ``pattern`` 128-byte lines after ``at``."""
         eb = model.element_bytes(kind)
         lbo, sbo, size = model.offsets_of(swizzle, major, eb, *codes.shape)
         assert 128 * pattern + size <= 32 * 1024

@@ -215,7 +215,7 @@ def test_gpu_launch_is_on_the_callers_stream():
         torch.cuda._sleep(200_000_000)
         x.fill_(3.0)
         kernel(x, y, z, 2.0)
-    # Work on the stream is still behind the sleep: a launch elsewhere would show old zeros.
+    # Work on the stream is still after the sleep: a launch elsewhere would show old zeros.
     stream.synchronize()
     assert bool((z == 6).all())
 

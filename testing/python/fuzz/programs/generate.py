@@ -23,13 +23,13 @@ class Avoid:
     One becomes False when the defect is repaired, and is then deleted.
     """
 
-    tmem_fragment_slice: bool = True  # tmem_load_into_fragment_slice
-    tmem_cast: bool = True  # tmem_to_tmem_cast
-    gemm_across_roles: bool = True  # lang_ws_gemm_then_store_wrong_numbers
-    elif_roles: bool = True  # lang_elif_role_refused
-    narrow_ld: bool = True  # narrow_ld_before_wait
-    reduce_other_threads: bool = True  # reduce_reads_outside_shared
-    row_vector_layouts: bool = True  # lang_reduce_result_layout_conflict
+    tmem_fragment_slice: bool = False  # tmem_load_into_fragment_slice
+    tmem_cast: bool = False  # tmem_to_tmem_cast
+    gemm_across_roles: bool = False  # lang_ws_gemm_then_store_wrong_numbers
+    elif_roles: bool = False  # lang_elif_role_refused
+    narrow_ld: bool = False  # narrow_ld_before_wait
+    reduce_other_threads: bool = False  # reduce_reads_outside_shared
+    row_vector_layouts: bool = False  # lang_reduce_result_layout_conflict
     read_back: bool = True  # no barrier between a store to an output and a load of it
 
 
