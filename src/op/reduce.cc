@@ -160,8 +160,10 @@ class ReduceLowerer {
   Stmt Lower() {
     int64_t results = dst_->RegsPerThread();
     Buffer out = buffers_->Get(op_->dst->buffer);
-    // Reduce into the result's own registers when it starts afresh with the right type.
-    bool direct = op_->clear && type_ == out->dtype;
+    // Reduce into the result's own registers when it starts afresh with the right type, and the
+    // source is not in them.
+    bool in_place = op_->src->buffer.same_as(op_->dst->buffer);
+    bool direct = op_->clear && type_ == out->dtype && !in_place;
     Buffer acc = direct
                      ? out
                      : Buffer(String(std::string(out->name) + "_acc"), type_,

@@ -96,3 +96,22 @@ def test_columns_on_threads_that_no_power_of_two_divides(shape, threads):
     kernel = program(shape, 0, "max", "float32", threads, True)
     tilelang.compile(kernel, target="sm_100a")(x, torch.zeros_like(y), y)
     assert torch.equal(y, x.amax(0))
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "min", "absmax"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_fragment_reduced_into_itself(op: str, dtype: str) -> None:
+    """Over an extent of one: the result lies where the source does."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1, 96), dtype), B: T.Tensor((1, 96), dtype)):
+        with T.Kernel(1, threads=64):
+            f = T.alloc_fragment((1, 96), dtype)
+            T.copy(A, f)
+            getattr(T, f"reduce_{op}")(f, f, dim=0)
+            T.copy(f, B)
+
+    a = torch.randint(-9, 10, (1, 96)).to(getattr(torch, dtype))
+    b = torch.full_like(a, 77)
+    tilelang.compile(main, target="sm_90a")(a, b)
+    assert torch.equal(b, a.abs() if op.startswith("abs") else a)
