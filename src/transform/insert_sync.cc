@@ -83,6 +83,16 @@ bool IsArrival(const Stmt& s) {
          });
 }
 
+// Whether a call in it has an engine read or write the buffer.
+bool EngineUses(const Stmt& s, const BufferNode* buffer) {
+  return HasCall(s, [&](const CallNode* call, const Intrinsic*) {
+    for (const MemoryEffect& effect : CallEffects(call)) {
+      if (effect.proxy == Proxy::kAsync && effect.buffer.get() == buffer) return true;
+    }
+    return false;
+  });
+}
+
 bool IsFence(const Stmt& s) {
   const auto* op = s.as<EvaluateNode>();
   const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
@@ -132,8 +142,10 @@ class SyncInserter {
   // Whether the threads have stored, without a fence since, what an engine touches somewhere.
   bool LacksFence(const PendingAccesses& state) const;
   void FindEngineBytes();
-  // The threads of `active` that wait for engines inside.
-  ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active) const;
+  // The threads of `active` that wait for engines inside; with a buffer, those that wait for what
+  // engines do to it: a side of a branch waits for its own.
+  ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active,
+                      const BufferNode* buffer = nullptr) const;
   bool IsBarrier(const Stmt& s) const;
   // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
   bool Exposed(const Stmt& s, std::vector<AccessPtr>* out);
@@ -314,25 +326,33 @@ void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state)
   bool waits = WaitsForEngines(s);
   if (waits) state->PassWait(waiters);
   for (const AccessPtr& access : AccessesOf(s)) {
-    state->Add({.access = access, .by_role = role, .complete = waits, .known = waiters});
+    bool engine = access->proxy == Proxy::kAsync;
+    ThreadSet known = engine ? WaitersIn(s, team_.threads, access->buffer.get()) : waiters;
+    state->Add({.access = access, .by_role = role, .complete = waits, .known = known});
   }
 }
 
-ThreadSet SyncInserter::WaitersIn(const Stmt& s, const ThreadSet& active) const {
+ThreadSet SyncInserter::WaitersIn(const Stmt& s, const ThreadSet& active,
+                                  const BufferNode* buffer) const {
   ThreadSet result = threads_.Of({0, 0});
   if (const auto* seq = s.as<SeqNode>()) {
-    for (const Stmt& child : seq->stmts) result = result | WaitersIn(child, active);
+    for (const Stmt& child : seq->stmts) result = result | WaitersIn(child, active, buffer);
   } else if (const auto* op = s.as<IfNode>()) {
     ThreadSelection selection = threads_.Select(op->condition, active);
     if (!selection.rest.empty()) return result;
-    result = WaitersIn(op->then_case, selection.threads);
-    if (op->else_case.defined()) {
-      result = result | WaitersIn(op->else_case, active - selection.threads);
+    bool divides = op->else_case.defined() && buffer != nullptr;
+    bool then_uses = !divides || EngineUses(op->then_case, buffer);
+    bool else_uses = !divides || EngineUses(op->else_case, buffer);
+    // Each side waits for what it asked for; neither for what the other did.
+    if (divides && then_uses && else_uses) return result;
+    if (then_uses || !else_uses) result = WaitersIn(op->then_case, selection.threads, buffer);
+    if (op->else_case.defined() && (else_uses || !then_uses)) {
+      result = result | WaitersIn(op->else_case, active - selection.threads, buffer);
     }
   } else if (const auto* op = s.as<ForNode>()) {
-    result = WaitersIn(op->body, active);
+    result = WaitersIn(op->body, active, buffer);
   } else if (const auto* op = s.as<WhileNode>()) {
-    result = WaitersIn(op->body, active);
+    result = WaitersIn(op->body, active, buffer);
   } else if (WaitsForEngines(s)) {
     result = active;
   }
