@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <array>
-#include <cmath>
 
 #include "ir/error.h"
 #include "ir/printer.h"

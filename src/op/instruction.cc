@@ -55,10 +55,4 @@ Stmt WithPlanOf(const TileInstruction* instruction, const Stmt& op, Context* ctx
   return ir::WithPlan(op, result.plan);
 }
 
-const ir::TileOpNode* OnEngine(Engine engine, const Stmt& s) {
-  const auto* op = s.as<ir::TileOpNode>();
-  const TileInstruction* instruction = op == nullptr ? nullptr : InstructionOf(op);
-  return instruction != nullptr && instruction->engine() == engine ? op : nullptr;
-}
-
 }  // namespace tilelang::op

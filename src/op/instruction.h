@@ -117,8 +117,6 @@ inline const ir::GemmNode* AsGemm(const ir::TileOpNode* op) {
 inline const ir::ReduceNode* AsReduce(const ir::TileOpNode* op) {
   return static_cast<const ir::ReduceNode*>(op);
 }
-// The operator that a statement is, if it runs on the engine; else null.
-const ir::TileOpNode* OnEngine(Engine engine, const Stmt& s);
 
 }  // namespace tilelang::op
 
