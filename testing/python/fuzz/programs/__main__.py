@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import multiprocessing.connection
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,13 @@ def _run(options: argparse.Namespace) -> dict[int, Any]:
     first, last = map(int, options.seeds.split(":"))
     todo = iter(range(first, last))
     outcomes: dict[int, Any] = {}
+    with contextlib.suppress(KeyboardInterrupt):  # what ran until then counts
+        _work(todo, options, outcomes)
+    return outcomes
+
+
+def _work(todo: Iterator[int], options: argparse.Namespace, outcomes: dict[int, Any]) -> None:
+    """Gives seeds to processes until there are none, and collects what becomes of them."""
     workers = [Worker(options.size, options.all) for _ in range(options.jobs)]
     busy = []
     for worker in workers:
@@ -46,13 +55,14 @@ def _run(options: argparse.Namespace) -> dict[int, Any]:
             outcomes[worker.seed] = outcome
             if outcome.is_find:
                 print(f"seed {worker.seed}: {outcome.kind}: {outcome.cause}", flush=True)
+            if len(outcomes) % 1000 == 0:
+                print(f"{len(outcomes)} programs ran", flush=True)
             if (seed := next(todo, None)) is None:
                 busy.remove(worker)
             else:
                 worker.give(seed)
     for worker in workers:
         worker.connection.close()
-    return outcomes
 
 
 def _summary(outcomes: dict[int, Any]) -> None:
