@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <sstream>
 #include <unordered_set>
 
 #include "codegen/stmt_printer.h"
@@ -87,7 +88,7 @@ class KernelPrinter {
     return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));
   }
   const SourceWriter& source() const { return out_; }
-  const std::set<std::string>& headers() const { return exprs_.headers(); }
+  const ExprPrinter& exprs() const { return exprs_; }
 
  private:
   void CollectParams();
@@ -234,12 +235,14 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
   if (options.fast_math) result->options.push_back("--use_fast_math");
   SourceWriter kernels;
   std::set<std::string> headers{"common.h"};
+  std::set<std::string> definitions;
   for (const KernelLaunchNode* launch : Launches(func)) {
     std::string name = Identifier(func->name) + "_kernel";
     if (!result->kernels.empty()) name += "_" + std::to_string(result->kernels.size());
     KernelPrinter printer(func, launch, name);
     result->kernels.push_back(printer.Print());
-    headers.insert(printer.headers().begin(), printer.headers().end());
+    headers.merge(std::set(printer.exprs().headers()));
+    definitions.merge(std::set(printer.exprs().definitions()));
     kernels.Line("");
     kernels.Append(printer.source());
   }
@@ -249,6 +252,11 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
   headers.erase("common.h");
   for (const std::string& header : headers) {
     source.Line("#include <tl_templates/cuda/" + header + ">");
+  }
+  for (const std::string& definition : definitions) {
+    source.Line("");
+    std::istringstream lines(definition);
+    for (std::string line; std::getline(lines, line);) source.Line(line);
   }
   source.Append(kernels);
   result->source = source.Readable();

@@ -268,6 +268,9 @@ ExprText ExprPrinter::Text(const CallNode* op) {
     if (auto header = op->attrs.find("header"); header != op->attrs.end()) {
       UseHeader(View((*header).second.cast<String>()));
     }
+    if (auto text = op->attrs.find("definition"); text != op->attrs.end()) {
+      definitions_.emplace(View((*text).second.cast<String>()));
+    }
     return Function(op->name, op->args);
   }
   UseHeader(intrinsic->header);

@@ -59,6 +59,8 @@ class ExprPrinter {
   void UseHeader(std::string_view header) {
     if (!header.empty()) headers_.emplace(header);
   }
+  // Definitions of device functions that it calls and no header has.
+  const std::set<std::string>& definitions() const { return definitions_; }
   // The name of a type; remembers the header that defines it.
   std::string Type(ir::DType dtype);
 
@@ -84,6 +86,7 @@ class ExprPrinter {
   std::set<const ffi::Object*> tensor_maps_;
   arith::Analyzer analyzer_;
   std::set<std::string> headers_;
+  std::set<std::string> definitions_;
 };
 
 }  // namespace tilelang

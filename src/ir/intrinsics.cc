@@ -184,6 +184,9 @@ std::vector<MemoryEffect> CallEffects(const CallNode* call) {
   }
   AddBuffers(call, "reads", false, proxy, &effects);
   AddBuffers(call, "writes", true, proxy, &effects);
+  if (call->attrs.count("by_warpgroup") != 0) {
+    for (MemoryEffect& effect : effects) effect.by_warpgroup = true;
+  }
   return effects;
 }
 

@@ -68,11 +68,13 @@ struct MemoryEffect {
   bool read = false;
   bool write = false;
   Proxy proxy = Proxy::kGeneric;
+  bool by_warpgroup = false;  // each warpgroup waits for its own part
 };
 // The effects of the call itself (not of the loads in its arguments' values): addresses among
 // the arguments, by the table; buffers in attrs["reads"] and attrs["writes"], which lowering
 // gives for operands that the call names indirectly (descriptors). attrs["async"] = true says
-// that the accesses go through the async proxy; attrs["elements"] : int, how many elements each
+// that the accesses go through the async proxy, attrs["by_warpgroup"] = true that they are those
+// of wgmma; attrs["elements"] : int, how many elements each
 // address covers.
 std::vector<MemoryEffect> CallEffects(const CallNode* call);
 

@@ -29,13 +29,15 @@ Fragment MakeFragment(const Coord& extents, const Axis& rows, const Axis& column
   return Fragment(thread, reg, Layout::FromForms({copies}, {{{copies, copy_stride}}}));
 }
 
-// Rows of A and of C: over the lanes, the halves of an atom, the atoms of a warp, the warps.
+// Rows of A and of C: over the lanes, the halves of an atom, the warps of a group, the atoms of a
+// warp, the groups.
 Axis Rows(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t half, int64_t next) {
   Axis rows;
   rows.Thread(kRows, 4);
   rows.Register(atom.row_halves, half);
-  rows.Register(m / (atom.M() * grid.m), next);
-  rows.Thread(grid.m, kWarp);
+  rows.Thread(grid.group, kWarp);
+  rows.Register(m / (atom.M() * grid.group * grid.m), next);
+  rows.Thread(grid.m, kWarp * grid.group);
   return rows;
 }
 
@@ -48,7 +50,7 @@ Fragment MmaFragmentC(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int6
   columns.Register(2, 1);
   columns.Thread(4, 1);
   columns.Register(atoms, atom.SizeC());
-  columns.Thread(grid.n, kWarp * grid.m);
+  columns.Thread(grid.n, kWarp * grid.group * grid.m);
   return MakeFragment({m, n}, rows, columns, 1, 0);
 }
 
@@ -60,7 +62,7 @@ Fragment MmaFragmentA(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int6
   columns.Thread(4, 1);
   columns.Register(atom.k_halves, atom.packed * atom.row_halves);
   columns.Register(atoms, atom.SizeA());
-  return MakeFragment({m, k}, rows, columns, grid.n, kWarp * grid.m);
+  return MakeFragment({m, k}, rows, columns, grid.n, kWarp * grid.group * grid.m);
 }
 
 }  // namespace tilelang::layout

@@ -1,6 +1,6 @@
 /*!
- * The matrix instructions of one warp (mma.sync): their shapes, and the fragments that they make
- * of tiles.
+ * The matrix instructions of one warp (mma.sync) and of four (wgmma): their shapes, and the
+ * fragments that they make of tiles.
  */
 #ifndef TILELANG_LAYOUT_MMA_LAYOUT_H_
 #define TILELANG_LAYOUT_MMA_LAYOUT_H_
@@ -29,10 +29,15 @@ struct MmaAtom {
   int64_t SizeC() const { return 2 * row_halves; }
 };
 
-/*! How warps share C: warp w computes tile (w % m, w / m) of m x n equal ones. */
+/*!
+ * How warps share C: group g of `group` warps computes tile (g % m, g / m) of m x n equal ones, in
+ * which its warps take turns at the rows, an atom each. A warp alone executes mma.sync, a group of
+ * four wgmma (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma).
+ */
 struct WarpGrid {
   int64_t m = 1;
   int64_t n = 1;
+  int64_t group = 1;
 };
 
 /*!

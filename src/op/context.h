@@ -80,6 +80,8 @@ struct Context {
   LayoutMap* layouts;   // of the kernel
   arith::Analyzer* analyzer;
   const TensorMemory* tmem = nullptr;  // null before lowering
+  // The index of the thread's warpgroup of the CTA in a uniform register; null before lowering.
+  Expr warpgroup = {};
   // Whether every operator that touches the shared buffer can work with a layout; null outside of
   // layout inference.
   std::function<bool(const Buffer&, const Layout&)> accepted = {};

@@ -10,8 +10,8 @@
 #include "op/copy.h"
 #include "op/copy_tmem.h"
 #include "op/effect.h"
+#include "op/matrix_descriptor.h"
 #include "op/tmem.h"
-#include "op/umma.h"
 
 namespace tilelang::op {
 
@@ -136,7 +136,9 @@ void IssueTmemCp(const ir::CopyNode* op, const layout::TmemCpPlan& plan, Lowerin
   Var descriptor(String("desc_" + std::string(shared->name)), ir::dtypes::kUInt64, op->span);
   Buffer physical = lowering->buffers->Get(shared);
   stmts->push_back(ir::Bind(
-      descriptor, DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand), op->span));
+      descriptor,
+      DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand, DescriptorFormat::kTcgen05),
+      op->span));
   TmemTile tile = TileOf(op->dst, op->span, ctx);
   Map<String, Any> attrs;
   attrs.Set("reads", Array<Buffer>{physical});

@@ -8,8 +8,9 @@
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "op/effect.h"
+#include "op/gemm_fragments.h"
+#include "op/matrix_descriptor.h"
 #include "op/mma_operand.h"
-#include "op/relayout.h"
 
 namespace tilelang::op {
 
@@ -48,12 +49,6 @@ const std::array<KindRow, 13> kKinds = {{
     {kFloat8E5M2, kFloat8E5M2, kFloat32, kOf8Bits, "mma_e5m2_e5m2", 89},
 }};
 
-// The last two extents of a region; those before are 1.
-std::pair<int64_t, int64_t> Matrix(const Region& region, const Span& span) {
-  Coord extents = StaticExtents(region->extents, "the extents of a T.gemm operand", span);
-  return {extents[extents.size() - 2], extents.back()};
-}
-
 // What a gemm asks of its instruction.
 struct MmaShape {
   MmaKind kind;
@@ -82,8 +77,8 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
   MmaShape shape;
   shape.reason = ScopeObstacle(op);
   if (!shape.reason.empty()) return shape;
-  std::tie(shape.m, shape.n) = Matrix(op->c, op->span);
-  auto [a0, a1] = Matrix(op->a, op->span);
+  std::tie(shape.m, shape.n) = MatrixExtents(op->c, op->span);
+  auto [a0, a1] = MatrixExtents(op->a, op->span);
   shape.k = op->trans_a ? a0 : a1;
   DType a = op->a->buffer->dtype;
   DType b = op->b->buffer->dtype;
@@ -125,22 +120,13 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
                            << (op->trans_b ? " (transposed)" : "") << ", C = " << one(op->c));
 }
 
-Fragment WantedC(const MmaShape& s, const ThreadRange& threads) {
-  return layout::MmaFragmentC(s.kind.atom, s.grid, s.m, s.n).BindThreads(threads.begin);
-}
-Fragment WantedA(const MmaShape& s, const ThreadRange& threads) {
-  return layout::MmaFragmentA(s.kind.atom, s.grid, s.m, s.k).BindThreads(threads.begin);
-}
-
-// The fragment of a whole buffer whose matrix has this one.
-void OfferFragment(const Region& region, const Fragment& wanted, const Span& span, Context* ctx) {
-  if (!region.IsWhole() || ctx->layouts->Has(region->buffer)) return;
-  ctx->layouts->Set(region->buffer, wanted.Reshape(StaticShape(region->buffer)), span);
-}
-
-bool Holds(const Region& region, const Fragment& wanted, Context* ctx) {
-  return region.IsWhole() && ctx->layouts->GetFragment(region->buffer)
-                                 ->SameMap(wanted.Reshape(StaticShape(region->buffer)));
+GemmFragments Wanted(const ir::GemmNode* op, const MmaShape& s, const ThreadRange& threads) {
+  const MmaAtom& atom = s.kind.atom;
+  GemmFragments wanted{layout::MmaFragmentC(atom, s.grid, s.m, s.n).BindThreads(threads.begin), {}};
+  if (op->a->buffer.IsFragment()) {
+    wanted.a = layout::MmaFragmentA(atom, s.grid, s.m, s.k).BindThreads(threads.begin);
+  }
+  return wanted;
 }
 
 // Rows of 16 bytes without bank conflicts, as TMA writes them.
@@ -274,10 +260,7 @@ class MmaInstruction : public TileInstruction {
     if (level == InferLevel::kStrict) {
       MmaShape shape = Analyze(gemm, *ctx);
       if (!shape.reason.empty()) Refuse(gemm, shape.reason);
-      OfferFragment(gemm->c, WantedC(shape, ctx->threads), op->span, ctx);
-      if (gemm->a->buffer.IsFragment()) {
-        OfferFragment(gemm->a, WantedA(shape, ctx->threads), op->span, ctx);
-      }
+      OfferFragments(gemm, Wanted(gemm, shape, ctx->threads), ctx);
     } else {
       OfferSwizzle(gemm->a, op->span, ctx);
       OfferSwizzle(gemm->b, op->span, ctx);
@@ -287,9 +270,9 @@ class MmaInstruction : public TileInstruction {
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     MmaShape shape = Analyze(gemm, *ctx);
-    if (!Holds(gemm->c, WantedC(shape, ctx->threads), ctx)) return {TilePlan(), "C"};
-    bool a_fits = gemm->a->buffer.IsShared() || Holds(gemm->a, WantedA(shape, ctx->threads), ctx);
-    if (!a_fits) return {TilePlan(), "A"};
+    if (!HoldFragments(gemm, Wanted(gemm, shape, ctx->threads), ctx)) {
+      return {TilePlan(), "its fragments have other layouts"};
+    }
     auto plan = ffi::make_object<MmaPlanNode>(this, ctx->threads);
     plan->atom = shape.kind.atom;
     plan->grid = shape.grid;
@@ -303,21 +286,7 @@ class MmaInstruction : public TileInstruction {
   // Fragments of other layouts, and slices of fragments, are copied to ones of their own.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
-    MmaShape shape = Analyze(gemm, *ctx);
-    std::vector<Stmt> stmts;
-    Region a = gemm->a;
-    Fragment wanted_c = WantedC(shape, ctx->threads);
-    Region c = Twin(gemm->c, wanted_c, "_mma", ctx, &stmts);
-    if (!ir::IsTrue(gemm->clear_accum)) Relayout(gemm->c, c, ctx, &stmts);
-    if (a->buffer.IsFragment() && !Holds(a, WantedA(shape, ctx->threads), ctx)) {
-      a = Twin(gemm->a, WantedA(shape, ctx->threads), "_mma", ctx, &stmts);
-      Relayout(gemm->a, a, ctx, &stmts);
-    }
-    ir::Gemm inner(a, gemm->b, c, gemm->trans_a, gemm->trans_b, gemm->clear_accum, gemm->mbar,
-                   gemm->annotations, op->span);
-    stmts.push_back(WithPlanOf(this, inner, ctx));
-    Relayout(c, gemm->c, ctx, &stmts);
-    return {Sequence(stmts, op->span), "", /*needs_layouts=*/false};
+    return OnFragmentsOf(this, gemm, Wanted(gemm, Analyze(gemm, *ctx), ctx->threads), ctx);
   }
 
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
@@ -325,17 +294,6 @@ class MmaInstruction : public TileInstruction {
     std::vector<Stmt> lowered;
     MmaLowerer(AsGemm(op), lowering).Lower(&lowered);
     stmts->push_back(Sequence(lowered, op->span));
-  }
-
- private:
-  static Region Twin(const Region& region, const Fragment& layout, const char* suffix, Context* ctx,
-                     std::vector<Stmt>* stmts) {
-    const Buffer& b = region->buffer;
-    Buffer twin(String(std::string(b->name) + suffix), b->dtype, region->extents, {},
-                "local.fragment", {}, b->span);
-    ctx->layouts->Set(twin, layout.Reshape(StaticShape(twin)), b->span);
-    stmts->push_back(ir::Alloc(twin, b->span));
-    return Region::Whole(twin);
   }
 };
 

@@ -4,11 +4,10 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
-#include "layout/matrix_operand.h"
 #include "layout/smem_layout.h"
-#include "layout/symbolic.h"
 #include "op/effect.h"
 #include "op/issue.h"
+#include "op/matrix_descriptor.h"
 #include "op/tmem_operand.h"
 #include "op/umma.h"
 
@@ -17,12 +16,6 @@ namespace tilelang::op {
 using ir::DType;
 
 namespace {
-
-// The last two dimensions of each region are the matrix.
-std::pair<int64_t, int64_t> Matrix(const Region& region, const Span& span) {
-  Coord extents = StaticExtents(region->extents, "the extents of a T.gemm operand", span);
-  return {extents[extents.size() - 2], extents.back()};
-}
 
 std::string Describe(const ir::GemmNode* op) {
   auto one = [](const Region& r) {
@@ -59,9 +52,9 @@ void CheckScopes(const ir::GemmNode* op) {
 
 UmmaProblem Analyze(const ir::GemmNode* op) {
   CheckScopes(op);
-  auto [a0, a1] = Matrix(op->a, op->span);
-  auto [b0, b1] = Matrix(op->b, op->span);
-  auto [m, n] = Matrix(op->c, op->span);
+  auto [a0, a1] = MatrixExtents(op->a, op->span);
+  auto [b0, b1] = MatrixExtents(op->b, op->span);
+  auto [m, n] = MatrixExtents(op->c, op->span);
   int64_t k = op->trans_a ? a0 : a1;
   if ((op->trans_a ? a1 : a0) != m || (op->trans_b ? b0 : b1) != n ||
       (op->trans_b ? b1 : b0) != k) {
@@ -91,15 +84,6 @@ UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
 
 // ---- Layouts ----
 
-// How the matrix descriptor describes the last two dimensions of a buffer.
-layout::MatrixOperandResult Describe(const Buffer& buffer, const Layout& layout, bool mn_major) {
-  Coord extents = StaticShape(buffer);
-  Coord matrix(extents.end() - 2, extents.end());
-  std::fill(extents.begin(), extents.end() - 2, 1);
-  Layout tile = layout.Slice(Coord(extents.size(), 0), extents).Reshape(matrix);
-  return layout::DescribeMatrixOperand(tile, buffer->dtype.bits, !mn_major);
-}
-
 // What to do about a layout that `user` fixed, or an annotation.
 std::string Remedy(const Span& user) {
   if (!user.defined()) return "annotate make_swizzled_layout or leave the choice to the compiler";
@@ -110,7 +94,7 @@ std::string Remedy(const Span& user) {
 void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
   const Buffer& buffer = region->buffer;
   if (auto known = ctx->layouts->GetLayout(buffer)) {
-    auto described = Describe(buffer, *known, mn_major);
+    auto described = DescribeOperand(buffer, *known, mn_major);
     if (!described.operand) {
       Refuse(op, ir::ErrorClass::kLayout,
              "shared buffer " + std::string(buffer->name) + " has layout " + (*known)->ToString() +
@@ -171,101 +155,33 @@ void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
 
 // ---- Lowering ----
 
-constexpr int64_t kRowGroup = 8;  // after which K-major operands repeat
-
-// Where along N an instruction may begin in B.
-int64_t UnitAlongN(const Buffer& b, const Layout& layout, bool mn_major) {
-  if (!mn_major) return kRowGroup;
-  return Describe(b, layout, mn_major).operand->swizzle_bytes * 8 / b->dtype.bits;
+// Slices of operands in shared memory, now that their layouts are known.
+void CheckCorner(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
+  if (!region->buffer.IsShared()) return;
+  const Layout& layout = *ctx->layouts->GetLayout(region->buffer);
+  std::string problem = CornerProblem(region, layout, mn_major, ctx->analyzer);
+  if (!problem.empty()) Refuse(op, ir::ErrorClass::kShape, problem);
 }
-
-// An operand in shared memory: a descriptor, and what to add to it for an instruction's corner.
-class SharedOperand {
- public:
-  SharedOperand(const ir::GemmNode* op, const Region& region, bool mn_major, const char* name,
-                PhysicalBuffers* buffers, Context* ctx)
-      : region_(region),
-        mn_major_(mn_major),
-        layout_(*ctx->layouts->GetLayout(region->buffer)),
-        descriptor_(name, ir::dtypes::kUInt64, op->span) {
-    const Buffer& buffer = region->buffer;
-    layout::MatrixOperand operand = *Describe(buffer, layout_, mn_major).operand;
-    swizzle_ = operand.swizzle_bytes;
-    CheckCorner(op, ctx);
-    std::vector<Expr> corner;
-    for (const Expr& min : region->mins) corner.push_back(ctx->analyzer->Simplify(min));
-    Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout_, corner));
-    Expr address = ir::AddressOf(buffers->Get(buffer), {offset});
-    bind_ = ir::Bind(descriptor_, DescriptorAt(address, operand), op->span);
-  }
-
-  const Stmt& bind() const { return bind_; }
-
-  // The descriptor at (mn, k) inside the region.
-  Expr At(int64_t mn, int64_t k) const {
-    Coord coord(region_->mins.size(), 0);
-    size_t rank = coord.size();
-    coord[rank - 2] = mn_major_ ? k : mn;
-    coord[rank - 1] = mn_major_ ? mn : k;
-    int64_t bytes = layout::PlainByteOffset(layout_, region_->buffer->dtype.bits, coord);
-    return descriptor_ + U64(static_cast<uint64_t>(bytes >> 4));
-  }
-
- private:
-  // The region begins where the swizzle pattern does, so that distances are the same from there.
-  void CheckCorner(const ir::GemmNode* op, Context* ctx) {
-    size_t rank = region_->mins.size();
-    int64_t bytes = region_->buffer->dtype.bits / 8;
-    int64_t atom = swizzle_ / bytes;
-    int64_t along = mn_major_ ? atom : std::min<int64_t>(atom, 32 / bytes);
-    bool rows = ctx->analyzer->Divides(region_->mins[rank - 2], kRowGroup);
-    bool cols = ctx->analyzer->Divides(region_->mins[rank - 1], along);
-    Coord extents = StaticExtents(region_->extents, "operand extents", op->span);
-    // A K slice that begins inside an atom must also end there.
-    bool inside = ctx->analyzer->Divides(region_->mins[rank - 1], atom) ||
-                  (atom % extents[rank - 1] == 0 &&
-                   ctx->analyzer->Divides(region_->mins[rank - 1], extents[rank - 1])) ||
-                  (ir::AsInt(region_->mins[rank - 1]) &&
-                   *ir::AsInt(region_->mins[rank - 1]) % atom + extents[rank - 1] <= atom);
-    if (rows && cols && inside) return;
-    std::string period = std::to_string(atom);
-    std::string start = "a column that is a multiple of " + period;
-    if (along < atom) {
-      start +=
-          ", or of " + std::to_string(along) + " if it also ends by the next multiple of " + period;
-    }
-    Refuse(op, ir::ErrorClass::kShape,
-           "slice " + ir::Print(region_) + " must begin at a row that is a multiple of " +
-               std::to_string(kRowGroup) + " and at " + start +
-               ": the swizzle of the tile repeats after " + period +
-               " columns, and one descriptor walks the slice in equal steps; other slices can be "
-               "copied to a tile of their own");
-  }
-
-  Region region_;
-  bool mn_major_;
-  Layout layout_;
-  int64_t swizzle_ = 0;
-  Var descriptor_;
-  Stmt bind_;
-};
 
 class GemmLowerer {
  public:
   GemmLowerer(const ir::GemmNode* op, const Lowering& lowering)
       : op_(op),
         plan_(static_cast<const UmmaPlanNode*>(TilePlanOf(op))),
-        buffers_(lowering.buffers),
+        lowering_(lowering),
         ctx_(lowering.ctx) {}
 
   void Issue(std::vector<Stmt>* stmts) {
     bool ts = op_->a->buffer.IsTmem();
+    CheckCorner(op_, op_->a, op_->trans_a, ctx_);
+    CheckCorner(op_, op_->b, !op_->trans_b, ctx_);
     std::optional<SharedOperand> a;
     if (!ts) {
-      a.emplace(op_, op_->a, op_->trans_a, "desc_a", buffers_, ctx_);
+      a.emplace(op_->a, op_->trans_a, DescriptorFormat::kTcgen05, "desc_a", lowering_, op_->span);
       stmts->push_back(a->bind());
     }
-    SharedOperand b(op_, op_->b, !op_->trans_b, "desc_b", buffers_, ctx_);
+    SharedOperand b(op_->b, !op_->trans_b, DescriptorFormat::kTcgen05, "desc_b", lowering_,
+                    op_->span);
     stmts->push_back(b.bind());
     const UmmaProblem& problem = plan_->problem;
     const UmmaTiling& t = plan_->tiling;
@@ -305,8 +221,8 @@ class GemmLowerer {
   // For the synchronisation of shared memory.
   Map<String, Any> Effects() const {
     Array<Buffer> reads;
-    if (op_->a->buffer.IsShared()) reads.push_back(buffers_->Get(op_->a->buffer));
-    reads.push_back(buffers_->Get(op_->b->buffer));
+    if (op_->a->buffer.IsShared()) reads.push_back(lowering_.buffers->Get(op_->a->buffer));
+    reads.push_back(lowering_.buffers->Get(op_->b->buffer));
     Map<String, Any> attrs;
     attrs.Set("reads", reads);
     attrs.Set("async", true);
@@ -315,7 +231,7 @@ class GemmLowerer {
 
   const ir::GemmNode* op_;
   const UmmaPlanNode* plan_;
-  PhysicalBuffers* buffers_;
+  const Lowering& lowering_;
   Context* ctx_;
 };
 
@@ -350,7 +266,7 @@ class Tcgen05MmaInstruction : public TileInstruction {
     auto plan = ffi::make_object<UmmaPlanNode>(this, ctx->threads);
     plan->problem = Analyze(AsGemm(op));
     const Buffer& b = AsGemm(op)->b->buffer;
-    plan->problem.n_unit = UnitAlongN(b, *ctx->layouts->GetLayout(b), plan->problem.b_mn_major);
+    plan->problem.n_unit = UnitAlongMn(b, *ctx->layouts->GetLayout(b), plan->problem.b_mn_major);
     plan->tiling = Tile(AsGemm(op), plan->problem);
     return {TilePlan(std::move(plan)), ""};
   }

@@ -6,6 +6,7 @@
 #include "op/copy_tmem_cp.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
 #include "op/reduce.h"
 
 namespace tilelang::op {
@@ -22,6 +23,7 @@ Table MakeTable(const Target& target) {
   if (target->has_tcgen05) {
     table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
   }
+  if (target->has_wgmma) table.push_back(Wgmma());
   table.insert(table.end(), {MmaSync(), ThreadReduce()});
   return table;
 }

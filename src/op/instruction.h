@@ -26,6 +26,7 @@ enum class Engine : uint8_t {
   kTmaLoad,   // one thread asks; done when an mbarrier has counted the bytes
   kTmaStore,  // one thread asks; done when its bulk group is
   kTcgen05,   // one thread asks, in order; done when its commit arrives at an mbarrier
+  kWgmma,     // each warpgroup asks for its part, in order; done for it when its group is
 };
 
 // How an operator is carried out. Instructions derive their own.

@@ -1,6 +1,6 @@
 #include "op/umma.h"
 
-#include "op/effect.h"
+#include "op/matrix_descriptor.h"
 
 namespace tilelang::op {
 
@@ -83,26 +83,6 @@ bool IsWidth(const UmmaProblem& p, int64_t m, int64_t n) {
   return n > 0 && n <= kMaxN && n % StepN(p, m, n) == 0;
 }
 
-// The width of `count` instructions that cover N, of which the last may be narrower; 0: none.
-int64_t WidthN(const UmmaProblem& p, int64_t m, int64_t count) {
-  int64_t equal = p.n / count;
-  bool begins = count == 1 || equal % p.n_unit == 0;
-  if (p.n % count == 0 && begins && IsWidth(p, m, equal)) return equal;
-  for (int64_t width = kMaxN; width * count > p.n; width -= 8) {
-    int64_t rest = p.n - width * (count - 1);
-    if (width % p.n_unit == 0 && IsWidth(p, m, width) && IsWidth(p, m, rest)) return width;
-  }
-  return 0;
-}
-
-// The widest that covers N with the fewest; 0: none.
-int64_t WidthN(const UmmaProblem& p, int64_t m) {
-  for (int64_t count = 1; count <= p.n / 8; ++count) {
-    if (int64_t width = WidthN(p, m, count)) return width;
-  }
-  return 0;
-}
-
 int64_t RoundUp(int64_t extent, int64_t step) { return (extent + step - 1) / step * step; }
 
 std::string EnlargeTo(const char* name, int64_t extent) {
@@ -130,7 +110,7 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
     tiling.remedy = EnlargeTo("K", RoundUp(p.k, tiling.k));
     return tiling;
   }
-  tiling.n = WidthN(p, tiling.m);
+  tiling.n = WidestCover(p.n, p.n_unit, [&](int64_t n) { return IsWidth(p, tiling.m, n); });
   if (tiling.n == 0) {
     // That of the narrowest instruction: wider ones are combined with those.
     int64_t step = StepN(p, tiling.m, 8);
@@ -150,23 +130,6 @@ uint32_t InstructionDescriptor(DType a, DType b, DType c, int64_t m, int64_t n, 
   descriptor |= static_cast<uint32_t>(n >> 3) << 17;
   descriptor |= static_cast<uint32_t>(m >> 4) << 24;
   return descriptor;
-}
-
-uint64_t SharedDescriptor(const layout::MatrixOperand& operand) {
-  auto encode = [](int64_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
-  int64_t swizzle = operand.swizzle_bytes;
-  uint64_t code = swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle == 32 ? 6 : 0;
-  if (operand.atomicity_bytes == 32) code = 1;
-  return encode(operand.leading_bytes) << 16 | encode(operand.stride_bytes) << 32 |
-         uint64_t{1} << 46 | code << 61;
-}
-
-Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand) {
-  Map<String, Any> attrs;
-  attrs.Set("header", String("mma_sm100.h"));
-  attrs.Set("reads", Array<Buffer>());  // takes the address, touches nothing
-  return ir::Call(ir::dtypes::kUInt64, "tl::umma_descriptor",
-                  {address, U64(SharedDescriptor(operand))}, attrs);
 }
 
 }  // namespace tilelang::op

@@ -1,12 +1,11 @@
-// The encodings of tcgen05.mma: legal shapes, instruction descriptors, shared-memory descriptors.
-// Source: PTX ISA 9.1, "tcgen05.mma instruction descriptor" and "shared memory descriptor".
+// The encodings of tcgen05.mma: legal shapes and instruction descriptors.
+// Source: PTX ISA 9.1, "tcgen05.mma instruction descriptor".
 #ifndef TILELANG_OP_UMMA_H_
 #define TILELANG_OP_UMMA_H_
 
 #include <optional>
 #include <string>
 
-#include "layout/matrix_operand.h"
 #include "op/context.h"
 
 namespace tilelang::op {
@@ -50,13 +49,6 @@ UmmaTiling TileUmma(const UmmaProblem& problem);
 // The 32-bit instruction descriptor.
 uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m, int64_t n,
                                bool a_mn_major, bool b_mn_major);
-
-// The constant bits of the 64-bit descriptor of a tile in shared memory. Bits 0..13 (the start
-// address) are zero.
-uint64_t SharedDescriptor(const layout::MatrixOperand& operand);
-
-// The descriptor that starts at `address` (of an element in shared memory); uint64.
-Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand);
 
 }  // namespace tilelang::op
 

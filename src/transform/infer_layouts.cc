@@ -416,7 +416,10 @@ class LaunchInferrer : public ir::StmtMutator {
       }
       op::Alternative other = instruction->Otherwise(op, ctx);
       if (!other.stmt.defined()) TL_USER_ERROR(kLayout, op->span, result.reason);
-      if (!other.remark.empty()) RemarkCopy(op::AsCopy(op), other.remark + ": " + result.reason);
+      if (other.remark.empty()) return other;
+      std::string remark = other.remark + ": " + result.reason;
+      if (op->kind == ir::StmtKind::kCopy) RemarkCopy(op::AsCopy(op), remark);
+      if (op->kind == ir::StmtKind::kGemm) RemarkGemm(op::AsGemm(op), remark);
       return other;
     });
   }

@@ -10,6 +10,7 @@
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
+#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
@@ -93,10 +94,27 @@ bool EngineUses(const Stmt& s, const BufferNode* buffer) {
   });
 }
 
-bool IsFence(const Stmt& s) {
+// The function that a statement calls for its effect, or "".
+std::string_view CalledBy(const Stmt& s) {
   const auto* op = s.as<EvaluateNode>();
   const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
-  return call != nullptr && call->name == "fence_proxy_async";
+  return call != nullptr ? std::string_view(call->name.data(), call->name.size()) : "";
+}
+
+bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
+
+// How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
+std::optional<int> WgmmaLeftBy(const Stmt& s) {
+  std::string_view name = CalledBy(s);
+  if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
+  return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));
+}
+
+// Somewhere in the statement all wgmma are waited for.
+bool WaitsForWgmma(const Stmt& s) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& part) { return !(found |= WgmmaLeftBy(part) == 0); });
+  return found;
 }
 
 class SyncInserter {
@@ -251,6 +269,8 @@ Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
   if (WaitsForEngines(s)) state->PassWait();
+  if (CalledBy(s) == op::kWgmmaCommit) state->PassWgmmaCommit();
+  if (auto left = WgmmaLeftBy(s)) state->PassWgmmaWait(*left, threads_);
   return result;
 }
 
@@ -326,6 +346,13 @@ void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state)
   bool waits = WaitsForEngines(s);
   if (waits) state->PassWait(waiters);
   for (const AccessPtr& access : AccessesOf(s)) {
+    if (access->by_warpgroup) {
+      state->Add({.access = access,
+                  .by_role = role,
+                  .complete = WaitsForWgmma(s),
+                  .known = KnownToWarpgroup(*access, threads_)});
+      continue;
+    }
     bool engine = access->proxy == Proxy::kAsync;
     ThreadSet known = engine ? WaitersIn(s, team_.threads, access->buffer.get()) : waiters;
     state->Add({.access = access, .by_role = role, .complete = waits, .known = known});

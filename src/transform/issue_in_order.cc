@@ -6,6 +6,7 @@
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/tmem.h"
 
@@ -42,6 +43,16 @@ bool HasFixedRegions(const ir::CopyNode* op) {
     }
   }
   return fixed;
+}
+
+// A and C of the later gemm are not in flight, but for C of an earlier one: wgmma add in order.
+bool CanFollow(const ir::GemmNode* later, const OperatorGroup& group) {
+  return std::all_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
+    const ir::GemmNode* earlier = op::AsGemm(op);
+    bool c_is_operand = earlier->a->buffer.same_as(later->c->buffer);
+    return !c_is_operand && !earlier->c->buffer.same_as(later->a->buffer) &&
+           op::GroupsInFlight(earlier) == 0;
+  });
 }
 
 bool Independent(const ir::TileOpNode* later, const OperatorGroup& group, const op::Context& ctx) {
@@ -106,6 +117,20 @@ Stmt RunOnTensorCore(const OperatorGroup& group, CtaResources* resources, op::Lo
   return op::Sequence(stmts, last->span);
 }
 
+// Each warpgroup waits for its own. Without a wait the program holds the registers in its waits.
+Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.back()->span;
+  std::vector<Stmt> stmts;
+  IssueAll(group, lowering, &stmts);
+  stmts.push_back(op::CommitWgmma(span));
+  int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
+  if (left >= 0) stmts.push_back(op::WaitWgmma(left, span));
+  if (left == 0) {
+    for (const ir::TileOpNode* op : group) op::HoldRegisters(op::AsGemm(op), lowering, &stmts);
+  }
+  return op::Sequence(stmts, span);
+}
+
 }  // namespace
 
 OperatorGroup GroupAt(const ir::Array<Stmt>& stmts, size_t first, const op::Context& ctx) {
@@ -121,6 +146,11 @@ OperatorGroup GroupAt(const ir::Array<Stmt>& stmts, size_t first, const op::Cont
     joins = is_copy ? Independent(next, group, ctx) : op::WaitsItself(op::AsGemm(next));
     if (joins) group.push_back(next);
   }
+  while (engine == Engine::kWgmma) {
+    const ir::TileOpNode* next = PlannedAt(stmts, first + group.size());
+    if (next == nullptr || !SameGroup(op, next) || !CanFollow(op::AsGemm(next), group)) break;
+    group.push_back(next);
+  }
   return group;
 }
 
@@ -133,6 +163,8 @@ Stmt IssueInOrder(const OperatorGroup& group, CtaResources* resources, op::Lower
       return StoreByTma(group, lowering);
     case Engine::kTcgen05:
       return RunOnTensorCore(group, resources, lowering);
+    case Engine::kWgmma:
+      return RunOnWarpgroups(group, lowering);
     case Engine::kThreads:
     case Engine::kTmemLdSt:
       break;

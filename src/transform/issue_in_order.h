@@ -15,7 +15,8 @@ using OperatorGroup = std::vector<const ir::TileOpNode*>;
 // The operators that stmts[first..] begins with and that can be issued together; empty when
 // stmts[first] is no operator. TMA copies join when none depends on another. Copies by tcgen05.cp
 // join when they write different columns, since they are not ordered among each other; a gemm that
-// waits for itself comes last, since the pipe is in order from them to it.
+// waits for itself comes last, since the pipe is in order from them to it. Gemms by wgmma join when
+// none reads the result of another.
 OperatorGroup GroupAt(const ir::Array<ir::Stmt>& stmts, size_t first, const op::Context& ctx);
 
 // Thread IR of a group: what its threads did before is made visible to the engine, the engine is

@@ -46,11 +46,12 @@ class KernelLowerer : public ScopedMutator {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
+    ctx_.warpgroup = warpgroup_;
   }
 
   // The body between the set-up and the release of what the CTA holds.
   Stmt Lower(const Stmt& body) {
-    Stmt lowered = resources_.Wrap(MutateStmt(body));
+    Stmt lowered = WithWarpgroup(resources_.Wrap(MutateStmt(body)));
     if (tensor_maps_.All().empty()) return lowered;
     return ir::MakeSeq({tensor_maps_.Prefetch(threads_.linear, body->span), lowered});
   }
@@ -112,6 +113,17 @@ class KernelLowerer : public ScopedMutator {
   const op::TensorMaps& tensor_maps() const { return tensor_maps_; }
 
  private:
+  // The index of the warpgroup, where it is used. All warps are here to shuffle it.
+  Stmt WithWarpgroup(const Stmt& body) const {
+    bool used = false;
+    ir::WalkExprs(body, [&](const Expr& e) { return !(used |= e.same_as(warpgroup_)); });
+    if (!used) return body;
+    ir::Map<ir::String, ir::Any> attrs;
+    attrs.Set("header", ir::String("mma_sm90.h"));
+    Expr index = ir::Call(ir::dtypes::kInt32, "tl::warpgroup_index", {threads_.linear}, attrs);
+    return ir::MakeSeq({ir::Bind(warpgroup_, index, body.span()), body});
+  }
+
   Stmt Lower(const OperatorGroup& group) {
     return ir::WithPlace(group.front()->span, [&] {
       op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
@@ -131,6 +143,7 @@ class KernelLowerer : public ScopedMutator {
   }
 
   LaunchThreads threads_;
+  ir::Var warpgroup_{"warpgroup", ir::dtypes::kInt32};
   op::LayoutMap layouts_;
   op::PhysicalBuffers buffers_;
   op::Context ctx_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "op/wgmma.h"
+
 namespace tilelang::transform {
 
 using ir::Proxy;
@@ -9,11 +11,15 @@ using ir::Proxy;
 bool PendingAccess::operator==(const PendingAccess& other) const {
   return access == other.access && carried == other.carried && by_role == other.by_role &&
          barrier == other.barrier && fenced == other.fenced && complete == other.complete &&
-         known == other.known;
+         known == other.known && groups == other.groups;
 }
 
 bool PendingAccess::IsStoreByThreads() const {
   return access->write && access->proxy == Proxy::kGeneric;
+}
+
+bool PendingAccess::WaitsForEngine() const {
+  return access->proxy == Proxy::kAsync && !access->by_warpgroup && !complete;
 }
 
 void PendingAccesses::Add(const PendingAccess& access) {
@@ -55,16 +61,35 @@ void PendingAccesses::PassFence() {
 }
 
 void PendingAccesses::PassWait() {
-  std::erase_if(
-      all_, [](const PendingAccess& p) { return p.access->proxy == Proxy::kAsync && !p.complete; });
+  std::erase_if(all_, [](const PendingAccess& p) { return p.WaitsForEngine(); });
 }
 
 void PendingAccesses::PassWait(const ThreadSet& waiters) {
   for (PendingAccess& p : all_) {
-    if (p.access->proxy != Proxy::kAsync || p.complete) continue;
+    if (!p.WaitsForEngine()) continue;
     p.known = waiters;
     p.complete = true;
   }
+}
+
+void PendingAccesses::PassWgmmaCommit() {
+  constexpr int kMostGroups = 8;  // that a wait counts
+  for (PendingAccess& p : all_) {
+    if (p.access->by_warpgroup && !p.complete) p.groups = std::min(p.groups + 1, kMostGroups);
+  }
+}
+
+void PendingAccesses::PassWgmmaWait(int pending, const BlockThreads& threads) {
+  for (PendingAccess& p : all_) {
+    if (!p.access->by_warpgroup || p.complete || p.groups <= pending) continue;
+    p.complete = true;
+    p.known = KnownToWarpgroup(*p.access, threads);
+  }
+}
+
+ThreadSet KnownToWarpgroup(const SharedAccess& access, const BlockThreads& threads) {
+  bool alone = access.actors.begin % op::kWarpgroup == 0 && access.actors.count == op::kWarpgroup;
+  return threads.Of(alone ? access.actors : op::ThreadRange{0, 0});
 }
 
 void PendingAccesses::TakeFences(const SharedAccess& access,

@@ -26,9 +26,14 @@ struct PendingAccess {
   // By an engine: complete for `known` and for the thread that issued it.
   bool complete = false;
   ThreadSet known = {};
+  // By wgmma: how many groups have been committed since, at least; complete for its warpgroup
+  // alone.
+  int groups = 0;
 
   bool operator==(const PendingAccess& other) const;
   bool IsStoreByThreads() const;
+  // By an engine that completes on an mbarrier or in a bulk group, and nobody has waited yet.
+  bool WaitsForEngine() const;
 };
 
 // What is pending at one point of the program, on any path to it.
@@ -50,6 +55,9 @@ class PendingAccesses {
   void PassWait();
   // Some of them have.
   void PassWait(const ThreadSet& waiters);
+  // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.
+  void PassWgmmaCommit();
+  void PassWgmmaWait(int pending, const BlockThreads& threads);
 
   // Removes the stores that an engine's access needs fenced before a barrier which they have
   // passed; `require` is told each such barrier.
@@ -59,6 +67,10 @@ class PendingAccesses {
  private:
   std::vector<PendingAccess> all_;
 };
+
+// The threads that know that wgmma has read its operands once they have waited for their own: one
+// warpgroup does not know of another.
+ThreadSet KnownToWarpgroup(const SharedAccess& access, const BlockThreads& threads);
 
 // Whether threads must synchronize between the two.
 bool NeedsBarrier(const PendingAccess& earlier, const SharedAccess& later,

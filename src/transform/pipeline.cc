@@ -95,9 +95,18 @@ const std::vector<Step>& Pipeline() {
   return steps;
 }
 
+// The target without the instructions that the configuration rules out.
+Target Allowed(const Target& target, const PassConfigs& configs) {
+  if (!IsSet(configs, "tl.disable_wgmma")) return target;
+  auto allowed = ffi::make_object<TargetObj>(*target.get());
+  allowed->has_wgmma = false;
+  return Target(allowed);
+}
+
 }  // namespace
 
-CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs) {
+CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs) {
+  Target target = Allowed(full, configs);
   PassContext passes(target);
   Func func = kernel;
   for (const Step& step : Pipeline()) {

@@ -57,6 +57,10 @@ void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
          "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") " + text);
 }
 
+void RemarkGemm(const ir::GemmNode* op, const std::string& text) {
+  Remark(op->span, "gemm", "T.gemm " + text);
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::ObjectDef<RemarkNode>()
       .def_ro("span", &RemarkNode::span)

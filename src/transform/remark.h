@@ -30,6 +30,9 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
 // The same of a copy: "T.copy(<source>, <destination>) <text>".
 void RemarkCopy(const ir::CopyNode* op, const std::string& text);
 
+// "T.gemm <text>".
+void RemarkGemm(const ir::GemmNode* op, const std::string& text);
+
 // Collects the remarks made on this thread during its life.
 class RemarkCollector {
  public:

@@ -11,6 +11,7 @@
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
 #include "op/reduce.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
@@ -115,13 +116,15 @@ class Selector : public ScopedMutator {
                     nullptr,         &analyzer_};
     for (const op::TileInstruction* instruction : op::InstructionsOf(target_)) {
       bool is_tma = IsTma(instruction);
-      if ((is_tma && !use_tma_) || !instruction->IsFor(op)) continue;
+      bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);
+      if (excluded || !instruction->IsFor(op)) continue;
       std::string obstacle = is_tma ? TmaObstacle(op::AsCopy(op), ctx) : "";
       if (obstacle.empty()) obstacle = instruction->Obstacle(op, &ctx);
       if (is_tma) {
         RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
                                                     : "is done by threads: " + obstacle);
       }
+      if (instruction == op::Wgmma() && !obstacle.empty()) RemarkMma(op::AsGemm(op), obstacle, ctx);
       if (!obstacle.empty()) continue;
       if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
       Stmt chosen = is_tma ? WithCompletion(op::AsCopy(op)) : self;
@@ -138,6 +141,11 @@ class Selector : public ScopedMutator {
     Remark(op->span, "argument",
            "T.gemm: policy has no effect: one thread issues tcgen05.mma; warps do not share the "
            "result");
+  }
+
+  static void RemarkMma(const ir::GemmNode* op, const std::string& obstacle,
+                        const op::Context& ctx) {
+    if (op::IsWgmmaSized(op, ctx)) RemarkGemm(op, "is done by mma.sync, not by wgmma: " + obstacle);
   }
 
   static bool IsTma(const op::TileInstruction* instruction) {

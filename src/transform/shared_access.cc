@@ -195,6 +195,7 @@ class Collector : public StmtVisitor {
     access->write = effect.write;
     access->atomic = atomic;
     access->proxy = effect.proxy;
+    access->by_warpgroup = effect.by_warpgroup;
     access->begin = offsets_[effect.buffer];
     access->end = access->begin + *AsInt(effect.buffer->shape[0]) * Bytes(effect.buffer->dtype);
     Locate(effect, access.get());

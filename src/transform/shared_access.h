@@ -40,7 +40,8 @@ struct SharedAccess {
   bool write = false;
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
-  int64_t begin = 0;  // bytes of the buffer in shared memory
+  bool by_warpgroup = false;  // of wgmma
+  int64_t begin = 0;          // bytes of the buffer in shared memory
   int64_t end = 0;
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;

@@ -46,7 +46,7 @@ class Stager : public ir::StmtMutator {
     Region b = op->b;
     bool in_registers = op->c->buffer.IsFragment();
     if (in_registers && has_tcgen05_) {
-      Remark(op->span, "gemm", "T.gemm is done by mma.sync: " + op::Tcgen05Lacks(op));
+      RemarkGemm(op, "is done by mma.sync: " + op::Tcgen05Lacks(op));
     }
     if (a->buffer.IsFragment() && !in_registers) {
       if (op->trans_a) {

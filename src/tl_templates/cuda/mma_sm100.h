@@ -5,12 +5,6 @@ namespace tl {
 
 enum class UmmaKind { f16, tf32, f8f6f4, i8 };
 
-// The descriptor of a matrix in shared memory: its address, and the constant bits that the
-// compiler computes (offsets, swizzle). Adding n moves it by 16 n bytes.
-TL_DEVICE uint64_t umma_descriptor(const void* start, uint64_t bits) {
-  return bits | ((shared_address(start) & 0x3FFFF) >> 4);
-}
-
 #define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                       \
   asm volatile(                                                                                 \
       "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                       \

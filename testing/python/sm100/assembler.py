@@ -36,13 +36,25 @@ class Assembler:
         Raises:
             AssertionError: ptxas refuses the text; holds what it said.
         """
+        return resources.parse(self._output(ptx, arch))
+
+    def losses(self, ptx: str, arch: str) -> list[str]:
+        """Returns what ptxas says about wgmma: where it serialises them, and why (C7510, C7512);
+        where it adds a ``wgmma.fence`` (C7519).
+
+        Raises:
+            AssertionError: ptxas refuses the text; holds what it said.
+        """
+        return [line for line in self._output(ptx, arch).splitlines() if "(C75" in line]
+
+    def _output(self, ptx: str, arch: str) -> str:
         if self.path is None:
-            return {}
+            return ""
         name = hashlib.sha256(self._version + arch.encode() + ptx.encode()).hexdigest()
         entry = self._folder / name
         if not entry.exists():
             entry.write_text(self._run(ptx, arch))
-        return resources.parse(entry.read_text())
+        return entry.read_text()
 
     def _run(self, ptx: str, arch: str) -> str:
         with tempfile.TemporaryDirectory() as folder:

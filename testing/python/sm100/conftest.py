@@ -4,48 +4,11 @@ ones they need no more registers than there are."""
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
-import torch
-from sm100.assembler import Assembler
+from sm100.checks import MAY_SPILL, _assembled, _seed, _warnings_are_errors, assembler
 
-from tilelang.runtime import cache
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "may_spill(reason): kernels of the test hold more than 255 registers a thread"
-    )
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
-@pytest.fixture(autouse=True)
-def _warnings_are_errors():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-@pytest.fixture(scope="session")
-def assembler(request: pytest.FixtureRequest, tmp_path_factory) -> Assembler:
-    kept = getattr(request.config, "cache", None)  # there is none under -p no:cacheprovider
-    return Assembler(kept.mkdir("ptxas") if kept else tmp_path_factory.mktemp("ptxas"))
-
-
-@pytest.fixture(autouse=True)
-def _assembled(request: pytest.FixtureRequest, monkeypatch, assembler: Assembler):
-    may_spill = request.node.get_closest_marker("may_spill")
-    compile_cached = cache.compile_cached
-
-    def checked(source: str, arch: str, extra: tuple[str, ...] = ()) -> cache.Artifact:
-        artifact = compile_cached(source, arch, extra)
-        for name, usage in assembler.usage(artifact.ptx, arch).items():
-            assert may_spill or usage.spill_stores == usage.spill_loads == 0, f"{name}: {usage}"
-        return artifact
-
-    monkeypatch.setattr(cache, "compile_cached", checked)
+    config.addinivalue_line("markers", MAY_SPILL)

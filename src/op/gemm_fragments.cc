@@ -1,0 +1,57 @@
+#include "op/gemm_fragments.h"
+
+#include "op/effect.h"
+#include "op/relayout.h"
+
+namespace tilelang::op {
+
+namespace {
+
+void Offer(const Region& region, const Fragment& wanted, const Span& span, Context* ctx) {
+  if (!region.IsWhole() || ctx->layouts->Has(region->buffer)) return;
+  ctx->layouts->Set(region->buffer, wanted.Reshape(StaticShape(region->buffer)), span);
+}
+
+bool Holds(const Region& region, const Fragment& wanted, Context* ctx) {
+  return region.IsWhole() && ctx->layouts->GetFragment(region->buffer)
+                                 ->SameMap(wanted.Reshape(StaticShape(region->buffer)));
+}
+
+Region Twin(const Region& region, const Fragment& layout, Context* ctx, std::vector<Stmt>* stmts) {
+  const Buffer& b = region->buffer;
+  Buffer twin(String(std::string(b->name) + "_mma"), b->dtype, region->extents, {},
+              "local.fragment", {}, b->span);
+  ctx->layouts->Set(twin, layout.Reshape(StaticShape(twin)), b->span);
+  stmts->push_back(ir::Alloc(twin, b->span));
+  return Region::Whole(twin);
+}
+
+}  // namespace
+
+void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx) {
+  Offer(op->c, wanted.c, op->span, ctx);
+  if (wanted.a) Offer(op->a, *wanted.a, op->span, ctx);
+}
+
+bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx) {
+  return Holds(op->c, wanted.c, ctx) && (!wanted.a || Holds(op->a, *wanted.a, ctx));
+}
+
+Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,
+                          const GemmFragments& wanted, Context* ctx) {
+  std::vector<Stmt> stmts;
+  Region a = op->a;
+  Region c = Twin(op->c, wanted.c, ctx, &stmts);
+  if (!ir::IsTrue(op->clear_accum)) Relayout(op->c, c, ctx, &stmts);
+  if (wanted.a && !Holds(a, *wanted.a, ctx)) {
+    a = Twin(op->a, *wanted.a, ctx, &stmts);
+    Relayout(op->a, a, ctx, &stmts);
+  }
+  ir::Gemm inner(a, op->b, c, op->trans_a, op->trans_b, op->clear_accum, op->mbar, op->annotations,
+                 op->span);
+  stmts.push_back(WithPlanOf(instruction, inner, ctx));
+  Relayout(c, op->c, ctx, &stmts);
+  return {Sequence(stmts, op->span), "", /*needs_layouts=*/false};
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,27 @@
+// Operands of gemms in fragments, in the layouts that an instruction wants.
+#ifndef TILELANG_OP_GEMM_FRAGMENTS_H_
+#define TILELANG_OP_GEMM_FRAGMENTS_H_
+
+#include <optional>
+
+#include "op/instruction.h"
+
+namespace tilelang::op {
+
+// Layouts of the matrices (the last two dimensions) of C, and of A where it is a fragment.
+struct GemmFragments {
+  Fragment c;
+  std::optional<Fragment> a;
+};
+
+// Gives them to the buffers that have none yet and are operands as a whole.
+void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);
+// Whether the operands have them.
+bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);
+// The gemm on copies of the fragments that have others, or of which it takes a slice.
+Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,
+                          const GemmFragments& wanted, Context* ctx);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GEMM_FRAGMENTS_H_

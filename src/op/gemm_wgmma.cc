@@ -1,0 +1,344 @@
+#include "op/gemm_wgmma.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "layout/smem_layout.h"
+#include "op/effect.h"
+#include "op/gemm_fragments.h"
+#include "op/gemm_mma.h"
+#include "op/matrix_descriptor.h"
+
+namespace tilelang::op {
+
+using layout::MmaAtom;
+using layout::WarpGrid;
+
+namespace {
+
+constexpr const char* kHeader = "mma_sm90.h";
+
+// What a gemm asks of its instruction.
+struct Problem {
+  WgmmaKind kind;
+  WarpGrid grid;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t width = 0;
+  std::string reason;  // why wgmma cannot do it; empty when it can
+};
+
+std::string Types(const ir::GemmNode* op) {
+  return ir::ToString(op->a->buffer->dtype) + " by " + ir::ToString(op->b->buffer->dtype) +
+         " into " + ir::ToString(op->c->buffer->dtype);
+}
+
+std::string WhoObstacle(const ir::GemmNode* op, const Context& ctx) {
+  if (!op->a->buffer.IsShared() && !op->a->buffer.IsFragment()) {
+    return "A must be in shared memory or a fragment";
+  }
+  if (!op->b->buffer.IsShared()) return "B must be in shared memory";
+  if (op->mbar.defined() || op->annotations.count("is_tcgen05")) {
+    return "wgmma completes in groups, and arrives on no mbarrier";
+  }
+  if (ctx.threads.begin % kWarpgroup != 0 || ctx.threads.count % kWarpgroup != 0) {
+    return "it is executed by warpgroups, but " + std::to_string(ctx.threads.count) +
+           " threads from thread " + std::to_string(ctx.threads.begin) +
+           " on call T.gemm; use multiples of 128";
+  }
+  return "";
+}
+
+// Operands of 16 bits may have any dimension contiguous, others K only.
+std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
+  bool a_in_fragment = op->a->buffer.IsFragment();
+  if (a_in_fragment && op->trans_a) {
+    return "A in a fragment is held by rows, so transpose_A=True is not possible";
+  }
+  if (kind.HasMnMajor()) return "";
+  if (op->trans_a) {
+    return "it reads 16-bit operands transposed, but not " + ir::ToString(op->a->buffer->dtype) +
+           "; store A as (M, K)";
+  }
+  if (!op->trans_b) {
+    return "it reads 16-bit operands transposed, but not " + ir::ToString(op->b->buffer->dtype) +
+           "; store B as (N, K) and pass transpose_B=True";
+  }
+  return "";
+}
+
+// The layout that the buffer has, or that it would get.
+std::optional<Layout> LayoutOfOperand(const Buffer& buffer, bool mn_major, const Context& ctx) {
+  if (ctx.layouts != nullptr) {
+    if (auto known = ctx.layouts->GetLayout(buffer)) return known;
+  }
+  return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
+}
+
+std::string LayoutObstacle(const Region& region, bool mn_major, const Context& ctx) {
+  const Buffer& buffer = region->buffer;
+  if (!buffer.IsShared()) return "";
+  auto layout = LayoutOfOperand(buffer, mn_major, ctx);
+  if (!layout) {
+    return "rows of shared buffer " + std::string(buffer->name) +
+           " must be a multiple of 16 bytes, and their number a multiple of 8";
+  }
+  auto described = DescribeOperand(buffer, *layout, mn_major);
+  if (!described.operand) {
+    return "shared buffer " + std::string(buffer->name) + " has layout " + (*layout)->ToString() +
+           ", which it cannot read: " + described.reason;
+  }
+  return CornerProblem(region, *layout, mn_major, ctx.analyzer);
+}
+
+// How the warpgroups share C: rows first, unless the policy is FullCol.
+void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
+  int64_t groups = ctx.threads.count / kWarpgroup;
+  auto unit = [&](const Region& region, bool mn_major) {
+    const Buffer& buffer = region->buffer;
+    if (!buffer.IsShared()) return kWgmmaRows;
+    return UnitAlongMn(buffer, *LayoutOfOperand(buffer, mn_major, ctx), mn_major);
+  };
+  int64_t rows = std::max(kWgmmaRows, unit(op->a, op->trans_a));
+  int64_t unit_n = unit(op->b, !op->trans_b);
+  auto policy = static_cast<WarpPolicy>(op->annotations["policy"].cast<int64_t>());
+  bool columns_first = policy == WarpPolicy::kFullCol;
+  for (int64_t i = 1; i <= groups; ++i) {
+    int64_t m = columns_first ? i : groups + 1 - i;
+    if (groups % m != 0) continue;
+    WarpGrid grid{m, groups / m, kWarpgroupWarps};
+    bool divides = p->m % (rows * grid.m) == 0 && p->n % grid.n == 0 &&
+                   (grid.n == 1 || p->n / grid.n % unit_n == 0);
+    if (!divides) continue;
+    p->grid = grid;
+    p->width = WidestCover(p->n / grid.n, unit_n, [&](int64_t n) { return p->kind.HasWidth(n); });
+    if (p->width != 0) return;
+  }
+  p->reason = std::to_string(groups) + " warpgroups cannot share C of " + std::to_string(p->m) +
+              " x " + std::to_string(p->n) + " in equal parts of rows in multiples of " +
+              std::to_string(rows) + " and columns in multiples of " + std::to_string(unit_n) +
+              (p->kind.IsInteger() ? " (int8: from 32 on, of 16)" : "") +
+              "; change the tile or the number of threads";
+}
+
+Problem Analyze(const ir::GemmNode* op, const Context& ctx) {
+  Problem p;
+  p.reason = WhoObstacle(op, ctx);
+  if (!p.reason.empty()) return p;
+  auto kind = ChooseWgmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+  if (!kind) {
+    p.reason = "there is no wgmma of " + Types(op);
+    return p;
+  }
+  p.kind = *kind;
+  std::tie(p.m, p.n) = MatrixExtents(op->c, op->span);
+  auto [a0, a1] = MatrixExtents(op->a, op->span);
+  p.k = op->trans_a ? a0 : a1;
+  if (p.m % kWgmmaRows != 0) {
+    p.reason = "M = " + std::to_string(p.m) + " is no multiple of 64";
+  } else if (p.k % p.kind.atom.K() != 0) {
+    p.reason = "K = " + std::to_string(p.k) + " is no multiple of " +
+               std::to_string(p.kind.atom.K()) + ", what one instruction multiplies of " +
+               Types(op);
+  } else {
+    p.reason = MajorObstacle(op, p.kind);
+  }
+  if (p.reason.empty()) p.reason = LayoutObstacle(op->a, op->trans_a, ctx);
+  if (p.reason.empty()) p.reason = LayoutObstacle(op->b, !op->trans_b, ctx);
+  if (p.reason.empty()) ChooseGrid(op, ctx, &p);
+  return p;
+}
+
+GemmFragments Wanted(const ir::GemmNode* op, const Problem& p, const ThreadRange& threads) {
+  const MmaAtom& atom = p.kind.atom;
+  GemmFragments wanted{layout::MmaFragmentC(atom, p.grid, p.m, p.n).BindThreads(threads.begin), {}};
+  if (op->a->buffer.IsFragment()) {
+    wanted.a = layout::MmaFragmentA(atom, p.grid, p.m, p.k).BindThreads(threads.begin);
+  }
+  return wanted;
+}
+
+const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
+  return static_cast<const WgmmaPlanNode*>(TilePlanOf(op));
+}
+
+class WgmmaLowerer {
+ public:
+  WgmmaLowerer(const ir::GemmNode* op, Lowering* lowering)
+      : op_(op),
+        plan_(PlanOf(op)),
+        lowering_(lowering),
+        rows_(plan_->m / plan_->grid.m),
+        columns_(plan_->n / plan_->grid.n),
+        c_(lowering->buffers->Get(op->c->buffer)) {}
+
+  void Issue(std::vector<Stmt>* stmts) {
+    bool rs = op_->a->buffer.IsFragment();
+    const WarpGrid& grid = plan_->grid;
+    Expr group = lowering_->ctx->warpgroup - I32(lowering_->ctx->threads.begin / kWarpgroup);
+    auto part = [&](int64_t count, int64_t others, const Expr& index, int64_t size) {
+      return count == 1 ? OperandPart{} : OperandPart{others == 1 ? group : index, size};
+    };
+    std::optional<SharedOperand> a;
+    if (!rs) {
+      a.emplace(op_->a, op_->trans_a, DescriptorFormat::kWgmma, "desc_a", *lowering_, op_->span,
+                part(grid.m, grid.n, ir::FloorMod(group, I32(grid.m)), rows_));
+      stmts->push_back(a->bind());
+    }
+    SharedOperand b(op_->b, !op_->trans_b, DescriptorFormat::kWgmma, "desc_b", *lowering_,
+                    op_->span, part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
+    stmts->push_back(b.bind());
+    HoldRegisters(op_, lowering_, stmts);
+    stmts->push_back(DeviceEffect(kHeader, "wgmma_fence", {}, op_->span));
+    Expr clear = lowering_->scalar->Mutate(op_->clear_accum);
+    const MmaAtom& atom = plan_->kind.atom;
+    for (int64_t m = 0; m < rows_; m += kWgmmaRows) {
+      for (int64_t n = 0; n < columns_; n += plan_->width) {
+        int64_t width = std::min(plan_->width, columns_ - n);
+        for (int64_t k = 0; k < plan_->k; k += atom.K()) {
+          Expr left = rs ? RegistersOfA(m, k) : a->At(m, k);
+          Expr accumulate = k == 0 ? ir::Not(clear) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
+          stmts->push_back(Multiply(width, {RegistersOfC(m, n), left, b.At(n, k), accumulate}));
+        }
+      }
+    }
+  }
+
+ private:
+  // Blocks of 64 rows follow each other, in each its columns or steps of K.
+  Expr RegistersOfC(int64_t m, int64_t n) const {
+    int64_t atoms = m / kWgmmaRows * (columns_ / plan_->kind.atom.N()) + n / plan_->kind.atom.N();
+    return ir::AddressOf(c_, {I32(atoms * plan_->kind.atom.SizeC())});
+  }
+  Expr RegistersOfA(int64_t m, int64_t k) const {
+    const MmaAtom& atom = plan_->kind.atom;
+    int64_t atoms = m / kWgmmaRows * (plan_->k / atom.K()) + k / atom.K();
+    return ir::AddressOf(lowering_->buffers->Get(op_->a->buffer), {I32(atoms * atom.SizeA())});
+  }
+
+  Stmt Multiply(int64_t width, Array<Expr> args) const {
+    bool rs = op_->a->buffer.IsFragment();
+    WgmmaForm form{plan_->kind, width, rs, op_->trans_a, !op_->trans_b};
+    Map<String, Any> attrs;
+    attrs.Set("definition", String(WgmmaFunction(form)));
+    Array<Buffer> reads;
+    if (!rs) reads.push_back(lowering_->buffers->Get(op_->a->buffer));
+    reads.push_back(lowering_->buffers->Get(op_->b->buffer));
+    attrs.Set("reads", reads);
+    attrs.Set("async", true);
+    attrs.Set("by_warpgroup", true);
+    return DeviceEffect(kHeader, WgmmaFunctionName(form), std::move(args), op_->span, attrs);
+  }
+
+  const ir::GemmNode* op_;
+  const WgmmaPlanNode* plan_;
+  Lowering* lowering_;
+  int64_t rows_;     // of a warpgroup
+  int64_t columns_;  // likewise
+  Buffer c_;
+};
+
+class WgmmaInstruction : public TileInstruction {
+ public:
+  const char* Name() const override { return "wgmma"; }
+  Engine engine() const override { return Engine::kWgmma; }
+
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kGemm && AsGemm(op)->c->buffer.IsFragment();
+  }
+  std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
+    return Analyze(AsGemm(op), *ctx).reason;
+  }
+
+  void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
+    if (level != InferLevel::kStrict) return;
+    const ir::GemmNode* gemm = AsGemm(op);
+    Problem problem = Analyze(gemm, *ctx);
+    // A layout that it cannot read: another instruction takes its place.
+    if (!problem.reason.empty()) return;
+    OfferFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx);
+    Offer(gemm->a, gemm->trans_a, op->span, ctx);
+    Offer(gemm->b, !gemm->trans_b, op->span, ctx);
+  }
+
+  PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
+    const ir::GemmNode* gemm = AsGemm(op);
+    Problem problem = Analyze(gemm, *ctx);
+    if (!problem.reason.empty()) return {TilePlan(), problem.reason};
+    if (!HoldFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx)) {
+      return {TilePlan(), "its fragments have other layouts"};
+    }
+    auto plan = ffi::make_object<WgmmaPlanNode>(this, ctx->threads);
+    plan->kind = problem.kind;
+    plan->grid = problem.grid;
+    plan->m = problem.m;
+    plan->n = problem.n;
+    plan->k = problem.k;
+    plan->width = problem.width;
+    return {TilePlan(std::move(plan)), ""};
+  }
+
+  // Fragments of other layouts are copied; other layouts of shared memory are for mma.sync.
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    const ir::GemmNode* gemm = AsGemm(op);
+    Problem problem = Analyze(gemm, *ctx);
+    if (problem.reason.empty()) {
+      return OnFragmentsOf(this, gemm, Wanted(gemm, problem, ctx->threads), ctx);
+    }
+    auto plan = ffi::make_object<TilePlanNode>(MmaSync(), ctx->threads);
+    return {ir::WithPlan(ffi::GetRef<Stmt>(op), TilePlan(std::move(plan))), "is done by mma.sync"};
+  }
+
+  void Issue(const ir::TileOpNode* op, Lowering* lowering,
+             std::vector<Stmt>* stmts) const override {
+    WgmmaLowerer(AsGemm(op), lowering).Issue(stmts);
+  }
+
+ private:
+  static void Offer(const Region& region, bool mn_major, const Span& span, Context* ctx) {
+    if (!region->buffer.IsShared() || ctx->layouts->Has(region->buffer)) return;
+    ctx->layouts->Set(region->buffer, *LayoutOfOperand(region->buffer, mn_major, *ctx), span);
+  }
+};
+
+void Hold(const Buffer& fragment, Lowering* lowering, const Span& span, std::vector<Stmt>* stmts) {
+  Buffer registers = lowering->buffers->Get(fragment);
+  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
+  stmts->push_back(DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
+                                {ir::AddressOf(registers, {I32(0)})}, span));
+}
+
+}  // namespace
+
+const TileInstruction* Wgmma() {
+  static const WgmmaInstruction instruction;
+  return &instruction;
+}
+
+bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx) {
+  auto rows = ir::AsInt(op->c->extents[op->c->extents.size() - 2]);
+  return rows && *rows >= kWgmmaRows && ctx.threads.count >= kWarpgroup &&
+         ChooseWgmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+}
+
+int64_t GroupsInFlight(const ir::GemmNode* op) {
+  auto given = op->annotations.Get("wg_wait");
+  return given ? (*given).cast<int64_t>() : 0;
+}
+
+void HoldRegisters(const ir::GemmNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {
+  Hold(op->c->buffer, lowering, op->span, stmts);
+  if (op->a->buffer.IsFragment()) Hold(op->a->buffer, lowering, op->span, stmts);
+}
+
+Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
+
+Stmt WaitWgmma(int64_t pending, const Span& span) {
+  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
+}
+
+}  // namespace tilelang::op

@@ -1,0 +1,48 @@
+// T.gemm by wgmma (sm_90a): each warpgroup multiplies its part, A in shared memory or a fragment,
+// B in shared memory, C in a fragment.
+#ifndef TILELANG_OP_GEMM_WGMMA_H_
+#define TILELANG_OP_GEMM_WGMMA_H_
+
+#include <string_view>
+
+#include "op/access.h"
+#include "op/instruction.h"
+#include "op/wgmma.h"
+
+namespace tilelang::op {
+
+// wgmma.mma_async.
+const TileInstruction* Wgmma();
+
+class WgmmaPlanNode : public TilePlanNode {
+ public:
+  WgmmaKind kind;
+  layout::WarpGrid grid;  // of warpgroups
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t width = 0;  // N of one instruction; the last ones may be narrower
+
+  using TilePlanNode::TilePlanNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.WgmmaPlan", WgmmaPlanNode, TilePlanNode);
+};
+
+// Whether a gemm that wgmma cannot carry out has its size and types, so that it is worth saying.
+bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx);
+
+// How many groups of wgmma may stay in flight after the gemm, -1: all of them (wg_wait=).
+int64_t GroupsInFlight(const ir::GemmNode* op);
+
+// The registers of A and C have their values here, and no use of them moves across.
+void HoldRegisters(const ir::GemmNode* op, Lowering* lowering, std::vector<Stmt>* stmts);
+// What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
+Stmt CommitWgmma(const Span& span);
+Stmt WaitWgmma(int64_t pending, const Span& span);
+
+// The device functions of these, for those who order accesses of shared memory.
+inline constexpr std::string_view kWgmmaCommit = "tl::wgmma_commit";
+inline constexpr std::string_view kWgmmaWait = "tl::wgmma_wait<";
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GEMM_WGMMA_H_

@@ -1,0 +1,73 @@
+// Tiles in shared memory as operands of tcgen05.mma and wgmma: which layouts they read, and the
+// descriptors by which instructions name them.
+#ifndef TILELANG_OP_MATRIX_DESCRIPTOR_H_
+#define TILELANG_OP_MATRIX_DESCRIPTOR_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "layout/matrix_operand.h"
+#include "op/instruction.h"
+
+namespace tilelang::op {
+
+// The extents of an operand of a gemm: the last two of the region, those before are 1.
+std::pair<int64_t, int64_t> MatrixExtents(const Region& region, const Span& span);
+
+// How a descriptor describes the last two dimensions of a buffer. Major-ness as in
+// layout/matrix_operand.h: `mn_major` says that M or N is the contiguous dimension.
+layout::MatrixOperandResult DescribeOperand(const Buffer& buffer, const Layout& layout,
+                                            bool mn_major);
+// Where along M or N an instruction may begin in such an operand, in elements.
+int64_t UnitAlongMn(const Buffer& buffer, const Layout& layout, bool mn_major);
+// Why one descriptor cannot walk the region from its corner in equal steps, and what to do; empty
+// when it can.
+std::string CornerProblem(const Region& region, const Layout& layout, bool mn_major,
+                          arith::Analyzer* analyzer);
+
+// The width of the fewest instructions that cover n columns, each of which begins at a multiple of
+// `unit` and has a width for which `is_width` holds; the last may be narrower. 0: there are none.
+int64_t WidestCover(int64_t n, int64_t unit, const std::function<bool(int64_t)>& is_width);
+
+// The 64-bit descriptors of the two generations differ in a version (PTX ISA 9.1, "Matrix
+// Descriptor Format" of wgmma, "Shared memory descriptor" of tcgen05).
+enum class DescriptorFormat { kWgmma, kTcgen05 };
+// The constant bits. Bits 0..13 (the start address) are zero.
+uint64_t SharedDescriptor(const layout::MatrixOperand& operand, DescriptorFormat format);
+// The descriptor that starts at `address` (of an element in shared memory); uint64.
+Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand,
+                  DescriptorFormat format);
+
+// Of equal parts of an operand along M or N, the one that the threads use.
+struct OperandPart {
+  Expr index;  // undefined: the only one
+  int64_t size = 0;
+};
+
+// An operand without CornerProblem: a descriptor, and what to add to it for an instruction's
+// corner.
+class SharedOperand {
+ public:
+  SharedOperand(const Region& region, bool mn_major, DescriptorFormat format, const char* name,
+                const Lowering& lowering, const Span& span, const OperandPart& part = {});
+
+  // The definition of the descriptor of the part's corner.
+  const Stmt& bind() const { return bind_; }
+  // The descriptor at (mn, k) inside the part.
+  Expr At(int64_t mn, int64_t k) const { return descriptor_ + Step(mn, k); }
+
+ private:
+  // From one descriptor to another.
+  Expr Step(int64_t mn, int64_t k) const;
+
+  Region region_;
+  bool mn_major_;
+  Layout layout_;
+  Var descriptor_;
+  Stmt bind_;
+};
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_MATRIX_DESCRIPTOR_H_

@@ -1,0 +1,127 @@
+#include "op/wgmma.h"
+
+#include <array>
+
+namespace tilelang::op {
+
+using ir::DType;
+using namespace ir::dtypes;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+struct TypeRow {
+  DType type;
+  const char* name;
+};
+
+constexpr std::array<TypeRow, 7> kOperands = {{{kFloat16, "f16"},
+                                               {kBFloat16, "bf16"},
+                                               {kFloat32, "tf32"},
+                                               {kFloat8E4M3, "e4m3"},
+                                               {kFloat8E5M2, "e5m2"},
+                                               {kInt8, "s8"},
+                                               {kUInt8, "u8"}}};
+
+std::string OperandName(DType type) {
+  for (const TypeRow& row : kOperands) {
+    if (row.type == type) return row.name;
+  }
+  return "";
+}
+
+bool IsInteger8(DType t) { return t == kInt8 || t == kUInt8; }
+
+// ".dtype" of the accumulators; empty where the instruction has none such.
+std::string AccumulatorName(DType a, DType b, DType c) {
+  bool floats8 = ir::IsFloat8(a) && ir::IsFloat8(b);
+  if (IsInteger8(a) && IsInteger8(b)) return c == kInt32 ? "s32" : "";
+  if ((a != b && !floats8) || OperandName(a).empty()) return "";
+  if (c == kFloat32) return "f32";
+  return c == kFloat16 && (floats8 || a == kFloat16) ? "f16" : "";
+}
+
+// Items separated by commas, broken into lines of `per_line`.
+template <typename Item>
+std::string List(int64_t count, int64_t per_line, const std::string& line_end,
+                 const std::string& line_begin, Item item) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += i % per_line == 0 ? "," + line_end + line_begin : ", ";
+    text += item(i);
+  }
+  return text;
+}
+
+std::string Shape(const WgmmaForm& form) {
+  return "m64n" + std::to_string(form.n) + "k" + std::to_string(form.kind.atom.K());
+}
+
+// Scales of A and B, and which of those in shared memory are transposed.
+std::string Immediates(const WgmmaForm& form) {
+  if (form.kind.IsInteger()) return "";
+  std::string text = ", 1, 1";
+  if (!form.kind.HasMnMajor()) return text;
+  if (!form.a_in_registers) text += form.a_mn_major ? ", 1" : ", 0";
+  return text + (form.b_mn_major ? ", 1" : ", 0");
+}
+
+}  // namespace
+
+bool WgmmaKind::HasWidth(int64_t n) const {
+  bool step = n % 8 == 0 && n > 0 && n <= 256;
+  return step && (!IsInteger() || n <= 16 || n == 24 || n % 16 == 0);
+}
+
+std::optional<WgmmaKind> ChooseWgmmaKind(DType a, DType b, DType c) {
+  WgmmaKind kind{
+      OperandName(a), OperandName(b), AccumulatorName(a, b, c), {2, 2, 4 / ir::Bytes(a)}};
+  if (kind.d.empty()) return std::nullopt;
+  return kind;
+}
+
+std::string WgmmaFunctionName(const WgmmaForm& form) {
+  std::string name = "wgmma_" + Shape(form) + "_" + form.kind.d + "_" + form.kind.a + "_" +
+                     form.kind.b + (form.a_in_registers ? "_rs" : "_ss");
+  if (form.a_mn_major) name += "_ta";
+  if (form.b_mn_major) name += "_tb";
+  return name;
+}
+
+std::string WgmmaFunction(const WgmmaForm& form) {
+  const WgmmaKind& kind = form.kind;
+  int64_t count = kind.Registers(form.n);
+  bool is_float = kind.d == "f32";
+  auto operand = [](int64_t i) { return "%" + std::to_string(i); };
+  int64_t next = count + (form.a_in_registers ? 4 : 1);  // B, then the predicate
+  std::string a =
+      form.a_in_registers
+          ? "{" + List(4, 4, "", "", [&](int64_t i) { return operand(count + i); }) + "}"
+          : operand(count);
+  std::string inputs =
+      form.a_in_registers
+          ? List(4, 4, "", "", [](int64_t i) { return "\"r\"(a[" + std::to_string(i) + "])"; })
+          : "\"l\"(a)";
+  std::string registers = List(count, 12, "\"\n", "      \" ", operand);
+  std::string outputs = List(count, 6, "\n", "        ", [&](int64_t i) {
+    return std::string(is_float ? "\"+f\"" : "\"+r\"") + "(d[" + std::to_string(i) + "])";
+  });
+  std::string text =
+      "namespace tl {\nTL_DEVICE void " + WgmmaFunctionName(form) + "(void* accumulators, ";
+  text += form.a_in_registers ? "const void* a_registers, " : "uint64_t a, ";
+  text += "uint64_t b,\n    bool accumulate) {\n";
+  text += std::string("  auto* d = static_cast<") + (is_float ? "float" : "uint32_t") +
+          "*>(accumulators);\n";
+  if (form.a_in_registers) text += "  auto* a = static_cast<const uint32_t*>(a_registers);\n";
+  text += "  asm volatile(\n";
+  text +=
+      "      \"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + operand(next + 1) + ", 0;\\n\\t\"\n";
+  text += "      \"wgmma.mma_async.sync.aligned." + Shape(form) + "." + kind.d + "." + kind.a +
+          "." + kind.b + "\"\n";
+  text += "      \" {" + registers + "},\"\n";
+  text += "      \" " + a + ", " + operand(next) + ", p" + Immediates(form) + ";\\n\\t}\"\n";
+  text += "      : " + outputs + "\n";
+  text += "      : " + inputs + ", \"l\"(b), \"r\"(static_cast<uint32_t>(accumulate)));\n}\n";
+  return text + "}  // namespace tl";
+}
+
+}  // namespace tilelang::op

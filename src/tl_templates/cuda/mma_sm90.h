@@ -1,0 +1,33 @@
+// wgmma (sm_90a): what stands around the instructions, which a kernel defines as it needs them.
+#pragma once
+
+namespace tl {
+
+// The index of the thread's warpgroup, in a register that is known to be uniform.
+TL_DEVICE int warpgroup_index(int thread) { return __shfl_sync(0xffffffff, thread / 128, 0); }
+
+// Registers accessed before may be used by the wgmma that follow.
+TL_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// The warpgroup's wgmma since the last commit become a group.
+TL_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most kPending of the warpgroup's groups are incomplete.
+template <int kPending>
+TL_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// The registers have their values here, and nothing that uses them moves across: before a fence,
+// or after a wait, neither of which names them.
+template <int kCount>
+TL_DEVICE void hold(float* r) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(r[i]));
+}
+template <int kCount>
+TL_DEVICE void hold(void* array) {
+  auto* r = static_cast<uint32_t*>(array);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(r[i]));
+}
+
+}  // namespace tl
