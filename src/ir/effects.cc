@@ -43,6 +43,7 @@ class EffectWalker : public StmtVisitor {
   void Visit(const CopyNode* op) override {
     Tile(EffectKind::kRead, op->src, op);
     Tile(EffectKind::kWrite, op->dst, op);
+    if (op->mbar.defined()) VisitExpr(op->mbar);
   }
   void Visit(const FillNode* op) override {
     VisitExpr(op->value);

@@ -179,8 +179,9 @@ Stmt StmtMutator::Rewrite(const KernelLaunchNode* op) {
 Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);
-  if (src.same_as(op->src) && dst.same_as(op->dst)) return Self<Stmt>(op);
-  return WithPlan(Copy(src, dst, op->annotations, op->span), op->plan);
+  Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
+  if (src.same_as(op->src) && dst.same_as(op->dst) && mbar.same_as(op->mbar)) return Self<Stmt>(op);
+  return WithPlan(Copy(src, dst, op->annotations, op->span, mbar), op->plan);
 }
 Stmt StmtMutator::Rewrite(const FillNode* op) {
   Region dst = MutateRegion(op->dst);

@@ -247,6 +247,7 @@ class Printer : public StmtVisitor {
     VisitRegion(op->src);
     os_ << ", ";
     VisitRegion(op->dst);
+    Barrier(op->mbar);
     Annotations(op->annotations);
     os_ << ")\n";
   }
@@ -285,10 +286,7 @@ class Printer : public StmtVisitor {
     VisitRegion(op->c);
     os_ << ", clear_accum=";
     Operand(op->clear_accum, 0);
-    if (op->mbar.defined()) {
-      os_ << ", mbar=";
-      Operand(op->mbar, 0);
-    }
+    Barrier(op->mbar);
     Annotations(op->annotations);
     os_ << ")\n";
   }
@@ -402,6 +400,11 @@ class Printer : public StmtVisitor {
     std::string hook = "tl.print." + value.GetTypeKey();
     if (auto fn = ffi::Function::GetGlobal(hook)) return std::string((*fn)(value).cast<String>());
     return "<" + value.GetTypeKey() + ">";
+  }
+  void Barrier(const Expr& mbar) {
+    if (!mbar.defined()) return;
+    os_ << ", mbar=";
+    Operand(mbar, 0);
   }
   void Annotations(const Map<String, Any>& annotations) {
     std::vector<std::pair<std::string, Any>> sorted;

@@ -58,11 +58,12 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan) {
   }
 }
 
-Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span) {
+Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span, Expr mbar) {
   auto node = MakeNode<CopyNode>(std::move(span));
   node->src = std::move(src);
   node->dst = std::move(dst);
   node->annotations = std::move(annotations);
+  node->mbar = std::move(mbar);
   data_ = std::move(node);
 }
 
@@ -134,7 +135,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<CopyNode>()
       .def_ro("src", &CopyNode::src)
       .def_ro("dst", &CopyNode::dst)
-      .def_ro("annotations", &CopyNode::annotations);
+      .def_ro("annotations", &CopyNode::annotations)
+      .def_ro("mbar", &CopyNode::mbar);
   refl::ObjectDef<FillNode>().def_ro("dst", &FillNode::dst).def_ro("value", &FillNode::value);
   refl::ObjectDef<ReduceNode>()
       .def_ro("src", &ReduceNode::src)

@@ -41,19 +41,23 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan);
 
 // dst[...] = cast(src[...]). After dropping dimensions of extent 1 both regions have the same
 // extents. annotations: coalesced_width (int), disable_tma (bool), eviction_policy (String),
-// prefer_instruction (String), loop_layout (Fragment).
+// prefer_instruction (String), loop_layout (Fragment). mbar: a Load of a "shared.barrier" element
+// whose phase waits for the bytes of the copy, a load by TMA that nobody waits for here; null when
+// the compiler waits.
 class CopyNode : public TileOpNode {
  public:
   Region src;
   Region dst;
   Map<String, Any> annotations;
+  Expr mbar;
 
   CopyNode() : TileOpNode(StmtKind::kCopy) {}
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Copy", CopyNode, TileOpNode);
 };
 class Copy : public Stmt {
  public:
-  Copy(Region src, Region dst, Map<String, Any> annotations = {}, Span span = Span());
+  Copy(Region src, Region dst, Map<String, Any> annotations = {}, Span span = Span(),
+       Expr mbar = Expr());
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Copy, Stmt, CopyNode);
 };
 

@@ -92,6 +92,7 @@ void StmtVisitor::Visit(const KernelLaunchNode* op) {
 void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->src);
   VisitRegion(op->dst);
+  if (op->mbar.defined()) VisitExpr(op->mbar);
 }
 void StmtVisitor::Visit(const FillNode* op) {
   VisitRegion(op->dst);

@@ -327,6 +327,24 @@ Layout Layout::Transpose(const std::vector<size_t>& axes) const {
   });
 }
 
+Layout Layout::Stack(int64_t copies) const {
+  const LayoutNode* self = get();
+  int64_t period = self->GetSwizzle().Period();
+  int64_t stride = (self->Cosize() + period - 1) / period * period;
+  Coord extents = {copies};
+  for (int64_t extent : self->extents) extents.push_back(extent);
+  if (!self->IsTable() && !self->IsFlat()) {
+    std::vector<Digits> forms = {{{copies, stride}}};
+    forms.insert(forms.end(), self->Forms().begin(), self->Forms().end());
+    return FromForms(extents, forms, self->offset, self->GetSwizzle());
+  }
+  std::vector<int64_t> values;
+  for (int64_t copy = 0; copy < copies; ++copy) {
+    for (int64_t value : self->Tabulate()) values.push_back(copy * stride + value);
+  }
+  return FromValues(extents, values);
+}
+
 Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
   const LayoutNode* self = get();
   bool inside = begin.size() == self->Rank() && extents.size() == self->Rank();

@@ -109,6 +109,11 @@ class Layout : public ffi::ObjectRef {
   Layout Slice(const Coord& begin, const Coord& extents) const;
   /*! The same values under another shape of equal size (row-major order kept). */
   Layout Reshape(const Coord& extents) const;
+  /*!
+   * `copies` of the map after each other, numbered by a further, first dimension. Each begins at a
+   * multiple of the swizzle's period.
+   */
+  Layout Stack(int64_t copies) const;
   Layout WithSwizzle(Swizzle swizzle) const;
   Layout WithOffset(int64_t offset) const;
   /*! Equality as functions: same extents, same value everywhere. */

@@ -283,12 +283,6 @@ const TileInstruction* Tcgen05Mma() {
   return &instruction;
 }
 
-Expr BarrierAddress(const Expr& mbar) {
-  const auto* load = mbar.as<ir::LoadNode>();
-  TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
-  return ir::AddressOf(load->buffer, load->indices);
-}
-
 std::string Tcgen05Lacks(const ir::GemmNode* op) {
   constexpr int64_t kLeastRows = 64;
   if (op->c->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";

@@ -33,9 +33,6 @@ bool WaitsItself(const ir::GemmNode* op);
 bool IsTcgen05Arrive(const ir::CallNode* call);
 Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
 
-// The address of the mbarrier that mbar= names.
-Expr BarrierAddress(const Expr& mbar);
-
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_GEMM_TCGEN05_H_

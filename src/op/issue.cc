@@ -1,5 +1,6 @@
 #include "op/issue.h"
 
+#include "ir/error.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
 
@@ -9,6 +10,8 @@ namespace {
 
 // An attribute of the barrier: first thread, number of threads.
 constexpr const char* kWaitingThreads = "waiting_threads";
+// An attribute of the barriers of a ring.
+constexpr const char* kOfRing = "of_ring";
 
 }  // namespace
 
@@ -37,6 +40,23 @@ std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier) {
   if (it == barrier->attrs.end()) return std::nullopt;
   auto threads = (*it).second.cast<Array<int64_t>>();
   return ThreadRange{threads[0], threads[1]};
+}
+
+Buffer MakeRingBarrier(const std::string& name, int64_t slots, int64_t arrivals, const Span& span) {
+  Map<String, Any> attrs;
+  attrs.Set("arrive_counts", Array<Expr>(static_cast<size_t>(slots), I32(arrivals)));
+  attrs.Set(kOfRing, true);
+  return Buffer(name, ir::dtypes::kUInt64, {I32(slots)}, {}, "shared.barrier", attrs, span);
+}
+
+bool IsProgramBarrier(const Buffer& barrier) {
+  return barrier.IsBarrier() && barrier->attrs.count(kOfRing) == 0 && !ThreadsWaitingOn(barrier);
+}
+
+Expr BarrierAddress(const Expr& mbar) {
+  const auto* load = mbar.as<ir::LoadNode>();
+  TL_CHECK(load != nullptr, mbar.span(), "an mbarrier is no element of a barrier");
+  return ir::AddressOf(load->buffer, load->indices);
 }
 
 Expr AddressOf(const Completion& completion) {

@@ -16,8 +16,14 @@ struct Completion {
 };
 // Of this name; its issuing threads all wait.
 Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span);
-// The threads that wait on a completion's barrier; none: the program allocated it.
+// The threads that wait on a completion's barrier; none: it is no completion's.
 std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
+
+// A barrier of each slot of a ring through which the compiler's roles hand over tiles. `arrivals`
+// complete a phase.
+Buffer MakeRingBarrier(const std::string& name, int64_t slots, int64_t arrivals, const Span& span);
+// Whether the program allocated the barrier, and orders with it what the compiler does not know of.
+bool IsProgramBarrier(const Buffer& barrier);
 
 // `body` executed by one elected thread of the operator's threads, which are whole warps or that
 // one thread.
@@ -25,6 +31,8 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
 
 // The barrier's address as an argument of device functions.
 Expr AddressOf(const Completion& completion);
+// The same of the element that an operator's mbar= names.
+Expr BarrierAddress(const Expr& mbar);
 // The calling thread waits for the phase and goes to the next one.
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arith/structural.h"
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
@@ -26,8 +27,18 @@ const ir::TileOpNode* PlannedAt(const ir::Array<Stmt>& stmts, size_t i) {
 
 Engine EngineOf(const ir::TileOpNode* op) { return op::InstructionOf(op)->engine(); }
 
+// The barrier of another role on which a load completes; null: its own threads wait for it.
+Expr BarrierOf(const ir::TileOpNode* op) {
+  return EngineOf(op) == Engine::kTmaLoad ? op::AsCopy(op)->mbar : Expr();
+}
+
+bool SameBarrier(const Expr& a, const Expr& b) {
+  return a.defined() && b.defined() ? arith::SameStructure(a, b) : a.defined() == b.defined();
+}
+
 bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
-  return EngineOf(a) == EngineOf(b) && op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads;
+  return EngineOf(a) == EngineOf(b) && op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
+         SameBarrier(BarrierOf(a), BarrierOf(b));
 }
 
 // The copy's regions do not depend on memory that another writes.
@@ -72,15 +83,18 @@ void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<St
 
 Stmt LoadByTma(const OperatorGroup& group, CtaResources* resources, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
-  const op::Completion& completion = resources->CompletionOf("tma", lowering->ctx->threads);
-  lowering->barrier = op::AddressOf(completion);
+  Expr others = BarrierOf(group.front());
+  op::Completion completion;
+  if (!others.defined()) completion = resources->CompletionOf("tma", lowering->ctx->threads);
+  lowering->barrier = others.defined() ? op::BarrierAddress(others) : op::AddressOf(completion);
   int64_t bytes = 0;
   for (const ir::TileOpNode* op : group) bytes += op::TmaPlanOf(op)->bytes;
-  std::vector<Stmt> issue = {
-      op::Effect("mbarrier_arrive_expect_tx", {lowering->barrier, op::U32(bytes)}, span)};
+  // Who hands the tiles over to others arrives when it has issued all of them.
+  const char* announce = others.defined() ? "mbarrier_expect_tx" : "mbarrier_arrive_expect_tx";
+  std::vector<Stmt> issue = {op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span)};
   IssueAll(group, lowering, &issue);
   std::vector<Stmt> stmts = {op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span)};
-  op::Wait(completion, span, &stmts);
+  if (!others.defined()) op::Wait(completion, span, &stmts);
   return op::Sequence(stmts, span);
 }
 

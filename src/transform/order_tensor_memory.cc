@@ -80,7 +80,7 @@ bool UsesBarriers(const Stmt& s) {
   });
   ir::WalkExprs(s, [&](const ir::Expr& e) {
     const auto* load = e.as<ir::LoadNode>();
-    found = found || (load != nullptr && load->buffer.IsBarrier());
+    found = found || (load != nullptr && op::IsProgramBarrier(load->buffer));
     return !found;
   });
   return found;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "schedule/pipeline_loops.h"
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
 #include "transform/expand_unrolled.h"
@@ -60,6 +61,12 @@ Pass Selection(bool use_tma) {
   };
 }
 
+Pass Pipelining(bool with_roles) {
+  return [with_roles](const Func& func, const Target& target) {
+    return schedule::PipelineLoops(func, target, with_roles);
+  };
+}
+
 Pass Synchronization(bool between_statements) {
   return [between_statements](const Func& func, const Target&) {
     return InsertSync(func, between_statements);
@@ -79,6 +86,8 @@ const std::vector<Step>& Pipeline() {
       {"stage_tensor_memory", StageTensorMemory},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},
+      {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
+       Pipelining(false)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, Stage::kLaidOut},
       {"plan_tensor_memory", PlanTensorMemory},

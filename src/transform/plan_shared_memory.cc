@@ -8,6 +8,7 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
+#include "op/issue.h"
 #include "transform/uniformity.h"
 
 namespace tilelang::transform {
@@ -47,7 +48,7 @@ class LiveRanges : public StmtVisitor {
     for (auto& [buffer, uses] : pending_) Extend(buffer, kForever);
   }
   std::vector<Block> blocks;
-  // Some warps wait for others inside a branch.
+  // Some warps wait, inside a branch, for others on barriers of the program.
   bool has_roles = false;
 
   void VisitStmt(const Stmt& s) override {
@@ -105,7 +106,9 @@ class LiveRanges : public StmtVisitor {
     if (name.starts_with(op::kTmaStoreWait)) Await(Buffer());
     const Intrinsic* intrinsic = FindIntrinsic(name);
     bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
-    has_roles |= waits && divergent_ > 0;
+    Buffer barrier = waits ? BarrierOf(op) : Buffer();
+    bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
+    has_roles |= programs && divergent_ > 0;
     StmtVisitor::Visit(op);
   }
   void Visit(const IfNode* op) override {

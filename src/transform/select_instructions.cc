@@ -70,12 +70,8 @@ class Selector : public ScopedMutator {
     uses_.emplace(op);
     return ScopedMutator::Rewrite(op);
   }
-  // Software pipelining runs iterations in order.
   Stmt Rewrite(const ir::ForNode* op) override {
-    Stmt loop = InLoop([&] { return ScopedMutator::Rewrite(op); });
-    if (op->Kind() != ir::ForKind::kPipelined) return loop;
-    return ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, loop.as<ir::ForNode>()->body,
-                   op->annotations, op->span);
+    return InLoop([&] { return ScopedMutator::Rewrite(op); });
   }
   Stmt Rewrite(const ir::WhileNode* op) override {
     return InLoop([&] { return ScopedMutator::Rewrite(op); });

@@ -24,10 +24,10 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_WGMMA = "tl.disable_wgmma"
     TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
     TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
+    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
 
     # Accepted without effect: a remark says why (see _IGNORED).
-    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DISABLE_VECTORIZE_256 = "tl.disable_vectorize_256"
     TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
     TL_ENABLE_ASYNC_COPY = "tl.enable_async_copy"
@@ -70,7 +70,6 @@ _HONOURED = list(PassConfigKey)[: list(PassConfigKey).index(_LAST_HONOURED) + 1]
 _OURS = "the passes of this compiler have no such switch"
 #: Why an option has no effect, and the values that ask for nothing else; by default for True.
 _IGNORED: dict[PassConfigKey, tuple[str, tuple[Any, ...]]] = {
-    PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: ("", (True, False)),
     PassConfigKey.TL_DISABLE_VECTORIZE_256: ("accesses are as wide as their alignment", (False,)),
     PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS: (
         "accesses that may leave their tensor are always guarded",

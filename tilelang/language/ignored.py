@@ -21,13 +21,11 @@ class Ignored(NamedTuple):
 
 
 _THREADS = "the compiler chooses how threads carry out the loop"
-_REGISTERS = "registers are not distributed between groups of warps automatically"
-_ORDER = "the statements of an iteration run in their order, one stage after another"
+_ORDER = "the compiler decides how many iterations each statement is ahead"
 
 #: Function, argument -> what is remarked. The one place that lists them.
 IGNORED: dict[str, dict[str, Ignored]] = {
     "T.Pipelined": {
-        "num_stages": Ignored("iterations run one after another, without overlap", (0, 1)),
         "order": Ignored(_ORDER),
         "stage": Ignored(_ORDER),
     },
@@ -48,7 +46,6 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.annotate_l2_hit_ratio": {
         "l2_hit_ratio_map": Ignored("the L2 cache gets no hints of this kind", ({},))
     },
-    "T.disable_warp_group_reg_alloc": {"call": Ignored(_REGISTERS)},
     "T.device_assert": {"no_stack_info": Ignored("a failed assertion names its line alone")},
 }
 
@@ -62,6 +59,5 @@ def remark_ignored(what: str, **given: Any) -> None:
         why, silent = IGNORED[what][name]
         if any(value is known or value == known for known in silent):
             continue
-        subject = "it" if name == "call" else f"{name}={value!r}"
         remarks = builder.attrs.setdefault("ignored_arguments", [])
-        remarks.append([span.current(), f"{what}: {subject} has no effect: {why}"])
+        remarks.append([span.current(), f"{what}: {name}={value!r} has no effect: {why}"])

@@ -173,16 +173,18 @@ def Pipelined(
     stage: Sequence[int] | None = None,
     **unsupported: Any,
 ) -> Loop:
-    """A loop whose copies run ``num_stages`` iterations ahead of their use.
+    """A loop whose loads run ahead of the work on what they bring: see docs/pipelining.md.
 
     Args:
         start, stop: as of ``T.serial``.
-        num_stages: how many copies of each tile are in flight; 0 and 1 mean no overlap.
-        order, stage: for each statement of the body, its place and its pipeline stage.
+        num_stages: in how many slots each loaded tile is kept, and so how many iterations the
+            loads can be ahead; 0 and 1 mean no overlap. Shared memory holds all slots.
+        order, stage: for each statement of the body, its place and its pipeline stage; accepted
+            without effect: the compiler decides.
     """
     refuse_extra("T.Pipelined", unsupported, {"sync": None, "group": None})
     notes: dict[str, Any] = {"num_stages": _constant("num_stages", num_stages, 0)}
-    remark_ignored("T.Pipelined", num_stages=notes["num_stages"], order=order, stage=stage)
+    remark_ignored("T.Pipelined", order=order, stage=stage)
     for name, values in (("order", order), ("stage", stage)):
         if values is not None:
             notes[name] = [int(v) for v in values]

@@ -12,7 +12,6 @@ from ..ir.expr import Expr, call, cast, condition, const
 from ..ir.stmt import emit
 from .builder import in_block, in_kernel
 from .gemm import barrier_element
-from .ignored import remark_ignored
 from .kernel import MAX_THREADS
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -140,13 +139,18 @@ def tcgen05_after_thread_sync() -> None:
 
 def set_max_nreg(reg_count: int, is_inc: Any) -> None:
     """Gives registers to (``is_inc`` 1) or takes them from the threads of a warpgroup."""
+    count = _registers("T.set_max_nreg", reg_count)
+    emit_call("set_max_nreg", const(count, INT32), const(int(bool(is_inc)), INT32))
+
+
+def _registers(what: str, reg_count: Any) -> int:
     count = plain(reg_count)
     if not isinstance(count, int) or count % 8 or not 24 <= count <= 256:
         raise errors.ResourceError(
-            f"reg_count={reg_count} of T.set_max_nreg is not a multiple of 8 from 24 to 256",
+            f"reg_count={reg_count} of {what} is not a multiple of 8 from 24 to 256",
             span=span.here(),
         )
-    emit_call("set_max_nreg", const(count, INT32), const(int(bool(is_inc)), INT32))
+    return count
 
 
 def inc_max_nreg(reg_count: int) -> None:
@@ -159,10 +163,37 @@ def dec_max_nreg(reg_count: int) -> None:
     set_max_nreg(reg_count, 0)
 
 
-def _hint(*_args: Any, **_kwargs: Any) -> None:
-    """A hint about the automatic distribution of registers; this compiler makes none."""
-    remark_ignored("T.disable_warp_group_reg_alloc", call=True)
+def no_set_max_nreg() -> None:
+    """Warps that the compiler adds keep as many registers as those of the program.
+
+    Without it a loop that loads by warps of its own (see T.Pipelined) takes registers from them for
+    the others, where there are several warpgroups of these.
+    """
+    in_kernel("T.no_set_max_nreg").kernel.attrs["set_max_nreg"] = [0, 0]
 
 
-disable_warp_group_reg_alloc = no_set_max_nreg = _hint
-annotate_producer_reg_dealloc = annotate_consumer_reg_alloc = _hint
+disable_warp_group_reg_alloc = no_set_max_nreg
+
+
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """The registers of each thread of the warps that load (see T.Pipelined).
+
+    Raises:
+        ResourceError: not a multiple of 8 from 24 to 256.
+    """
+    _share(0, "T.annotate_producer_reg_dealloc", reg_count)
+
+
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """The registers of each other thread, where warps of their own load (see T.Pipelined).
+
+    Raises:
+        ResourceError: not a multiple of 8 from 24 to 256.
+    """
+    _share(1, "T.annotate_consumer_reg_alloc", reg_count)
+
+
+def _share(role: int, what: str, reg_count: Any) -> None:
+    attrs = in_kernel(what).kernel.attrs
+    shares = attrs.setdefault("set_max_nreg", [-1, -1])
+    shares[role] = _registers(what, reg_count)

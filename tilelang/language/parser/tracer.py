@@ -144,7 +144,7 @@ class Tracer:
                     notes=["loop with T.serial, or make what a `while` tests a T.alloc_var"],
                 )
             return True
-        if kind not in ("T.serial", "T.unroll", "while", "T.Persistent"):
+        if kind not in ("T.serial", "T.unroll", "while", "T.Persistent", "T.Pipelined"):
             raise errors.ScopeError(
                 f"{keyword} cannot be used in a {kind} loop",
                 span=span.here(),

@@ -1,0 +1,192 @@
+#include "schedule/channel.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ir/effects.h"
+#include "ir/visitor.h"
+#include "op/instruction.h"
+#include "transform/remark.h"
+
+namespace tilelang::schedule {
+
+using ir::Buffer;
+using ir::Stmt;
+
+namespace {
+
+const ir::CopyNode* AsTmaLoad(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  const op::TileInstruction* instruction = copy != nullptr ? op::InstructionOf(copy) : nullptr;
+  bool loads = instruction != nullptr && instruction->engine() == op::Engine::kTmaLoad;
+  return loads ? copy : nullptr;
+}
+
+// A tile, and the sequences that load it.
+struct Tile {
+  Buffer buffer;
+  int64_t slots = 0;
+  std::vector<Handover> handovers;
+  std::vector<const ir::CopyNode*> loads;
+};
+
+class LoadFinder : public ir::StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  std::vector<Tile> tiles;
+
+  void Visit(const ir::ForNode* op) override {
+    int64_t outer = stages_;
+    if (op->Kind() == ir::ForKind::kPipelined) stages_ = StagesOf(op);
+    StmtVisitor::Visit(op);
+    stages_ = outer;
+  }
+  void Visit(const ir::SeqNode* op) override {
+    if (stages_ >= 2) {
+      for (size_t i = 0; i < op->stmts.size(); ++i) {
+        if (const ir::CopyNode* load = AsTmaLoad(op->stmts[i])) Add(op, i, load);
+      }
+    }
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  void Add(const ir::SeqNode* seq, size_t at, const ir::CopyNode* load) {
+    const Buffer& buffer = load->dst->buffer;
+    auto tile = std::find_if(tiles.begin(), tiles.end(),
+                             [&](const Tile& t) { return t.buffer.same_as(buffer); });
+    if (tile == tiles.end()) tile = tiles.insert(tiles.end(), {buffer, 0, {}, {}});
+    tile->slots = std::max(tile->slots, stages_);
+    tile->loads.push_back(load);
+    auto& handovers = tile->handovers;
+    if (handovers.empty() || handovers.back().seq != seq) handovers.push_back({seq, {}, 0, 0});
+    handovers.back().loads.push_back(at);
+  }
+
+  int64_t stages_ = 0;  // of the innermost pipelined loop
+};
+
+// How often a statement accesses the buffer; nullopt when it takes its address.
+std::optional<int> CountAccesses(const Stmt& s, const Buffer& buffer) {
+  int count = 0;
+  bool address = false;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    if (!effect.buffer.same_as(buffer)) return;
+    ++count;
+    address |= effect.kind == ir::EffectKind::kAddress;
+  });
+  return address ? std::nullopt : std::optional(count);
+}
+
+// Constant boxes that do not overlap and are together as large as the buffer.
+bool CoverWhole(const std::vector<const ir::CopyNode*>& loads) {
+  if (loads.size() == 1) return loads.front()->dst.IsWhole();
+  const Buffer& buffer = loads.front()->dst->buffer;
+  auto product = [](const std::vector<int64_t>& extents) {
+    int64_t size = 1;
+    for (int64_t extent : extents) size *= extent;
+    return size;
+  };
+  std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> boxes;
+  int64_t covered = 0;
+  for (const ir::CopyNode* load : loads) {
+    auto mins = ir::AsInts(load->dst->mins);
+    auto extents = ir::AsInts(load->dst->extents);
+    if (!mins || !extents) return false;
+    for (const auto& [other_mins, other_extents] : boxes) {
+      bool apart = false;
+      for (size_t d = 0; d < mins->size(); ++d) {
+        apart |= (*mins)[d] + (*extents)[d] <= other_mins[d] ||
+                 other_mins[d] + other_extents[d] <= (*mins)[d];
+      }
+      if (!apart) return false;
+    }
+    covered += product(*extents);
+    boxes.emplace_back(*mins, *extents);
+  }
+  return covered == product(*ir::AsInts(buffer->shape));
+}
+
+// Finds where the sequence uses the tile; why it cannot be a handover, or nothing.
+std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
+  const auto& stmts = handover->seq->stmts;
+  std::vector<const ir::CopyNode*> loads;
+  for (size_t at : handover->loads) loads.push_back(stmts[at].as<ir::CopyNode>());
+  if (!CoverWhole(loads)) return "it does not load the whole tile";
+  size_t last_load = handover->loads.back();
+  bool used = false;
+  for (size_t i = 0; i < stmts.size(); ++i) {
+    bool is_load = std::count(handover->loads.begin(), handover->loads.end(), i) != 0;
+    std::optional<int> count = CountAccesses(stmts[i], buffer);
+    if (!count) return "its address is taken";
+    *accesses += *count;
+    if (is_load || *count == 0) continue;
+    if (i < last_load) return "it is used before it is loaded in the same iteration";
+    if (!used) handover->first_use = i;
+    handover->last_use = i;
+    used = true;
+  }
+  if (!used) return "it is not used in the iteration that loads it";
+  for (size_t i = handover->loads.front(); i <= handover->last_use; ++i) {
+    if (ir::MayLeaveLoop(stmts[i])) return "the loop may be left between the load and its use";
+  }
+  return "";
+}
+
+std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
+  int accesses = 0;
+  for (Handover& handover : tile->handovers) {
+    std::string reason = FindUses(tile->buffer, &handover, &accesses);
+    if (!reason.empty()) return reason;
+  }
+  std::optional<int> all = CountAccesses(launch->body, tile->buffer);
+  if (!all) return "its address is taken";
+  return *all == accesses ? "" : "it is also used outside of the sequence that loads it";
+}
+
+}  // namespace
+
+int64_t StagesOf(const ir::ForNode* loop) {
+  if (loop->Kind() != ir::ForKind::kPipelined) return 0;
+  auto stages = loop->annotations.Get("num_stages");
+  return stages ? (*stages).cast<int64_t>() : 0;
+}
+
+std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch) {
+  LoadFinder finder;
+  finder.VisitStmt(launch->body);
+  std::vector<Channel> channels;
+  for (Tile& tile : finder.tiles) {
+    std::string reason = FindUses(launch, &tile);
+    if (!reason.empty()) {
+      for (const ir::CopyNode* load : tile.loads) {
+        RemarkCopy(load, "is not pipelined: " + reason);
+      }
+      continue;
+    }
+    // Tiles that go together share the barriers.
+    auto together = [&](const Channel& channel) {
+      auto same = [](const Handover& a, const Handover& b) {
+        return a.seq == b.seq && a.first_use == b.first_use && a.last_use == b.last_use;
+      };
+      return std::equal(channel.handovers.begin(), channel.handovers.end(), tile.handovers.begin(),
+                        tile.handovers.end(), same);
+    };
+    auto channel = std::find_if(channels.begin(), channels.end(), together);
+    if (channel == channels.end()) {
+      channels.push_back({{tile.buffer}, tile.slots, tile.handovers});
+      continue;
+    }
+    channel->tiles.push_back(tile.buffer);
+    for (size_t i = 0; i < tile.handovers.size(); ++i) {
+      auto& loads = channel->handovers[i].loads;
+      loads.insert(loads.end(), tile.handovers[i].loads.begin(), tile.handovers[i].loads.end());
+      std::sort(loads.begin(), loads.end());
+    }
+  }
+  return channels;
+}
+
+}  // namespace tilelang::schedule

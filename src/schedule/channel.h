@@ -1,0 +1,46 @@
+// Channels: how tiles cross from the role that loads them to the roles that use them.
+#ifndef TILELANG_SCHEDULE_CHANNEL_H_
+#define TILELANG_SCHEDULE_CHANNEL_H_
+
+#include <string>
+#include <vector>
+
+#include "ir/tile_op.h"
+
+namespace tilelang::schedule {
+
+// One place where a channel is used: in this sequence, statements `loads` fill a slot, and
+// statements from `first_use` to `last_use`, all of them later, read it. Each time the sequence
+// runs is one use of the channel.
+struct Handover {
+  const ir::SeqNode* seq = nullptr;
+  std::vector<size_t> loads;
+  size_t first_use = 0;
+  size_t last_use = 0;
+
+  bool operator==(const Handover&) const = default;
+};
+
+// Tiles that are always loaded and used together, in a ring of slots. Use number n is in slot
+// n % slots: its producer waits until use n - slots has been released, its consumers until it is
+// full.
+struct Channel {
+  std::vector<ir::Buffer> tiles;
+  int64_t slots = 0;
+  std::vector<Handover> handovers;
+
+  std::string Name() const { return tiles.front()->name; }
+};
+
+// The stages of a pipelined loop; 0 for other loops.
+int64_t StagesOf(const ir::ForNode* loop);
+
+// The channels of a launch with planned copies: the tiles that loads by TMA bring inside of loops
+// that are pipelined over two stages or more, where every access of the tile is a load of the whole
+// of it, or a use after that in the same sequence. In the order of the program. Remarks say which
+// loads are not pipelined, and why.
+std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch);
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_CHANNEL_H_

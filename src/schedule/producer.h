@@ -1,0 +1,83 @@
+// The program of the role that loads: what decides whether, when and from where, and the loads.
+#ifndef TILELANG_SCHEDULE_PRODUCER_H_
+#define TILELANG_SCHEDULE_PRODUCER_H_
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/visitor.h"
+
+namespace tilelang::schedule {
+
+// The statements of a launch that a load depends on: loops and conditions around it, variables in
+// its indices and in theirs, whatever sets those. Another role can execute them again if they
+// compute scalars from the launch's parameters and from memory that the kernel does not write.
+class LoadSlice {
+ public:
+  explicit LoadSlice(const ir::KernelLaunchNode* launch);
+
+  // Adds what a load needs. Returns why another role cannot execute it, or nothing; the slice is
+  // then of no use.
+  std::string Add(const ir::CopyNode* load);
+
+  // The statement belongs to the slice, or holds such statements.
+  bool Has(const ir::StmtNode* s) const { return kept_.count(s) != 0; }
+
+ private:
+  friend class PlaceFinder;
+  // A statement of the launch and the loops and branches around it, outermost first.
+  struct Place {
+    const ir::StmtNode* stmt = nullptr;
+    std::vector<const ir::StmtNode*> around;
+  };
+  using Object = tvm::ffi::Object;
+
+  void Keep(const Place& place);
+  void Need(const ir::Expr& e);
+  void NeedBuffer(const ir::Buffer& buffer);
+  void Refuse(const std::string& reason);
+
+  const ir::KernelLaunchNode* launch_;
+  std::unordered_map<const Object*, Place> places_;                // by statement: loads, binds
+  std::unordered_map<const Object*, std::vector<Place>> setters_;  // of variables and buffers
+  std::unordered_map<const Object*, std::vector<Place>> leaves_;   // breaks, continues, by loop
+  std::unordered_set<const Object*> written_;                      // global buffers
+  std::unordered_set<const Object*> elsewhere_;  // local buffers set by more than stores
+  std::unordered_set<const Object*> kept_;
+  std::unordered_set<const Object*> needed_;  // variables and buffers
+  std::string reason_;
+};
+
+// The slice with variables and local buffers of its own. `load` gives what takes the place of a
+// load with its indices rewritten; `in_sequence` what is put into a sequence around its statements.
+class SliceCopier : public ir::StmtMutator {
+ public:
+  SliceCopier(const ir::KernelLaunchNode* launch, const LoadSlice& slice);
+
+  using StmtMutator::Rewrite;
+  ir::Stmt MutateStmt(const ir::Stmt& s) override;
+  ir::Stmt Rewrite(const ir::SeqNode* op) override;
+  ir::Stmt Rewrite(const ir::BindNode* op) override;
+  ir::Stmt Rewrite(const ir::AllocNode* op) override;
+  ir::Stmt Rewrite(const ir::ForNode* op) override;
+  ir::Expr Rewrite(const ir::VarNode* op) override;
+
+ protected:
+  ir::Buffer MutateBuffer(const ir::Buffer& buffer) override;
+  // The statement at index i of a sequence of the launch; appended to `stmts`.
+  virtual void Append(const ir::SeqNode* seq, size_t i, std::vector<ir::Stmt>* stmts);
+
+ private:
+  ir::Var Fresh(const ir::Var& var);
+
+  const LoadSlice& slice_;
+  std::unordered_map<const tvm::ffi::Object*, ir::Var> vars_;
+  std::unordered_map<const tvm::ffi::Object*, ir::Buffer> buffers_;
+};
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_PRODUCER_H_

@@ -1,0 +1,352 @@
+"""T.Pipelined: loads by a warp of their own, through rings of slots; against the same computation
+in float64, for every way in which loops nest, repeat, end early and do not run at all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang import transform
+
+TARGETS = ["sm_90a", "sm_100a"]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
+every_schedule = pytest.mark.every_schedule
+
+
+def exact(*shape: int) -> torch.Tensor:
+    """Small integers, whose sums of products are exact in any order."""
+    return torch.randint(-4, 5, shape).half()
+
+
+def poisoned(*shape: int) -> torch.Tensor:
+    return torch.full(shape, float("nan"))
+
+
+def run(kernel, *tensors: torch.Tensor, device: str = "cpu") -> list[torch.Tensor]:
+    """Launches; the tensors afterwards, in float64."""
+    moved = [t.to(device) if isinstance(t, torch.Tensor) else t for t in tensors]
+    kernel(*moved)
+    return [t.cpu().double() for t in moved if isinstance(t, torch.Tensor)]
+
+
+def channels(kernel) -> list[str]:
+    """The rings of a kernel, by name."""
+    source = kernel.get_kernel_source()
+    return sorted({word[:-5] for word in source.split() if word.endswith("_full")})
+
+
+def remarks(kernel) -> str:
+    return "\n".join(str(r) for r in kernel.remarks if r.topic in ("pipeline", "copy"))
+
+
+def gemm(M, N, K, m=64, n=64, k=64, threads=128, stages=3):
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "float16"),
+        B: T.Tensor((N, K), "float16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(N, n), T.ceildiv(M, m), threads=threads) as (bx, by):
+            a = T.alloc_shared((m, k), "float16")
+            b = T.alloc_shared((n, k), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
+                T.copy(A[by * m, i * k], a)
+                T.copy(B[bx * n, i * k], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[by * m, bx * n])
+
+    return main
+
+
+def product(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    return A.double() @ B.double().T
+
+
+@every_schedule
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("K", [32, 64, 200, 448])
+@pytest.mark.parametrize("target", TARGETS)
+def test_gemm(target: str, K: int, stages: int) -> None:
+    kernel = tilelang.compile(gemm(72, 136, K, stages=stages), target=target)
+    # There is nothing to overlap in a loop that runs once.
+    assert channels(kernel) == (["a"] if K > 64 else [])
+    A, B = exact(72, K), exact(136, K)
+    assert torch.equal(run(kernel, A, B, poisoned(72, 136))[-1], product(A, B))
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("threads", [32, 64, 128, 256, 384])
+@pytest.mark.parametrize("K", [64, 1000, 4096])
+def test_gemm_on_a_gpu(K: int, threads: int) -> None:
+    kernel = tilelang.compile(gemm(1000, 520, K, m=192, n=96, threads=threads))
+    A, B = exact(1000, K), exact(520, K)
+    result = run(kernel, A, B, poisoned(1000, 520), device="cuda")[-1]
+    assert torch.equal(result, product(A, B))
+
+
+@every_schedule
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_loop_of_any_length(device: str, count: int) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.int32):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(n, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q] * (i + 1)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a" if device == "cpu" else "auto")
+    assert channels(kernel) == ["a"]
+    A = exact(640, 64)
+    result = run(kernel, A, poisoned(64, 64), count, device=device)[-1]
+    blocks = A.double().view(10, 64, 64)[:count]
+    expected = sum(((i + 1) * block for i, block in enumerate(blocks)), torch.zeros(64, 64).double())
+    assert torch.equal(result, expected)
+
+
+@every_schedule
+def test_loops_that_begin_late_and_repeat() -> None:
+    """Phases go on over nested loops, whose number of iterations is no multiple of the slots."""
+
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((320, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            for t in T.serial(5):
+                T.clear(c)
+                for i in T.Pipelined(t, 7, num_stages=3):
+                    T.copy(A[i * 64, 0], a)
+                    for r, q in T.Parallel(64, 64):
+                        c[r, q] += a[r, q]
+                T.copy(c, C[t * 64, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A = exact(640, 64)
+    blocks = A.double().view(10, 64, 64)
+    expected = torch.cat([blocks[t:7].sum(0) for t in range(5)])
+    assert torch.equal(run(kernel, A, poisoned(320, 64))[-1], expected)
+
+
+@every_schedule
+@pytest.mark.parametrize("blocks", [1, 3, 7])
+def test_a_persistent_kernel(blocks: int) -> None:
+    M, N, K, m, n, k = 192, 128, 160, 64, 64, 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "float16"),
+        B: T.Tensor((N, K), "float16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            a = T.alloc_shared((m, k), "float16")
+            b = T.alloc_shared((n, k), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            for by, bx in T.Persistent([T.ceildiv(M, m), T.ceildiv(N, n)], blocks, block):
+                T.clear(c)
+                for i in T.Pipelined(T.ceildiv(K, k), num_stages=2):
+                    T.copy(A[by * m, i * k], a)
+                    T.copy(B[bx * n, i * k], b)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[by * m, bx * n])
+
+    A, B = exact(M, K), exact(N, K)
+    for target in TARGETS:
+        kernel = tilelang.compile(main, target=target)
+        assert channels(kernel) == ["a"]
+        assert torch.equal(run(kernel, A, B, poisoned(M, N))[-1], product(A, B))
+
+
+@every_schedule
+def test_tiles_used_apart_have_channels_of_their_own() -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((320, 64), "float16"),
+        B: T.Tensor((320, 64), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(5, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q]
+                T.copy(B[i * 64, 0], b)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] *= b[r, q]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a", "b"]
+    A, B = exact(320, 64), torch.randint(-1, 2, (320, 64)).half()
+    expected = torch.zeros(64, 64).double()
+    for a, b in zip(A.double().view(5, 64, 64), B.double().view(5, 64, 64), strict=True):
+        expected = (expected + a) * b
+    assert torch.equal(run(kernel, A, B, poisoned(64, 64))[-1], expected)
+
+
+@every_schedule
+def test_a_tile_that_two_loops_load_has_one_channel() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((320, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(3, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q]
+            for i in T.Pipelined(5, num_stages=3):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] = c[r, q] * 2 + a[r, q]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A = exact(320, 64)
+    blocks = A.double().view(5, 64, 64)
+    expected = blocks[:3].sum(0)
+    for block in blocks:
+        expected = expected * 2 + block
+    assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], expected)
+
+
+@every_schedule
+def test_a_tile_written_in_place_is_not_overwritten_early() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((320, 64), "float16"), C: T.Tensor((320, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            for i in T.Pipelined(5, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    a[r, q] = a[r, q] * 2 + r
+                T.copy(a, C[i * 64, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A = exact(320, 64)
+    expected = A.double() * 2 + torch.arange(64).repeat(5).view(-1, 1)
+    assert torch.equal(run(kernel, A, poisoned(320, 64).half())[-1], expected)
+
+
+@every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_skipped_block_is_neither_loaded_nor_used(target: str) -> None:
+    """Conditions around the loads hold for both roles: a block-sparse loop."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, 64), "float16"),
+        mask: T.Tensor((8,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(8, num_stages=2):
+                if mask[i] != 0:
+                    T.copy(A[i * 64, 0], a)
+                    T.gemm(a, a, c, transpose_B=True)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target=target)
+    assert channels(kernel) == ["a"]
+    A, mask = exact(512, 64), torch.tensor([0, 1, 1, 0, 0, 1, 0, 1], dtype=torch.int32)
+    kept = A.double().view(8, 64, 64)[mask.bool()]
+    expected = (kept @ kept.transpose(1, 2)).sum(0)
+    assert torch.equal(run(kernel, A, mask, poisoned(64, 64))[-1], expected)
+
+
+@every_schedule
+def test_a_loop_that_both_roles_leave() -> None:
+    """Indices and ends that come from memory and variables are computed by both roles."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, 64), "float16"),
+        table: T.Tensor((8,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            row = T.alloc_var("int32", init=0)
+            T.clear(c)
+            for i in T.Pipelined(8, num_stages=2):
+                if table[i] < 0:
+                    break
+                row = row + table[i]
+                T.copy(A[row * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A, table = exact(512, 64), torch.tensor([1, 2, 0, 3, -1, 1, 1, 1], dtype=torch.int32)
+    blocks = A.double().view(8, 64, 64)
+    expected = blocks[[1, 3, 3, 6]].sum(0)
+    assert torch.equal(run(kernel, A, table, poisoned(64, 64))[-1], expected)
+
+
+@every_schedule
+def test_halves_of_a_tile_are_one_use() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((320, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(5, num_stages=2):
+                T.copy(A[i * 64, 0], a[0:32, :])
+                T.copy(A[i * 64 + 32, 0], a[32:64, :])
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A = exact(320, 64)
+    assert torch.equal(
+        run(kernel, A, poisoned(64, 64))[-1], A.double().view(5, 64, 64).sum(0)
+    )
+
+
+@every_schedule
+def test_an_annotated_layout_holds_for_each_slot() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((320, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.annotate_layout({a: tilelang.layout.make_swizzled_layout(a)})
+            T.clear(c)
+            for i in T.Pipelined(5, num_stages=3):
+                T.copy(A[i * 64, 0], a)
+                T.gemm(a, a, c, transpose_B=True)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    A = exact(320, 64)
+    blocks = A.double().view(5, 64, 64)
+    expected = (blocks @ blocks.transpose(1, 2)).sum(0)
+    assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], expected)
