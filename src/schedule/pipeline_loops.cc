@@ -180,8 +180,8 @@ class ProducerWriter : public SliceCopier {
     Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
     Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)),
                          op->annotations, op->span, full);
-    return ir::WithPlan(
-        load, op::TilePlan(ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
+    return ir::WithPlan(load,
+                        op::TilePlan(ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
   }
 
  private:
@@ -296,8 +296,7 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     bool tiles = false;
     if (branch != nullptr && !uniformity.IsUniform(branch->condition)) {
       ir::WalkStmts(s, [&](const Stmt& inner) {
-        tiles |= inner.as<ir::TileOpNode>() != nullptr ||
-                 inner->kind == ir::StmtKind::kParallelFor;
+        tiles |= inner.as<ir::TileOpNode>() != nullptr || inner->kind == ir::StmtKind::kParallelFor;
         return !tiles;
       });
     }
@@ -452,7 +451,8 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
   int64_t service = warpgroups ? kWarpgroup : kWarp;
   std::string reason = WhyOneRole(op, threads.count + service);
   if (!reason.empty()) channels.clear();
-  if (reason.empty()) reason = "no tile of the loop is loaded by the tensor memory accelerator alone";
+  if (reason.empty())
+    reason = "no tile of the loop is loaded by the tensor memory accelerator alone";
   LoadSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   RemarkSerialLoops(op, channels, reason);
@@ -481,9 +481,8 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
     }
   }
   body.push_back(ir::If(threads.linear >= I32(threads.count), loads, work, op->span));
-  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars,
-                          {I32(threads.count + service)}, WithStackedLayouts(op, rings),
-                          op::Sequence(body, op->span), op->span);
+  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},
+                          WithStackedLayouts(op, rings), op::Sequence(body, op->span), op->span);
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ void LoadSlice::Keep(const Place& place) {
   if (!kept_.insert(place.stmt).second) return;
   for (const StmtNode* s : place.around) {
     if (!kept_.insert(s).second) continue;
-    if (const auto* branch = s->IsInstance<ir::IfNode>() ? static_cast<const ir::IfNode*>(s)
-                                                         : nullptr) {
+    if (const auto* branch =
+            s->IsInstance<ir::IfNode>() ? static_cast<const ir::IfNode*>(s) : nullptr) {
       Need(branch->condition);
     } else if (s->IsInstance<ir::ForNode>()) {
       Need(static_cast<const ir::ForNode*>(s)->min);

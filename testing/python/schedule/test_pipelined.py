@@ -8,7 +8,6 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang import transform
 
 TARGETS = ["sm_90a", "sm_100a"]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
@@ -109,7 +108,9 @@ def test_a_loop_of_any_length(device: str, count: int) -> None:
     A = exact(640, 64)
     result = run(kernel, A, poisoned(64, 64), count, device=device)[-1]
     blocks = A.double().view(10, 64, 64)[:count]
-    expected = sum(((i + 1) * block for i, block in enumerate(blocks)), torch.zeros(64, 64).double())
+    expected = sum(
+        ((i + 1) * block for i, block in enumerate(blocks)), torch.zeros(64, 64).double()
+    )
     assert torch.equal(result, expected)
 
 
@@ -325,9 +326,7 @@ def test_halves_of_a_tile_are_one_use() -> None:
     kernel = tilelang.compile(main, target="sm_90a")
     assert channels(kernel) == ["a"]
     A = exact(320, 64)
-    assert torch.equal(
-        run(kernel, A, poisoned(64, 64))[-1], A.double().view(5, 64, 64).sum(0)
-    )
+    assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], A.double().view(5, 64, 64).sum(0))
 
 
 @every_schedule
@@ -350,3 +349,143 @@ def test_an_annotated_layout_holds_for_each_slot() -> None:
     blocks = A.double().view(5, 64, 64)
     expected = (blocks @ blocks.transpose(1, 2)).sum(0)
     assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], expected)
+
+
+def _outside(A, a, c, C):
+    T.clear(c)
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(A[i * 64, 0], a)
+        for r, q in T.Parallel(64, 64):
+            c[r, q] += a[r, q]
+    T.copy(a, C)
+
+
+def _part(A, a, c, C):
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(A[i * 64, 0], a[0:32, :])
+        T.copy(a[0:32, :], C[0:32, :])
+
+
+def _before(A, a, c, C):
+    T.clear(a)
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(a, C)
+        T.copy(A[i * 64, 0], a)
+
+
+def _computed(A, a, c, C):
+    row = T.alloc_shared((64,), "int32")
+    T.fill(row, 0)
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(A[row[0] + i * 64, 0], a)
+        T.copy(a, C)
+
+
+def _synchronized(A, a, c, C):
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(A[i * 64, 0], a)
+        T.sync_threads()
+        T.copy(a, C)
+
+
+def _role(A, a, c, C):
+    for i in T.Pipelined(5, num_stages=2):
+        T.copy(A[i * 64, 0], a)
+        if T.get_warp_idx() < 2:
+            T.copy(a, C)
+
+
+def _one_stage(A, a, c, C):
+    for i in T.Pipelined(5, num_stages=1):
+        T.copy(A[i * 64, 0], a)
+        T.copy(a, C)
+
+
+REASONS = {
+    _outside: "a) is not pipelined: it is also used outside of the sequence that loads it",
+    _part: "is not pipelined: it does not load the whole tile",
+    _before: "a) is not pipelined: it is used before it is loaded in the same iteration",
+    _computed: "a) is not pipelined: it depends on values of row",
+    _synchronized: "the program synchronizes threads itself, by sync_threads",
+    _role: "num_stages=2 has no effect: the program has roles of its own",
+    _one_stage: "",
+}
+
+
+@every_schedule
+@pytest.mark.parametrize("body", REASONS, ids=lambda body: body.__name__)
+def test_what_is_not_pipelined_stays_in_order(body) -> None:
+    step = T.macro(body)
+
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float16")
+            step(A, a, c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == []
+    assert REASONS[body] in remarks(kernel)
+    if body is not _one_stage:
+        assert "T.Pipelined: num_stages=2 has no effect" in remarks(kernel)
+    A = exact(640, 64)
+    result = run(kernel, A, poisoned(64, 64).half())[-1]
+    last = A.double().view(10, 64, 64)[3 if body is _before else 4]
+    rows = 32 if body is _part else 64
+    assert torch.equal(result[:rows], last[:rows])
+
+
+def test_no_roles_where_the_option_turns_them_off() -> None:
+    options = {tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}
+    kernel = tilelang.compile(gemm(64, 64, 256), target="sm_90a", pass_configs=options)
+    assert channels(kernel) == []
+    A, B = exact(64, 256), exact(64, 256)
+    assert torch.equal(run(kernel, A, B, poisoned(64, 64))[-1], product(A, B))
+
+
+@pytest.mark.parametrize(
+    ("annotate", "expected"),
+    [
+        (lambda: None, ("decrease_registers<40>", "increase_registers<232>")),
+        (lambda: T.annotate_producer_reg_dealloc(24), ("<24>", "<240>")),
+        (lambda: T.annotate_consumer_reg_alloc(160), ("<40>", "<160>")),
+        (T.no_set_max_nreg, ()),
+    ],
+)
+def test_registers_go_to_the_threads_that_compute(annotate, expected: tuple[str, ...]) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((640, 64), "float16")):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((64, 64), "float16")
+            annotate()
+            for i in T.Pipelined(10, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                T.copy(a, C[i * 64, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert channels(kernel) == ["a"]
+    source = kernel.get_kernel_source()
+    assert all(text in source for text in expected)
+    assert ("crease_registers" in source) == bool(expected)
+    A = exact(640, 64)
+    assert torch.equal(run(kernel, A, poisoned(640, 64).half())[-1], A.double())
+
+
+def test_more_registers_than_there_are() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((640, 64), "float16")):
+        with T.Kernel(1, threads=384):
+            a = T.alloc_shared((96, 64), "float16")
+            T.annotate_consumer_reg_alloc(240)
+            for i in T.Pipelined(5, num_stages=2):
+                T.copy(A[i * 96, 0], a)
+                T.copy(a, C[i * 96, 0])
+
+    with pytest.raises(tilelang.errors.ResourceError, match="at most 160"):
+        tilelang.compile(main, target="sm_90a")
+
+
+def test_slots_that_do_not_fit() -> None:
+    with pytest.raises(tilelang.errors.ResourceError, match=r"a: \d+ bytes at offset"):
+        tilelang.compile(gemm(512, 512, 512, m=128, n=256, k=128, stages=4), target="sm_90a")
