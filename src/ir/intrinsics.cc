@@ -122,6 +122,8 @@ constexpr Intrinsic kIntrinsics[] = {
           Feature::kTcgen05),
     Fence("tcgen05_after_thread_sync", "tl::tcgen05_after_thread_sync", "tcgen_05.h",
           Feature::kTcgen05),
+    {.name = "wait_wgmma", .print = kSpecial, .participants = Participants::kWarp,
+     .needs = Feature::kWgmma},
     Fence("fence_barrier_init", "tl::fence_barrier_init", "barrier.h", Feature::kTma),
     Fence("threadfence", "__threadfence", ""), Fence("threadfence_block", "__threadfence_block", ""),
     {.name = "set_max_nreg", .print = kSpecial, .header = "barrier.h",

@@ -120,7 +120,8 @@ class ParallelFor : public Stmt {
 // c (+)= op(a) @ op(b). a: (M, K), or (K, M) with trans_a; b: (K, N), or (N, K) with trans_b;
 // c: (M, N). clear_accum: bool expression. mbar: a Load of a "shared.barrier" element on which
 // completion arrives, null when the compiler waits. annotations: policy (int),
-// is_tcgen05 (bool: T.tcgen05_gemm, issue only).
+// is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that may stay in
+// flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm).
 class GemmNode : public TileOpNode {
  public:
   Region a;

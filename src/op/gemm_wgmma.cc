@@ -166,6 +166,14 @@ const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
   return static_cast<const WgmmaPlanNode*>(TilePlanOf(op));
 }
 
+// The registers have their values here, and no use of them moves across.
+void Hold(const Buffer& fragment, Lowering* lowering, const Span& span, std::vector<Stmt>* stmts) {
+  Buffer registers = lowering->buffers->Get(fragment);
+  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
+  stmts->push_back(DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
+                                {ir::AddressOf(registers, {I32(0)})}, span));
+}
+
 class WgmmaLowerer {
  public:
   WgmmaLowerer(const ir::GemmNode* op, Lowering* lowering)
@@ -192,7 +200,7 @@ class WgmmaLowerer {
     SharedOperand b(op_->b, !op_->trans_b, DescriptorFormat::kWgmma, "desc_b", *lowering_,
                     op_->span, part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
     stmts->push_back(b.bind());
-    HoldRegisters(op_, lowering_, stmts);
+    HoldInputs(stmts);
     stmts->push_back(DeviceEffect(kHeader, "wgmma_fence", {}, op_->span));
     Expr clear = lowering_->scalar->Mutate(op_->clear_accum);
     const MmaAtom& atom = plan_->kind.atom;
@@ -209,6 +217,11 @@ class WgmmaLowerer {
   }
 
  private:
+  void HoldInputs(std::vector<Stmt>* stmts) const {
+    if (!ir::IsTrue(op_->clear_accum)) Hold(op_->c->buffer, lowering_, op_->span, stmts);
+    if (op_->a->buffer.IsFragment()) Hold(op_->a->buffer, lowering_, op_->span, stmts);
+  }
+
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
   Expr RegistersOfC(int64_t m, int64_t n) const {
     int64_t atoms = m / kWgmmaRows * (columns_ / plan_->kind.atom.N()) + n / plan_->kind.atom.N();
@@ -270,7 +283,10 @@ class WgmmaInstruction : public TileInstruction {
     Problem problem = Analyze(gemm, *ctx);
     if (!problem.reason.empty()) return {TilePlan(), problem.reason};
     if (!HoldFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx)) {
-      return {TilePlan(), "its fragments have other layouts"};
+      return {TilePlan(),
+              "a gemm that stays in flight needs whole fragments for C and A, in the layouts of "
+              "the instruction: what is converted must be complete. Use fragments of their own, "
+              "or T.gemm with wg_wait=0"};
     }
     auto plan = ffi::make_object<WgmmaPlanNode>(this, ctx->threads);
     plan->kind = problem.kind;
@@ -286,6 +302,7 @@ class WgmmaInstruction : public TileInstruction {
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     Problem problem = Analyze(gemm, *ctx);
+    if (MustBeWgmma(gemm) || (problem.reason.empty() && GroupsInFlight(gemm) != 0)) return {};
     if (problem.reason.empty()) {
       return OnFragmentsOf(this, gemm, Wanted(gemm, problem, ctx->threads), ctx);
     }
@@ -305,13 +322,6 @@ class WgmmaInstruction : public TileInstruction {
   }
 };
 
-void Hold(const Buffer& fragment, Lowering* lowering, const Span& span, std::vector<Stmt>* stmts) {
-  Buffer registers = lowering->buffers->Get(fragment);
-  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
-  stmts->push_back(DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
-                                {ir::AddressOf(registers, {I32(0)})}, span));
-}
-
 }  // namespace
 
 const TileInstruction* Wgmma() {
@@ -325,15 +335,29 @@ bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx) {
          ChooseWgmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
 }
 
+bool MustBeWgmma(const ir::GemmNode* op) { return op->annotations.count("is_wgmma") != 0; }
+
 int64_t GroupsInFlight(const ir::GemmNode* op) {
   auto given = op->annotations.Get("wg_wait");
   return given ? (*given).cast<int64_t>() : 0;
 }
 
-void HoldRegisters(const ir::GemmNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {
-  Hold(op->c->buffer, lowering, op->span, stmts);
-  if (op->a->buffer.IsFragment()) Hold(op->a->buffer, lowering, op->span, stmts);
+void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering,
+                   std::vector<Stmt>* stmts) {
+  std::vector<Buffer> held;
+  auto hold = [&](const ir::GemmNode* op, const Buffer& b) {
+    auto same = [&](const Buffer& other) { return other.same_as(b); };
+    if (!b.IsFragment() || std::any_of(held.begin(), held.end(), same)) return;
+    held.push_back(b);
+    Hold(b, lowering, op->span, stmts);
+  };
+  for (const ir::GemmNode* op : gemms) {
+    hold(op, op->c->buffer);
+    hold(op, op->a->buffer);
+  }
 }
+
+bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
 
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
 

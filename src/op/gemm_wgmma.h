@@ -30,11 +30,16 @@ class WgmmaPlanNode : public TilePlanNode {
 // Whether a gemm that wgmma cannot carry out has its size and types, so that it is worth saying.
 bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx);
 
+// T.wgmma_gemm, which no other instruction may carry out.
+bool MustBeWgmma(const ir::GemmNode* op);
 // How many groups of wgmma may stay in flight after the gemm, -1: all of them (wg_wait=).
 int64_t GroupsInFlight(const ir::GemmNode* op);
 
-// The registers of A and C have their values here, and no use of them moves across.
-void HoldRegisters(const ir::GemmNode* op, Lowering* lowering, std::vector<Stmt>* stmts);
+// The registers of A and C of the gemms have their values here, and no use of them moves across.
+void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering,
+                   std::vector<Stmt>* stmts);
+// T.wait_wgmma(n): until n groups are left in flight.
+bool IsWaitWgmma(const ir::CallNode* call);
 // What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
 Stmt CommitWgmma(const Span& span);
 Stmt WaitWgmma(int64_t pending, const Span& span);

@@ -65,6 +65,8 @@ struct Lowering {
   AccessLowerer* scalar;
   TensorMaps* tensor_maps;
   Expr barrier;  // the address of the mbarrier on which TMA loads complete
+  // Gemms by wgmma that the program leaves in flight somewhere, whose fragments exist here.
+  std::vector<const ir::GemmNode*> in_flight = {};
 };
 
 class TileInstruction {

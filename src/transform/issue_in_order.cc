@@ -61,8 +61,8 @@ bool CanFollow(const ir::GemmNode* later, const OperatorGroup& group) {
   return std::all_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
     const ir::GemmNode* earlier = op::AsGemm(op);
     bool c_is_operand = earlier->a->buffer.same_as(later->c->buffer);
-    return !c_is_operand && !earlier->c->buffer.same_as(later->a->buffer) &&
-           op::GroupsInFlight(earlier) == 0;
+    return !c_is_operand && op::GroupsInFlight(later) == 0 &&
+           !earlier->c->buffer.same_as(later->a->buffer) && op::GroupsInFlight(earlier) == 0;
   });
 }
 
@@ -131,17 +131,18 @@ Stmt RunOnTensorCore(const OperatorGroup& group, CtaResources* resources, op::Lo
   return op::Sequence(stmts, last->span);
 }
 
-// Each warpgroup waits for its own. Without a wait the program holds the registers in its waits.
+// Each warpgroup waits for its own.
 Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
   std::vector<Stmt> stmts;
   IssueAll(group, lowering, &stmts);
   stmts.push_back(op::CommitWgmma(span));
   int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
-  if (left >= 0) stmts.push_back(op::WaitWgmma(left, span));
-  if (left == 0) {
-    for (const ir::TileOpNode* op : group) op::HoldRegisters(op::AsGemm(op), lowering, &stmts);
-  }
+  if (left < 0) return op::Sequence(stmts, span);
+  stmts.push_back(op::WaitWgmma(left, span));
+  std::vector<const ir::GemmNode*> complete = lowering->in_flight;
+  for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
+  op::HoldRegisters(complete, lowering, &stmts);
   return op::Sequence(stmts, span);
 }
 

@@ -10,6 +10,7 @@
 #include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
 #include "op/parallel.h"
 #include "op/thread_sync.h"
 #include "op/vectorize.h"
@@ -47,6 +48,14 @@ class KernelLowerer : public ScopedMutator {
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
     ctx_.warpgroup = warpgroup_;
+    ir::WalkStmts(launch->body, [&](const Stmt& s) {
+      const auto* gemm = s.as<ir::GemmNode>();
+      if (gemm != nullptr && op::GroupsInFlight(gemm) != 0 &&
+          op::InstructionOf(gemm) == op::Wgmma()) {
+        in_flight_.push_back(gemm);
+      }
+      return true;
+    });
   }
 
   // The body between the set-up and the release of what the CTA holds.
@@ -69,16 +78,19 @@ class KernelLowerer : public ScopedMutator {
     return scalar_.Rewrite(op);
   }
   Stmt Rewrite(const ir::AllocNode* op) override {
+    allocated_.push_back(op->buffer);
     return resources_.Owns(op->buffer) ? ir::Seq(ir::Array<Stmt>()) : scalar_.Rewrite(op);
   }
   Stmt Rewrite(const ir::SeqNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
+    size_t outer = allocated_.size();
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < op->stmts.size();) {
       OperatorGroup group = GroupAt(op->stmts, i, ctx_);
       stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : Lower(group));
       i += std::max<size_t>(1, group.size());
     }
+    allocated_.resize(outer);
     return ir::MakeSeq(stmts, op->span);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -93,6 +105,7 @@ class KernelLowerer : public ScopedMutator {
     const auto* call = op->value.as<ir::CallNode>();
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
+    if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     if (!syncs && !arrives) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
@@ -126,11 +139,31 @@ class KernelLowerer : public ScopedMutator {
 
   Stmt Lower(const OperatorGroup& group) {
     return ir::WithPlace(group.front()->span, [&] {
-      op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
+      op::Lowering lowering = MakeLowering();
       Stmt lowered = IssueInOrder(group, &resources_, &lowering);
       if (!ChangesWarps(group.front())) return lowered;
       return ir::MakeSeq({op::SyncThreads(ctx_, lowered.span()), lowered});
     });
+  }
+
+  op::Lowering MakeLowering() {
+    op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
+    for (const ir::GemmNode* gemm : in_flight_) {
+      auto exists = [&](const Buffer& b) {
+        return !b.IsFragment() || std::any_of(allocated_.begin(), allocated_.end(),
+                                              [&](const Buffer& a) { return a.same_as(b); });
+      };
+      if (exists(gemm->c->buffer) && exists(gemm->a->buffer)) lowering.in_flight.push_back(gemm);
+    }
+    return lowering;
+  }
+
+  // Waits for gemms that the program has left in flight.
+  Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
+    op::Lowering lowering = MakeLowering();
+    std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
+    op::HoldRegisters(lowering.in_flight, &lowering, &stmts);
+    return op::Sequence(stmts, span);
   }
 
   // Whether other warps may have touched the same cells of tensor memory before.
@@ -149,7 +182,9 @@ class KernelLowerer : public ScopedMutator {
   op::Context ctx_;
   op::AccessLowerer scalar_;
   CtaResources resources_;
-  std::vector<Buffer> across_warps_;  // tensor memory that changes hands between warps
+  std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
+  std::vector<Buffer> allocated_;               // what exists where the lowering is
+  std::vector<Buffer> across_warps_;            // tensor memory that changes hands between warps
   op::TensorMaps tensor_maps_;
 };
 

@@ -86,6 +86,11 @@ class Selector : public ScopedMutator {
     return staged.get() == op ? Choose(op) : MutateStmt(staged);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
+    if (op::MustBeWgmma(op) && !target_->has_wgmma) {
+      TL_USER_ERROR(kTarget, op->span,
+                    "T.wgmma_gemm: " << std::string(target_->arch)
+                                     << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
+    }
     Stmt chosen = Choose(op);
     if (chosen.defined()) return chosen;
     TL_USER_ERROR(kLayout, op->span,
@@ -123,6 +128,7 @@ class Selector : public ScopedMutator {
       if (instruction == op::Wgmma() && !obstacle.empty()) RemarkMma(op::AsGemm(op), obstacle, ctx);
       if (!obstacle.empty()) continue;
       if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
+      if (op->kind == ir::StmtKind::kGemm) RemarkGroups(op::AsGemm(op), instruction);
       Stmt chosen = is_tma ? WithCompletion(op::AsCopy(op)) : self;
       return ir::WithPlan(
           chosen, op::TilePlan(ffi::make_object<op::TilePlanNode>(instruction, ctx.threads)));
@@ -139,8 +145,17 @@ class Selector : public ScopedMutator {
            "result");
   }
 
+  static void RemarkGroups(const ir::GemmNode* op, const op::TileInstruction* instruction) {
+    int64_t groups = op::GroupsInFlight(op);
+    if (groups == 0 || instruction == op::Wgmma()) return;
+    Remark(op->span, "argument",
+           "T.gemm: wg_wait=" + std::to_string(groups) + " has no effect: " + instruction->Name() +
+               " has no groups to wait for");
+  }
+
   static void RemarkMma(const ir::GemmNode* op, const std::string& obstacle,
                         const op::Context& ctx) {
+    if (op::MustBeWgmma(op)) TL_USER_ERROR(kLayout, op->span, "T.wgmma_gemm: " << obstacle);
     if (op::IsWgmmaSized(op, ctx)) RemarkGemm(op, "is done by mma.sync, not by wgmma: " + obstacle);
   }
 

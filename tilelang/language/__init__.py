@@ -44,7 +44,7 @@ from .copy import clear, copy, fill, transpose
 from .debug import device_assert, print
 from .function import RefType as Ref
 from .function import macro, prim_func
-from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm
+from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
 from .kernel import ClusterKernel, Kernel
 from .loops import (
     Parallel,

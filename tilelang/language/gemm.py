@@ -8,8 +8,8 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
-from ..ir.dtype import BOOL
-from ..ir.expr import Expr, cast, condition
+from ..ir.dtype import BOOL, INT32, VOID
+from ..ir.expr import Expr, call, cast, condition, const
 from ..ir.stmt import emit
 from .builder import in_block
 from .ignored import remark_ignored
@@ -17,6 +17,7 @@ from .loops import refuse_extra
 from .region import as_region
 
 _gemm = _ffi.get("ir.Gemm")
+_evaluate = _ffi.get("ir.Evaluate")
 
 
 class GemmWarpPolicy(IntEnum):
@@ -175,9 +176,10 @@ def gemm(
         policy: how warps share the result.
         clear_accum: a bool or a condition: do not add to what C holds.
         mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
-        wg_wait: how many groups of wgmma may stay in flight after the call, -1 for all of them.
-            tcgen05.mma has no groups, so that any value means the same on sm_100a: without
-            ``mbar`` the gemm is complete after the call, with it after a wait for ``mbar``.
+        wg_wait: how many groups of wgmma (on sm_90a; each gemm is one) may stay in flight after
+            the call, -1 for all of them; :func:`wait_wgmma` waits for them. Until then C and a
+            fragment A must not be used, nor shared operands overwritten. Other instructions have
+            no groups: any value means the same.
 
     Raises:
         ShapeError: the matrices do not fit each other.
@@ -186,8 +188,51 @@ def gemm(
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes = {"policy": _policy(policy)}
-    remark_ignored("T.gemm", wg_wait=wg_wait)
+    if wg_wait:
+        notes["wg_wait"] = wg_wait
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
+
+
+def wgmma_gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: Any = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    **unsupported: Any,
+) -> None:
+    """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
+
+    Arguments and errors as of :func:`gemm`. C and a fragment A must not be used, nor shared
+    operands overwritten, before a :func:`wait_wgmma` that covers the group.
+
+    Raises (when compiled):
+        TargetError: the target has no wgmma.
+        LayoutError: wgmma has no form for shapes, types or layouts of the operands.
+    """
+    refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
+    notes = {"policy": _policy(policy), "wg_wait": -1, "is_wgmma": True}
+    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes)
+
+
+def wait_wgmma(id: int = 0) -> None:
+    """Each warpgroup waits until at most ``id`` of the groups of wgmma that it has issued are
+    incomplete: every ``T.wgmma_gemm``, and ``T.gemm`` with ``wg_wait``, is a group.
+
+    Raises:
+        SemanticsError: ``id`` is no constant from 0 to 7.
+        TargetError (when compiled): the target has no wgmma.
+    """
+    in_block("T.wait_wgmma")
+    number = plain(id)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= 7:
+        raise errors.SemanticsError(
+            f"T.wait_wgmma: `{id}` is no number of groups; it is a constant from 0 to 7",
+            span=span.here(),
+        )
+    emit(_evaluate(call(VOID, "wait_wgmma", [const(number, INT32)]), span.current()))
 
 
 def tcgen05_gemm(

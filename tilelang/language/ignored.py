@@ -32,7 +32,6 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.Parallel": {"prefer_async": Ignored(_THREADS)},
     "T.serial": {"annotations": Ignored("a serial loop has none", ((),))},
     "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
-    "T.gemm": {"wg_wait": Ignored("no instruction of it has groups to wait for", (0,))},
     "T.tcgen05_gemm": {
         "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),
         "wg_wait": Ignored("tcgen05.mma has no groups to wait for", (0,)),

@@ -23,7 +23,6 @@ HINTS = {
     "make_tensor_from_addr": "declare the parameter as T.Tensor or T.StridedTensor",
     "tma_copy": "use T.copy, which picks TMA where it is legal",
     "async_copy": "use T.copy inside T.Pipelined",
-    "wgmma_gemm": "use T.gemm",
     "loop_break": "write `break`",
     "break_loop": "write `break`",
     "continue_loop": "write `continue`",
@@ -54,7 +53,7 @@ _OTHERS = """
     alloc_tcgen05_instr_desc im2col gemm_sp dp4a finalize_reducer tcgen05_gemm_blockscaled
     tcgen05_cp_warpx4 tcgen05_sf_warp_transpose copy_cluster mma_gemm_blockscaled reducer_init
     reducer_update cummax tma_gather4 tma_scatter4 c2d_im2col any_of all_of gemm_blockscaled
-    make_blockscaled_gemm_layout ptx_wait_group ptx_commit_group wait_wgmma pdl_sync cluster_sync
+    make_blockscaled_gemm_layout ptx_wait_group ptx_commit_group pdl_sync cluster_sync
     pdl_trigger sync_grid cp_async_barrier_noinc tma_store_wait tma_load create_tma_descriptor
     cluster_arrive cluster_wait named_barrier_arrive tma_store_arrive warpgroup_arrive
     warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand clc_is_canceled

@@ -5,10 +5,11 @@ are."""
 from __future__ import annotations
 
 import pytest
-from sm100.checks import MAY_SPILL, _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import MARKERS, _assembled, _seed, _warnings_are_errors, assembler
 
 __all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", MAY_SPILL)
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)

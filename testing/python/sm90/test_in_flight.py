@@ -1,0 +1,230 @@
+"""Gemms that the program leaves in flight and waits for itself: T.wgmma_gemm, wg_wait=,
+T.wait_wgmma."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from sm90.gemm_kernels import poisoned, uses_wgmma
+
+import tilelang
+import tilelang.language as T
+from tilelang import emulator, errors
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
+M, N, K = 128, 64, 64
+
+
+def issue_wgmma(a, b, c, clear=False):
+    T.wgmma_gemm(a, b, c, transpose_B=True, clear_accum=clear)
+
+
+def issue_gemm(a, b, c, clear=False):
+    T.gemm(a, b, c, transpose_B=True, clear_accum=clear, wg_wait=-1)
+
+
+ISSUES = {"T.wgmma_gemm": issue_wgmma, "T.gemm wg_wait": issue_gemm}
+
+
+def compiled(body, blocks_of_k: int, columns: int = N):
+    """``body(A, B, out)`` computes one tile, M x columns."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, blocks_of_k * K), "bfloat16"),
+        B: T.Tensor((columns, blocks_of_k * K), "bfloat16"),
+        C: T.Tensor((M, columns), "float32"),
+    ):
+        with T.Kernel(1, threads=256):
+            c = T.alloc_fragment((M, columns), "float32")
+            body(A, B, c)
+            T.copy(c, C)
+
+    return tilelang.compile(main, target="sm_90a")
+
+
+def check(kernel, blocks_of_k: int, device: str = "cpu", columns: int = N) -> None:
+    assert uses_wgmma(kernel)
+    a = torch.randint(-3, 4, (M, blocks_of_k * K)).bfloat16().to(device)
+    b = torch.randint(-3, 4, (columns, blocks_of_k * K)).bfloat16().to(device)
+    c = poisoned((M, columns), "float32", device)
+    kernel(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double().T)
+
+
+def overlapped(issue, blocks: int):
+    """Loads the next block while the product of the last is in flight."""
+
+    @T.macro
+    def body(A, B, c):
+        a = T.alloc_shared((2, M, K), "bfloat16")
+        b = T.alloc_shared((2, N, K), "bfloat16")
+        T.copy(A[0, 0], a[0, :, :])
+        T.copy(B[0, 0], b[0, :, :])
+        T.clear(c)
+        for i in T.serial(blocks):
+            issue(a[i % 2, :, :], b[i % 2, :, :], c)
+            if i + 1 < blocks:
+                T.wait_wgmma(1)
+                T.copy(A[0, (i + 1) * K], a[(i + 1) % 2, :, :])
+                T.copy(B[0, (i + 1) * K], b[(i + 1) % 2, :, :])
+        T.wait_wgmma(0)
+
+    return compiled(body, blocks)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("issue", ISSUES)
+def test_one_group_in_flight(issue, device):
+    check(overlapped(ISSUES[issue], 5), 5, device)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("issue", ISSUES)
+def test_a_later_gemm_waits_for_all(issue):
+    @T.macro
+    def body(A, B, c):
+        a = T.alloc_shared((2, M, K), "bfloat16")
+        b = T.alloc_shared((2, N, K), "bfloat16")
+        for s in T.unroll(2):
+            T.copy(A[0, s * K], a[s, :, :])
+            T.copy(B[0, s * K], b[s, :, :])
+        ISSUES[issue](a[0, :, :], b[0, :, :], c, True)
+        T.gemm(a[1, :, :], b[1, :, :], c, transpose_B=True)
+
+    check(compiled(body, 2), 2)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_accumulators_in_flight(device):
+    """The first is waited for, and used, while the second is in flight."""
+
+    @T.macro
+    def body(A, B, c):
+        a = T.alloc_shared((M, K), "bfloat16")
+        b = T.alloc_shared((2 * N, K), "bfloat16")
+        left = T.alloc_fragment((M, N), "float32")
+        right = T.alloc_fragment((M, N), "float32")
+        T.copy(A, a)
+        T.copy(B, b)
+        issue_wgmma(a, b[0:N, :], left, True)
+        issue_wgmma(a, b[N : 2 * N, :], right, True)
+        T.wait_wgmma(1)
+        for i, j in T.Parallel(M, N):
+            c[i, j] = left[i, j]
+        T.wait_wgmma(0)
+        for i, j in T.Parallel(M, N):
+            c[i, N + j] = right[i, j]
+
+    check(compiled(body, 1, 2 * N), 1, device, 2 * N)
+
+
+def without_wait(A, B, c):
+    a = T.alloc_shared((M, K), "bfloat16")
+    b = T.alloc_shared((N, K), "bfloat16")
+    T.copy(A, a)
+    T.copy(B, b)
+    issue_wgmma(a, b, c, True)
+
+
+@pytest.mark.may_serialise("a wait is missing on purpose")
+def test_a_missing_wait_is_reported():
+    """The accumulator is used in flight."""
+
+    @T.macro
+    def body(A, B, c):
+        without_wait(A, B, c)
+
+    a, b = torch.ones(M, K).bfloat16(), torch.ones(N, K).bfloat16()
+    kernel = compiled(body, 1)
+    with pytest.raises(emulator.EmulatorError, match=r"wgmma\.wait_group"):
+        kernel(a, b, poisoned((M, N), "float32"))
+
+
+def test_an_operand_overwritten_in_flight_is_reported():
+    @T.macro
+    def body(A, B, c):
+        a = T.alloc_shared((M, K), "bfloat16")
+        b = T.alloc_shared((N, K), "bfloat16")
+        T.copy(A, a)
+        T.copy(B, b)
+        issue_wgmma(a, b, c, True)
+        T.sync_threads()
+        T.fill(b, 0)
+        T.wait_wgmma(0)
+
+    a, b = torch.ones(M, K).bfloat16(), torch.ones(N, K).bfloat16()
+    kernel = compiled(body, 1)
+    with pytest.raises(emulator.EmulatorError, match="still being read by wgmma"):
+        kernel(a, b, poisoned((M, N), "float32"))
+
+
+def single(body, target: str = "sm_90a"):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            body(
+                T.alloc_shared((64, 64), "float16"),
+                T.alloc_shared((64, 64), "float16"),
+                T.alloc_fragment((64, 64), "float32"),
+            )
+
+    return tilelang.compile(main, target=target)
+
+
+@T.macro
+def slice_of_c(a, b, c):
+    wide = T.alloc_fragment((64, 128), "float32")
+    issue_wgmma(a, b, wide[:, 0:64])
+
+
+@T.macro
+def few_rows(a, b, c):
+    part = T.alloc_fragment((16, 64), "float32")
+    issue_wgmma(a[0:16, :], b, part)
+
+
+@T.macro
+def plain(a, b, c):
+    issue_wgmma(a, b, c)
+
+
+@T.macro
+def wait(a, b, c):
+    T.wait_wgmma(0)
+
+
+@T.macro
+def too_many(a, b, c):
+    T.wait_wgmma(8)
+
+
+REFUSED = [
+    (slice_of_c, "sm_90a", errors.LayoutError, "needs whole fragments for C and A"),
+    (few_rows, "sm_90a", errors.LayoutError, "T.wgmma_gemm: M = 16 is no multiple of 64"),
+    (plain, "sm_80", errors.TargetError, "T.wgmma_gemm: sm_80 has no wgmma"),
+    (wait, "sm_100a", errors.TargetError, "T.wait_wgmma: sm_100a has no wgmma"),
+    (too_many, "sm_90a", errors.SemanticsError, "it is a constant from 0 to 7"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "target", "error", "text"), REFUSED, ids=lambda value: getattr(value, "name", None)
+)
+def test_refused(body, target, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        single(body, target)
+
+
+def test_wg_wait_means_nothing_to_mma_sync():
+    @T.macro
+    def body(a, b, c):
+        part = T.alloc_fragment((16, 64), "float32")
+        T.gemm(a[0:16, :], b, part, wg_wait=-1)
+
+    messages = [remark.message for remark in single(body).remarks]
+    assert any("wg_wait=-1 has no effect: mma.sync has no groups" in text for text in messages)
