@@ -10,12 +10,22 @@ import triton.language as tl
 def _configurations() -> list[triton.Config]:
     return [
         triton.Config({"M_TILE": m, "N_TILE": n, "K_TILE": 64}, num_stages=stages, num_warps=warps)
-        for m, n, warps in [(128, 128, 4), (128, 128, 8), (128, 256, 8)]
+        for m, n, warps in [(64, 64, 4), (64, 128, 4), (128, 128, 4), (128, 128, 8), (128, 256, 8)]
         for stages in (3, 4)
     ]
 
 
-@triton.autotune(configs=_configurations(), key=["M", "N", "K"])
+def _that_divide(configurations, arguments, **_kwargs) -> list[triton.Config]:
+    sizes = arguments["M"], arguments["N"]
+    tiles = [(c, (c.kwargs["M_TILE"], c.kwargs["N_TILE"])) for c in configurations]
+    return [c for c, tile in tiles if sizes[0] % tile[0] == 0 and sizes[1] % tile[1] == 0]
+
+
+@triton.autotune(
+    configs=_configurations(),
+    key=["M", "N", "K"],
+    prune_configs_by={"early_config_prune": _that_divide},
+)
 @triton.jit
 def _gemm(
     a_ptr, b_ptr, c_ptr, M, N, K,

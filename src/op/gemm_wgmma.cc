@@ -302,6 +302,7 @@ class WgmmaInstruction : public TileInstruction {
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     Problem problem = Analyze(gemm, *ctx);
+    if (gemm->annotations.count(kWgmmaGroup) != 0) return {InOrder(gemm), "", true};
     if (MustBeWgmma(gemm) || (problem.reason.empty() && GroupsInFlight(gemm) != 0)) return {};
     if (problem.reason.empty()) {
       return OnFragmentsOf(this, gemm, Wanted(gemm, problem, ctx->threads), ctx);
@@ -316,6 +317,14 @@ class WgmmaInstruction : public TileInstruction {
   }
 
  private:
+  // The gemm, waited for at once, without a plan.
+  static Stmt InOrder(const ir::GemmNode* op) {
+    auto annotations = op->annotations;
+    annotations.erase("wg_wait");
+    annotations.erase(kWgmmaGroup);
+    return ir::Gemm(op->a, op->b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
+                    annotations, op->span);
+  }
   static void Offer(const Region& region, bool mn_major, const Span& span, Context* ctx) {
     if (!region->buffer.IsShared() || ctx->layouts->Has(region->buffer)) return;
     ctx->layouts->Set(region->buffer, *LayoutOfOperand(region->buffer, mn_major, *ctx), span);
@@ -357,7 +366,28 @@ void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowe
   }
 }
 
+namespace {
+
+// An attribute of a wait.
+constexpr const char* kComplete = "complete";
+
+}  // namespace
+
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
+
+Stmt WaitForGroups(int64_t left, const Array<int64_t>& complete, const Span& span) {
+  Map<String, Any> attrs;
+  attrs.Set(kComplete, complete);
+  return Effect("wait_wgmma", {I32(left)}, span, attrs);
+}
+
+bool Completes(const ir::CallNode* wait, const ir::GemmNode* gemm) {
+  auto listed = wait->attrs.Get(kComplete);
+  auto number = gemm->annotations.Get(kWgmmaGroup);
+  if (!listed || !number) return listed.has_value() == number.has_value();
+  auto complete = (*listed).cast<Array<int64_t>>();
+  return std::count(complete.begin(), complete.end(), (*number).cast<int64_t>()) != 0;
+}
 
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
 

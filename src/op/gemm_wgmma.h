@@ -40,6 +40,13 @@ void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowe
                    std::vector<Stmt>* stmts);
 // T.wait_wgmma(n): until n groups are left in flight.
 bool IsWaitWgmma(const ir::CallNode* call);
+
+// A gemm that the compiler leaves in flight (wg_wait=-1) has this annotation, its number (int).
+inline constexpr const char* kWgmmaGroup = "wgmma_group";
+// Until `left` groups are in flight, and the gemms of these numbers are complete.
+Stmt WaitForGroups(int64_t left, const Array<int64_t>& complete, const Span& span);
+// Whether the gemm is complete after the wait, as far as it tells: those of the program may be.
+bool Completes(const ir::CallNode* wait, const ir::GemmNode* gemm);
 // What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
 Stmt CommitWgmma(const Span& span);
 Stmt WaitWgmma(int64_t pending, const Span& span);

@@ -14,7 +14,9 @@
 #include "op/effect.h"
 #include "op/issue.h"
 #include "schedule/channel.h"
+#include "schedule/consumer.h"
 #include "schedule/producer.h"
+#include "schedule/ring.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
 #include "transform/uniformity.h"
@@ -27,7 +29,6 @@ using ir::Array;
 using ir::Buffer;
 using ir::Expr;
 using ir::Map;
-using ir::Region;
 using ir::Stmt;
 using op::I32;
 
@@ -37,110 +38,12 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kMaxThreads = 1024;
 
-// A channel and what it is made of.
-struct Ring {
-  const Channel* channel;
-  std::vector<Buffer> slots;  // of each tile: its shape after the number of the slot
-  Buffer full;
-  Buffer empty;
-};
-
-Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
-  Ring ring{&channel, {}, {}, {}};
-  for (const Buffer& tile : channel.tiles) {
-    Array<Expr> shape = {I32(channel.slots)};
-    for (const Expr& extent : tile->shape) shape.push_back(extent);
-    ring.slots.emplace_back(tile->name, tile->dtype, shape, Array<Expr>{}, tile->scope, tile->attrs,
-                            tile->span);
-  }
-  const ir::Span& span = channel.tiles.front()->span;
-  ring.full = op::MakeRingBarrier(channel.Name() + "_full", channel.slots, producers, span);
-  ring.empty = op::MakeRingBarrier(channel.Name() + "_empty", channel.slots, consumers, span);
-  return ring;
-}
-
-// The uses of one channel by one role.
-class UseCounter {
- public:
-  UseCounter(const Ring& ring, const std::string& name) : ring_(&ring) {
-    Map<ir::String, ir::Any> init;
-    init.Set("init", op::U32(0));
-    const ir::Span& span = ring.full->span;
-    count_ = Buffer(name, ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
-  }
-
-  Stmt Alloc() const { return ir::Alloc(count_, count_->span); }
-  // The slot of the next use, bound to a variable.
-  Expr BindSlot(const ir::Span& span, std::vector<Stmt>* stmts) const {
-    ir::Var slot(ring_->channel->Name() + "_slot", ir::dtypes::kInt32, span);
-    Expr number = ir::FloorMod(Count(), op::U32(Slots()));
-    stmts->push_back(ir::Bind(slot, ir::CastTo(ir::dtypes::kInt32, number), span));
-    return slot;
-  }
-  // Waits until the barrier of the slot has completed its phase number uses / slots - `before`.
-  Stmt Wait(const Buffer& barrier, const Expr& slot, int before, const ir::Span& span) const {
-    Expr phase = ir::FloorDiv(Count(), op::U32(Slots())) + op::U32(before);
-    Expr parity = ir::FloorMod(phase, op::U32(2));
-    return op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span);
-  }
-  Stmt Advance(const ir::Span& span) const {
-    return ir::Store(count_, {I32(0)}, Count() + op::U32(1), span);
-  }
-
- private:
-  int64_t Slots() const { return ring_->channel->slots; }
-  Expr Count() const { return ir::Load(count_, {I32(0)}); }
-
-  const Ring* ring_;
-  Buffer count_;
-};
-
-Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span) {
-  return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span);
-}
-
-const Handover* FindHandover(const Ring& ring, const ir::SeqNode* seq) {
-  const auto& all = ring.channel->handovers;
-  auto it = std::find_if(all.begin(), all.end(), [&](const Handover& h) { return h.seq == seq; });
-  return it == all.end() ? nullptr : &*it;
-}
-
-// A tile's accesses go to the current slot of its ring.
-class SlotMap {
- public:
-  void Enter(const Ring& ring, const Expr& slot) {
-    for (size_t i = 0; i < ring.slots.size(); ++i) {
-      current_.insert_or_assign(ring.channel->tiles[i].get(), std::pair(ring.slots[i], slot));
-    }
-  }
-  Region InSlot(const Region& region) const {
-    auto it = current_.find(region->buffer.get());
-    if (it == current_.end()) return region;
-    Array<Expr> mins = {it->second.second};
-    Array<Expr> extents = {I32(1)};
-    for (const Expr& min : region->mins) mins.push_back(min);
-    for (const Expr& extent : region->extents) extents.push_back(extent);
-    return Region(it->second.first, mins, extents);
-  }
-  // The buffer and the indices of an element.
-  std::pair<Buffer, Array<Expr>> InSlot(const Buffer& buffer, const Array<Expr>& indices) const {
-    auto it = current_.find(buffer.get());
-    if (it == current_.end()) return {buffer, indices};
-    Array<Expr> all = {it->second.second};
-    for (const Expr& index : indices) all.push_back(index);
-    return {it->second.first, all};
-  }
-
- private:
-  std::map<const ffi::Object*, std::pair<Buffer, Expr>> current_;
-};
-
 // The role that loads.
 class ProducerWriter : public SliceCopier {
  public:
-  ProducerWriter(const ir::KernelLaunchNode* launch, const LoadSlice& slice,
-                 const std::vector<Ring>& rings, const op::ThreadRange& threads)
-      : SliceCopier(launch, slice), threads_(threads) {
+  ProducerWriter(const LoadSlice& slice, const std::vector<Ring>& rings,
+                 const op::ThreadRange& threads)
+      : SliceCopier(slice), threads_(threads) {
     for (const Ring& ring : rings) {
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_loads"));
     }
@@ -160,7 +63,7 @@ class ProducerWriter : public SliceCopier {
       const Handover* handover = FindHandover(*ring, seq);
       if (handover == nullptr || handover->loads.front() != i) continue;
       Expr slot = uses.BindSlot(span, stmts);
-      stmts->push_back(uses.Wait(ring->empty, slot, 1, span));
+      stmts->push_back(uses.WaitEmpty(slot, span));
       slots_.Enter(*ring, slot);
       slot_of_[ring] = slot;
     }
@@ -197,78 +100,6 @@ class ProducerWriter : public SliceCopier {
   op::ThreadRange threads_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
   std::map<const Ring*, Expr> slot_of_;
-  SlotMap slots_;
-};
-
-// The roles that compute: everything but the loads.
-class ConsumerWriter : public ir::StmtMutator {
- public:
-  explicit ConsumerWriter(const std::vector<Ring>& rings) {
-    for (const Ring& ring : rings) {
-      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
-    }
-  }
-
-  Stmt Write(const Stmt& body) {
-    std::vector<Stmt> stmts;
-    for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
-    stmts.push_back(MutateStmt(body));
-    return op::Sequence(stmts, body.span());
-  }
-
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::SeqNode* op) override {
-    std::vector<Stmt> stmts;
-    std::map<const Ring*, Expr> slot_of;
-    for (size_t i = 0; i < op->stmts.size(); ++i) {
-      const ir::Span& span = op->stmts[i].span();
-      bool loads = false;
-      for (const auto& [ring, uses] : uses_) {
-        const Handover* handover = FindHandover(*ring, op);
-        if (handover == nullptr) continue;
-        loads |= std::count(handover->loads.begin(), handover->loads.end(), i) != 0;
-        if (handover->first_use != i) continue;
-        Expr slot = uses.BindSlot(span, &stmts);
-        stmts.push_back(uses.Wait(ring->full, slot, 0, span));
-        slots_.Enter(*ring, slot);
-        slot_of[ring] = slot;
-      }
-      if (!loads && !IsTileAlloc(op->stmts[i])) stmts.push_back(MutateStmt(op->stmts[i]));
-      for (const auto& [ring, uses] : uses_) {
-        const Handover* handover = FindHandover(*ring, op);
-        if (handover == nullptr || handover->last_use != i) continue;
-        stmts.push_back(Arrive(ring->empty, slot_of.at(ring), span));
-        stmts.push_back(uses.Advance(span));
-      }
-    }
-    return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
-  }
-  Expr Rewrite(const ir::LoadNode* op) override {
-    auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
-    return ir::Load(buffer, indices, op->span);
-  }
-  Stmt Rewrite(const ir::StoreNode* op) override {
-    auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
-    return ir::Store(buffer, indices, Mutate(op->value), op->span);
-  }
-
- protected:
-  Region MutateRegion(const Region& region) override {
-    return slots_.InSlot(StmtMutator::MutateRegion(region));
-  }
-
- private:
-  bool IsTileAlloc(const Stmt& s) const {
-    const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc == nullptr) return false;
-    return std::any_of(uses_.begin(), uses_.end(), [&](const auto& item) {
-      const auto& tiles = item.first->channel->tiles;
-      return std::any_of(tiles.begin(), tiles.end(),
-                         [&](const Buffer& tile) { return tile.same_as(alloc->buffer); });
-    });
-  }
-
-  std::vector<std::pair<const Ring*, UseCounter>> uses_;
   SlotMap slots_;
 };
 
@@ -463,8 +294,8 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
   for (const Channel& channel : channels) {
     rings.push_back(MakeRing(channel, producers.count, threads.count));
   }
-  Stmt loads = ProducerWriter(op, slice, rings, producers).Write(op->body);
-  Stmt work = ConsumerWriter(rings).Write(op->body);
+  Stmt loads = ProducerWriter(slice, rings, producers).Write(op->body);
+  Stmt work = WriteConsumers(rings, op->body);
   RegisterShares registers = ShareRegisters(op, threads.count, service);
   if (service > kWarp) {
     loads = ir::If(threads.linear < I32(threads.count + kWarp), loads, Stmt(), op->span);

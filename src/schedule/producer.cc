@@ -1,7 +1,5 @@
 #include "schedule/producer.h"
 
-#include <tvm/ffi/cast.h>
-
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/printer.h"
@@ -150,15 +148,6 @@ void LoadSlice::Need(const Expr& e) {
   });
 }
 
-SliceCopier::SliceCopier(const ir::KernelLaunchNode* launch, const LoadSlice& slice)
-    : slice_(slice) {}
-
-Var SliceCopier::Fresh(const Var& var) {
-  Var fresh(var->name, var.dtype(), var->span);
-  vars_.insert_or_assign(var.get(), fresh);
-  return fresh;
-}
-
 Stmt SliceCopier::MutateStmt(const Stmt& s) {
   if (s->kind == ir::StmtKind::kSeq || slice_.Has(s.get())) return StmtMutator::MutateStmt(s);
   return ir::Seq(ir::Array<Stmt>(), s.span());
@@ -174,37 +163,6 @@ Stmt SliceCopier::Rewrite(const ir::SeqNode* op) {
   std::vector<Stmt> stmts;
   for (size_t i = 0; i < op->stmts.size(); ++i) Append(op, i, &stmts);
   return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
-}
-
-Stmt SliceCopier::Rewrite(const ir::BindNode* op) {
-  Expr value = Mutate(op->value);
-  return ir::Bind(Fresh(op->var), value, op->span);
-}
-
-Stmt SliceCopier::Rewrite(const ir::AllocNode* op) {
-  const Buffer& b = op->buffer;
-  ir::Map<ir::String, ir::Any> attrs = b->attrs;
-  if (auto init = attrs.Get("init")) attrs.Set("init", Mutate((*init).cast<Expr>()));
-  Buffer fresh(b->name, b->dtype, b->shape, b->strides, b->scope, attrs, b->span);
-  buffers_.insert_or_assign(b.get(), fresh);
-  return ir::Alloc(fresh, op->span);
-}
-
-Stmt SliceCopier::Rewrite(const ir::ForNode* op) {
-  Expr min = Mutate(op->min);
-  Expr extent = Mutate(op->extent);
-  Var var = Fresh(op->var);
-  return ir::For(var, min, extent, ir::ForKind::kSerial, MutateStmt(op->body), {}, op->span);
-}
-
-Expr SliceCopier::Rewrite(const ir::VarNode* op) {
-  auto it = vars_.find(op);
-  return it == vars_.end() ? tvm::ffi::GetRef<Expr>(op) : Expr(it->second);
-}
-
-Buffer SliceCopier::MutateBuffer(const Buffer& buffer) {
-  auto it = buffers_.find(buffer.get());
-  return it == buffers_.end() ? buffer : it->second;
 }
 
 }  // namespace tilelang::schedule

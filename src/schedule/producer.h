@@ -2,13 +2,12 @@
 #ifndef TILELANG_SCHEDULE_PRODUCER_H_
 #define TILELANG_SCHEDULE_PRODUCER_H_
 
-#include <functional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "ir/visitor.h"
+#include "ir/fresh_copy.h"
 
 namespace tilelang::schedule {
 
@@ -51,31 +50,21 @@ class LoadSlice {
   std::string reason_;
 };
 
-// The slice with variables and local buffers of its own. `load` gives what takes the place of a
-// load with its indices rewritten; `in_sequence` what is put into a sequence around its statements.
-class SliceCopier : public ir::StmtMutator {
+// Copies the statements of a slice, with variables and local buffers of their own.
+class SliceCopier : public ir::FreshCopy {
  public:
-  SliceCopier(const ir::KernelLaunchNode* launch, const LoadSlice& slice);
+  explicit SliceCopier(const LoadSlice& slice) : slice_(slice) {}
 
-  using StmtMutator::Rewrite;
+  using FreshCopy::Rewrite;
   ir::Stmt MutateStmt(const ir::Stmt& s) override;
   ir::Stmt Rewrite(const ir::SeqNode* op) override;
-  ir::Stmt Rewrite(const ir::BindNode* op) override;
-  ir::Stmt Rewrite(const ir::AllocNode* op) override;
-  ir::Stmt Rewrite(const ir::ForNode* op) override;
-  ir::Expr Rewrite(const ir::VarNode* op) override;
 
  protected:
-  ir::Buffer MutateBuffer(const ir::Buffer& buffer) override;
-  // The statement at index i of a sequence of the launch; appended to `stmts`.
+  // Appends the copy of the statement at index i of a sequence, if it has one.
   virtual void Append(const ir::SeqNode* seq, size_t i, std::vector<ir::Stmt>* stmts);
 
  private:
-  ir::Var Fresh(const ir::Var& var);
-
   const LoadSlice& slice_;
-  std::unordered_map<const tvm::ffi::Object*, ir::Var> vars_;
-  std::unordered_map<const tvm::ffi::Object*, ir::Buffer> buffers_;
 };
 
 }  // namespace tilelang::schedule

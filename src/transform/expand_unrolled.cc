@@ -4,14 +4,13 @@
 
 #include <unordered_set>
 
-#include "ir/visitor.h"
+#include "ir/fresh_copy.h"
 #include "transform/simplify.h"
 
 namespace tilelang::transform {
 
 namespace ffi = tvm::ffi;
 
-using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 using ir::Var;
@@ -63,60 +62,6 @@ class SliceFinder : public ir::StmtVisitor {
   bool found_ = false;
 };
 
-// A copy of a loop's body for one iteration, in which what it defines is new.
-class Iteration : public ir::StmtMutator {
- public:
-  Iteration(const Var& var, const Expr& value) { values_.Set(var, value); }
-  using StmtMutator::Rewrite;
-
-  Expr Rewrite(const ir::VarNode* op) override {
-    auto it = values_.find(ffi::GetRef<Var>(op));
-    return it == values_.end() ? Expr(ffi::GetRef<Var>(op)) : (*it).second;
-  }
-  Stmt Rewrite(const ir::BindNode* op) override {
-    Expr value = Mutate(op->value);
-    return ir::Bind(Fresh(op->var), value, op->span);
-  }
-  Stmt Rewrite(const ir::ForNode* op) override {
-    Expr min = Mutate(op->min);
-    Expr extent = Mutate(op->extent);
-    Var var = Fresh(op->var);
-    return ir::For(var, min, extent, op->Kind(), MutateStmt(op->body), op->annotations, op->span);
-  }
-  Stmt Rewrite(const ir::ParallelForNode* op) override {
-    ir::Array<Expr> extents = MutateExprs(op->extents);
-    ir::Array<Var> vars;
-    for (const Var& var : op->vars) vars.push_back(Fresh(var));
-    return ir::ParallelFor(vars, extents, MutateStmt(op->body), op->annotations, op->span);
-  }
-  Stmt Rewrite(const ir::AllocNode* op) override {
-    const Buffer& b = op->buffer;
-    ir::Map<ir::String, ir::Any> attrs = b->attrs;
-    if (auto init = attrs.find("init"); init != attrs.end()) {
-      attrs.Set("init", Mutate((*init).second.cast<Expr>()));
-    }
-    Buffer fresh(b->name, b->dtype, b->shape, b->strides, b->scope, attrs, b->span);
-    buffers_.Set(b, fresh);
-    return ir::Alloc(fresh, op->span);
-  }
-
- protected:
-  Buffer MutateBuffer(const Buffer& buffer) override {
-    auto it = buffers_.find(buffer);
-    return it == buffers_.end() ? buffer : (*it).second;
-  }
-
- private:
-  Var Fresh(const Var& var) {
-    Var fresh(var->name, var.dtype(), var->span);
-    values_.Set(var, fresh);
-    return fresh;
-  }
-
-  ir::Map<Var, Expr> values_;
-  ir::Map<Buffer, Buffer> buffers_;
-};
-
 // Allocates what threads share, or what layouts are annotated for.
 bool AllocatesTiles(const Stmt& body) {
   bool found = false;
@@ -144,7 +89,8 @@ class Expander : public ir::StmtMutator {
     std::vector<Stmt> iterations;
     int64_t first = *ir::AsInt(op->min);
     for (int64_t i = 0; i < *ir::AsInt(op->extent); ++i) {
-      Iteration iteration(op->var, ir::Const(op->var.dtype(), first + i));
+      ir::FreshCopy iteration;
+      iteration.Set(op->var, ir::Const(op->var.dtype(), first + i));
       iterations.push_back(MutateStmt(iteration.MutateStmt(op->body)));
     }
     return ir::MakeSeq(iterations, op->span);

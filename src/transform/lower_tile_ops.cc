@@ -161,6 +161,8 @@ class KernelLowerer : public ScopedMutator {
   // Waits for gemms that the program has left in flight.
   Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
     op::Lowering lowering = MakeLowering();
+    std::erase_if(lowering.in_flight,
+                  [&](const ir::GemmNode* gemm) { return !op::Completes(call, gemm); });
     std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
     op::HoldRegisters(lowering.in_flight, &lowering, &stmts);
     return op::Sequence(stmts, span);

@@ -1,0 +1,270 @@
+#include "schedule/overlap.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "ir/effects.h"
+#include "ir/fresh_copy.h"
+#include "op/effect.h"
+#include "op/gemm_wgmma.h"
+
+namespace tilelang::schedule {
+
+using ir::Array;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+using Objects = std::unordered_set<const tvm::ffi::Object*>;
+
+bool Intersect(const Objects& a, const Objects& b) {
+  return std::any_of(a.begin(), a.end(), [&](const auto* object) { return b.count(object) != 0; });
+}
+
+// A task and what the schedule needs to know of it.
+struct Node {
+  const Task* task = nullptr;
+  Objects reads;  // buffers and variables
+  Objects writes;
+  const ir::GemmNode* gemm = nullptr;  // that runs beside the threads
+  bool follows_gemm = false;           // needs the result of one in its iteration
+  int stage = 0;
+
+  bool ConflictsWith(const Node& other) const {
+    return Intersect(writes, other.writes) || Intersect(writes, other.reads) ||
+           Intersect(reads, other.writes);
+  }
+};
+
+const ir::GemmNode* AsyncGemm(const Task& task) {
+  if (task.kind != TaskKind::kWork || task.stmts.size() != 1) return nullptr;
+  const auto* gemm = task.stmts.front().as<ir::GemmNode>();
+  bool async = gemm != nullptr && op::InstructionOf(gemm) != nullptr &&
+               op::InstructionOf(gemm)->engine() == op::Engine::kWgmma &&
+               op::GroupsInFlight(gemm) == 0;
+  return async ? gemm : nullptr;
+}
+
+Node MakeNode(const Task& task) {
+  Node node;
+  node.task = &task;
+  node.gemm = AsyncGemm(task);
+  for (const Stmt& s : task.stmts) {
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      if (effect.Reads()) node.reads.insert(effect.buffer.get());
+      if (effect.Writes()) node.writes.insert(effect.buffer.get());
+    });
+    ir::WalkExprs(s, [&](const Expr& e) {
+      if (e->kind == ir::ExprKind::kVar) node.reads.insert(e.get());
+      return true;
+    });
+    if (const auto* bind = s.as<ir::BindNode>()) node.writes.insert(bind->var.get());
+  }
+  for (const ir::Buffer& tile : task.tiles) node.writes.insert(tile.get());
+  return node;
+}
+
+// Whether the task can be moved: it neither leaves the loop nor acts on what is not in sight.
+bool CanMove(const Task& task) {
+  if (task.kind != TaskKind::kWork) return true;
+  const Stmt& s = task.stmts.front();
+  bool visible = s->kind != ir::StmtKind::kEvaluate && s->kind != ir::StmtKind::kAssume &&
+                 s->kind != ir::StmtKind::kAssert;
+  const auto* alloc = s.as<ir::AllocNode>();
+  if (alloc != nullptr && alloc->buffer->attrs.count("init") != 0) return false;
+  return visible && !ir::MayLeaveLoop(s);
+}
+
+// Sets the stages; whether there are two.
+bool AssignStages(std::vector<Node>* nodes) {
+  for (size_t v = 0; v < nodes->size(); ++v) {
+    Node& later = (*nodes)[v];
+    for (size_t u = 0; u < v; ++u) {
+      const Node& earlier = (*nodes)[u];
+      if (!earlier.ConflictsWith(later)) continue;
+      bool result = earlier.gemm != nullptr || earlier.follows_gemm;
+      later.follows_gemm |= result;
+      bool crosses = later.gemm != nullptr && earlier.gemm == nullptr && earlier.follows_gemm;
+      later.stage = std::max(later.stage, earlier.stage + (crosses ? 1 : 0));
+    }
+  }
+  // Tiles are acquired and released in the stage that uses them.
+  for (Node& node : *nodes) {
+    if (node.task->kind == TaskKind::kWork) continue;
+    std::vector<int> stages;
+    for (const Node& user : *nodes) {
+      if (user.task->kind == TaskKind::kWork && node.ConflictsWith(user)) {
+        stages.push_back(user.stage);
+      }
+    }
+    auto [least, most] = std::minmax_element(stages.begin(), stages.end());
+    if (stages.empty() || *least != *most) return false;
+    node.stage = *least;
+  }
+  auto stage = [](const Node& node) { return node.stage; };
+  int last = 0;
+  for (const Node& node : *nodes) last = std::max(last, stage(node));
+  return last == 1;
+}
+
+// What the tensor core waits for comes first.
+int Urgency(const Node& node, const std::vector<Node>& nodes) {
+  if (node.gemm != nullptr) return 0;
+  if (node.task->kind == TaskKind::kRelease) return 1;
+  if (node.task->kind == TaskKind::kAcquire) {
+    bool for_gemm = std::any_of(nodes.begin(), nodes.end(), [&](const Node& user) {
+      return user.gemm != nullptr && node.ConflictsWith(user);
+    });
+    return for_gemm ? 0 : 1;
+  }
+  return node.follows_gemm || node.stage > 0 ? 1 : 0;
+}
+
+// The order within an iteration of the pipelined loop; nullopt when there is none.
+std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
+  auto must_precede = [&](size_t u, size_t v) {
+    if (u == v || !nodes[u].ConflictsWith(nodes[v])) return false;
+    if (nodes[u].stage == nodes[v].stage) return u < v;
+    return nodes[u].stage > nodes[v].stage;
+  };
+  std::vector<size_t> order;
+  std::vector<bool> done(nodes.size());
+  while (order.size() < nodes.size()) {
+    std::optional<size_t> next;
+    for (size_t v = 0; v < nodes.size(); ++v) {
+      bool ready = !done[v];
+      for (size_t u = 0; ready && u < nodes.size(); ++u) ready = done[u] || !must_precede(u, v);
+      if (!ready) continue;
+      auto rank = [&](size_t i) { return std::pair(Urgency(nodes[i], nodes), nodes[i].stage); };
+      if (!next || rank(v) < rank(*next)) next = v;
+    }
+    if (!next) return std::nullopt;
+    done[*next] = true;
+    order.push_back(*next);
+  }
+  return order;
+}
+
+// Writes tasks one after another, with each gemm waited for where it must be complete.
+class Writer {
+ public:
+  explicit Writer(const std::vector<Node>& nodes) : nodes_(nodes) {}
+
+  // `iteration` of the tasks of one stage, or of both, each with its own copy of the loop variable.
+  void Append(size_t i, ir::FreshCopy* copy) {
+    const Node& node = nodes_[i];
+    WaitFor(node);
+    for (const Stmt& s : node.task->stmts) {
+      stmts_.push_back(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s));
+    }
+    if (node.gemm != nullptr) in_flight_.push_back(i);
+  }
+  std::vector<Stmt> Finish() {
+    if (!in_flight_.empty()) Retire(in_flight_.size());
+    return std::move(stmts_);
+  }
+
+ private:
+  Stmt LeaveInFlight(size_t i) const {
+    const ir::GemmNode* gemm = nodes_[i].gemm;
+    auto annotations = gemm->annotations;
+    annotations.Set("wg_wait", int64_t{-1});
+    annotations.Set(op::kWgmmaGroup, static_cast<int64_t>(i));
+    Stmt issued = ir::Gemm(gemm->a, gemm->b, gemm->c, gemm->trans_a, gemm->trans_b,
+                           gemm->clear_accum, gemm->mbar, annotations, gemm->span);
+    return ir::WithPlan(issued, gemm->plan);
+  }
+  void WaitFor(const Node& node) {
+    for (size_t k = in_flight_.size(); k-- > 0;) {
+      if (!nodes_[in_flight_[k]].ConflictsWith(node)) continue;
+      Retire(k + 1);
+      return;
+    }
+  }
+  // The oldest `count` of those in flight are complete.
+  void Retire(size_t count) {
+    Array<int64_t> groups;
+    for (size_t k = 0; k < count; ++k) groups.push_back(static_cast<int64_t>(in_flight_[k]));
+    const ir::Span& span = nodes_[in_flight_[count - 1]].gemm->span;
+    in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<int64_t>(count));
+    stmts_.push_back(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span));
+  }
+
+  const std::vector<Node>& nodes_;
+  std::vector<size_t> in_flight_;  // oldest first
+  std::vector<Stmt> stmts_;
+};
+
+class Pipeline {
+ public:
+  Pipeline(const ir::ForNode* loop, const std::vector<Node>& nodes, std::vector<size_t> order)
+      : loop_(loop), nodes_(nodes), order_(std::move(order)) {}
+
+  Stmt Write() const {
+    Expr one = ir::Const(loop_->var.dtype(), 1);
+    Expr last = loop_->min + loop_->extent - one;
+    std::vector<Stmt> stmts = Part({{0, loop_->min}});
+    ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
+    Stmt body = op::Sequence(Part({{0, var}, {1, var - one}}), loop_->body.span());
+    stmts.push_back(ir::For(var, loop_->min + one, loop_->extent - one, ir::ForKind::kSerial, body,
+                            loop_->annotations, loop_->span));
+    for (const Stmt& s : Part({{1, last}})) stmts.push_back(s);
+    Stmt all = op::Sequence(stmts, loop_->span);
+    auto extent = ir::AsInt(loop_->extent);
+    if (extent && *extent > 0) return all;
+    return ir::If(ir::Const(loop_->var.dtype(), 0) < loop_->extent, all, Stmt(), loop_->span);
+  }
+
+ private:
+  // The tasks of these stages, each of an iteration.
+  std::vector<Stmt> Part(const std::vector<std::pair<int, Expr>>& stages) const {
+    std::vector<ir::FreshCopy> copies(2);
+    for (const auto& [stage, value] : stages) copies[stage].Set(loop_->var, value);
+    Writer writer(nodes_);
+    for (size_t i : order_) {
+      int stage = nodes_[i].stage;
+      bool included = std::any_of(stages.begin(), stages.end(),
+                                  [&](const auto& item) { return item.first == stage; });
+      if (included) writer.Append(i, &copies[stage]);
+    }
+    return writer.Finish();
+  }
+
+  const ir::ForNode* loop_;
+  const std::vector<Node>& nodes_;
+  std::vector<size_t> order_;
+};
+
+Stmt InOrder(const ir::ForNode* loop, const std::vector<Task>& tasks) {
+  std::vector<Stmt> stmts;
+  for (const Task& task : tasks) {
+    stmts.insert(stmts.end(), task.stmts.begin(), task.stmts.end());
+  }
+  return ir::For(loop->var, loop->min, loop->extent, ir::ForKind::kSerial,
+                 op::Sequence(stmts, loop->body.span()), loop->annotations, loop->span);
+}
+
+}  // namespace
+
+Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks) {
+  std::vector<Stmt> allocs;
+  std::vector<Node> nodes;
+  for (const Task& task : tasks) {
+    if (!CanMove(task)) return InOrder(loop, tasks);
+    bool allocates = task.kind == TaskKind::kWork && task.stmts.front().as<ir::AllocNode>();
+    if (allocates) {
+      allocs.push_back(task.stmts.front());
+    } else {
+      nodes.push_back(MakeNode(task));
+    }
+  }
+  if (!AssignStages(&nodes)) return InOrder(loop, tasks);
+  auto order = Arrange(nodes);
+  if (!order) return InOrder(loop, tasks);
+  allocs.push_back(Pipeline(loop, nodes, *order).Write());
+  return op::Sequence(allocs, loop->span);
+}
+
+}  // namespace tilelang::schedule

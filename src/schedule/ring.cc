@@ -1,0 +1,100 @@
+#include "schedule/ring.h"
+
+#include <algorithm>
+
+#include "op/effect.h"
+#include "op/issue.h"
+
+namespace tilelang::schedule {
+
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Region;
+using ir::Stmt;
+using op::I32;
+using op::U32;
+
+Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
+  Ring ring{&channel, {}, {}, {}};
+  for (const Buffer& tile : channel.tiles) {
+    Array<Expr> shape = {I32(channel.slots)};
+    for (const Expr& extent : tile->shape) shape.push_back(extent);
+    ring.slots.emplace_back(tile->name, tile->dtype, shape, Array<Expr>{}, tile->scope, tile->attrs,
+                            tile->span);
+  }
+  const ir::Span& span = channel.tiles.front()->span;
+  ring.full = op::MakeRingBarrier(channel.Name() + "_full", channel.slots, producers, span);
+  ring.empty = op::MakeRingBarrier(channel.Name() + "_empty", channel.slots, consumers, span);
+  return ring;
+}
+
+const Handover* FindHandover(const Ring& ring, const ir::SeqNode* seq) {
+  const auto& all = ring.channel->handovers;
+  auto it = std::find_if(all.begin(), all.end(), [&](const Handover& h) { return h.seq == seq; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+UseCounter::UseCounter(const Ring& ring, const std::string& name) : ring_(&ring) {
+  ir::Map<ir::String, ir::Any> init;
+  init.Set("init", U32(0));
+  const ir::Span& span = ring.full->span;
+  count_ = Buffer(name, ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
+}
+
+Expr UseCounter::BindSlot(const ir::Span& span, std::vector<Stmt>* stmts) const {
+  ir::Var slot(ring_->channel->Name() + "_slot", ir::dtypes::kInt32, span);
+  Expr number = ir::FloorMod(Count(), U32(Slots()));
+  stmts->push_back(ir::Bind(slot, ir::CastTo(ir::dtypes::kInt32, number), span));
+  return slot;
+}
+
+Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before,
+                      const ir::Span& span) const {
+  Expr phase = ir::FloorDiv(Count(), U32(Slots())) + U32(before);
+  Expr parity = ir::FloorMod(phase, U32(2));
+  return op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span);
+}
+
+Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span) const {
+  return Wait(ring_->full, slot, 0, span);
+}
+
+// The phase before the first is complete from the start: the slots are empty.
+Stmt UseCounter::WaitEmpty(const Expr& slot, const ir::Span& span) const {
+  return Wait(ring_->empty, slot, 1, span);
+}
+
+Stmt UseCounter::Advance(const ir::Span& span) const {
+  return ir::Store(count_, {I32(0)}, Count() + U32(1), span);
+}
+
+Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span) {
+  return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span);
+}
+
+void SlotMap::Enter(const Ring& ring, const Expr& slot) {
+  for (size_t i = 0; i < ring.slots.size(); ++i) {
+    current_.insert_or_assign(ring.channel->tiles[i].get(), std::pair(ring.slots[i], slot));
+  }
+}
+
+Region SlotMap::InSlot(const Region& region) const {
+  auto it = current_.find(region->buffer.get());
+  if (it == current_.end()) return region;
+  Array<Expr> extents = {I32(1)};
+  for (const Expr& extent : region->extents) extents.push_back(extent);
+  auto [slots, mins] = InSlot(region->buffer, region->mins);
+  return Region(slots, mins, extents);
+}
+
+std::pair<Buffer, Array<Expr>> SlotMap::InSlot(const Buffer& buffer,
+                                               const Array<Expr>& indices) const {
+  auto it = current_.find(buffer.get());
+  if (it == current_.end()) return {buffer, indices};
+  Array<Expr> all = {it->second.second};
+  for (const Expr& index : indices) all.push_back(index);
+  return {it->second.first, all};
+}
+
+}  // namespace tilelang::schedule

@@ -1,0 +1,67 @@
+// What a channel is made of: slots in shared memory, their barriers, and the counters of its uses.
+#ifndef TILELANG_SCHEDULE_RING_H_
+#define TILELANG_SCHEDULE_RING_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedule/channel.h"
+
+namespace tilelang::schedule {
+
+struct Ring {
+  const Channel* channel;
+  std::vector<ir::Buffer> slots;  // of each tile: its shape after the number of the slot
+  ir::Buffer full;
+  ir::Buffer empty;
+};
+// `producers` and `consumers` are threads, which arrive.
+Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers);
+
+// Where the sequence uses the channel; null when it does not.
+const Handover* FindHandover(const Ring& ring, const ir::SeqNode* seq);
+
+// The uses of one ring by one role, counted in a variable of each thread.
+class UseCounter {
+ public:
+  UseCounter(const Ring& ring, const std::string& name);
+
+  ir::Stmt Alloc() const { return ir::Alloc(count_, count_->span); }
+  // The slot of the next use, bound to a variable.
+  ir::Expr BindSlot(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
+  // Until the slot is full, with the tiles of this use, or empty, after use - slots.
+  ir::Stmt WaitFull(const ir::Expr& slot, const ir::Span& span) const;
+  ir::Stmt WaitEmpty(const ir::Expr& slot, const ir::Span& span) const;
+  ir::Stmt Advance(const ir::Span& span) const;
+
+ private:
+  int64_t Slots() const { return ring_->channel->slots; }
+  ir::Expr Count() const { return ir::Load(count_, {ir::Const(ir::dtypes::kInt32, 0)}); }
+  // Until the barrier of the slot has completed its phase number uses / slots - `before`.
+  ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before,
+                const ir::Span& span) const;
+
+  const Ring* ring_;
+  ir::Buffer count_;
+};
+
+ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span);
+
+// Accesses of tiles become those of a slot of their ring.
+class SlotMap {
+ public:
+  void Enter(const Ring& ring, const ir::Expr& slot);
+  ir::Region InSlot(const ir::Region& region) const;
+  // The buffer and the indices of an element.
+  std::pair<ir::Buffer, ir::Array<ir::Expr>> InSlot(const ir::Buffer& buffer,
+                                                    const ir::Array<ir::Expr>& indices) const;
+
+ private:
+  std::map<const tvm::ffi::Object*, std::pair<ir::Buffer, ir::Expr>> current_;
+};
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_RING_H_
