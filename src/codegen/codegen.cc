@@ -124,9 +124,14 @@ void KernelPrinter::CollectParams() {
 
   std::unordered_set<const ffi::Object*> used;
   for (const Var& var : free.vars) used.insert(var.get());
+  auto ordered = Attr(launch_->attrs, "ordered_tensors", Array<Buffer>());
   auto add_buffer = [&](const Buffer& buffer) {
-    std::string type = (free.written.count(buffer.get()) ? "" : "const ") +
-                       exprs_.Type(buffer->dtype) + "* __restrict__ ";
+    std::string type =
+        (free.written.count(buffer.get()) ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
+    // Other threads write it between barriers.
+    if (!std::any_of(ordered.begin(), ordered.end(), [&](auto b) { return b.same_as(buffer); })) {
+      type += "__restrict__ ";
+    }
     AddParam(buffer, type + names_.Of(buffer));
   };
   std::unordered_set<const ffi::Object*> given;

@@ -126,8 +126,12 @@ class KernelInference {
       Ask(undecided, InferLevel::kFree);
       Propagate();
     }
-    AskAll(InferLevel::kFree);
-    Propagate();
+    int64_t before = 0;
+    do {
+      before = layouts_.version();
+      AskAll(InferLevel::kFree);
+      Propagate();
+    } while (layouts_.version() != before);
     ChooseSharedLayouts();
   }
 
@@ -231,9 +235,17 @@ class KernelInference {
 
   void AskAll(InferLevel level) {
     for (Operator& op : operators_) {
-      if (op.loop_layout) continue;
+      if (op.loop_layout && !(level == InferLevel::kFree && HasUnknownFragment(op))) continue;
       Ask(&op, level);
     }
+  }
+
+  // Nothing but this loop may touch it, and this only in part.
+  bool HasUnknownFragment(const Operator& op) const {
+    const auto& accesses = op.parallel->accesses();
+    return std::any_of(accesses.begin(), accesses.end(), [&](const op::Access& access) {
+      return access.buffer.IsFragment() && !layouts_.Has(access.buffer);
+    });
   }
 
   void Propagate() {

@@ -8,13 +8,13 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
-#include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
 #include "transform/pending_accesses.h"
+#include "transform/sync_calls.h"
 #include "transform/uniformity.h"
 
 namespace tilelang::transform {
@@ -37,84 +37,9 @@ struct Team {
   }
 };
 
-bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intrinsic*)>& test) {
-  bool found = false;
-  WalkExprs(s, [&](const Expr& e) {
-    if (const auto* call = e.as<CallNode>()) {
-      found |= test(call, FindIntrinsic({call->name.data(), call->name.size()}));
-    }
-    return !found;
-  });
-  return found;
-}
-
-// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own.
-bool WaitsForEngines(const Stmt& s) {
-  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    if (intrinsic != nullptr) return intrinsic->sync == SyncKind::kBarrier;
-    return std::string_view(call->name.data(), call->name.size()).starts_with(op::kTmaStoreWait);
-  });
-}
-
-// The call's mbarrier is one of the program.
-bool IsForProgram(const CallNode* call) {
-  bool own = false;
-  WalkExprs(call->args[0], [&](const Expr& e) {
-    const auto* load = e.as<LoadNode>();
-    own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
-    return true;
-  });
-  return !own;
-}
-
-// Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
-// issued the work themselves, which orders them with nobody else.
-bool IsRole(const Stmt& s) {
-  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier && IsForProgram(call);
-  });
-}
-
-// Hands over to those who wait on a barrier of the program what the thread has done.
-bool IsArrival(const Stmt& s) {
-  return s->kind == StmtKind::kEvaluate && HasCall(s, [](const CallNode* call, const Intrinsic*) {
-           std::string_view name(call->name.data(), call->name.size());
-           bool arrives = name == "mbarrier_arrive" || name == "mbarrier_arrive_expect_tx";
-           return arrives && IsForProgram(call);
-         });
-}
-
-// Whether a call in it has an engine read or write the buffer.
-bool EngineUses(const Stmt& s, const BufferNode* buffer) {
-  return HasCall(s, [&](const CallNode* call, const Intrinsic*) {
-    for (const MemoryEffect& effect : CallEffects(call)) {
-      if (effect.proxy == Proxy::kAsync && effect.buffer.get() == buffer) return true;
-    }
-    return false;
-  });
-}
-
-// The function that a statement calls for its effect, or "".
-std::string_view CalledBy(const Stmt& s) {
-  const auto* op = s.as<EvaluateNode>();
-  const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
-  return call != nullptr ? std::string_view(call->name.data(), call->name.size()) : "";
-}
-
-bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
-
-// How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
-std::optional<int> WgmmaLeftBy(const Stmt& s) {
-  std::string_view name = CalledBy(s);
-  if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
-  return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));
-}
-
-// Somewhere in the statement all wgmma are waited for.
-bool WaitsForWgmma(const Stmt& s) {
-  bool found = false;
-  WalkStmts(s, [&](const Stmt& part) { return !(found |= WgmmaLeftBy(part) == 0); });
-  return found;
+// What threads store to tensors that they read themselves no engine touches.
+PendingAccess Pending(const AccessPtr& access) {
+  return {.access = access, .fenced = access->write && access->buffer.IsGlobal()};
 }
 
 class SyncInserter {
@@ -124,20 +49,21 @@ class SyncInserter {
         between_statements_(between_statements),
         uniformity_(launch),
         threads_(uniformity_.threads()),
+        context_(ContextOf(launch)),
         team_{threads_.All()} {
     auto offsets = launch->attrs.find("smem_offsets");
     TL_CHECK(offsets != launch->attrs.end(), launch->span, "PlanSharedMemory must run first");
     offsets_ = (*offsets).second.cast<Map<Buffer, int64_t>>();
-    for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
-      context_.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
-    }
     FindEngineBytes();
+    PlaceTensors();
   }
 
   Stmt Run() {
     PendingAccesses state;
     return Fenced(Process(launch_->body, &state));
   }
+  // The tensors whose accesses got a barrier.
+  const Array<Buffer>& ordered_tensors() const { return ordered_tensors_; }
 
  private:
   // Returns `s` with barriers; state: before and after it.
@@ -160,6 +86,8 @@ class SyncInserter {
   // Whether the threads have stored, without a fence since, what an engine touches somewhere.
   bool LacksFence(const PendingAccesses& state) const;
   void FindEngineBytes();
+  void PlaceTensors();
+  void Order(const Buffer& tensor);
   // The threads of `active` that wait for engines inside; with a buffer, those that wait for what
   // engines do to it: a side of a branch waits for its own.
   ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active,
@@ -187,6 +115,7 @@ class SyncInserter {
   std::unordered_set<const ffi::Object*> needs_fence_;     // barriers
   std::vector<std::pair<int64_t, int64_t>> engine_bytes_;  // of shared memory: begin, end
   int inserted_ = 0;                                       // barriers, so far
+  Array<Buffer> ordered_tensors_;
 };
 
 const std::vector<AccessPtr>& SyncInserter::AccessesOf(const Stmt& s) {
@@ -264,7 +193,7 @@ Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
     result = Seq({op::Effect("fence_proxy_async", {}, s.span()), result}, s.span());
     state->PassFence();
   }
-  for (const AccessPtr& access : accesses) state->Add({.access = access});
+  for (const AccessPtr& access : accesses) state->Add(Pending(access));
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
@@ -288,6 +217,20 @@ void SyncInserter::FindEngineBytes() {
   });
 }
 
+// Beyond shared memory, each in a range of its own.
+void SyncInserter::PlaceTensors() {
+  constexpr int64_t kApart = int64_t{1} << 40;
+  int64_t place = 0;
+  for (const Buffer& tensor : SharedTensors(launch_)) offsets_.Set(tensor, place += kApart);
+}
+
+void SyncInserter::Order(const Buffer& tensor) {
+  for (const Buffer& known : ordered_tensors_) {
+    if (known.same_as(tensor)) return;
+  }
+  ordered_tensors_.push_back(tensor);
+}
+
 bool SyncInserter::LacksFence(const PendingAccesses& state) const {
   return std::any_of(state.All().begin(), state.All().end(), [&](const PendingAccess& p) {
     if (!p.IsStoreByThreads() || p.fenced) return false;
@@ -307,24 +250,27 @@ bool SyncInserter::Waits(const PendingAccess& earlier, const AccessPtr& later, b
 
 Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses, bool role,
                            PendingAccesses* state) {
-  bool conflict = false;
+  Buffer conflict;
   bool fence = false;
   for (const AccessPtr& access : accesses) {
     for (const PendingAccess& p : state->All()) {
       if (!Waits(p, access, role)) continue;
-      conflict = true;
+      conflict = access->buffer;
+      if (conflict.IsGlobal()) Order(conflict);
       fence |= p.IsStoreByThreads() && !p.fenced && access->proxy == Proxy::kAsync;
     }
   }
   Stmt barrier;
-  if (conflict) {
+  if (conflict.defined()) {
     auto group = team_.Group();
     if (!group) {
       TL_USER_ERROR(kSemantics, s.span(),
                     "threads that take this branch must wait for each other here, because they "
-                    "touch the same elements of shared memory, but the branch is not taken by "
-                    "whole warps of consecutive threads. Move the statement out of the branch, or "
-                    "let warps take it as a whole");
+                    "touch the same elements of "
+                        << (conflict.IsGlobal() ? std::string(conflict->name) : "shared memory")
+                        << ", but the branch is not taken by whole warps of consecutive threads. "
+                           "Move the statement out of the branch, or let warps take it as a "
+                           "whole");
     }
     barrier = op::SyncThreads(*group, threads_.count(), s.span());
     ++inserted_;
@@ -337,7 +283,7 @@ Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses
   for (const AccessPtr& access : accesses) {
     state->TakeFences(*access, [&](const ffi::Object* b) { needs_fence_.insert(b); });
   }
-  return conflict ? Seq({barrier, s}, s.span()) : s;
+  return conflict.defined() ? Seq({barrier, s}, s.span()) : s;
 }
 
 // A statement that some threads execute, each its part.
@@ -355,7 +301,11 @@ void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state)
     }
     bool engine = access->proxy == Proxy::kAsync;
     ThreadSet known = engine ? WaitersIn(s, team_.threads, access->buffer.get()) : waiters;
-    state->Add({.access = access, .by_role = role, .complete = waits, .known = known});
+    PendingAccess pending = Pending(access);
+    pending.by_role = role;
+    pending.complete = waits;
+    pending.known = known;
+    state->Add(pending);
   }
 }
 
@@ -573,8 +523,14 @@ class Launches : public StmtMutator {
   explicit Launches(bool between_statements) : between_statements_(between_statements) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const KernelLaunchNode* op) override {
-    return KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                        SyncInserter(op, between_statements_).Run(), op->span);
+    SyncInserter inserter(op, between_statements_);
+    Stmt body = inserter.Run();
+    auto attrs = op->attrs;
+    if (!inserter.ordered_tensors().empty()) {
+      attrs.Set("ordered_tensors", inserter.ordered_tensors());
+    }
+    return KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,
+                        op->span);
   }
 
  private:

@@ -18,8 +18,9 @@ namespace tilelang::transform {
 // is possible. Barriers that the program has count. Code in branches that waits on mbarriers
 // orders itself; nothing is put between two such branches.
 //
-// Global memory is not looked at: blocks cannot wait for each other, and a kernel that
-// communicates through global memory inside a block needs T.sync_threads of its own.
+// The same holds for elements of a tensor that a block writes and reads, or writes in two places;
+// the launch's attrs["ordered_tensors"] lists those that got a barrier. Blocks cannot wait for each
+// other.
 // between_statements: false leaves out the barriers that the program can place itself, between two
 // accesses of one buffer of its own; those of the compiler's scratch memory and between buffers
 // that share bytes stay, and so do fences.

@@ -1,10 +1,15 @@
 #include "transform/shared_access.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"
+#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "transform/thread_set.h"
 
@@ -16,6 +21,22 @@ namespace {
 
 // Beyond this many (thread, iteration) pairs an access counts as one of all threads.
 constexpr int64_t kMaxPoints = 1 << 17;
+
+bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const auto& range) { return UsesVar(e, range.var); });
+}
+
+// Sums and products alone, as far as the variables of `ranges` are concerned.
+bool IsPolynomial(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  if (!UsesAny(e, ranges) || e->kind == ExprKind::kVar) return true;
+  if (const auto* cast = e.as<CastNode>()) return IsPolynomial(cast->value, ranges);
+  const auto* op = e.as<BinaryNode>();
+  if (op == nullptr) return false;
+  bool fits =
+      op->Op() == BinaryOp::kAdd || op->Op() == BinaryOp::kSub || op->Op() == BinaryOp::kMul;
+  return fits && IsPolynomial(op->a, ranges) && IsPolynomial(op->b, ranges);
+}
 
 bool IsElection(const Expr& e) {
   const auto* call = e.as<CallNode>();
@@ -35,11 +56,6 @@ bool IsComputable(const Expr& e, const std::vector<AccessContext::Range>& ranges
     return result;
   });
   return result;
-}
-
-bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const auto& range) { return UsesVar(e, range.var); });
 }
 
 // e == varying + uniform, where `uniform` uses none of the ranges.
@@ -120,11 +136,20 @@ OwnerMap MakeOwnerMap(const std::vector<Touch>& touches, int64_t lanes) {
     map.first = std::min(map.first, touch.element);
     last = std::max(last, touch.element);
   }
-  map.owner.assign(static_cast<size_t>(last + lanes - map.first), OwnerMap::kNobody);
+  bool close = last - map.first < kMaxPoints * 2;
+  if (!close) {
+    for (const Touch& touch : touches) {
+      for (int64_t lane = 0; lane < lanes; ++lane) map.elements.push_back(touch.element + lane);
+    }
+    std::sort(map.elements.begin(), map.elements.end());
+    map.elements.erase(std::unique(map.elements.begin(), map.elements.end()), map.elements.end());
+  }
+  size_t size = close ? static_cast<size_t>(last + lanes - map.first) : map.elements.size();
+  map.owner.assign(size, OwnerMap::kNobody);
   std::vector<int64_t> when(map.owner.size(), -1);
   for (const Touch& touch : touches) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      auto at = static_cast<size_t>(touch.element + lane - map.first);
+      size_t at = map.Find(touch.element + lane);
       int32_t& owner = map.owner[at];
       if (owner == OwnerMap::kNobody) {
         owner = touch.thread;
@@ -148,11 +173,11 @@ class Collector : public StmtVisitor {
 
   void Visit(const LoadNode* op) override {
     StmtVisitor::Visit(op);
-    if (op->buffer.IsShared()) Add({op->buffer, op->indices[0], 1, true, false}, false);
+    Add({op->buffer, op->indices[0], 1, true, false}, false);
   }
   void Visit(const StoreNode* op) override {
     StmtVisitor::Visit(op);
-    if (op->buffer.IsShared()) Add({op->buffer, op->indices[0], 1, false, true}, false);
+    Add({op->buffer, op->indices[0], 1, false, true}, false);
   }
   void Visit(const CallNode* op) override {
     if (op->name == "address_of") return;
@@ -160,7 +185,7 @@ class Collector : public StmtVisitor {
     const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
     for (const MemoryEffect& effect : CallEffects(op)) {
-      if (effect.buffer.IsShared()) Add(effect, atomic);
+      if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
   }
   void Visit(const ForNode* op) override {
@@ -189,6 +214,8 @@ class Collector : public StmtVisitor {
 
  private:
   void Add(const MemoryEffect& effect, bool atomic) {
+    auto place = offsets_.find(effect.buffer);
+    if (place == offsets_.end()) return;
     auto access = std::make_shared<SharedAccess>();
     access->buffer = effect.buffer;
     access->read = effect.read;
@@ -196,8 +223,9 @@ class Collector : public StmtVisitor {
     access->atomic = atomic;
     access->proxy = effect.proxy;
     access->by_warpgroup = effect.by_warpgroup;
-    access->begin = offsets_[effect.buffer];
-    access->end = access->begin + *AsInt(effect.buffer->shape[0]) * Bytes(effect.buffer->dtype);
+    access->begin = (*place).second;
+    int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
+    access->end = access->begin + elements * Bytes(effect.buffer->dtype);
     Locate(effect, access.get());
     out_->push_back(access);
   }
@@ -231,10 +259,17 @@ class Collector : public StmtVisitor {
         }
       }
       Split(index, false, ranges, &varying, &access->uniform);
+      access->moves = UsesAny(index, context_.moving);
+      known = IsComputable(varying, ranges);
+    }
+    AccessContext context = context_;
+    if (!known && effect.buffer.IsGlobal() && IsPolynomial(varying, context_.samples)) {
+      context.loops.insert(context.loops.end(), context_.samples.begin(), context_.samples.end());
+      ranges.insert(ranges.end(), context_.samples.begin(), context_.samples.end());
       known = IsComputable(varying, ranges);
     }
     exprs.push_back(known ? varying : Expr(0));
-    Enumeration points(context_, exprs);
+    Enumeration points(context, exprs);
     access->actors = {0, points.threads()};
     if (points.TooLarge()) return;
     std::vector<Touch> touches;
@@ -275,20 +310,23 @@ bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
 }
 
 // The same in both accesses: equal expressions of what does not change between them.
-bool SameUniformPart(const Expr& a, const Expr& b, bool carried) {
-  if (Contains(a, {ExprKind::kLoad, ExprKind::kCall})) return false;
-  if (carried && Contains(a, {ExprKind::kVar})) return false;
-  return arith::Analyzer().CanProveEqual(a, b);
+bool SameUniformPart(const SharedAccess& a, const SharedAccess& b, bool carried) {
+  if (Contains(a.uniform, {ExprKind::kLoad, ExprKind::kCall})) return false;
+  if (carried && (a.moves || b.moves)) return false;
+  return arith::Analyzer().CanProveEqual(a.uniform, b.uniform);
 }
 
 bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
-  int64_t begin = std::max(a.first, b.first);
-  int64_t end = std::min(a.first + static_cast<int64_t>(a.owner.size()),
-                         b.first + static_cast<int64_t>(b.owner.size()));
-  for (int64_t element = begin; element < end; ++element) {
-    int32_t x = a.owner[static_cast<size_t>(element - a.first)];
-    int32_t y = b.owner[static_cast<size_t>(element - b.first)];
-    if (x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+  if (a.owner.empty() || b.owner.empty()) return false;
+  size_t i = a.Find(b.ElementAt(0));
+  size_t j = b.Find(a.ElementAt(0));
+  while (i < a.owner.size() && j < b.owner.size()) {
+    int64_t order = a.ElementAt(i) - b.ElementAt(j);
+    int32_t x = a.owner[i];
+    int32_t y = b.owner[j];
+    i += order <= 0;
+    j += order >= 0;
+    if (order != 0 || x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
     // Threads that store the same element at the same time store the same value.
     if (same_store && x == OwnerMap::kReplicated) continue;
     if (x != y || x < 0) return true;
@@ -297,6 +335,63 @@ bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
 }
 
 }  // namespace
+
+size_t OwnerMap::Find(int64_t element) const {
+  if (!elements.empty()) {
+    return std::lower_bound(elements.begin(), elements.end(), element) - elements.begin();
+  }
+  return static_cast<size_t>(std::max<int64_t>(element - first, 0));
+}
+
+std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
+  struct Uses {
+    bool read = false;
+    int writes = 0;
+  };
+  std::vector<std::pair<Buffer, Uses>> tensors;
+  WalkEffects(launch->body, [&](const Effect& effect) {
+    if (!effect.buffer.IsGlobal()) return;
+    auto it = std::find_if(tensors.begin(), tensors.end(),
+                           [&](const auto& t) { return t.first.same_as(effect.buffer); });
+    if (it == tensors.end()) it = tensors.insert(it, {effect.buffer, {}});
+    it->second.read |= effect.kind == EffectKind::kRead;
+    it->second.writes += effect.Writes();
+  });
+  std::vector<Buffer> result;
+  for (const auto& [buffer, uses] : tensors) {
+    if (uses.writes > 1 || (uses.writes == 1 && uses.read)) result.push_back(buffer);
+  }
+  return result;
+}
+
+AccessContext ContextOf(const KernelLaunchNode* launch) {
+  AccessContext context;
+  std::unordered_set<const ffi::Object*> known;
+  for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
+    context.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
+    known.insert(launch->thread_vars[i].get());
+  }
+  auto sample = [&](const Var& var) {
+    if (!known.insert(var.get()).second) return false;
+    // Odd and large: multiples of it and sums of them are far apart.
+    constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
+    uint64_t number = context.samples.size() + 1;
+    context.samples.push_back({var, static_cast<int64_t>(number * kStep >> 34 | 1), 1});
+    return true;
+  };
+  WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* op = s.as<ForNode>();
+    if (op == nullptr) return true;
+    if (AsInt(op->min) && AsInt(op->extent)) known.insert(op->var.get());
+    if (sample(op->var)) context.moving.push_back(context.samples.back());
+    return true;
+  });
+  WalkExprs(launch->body, [&](const Expr& e) {
+    if (e->kind == ExprKind::kVar) sample(tvm::ffi::GetRef<Var>(e.as<VarNode>()));
+    return true;
+  });
+  return context;
+}
 
 void CollectAccesses(const Stmt& s, const AccessContext& context,
                      const Map<Buffer, int64_t>& offsets, std::vector<AccessPtr>* out) {
@@ -311,8 +406,9 @@ bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool ca
   if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
   if (earlier.proxy == Proxy::kAsync) return true;
   if (!earlier.buffer.same_as(later.buffer)) return true;
+  if (carried && &earlier == &later && !later.read && later.buffer.IsGlobal()) return false;
   if (!earlier.owners || !later.owners) return true;
-  if (!SameUniformPart(earlier.uniform, later.uniform, carried)) return true;
+  if (!SameUniformPart(earlier, later, carried)) return true;
   bool same_store = &earlier == &later && !later.read;
   return OwnersConflict(*earlier.owners, *later.owners, same_store);
 }

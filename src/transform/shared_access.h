@@ -1,4 +1,5 @@
-// Accesses of shared memory, and whether two of them by different threads may conflict.
+// Accesses of memory that a block's threads share, and whether two of them by different threads may
+// conflict: shared memory, and tensors that a block both writes and reads or writes in two places.
 #ifndef TILELANG_TRANSFORM_SHARED_ACCESS_H_
 #define TILELANG_TRANSFORM_SHARED_ACCESS_H_
 
@@ -19,19 +20,32 @@ struct AccessContext {
     int64_t min;
     int64_t extent;
   };
-  std::vector<Range> threads;         // thread variables, x first
-  std::vector<Range> loops;           // those with constant bounds, outermost first
-  std::vector<ir::Expr> guards;       // conditions that hold
+  std::vector<Range> threads;    // thread variables, x first
+  std::vector<Range> loops;      // those with constant bounds, outermost first
+  std::vector<ir::Expr> guards;  // conditions that hold
+  // Variables of other kinds, each with one arbitrary value. Indices of tensors are polynomials in
+  // sizes and block indices: two that are equal for an arbitrary value are equal for all, or leave
+  // the bounds of the tensor.
+  std::vector<Range> samples;
+  std::vector<Range> moving;          // those of them that are variables of loops
   ir::Map<ir::Var, ir::Expr> values;  // of Bind variables
 };
 
-// Which thread touches each element; elements count from `first`.
+// Which thread touches each element.
 struct OwnerMap {
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kReplicated = -2;  // several threads in one iteration
   static constexpr int32_t kMany = -3;        // different threads in different iterations
   int64_t first = 0;
+  // The elements in ascending order; empty when they lie so close that owner[i] is of first + i.
+  std::vector<int64_t> elements;
   std::vector<int32_t> owner;
+
+  int64_t ElementAt(size_t i) const {
+    return elements.empty() ? first + static_cast<int64_t>(i) : elements[i];
+  }
+  // The index of the first element that is not less.
+  size_t Find(int64_t element) const;
 };
 
 struct SharedAccess {
@@ -41,8 +55,9 @@ struct SharedAccess {
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
   bool by_warpgroup = false;  // of wgmma
-  int64_t begin = 0;          // bytes of the buffer in shared memory
+  int64_t begin = 0;  // bytes of the buffer in shared memory; tensors have ranges of their own
   int64_t end = 0;
+  bool moves = false;  // the elements depend on a loop's variable that is not enumerated
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
   std::shared_ptr<OwnerMap> owners;
@@ -54,8 +69,16 @@ struct SharedAccess {
 };
 using AccessPtr = std::shared_ptr<const SharedAccess>;
 
+// The tensors among whose accesses by threads barriers may be needed: a block writes and reads
+// them, or writes them in two places. What one statement writes in several iterations counts as
+// different elements; and so does what functions that are given an address do.
+std::vector<ir::Buffer> SharedTensors(const ir::KernelLaunchNode* launch);
+
+// The context of a launch's body.
+AccessContext ContextOf(const ir::KernelLaunchNode* launch);
+
 // The accesses that a statement without control flow makes, in no particular order, appended to
-// `out`. offsets: places of the shared buffers, bytes.
+// `out`. offsets: places of the buffers, bytes; of others nothing is said.
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
 

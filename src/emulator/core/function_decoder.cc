@@ -448,6 +448,10 @@ namespace {
 
 OperandUse::Kind UseKind(const ptx::Instruction& inst) {
   if (inst.opcode == "mov") return OperandUse::Kind::kMove;
+  if (inst.opcode == "selp") return OperandUse::Kind::kSelect;
+  for (const char* opcode : {"shfl", "redux", "match", "movmatrix", "mma", "wmma", "wgmma"}) {
+    if (inst.opcode == opcode) return OperandUse::Kind::kCollective;
+  }
   if (inst.opcode != "tcgen05" || inst.modifiers.empty()) return OperandUse::Kind::kOther;
   if (inst.modifiers[0] == "ld") return OperandUse::Kind::kTensorLoad;
   return inst.modifiers[0] == "wait::ld" ? OperandUse::Kind::kTensorWait : OperandUse::Kind::kOther;

@@ -86,7 +86,8 @@ struct SlotInit {
 // Registers that an instruction reads and writes (predicates left out), for checks of what flows
 // where.
 struct OperandUse {
-  enum class Kind : uint8_t { kOther, kMove, kTensorLoad, kTensorWait };
+  // kSelect: selp; kCollective: results of a lane depend on operands of others.
+  enum class Kind : uint8_t { kOther, kMove, kSelect, kCollective, kTensorLoad, kTensorWait };
   Kind kind = Kind::kOther;
   std::vector<uint32_t> reads, writes;
 };

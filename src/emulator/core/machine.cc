@@ -172,6 +172,7 @@ void Warp::Reset(uint32_t lanes) {
   const bool lint = kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait");
   pending_loads = lint ? std::make_unique<PendingLoads>() : nullptr;
   wgmma_registers = nullptr;
+  undefined_values = nullptr;
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
   std::memset(registers_, 0, kernel.file_bytes);
   for (const SlotInit& init : kernel.constants) {

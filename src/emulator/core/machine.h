@@ -18,6 +18,7 @@
 #include "emulator/memory/shared.h"
 #include "emulator/memory/zeroed_bytes.h"
 #include "emulator/sanitizer/pending_loads.h"
+#include "emulator/sanitizer/undefined_values.h"
 #include "emulator/sanitizer/wgmma_registers.h"
 
 namespace tilelang::emulator {
@@ -127,6 +128,9 @@ class Warp {
   // With the sanitizer, from the warp's first wgmma instruction on; otherwise null.
   std::unique_ptr<WgmmaRegisters> wgmma_registers;
 
+  // From the first load on that finds unwritten shared memory; otherwise null.
+  std::unique_ptr<UndefinedValues> undefined_values;
+
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 
   uint8_t* local(int lane);
@@ -224,6 +228,8 @@ uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, 
 // Any space, for one lane of a warp. `space` kGeneric looks at the address.
 uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint32_t bytes,
                       uint32_t align, AccessKind kind);
+// Whether something has written these bytes, as far as memory keeps account of it: shared memory.
+bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes);
 // Generic or .shared address of a lane -> 32-bit shared address; fails when it is not shared.
 uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address);
 

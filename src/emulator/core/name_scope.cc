@@ -25,8 +25,12 @@ int64_t NumberOf(const std::string& name, size_t stem) {
 }  // namespace
 
 const NameScope::Declaration* NameScope::Find(const std::string& name) const {
+  if (const Declaration* range = FindRange(name)) return range;
   const auto found = names_.find(name);
-  if (found != names_.end()) return &found->second;
+  return found != names_.end() ? &found->second : nullptr;
+}
+
+const NameScope::Declaration* NameScope::FindRange(const std::string& name) const {
   const size_t stem = StemOf(name);
   if (stem == name.size()) return nullptr;
   const auto range = ranges_.find(name.substr(0, stem));
@@ -38,7 +42,8 @@ const NameScope::Declaration* NameScope::Find(const std::string& name) const {
 std::string NameScope::FirstTaken(const std::string& name, int range) const {
   if (range < 0) return Find(name) ? name : "";
   if (ranges_.count(name)) return name + "<>";
-  for (auto it = names_.lower_bound(name + '0'); it != names_.end(); ++it) {
+  // As in ptxas, a range hides names before it whose number begins with a zero.
+  for (auto it = names_.lower_bound(name + '1'); it != names_.end(); ++it) {
     if (it->first.compare(0, name.size(), name) != 0 || !IsDigit(it->first[name.size()])) break;
     const int64_t number = NumberOf(it->first, name.size());
     if (StemOf(it->first) == name.size() && number >= 0 && number < range) return it->first;

@@ -26,6 +26,7 @@ class NameScope {
   const Declaration* Find(const std::string& name) const;
 
  private:
+  const Declaration* FindRange(const std::string& name) const;
   std::string FirstTaken(const std::string& name, int range) const;
   std::map<std::string, Declaration> names_, ranges_;
 };

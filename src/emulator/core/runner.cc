@@ -78,6 +78,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
       warp.op = &op;
       if (warp.pending_loads) warp.pending_loads->Check(warp, op);
       if (warp.wgmma_registers) warp.wgmma_registers->Check(warp, op);
+      if (warp.undefined_values) warp.undefined_values->Check(warp, op, active);
       Flow flow = op.handler(warp, op, active);
       if (flow == Flow::kWait) {
         warp.split().waiting = true;
@@ -133,6 +134,7 @@ bool WarpRunner::PollWaiting(Warp& warp, Slice* slice) {
 WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
   Slice slice;
   slice.stops = stops;
+  bool polled = false;
   while (warp.live && slice.executed < budget && !slice.ended()) {
     auto& splits = warp.splits_;
     std::erase_if(splits, [](const Split& split) { return split.mask == 0; });
@@ -144,7 +146,10 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
       if (slice.executed == before) break;
       continue;
     }
-    bool woke = PollWaiting(warp, &slice);
+    Slice polls;  // of its own: a wait that polls must not take the turn of those that can run
+    bool woke = PollWaiting(warp, &polls);
+    slice.executed += polls.executed;
+    polled |= polls.yielded;
     std::erase_if(splits, [](const Split& split) { return split.mask == 0; });
     int lowest = LowestRunnable(warp);
     if (lowest < 0) {
@@ -169,6 +174,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
     }
   }
   std::erase_if(warp.splits_, [](const Split& split) { return split.mask == 0; });
+  slice.yielded |= polled;
   return slice;
 }
 

@@ -1,6 +1,7 @@
 // ld and st in every state space, with vectors and widening; prefetches.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -23,6 +24,7 @@ struct MemoryOp {
   uint8_t element_bytes = 4;
   uint8_t register_bytes = 4;
   bool is_signed = false;
+  uint64_t used = 0;   // bit i: the program uses byte i of what a load reads; 0: all
   bool polls = false;  // volatile, relaxed or acquire load: perhaps a spin loop
 };
 
@@ -44,17 +46,50 @@ template <size_t N>
   }
 }
 
-// The R-typed elements of one lane, wherever they are.
+// One lane's access of those bytes of a load that the program uses. The others must only exist:
+// compilers join loads of neighbours over what nothing writes, or what other threads do.
+void LoadUsed(Warp& w, const MemoryOp& m, int lane, uint64_t address) {
+  for (uint64_t rest = m.used; rest != 0;) {
+    const int first = std::countr_zero(rest);
+    const int count = std::countr_one(rest >> first);
+    ThreadAccess(w, lane, m.space, address + first, count, 1, AccessKind::kLoad);
+    rest &= rest + (uint64_t{1} << first);
+  }
+}
+
+// Whether something has written what the program uses of an element at byte `first` of a load.
+bool IsElementDefined(Warp& w, const MemoryOp& m, uint64_t address, uint32_t first,
+                      uint32_t bytes) {
+  if (!m.used) return IsDefined(w, m.space, address + first, bytes);
+  for (uint32_t i = first; i < first + bytes; ++i) {
+    if ((m.used >> i & 1) && !IsDefined(w, m.space, address + i, 1)) return false;
+  }
+  return true;
+}
+
+// The elements of one lane, wherever they are.
+template <typename F>
+void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t bytes, F&& body) {
+  const MemoryOp& m = op.Extra<MemoryOp>();
+  const uint32_t all = bytes * m.vector;
+  const AccessKind kind = m.used ? AccessKind::kProbe : AccessKind::kLoad;
+  const uint8_t* p = ThreadAccess(w, lane, m.space, address, all, all, kind);
+  if (m.used) LoadUsed(w, m, lane, address);
+  for (uint32_t k = 0; k < m.vector; ++k) {
+    if (op.slots[k] == kNoSlot) continue;
+    body(op.slots[k], p + k * bytes);
+    if (IsElementDefined(w, m, address, k * bytes, bytes)) continue;
+    if (!w.undefined_values) w.undefined_values = std::make_unique<UndefinedValues>();
+    w.undefined_values->Mark(op, op.slots[k], lane, address + k * bytes);
+  }
+}
+
 template <typename R, int N>
 Flow SlowLoad(Warp& w, const Op& op, uint32_t mask, const WarpAddresses& addresses) {
-  const MemoryOp& m = op.Extra<MemoryOp>();
   ForEachLane(mask, [&](int lane) {
-    const uint8_t* p = ThreadAccess(w, lane, m.space, addresses.value[lane], sizeof(R) * N,
-                                    sizeof(R) * N, AccessKind::kRead);
-    for (int k = 0; k < N; ++k) {
-      if (op.slots[k] == kNoSlot) continue;
-      std::memcpy(&w.Reg<R>(op.slots[k])[lane], p + k * sizeof(R), sizeof(R));
-    }
+    ForEachElement(
+        w, op, lane, addresses.value[lane], sizeof(R),
+        [&](uint32_t slot, const uint8_t* p) { std::memcpy(&w.Reg<R>(slot)[lane], p, sizeof(R)); });
   });
   return Flow::kNext;
 }
@@ -67,7 +102,8 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   LoadAddresses(w, m.address, &addresses);
   AddressRange range = RangeOf(addresses, mask, kBytes);
   FastBase base = FindFast(w, m.space, range, kBytes, false);
-  if (!base.host) return SlowLoad<R, N>(w, op, mask, addresses);
+  const bool holes = m.used && (base.shared || w.cta.cluster.launch.observer);
+  if (!base.host || holes) return SlowLoad<R, N>(w, op, mask, addresses);
   if (base.shared) {
     const uint8_t* shadow = base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF);
     bool written = true;
@@ -160,21 +196,18 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
 
 Flow LoadWidening(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();
-  uint32_t bytes = uint32_t{m.element_bytes} * m.vector;
-  ForEachLane(mask, [&](int lane) {
-    const uint8_t* p =
-        ThreadAccess(w, lane, m.space, m.address.At(w, lane), bytes, bytes, AccessKind::kRead);
-    for (int k = 0; k < m.vector; ++k) {
-      if (op.slots[k] == kNoSlot) continue;
-      uint64_t value = 0;
-      std::memcpy(&value, p + k * m.element_bytes, m.element_bytes);
-      int unused = 64 - 8 * m.element_bytes;
-      if (m.is_signed) {
-        value = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused);
-      }
-      std::memcpy(w.Reg<uint8_t>(op.slots[k]) + size_t{m.register_bytes} * lane, &value,
-                  m.register_bytes);
+  const auto widen = [&](int lane, uint32_t slot, const uint8_t* p) {
+    uint64_t value = 0;
+    std::memcpy(&value, p, m.element_bytes);
+    int unused = 64 - 8 * m.element_bytes;
+    if (m.is_signed) {
+      value = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused);
     }
+    std::memcpy(w.Reg<uint8_t>(slot) + size_t{m.register_bytes} * lane, &value, m.register_bytes);
+  };
+  ForEachLane(mask, [&](int lane) {
+    ForEachElement(w, op, lane, m.address.At(w, lane), m.element_bytes,
+                   [&](uint32_t slot, const uint8_t* p) { widen(lane, slot, p); });
   });
   return Flow::kNext;
 }
@@ -319,6 +352,20 @@ void CheckSpace(Decoder& d, const MemoryOp& m) {
   }
 }
 
+// MemoryOp::used of a load: by its .pragma, and without what goes to `_`.
+uint64_t UsedBytes(const Decoder& d, const MemoryOp& m,
+                   const std::vector<const ptx::Operand*>& elements) {
+  const uint64_t element = (uint64_t{1} << m.element_bytes) - 1;
+  uint64_t all = 0, used = 0;
+  for (size_t k = 0; k < elements.size(); ++k) {
+    const uint64_t bytes = element << k * m.element_bytes;
+    all |= bytes;
+    if (elements[k]->kind != ptx::Operand::Kind::kSink) used |= bytes;
+  }
+  if (d.inst.used_bytes) used &= d.inst.used_bytes;
+  return used == all ? 0 : used;
+}
+
 void DecodeAccess(Decoder& d, bool store) {
   bool cta_scope = false;
   bool strong = TakeOrder(d, &cta_scope);
@@ -354,6 +401,7 @@ void DecodeAccess(Decoder& d, bool store) {
   }
   m.register_bytes = static_cast<uint8_t>(register_bits / 8);
   m.polls = strong && !store;
+  if (!store) m.used = UsedBytes(d, m, elements);
   bool outside = m.space == Space::kGlobal || m.space == Space::kGeneric;
   if (strong && outside && !cta_scope) d.MarkCommunicates();
   d.MakeExtra<MemoryOp>(m);

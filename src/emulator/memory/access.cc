@@ -16,6 +16,8 @@ std::string Hex(uint64_t value) {
 const char* Verb(AccessKind kind) {
   switch (kind) {
     case AccessKind::kRead:
+    case AccessKind::kLoad:
+    case AccessKind::kProbe:
       return "read";
     case AccessKind::kWrite:
       return "write";
@@ -23,6 +25,8 @@ const char* Verb(AccessKind kind) {
       return "atomic operation";
   }
 }
+
+bool IsRead(AccessKind kind) { return kind != AccessKind::kWrite && kind != AccessKind::kAtomic; }
 
 [[noreturn]] void FailAlign(const Issuer& issuer, const char* space, uint64_t address,
                             uint32_t bytes, uint32_t align, AccessKind kind) {
@@ -37,7 +41,7 @@ void Observe(Cluster& cluster, const Issuer& issuer, Storage storage, const Cta*
              uint64_t address, uint32_t bytes, AccessKind kind, Proxy proxy, const char* engine) {
   Access access;
   access.storage = storage;
-  access.kind = kind;
+  access.kind = IsRead(kind) ? AccessKind::kRead : kind;
   access.proxy = proxy;
   access.engine = engine;
   access.owner = owner;
@@ -72,7 +76,7 @@ uint8_t* ParamAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uin
                      AccessKind kind) {
   if (address >= kLocalBase) return LocalAccess(warp, lane, address, bytes, align, kind);
   Launch& launch = warp.cta.cluster.launch;
-  if (kind != AccessKind::kRead) {
+  if (!IsRead(kind)) {
     Fail(warp.Here(lane), "out-of-bounds", "kernel parameters are read-only", address,
          "kernel parameters");
   }
@@ -89,7 +93,7 @@ uint8_t* ParamAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uin
 uint8_t* ConstAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uint32_t align,
                      AccessKind kind) {
   const std::vector<uint8_t>& bank = warp.cta.cluster.kernel().module->constant_bank;
-  if (kind != AccessKind::kRead || !Inside(address, bytes, kConstBase, bank.size())) {
+  if (!IsRead(kind) || !Inside(address, bytes, kConstBase, bank.size())) {
     Fail(warp.Here(lane), "out-of-bounds",
          std::string(Verb(kind)) + " of " + std::to_string(bytes) +
              " bytes outside of the constant bank of " + std::to_string(bank.size()) + " bytes",
@@ -115,9 +119,10 @@ uint8_t* SharedAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, 
          address, "shared memory");
   }
   if (offset & (align - 1)) FailAlign(issuer, "shared", address, bytes, align, kind);
+  if (kind == AccessKind::kProbe) return owner->shared.at(offset);
   if (kind == AccessKind::kWrite) {
     owner->shared.MarkWritten(offset, bytes);
-  } else if (!owner->shared.IsWritten(offset, bytes)) {
+  } else if (kind != AccessKind::kLoad && !owner->shared.IsWritten(offset, bytes)) {
     Warn(issuer, "uninitialised-shared",
          std::string(Verb(kind)) + " of shared memory that nothing has written, address " +
              Hex(address));
@@ -132,7 +137,7 @@ uint8_t* SharedAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, 
 uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, uint32_t bytes,
                       uint32_t align, AccessKind kind, Proxy proxy, const char* engine) {
   GlobalMemory& memory = cluster.launch.global;
-  uint8_t* host = memory.Find(address, bytes, kind != AccessKind::kRead);
+  uint8_t* host = memory.Find(address, bytes, !IsRead(kind));
   if (!host) {
     bool read_only = memory.Find(address, bytes, false) != nullptr;
     Fail(issuer, "out-of-bounds",
@@ -142,7 +147,7 @@ uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, 
          address, memory.NameOf(address));
   }
   if (address & (align - 1)) FailAlign(issuer, "global", address, bytes, align, kind);
-  if (cluster.launch.observer) {
+  if (cluster.launch.observer && kind != AccessKind::kProbe) {
     Observe(cluster, issuer, Storage::kGlobal, nullptr, address, bytes, kind, proxy, engine);
   }
   return host;
@@ -173,6 +178,13 @@ uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint3
     default:
       return GlobalAccess(cluster, warp.Here(lane), address, bytes, align, kind);
   }
+}
+
+bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes) {
+  const bool in_window = (address & ~uint64_t{0xFFFFFFFF}) == kSharedWindow;
+  if (space != Space::kShared && !(space == Space::kGeneric && in_window)) return true;
+  const Cta* owner = warp.cta.cluster.SharedOwner(static_cast<uint32_t>(address));
+  return !owner || owner->shared.IsWritten(static_cast<uint32_t>(address) & 0xFFFFFF, bytes);
 }
 
 uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address) {

@@ -10,7 +10,9 @@ namespace tilelang::emulator {
 class Cta;
 struct Op;
 
-enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+// kLoad: a read into registers; where nothing was written, the values are undefined.
+// kProbe: a read of bytes that no instruction uses; they must exist, and that is all.
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic, kLoad, kProbe };
 // Which path to memory: the PTX proxies, and tensor memory's own pipes.
 enum class Proxy : uint8_t { kGeneric, kAsync, kTensorCore, kTensorMemory };
 

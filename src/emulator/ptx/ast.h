@@ -40,6 +40,8 @@ struct Instruction {
   std::vector<Operand> operands;
   std::string guard;  // predicate name; empty when unconditional
   bool guard_negated = false;
+  // Of a load, by .pragma "used_bytes_mask": bit i tells whether a program uses byte i; 0: all.
+  uint64_t used_bytes = 0;
   int line = 0;
   SourceLocation location;        // the user's line
   SourceLocation exact_location;  // may lie in an inlined function of a header

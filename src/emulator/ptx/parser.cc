@@ -1,5 +1,8 @@
 #include <bit>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "emulator/ptx/ast.h"
 #include "emulator/ptx/operand_parser.h"
@@ -322,12 +325,21 @@ class Parser {
   void Directive(Function* function) {
     if (IsDotted("loc")) return LocDirective();
     if (IsDotted("file")) return FileDirective();
-    if (AcceptDotted("pragma")) return SkipToSemicolon();
+    if (AcceptDotted("pragma")) return Pragma();
     if (IsDotted("section")) return SkipSection();
     if (IsDotted("callprototype")) Error("a .callprototype needs a label");
     if (IsDotted("extern")) Advance();
     for (Variable& variable : VariableDeclarations()) AddVariable(function, std::move(variable));
     Expect(';');
+  }
+
+  void Pragma() {
+    constexpr std::string_view kUsedBytes = "used_bytes_mask ";
+    const std::string text(Peek().text);
+    if (text.starts_with(kUsedBytes)) {
+      used_bytes_ = std::strtoull(text.c_str() + kUsedBytes.size(), nullptr, 0);
+    }
+    SkipToSemicolon();
   }
 
   static void AddVariable(Function* function, Variable variable) {
@@ -385,6 +397,7 @@ class Parser {
 
   Instruction ParseInstruction() {
     Instruction instruction;
+    instruction.used_bytes = std::exchange(used_bytes_, 0);
     instruction.line = Peek().line;
     instruction.location = locations_.user();
     instruction.exact_location = locations_.exact();
@@ -412,6 +425,7 @@ class Parser {
 
   TokenStream tokens_;
   Program program_;
+  uint64_t used_bytes_ = 0;  // of the next instruction
   SourceLocations locations_;
 };
 

@@ -148,6 +148,19 @@ PROGRESS = {
 }  # fmt: skip
 
 
+def test_a_wait_does_not_take_the_turn_of_lanes_that_can_run():
+    """Half of a warp waits, again and again, for the other half, whose atomics change nothing."""
+    body = (
+        " mov.u32 %r9, 0; setp.ge.u32 %p4, %t, 16;\n@%p4 bra W;\n"
+        "V: atom.global.max.u32 %r5, [%d0+8], 0;" + COUNT.format(2000, "V") + "\n"
+        "@%first mbarrier.arrive.shared.b64 _, [%r1], 2; @%first st.global.u32 [%d0], 7; bra D;\n"
+        "W: mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;\n@!%p2 bra W;\nD:"
+    )
+    for schedule in ("late", "eager", 3):
+        data, _ = launch(body, schedule=schedule)
+        assert data[0] == 7
+
+
 @pytest.mark.parametrize("name", PROGRESS)
 def test_ends(name):
     data, _ = launch(

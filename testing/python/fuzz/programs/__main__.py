@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.programs import check, generate, shrink, source
-from fuzz.programs.pool import Worker, avoid
+from fuzz.programs.pool import Worker
 
 
 def _options() -> argparse.Namespace:
@@ -25,7 +25,6 @@ def _options() -> argparse.Namespace:
         "--refusals", action="store_true", help="write reproducers of refusals, too"
     )
     parser.add_argument("--print", action="store_true", help="print the programs; run nothing")
-    parser.add_argument("--all", action="store_true", help="also what is known to go wrong")
     return parser.parse_args()
 
 
@@ -40,7 +39,7 @@ def _run(options: argparse.Namespace) -> dict[int, Any]:
 
 def _work(todo: Iterator[int], options: argparse.Namespace, outcomes: dict[int, Any]) -> None:
     """Gives seeds to processes until there are none, and collects what becomes of them."""
-    workers = [Worker(options.size, options.all) for _ in range(options.jobs)]
+    workers = [Worker(options.size) for _ in range(options.jobs)]
     busy = []
     for worker in workers:
         if (seed := next(todo, None)) is not None:
@@ -86,7 +85,7 @@ def _reproduce(options: argparse.Namespace, outcomes: dict[int, Any]) -> None:
         if not wanted or (key in seen and outcome.kind != "wrong"):
             continue
         seen.add(key)
-        program = generate.generate(seed, avoid(options.all), options.size)
+        program = generate.generate(seed, options.size)
         if outcome.kind not in ("crash", "hang"):
             program = shrink.shrink(program, outcome)
             outcome = check.run(program)
@@ -100,7 +99,7 @@ def main() -> int:
     if options.print:
         first, last = map(int, options.seeds.split(":"))
         for seed in range(first, last):
-            program = generate.generate(seed, avoid(options.all), options.size)
+            program = generate.generate(seed, options.size)
             print(f"# seed {seed}, {program.target}\n{source.kernel(program)}")
         return 0
     outcomes = _run(options)

@@ -165,9 +165,7 @@ def role(g: Generator) -> Proposal:
     if parts is None:
         return None
     chained = g.chance(0.5)
-    if chained and g.avoid.elif_roles:
-        parts = [parts[0], (parts[0][1], g.program.threads)]
-    elif not chained and g.chance(0.5):
+    if not chained and g.chance(0.5):
         parts = [g.pick(parts)]
     tests, bodies = [], []
     context = g.context

@@ -11,26 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.programs import model
-from fuzz.programs.formats import BITS, Inexact, is_float
+from fuzz.programs.formats import Inexact, is_float
 from fuzz.programs.interpret import Machine, Rejected, _Left
 from fuzz.programs.model import Buffer, Linear, Region, Statement, times, whole
-
-
-@dataclass(frozen=True)
-class Avoid:
-    """Features that are left out because the compiler is known to get them wrong.
-
-    One becomes False when the defect is repaired, and is then deleted.
-    """
-
-    tmem_fragment_slice: bool = False  # tmem_load_into_fragment_slice
-    tmem_cast: bool = False  # tmem_to_tmem_cast
-    gemm_across_roles: bool = False  # lang_ws_gemm_then_store_wrong_numbers
-    elif_roles: bool = False  # lang_elif_role_refused
-    narrow_ld: bool = False  # narrow_ld_before_wait
-    reduce_other_threads: bool = False  # reduce_reads_outside_shared
-    row_vector_layouts: bool = False  # lang_reduce_result_layout_conflict
-    read_back: bool = True  # no barrier between a store to an output and a load of it
 
 
 @dataclass
@@ -80,7 +63,6 @@ class Generator:
     rng: random.Random
     program: model.Program
     context: Context
-    avoid: Avoid
     rows: int
     columns: int
     types: tuple[str, ...]
@@ -127,11 +109,7 @@ class Generator:
         return [
             b
             for b in self.locals
-            if b not in self.context.no_read
-            and self.usable(b)
-            and not (self.avoid.narrow_ld and b.scope == "tmem" and BITS[b.dtype] == 8)
-            and accept(b)
-            and self.defined(b)
+            if b not in self.context.no_read and self.usable(b) and accept(b) and self.defined(b)
         ]
 
     def writable(self, accept: Callable[[Buffer], bool] = lambda b: True) -> list[Buffer]:
@@ -327,7 +305,7 @@ def _target(rng: random.Random) -> str:
     return rng.choices(("sm_100a", "sm_90a", "sm_80"), (7, 2, 1))[0]
 
 
-def new(seed: int, avoid: Avoid) -> Generator:
+def new(seed: int) -> Generator:
     """An empty program with its sizes chosen."""
     rng = random.Random(seed)
     target = _target(rng)
@@ -351,10 +329,10 @@ def new(seed: int, avoid: Avoid) -> Generator:
     variables = {"v0": rng.choice((0, 1))} if rng.random() < 0.3 else {}
     program = model.Program(target, grid, threads, (), {}, scalars, variables, {}, seed)
     context = Context("", 0, threads, drivers)
-    return Generator(rng, program, context, avoid, rows, columns, types, tensor_core)
+    return Generator(rng, program, context, rows, columns, types, tensor_core)
 
 
-def generate(seed: int, avoid: Avoid | None = None, size: int = 5) -> model.Program:
+def generate(seed: int, size: int = 5) -> model.Program:
     """The program of a seed.
 
     Args:
@@ -363,7 +341,7 @@ def generate(seed: int, avoid: Avoid | None = None, size: int = 5) -> model.Prog
     from fuzz.programs import control
 
     for attempt in range(20):
-        g = new(seed + attempt * 10**9, avoid or Avoid())
+        g = new(seed + attempt * 10**9)
         body = g.statements(g.rng.randrange(2, size + 2))
         body += g.finish() + control.finish_roles(g)
         program = replace(g.program, body=body, ranges=_used(g, body))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import multiprocessing
 import time
 from typing import Any
@@ -13,13 +12,7 @@ from fuzz.programs import check, generate
 _SECONDS = 120
 
 
-def avoid(everything: bool) -> Any:
-    if not everything:
-        return generate.Avoid()
-    return generate.Avoid(**{field.name: False for field in dataclasses.fields(generate.Avoid)})
-
-
-def _work(connection: Any, size: int, everything: bool) -> None:
+def _work(connection: Any, size: int) -> None:
     """Answers each seed with what became of its program."""
     import torch
 
@@ -27,7 +20,7 @@ def _work(connection: Any, size: int, everything: bool) -> None:
     with contextlib.suppress(EOFError):
         while True:
             seed = connection.recv()
-            program = generate.generate(seed, avoid(everything), size)
+            program = generate.generate(seed, size)
             connection.send(check.run(program, name=f"seed_{seed}"))
 
 

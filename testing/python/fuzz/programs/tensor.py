@@ -65,9 +65,6 @@ def _accumulator(g: Generator, shape: tuple[int, int], dtype: str) -> Buffer | N
         lambda b: b.shape == shape and b.dtype == dtype and b.scope in scopes
         and (b.scope != "tmem" or b.use == "accumulator")
     )  # fmt: skip
-    if g.avoid.gemm_across_roles and g.context.owner:
-        old = [b for b in old if b.scope == "tmem"]
-        scopes = ("tmem",)
     if old and g.chance(0.6):
         return g.pick(old)
     if g.pick(scopes) == "tmem":
@@ -142,7 +139,7 @@ def from_tmem(g: Generator) -> Proposal:
     scope = g.pick(("fragment", "fragment", "shared"))
     old = g.writable(lambda b: b.scope == scope and b.shape == part.extents)
     dtype = src.dtype if g.chance(0.7) else g.pick(g.types)
-    if not g.avoid.tmem_fragment_slice and g.chance(0.3):
+    if g.chance(0.3):
         wide = g.writable(
             lambda b: b.scope == scope and b.shape == (src.shape[0], 2 * part.extents[1])
         )
@@ -158,11 +155,9 @@ def from_tmem(g: Generator) -> Proposal:
 def _tmem_to_tmem(g: Generator, src: Buffer, part: Region) -> Proposal:
     old = [b for b in g.writable(lambda b: b.scope == "tmem" and b != src)
            if b.shape[0] == src.shape[0] and b.shape[1] % part.extents[1] == 0]  # fmt: skip
-    if g.avoid.tmem_cast:
-        old = [b for b in old if b.dtype == src.dtype]
     if old:
         return [model.Copy(part, _columns(g, g.pick(old), part.extents[1]))]
-    dtype = src.dtype if g.avoid.tmem_cast or g.chance(0.5) else g.pick(g.types)
+    dtype = src.dtype if g.chance(0.5) else g.pick(g.types)
     dst = new_tmem(g, part.extents, dtype, src.use if dtype == src.dtype else _use(dtype))
     return [model.Copy(part, whole(dst))] if dst else None
 

@@ -188,8 +188,6 @@ _FLOAT_REDUCTIONS = ("sum", "sum", "max", "min", "absmax", "abssum")
 
 def reduce(g: Generator) -> Proposal:
     choices = g.readable(lambda b: len(b.shape) == 2)
-    if g.avoid.reduce_other_threads and g.context.threads & (g.context.threads - 1):
-        return None
     if not choices:
         return load(g)
     src = g.pick(choices)
@@ -261,8 +259,6 @@ def atomic(g: Generator) -> Proposal:
 
 def read_back(g: Generator) -> Proposal:
     """A tile goes to an output and comes back from there."""
-    if g.avoid.read_back:
-        return None
     choices = g.readable(lambda b: b.scope != "tmem")
     if not choices:
         return None
@@ -281,5 +277,5 @@ PRODUCTIONS = (
     (2, cumsum),
     (2, transpose),
     (3, atomic),
-    (1, read_back),
+    (2, read_back),
 )

@@ -1,0 +1,92 @@
+#include "transform/sync_calls.h"
+
+#include <string>
+#include <string_view>
+
+#include "ir/visitor.h"
+#include "op/copy_tma.h"
+#include "op/gemm_wgmma.h"
+#include "op/issue.h"
+
+namespace tilelang::transform {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// The call's mbarrier is one of the program.
+bool IsForProgram(const CallNode* call) {
+  bool own = false;
+  WalkExprs(call->args[0], [&](const Expr& e) {
+    const auto* load = e.as<LoadNode>();
+    own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
+    return true;
+  });
+  return !own;
+}
+
+// The function that a statement calls for its effect, or "".
+std::string_view CalledBy(const Stmt& s) {
+  const auto* op = s.as<EvaluateNode>();
+  const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
+  return call != nullptr ? std::string_view(call->name.data(), call->name.size()) : "";
+}
+
+}  // namespace
+
+bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intrinsic*)>& test) {
+  bool found = false;
+  WalkExprs(s, [&](const Expr& e) {
+    if (const auto* call = e.as<CallNode>()) {
+      found |= test(call, FindIntrinsic({call->name.data(), call->name.size()}));
+    }
+    return !found;
+  });
+  return found;
+}
+
+bool WaitsForEngines(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    if (intrinsic != nullptr) return intrinsic->sync == SyncKind::kBarrier;
+    return std::string_view(call->name.data(), call->name.size()).starts_with(op::kTmaStoreWait);
+  });
+}
+
+bool IsRole(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier && IsForProgram(call);
+  });
+}
+
+bool IsArrival(const Stmt& s) {
+  return s->kind == StmtKind::kEvaluate && HasCall(s, [](const CallNode* call, const Intrinsic*) {
+           std::string_view name(call->name.data(), call->name.size());
+           bool arrives = name == "mbarrier_arrive" || name == "mbarrier_arrive_expect_tx";
+           return arrives && IsForProgram(call);
+         });
+}
+
+bool EngineUses(const Stmt& s, const BufferNode* buffer) {
+  return HasCall(s, [&](const CallNode* call, const Intrinsic*) {
+    for (const MemoryEffect& effect : CallEffects(call)) {
+      if (effect.proxy == Proxy::kAsync && effect.buffer.get() == buffer) return true;
+    }
+    return false;
+  });
+}
+
+std::optional<int> WgmmaLeftBy(const Stmt& s) {
+  std::string_view name = CalledBy(s);
+  if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
+  return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));
+}
+
+bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
+
+bool WaitsForWgmma(const Stmt& s) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& part) { return !(found |= WgmmaLeftBy(part) == 0); });
+  return found;
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,34 @@
+// What the calls in a statement mean for the order of accesses.
+#ifndef TILELANG_TRANSFORM_SYNC_CALLS_H_
+#define TILELANG_TRANSFORM_SYNC_CALLS_H_
+
+#include <functional>
+#include <optional>
+
+#include "ir/intrinsics.h"
+#include "ir/stmt.h"
+
+namespace tilelang::transform {
+
+// Whether `test` holds for a call in `s`; its Intrinsic is null for device functions.
+bool HasCall(const ir::Stmt& s,
+             const std::function<bool(const ir::CallNode*, const ir::Intrinsic*)>& test);
+// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own.
+bool WaitsForEngines(const ir::Stmt& s);
+// Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
+// issued the work themselves, which orders them with nobody else.
+bool IsRole(const ir::Stmt& s);
+// Hands over to those who wait on a barrier of the program what the thread has done.
+bool IsArrival(const ir::Stmt& s);
+// Whether a call in it has an engine read or write the buffer.
+bool EngineUses(const ir::Stmt& s, const ir::BufferNode* buffer);
+// fence.proxy.async
+bool IsFence(const ir::Stmt& s);
+// How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
+std::optional<int> WgmmaLeftBy(const ir::Stmt& s);
+// Somewhere in the statement all wgmma are waited for.
+bool WaitsForWgmma(const ir::Stmt& s);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_SYNC_CALLS_H_
