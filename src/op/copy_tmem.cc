@@ -145,6 +145,24 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
 
 namespace {
 
+// Raises LayoutError: no instruction moves the tile. Of 64 rows the reason is most often the width.
+[[noreturn]] void RefuseCopy(const ir::CopyNode* op, const TmemLayout& layout, std::string reason) {
+  const Region& region = TmemSide(op);
+  Coord extents = StaticExtents(region->extents, "the extents of a copy", op->span);
+  int64_t width = extents.size() < 2 ? 1 : extents.back();
+  int64_t bits = layout->IsUnpacked() ? layout::kTmemColumnBits : region->buffer->dtype.bits;
+  int64_t columns = (width * bits + layout::kTmemColumnBits - 1) / layout::kTmemColumnBits;
+  if (layout::Product(extents) == 64 * width && columns % 2 != 0) {
+    reason = ": tiles of 64 rows are moved two 32-bit columns at a time, and this one has " +
+             std::to_string(columns) +
+             ". Give it one more, in tensor memory and in the fragment, and leave that unused; or "
+             "use 128 rows";
+  }
+  TL_USER_ERROR(kLayout, op->span,
+                "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
+                              << " moves " << ir::Print(region) << reason);
+}
+
 // Either side may be known first: the layout of the tensor memory gives the fragment in which an
 // instruction moves it; a fragment that is already fixed is realised by whichever instructions
 // fit, or converted where none does.
@@ -166,10 +184,7 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   }
   auto natural = NaturalFragment(layout, DirectionOf(op), OptionsFor(op, ctx));
   if (!natural.fragment) {
-    TL_USER_ERROR(kLayout, op->span,
-                  "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
-                                << " moves " << ir::Print(TmemSide(op)) << " with layout "
-                                << layout->ToString() << ": " << natural.reason);
+    RefuseCopy(op, layout, " with layout " + layout->ToString() + ": " + natural.reason);
   }
   ctx->layouts->Set(side->buffer, natural.fragment->Reshape(shape), op->span);
 }
@@ -185,10 +200,7 @@ Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
     return layout::NearestTmemFragment(tile.layout, held, DirectionOf(op), fewer);
   });
   if (!near.fragment) {
-    TL_USER_ERROR(kLayout, op->span,
-                  "no tcgen05." << (DirectionOf(op) == TmemDirection::kLoad ? "ld" : "st")
-                                << " moves " << ir::Print(TmemSide(op)) << ": " << near.reason
-                                << " (" << DescribeBoth(op, ctx) << ")");
+    RefuseCopy(op, tile.layout, ": " + near.reason + " (" + DescribeBoth(op, ctx) + ")");
   }
   return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
 }

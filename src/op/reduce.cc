@@ -266,21 +266,20 @@ class ReduceLowerer {
     }
   }
 
-  // Every thread writes its partial results; each reads those of its group.
+  // Every thread writes its partial results; each reads those of its group. Many go in rounds.
   void ThroughShared(const std::vector<ThreadDigit>& digits, const Buffer& acc, int64_t results,
                      std::vector<Stmt>* stmts) {
+    constexpr int64_t kMostBytes = 32 << 10;
     int64_t threads = ctx_->threads.count;
+    int64_t round = std::clamp<int64_t>(kMostBytes / (threads * ir::Bytes(type_)), 1, results);
     Buffer scratch(String(std::string(acc->name) + "_smem"), type_,
-                   {ir::Const(ir::dtypes::kInt32, threads * results)}, {}, "shared.dyn",
+                   {ir::Const(ir::dtypes::kInt32, threads * round)}, {}, "shared.dyn",
                    ScratchAttrs(), op_->span);
     Expr self = ctx_->thread - ir::Const(ir::dtypes::kInt32, ctx_->threads.begin);
     auto slot = [&](const Expr& thread, const Expr& r) {
       return ctx_->analyzer->Simplify(r * ir::Const(ir::dtypes::kInt32, threads) + thread);
     };
     stmts->push_back(ir::Alloc(scratch, op_->span));
-    stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
-      return ir::Store(scratch, {slot(self, r)}, ir::Load(acc, {r}), op_->span);
-    }));
     // The group's first thread: this thread's index without the digits.
     Expr first = self;
     for (const ThreadDigit& digit : digits) {
@@ -289,11 +288,18 @@ class ReduceLowerer {
       first = first - place * ir::Const(ir::dtypes::kInt32, digit.stride);
     }
     first = ctx_->analyzer->Simplify(first);
-    stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
-      return GroupSum(digits, acc, r, first, [&](const Expr& thread) -> Expr {
-        return ir::Load(scratch, {slot(thread, r)});
-      });
-    }));
+    for (int64_t begin = 0; begin < results; begin += round) {
+      int64_t count = std::min(round, results - begin);
+      auto result = [&](const Expr& r) { return r + ir::Const(ir::dtypes::kInt32, begin); };
+      stmts->push_back(ForRegs("r", count, [&](const Expr& r) {
+        return ir::Store(scratch, {slot(self, r)}, ir::Load(acc, {result(r)}), op_->span);
+      }));
+      stmts->push_back(ForRegs("r", count, [&](const Expr& r) {
+        return GroupSum(digits, acc, result(r), first, [&](const Expr& thread) -> Expr {
+          return ir::Load(scratch, {slot(thread, r)});
+        });
+      }));
+    }
   }
 
   // acc[r] from what the members of the thread's group wrote; `partial` reads that of a thread.

@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <list>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -96,6 +97,8 @@ class SyncInserter {
   // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
   bool Exposed(const Stmt& s, std::vector<AccessPtr>* out);
   const std::vector<AccessPtr>& AccessesOf(const Stmt& s);
+  // Those of a statement that was met before, wherever it stands.
+  std::vector<AccessPtr> AccessesAnywhere(const Stmt& s);
   // The evaluation of a condition or bound: one statement, whenever it is asked for.
   const Stmt& Head(const Expr& e);
   Stmt Fenced(const Stmt& s) const;
@@ -107,7 +110,12 @@ class SyncInserter {
   Map<Buffer, int64_t> offsets_;
   AccessContext context_;
   Team team_;
-  std::unordered_map<const ffi::Object*, std::vector<AccessPtr>> accesses_;
+  // One statement or condition may stand in several places.
+  struct Place {
+    AccessContext context;
+    std::vector<AccessPtr> accesses;
+  };
+  std::unordered_map<const ffi::Object*, std::list<Place>> accesses_;
   std::unordered_map<const ffi::Object*, Stmt> heads_;
   std::vector<Stmt> alive_;             // the keys of accesses_
   std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
@@ -119,12 +127,25 @@ class SyncInserter {
 };
 
 const std::vector<AccessPtr>& SyncInserter::AccessesOf(const Stmt& s) {
-  auto [it, is_new] = accesses_.try_emplace(s.get());
-  if (is_new) {
-    alive_.push_back(s);
-    CollectAccesses(s, context_, offsets_, &it->second);
+  std::list<Place>& places = accesses_[s.get()];
+  for (const Place& place : places) {
+    if (IsSamePlace(place.context, context_)) return place.accesses;
   }
-  return it->second;
+  if (places.empty()) alive_.push_back(s);
+  Place& place = places.emplace_back();
+  place.context = context_;
+  CollectAccesses(s, context_, offsets_, &place.accesses);
+  return place.accesses;
+}
+
+std::vector<AccessPtr> SyncInserter::AccessesAnywhere(const Stmt& s) {
+  auto known = accesses_.find(s.get());
+  if (known == accesses_.end()) return AccessesOf(s);
+  std::vector<AccessPtr> all;
+  for (const Place& place : known->second) {
+    all.insert(all.end(), place.accesses.begin(), place.accesses.end());
+  }
+  return all;
 }
 
 const Stmt& SyncInserter::Head(const Expr& e) {
@@ -197,8 +218,8 @@ Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
-  if (WaitsForEngines(s)) state->PassWait();
-  if (CalledBy(s) == op::kWgmmaCommit) state->PassWgmmaCommit();
+  if (WaitsForEngines(s)) state->PassWait(MbarrierWaitedOn(s));
+  if (IsWgmmaCommit(s)) state->PassWgmmaCommit();
   if (auto left = WgmmaLeftBy(s)) state->PassWgmmaWait(*left, threads_);
   return result;
 }
@@ -373,7 +394,7 @@ Stmt SyncInserter::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   }
   Stmt result = If(op->condition, then_case, else_case, op->span);
   alive_.push_back(result);
-  accesses_[result.get()] = accesses;
+  accesses_[result.get()] = {{context_, accesses}};
   divergent_.insert(result.get());
   Stmt guarded = Guarded(result, accesses, role, state);
   RecordWhole(result, role, state);
@@ -459,7 +480,7 @@ Stmt SyncInserter::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state
   Stmt result = ProcessBody(loop, &carried);
   team_ = outer;
   alive_.push_back(result);
-  accesses_[result.get()] = whole;
+  accesses_[result.get()] = {{context_, whole}};
   divergent_.insert(result.get());
   uniformity_.MarkLoop(result.get());
   Stmt guarded = Guarded(result, whole, false, state);
@@ -469,7 +490,7 @@ Stmt SyncInserter::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state
 
 bool SyncInserter::Exposed(const Stmt& s, std::vector<AccessPtr>* out) {
   auto add = [&](const Stmt& part) {
-    const std::vector<AccessPtr>& accesses = AccessesOf(part);
+    std::vector<AccessPtr> accesses = AccessesAnywhere(part);
     out->insert(out->end(), accesses.begin(), accesses.end());
   };
   if (const auto* seq = s.as<SeqNode>()) {

@@ -60,8 +60,12 @@ void PendingAccesses::PassFence() {
   for (PendingAccess& p : all_) p.fenced = p.IsStoreByThreads();
 }
 
-void PendingAccesses::PassWait() {
-  std::erase_if(all_, [](const PendingAccess& p) { return p.WaitsForEngine(); });
+void PendingAccesses::PassWait(const ir::Buffer& barrier) {
+  std::erase_if(all_, [&](const PendingAccess& p) {
+    const ir::Buffer& own = p.access->barrier;
+    bool other = own.defined() && barrier.defined() && !own.same_as(barrier);
+    return p.WaitsForEngine() && !other;
+  });
 }
 
 void PendingAccesses::PassWait(const ThreadSet& waiters) {

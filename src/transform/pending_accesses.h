@@ -50,9 +50,9 @@ class PendingAccesses {
   void PassBarrier(const ir::ffi::Object* barrier);
   // They execute fence.proxy.async.
   void PassFence();
-  // They have waited for the engines: for what nobody has waited for yet. What is complete for
-  // other threads was waited for on other mbarriers.
-  void PassWait();
+  // They have waited for the engines: for what nobody has waited for yet, unless that completes on
+  // other mbarriers. What is complete for other threads was waited for on other mbarriers.
+  void PassWait(const ir::Buffer& barrier);
   // Some of them have.
   void PassWait(const ThreadSet& waiters);
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.

@@ -11,6 +11,7 @@
 #include "arith/host_eval.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
+#include "transform/sync_calls.h"
 #include "transform/thread_set.h"
 
 namespace tilelang::transform {
@@ -184,6 +185,7 @@ class Collector : public StmtVisitor {
     StmtVisitor::Visit(op);
     const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
+    barrier_ = MbarrierOf(op);
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
@@ -223,6 +225,7 @@ class Collector : public StmtVisitor {
     access->atomic = atomic;
     access->proxy = effect.proxy;
     access->by_warpgroup = effect.by_warpgroup;
+    if (effect.proxy == Proxy::kAsync) access->barrier = barrier_;
     access->begin = (*place).second;
     int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
     access->end = access->begin + elements * Bytes(effect.buffer->dtype);
@@ -298,6 +301,7 @@ class Collector : public StmtVisitor {
   const Map<Buffer, int64_t>& offsets_;
   std::vector<AccessPtr>* out_;
   const ForNode* lanes_ = nullptr;
+  Buffer barrier_;  // of the last call
 };
 
 bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
@@ -362,6 +366,21 @@ std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
     if (uses.writes > 1 || (uses.writes == 1 && uses.read)) result.push_back(buffer);
   }
   return result;
+}
+
+bool IsSamePlace(const AccessContext& a, const AccessContext& b) {
+  auto same_guard = [](const Expr& x, const Expr& y) {
+    const auto* not_x = x.as<UnaryNode>();
+    const auto* not_y = y.as<UnaryNode>();
+    bool negated = not_x != nullptr && not_y != nullptr && not_x->Op() == not_y->Op() &&
+                   not_x->a.same_as(not_y->a);
+    bool constant = AsInt(x) && AsInt(x) == AsInt(y);
+    return x.same_as(y) || negated || constant;
+  };
+  auto same_loop = [](const auto& x, const auto& y) { return x.var.same_as(y.var); };
+  return std::equal(a.guards.begin(), a.guards.end(), b.guards.begin(), b.guards.end(),
+                    same_guard) &&
+         std::equal(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end(), same_loop);
 }
 
 AccessContext ContextOf(const KernelLaunchNode* launch) {

@@ -57,6 +57,7 @@ struct SharedAccess {
   bool by_warpgroup = false;  // of wgmma
   int64_t begin = 0;  // bytes of the buffer in shared memory; tensors have ranges of their own
   int64_t end = 0;
+  ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
@@ -73,6 +74,9 @@ using AccessPtr = std::shared_ptr<const SharedAccess>;
 // them, or writes them in two places. What one statement writes in several iterations counts as
 // different elements; and so does what functions that are given an address do.
 std::vector<ir::Buffer> SharedTensors(const ir::KernelLaunchNode* launch);
+
+// Whether the two are inside the same loops and branches of one launch.
+bool IsSamePlace(const AccessContext& a, const AccessContext& b);
 
 // The context of a launch's body.
 AccessContext ContextOf(const ir::KernelLaunchNode* launch);

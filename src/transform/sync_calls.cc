@@ -45,6 +45,28 @@ bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intr
   return found;
 }
 
+Buffer MbarrierOf(const CallNode* call) {
+  Buffer result;
+  for (const Expr& arg : call->args) {
+    WalkExprs(arg, [&](const Expr& e) {
+      const auto* load = e.as<LoadNode>();
+      if (load != nullptr && load->buffer.IsBarrier()) result = load->buffer;
+      return true;
+    });
+  }
+  return result;
+}
+
+Buffer MbarrierWaitedOn(const Stmt& s) {
+  Buffer result;
+  HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
+    bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+    if (waits) result = MbarrierOf(call);
+    return waits;
+  });
+  return result;
+}
+
 bool WaitsForEngines(const Stmt& s) {
   return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
     if (intrinsic != nullptr) return intrinsic->sync == SyncKind::kBarrier;
@@ -82,6 +104,8 @@ std::optional<int> WgmmaLeftBy(const Stmt& s) {
 }
 
 bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
+
+bool IsWgmmaCommit(const Stmt& s) { return CalledBy(s) == op::kWgmmaCommit; }
 
 bool WaitsForWgmma(const Stmt& s) {
   bool found = false;

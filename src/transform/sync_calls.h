@@ -13,6 +13,10 @@ namespace tilelang::transform {
 // Whether `test` holds for a call in `s`; its Intrinsic is null for device functions.
 bool HasCall(const ir::Stmt& s,
              const std::function<bool(const ir::CallNode*, const ir::Intrinsic*)>& test);
+// The mbarriers among the arguments of a call: their buffer, null for none.
+ir::Buffer MbarrierOf(const ir::CallNode* call);
+// The mbarriers on which all that a statement waits for completes; null: waits for something else.
+ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
 // Waits until asynchronous engines are done: on an mbarrier, or for stores of its own.
 bool WaitsForEngines(const ir::Stmt& s);
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
@@ -24,6 +28,8 @@ bool IsArrival(const ir::Stmt& s);
 bool EngineUses(const ir::Stmt& s, const ir::BufferNode* buffer);
 // fence.proxy.async
 bool IsFence(const ir::Stmt& s);
+// Ends a group of wgmma.
+bool IsWgmmaCommit(const ir::Stmt& s);
 // How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
 std::optional<int> WgmmaLeftBy(const ir::Stmt& s);
 // Somewhere in the statement all wgmma are waited for.

@@ -265,6 +265,35 @@ def test_a_wait_of_all_threads_ends_an_asynchronous_access() -> None:
     ]
 
 
+def test_a_wait_ends_what_completes_on_its_own_mbarrier() -> None:
+    """Thread 0 loads on two mbarriers; all wait for one, and thread 0 alone for the other."""
+    c = Case()
+    first, second = (Buf(name, "uint64", 1, "shared.barrier") for name in ("first", "second"))
+
+    def load(bar: Buf):
+        attrs = {"writes": [c.s.node], "async": True}
+        return if_(c.tx.eq(0), evaluate(call("void", "tl::engine", bar.at(), **attrs)))
+
+    def wait(bar: Buf):
+        return evaluate(call("void", "mbarrier_wait_parity", bar.at(), 0))
+
+    def sync(*stmts) -> list[str]:
+        text = c.text(first.alloc(), second.alloc(), *stmts, c.read(c.tx ^ 1))
+        return text.split()[-2:]
+
+    assert sync(load(first), wait(first)) == ["mbarrier_wait_parity", "R"]
+    assert sync(load(second), wait(first), if_(c.tx.eq(0), wait(second))) == ["|", "R"]
+
+
+def test_a_statement_that_stands_in_two_places() -> None:
+    """What one thread reads without a barrier others do not, though it is the same statement."""
+    c = Case()
+    store = if_(c.tx.eq(0), c.write(0))
+    read = c.read(0)
+    alone = if_(c.tx.eq(0), read)
+    assert c.text(store, alone, read) == "if{ W } if{ R } | R"
+
+
 def test_branches_with_roles_are_left_alone() -> None:
     c = Case()
     bar = Buf("bar", "uint64", 1, "shared.barrier")

@@ -1,4 +1,4 @@
-"""A block that stores to a tensor and loads it again has a barrier between, where threads differ."""
+"""A block that stores to a tensor and loads it again has a barrier between the threads of both."""
 
 from __future__ import annotations
 

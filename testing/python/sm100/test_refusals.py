@@ -331,3 +331,25 @@ def test_rows_of_two_blocks():
             T.copy(tile[64:192, :], C)
 
     assert "T.copy(tile[64:192" in refused(kernel)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "columns"),
+    [((64, 33), "float32", 33), ((64, 1), "float32", 1), ((64, 34), "float16", 17)],
+)
+def test_an_odd_number_of_columns_of_64_rows(shape, dtype, columns):
+    @T.prim_func
+    def kernel(A: T.Tensor(shape, dtype)):
+        with T.Kernel(1, threads=128):
+            f = T.alloc_fragment(shape, dtype)
+            t = T.alloc_tmem(shape, dtype)
+            T.copy(A, f)
+            T.copy(f, t)
+            T.copy(t, f)
+            T.copy(f, A)
+
+    with pytest.raises(errors.LayoutError) as caught:
+        compile_sm100(kernel)
+    text = str(caught.value)
+    assert f"two 32-bit columns at a time, and this one has {columns}. Give it one more" in text
+    assert "T.copy(f, t)" in text
