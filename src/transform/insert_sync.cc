@@ -10,7 +10,6 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
-#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
