@@ -34,15 +34,16 @@ SHAPES = [
 
 def configurations(M: int, N: int) -> list[Callable[[int, int, int], object]]:
     """The schedules to choose from, as Triton's autotuner does: tiles, stages, one tile or more."""
-    tiled = [
-        functools.partial(tiled_gemm, m=128, n=256, threads=256, stages=3),
-        functools.partial(tiled_gemm, m=128, n=128, threads=256, stages=4),
-        functools.partial(tiled_gemm, m=64, n=128, threads=128, stages=6),
+    small = [(64, 32, 128, 12), (64, 64, 128, 10), (64, 128, 128, 8), (128, 128, 256, 6)]
+    large = [(128, 128, 256, 6), (128, 256, 256, 3)]
+    few = M * N <= 132 * 128 * 256
+    chosen = [
+        functools.partial(tiled_gemm, m=m, n=n, threads=threads, stages=stages)
+        for m, n, threads, stages in (small if few else large)
     ]
-    if M * N < 132 * 128 * 256:
-        tiled.append(functools.partial(tiled_gemm, m=64, n=64, threads=128, stages=8))
-        return tiled
-    return [*tiled, functools.partial(persistent_gemm, m=128, n=256, threads=256, stages=3)]
+    if not few:
+        chosen.append(functools.partial(persistent_gemm, m=128, n=256, threads=256, stages=3))
+    return chosen
 
 
 def best(M: int, N: int, K: int, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple:

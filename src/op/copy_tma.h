@@ -24,6 +24,13 @@ const Region& SharedSide(const ir::CopyNode* op);
 // A store has this annotation (bool) if what it writes must be in global memory before the threads
 // go on, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
+// A store has this annotation (bool) if its thread waits for it elsewhere, by a call of this name.
+inline constexpr const char* kTmaDeferredAnnotation = "tma_deferred";
+inline constexpr const char* kWaitTmaStores = "wait_tma_stores";
+// The thread that issues stores for the threads of `ctx` waits until all of them are complete.
+Stmt WaitTmaStores(const Context& ctx, const Span& span);
+// The call that stores one box, or how it begins.
+inline constexpr const char* kTmaStore = "tl::tma_store";
 // How the calls begin that wait for the stores of the calling thread.
 inline constexpr const char* kTmaStoreWait = "tl::tma_store_wait";
 

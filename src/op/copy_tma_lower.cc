@@ -4,6 +4,7 @@
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
+#include "op/issue.h"
 
 namespace tilelang::op {
 
@@ -109,6 +110,10 @@ class TmaLowerer {
 };
 
 }  // namespace
+
+Stmt WaitTmaStores(const Context& ctx, const Span& span) {
+  return ByOneThread(DeviceEffect("copy_sm90.h", "tma_store_wait<0>", {}, span), ctx, span);
+}
 
 void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {
   TmaLowerer(op, *lowering).Issue(stmts);

@@ -217,7 +217,8 @@ Stmt SyncInserter::Leaf(const Stmt& s, PendingAccesses* state) {
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
-  if (WaitsForEngines(s)) state->PassWait(MbarrierWaitedOn(s));
+  if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
+  if (WaitsForStores(s)) state->PassStoreWait();
   if (IsWgmmaCommit(s)) state->PassWgmmaCommit();
   if (auto left = WgmmaLeftBy(s)) state->PassWgmmaWait(*left, threads_);
   return result;
@@ -309,8 +310,9 @@ Stmt SyncInserter::Guarded(const Stmt& s, const std::vector<AccessPtr>& accesses
 // A statement that some threads execute, each its part.
 void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state) {
   ThreadSet waiters = WaitersIn(s, team_.threads);
-  bool waits = WaitsForEngines(s);
-  if (waits) state->PassWait(waiters);
+  bool on_mbarrier = WaitsOnMbarrier(s);
+  bool for_stores = WaitsForStores(s);
+  state->PassWait(waiters, on_mbarrier, for_stores);
   for (const AccessPtr& access : AccessesOf(s)) {
     if (access->by_warpgroup) {
       state->Add({.access = access,
@@ -323,7 +325,7 @@ void SyncInserter::RecordWhole(const Stmt& s, bool role, PendingAccesses* state)
     ThreadSet known = engine ? WaitersIn(s, team_.threads, access->buffer.get()) : waiters;
     PendingAccess pending = Pending(access);
     pending.by_role = role;
-    pending.complete = waits;
+    pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
     pending.known = known;
     state->Add(pending);
   }

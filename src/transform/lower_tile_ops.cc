@@ -106,8 +106,10 @@ class KernelLowerer : public ScopedMutator {
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
-    if (!syncs && !arrives) return ScopedMutator::Rewrite(op);
+    bool waits = call != nullptr && call->name == op::kWaitTmaStores;
+    if (!syncs && !arrives && !waits) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    if (waits) return op::WaitTmaStores(ctx_, op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }

@@ -64,13 +64,18 @@ void PendingAccesses::PassWait(const ir::Buffer& barrier) {
   std::erase_if(all_, [&](const PendingAccess& p) {
     const ir::Buffer& own = p.access->barrier;
     bool other = own.defined() && barrier.defined() && !own.same_as(barrier);
-    return p.WaitsForEngine() && !other;
+    return p.WaitsForEngine() && !p.access->in_bulk_group && !other;
   });
 }
 
-void PendingAccesses::PassWait(const ThreadSet& waiters) {
+void PendingAccesses::PassStoreWait() {
+  std::erase_if(
+      all_, [](const PendingAccess& p) { return p.WaitsForEngine() && p.access->in_bulk_group; });
+}
+
+void PendingAccesses::PassWait(const ThreadSet& waiters, bool on_mbarrier, bool for_stores) {
   for (PendingAccess& p : all_) {
-    if (!p.WaitsForEngine()) continue;
+    if (!p.WaitsForEngine() || !(p.access->in_bulk_group ? for_stores : on_mbarrier)) continue;
     p.known = waiters;
     p.complete = true;
   }

@@ -53,8 +53,10 @@ class PendingAccesses {
   // They have waited for the engines: for what nobody has waited for yet, unless that completes on
   // other mbarriers. What is complete for other threads was waited for on other mbarriers.
   void PassWait(const ir::Buffer& barrier);
-  // Some of them have.
-  void PassWait(const ThreadSet& waiters);
+  // Or for their stores by TMA.
+  void PassStoreWait();
+  // Some of them have: on mbarriers, for stores.
+  void PassWait(const ThreadSet& waiters, bool on_mbarrier, bool for_stores);
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.
   void PassWgmmaCommit();
   void PassWgmmaWait(int pending, const BlockThreads& threads);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "schedule/defer_stores.h"
 #include "schedule/pipeline_loops.h"
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
@@ -88,6 +89,7 @@ const std::vector<Step>& Pipeline() {
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
        Pipelining(false)},
+      {"defer_stores", schedule::DeferStores},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, Stage::kLaidOut},
       {"plan_tensor_memory", PlanTensorMemory},

@@ -186,6 +186,7 @@ class Collector : public StmtVisitor {
     const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
     barrier_ = MbarrierOf(op);
+    in_bulk_group_ = IsTmaStore(op);
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
@@ -225,7 +226,10 @@ class Collector : public StmtVisitor {
     access->atomic = atomic;
     access->proxy = effect.proxy;
     access->by_warpgroup = effect.by_warpgroup;
-    if (effect.proxy == Proxy::kAsync) access->barrier = barrier_;
+    if (effect.proxy == Proxy::kAsync) {
+      access->barrier = barrier_;
+      access->in_bulk_group = in_bulk_group_;
+    }
     access->begin = (*place).second;
     int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
     access->end = access->begin + elements * Bytes(effect.buffer->dtype);
@@ -302,6 +306,7 @@ class Collector : public StmtVisitor {
   std::vector<AccessPtr>* out_;
   const ForNode* lanes_ = nullptr;
   Buffer barrier_;  // of the last call
+  bool in_bulk_group_ = false;
 };
 
 bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {

@@ -54,7 +54,8 @@ struct SharedAccess {
   bool write = false;
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
-  bool by_warpgroup = false;  // of wgmma
+  bool by_warpgroup = false;   // of wgmma
+  bool in_bulk_group = false;  // a store by TMA: its thread waits for it, by its groups
   int64_t begin = 0;  // bytes of the buffer in shared memory; tensors have ranges of their own
   int64_t end = 0;
   ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none

@@ -14,6 +14,8 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+std::string_view NameOf(const CallNode* call) { return {call->name.data(), call->name.size()}; }
+
 // The call's mbarrier is one of the program.
 bool IsForProgram(const CallNode* call) {
   bool own = false;
@@ -67,11 +69,26 @@ Buffer MbarrierWaitedOn(const Stmt& s) {
   return result;
 }
 
-bool WaitsForEngines(const Stmt& s) {
-  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    if (intrinsic != nullptr) return intrinsic->sync == SyncKind::kBarrier;
-    return std::string_view(call->name.data(), call->name.size()).starts_with(op::kTmaStoreWait);
+bool WaitsOnMbarrier(const Stmt& s) {
+  return HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
   });
+}
+
+bool WaitsForStores(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    return intrinsic == nullptr && NameOf(call).starts_with(op::kTmaStoreWait);
+  });
+}
+
+bool WaitsForEngines(const Stmt& s) { return WaitsOnMbarrier(s) || WaitsForStores(s); }
+
+bool IsTmaStore(const CallNode* call) {
+  // With a template argument, or without.
+  std::string_view rest = NameOf(call);
+  if (!rest.starts_with(op::kTmaStore)) return false;
+  rest.remove_prefix(std::string_view(op::kTmaStore).size());
+  return rest.empty() || rest.front() == '<';
 }
 
 bool IsRole(const Stmt& s) {

@@ -17,8 +17,12 @@ bool HasCall(const ir::Stmt& s,
 ir::Buffer MbarrierOf(const ir::CallNode* call);
 // The mbarriers on which all that a statement waits for completes; null: waits for something else.
 ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
-// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own.
+// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own thread.
+bool WaitsOnMbarrier(const ir::Stmt& s);
+bool WaitsForStores(const ir::Stmt& s);
 bool WaitsForEngines(const ir::Stmt& s);
+// A store by TMA, part of a bulk group.
+bool IsTmaStore(const ir::CallNode* call);
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
 // issued the work themselves, which orders them with nobody else.
 bool IsRole(const ir::Stmt& s);

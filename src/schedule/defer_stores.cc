@@ -1,0 +1,167 @@
+#include "schedule/defer_stores.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ir/effects.h"
+#include "op/copy_tma.h"
+#include "op/effect.h"
+#include "transform/kernel_scope.h"
+#include "transform/scoped_visitor.h"
+
+namespace tilelang::schedule {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Stmt;
+
+namespace {
+
+const ir::CopyNode* AsTmaStore(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && op::InstructionOf(copy) == op::TmaStore() ? copy : nullptr;
+}
+
+int CountAccesses(const Stmt& s, const Buffer& buffer) {
+  int count = 0;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) { count += effect.buffer.same_as(buffer); });
+  return count;
+}
+
+// What a sequence does with a tile that it fills and stores.
+struct Staging {
+  Buffer tile;
+  const ir::SeqNode* seq = nullptr;
+  size_t fill = 0;  // the first statement that touches it
+  std::vector<const ffi::Object*> stores;
+  const ir::StmtNode* loop = nullptr;  // after which the last stores are waited for
+};
+
+std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stmt& kernel) {
+  Staging staging{AsTmaStore(seq->stmts[store])->src->buffer, seq, store, {}, nullptr};
+  int accesses = 0;
+  for (size_t i = 0; i < seq->stmts.size(); ++i) {
+    const Stmt& s = seq->stmts[i];
+    int count = CountAccesses(s, staging.tile);
+    if (count == 0) continue;
+    accesses += count;
+    staging.fill = std::min(staging.fill, i);
+    if (i < store) continue;
+    const ir::CopyNode* copy = AsTmaStore(s);
+    if (copy == nullptr) return std::nullopt;
+    staging.stores.push_back(copy);
+  }
+  bool elsewhere = CountAccesses(kernel, staging.tile) != accesses;
+  if (elsewhere || staging.fill == store) return std::nullopt;
+  return staging;
+}
+
+// Finds the stores in loops, and the outermost loop that the threads of each run together.
+class StagingFinder : public transform::ScopedVisitor {
+ public:
+  explicit StagingFinder(const ir::KernelLaunchNode* launch)
+      : launch_(launch), threads_(transform::ThreadsOf(launch)) {
+    Visit(launch);
+  }
+  std::vector<Staging> found;
+
+  using ScopedVisitor::Visit;
+  void Visit(const ir::ForNode* op) override {
+    Loop(op, [&] { ScopedVisitor::Visit(op); });
+  }
+  void Visit(const ir::WhileNode* op) override {
+    Loop(op, [&] { ScopedVisitor::Visit(op); });
+  }
+  void Visit(const ir::SeqNode* op) override {
+    for (size_t i = 0; i < op->stmts.size(); ++i) {
+      const ir::CopyNode* store = AsTmaStore(op->stmts[i]);
+      if (store == nullptr || IsKnown(store)) continue;
+      auto loop = std::find_if(loops_.begin(), loops_.end(), [&](const auto& around) {
+        return around.second == op::TilePlanOf(store)->threads;
+      });
+      auto staging = loop == loops_.end() ? std::nullopt : StagingOf(op, i, launch_->body);
+      if (!staging) continue;
+      staging->loop = loop->first;
+      found.push_back(*staging);
+    }
+    ScopedVisitor::Visit(op);
+  }
+
+ private:
+  template <typename Fn>
+  void Loop(const ir::StmtNode* op, const Fn& visit) {
+    loops_.emplace_back(op, transform::ActiveThreads(threads_, &analyzer_));
+    visit();
+    loops_.pop_back();
+  }
+  bool IsKnown(const ir::CopyNode* store) const {
+    return std::any_of(found.begin(), found.end(), [&](const Staging& staging) {
+      return std::count(staging.stores.begin(), staging.stores.end(), store) != 0;
+    });
+  }
+
+  const ir::KernelLaunchNode* launch_;
+  transform::LaunchThreads threads_;
+  std::vector<std::pair<const ir::StmtNode*, op::ThreadRange>> loops_;  // outermost first
+};
+
+class Deferrer : public ir::StmtMutator {
+ public:
+  explicit Deferrer(const std::vector<Staging>& all) : all_(all) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::SeqNode* op) override {
+    std::vector<Stmt> stmts;
+    for (size_t i = 0; i < op->stmts.size(); ++i) {
+      for (const Staging& staging : all_) {
+        if (staging.seq == op && staging.fill == i) stmts.push_back(Wait(op->stmts[i].span()));
+      }
+      stmts.push_back(MutateStmt(op->stmts[i]));
+    }
+    return op::Sequence(stmts, op->span);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override { return AfterLoop(op, StmtMutator::Rewrite(op)); }
+  Stmt Rewrite(const ir::WhileNode* op) override { return AfterLoop(op, StmtMutator::Rewrite(op)); }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    bool deferred = std::any_of(all_.begin(), all_.end(), [&](const Staging& staging) {
+      return std::count(staging.stores.begin(), staging.stores.end(), op) != 0;
+    });
+    if (!deferred) return ffi::GetRef<Stmt>(op);
+    auto annotations = op->annotations;
+    annotations.Set(op::kTmaDeferredAnnotation, true);
+    return ir::WithPlan(ir::Copy(op->src, op->dst, annotations, op->span), op->plan);
+  }
+
+ private:
+  static Stmt Wait(const ir::Span& span) { return op::Effect(op::kWaitTmaStores, {}, span); }
+  Stmt AfterLoop(const ir::StmtNode* loop, const Stmt& rewritten) const {
+    bool last = std::any_of(all_.begin(), all_.end(),
+                            [&](const Staging& staging) { return staging.loop == loop; });
+    return last ? ir::MakeSeq({rewritten, Wait(loop->span)}, loop->span) : rewritten;
+  }
+
+  const std::vector<Staging>& all_;
+};
+
+class Launches : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    StagingFinder finder(op);
+    if (finder.found.empty()) return ffi::GetRef<Stmt>(op);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
+                            Deferrer(finder.found).MutateStmt(op->body), op->span);
+  }
+};
+
+}  // namespace
+
+ir::Func DeferStores(const ir::Func& func, const Target& target) {
+  return func.WithBody(Launches().MutateStmt(func->body));
+}
+
+}  // namespace tilelang::schedule
