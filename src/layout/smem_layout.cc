@@ -97,6 +97,18 @@ std::optional<Layout> OperandLayout(const Coord& extents, int64_t element_bits, 
   return whole.Slice(Coord(extents.size(), 0), extents);
 }
 
+bool KeepsRuns(const Layout& smem, int64_t elements) {
+  if (smem->Extents().back() % elements != 0) return false;
+  std::vector<int64_t> places = smem->Tabulate();
+  for (size_t i = 0; i < places.size(); ++i) {
+    int64_t first = places[i / elements * elements];
+    if (first % elements != 0 || places[i] != first + static_cast<int64_t>(i % elements)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Layout PaddedLayout(const Coord& extents, int64_t pad) {
   LAYOUT_REQUIRE(pad >= 0, LayoutError) << "rows cannot be padded by " << pad << " elements";
   std::vector<Digits> forms(extents.size());

@@ -47,6 +47,12 @@ int64_t WidestSwizzle(const Coord& extents, int64_t element_bits);
  */
 std::optional<Layout> OperandLayout(const Coord& extents, int64_t element_bits, bool k_major);
 
+/*!
+ * Whether aligned runs of `elements` along the last dimension stay together and aligned, as
+ * instructions want that move them as one.
+ */
+bool KeepsRuns(const Layout& smem, int64_t elements);
+
 /*! Row-major with `pad` further elements at the end of each row. */
 Layout PaddedLayout(const Coord& extents, int64_t pad);
 

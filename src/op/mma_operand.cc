@@ -1,5 +1,6 @@
 #include "op/mma_operand.h"
 
+#include "layout/smem_layout.h"
 #include "op/effect.h"
 
 namespace tilelang::op {
@@ -27,17 +28,9 @@ bool MmaOperand::HasChunks() const {
   // ldmatrix transposes elements of 16 bits only, and has none of 64.
   if (bytes > 4 || (!shape_.lines_first && bytes != 2)) return false;
   int64_t chunk = kRowBytes / bytes;
-  Coord shape = StaticShape(buffer);
-  if (shape.back() % chunk != 0) return false;
   if (!lowering_->ctx->analyzer->Divides(region_->mins.back(), chunk)) return false;
   auto layout = lowering_->ctx->layouts->GetLayout(buffer);
-  if (!layout) return true;
-  std::vector<int64_t> places = (*layout)->Tabulate();
-  for (size_t i = 0; i < places.size(); ++i) {
-    int64_t first = places[i / chunk * chunk];
-    if (first % chunk != 0 || places[i] != first + static_cast<int64_t>(i % chunk)) return false;
-  }
-  return true;
+  return layout::KeepsRuns(layout ? *layout : Layout::RowMajor(StaticShape(buffer)), chunk);
 }
 
 Expr MmaOperand::Address(const Expr& line, const Expr& k) const {

@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "layout/symbolic.h"
 #include "op/access.h"
+#include "op/store_matrix.h"
 #include "op/vectorize.h"
 
 namespace tilelang::op {
@@ -237,6 +238,7 @@ class ParallelLowerer : public AccessLowerer {
 
 Stmt LowerParallel(const ParallelInfo& info, const Fragment& loop_layout, PhysicalBuffers* buffers,
                    Context* ctx) {
+  if (auto stored = StoreByMatrix(info, buffers, ctx)) return *stored;
   return ParallelLowerer(info, loop_layout, buffers, ctx).Lower();
 }
 

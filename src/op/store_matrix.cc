@@ -1,0 +1,177 @@
+#include "op/store_matrix.h"
+
+#include "layout/smem_layout.h"
+#include "layout/symbolic.h"
+#include "op/effect.h"
+
+namespace tilelang::op {
+
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kRow = 8;     // elements of a row of a matrix
+constexpr int64_t kLanes = 4;   // that hold a row
+constexpr int64_t kPacked = 2;  // elements of a register
+
+// A loop of the form that stmatrix may carry out.
+struct MatrixStore {
+  const ir::StoreNode* store;
+  const ir::LoadNode* load;
+  Fragment fragment;
+};
+
+const ir::LoadNode* LoadedBy(const Expr& value) {
+  const auto* cast = value.as<ir::CastNode>();
+  return (cast == nullptr ? value : cast->value).as<ir::LoadNode>();
+}
+
+// The access that is this node.
+const Access* AccessOf(const ParallelInfo& info, const ffi::Object* node) {
+  for (const Access& access : info.accesses()) {
+    if (access.node == node) return &access;
+  }
+  return nullptr;
+}
+
+// The iterations are the elements of the fragment, in their order.
+bool RunsOver(const ParallelInfo& info, const ir::LoadNode* load) {
+  auto axes = info.DirectAxes(*AccessOf(info, load));
+  if (!axes || axes->size() != info.extents().size()) return false;
+  for (size_t d = 0; d < axes->size(); ++d) {
+    if ((*axes)[d] != static_cast<int>(d)) return false;
+  }
+  return true;
+}
+
+std::optional<MatrixStore> Match(const ParallelInfo& info, Context* ctx) {
+  const auto* store = info.loop()->body.as<ir::StoreNode>();
+  bool whole_warps = ctx->threads.begin % kWarp == 0 && ctx->threads.count % kWarp == 0;
+  if (!ctx->target->has_stmatrix || !whole_warps || store == nullptr) return std::nullopt;
+  if (!store->buffer.IsShared() || ir::Bytes(store->buffer->dtype) != 2) return std::nullopt;
+  const ir::LoadNode* load = LoadedBy(store->value);
+  bool simple = load != nullptr && load->buffer.IsFragment() && info.accesses().size() == 2;
+  if (!simple || !RunsOver(info, load)) return std::nullopt;
+  Fragment fragment = *ctx->layouts->GetFragment(load->buffer);
+  if (fragment->Replicas() != 1 || !layout::InverseDigits(fragment)) return std::nullopt;
+  if (fragment->RegsPerThread() % kPacked != 0) return std::nullopt;
+  return MatrixStore{store, load, fragment};
+}
+
+bool KeepsRows(const Buffer& buffer, Context* ctx) {
+  auto layout = ctx->layouts->GetLayout(buffer);
+  return layout::KeepsRuns(layout ? *layout : Layout::RowMajor(StaticShape(buffer)), kRow);
+}
+
+// In every warp, a pair of registers of four lanes is a row of 8 elements of the destination.
+bool HoldsMatrices(const MatrixStore& m, const std::vector<int64_t>& destination,
+                   const ThreadRange& threads) {
+  const std::vector<int64_t>& slots = m.fragment->InverseTable();
+  int64_t regs = m.fragment->RegsPerThread();
+  if (m.fragment->NumThreads() != threads.begin + threads.count) return false;
+  for (int64_t thread = threads.begin; thread < threads.begin + threads.count; ++thread) {
+    for (int64_t reg = 0; reg < regs; ++reg) {
+      int64_t head = slots[thread / kLanes * kLanes * regs + reg / kPacked * kPacked];
+      int64_t own = slots[thread * regs + reg];
+      if (head < 0 || own < 0) return false;
+      int64_t in_row = thread % kLanes * kPacked + reg % kPacked;
+      if (destination[head] % kRow != 0 || destination[own] != destination[head] + in_row) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The loop variables get these values, in expressions around which nothing of the loop is known.
+Array<Expr> At(const Array<Expr>& indices, const ir::ParallelForNode* loop,
+               const std::vector<Expr>& coord) {
+  Map<Var, Expr> values;
+  for (size_t d = 0; d < coord.size(); ++d) values.Set(loop->vars[d], coord[d]);
+  Array<Expr> result;
+  for (const Expr& e : indices) result.push_back(ir::Substitute(e, values));
+  return result;
+}
+
+class MatrixStorer {
+ public:
+  MatrixStorer(const MatrixStore& m, const ir::ParallelForNode* loop, PhysicalBuffers* buffers,
+               Context* ctx)
+      : m_(m), loop_(loop), buffers_(buffers), ctx_(ctx), scalar_(buffers, ctx) {
+    int64_t matrices = m.fragment->RegsPerThread() / kPacked;
+    count_ = matrices % 4 == 0 ? 4 : matrices % 2 == 0 ? 2 : 1;
+    groups_ = matrices / count_;
+  }
+
+  Stmt Lower() {
+    Var group("r", ir::dtypes::kInt32, loop_->span);
+    arith::Analyzer::Scope scope(ctx_->analyzer);
+    ctx_->analyzer->Bind(group, 0, I32(groups_));
+    Expr first = group * I32(count_ * kPacked);
+    std::vector<Stmt> body;
+    Expr registers = Packed(first, &body);
+    Map<String, Any> attrs;
+    attrs.Set("elements", kRow);
+    body.push_back(DeviceEffect("stmatrix.h", "stmatrix<" + std::to_string(count_) + ">",
+                                {RowAddress(first), registers}, m_.store->span, attrs));
+    return ir::For(group, 0, I32(groups_), ir::ForKind::kUnrolled, Sequence(body, loop_->span), {},
+                   loop_->span);
+  }
+
+ private:
+  // The address of the registers from `first` on in the type of the destination.
+  Expr Packed(const Expr& first, std::vector<Stmt>* stmts) {
+    Buffer from = buffers_->Get(m_.load->buffer);
+    ir::DType type = m_.store->buffer->dtype;
+    if (from->dtype == type) return ir::AddressOf(from, {first});
+    Buffer packed("packed", type, {I32(count_ * kPacked)}, {}, "local", {}, loop_->span);
+    stmts->push_back(ir::Alloc(packed, loop_->span));
+    Var element("v", ir::dtypes::kInt32, loop_->span);
+    Expr value = ir::CastTo(type, ir::Load(from, {first + element}), m_.store->span);
+    stmts->push_back(ir::For(element, 0, I32(count_ * kPacked), ir::ForKind::kUnrolled,
+                             ir::Store(packed, {element}, value, m_.store->span), {}, loop_->span));
+    return ir::AddressOf(packed, {I32(0)});
+  }
+
+  // Lane l gives row l % 8 of matrix l / 8: the element that the first lane of the row holds.
+  Expr RowAddress(const Expr& first) {
+    const Expr& thread = ctx_->thread;
+    Expr holder = ir::FloorDiv(thread, I32(kWarp)) * I32(kWarp) +
+                  ir::FloorMod(thread, I32(kRow)) * I32(kLanes);
+    Expr matrix = ir::FloorMod(ir::FloorDiv(thread, I32(kRow)), I32(count_));
+    layout::SlotExprs slot =
+        layout::InverseExprs(m_.fragment, holder, first + matrix * I32(kPacked),
+                             ctx_->threads.begin + ctx_->threads.count);
+    Array<Expr> indices;
+    for (const Expr& e : At(m_.store->indices, loop_, slot.coord)) {
+      indices.push_back(ctx_->analyzer->Simplify(scalar_.Mutate(e)));
+    }
+    Expr offset = buffers_->Offset(m_.store->buffer, indices, ctx_->analyzer);
+    return ir::AddressOf(buffers_->Get(m_.store->buffer), {offset});
+  }
+
+  const MatrixStore& m_;
+  const ir::ParallelForNode* loop_;
+  PhysicalBuffers* buffers_;
+  Context* ctx_;
+  AccessLowerer scalar_;
+  int64_t count_;   // matrices of an instruction
+  int64_t groups_;  // instructions
+};
+
+}  // namespace
+
+std::optional<Stmt> StoreByMatrix(const ParallelInfo& info, PhysicalBuffers* buffers,
+                                  Context* ctx) {
+  auto match = Match(info, ctx);
+  if (!match || !KeepsRows(match->store->buffer, ctx)) return std::nullopt;
+  // Where the loop begins may be known at run time only: it is a multiple of a row.
+  std::vector<Expr> zeros(info.extents().size(), Expr(0));
+  Expr corner = At({match->store->indices.back()}, info.loop(), zeros)[0];
+  if (!ctx->analyzer->Divides(corner, kRow)) return std::nullopt;
+  auto zero = [](const Var&) -> std::optional<int64_t> { return 0; };
+  auto elements = info.TouchedElements(*AccessOf(info, match->store), zero);
+  if (!elements || !HoldsMatrices(*match, *elements, ctx->threads)) return std::nullopt;
+  return MatrixStorer(*match, info.loop(), buffers, ctx).Lower();
+}
+
+}  // namespace tilelang::op
