@@ -151,6 +151,43 @@ def test_independent_products_share_a_wait(device):
     assert torch.equal(c.double(), torch.stack([a @ b[0] + a @ b[1], a @ b[1]]))
 
 
+def of_roles(by_threads: bool):
+    """Warpgroup 0 and warpgroups 1 and 2 compute a product each."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((192, 64), "float16"), B: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((192, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=384):
+            a = T.alloc_shared((192, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            T.copy(A, a, disable_tma=by_threads)
+            T.copy(B, b, disable_tma=by_threads)
+            with T.ws(0):
+                c = T.alloc_fragment((64, 64), "float32")
+                T.gemm(a[0:64, :], b, c, clear_accum=True)
+                T.copy(c, C[0:64, :])
+            with T.ws(1, 2):
+                d = T.alloc_fragment((128, 64), "float32")
+                T.gemm(a[64:192, :], b, d, clear_accum=True)
+                T.copy(d, C[64:192, :])
+
+    return tilelang.compile(main, target="sm_90a")
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("by_threads", [False, True])
+def test_products_of_roles(by_threads, device):
+    kernel = of_roles(by_threads)
+    assert uses_wgmma(kernel)
+    a, b = integers((192, 64), "float16", device), integers((64, 64), "float16", device)
+    c = poisoned((192, 64), "float32", device)
+    kernel(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double())
+
+
 def chained(a_type: str, c_type: str, threads: int):
     """E = cast(A @ B^T) @ D: the first accumulator is the second A."""
     m = threads // 2
