@@ -29,6 +29,10 @@ std::string Tcgen05Lacks(const ir::GemmNode* op);
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
+// A gemm has this annotation (bool) if what its threads did before is ordered elsewhere: it is
+// issued without a barrier of theirs.
+inline constexpr const char* kTcgen05Ordered = "tcgen05_ordered";
+
 // T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
 bool IsTcgen05Arrive(const ir::CallNode* call);
 Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);

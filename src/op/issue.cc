@@ -76,14 +76,14 @@ std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
           SyncThreads(ctx, span)};
 }
 
-std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
+std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
                                const Context& ctx, const Span& span) {
   if (barrier.defined()) {
     instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
   }
   // A thread alone has synchronized with the others before its branch: in there they are not.
   std::vector<Stmt> stmts;
-  if (ctx.threads.count > 1) stmts = SyncForTcgen05(ctx, span);
+  if (ctx.threads.count > 1 && !ordered) stmts = SyncForTcgen05(ctx, span);
   stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
   stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
   return stmts;

@@ -43,8 +43,8 @@ std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
 inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere). What the operator's threads did to
-// shared and to tensor memory is done before.
-std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier,
+// shared and to tensor memory is done before, unless that is `ordered` elsewhere.
+std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
                                const Context& ctx, const Span& span);
 // All threads wait for instructions that complete on `completion`.
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);

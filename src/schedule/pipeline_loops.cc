@@ -290,12 +290,14 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
   if (channels.empty()) return self;
 
   op::ThreadRange producers{threads.count, kWarp};
+  FreeRunning free(op, channels);
   std::vector<Ring> rings;
   for (const Channel& channel : channels) {
-    rings.push_back(MakeRing(channel, producers.count, threads.count));
+    int64_t releases = free.Releases(channel) ? 1 : threads.count;
+    rings.push_back(MakeRing(channel, producers.count, releases));
   }
   Stmt loads = ProducerWriter(slice, rings, producers).Write(op->body);
-  Stmt work = WriteConsumers(rings, op->body);
+  Stmt work = WriteConsumers(rings, free, threads.linear < I32(kWarp), op->body);
   RegisterShares registers = ShareRegisters(op, threads.count, service);
   if (service > kWarp) {
     loads = ir::If(threads.linear < I32(threads.count + kWarp), loads, Stmt(), op->span);

@@ -17,7 +17,7 @@ struct Ring {
   ir::Buffer full;
   ir::Buffer empty;
 };
-// `producers` and `consumers` are threads, which arrive.
+// `producers` and `consumers` are the arrivals that fill and empty a slot.
 Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers);
 
 // Where the sequence uses the channel; null when it does not.
@@ -45,6 +45,20 @@ class UseCounter {
 
   const Ring* ring_;
   ir::Buffer count_;
+};
+
+// An mbarrier on which the tensor core is waited for, and the parity of its next phase.
+class Drain {
+ public:
+  explicit Drain(const ir::Span& span);
+  void Alloc(std::vector<ir::Stmt>* stmts) const;
+  // The thread that issued gemms arrives when they are complete; all threads wait for that.
+  ir::Stmt Arrive(const ir::Span& span) const;
+  void Wait(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
+
+ private:
+  ir::Buffer barrier_;
+  ir::Buffer parity_;
 };
 
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span);

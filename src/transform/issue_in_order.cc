@@ -132,7 +132,9 @@ Stmt RunOnTensorCore(const OperatorGroup& group, CtaResources* resources, op::Lo
   }
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
-  std::vector<Stmt> stmts = op::IssueTcgen05(std::move(issue), barrier, *lowering->ctx, last->span);
+  bool ordered = gemm != nullptr && gemm->annotations.count(op::kTcgen05Ordered) != 0;
+  std::vector<Stmt> stmts =
+      op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span);
   if (waits) op::WaitTcgen05(completion, last->span, &stmts);
   return op::Sequence(stmts, last->span);
 }

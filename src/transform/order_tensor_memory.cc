@@ -75,7 +75,9 @@ bool UsesBarriers(const Stmt& s) {
   bool found = false;
   ir::WalkStmts(s, [&](const Stmt& part) {
     const auto* gemm = part.as<ir::GemmNode>();
-    found = found || (gemm != nullptr && gemm->mbar.defined());
+    const auto* mbar =
+        gemm != nullptr && gemm->mbar.defined() ? gemm->mbar.as<ir::LoadNode>() : nullptr;
+    found = found || (mbar != nullptr && op::IsProgramBarrier(mbar->buffer));
     return !found;
   });
   ir::WalkExprs(s, [&](const ir::Expr& e) {

@@ -84,7 +84,9 @@ class UsageFinder : public ir::StmtVisitor {
     if (op->else_case.defined()) Branch(op->else_case);
   }
   void Visit(const ir::GemmNode* op) override {
-    issue_only_ = !op::WaitsItself(op);
+    // Of a loop, after which the threads wait, unless the program is to wait.
+    bool in_loop = op->annotations.count(op::kTcgen05Ordered) != 0;
+    issue_only_ = !op::WaitsItself(op) && !in_loop;
     StmtVisitor::Visit(op);
     issue_only_ = false;
   }
