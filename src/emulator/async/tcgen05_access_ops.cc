@@ -105,6 +105,7 @@ void CheckUnused(Warp& w, const Issuer& issuer, TmemAddress address, int columns
   if (!sanitizer) return;
   Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.dealloc frees", true);
   step.generic = false;
+  step.frees = true;
   sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, address.column(), columns, step);
   sanitizer->ForgetTensor(w.cta, address.column(), columns);
 }

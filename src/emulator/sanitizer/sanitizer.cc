@@ -417,6 +417,13 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
   }
   const std::string relation = std::string(RelationOf(hazard.kind, earlier)) + " " + who;
   if (const char* fence = MissingFence(hazard, step)) {
+    // Allocation and deallocation are synchronous operations, which the fences need not order; the
+    // ISA's own examples have them nevertheless.
+    if (earlier == ActorKind::kTensorAlloc || step.frees) {
+      return Warn(step.issuer, "missing-tcgen05-fence",
+                  std::string(step.what) + " " + place + ", " + relation +
+                      "; they are synchronized, but it is customary to have " + fence);
+    }
     return found(
         "missing-tcgen05-fence",
         relation + "; they are synchronized, but tcgen05 operations of two threads need " + fence);

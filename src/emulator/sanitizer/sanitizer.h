@@ -118,6 +118,7 @@ class Sanitizer {
     bool generic = false;
     bool strong = false;
     bool on_mbarrier = false;              // uses it, however it is accessed
+    bool frees = false;                    // tensor memory
     const uint32_t* met = nullptr;         // see Touch
     const Knowledge* knowledge = nullptr;  // null: the issuer's now
   };

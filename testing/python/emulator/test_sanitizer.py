@@ -5,7 +5,7 @@ import pytest
 from emulator.tmem_kernels import COMMIT, build, run
 
 from emulator import tensor_core_model as model
-from tilelang.emulator import Device, EmulatorError
+from tilelang.emulator import Device, EmulatorError, EmulatorWarning
 
 IMAGE = 32768
 DESC_A = model.descriptor(1024, 16, 1024, "128B")
@@ -281,3 +281,47 @@ def test_source_lines_are_named():
         run(text, np.zeros((128, 512), np.uint32), np.zeros(IMAGE, np.uint8))
     assert caught.value.span.line == 42
     assert caught.value.span.file.endswith("kernel.py")
+
+
+ALLOCATED_BY_ONE_WARP = """
+.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .pred %first;
+  .reg .b32 %t, %w, %a, %v, %s;
+  .reg .b64 %o, %i;
+  .shared .align 4 .b32 slot;
+  ld.param.u64 %o, [out];
+  mov.u32 %t, %tid.x;
+  shr.u32 %w, %t, 5;
+  mov.u32 %s, slot;
+  setp.eq.u32 %first, %w, 0;
+  @%first tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 32;
+  bar.sync 0;
+  ld.shared.b32 %a, [%s];
+  tcgen05.st.sync.aligned.32x32b.x1.b32 [%a], {%t};
+  tcgen05.wait::st.sync.aligned;
+  tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v}, [%a];
+  tcgen05.wait::ld.sync.aligned;
+  mul.wide.u32 %i, %t, 4;
+  add.s64 %o, %o, %i;
+  st.global.b32 [%o], %v;
+  bar.sync 0;
+  @%first tcgen05.dealloc.cta_group::1.sync.aligned.b32 %a, 32;
+  ret;
+}
+"""
+
+
+def test_allocation_without_fences_is_a_warning() -> None:
+    """alloc and dealloc are synchronous (PTX ISA): barriers alone order them."""
+    device, out = Device("sm_100a"), np.full(128, -1, np.int32)
+    kernel = device.load_ptx(ALLOCATED_BY_ONE_WARP)["k"]
+    with pytest.warns(EmulatorWarning) as found:
+        kernel.launch(1, 128, [out])
+    messages = [str(w.message) for w in found]
+    assert any("which was allocated" in m and "customary" in m for m in messages)
+    assert any("tcgen05.dealloc frees" in m for m in messages)
+    assert (out == np.arange(128)).all()

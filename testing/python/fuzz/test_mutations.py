@@ -14,7 +14,7 @@ import pytest
 from fuzz.synchronized_kernels import CASES
 
 from tilelang import emulator
-from tilelang.emulator import EmulatorError
+from tilelang.emulator import EmulatorError, EmulatorWarning
 
 STRIDE = 3
 SCHEDULES = ["late", "eager", 1, 2, 3, 4]
@@ -102,6 +102,8 @@ def report_of(run, ptx: str) -> str | None:
                 run(ptx)
             except EmulatorError as error:
                 return error.kind
+            except EmulatorWarning as warning:
+                return str(warning)
     return None
 
 
@@ -128,6 +130,8 @@ def test_deleted_synchronisation_is_reported(name, request) -> None:
     for key, ptx in everything[offset::stride]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # Around allocation and deallocation a missing fence is a warning.
+            warnings.filterwarnings("error", message=r"(?s).*customary to have tcgen05\.fence")
             kind = report_of(case.run, ptx)
         if (kind is None) != (key in redundant):
             wrong.append((key, kind))
