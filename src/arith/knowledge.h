@@ -167,6 +167,7 @@ class Knowledge {
   ir::Expr SimplifyNode(const ir::Expr& e);
   ir::Expr SimplifyInteger(const ir::Expr& e);
   ir::Expr SimplifyChildren(const ir::Expr& e);
+  ir::Expr SimplifyFragmentLoad(const ir::Expr& e);
   ir::Expr SimplifyLogic(const ir::BinaryNode* op, const ir::Expr& e);
   ir::Expr SimplifyComparison(const ir::BinaryNode* op, const ir::Expr& e);
   ir::Expr SimplifyNot(const ir::UnaryNode* op, const ir::Expr& e);

@@ -107,7 +107,18 @@ Expr Knowledge::SimplifyNode(const Expr& e) {
     if (const auto* op = e.as<ir::UnaryNode>()) return SimplifyNot(op, e);
   }
   if (e->kind == ExprKind::kSelect) return SimplifySelect(As<ir::SelectNode>(e), e);
+  const auto* load = e.as<ir::LoadNode>();
+  if (load != nullptr && load->buffer.IsFragment()) return SimplifyFragmentLoad(e);
   return SimplifyChildren(e);
+}
+
+Expr Knowledge::SimplifyFragmentLoad(const Expr& e) {
+  // An index that is the variable of a parallel loop stays it, whatever value a condition leaves:
+  // which thread holds the element follows from the variable.
+  std::function<Expr(const Expr&)> fn = [this](const Expr& child) {
+    return child->kind == ExprKind::kVar ? child : Simplify(child);
+  };
+  return ChildRewriter(fn).Mutate(e);
 }
 
 std::optional<bool> Knowledge::KnownCondition(const Expr& e) {

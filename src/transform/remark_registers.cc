@@ -46,11 +46,23 @@ std::vector<Array> MostAtOnce(const ir::KernelLaunchNode* launch) {
   return most;
 }
 
+// Registers that a thread may have: its share, or what a role takes when others give theirs away.
+int64_t Limit(const ir::KernelLaunchNode* launch, int64_t threads, const Target& target) {
+  int64_t share = target->registers_per_sm / threads / kAllocationUnit * kAllocationUnit;
+  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
+    const auto* call = e.as<ir::CallNode>();
+    if (call != nullptr && call->name == "set_max_nreg") {
+      share = std::max(share, ir::AsInt(call->args[0]).value_or(0));
+    }
+    return true;
+  });
+  return std::min<int64_t>(target->max_registers_per_thread, share);
+}
+
 void Judge(const ir::KernelLaunchNode* launch, const Target& target) {
   int64_t threads = 1;
   for (const ir::Expr& extent : launch->threads) threads *= ir::AsInt(extent).value_or(1);
-  int64_t share = target->registers_per_sm / threads / kAllocationUnit * kAllocationUnit;
-  int64_t limit = std::min<int64_t>(target->max_registers_per_thread, share);
+  int64_t limit = Limit(launch, threads, target);
   std::vector<Array> arrays = MostAtOnce(launch);
   if (Total(arrays) <= limit) return;
   std::string names;

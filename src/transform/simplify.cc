@@ -36,7 +36,14 @@ Stmt Self(const NodeT* op) {
 
 class Simplifier : public ir::StmtMutator {
  public:
-  explicit Simplifier(const ir::Array<ir::Any>& params) { analyzer_.BindParams(params); }
+  explicit Simplifier(const ir::Func& func) {
+    analyzer_.BindParams(func->params);
+    ir::WalkStmts(func->body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::ForNode>();
+      if (loop != nullptr && loop->Kind() == ir::ForKind::kPipelined) ++pipelined_loops_;
+      return true;
+    });
+  }
   using StmtMutator::Rewrite;
 
   Expr Mutate(const Expr& e) override {
@@ -97,7 +104,12 @@ class Simplifier : public ir::StmtMutator {
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     if (analyzer_.CanProve(extent <= 0)) return Empty();
-    if (ir::IsConst(extent, 1) && !ir::MayLeaveLoop(op->body)) return OnlyIteration(op, min);
+    // One of several pipelined loops stays a loop until it is scheduled: its loads run ahead in the
+    // others.
+    bool joined = op->Kind() == ir::ForKind::kPipelined && pipelined_loops_ > 1;
+    if (ir::IsConst(extent, 1) && !joined && !ir::MayLeaveLoop(op->body)) {
+      return OnlyIteration(op, min);
+    }
     Analyzer::Scope scope(&analyzer_);
     analyzer_.Bind(op->var, min, extent);
     Stmt body = MutateStmt(op->body);
@@ -105,6 +117,19 @@ class Simplifier : public ir::StmtMutator {
     bool same = min.same_as(op->min) && extent.same_as(op->extent) && body.same_as(op->body);
     if (same) return Self(op);
     return ir::For(op->var, min, extent, op->Kind(), body, op->annotations, op->span);
+  }
+
+  Stmt Rewrite(const ir::StoreNode* op) override {
+    if (!op->buffer.IsFragment()) return StmtMutator::Rewrite(op);
+    // As of loads: an index that is the variable of a parallel loop stays it.
+    ir::Array<Expr> indices = op->indices.Map([&](const Expr& index) {
+      auto var = index.as<ir::Var>();
+      bool stays = var && replaced_.count(*var) == 0;
+      return stays ? index : Mutate(index);
+    });
+    Expr value = Mutate(op->value);
+    if (indices.same_as(op->indices) && value.same_as(op->value)) return Self(op);
+    return ir::Store(op->buffer, indices, value, op->span);
   }
 
   Stmt Rewrite(const ir::ParallelForNode* op) override {
@@ -171,12 +196,13 @@ class Simplifier : public ir::StmtMutator {
 
   Analyzer analyzer_;
   ir::Map<ir::Var, Expr> replaced_;
+  int64_t pipelined_loops_ = 0;
 };
 
 }  // namespace
 
 ir::Func Simplify(const ir::Func& func) {
-  Stmt body = RemoveUnused(Simplifier(func->params).MutateStmt(func->body));
+  Stmt body = RemoveUnused(Simplifier(func).MutateStmt(func->body));
   return body.same_as(func->body) ? func : func.WithBody(body);
 }
 

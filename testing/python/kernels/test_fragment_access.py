@@ -224,3 +224,24 @@ def test_vectors_in_loops_of_any_size(device: str, seed: int) -> None:
     row, column = values(n, dtype="int32"), values(m, dtype="int32")
     expected = row.flip(0)[None] - row[None] * column[:, None]
     assert torch.equal(run(kernel, device, row, column, out=(m, n)), expected)
+
+
+def test_a_condition_that_leaves_one_element(device: str) -> None:
+    """Under j <= 0 (or j == 3) an element at j is still the iteration's own."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((24, 40), "float32"), B: T.Tensor((24, 40), "float32")):
+        with T.Kernel(1, threads=64):
+            f = T.alloc_fragment((24, 40), "float32")
+            T.copy(A, f)
+            for i, j in T.Parallel(24, 40):
+                f[i, j] = T.if_then_else(j <= 0, f[i, j], f[i, j] + 1)
+            for i, j in T.Parallel(24, 40):
+                if i == 3:
+                    f[i, j] = f[i, j] * 2
+            T.copy(f, B)
+
+    a = values(24, 40)
+    expected = a + (torch.arange(40) > 0)
+    expected[3] *= 2
+    assert torch.equal(run(kernel, device, a, out=(24, 40)), expected)

@@ -80,3 +80,28 @@ def test_fragments_one_after_the_other():
             T.copy(second, A)
 
     assert registers_remarks(kernel) == []
+
+
+def test_registers_that_another_role_gives_away():
+    """With a producer that leaves its registers to the others, 172 of them fit."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((512, 128), "float16"), C: T.Tensor((128, 256), "float32")):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((256, 64), "float16")
+            c = T.alloc_fragment((128, 256), "float32")
+            other = T.alloc_fragment((128, 96), "float32")
+            T.clear(c)
+            T.clear(other)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(A[128, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+                for i, j in T.Parallel(128, 96):
+                    other[i, j] += c[i, j]
+            for i, j in T.Parallel(128, 96):
+                c[i, j] += other[i, j]
+            T.copy(c, C)
+
+    assert registers_remarks(kernel) == []
