@@ -1,0 +1,210 @@
+"""Attention of many heads: Out = softmax(Q @ K^T / sqrt(dim)) @ V, and its log-sum-exp.
+
+One program for Hopper and Blackwell. The softmax is the online form: a running maximum and a
+running sum for each row of Q. Blocks of keys that a row of queries sees in full come first, in a
+loop without masks; those at the diagonal (causal) and at the end of the keys come in a second one.
+
+    python attention_forward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1] [--dim 128]
+                        [--causal] [--dtype bfloat16] [--target sm_90a]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import NamedTuple
+
+import torch
+
+import tilelang
+import tilelang.language as T
+
+#: of compiling: exp2 and the division are the fast ones of the hardware
+PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
+
+
+def default_tiles(target, dim):
+    """Returns arguments of ``attention``: tiles that registers and shared memory have room for."""
+    if target.startswith("sm_100"):
+        return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2}
+    return {
+        "block_M": 128,
+        "block_N": {64: 128, 256: 64}.get(dim, 112),
+        "threads": 256,
+        "num_stages": 2,
+    }
+
+
+class Shape(NamedTuple):
+    """Q is (batch, queries, heads, dim), K (batch, keys, kv_heads, dim), V (batch, keys, kv_heads,
+    dim_v), Out (batch, queries, heads, dim_v), Lse (batch, heads, queries).
+
+    ``kv_heads`` divides ``heads``; consecutive heads share one. The lengths may be T.dynamic, and
+    need not be multiples of the blocks.
+    """
+
+    batch: int
+    queries: int
+    keys: int
+    heads: int
+    kv_heads: int
+    dim: int
+    dim_v: int
+
+
+@T.macro
+def hide(scores, first_key, last_key, diagonal):
+    """Row i of the block sees the keys up to ``last_key``, and up to ``diagonal`` + i if given."""
+    for i, j in T.Parallel(*scores.shape):
+        last = last_key if diagonal is None else T.min(diagonal + i, last_key)
+        scores[i, j] = T.if_then_else(first_key + j <= last, scores[i, j], -T.infinity("float32"))
+
+
+@T.macro
+def online_softmax(scores, weights, result, highest, total, scale):
+    """Takes a block of scores in: ``weights`` are those of its keys, ``result`` is rescaled."""
+    rows, keys = scores.shape
+    previous, factor, row_sum = (T.alloc_fragment((rows,), "float32") for _ in range(3))
+    T.copy(highest, previous)
+    T.reduce_max(scores, highest, dim=1, clear=False)
+    for i in T.Parallel(rows):
+        factor[i] = T.exp2(previous[i] * scale - highest[i] * scale)
+    for i, j in T.Parallel(rows, keys):
+        scores[i, j] = T.exp2(scores[i, j] * scale - highest[i] * scale)
+    T.reduce_sum(scores, row_sum, dim=1)
+    for i in T.Parallel(rows):
+        total[i] = total[i] * factor[i] + row_sum[i]
+    T.copy(scores, weights)
+    for i, j in T.Parallel(rows, result.shape[1]):
+        result[i, j] *= factor[i]
+
+
+@T.macro
+def normalize(result, highest, total, scale):
+    """Divides ``result`` by ``total``, which becomes the log-sum-exp."""
+    for i, j in T.Parallel(*result.shape):
+        result[i, j] /= total[i]
+    for i in T.Parallel(result.shape[0]):
+        total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
+
+
+def attention(
+    shape, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256, num_stages=2
+):
+    """Returns a prim_func of Q, K, V, Out, all of ``dtype``, and Lse (float32), shaped by a Shape.
+
+    Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
+    query sees all keys, the one before all but the last, and so on: there are at least as many keys
+    as queries.
+    """
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((batch, queries, heads, dim), dtype),
+        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
+        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+        Out: T.Tensor((batch, queries, heads, dim_v), dtype),
+        Lse: T.Tensor((batch, heads, queries), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(queries, block_M), heads, batch, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((block_M, dim), dtype)
+            K_shared = T.alloc_shared((block_N, dim), dtype)
+            V_shared = T.alloc_shared((block_N, dim_v), dtype)
+            scores = T.alloc_fragment((block_M, block_N), "float32")
+            weights = T.alloc_fragment((block_M, block_N), dtype)
+            result = T.alloc_fragment((block_M, dim_v), "float32")
+            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
+
+            # Causal blocks with many keys start first.
+            first = (T.ceildiv(queries, block_M) - 1 - bx if causal else bx) * block_M
+            head = by // (heads // kv_heads)
+            diagonal = first + keys - queries if causal else None  # last key of the first row
+            whole = (T.min(diagonal + 1, keys) if causal else keys) // block_N  # in sight of all
+            seen = T.min(diagonal + block_M, keys) if causal else keys
+
+            T.copy(Q[bz, first : first + block_M, by, :], Q_shared)
+            T.clear(result)
+            T.clear(total)
+            T.fill(highest, -T.infinity("float32"))
+            for k in T.Pipelined(whole, num_stages=num_stages):
+                T.copy(K[bz, k * block_N : (k + 1) * block_N, head, :], K_shared)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                online_softmax(scores, weights, result, highest, total, scale)
+                T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
+                T.gemm(weights, V_shared, result)
+            for k in T.Pipelined(whole, T.ceildiv(seen, block_N), num_stages=num_stages):
+                T.copy(K[bz, k * block_N : (k + 1) * block_N, head, :], K_shared)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                hide(scores, k * block_N, keys - 1, diagonal)
+                online_softmax(scores, weights, result, highest, total, scale)
+                T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
+                T.gemm(weights, V_shared, result)
+            normalize(result, highest, total, scale)
+            T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
+            T.copy(Q_shared[:, :dim_v], Out[bz, first : first + block_M, by, :])
+            T.copy(total, Lse[bz, by, first : first + block_M])
+
+    return main
+
+
+def reference(q, k, v, causal):
+    """Returns (Out, Lse) in float64; shapes as of ``attention``."""
+    groups = q.shape[2] // k.shape[2]
+    k, v = (x.double().repeat_interleave(groups, dim=2) for x in (k, v))
+    scores = torch.einsum("bqhd,bkhd->bhqk", q.double(), k) / math.sqrt(q.shape[3])
+    if causal:
+        visible = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device)
+        scores.masked_fill_(~visible.tril(k.shape[1] - q.shape[1]), float("-inf"))
+    return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(3), v), scores.logsumexp(3)
+
+
+def parse_arguments():
+    """Returns the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sizes = {"batch": 1, "queries": 256, "keys": 256, "heads": 2, "kv_heads": 1, "dim": 128}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--dim_v", type=int, default=None)
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
+    parser.add_argument("--source", action="store_true", help="print the generated CUDA C++")
+    return parser.parse_args()
+
+
+def main():
+    """Compiles, runs and checks the kernel."""
+    args = parse_arguments()
+    dim_v = args.dim_v or args.dim
+    lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
+    shape = Shape(args.batch, *lengths, *heads, args.dim, dim_v)
+    tiles = default_tiles(args.target, args.dim)
+    function = attention(shape, args.causal, args.dtype, **tiles)
+    kernel = tilelang.compile(function, target=args.target, pass_configs=PASS_CONFIGS)
+    if args.source:
+        print(kernel.get_kernel_source())
+
+    dtype = getattr(torch, args.dtype)
+    q = torch.randn(args.batch, args.queries, args.heads, args.dim).to(args.device, dtype)
+    k = torch.randn(args.batch, args.keys, args.kv_heads, args.dim).to(args.device, dtype)
+    v = torch.randn(args.batch, args.keys, args.kv_heads, dim_v).to(args.device, dtype)
+    # A result that the kernel does not write must not pass.
+    out = torch.full((*q.shape[:3], dim_v), float("nan"), dtype=dtype, device=args.device)
+    lse = torch.full((args.batch, args.heads, args.queries), float("nan"), device=args.device)
+    kernel(q, k, v, out, lse)
+    want_out, want_lse = reference(q, k, v, args.causal)
+    error = ((out.double() - want_out).norm() / want_out.norm()).item()
+    lse_error = (lse.double() - want_lse).abs().max().item()
+    print(f"relative error {error:.2g}, largest error of the log-sum-exp {lse_error:.2g}")
+    assert error < 2**-7
+    assert lse_error < 2**-9
+    print("correct")
+
+
+if __name__ == "__main__":
+    main()
