@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from fuzz import pipelined_kernels
 from ptx_kernels import HEADER
 
 import tilelang
@@ -268,6 +269,17 @@ def _by_hand(text: str, threads: int, arguments: Callable[[Device], list]) -> Ca
     return Case(text, run)
 
 
+def pipelined_gemm(target: str) -> Case:
+    """Loads ahead, gemms by wgmma or free-running tcgen05, stores that the next tile waits for."""
+    return _compiled(pipelined_kernels.staged_gemm(), target, *pipelined_kernels.gemm_arguments())
+
+
+def overlapped_chain() -> Case:
+    """Two gemms by wgmma in flight at a time."""
+    chain = pipelined_kernels.overlapped_chain()
+    return _compiled(chain, "sm_90a", *pipelined_kernels.chain_arguments())
+
+
 def smoke_kernel() -> Case:
     """TMA, the tensor core and its accumulator, written by hand."""
 
@@ -355,8 +367,11 @@ CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
     for function in (
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
-        transposed_by_warps, smoke_kernel, ring_by_hand,
+        transposed_by_warps, smoke_kernel, ring_by_hand, overlapped_chain,
     )
+} | {
+    f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))
+    for target in ("sm_90a", "sm_100a")
 } | {
     f"tiles_by_tma_{target}": functools.cache(functools.partial(tiles_by_tma, target))
     for target in ("sm_90a", "sm_100a")

@@ -51,6 +51,17 @@ REDUNDANT = {
         "It orders no memory: each lane waits for the mbarrier itself. It makes the warp converge, "
         "for which the emulator waits at the next .aligned instruction anyway."
     ),
+    ("overlapped_chain", "mbarrier.arrive.shared::cta.b64", 5): (
+        "It releases the last tile, after which nothing more is loaded; a loop that is run again "
+        "has the same text."
+    ),
+    ("pipelined_gemm_sm_100a", "fence.proxy.async.shared::cta", 0): (
+        "It is for operands that threads have written; here all come by TMA."
+    ),
+    ("pipelined_gemm_sm_100a", "bar.sync", 1): (
+        "Before deallocation; the barrier before the last store also comes after all loads of the "
+        "accumulators, and before the warp that frees them."
+    ),
 }
 
 

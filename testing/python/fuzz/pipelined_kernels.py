@@ -1,0 +1,87 @@
+"""Pipelined loops, for mutations of their PTX: rings, gemms in flight, stores that are deferred.
+
+Loops run as often as an argument says, so that the assembler unrolls none: the first uses of a slot,
+which wait for nobody, have no instruction of their own.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tilelang.language as T
+
+
+def staged_gemm(stages: int = 2):
+    """C (384, 64) = A (384, 160) B^T, B (64, 160); results leave by TMA while loads run ahead."""
+    m, n, k = 128, 64, 32
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((384, 160), "bfloat16"),
+        B: T.Tensor((64, 160), "bfloat16"),
+        C: T.Tensor((384, 64), "bfloat16"),
+        tiles: T.int32,
+        steps: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((m, k), "bfloat16")
+            b = T.alloc_shared((n, k), "bfloat16")
+            c = T.alloc_fragment((m, n), "float32")
+            out = T.alloc_shared((m, n), "bfloat16")
+            for t in T.serial(tiles):
+                T.clear(c)
+                for i in T.Pipelined(steps, num_stages=stages):
+                    T.copy(A[t * m, i * k], a)
+                    T.copy(B[0, i * k], b)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, out)
+                T.copy(out, C[t * m, 0])
+
+    return main
+
+
+def gemm_arguments() -> tuple[torch.Tensor | int, ...]:
+    """Of ``staged_gemm``."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(rows, 160, generator=generator).bfloat16() for rows in (384, 64))
+    return a, b, torch.zeros(384, 64).bfloat16(), 3, 5
+
+
+def overlapped_chain():
+    """Two gemms an iteration, the second of what threads make of the first."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 32), "float16"),
+        B: T.Tensor((160, 32), "float16"),
+        C: T.Tensor((160, 64), "float16"),
+        Out: T.Tensor((64, 64), "float32"),
+        steps: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_shared((32, 64), "float16")
+            s = T.alloc_fragment((64, 32), "float32")
+            p = T.alloc_fragment((64, 32), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.clear(acc)
+            for j in T.Pipelined(steps, num_stages=2):
+                T.copy(B[j * 32, 0], b)
+                T.gemm(a, b, s, transpose_B=True, clear_accum=True)
+                for i, q in T.Parallel(64, 32):
+                    p[i, q] = T.max(s[i, q], 0) * 0.125
+                T.copy(C[j * 32, 0], c)
+                T.gemm(p, c, acc)
+            T.copy(acc, Out)
+
+    return main
+
+
+def chain_arguments() -> tuple[torch.Tensor | int, ...]:
+    """Of ``overlapped_chain``."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((64, 32), (160, 32), (160, 64))
+    a, b, c = (torch.randn(*shape, generator=generator).half() for shape in shapes)
+    return a, b, c, torch.zeros(64, 64), 5
