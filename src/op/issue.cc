@@ -71,8 +71,13 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
-  return {Effect("fence_proxy_async", {}, span),
-          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
+  std::vector<Stmt> stmts = BarrierForTcgen05(ctx, span);
+  stmts.insert(stmts.begin(), Effect("fence_proxy_async", {}, span));
+  return stmts;
+}
+
+std::vector<Stmt> BarrierForTcgen05(const Context& ctx, const Span& span) {
+  return {DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
           SyncThreads(ctx, span)};
 }
 

@@ -69,7 +69,7 @@ class ConsumerWriter : public ir::StmtMutator {
     Stmt loop = StmtMutator::Rewrite(op);
     in_free_ = false;
     Stmt issue = op::Sequence({loop, drain_.Arrive(op->span)}, op->span);
-    std::vector<Stmt> stmts = {op::Effect(op::kSyncForTcgen05, {}, op->span),
+    std::vector<Stmt> stmts = {op::Effect(op::kBarrierForTcgen05, {}, op->span),
                                ir::If(first_warp_, issue, Stmt(), op->span)};
     drain_.Wait(op->span, &stmts);
     return op::Sequence(stmts, op->span);

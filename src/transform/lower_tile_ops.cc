@@ -104,12 +104,14 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
+    bool barrier = call != nullptr && call->name == op::kBarrierForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     bool waits = call != nullptr && call->name == op::kWaitTmaStores;
-    if (!syncs && !arrives && !waits) return ScopedMutator::Rewrite(op);
+    if (!syncs && !barrier && !arrives && !waits) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     if (waits) return op::WaitTmaStores(ctx_, op->span);
+    if (barrier) return op::Sequence(op::BarrierForTcgen05(ctx_, op->span), op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }

@@ -163,7 +163,7 @@ bool TmemOrderer::IsSync(const Stmt& s) const {
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   if (call == nullptr) return false;
-  if (call->name == op::kSyncForTcgen05) return true;
+  if (call->name == op::kSyncForTcgen05 || call->name == op::kBarrierForTcgen05) return true;
   if (call->name == "sync_threads") return call->args.empty();
   if (call->name == "sync_warp") return reached_.at(s.get()).count <= 32;
   return call->name == "sync_range";

@@ -1,7 +1,7 @@
 """Pipelined loops, for mutations of their PTX: rings, gemms in flight, stores that are deferred.
 
-Loops run as often as an argument says, so that the assembler unrolls none: the first uses of a slot,
-which wait for nobody, have no instruction of their own.
+Loops run as often as an argument says, so that the assembler unrolls none: the first uses of a
+slot, which wait for nobody, have no instruction of their own.
 """
 
 from __future__ import annotations

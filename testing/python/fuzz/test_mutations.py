@@ -40,6 +40,7 @@ _EITHER = (
     "Two barriers without anything in between that needs both: each alone orders the waits for the "
     "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
 )
+_FENCES = "Of the writers before they arrive, and of the threads around the one that issues: either will do."
 REDUNDANT = {
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("attention", _AFTER, 0): _ALLOCATED,
@@ -55,9 +56,8 @@ REDUNDANT = {
         "It releases the last tile, after which nothing more is loaded; a loop that is run again "
         "has the same text."
     ),
-    ("pipelined_gemm_sm_100a", "fence.proxy.async.shared::cta", 0): (
-        "It is for operands that threads have written; here all come by TMA."
-    ),
+    ("ring_of_roles", "fence.proxy.async.shared::cta", 0): _FENCES,
+    ("ring_of_roles", "fence.proxy.async.shared::cta", 1): _FENCES,
     ("pipelined_gemm_sm_100a", "bar.sync", 1): (
         "Before deallocation; the barrier before the last store also comes after all loads of the "
         "accumulators, and before the warp that frees them."

@@ -104,6 +104,33 @@ def test_a_loop_of_any_length_keeps_the_accumulator(count: int) -> None:
 
 
 @every_schedule
+def test_an_operand_that_threads_wrote_before_the_loop() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((384, 64), "float16"), C: T.Tensor((2, 128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((128, 64), "float32")
+            for t in T.serial(2):
+                for r, q in T.Parallel(64, 64):
+                    b[r, q] = r - q + t
+                T.clear(c)
+                for i in T.Pipelined(3, num_stages=2):
+                    T.copy(A[i * 128, 0], a)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[t, :, :])
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    assert free(kernel) and "fence_proxy_async" in kernel.get_kernel_source()
+    A, C = exact(384, 64), poisoned(2, 128, 64)
+    kernel(A, C)
+    for t in range(2):
+        b = torch.arange(64.0).view(-1, 1) - torch.arange(64.0) + t
+        want = A.double().view(3, 128, 64).sum(0) @ b.double().T
+        assert torch.equal(C[t].double(), want)
+
+
+@every_schedule
 def test_two_accumulators_and_two_loops() -> None:
     @T.prim_func
     def main(
