@@ -40,7 +40,9 @@ _EITHER = (
     "Two barriers without anything in between that needs both: each alone orders the waits for the "
     "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
 )
-_FENCES = "Of the writers before they arrive, and of the threads around the one that issues: either will do."
+_FENCES = (
+    "Of the writers before they arrive, and of the threads around the issuing one: one would do."
+)
 REDUNDANT = {
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("attention", _AFTER, 0): _ALLOCATED,
