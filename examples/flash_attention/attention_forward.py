@@ -1,8 +1,8 @@
 """Attention of many heads: Out = softmax(Q @ K^T / sqrt(dim)) @ V, and its log-sum-exp.
 
 One program for Hopper and Blackwell. The softmax is the online form: a running maximum and a
-running sum for each row of Q. Blocks of keys that a row of queries sees in full come first, in a
-loop without masks; those at the diagonal (causal) and at the end of the keys come in a second one.
+running sum for each row of Q. Blocks of keys that all rows of a block see come first; the mask of
+those at the diagonal (causal) and at the end of the keys stands in a branch that the others skip.
 
     python attention_forward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1] [--dim 128]
                         [--causal] [--dtype bfloat16] [--target sm_90a]
@@ -29,7 +29,7 @@ def default_tiles(target, dim):
         return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2}
     return {
         "block_M": 128,
-        "block_N": {64: 128, 256: 64}.get(dim, 112),
+        "block_N": 128 if dim <= 192 else 64,
         "threads": 256,
         "num_stages": 2,
     }
@@ -128,16 +128,11 @@ def attention(
             T.clear(result)
             T.clear(total)
             T.fill(highest, -T.infinity("float32"))
-            for k in T.Pipelined(whole, num_stages=num_stages):
+            for k in T.Pipelined(T.ceildiv(seen, block_N), num_stages=num_stages):
                 T.copy(K[bz, k * block_N : (k + 1) * block_N, head, :], K_shared)
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-                online_softmax(scores, weights, result, highest, total, scale)
-                T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
-                T.gemm(weights, V_shared, result)
-            for k in T.Pipelined(whole, T.ceildiv(seen, block_N), num_stages=num_stages):
-                T.copy(K[bz, k * block_N : (k + 1) * block_N, head, :], K_shared)
-                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-                hide(scores, k * block_N, keys - 1, diagonal)
+                if k >= whole:
+                    hide(scores, k * block_N, keys - 1, diagonal)
                 online_softmax(scores, weights, result, highest, total, scale)
                 T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
                 T.gemm(weights, V_shared, result)

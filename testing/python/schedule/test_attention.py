@@ -132,7 +132,7 @@ def with_tiles(tiles) -> dict:
 def test_tiles_on_hopper(tiles, causal: bool) -> None:
     kernel = compiled("sm_90a", 250, 333, 64, heads=1, causal=causal, **with_tiles(tiles))
     check(kernel, *random_tensors(250, 333, 64, heads=1), causal)
-    # Both loops have the producer, and P V beside the softmax.
+    # P V runs beside the softmax.
     assert ("wgmma_wait<1>" in kernel.get_kernel_source()) == (tiles[3] > 1)
 
 

@@ -489,3 +489,33 @@ def test_more_registers_than_there_are() -> None:
 def test_slots_that_do_not_fit() -> None:
     with pytest.raises(tilelang.errors.ResourceError, match=r"a: \d+ bytes at offset"):
         tilelang.compile(gemm(512, 512, 512, m=128, n=256, k=128, stages=4), target="sm_90a")
+
+
+@every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_second_loop_that_runs_once(target: str) -> None:
+    """The last tile in a loop of its own, as of a ragged edge: both loops share the ring."""
+
+    @T.prim_func
+    def main(A: T.Tensor((200, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for i in T.Pipelined(3, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] += a[r, q]
+            for i in T.Pipelined(3, 4, num_stages=2):
+                T.copy(A[i * 64, 0], a)
+                for r, q in T.Parallel(64, 64):
+                    c[r, q] -= a[r, q]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target=target)
+    assert channels(kernel) == ["a"]
+    A = exact(200, 64)
+    tiles = torch.zeros(256, 64).double()
+    tiles[:200] = A.double()
+    want = tiles[:192].reshape(3, 64, 64).sum(0) - tiles[192:]
+    assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], want)
