@@ -251,15 +251,21 @@ bool Suppression::Covers(const EmulatorError& error) const {
   return is_here(error.where) || (error.earlier && is_here(*error.earlier));
 }
 
-void Launch::Report(const EmulatorError& error) {
+bool Launch::Suppresses(const EmulatorError& error) {
   std::lock_guard<std::mutex> lock(mutex);
   suppressed.resize(options.suppressions.size());
   for (size_t i = 0; i < suppressed.size(); ++i) {
     if (!options.suppressions[i].Covers(error)) continue;
     ++suppressed[i];
-    return;
+    return true;
   }
+  return false;
+}
+
+void Launch::Report(const EmulatorError& error) {
+  if (Suppresses(error)) return;
   if (!options.keep_going) throw error;
+  std::lock_guard<std::mutex> lock(mutex);
   ++findings.try_emplace({error.kind, error.where.ptx_line}, Finding{error}).first->second.count;
 }
 

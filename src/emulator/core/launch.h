@@ -80,6 +80,8 @@ struct Launch {
   std::vector<uint64_t> suppressed;                         // by suppression
 
   uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
+  // Whether the launch does not want to hear of it; counts it then.
+  bool Suppresses(const EmulatorError& error);
   // What a check of ordering found: throws it, unless it is suppressed or all are collected.
   void Report(const EmulatorError& error);
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }

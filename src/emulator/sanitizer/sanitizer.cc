@@ -420,9 +420,13 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
     // Allocation and deallocation are synchronous operations, which the fences need not order; the
     // ISA's own examples have them nevertheless.
     if (earlier == ActorKind::kTensorAlloc || step.frees) {
-      return Warn(step.issuer, "missing-tcgen05-fence",
-                  std::string(step.what) + " " + place + ", " + relation +
-                      "; they are synchronized, but it is customary to have " + fence);
+      const std::string text = std::string(step.what) + " " + place + ", " + relation +
+                               "; they are synchronized, but it is customary to have " + fence;
+      EmulatorError finding("missing-tcgen05-fence", text, WhereOf(step.issuer));
+      if (hazard.earlier.op != kNoOp)
+        finding.earlier = PlaceOf(cluster_.kernel(), hazard.earlier.op);
+      if (!cluster_.launch.Suppresses(finding)) Warn(step.issuer, finding.kind, text);
+      return;
     }
     return found(
         "missing-tcgen05-fence",
