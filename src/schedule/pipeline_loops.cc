@@ -149,7 +149,7 @@ std::string WhyOneRole(const ir::KernelLaunchNode* launch, int64_t threads) {
 
 class Launches : public ir::StmtMutator {
  public:
-  Launches(Target target, bool with_roles) : target_(std::move(target)), with_roles_(with_roles) {}
+  explicit Launches(bool with_roles) : with_roles_(with_roles) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -165,7 +165,6 @@ class Launches : public ir::StmtMutator {
  private:
   Stmt WithRoles(const ir::KernelLaunchNode* op) const;
 
-  Target target_;
   bool with_roles_;
 };
 
@@ -277,9 +276,10 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
   Stmt self = ffi::GetRef<Stmt>(op);
   std::vector<Channel> channels = FindChannels(op);
   transform::LaunchThreads threads = transform::ThreadsOf(op);
-  // Registers are given away by whole warpgroups.
-  bool warpgroups = target_->has_wgmma && threads.count % kWarpgroup == 0;
-  int64_t service = warpgroups ? kWarpgroup : kWarp;
+  // Registers are given away by whole warpgroups, and a single warp beside several warpgroups takes
+  // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
+  bool shares = threads.count > kWarpgroup && threads.count % kWarpgroup == 0;
+  int64_t service = shares ? kWarpgroup : kWarp;
   std::string reason = WhyOneRole(op, threads.count + service);
   if (!reason.empty()) channels.clear();
   if (reason.empty())
@@ -320,8 +320,8 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
 
 }  // namespace
 
-ir::Func PipelineLoops(const ir::Func& func, const Target& target, bool with_roles) {
-  return func.WithBody(Launches(target, with_roles).MutateStmt(func->body));
+ir::Func PipelineLoops(const ir::Func& func, bool with_roles) {
+  return func.WithBody(Launches(with_roles).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::schedule
