@@ -88,4 +88,10 @@ std::vector<Effect> EffectsOf(const Stmt& s) {
   return effects;
 }
 
+int CountEffects(const Stmt& s, const Buffer& buffer) {
+  int count = 0;
+  WalkEffects(s, [&](const Effect& effect) { count += effect.buffer.same_as(buffer); });
+  return count;
+}
+
 }  // namespace tilelang::ir

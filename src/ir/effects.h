@@ -42,6 +42,8 @@ struct Effect {
 // it writes. An Alloc writes what it initialises.
 void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn);
 std::vector<Effect> EffectsOf(const Stmt& s);
+// How many of them are on the buffer.
+int CountEffects(const Stmt& s, const Buffer& buffer);
 
 }  // namespace tilelang::ir
 

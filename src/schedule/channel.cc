@@ -1,11 +1,10 @@
 #include "schedule/channel.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "ir/effects.h"
 #include "ir/visitor.h"
+#include "layout/layout.h"
 #include "op/instruction.h"
 #include "transform/remark.h"
 
@@ -68,27 +67,18 @@ class LoadFinder : public ir::StmtVisitor {
   int64_t stages_ = 0;  // of the innermost pipelined loop
 };
 
-// How often a statement accesses the buffer; nullopt when it takes its address.
-std::optional<int> CountAccesses(const Stmt& s, const Buffer& buffer) {
-  int count = 0;
-  bool address = false;
+bool TakesAddress(const Stmt& s, const Buffer& buffer) {
+  bool taken = false;
   ir::WalkEffects(s, [&](const ir::Effect& effect) {
-    if (!effect.buffer.same_as(buffer)) return;
-    ++count;
-    address |= effect.kind == ir::EffectKind::kAddress;
+    taken |= effect.buffer.same_as(buffer) && effect.kind == ir::EffectKind::kAddress;
   });
-  return address ? std::nullopt : std::optional(count);
+  return taken;
 }
 
 // Constant boxes that do not overlap and are together as large as the buffer.
 bool CoverWhole(const std::vector<const ir::CopyNode*>& loads) {
   if (loads.size() == 1) return loads.front()->dst.IsWhole();
   const Buffer& buffer = loads.front()->dst->buffer;
-  auto product = [](const std::vector<int64_t>& extents) {
-    int64_t size = 1;
-    for (int64_t extent : extents) size *= extent;
-    return size;
-  };
   std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> boxes;
   int64_t covered = 0;
   for (const ir::CopyNode* load : loads) {
@@ -103,10 +93,10 @@ bool CoverWhole(const std::vector<const ir::CopyNode*>& loads) {
       }
       if (!apart) return false;
     }
-    covered += product(*extents);
+    covered += layout::Product(*extents);
     boxes.emplace_back(*mins, *extents);
   }
-  return covered == product(*ir::AsInts(buffer->shape));
+  return covered == layout::Product(*ir::AsInts(buffer->shape));
 }
 
 // Finds where the sequence uses the tile; why it cannot be a handover, or nothing.
@@ -119,10 +109,9 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
   bool used = false;
   for (size_t i = 0; i < stmts.size(); ++i) {
     bool is_load = std::count(handover->loads.begin(), handover->loads.end(), i) != 0;
-    std::optional<int> count = CountAccesses(stmts[i], buffer);
-    if (!count) return "its address is taken";
-    *accesses += *count;
-    if (is_load || *count == 0) continue;
+    int count = ir::CountEffects(stmts[i], buffer);
+    *accesses += count;
+    if (is_load || count == 0) continue;
     if (i < last_load) return "it is used before it is loaded in the same iteration";
     if (!used) handover->first_use = i;
     handover->last_use = i;
@@ -136,17 +125,22 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 }
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
+  if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
   int accesses = 0;
   for (Handover& handover : tile->handovers) {
     std::string reason = FindUses(tile->buffer, &handover, &accesses);
     if (!reason.empty()) return reason;
   }
-  std::optional<int> all = CountAccesses(launch->body, tile->buffer);
-  if (!all) return "its address is taken";
-  return *all == accesses ? "" : "it is also used outside of the sequence that loads it";
+  int all = ir::CountEffects(launch->body, tile->buffer);
+  return all == accesses ? "" : "it is also used outside of the sequence that loads it";
 }
 
 }  // namespace
+
+bool Channel::Has(const Buffer& tile) const {
+  return std::any_of(tiles.begin(), tiles.end(),
+                     [&](const Buffer& known) { return known.same_as(tile); });
+}
 
 int64_t StagesOf(const ir::ForNode* loop) {
   if (loop->Kind() != ir::ForKind::kPipelined) return 0;

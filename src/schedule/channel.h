@@ -30,6 +30,7 @@ struct Channel {
   std::vector<Handover> handovers;
 
   std::string Name() const { return tiles.front()->name; }
+  bool Has(const ir::Buffer& tile) const;
 };
 
 // The stages of a pipelined loop; 0 for other loops.

@@ -9,7 +9,6 @@
 
 namespace tilelang::schedule {
 
-using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 
@@ -127,11 +126,8 @@ class ConsumerWriter : public ir::StmtMutator {
   bool IsTileAlloc(const Stmt& s) const {
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc == nullptr) return false;
-    return std::any_of(uses_.begin(), uses_.end(), [&](const auto& item) {
-      const auto& tiles = item.first->channel->tiles;
-      return std::any_of(tiles.begin(), tiles.end(),
-                         [&](const Buffer& tile) { return tile.same_as(alloc->buffer); });
-    });
+    return std::any_of(uses_.begin(), uses_.end(),
+                       [&](const auto& item) { return item.first->channel->Has(alloc->buffer); });
   }
 
   std::vector<std::pair<const Ring*, UseCounter>> uses_;

@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "ir/effects.h"
@@ -26,12 +25,6 @@ const ir::CopyNode* AsTmaStore(const Stmt& s) {
   return copy != nullptr && op::InstructionOf(copy) == op::TmaStore() ? copy : nullptr;
 }
 
-int CountAccesses(const Stmt& s, const Buffer& buffer) {
-  int count = 0;
-  ir::WalkEffects(s, [&](const ir::Effect& effect) { count += effect.buffer.same_as(buffer); });
-  return count;
-}
-
 // What a sequence does with a tile that it fills and stores.
 struct Staging {
   Buffer tile;
@@ -46,7 +39,7 @@ std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stm
   int accesses = 0;
   for (size_t i = 0; i < seq->stmts.size(); ++i) {
     const Stmt& s = seq->stmts[i];
-    int count = CountAccesses(s, staging.tile);
+    int count = ir::CountEffects(s, staging.tile);
     if (count == 0) continue;
     accesses += count;
     staging.fill = std::min(staging.fill, i);
@@ -55,7 +48,7 @@ std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stm
     if (copy == nullptr) return std::nullopt;
     staging.stores.push_back(copy);
   }
-  bool elsewhere = CountAccesses(kernel, staging.tile) != accesses;
+  bool elsewhere = ir::CountEffects(kernel, staging.tile) != accesses;
   if (elsewhere || staging.fill == store) return std::nullopt;
   return staging;
 }
@@ -160,7 +153,7 @@ class Launches : public ir::StmtMutator {
 
 }  // namespace
 
-ir::Func DeferStores(const ir::Func& func, const Target& target) {
+ir::Func DeferStores(const ir::Func& func) {
   return func.WithBody(Launches().MutateStmt(func->body));
 }
 

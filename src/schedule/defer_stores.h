@@ -4,7 +4,6 @@
 #define TILELANG_SCHEDULE_DEFER_STORES_H_
 
 #include "ir/function.h"
-#include "target/target.h"
 
 namespace tilelang::schedule {
 
@@ -12,7 +11,7 @@ namespace tilelang::schedule {
 // fills it and then stores it. Before it is filled again, and after the outermost loop that the
 // same threads run, the issuing thread waits for its stores. Those become complete in their order,
 // so what a later iteration writes to the same place stays.
-ir::Func DeferStores(const ir::Func& func, const Target& target);
+ir::Func DeferStores(const ir::Func& func);
 
 }  // namespace tilelang::schedule
 

@@ -38,9 +38,7 @@ bool IsOneOf(const tvm::ffi::Object* node, const std::vector<const ir::GemmNode*
 // The channel that brings the tile to the loop; null for none.
 const Channel* ChannelOf(const Buffer& tile, const std::vector<Channel>& channels) {
   for (const Channel& channel : channels) {
-    for (const Buffer& known : channel.tiles) {
-      if (known.same_as(tile)) return &channel;
-    }
+    if (channel.Has(tile)) return &channel;
   }
   return nullptr;
 }
@@ -78,9 +76,7 @@ bool UsedByGemmsAlone(const Channel& channel,
       const Stmt& s = h.seq->stmts[i];
       if (AsFreeGemm(s) != nullptr) continue;
       for (const ir::Effect& effect : ir::EffectsOf(s)) {
-        for (const Buffer& tile : channel.tiles) {
-          if (effect.buffer.same_as(tile)) return false;
-        }
+        if (channel.Has(effect.buffer)) return false;
       }
     }
     return AsFreeGemm(h.seq->stmts[h.last_use]) != nullptr;

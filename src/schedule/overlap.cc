@@ -103,9 +103,8 @@ bool AssignStages(std::vector<Node>* nodes) {
     if (stages.empty() || *least != *most) return false;
     node.stage = *least;
   }
-  auto stage = [](const Node& node) { return node.stage; };
   int last = 0;
-  for (const Node& node : *nodes) last = std::max(last, stage(node));
+  for (const Node& node : *nodes) last = std::max(last, node.stage);
   return last == 1;
 }
 

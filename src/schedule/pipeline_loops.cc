@@ -6,13 +6,12 @@
 #include <map>
 #include <utility>
 
-#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "layout/layout.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
-#include "op/issue.h"
+#include "op/wgmma.h"
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
 #include "schedule/producer.h"
@@ -31,11 +30,11 @@ using ir::Expr;
 using ir::Map;
 using ir::Stmt;
 using op::I32;
+using op::kWarpgroup;
 
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kMaxThreads = 1024;
 
 // The role that loads.
@@ -90,9 +89,7 @@ class ProducerWriter : public SliceCopier {
  private:
   const Ring* RingOf(const Buffer& tile) const {
     for (const auto& [ring, uses] : uses_) {
-      for (const Buffer& known : ring->channel->tiles) {
-        if (known.same_as(tile)) return ring;
-      }
+      if (ring->channel->Has(tile)) return ring;
     }
     TVM_FFI_UNREACHABLE();
   }
@@ -282,8 +279,9 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
   int64_t service = shares ? kWarpgroup : kWarp;
   std::string reason = WhyOneRole(op, threads.count + service);
   if (!reason.empty()) channels.clear();
-  if (reason.empty())
+  if (reason.empty()) {
     reason = "no tile of the loop is loaded by the tensor memory accelerator alone";
+  }
   LoadSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   RemarkSerialLoops(op, channels, reason);

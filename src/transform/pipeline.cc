@@ -89,7 +89,7 @@ const std::vector<Step>& Pipeline() {
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
        Pipelining(false)},
-      {"defer_stores", schedule::DeferStores},
+      {"defer_stores", ForAll(schedule::DeferStores)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, Stage::kLaidOut},
       {"plan_tensor_memory", PlanTensorMemory},

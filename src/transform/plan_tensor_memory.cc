@@ -36,21 +36,15 @@ struct Usage {
   int64_t column = 0;
 };
 
-int64_t CountUses(const Stmt& s, const Buffer& buffer) {
-  int64_t uses = 0;
-  ir::WalkEffects(s, [&](const ir::Effect& effect) { uses += effect.buffer.same_as(buffer); });
-  return uses;
-}
-
 // Whether the first use of `buffer` in `s` leaves nothing of what it held.
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
   if (const auto* seq = s.as<ir::SeqNode>()) {
     for (const Stmt& inner : seq->stmts) {
-      if (CountUses(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
+      if (ir::CountEffects(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
     }
     return false;
   }
-  if (CountUses(s, buffer) != 1) return false;
+  if (ir::CountEffects(s, buffer) != 1) return false;
   if (const auto* gemm = s.as<ir::GemmNode>()) {
     return gemm->c->buffer.same_as(buffer) && gemm->c.IsWhole() && ir::IsTrue(gemm->clear_accum);
   }
@@ -120,8 +114,9 @@ class UsageFinder : public ir::StmtVisitor {
   void Loop(const LoopNode* op) {
     loops_.push_back(position_);
     for (const Usage& usage : usages) {
-      bool fresh = OverwritesFirst(op->body, usage.buffer) &&
-                   CountUses(op->body, usage.buffer) == CountUses(launch_->body, usage.buffer);
+      bool fresh =
+          OverwritesFirst(op->body, usage.buffer) &&
+          ir::CountEffects(op->body, usage.buffer) == ir::CountEffects(launch_->body, usage.buffer);
       if (fresh) loops_of_[usage.buffer.get()] = loops_.size();
     }
     StmtVisitor::Visit(op);
