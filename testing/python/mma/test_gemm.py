@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from typing import NamedTuple
 
+import block_gemms
 import pytest
 import torch
+from block_gemms import Case, operands
 
 import tilelang
 import tilelang.language as T
@@ -38,24 +39,6 @@ TYPES = [
 WITHOUT_WGMMA = {"tl.disable_wgmma": True}
 
 
-class Case(NamedTuple):
-    types: tuple[str, str, str]
-    shape: tuple[int, int, int]  # M, N, K
-    threads: int
-    policy: T.GemmWarpPolicy = T.GemmWarpPolicy.Square
-    transpose_a: bool = False
-    transpose_b: bool = False
-    a_in_fragment: bool = False
-    b_in_fragment: bool = False
-    clear: str = "clear_accum"
-
-    def __str__(self) -> str:
-        letters = "NT"[self.transpose_a] + "NT"[self.transpose_b]
-        shape = "x".join(map(str, self.shape))
-        place = "-fragment" if self.a_in_fragment else ""
-        return f"{'-'.join(self.types)}-{shape}-{self.threads}-{self.policy.name}-{letters}{place}"
-
-
 def all_cases() -> list[Case]:
     """Every type and transpose, over shapes that warps share evenly and unevenly."""
     shapes = [((64, 64, 64), 128), ((128, 32, 96), 64), ((32, 128, 32), 128), ((16, 24, 64), 32)]
@@ -74,61 +57,13 @@ CASES = all_cases()
 
 
 def gemm(case: Case, target: str):
-    (m, n, k), (a, b, c) = case.shape, case.types
-    shape_a = (k, m) if case.transpose_a else (m, k)
-    shape_b = (n, k) if case.transpose_b else (k, n)
-    options = {
-        "transpose_A": case.transpose_a,
-        "transpose_B": case.transpose_b,
-        "policy": case.policy,
-    }
-
-    @T.prim_func
-    def main(
-        A: T.Tensor(shape_a, a), B: T.Tensor(shape_b, b), C: T.Tensor((m, n), c), first: T.int32
-    ):
-        with T.Kernel(1, threads=case.threads):
-            x = T.alloc_shared(shape_a, a)
-            y = T.alloc_shared(shape_b, b)
-            z = T.alloc_fragment((m, n), c)
-            T.copy(A, x)
-            T.copy(B, y)
-            if case.clear == "T.clear":
-                T.clear(z)
-            elif case.clear == "add":
-                T.fill(z, 5)
-            elif case.clear == "condition":
-                T.fill(z, 9)
-            clear = {"clear_accum": True, "condition": first == 0}.get(case.clear, False)
-            f = T.alloc_fragment(shape_a, a)
-            g = T.alloc_fragment(shape_b, b)
-            if case.a_in_fragment:
-                T.copy(x, f)
-            if case.b_in_fragment:
-                T.copy(y, g)
-            left = f if case.a_in_fragment else x
-            right = g if case.b_in_fragment else y
-            T.gemm(left, right, z, clear_accum=clear, **options)
-            T.copy(z, C)
-
-    return tilelang.compile(main, target=target, pass_configs=WITHOUT_WGMMA)
-
-
-def integers(shape: tuple[int, ...], dtype: str, device: str) -> torch.Tensor:
-    """Small enough that sums are exact in every accumulator."""
-    low = 0 if dtype == "uint8" else -3
-    return torch.randint(low, 4, shape).to(getattr(torch, dtype)).to(device)
+    return block_gemms.gemm(case, target, WITHOUT_WGMMA)
 
 
 def check(case: Case, target: str, device: str) -> None:
-    m, n, k = case.shape
-    a = integers((k, m) if case.transpose_a else (m, k), case.types[0], device)
-    b = integers((n, k) if case.transpose_b else (k, n), case.types[1], device)
-    c = torch.full((m, n), 77, dtype=getattr(torch, case.types[2]), device=device)
+    a, b, want = operands(case, device)
+    c = torch.full(want.shape, 77, dtype=getattr(torch, case.types[2]), device=device)
     gemm(case, target)(a, b, c, 0)
-    left = a.double().T if case.transpose_a else a.double()
-    right = b.double().T if case.transpose_b else b.double()
-    want = left @ right + (5 if case.clear == "add" else 0)
     assert torch.equal(c.double(), want)
 
 

@@ -8,7 +8,8 @@ import re
 
 import pytest
 import torch
-from sm90.gemm_kernels import integers, poisoned, uses_wgmma
+from block_gemms import integers
+from sm90.gemm_kernels import poisoned, uses_wgmma
 
 import tilelang
 import tilelang.language as T

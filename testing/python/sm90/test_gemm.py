@@ -30,7 +30,17 @@ def all_cases() -> list[Case]:
     ):
         for types, ta, tb in itertools.product(HALF_TYPES, (False, True), (False, True)):
             if not (fragment and ta):
-                cases.append(Case(types, shape, threads, policy, ta, tb, fragment))
+                cases.append(
+                    Case(
+                        types,
+                        shape,
+                        threads,
+                        policy,
+                        transpose_a=ta,
+                        transpose_b=tb,
+                        a_in_fragment=fragment,
+                    )
+                )
         cases += [
             Case(types, shape, threads, policy, a_in_fragment=fragment) for types in OTHER_TYPES
         ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sm90.gemm_kernels import integers, poisoned
+from block_gemms import integers
+from sm90.gemm_kernels import poisoned
 
 import tilelang
 import tilelang.language as T
