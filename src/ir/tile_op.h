@@ -117,11 +117,15 @@ class ParallelFor : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ParallelFor, Stmt, ParallelForNode);
 };
 
+// An annotation of gemms.
+inline constexpr const char* kPromoteEvery = "promote_every";
+
 // c (+)= op(a) @ op(b). a: (M, K), or (K, M) with trans_a; b: (K, N), or (N, K) with trans_b;
 // c: (M, N). clear_accum: bool expression. mbar: a Load of a "shared.barrier" element on which
 // completion arrives, null when the compiler waits. annotations: policy (int),
 // is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that may stay in
-// flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm).
+// flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm), promote_every (int:
+// of K; so many are summed by the instruction, and these sums in registers).
 class GemmNode : public TileOpNode {
  public:
   Region a;

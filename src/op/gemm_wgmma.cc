@@ -209,8 +209,11 @@ class WgmmaLowerer {
         int64_t width = std::min(plan_->width, columns_ - n);
         for (int64_t k = 0; k < plan_->k; k += atom.K()) {
           Expr left = rs ? RegistersOfA(m, k) : a->At(m, k);
+          Array<Expr> args = {RegistersOfC(m, n), left, b.At(n, k)};
+          bool overwrites = k == 0 && ir::IsTrue(clear);
           Expr accumulate = k == 0 ? ir::Not(clear) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
-          stmts->push_back(Multiply(width, {RegistersOfC(m, n), left, b.At(n, k), accumulate}));
+          if (!overwrites) args.push_back(accumulate);
+          stmts->push_back(Multiply(width, overwrites, args));
         }
       }
     }
@@ -233,9 +236,9 @@ class WgmmaLowerer {
     return ir::AddressOf(lowering_->buffers->Get(op_->a->buffer), {I32(atoms * atom.SizeA())});
   }
 
-  Stmt Multiply(int64_t width, Array<Expr> args) const {
+  Stmt Multiply(int64_t width, bool overwrites, Array<Expr> args) const {
     bool rs = op_->a->buffer.IsFragment();
-    WgmmaForm form{plan_->kind, width, rs, op_->trans_a, !op_->trans_b};
+    WgmmaForm form{plan_->kind, width, rs, op_->trans_a, !op_->trans_b, overwrites};
     Map<String, Any> attrs;
     attrs.Set("definition", String(WgmmaFunction(form)));
     Array<Buffer> reads;

@@ -84,6 +84,7 @@ std::string WgmmaFunctionName(const WgmmaForm& form) {
                      form.kind.b + (form.a_in_registers ? "_rs" : "_ss");
   if (form.a_mn_major) name += "_ta";
   if (form.b_mn_major) name += "_tb";
+  if (form.overwrites) name += "_overwrite";
   return name;
 }
 
@@ -103,24 +104,27 @@ std::string WgmmaFunction(const WgmmaForm& form) {
           : "\"l\"(a)";
   std::string registers = List(count, 12, "\"\n", "      \" ", operand);
   std::string outputs = List(count, 6, "\n", "        ", [&](int64_t i) {
-    return std::string(is_float ? "\"+f\"" : "\"+r\"") + "(d[" + std::to_string(i) + "])";
+    return std::string("\"") + (form.overwrites ? "=" : "+") + (is_float ? "f" : "r") + "\"(d[" +
+           std::to_string(i) + "])";
   });
   std::string text =
       "namespace tl {\nTL_DEVICE void " + WgmmaFunctionName(form) + "(void* accumulators, ";
   text += form.a_in_registers ? "const void* a_registers, " : "uint64_t a, ";
-  text += "uint64_t b,\n    bool accumulate) {\n";
+  text += form.overwrites ? "uint64_t b) {\n" : "uint64_t b,\n    bool accumulate) {\n";
   text += std::string("  auto* d = static_cast<") + (is_float ? "float" : "uint32_t") +
           "*>(accumulators);\n";
   if (form.a_in_registers) text += "  auto* a = static_cast<const uint32_t*>(a_registers);\n";
   text += "  asm volatile(\n";
-  text +=
-      "      \"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + operand(next + 1) + ", 0;\\n\\t\"\n";
+  std::string accumulate = form.overwrites ? "0" : operand(next + 1);
+  text += "      \"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate + ", 0;\\n\\t\"\n";
   text += "      \"wgmma.mma_async.sync.aligned." + Shape(form) + "." + kind.d + "." + kind.a +
           "." + kind.b + "\"\n";
   text += "      \" {" + registers + "},\"\n";
   text += "      \" " + a + ", " + operand(next) + ", p" + Immediates(form) + ";\\n\\t}\"\n";
   text += "      : " + outputs + "\n";
-  text += "      : " + inputs + ", \"l\"(b), \"r\"(static_cast<uint32_t>(accumulate)));\n}\n";
+  text += "      : " + inputs + ", \"l\"(b)";
+  if (!form.overwrites) text += ", \"r\"(static_cast<uint32_t>(accumulate))";
+  text += ");\n}\n";
   return text + "}  // namespace tl";
 }
 

@@ -41,10 +41,12 @@ struct WgmmaForm {
   bool a_in_registers = false;
   bool a_mn_major = false;
   bool b_mn_major = false;
+  bool overwrites = false;  // D whatever it holds
 };
 // A device function of that name:
 //   void name(void* accumulators, uint64_t a, uint64_t b, bool accumulate)
-// with a descriptor or, `const void* a`, four registers of A.
+// with a descriptor or, `const void* a`, four registers of A; without the last argument where it
+// overwrites.
 std::string WgmmaFunctionName(const WgmmaForm& form);
 // Its definition, in namespace tl.
 std::string WgmmaFunction(const WgmmaForm& form);

@@ -99,6 +99,7 @@ class TileOpChecker : public ir::StmtVisitor {
   void Visit(const ir::GemmNode* op) override {
     CheckGemmShapes(op);
     CheckGemmTypes(op);
+    CheckPromotion(op);
     for (const ir::Region& operand : {op->a, op->b, op->c}) {
       const ir::Buffer& buffer = operand->buffer;
       if (!buffer.IsGlobal() && !buffer.IsLocal() && !buffer.IsBarrier()) continue;
@@ -162,6 +163,32 @@ class TileOpChecker : public ir::StmtVisitor {
     check("K", k, "A", k_of_b, "B");
     check("M", m, "A", c[0], "C");
     check("N", n, "B", c[1], "C");
+  }
+
+  // promote_every=
+  void CheckPromotion(const ir::GemmNode* op) {
+    auto given = op->annotations.Get(ir::kPromoteEvery);
+    if (!given) return;
+    auto step = (*given).cast<int64_t>();
+    auto refuse = [&](ir::ErrorClass kind, const std::string& what) {
+      ir::ThrowUserError(kind, op->span,
+                         "T.gemm with promote_every=" + std::to_string(step) + what);
+    };
+    const ir::Buffer& c = op->c->buffer;
+    if (!c.IsFragment() || c->dtype != ir::dtypes::kFloat32) {
+      refuse(ir::ErrorClass::kDType, " into " + Describe(c) +
+                                         "; partial sums are added in registers: C is a fragment "
+                                         "of float32");
+    }
+    if (op->mbar.defined() || op->annotations.count("wg_wait") != 0) {
+      refuse(ir::ErrorClass::kSemantics,
+             " adds its result to C, so that it must wait for it: leave out mbar= and wg_wait=");
+    }
+    auto k = ir::AsInt(op->a->extents[op->a->extents.size() - (op->trans_a ? 2 : 1)]);
+    if (k && *k % step == 0) return;
+    refuse(ir::ErrorClass::kShape,
+           ": K = " + (k ? std::to_string(*k) : std::string("of unknown size")) +
+               " is no multiple of it; choose a divisor of the K of the tiles");
   }
 
   void CheckGemmTypes(const ir::GemmNode* op) {

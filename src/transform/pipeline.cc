@@ -21,6 +21,7 @@
 #include "transform/order_tensor_memory.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
+#include "transform/promote_accumulators.h"
 #include "transform/remark_arguments.h"
 #include "transform/remark_registers.h"
 #include "transform/resolve_roles.h"
@@ -81,6 +82,7 @@ const std::vector<Step>& Pipeline() {
       {"check_program", CheckProgram},
       {"simplify", ForAll(Simplify)},
       {"expand_unrolled", ForAll(ExpandUnrolled)},
+      {"promote_accumulators", ForAll(PromoteAccumulators)},
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", AssignArrivals},
       {"split_fragments", SplitFragments},

@@ -134,6 +134,16 @@ def _check_wg_wait(what: str, value: Any) -> None:
         )
 
 
+def _promotion(value: Any) -> int:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise errors.SemanticsError(
+            f"T.gemm: promote_every is `{value}`; it is a positive constant, a divisor of K",
+            span=span.here(),
+        )
+    return number
+
+
 def _emit(
     operands: tuple[Any, Any, Any],
     transposed: tuple[bool, bool],
@@ -165,6 +175,7 @@ def gemm(
     clear_accum: Any = False,
     mbar: Any = None,
     wg_wait: int = 0,
+    promote_every: int | None = None,
     **unsupported: Any,
 ) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
@@ -180,16 +191,23 @@ def gemm(
             the call, -1 for all of them; :func:`wait_wgmma` waits for them. Until then C and a
             fragment A must not be used, nor shared operands overwritten. Other instructions have
             no groups: any value means the same.
+        promote_every: the instruction sums so many products of K (a divisor of it) at a time,
+            in a fragment beside C; these sums are added to C, a fragment of float32, by the
+            threads. For float8, whose sums in the tensor core of Hopper keep 13 bits.
 
     Raises:
-        ShapeError: the matrices do not fit each other.
-        SemanticsError: clear_accum, policy, a transpose or wg_wait is none.
+        ShapeError: the matrices do not fit each other, or promote_every does not divide K.
+        DTypeError: promote_every with C other than a fragment of float32.
+        SemanticsError: clear_accum, policy, a transpose, wg_wait or promote_every is none;
+            promote_every with wg_wait or mbar.
     """
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes = {"policy": _policy(policy)}
     if wg_wait:
         notes["wg_wait"] = wg_wait
+    if promote_every is not None:
+        notes["promote_every"] = _promotion(promote_every)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
 
 
