@@ -80,12 +80,14 @@ inline float PowerOfTwo(int exponent) {
 
 TL_MULTIVERSION void AlignBlock(const float* a_significand, const int32_t* a_exponent,
                                 const float* b_significand, const int32_t* b_exponent, int b_stride,
-                                int k, const float* c, FusedSumOptions options, AlignedBlock* out) {
+                                int k, const float* c, FusedSumOptions options, int least_c,
+                                AlignedBlock* out) {
   const int fraction_bits = options.fraction_bits;
   int32_t largest[kBlock];
   for (int j = 0; j < kBlock; ++j) {
     const int32_t biased = (std::bit_cast<int32_t>(c[j]) >> 23) & 0xFF;
-    largest[j] = std::max(biased - 127 - options.c_shift, kLeastExponent);
+    const int32_t exponent = c[j] != 0.0f ? std::max(biased - 127, least_c) : kLeastExponent;
+    largest[j] = std::max(exponent - options.c_shift, kLeastExponent);
   }
   for (int i = 0; i < k; ++i) {
     const int32_t* eb = b_exponent + i * b_stride;
@@ -139,9 +141,12 @@ TL_MULTIVERSION void TruncateBlock(const AlignedBlock& block, FusedSumOptions op
 }
 
 // Walks one row of D in blocks. `finish(block, first, count)` rounds and stores a block;
-// `special(column, sum)` overrides an output whose sum is infinite or NaN.
+// `special(column, sum)` overrides an output whose sum is infinite or NaN. `least_c` is the
+// exponent of a subnormal number of the accumulator's type, which is not normalised to be aligned
+// (so an H200).
 template <typename Finish, typename Special>
-void FusedRow(const FusedRowTask& task, const float* c, Finish finish, Special special) {
+void FusedRow(const FusedRowTask& task, const float* c, int least_c, Finish finish,
+              Special special) {
   const DecodedMatrix& a = *task.a;
   const DecodedMatrix& b = *task.b;
   for (int first = 0; first < task.n; first += kBlock) {
@@ -160,7 +165,7 @@ void FusedRow(const FusedRowTask& task, const float* c, Finish finish, Special s
     const int a_at = task.row * a.stride + task.first_k;
     const int b_at = task.first_k * b.stride + column;
     AlignBlock(a.significand.data() + a_at, a.exponent.data() + a_at, b.significand.data() + b_at,
-               b.exponent.data() + b_at, b.stride, task.k, c_block, task.options, &block);
+               b.exponent.data() + b_at, b.stride, task.k, c_block, task.options, least_c, &block);
     finish(block, first, count);
     if (!any_special) continue;
     for (int j = 0; j < count; ++j) {
@@ -249,7 +254,7 @@ void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, 
 
 void FusedRowToF32(const FusedRowTask& task, const float* c, float* d) {
   FusedRow(
-      task, c,
+      task, c, kLeastExponent,
       [&](const AlignedBlock& block, int first, int count) {
         TruncateBlock(block, task.options, count, d + first);
       },
@@ -264,7 +269,7 @@ void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d) {
     return static_cast<uint16_t>(code == kF16.sign_bit() ? 0 : code);
   };
   FusedRow(
-      task, c,
+      task, c, kF16.min_exponent(),
       [&](const AlignedBlock& block, int first, int count) {
         for (int j = 0; j < count; ++j) {
           d[first + j] =

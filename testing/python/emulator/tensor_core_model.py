@@ -217,7 +217,9 @@ def reference(
     ea, eb = exponents(a, LEAST_EXPONENT[a_kind]), exponents(b, LEAST_EXPONENT[b_kind])
     products = a[:, None, :] * b[None, :, :]
     largest = (ea[:, None, :] + eb[None, :, :]).max(axis=2)
-    largest = np.maximum(np.maximum(largest, exponents(c, -126)), -126)
+    # A subnormal accumulator is aligned as it is stored.
+    least = LEAST_EXPONENT[d_kind] - scale
+    largest = np.maximum(np.maximum(largest, exponents(c, least)), -126)
     unit = np.exp2((largest - fraction_bits).astype(np.float64))
     total = np.trunc(products / unit[:, :, None]).sum(axis=2) + np.trunc(c / unit)
     with np.errstate(over="ignore"):
