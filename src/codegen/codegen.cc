@@ -8,6 +8,7 @@
 #include "codegen/stmt_printer.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 
 namespace tilelang {
 
@@ -151,6 +152,12 @@ void KernelPrinter::CollectParams() {
   for (const Var& var : free.vars) {  // symbolic dimensions
     if (!given.count(var.get())) AddScalar(var);
   }
+  WalkExprs(launch_->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    bool stores = call != nullptr && call->name == op::kStoreToBlock;
+    if (stores) exprs_.WaitForOtherBlocks();
+    return !stores;
+  });
   exprs_.analyzer()->BindParams(func_->params);
   exprs_.analyzer()->BindLaunch(launch_);
   for (const TensorMapInfo& map : maps) {

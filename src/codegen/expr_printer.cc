@@ -276,6 +276,10 @@ ExprText ExprPrinter::Text(const CallNode* op) {
   UseHeader(intrinsic->header);
   switch (intrinsic->print) {
     case PrintRule::kFunction:
+      if (waits_for_blocks_ && op->name == "mbarrier_wait_parity") {
+        UseHeader("cluster.h");
+        return Function("tl::mbarrier_wait_cluster", op->args);
+      }
       return Narrowed(op->dtype, Function(std::string(intrinsic->spelling), op->args));
     case PrintRule::kAtomic:
       return Function(std::string(intrinsic->spelling) + MemoryOrder(op), op->args);

@@ -44,6 +44,7 @@ class EffectWalker : public StmtVisitor {
     Tile(EffectKind::kRead, op->src, op);
     Tile(EffectKind::kWrite, op->dst, op);
     if (op->mbar.defined()) VisitExpr(op->mbar);
+    if (op->block.defined()) VisitExpr(op->block);
   }
   void Visit(const FillNode* op) override {
     VisitExpr(op->value);

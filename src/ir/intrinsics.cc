@@ -40,6 +40,14 @@ constexpr Intrinsic Fence(std::string_view name, std::string_view spelling, std:
                           Feature needs = Feature::kNone) {
   return {.name = name, .spelling = spelling, .header = header, .needs = needs};
 }
+// Half of a barrier: alone it orders nothing of what stands between the halves.
+constexpr Intrinsic ClusterBarrier(std::string_view name, std::string_view spelling) {
+  return {.name = name,
+          .spelling = spelling,
+          .header = "cluster.h",
+          .participants = Participants::kCta,
+          .needs = Feature::kTma};
+}
 constexpr Intrinsic CtaSync(std::string_view name, std::string_view spelling) {
   return {.name = name,
           .spelling = spelling,
@@ -107,6 +115,14 @@ constexpr Intrinsic kIntrinsics[] = {
     {.name = "sync_threads", .print = kSpecial, .spelling = "tl::sync_threads",
      .sync = SyncKind::kCta, .participants = Participants::kCta},
     CtaSync("sync_range", ""),
+    Function("block_rank_in_cluster", "tl::block_rank_in_cluster", "cluster.h"),
+    {.name = "cluster_sync", .spelling = "tl::cluster_sync", .header = "cluster.h",
+     .sync = SyncKind::kCta, .participants = Participants::kCta, .needs = Feature::kTma},
+    ClusterBarrier("cluster_arrive", "tl::cluster_arrive"),
+    ClusterBarrier("cluster_arrive_relaxed", "tl::cluster_arrive_relaxed"),
+    ClusterBarrier("cluster_wait", "tl::cluster_wait"),
+    {.name = "store_to_block", .spelling = "tl::store_to_block", .header = "cluster.h",
+     .writes = 1, .needs = Feature::kTma},
     CtaSync("syncthreads_or", "__syncthreads_or"), CtaSync("syncthreads_and", "__syncthreads_and"),
     CtaSync("syncthreads_count", "__syncthreads_count"),
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),

@@ -180,8 +180,12 @@ Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);
   Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
-  if (src.same_as(op->src) && dst.same_as(op->dst) && mbar.same_as(op->mbar)) return Self<Stmt>(op);
-  return WithPlan(Copy(src, dst, op->annotations, op->span, mbar), op->plan);
+  Expr block = op->block.defined() ? Mutate(op->block) : op->block;
+  if (src.same_as(op->src) && dst.same_as(op->dst) && mbar.same_as(op->mbar) &&
+      block.same_as(op->block)) {
+    return Self<Stmt>(op);
+  }
+  return WithPlan(Copy(src, dst, op->annotations, op->span, mbar, block), op->plan);
 }
 Stmt StmtMutator::Rewrite(const FillNode* op) {
   Region dst = MutateRegion(op->dst);

@@ -248,6 +248,10 @@ class Printer : public StmtVisitor {
     os_ << ", ";
     VisitRegion(op->dst);
     Barrier(op->mbar);
+    if (op->block.defined()) {
+      os_ << ", block=";
+      Operand(op->block, 0);
+    }
     Annotations(op->annotations);
     os_ << ")\n";
   }

@@ -58,12 +58,13 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan) {
   }
 }
 
-Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span, Expr mbar) {
+Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span, Expr mbar, Expr block) {
   auto node = MakeNode<CopyNode>(std::move(span));
   node->src = std::move(src);
   node->dst = std::move(dst);
   node->annotations = std::move(annotations);
   node->mbar = std::move(mbar);
+  node->block = std::move(block);
   data_ = std::move(node);
 }
 
@@ -136,7 +137,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("src", &CopyNode::src)
       .def_ro("dst", &CopyNode::dst)
       .def_ro("annotations", &CopyNode::annotations)
-      .def_ro("mbar", &CopyNode::mbar);
+      .def_ro("mbar", &CopyNode::mbar)
+      .def_ro("block", &CopyNode::block);
   refl::ObjectDef<FillNode>().def_ro("dst", &FillNode::dst).def_ro("value", &FillNode::value);
   refl::ObjectDef<ReduceNode>()
       .def_ro("src", &ReduceNode::src)
@@ -168,8 +170,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tl.ir.Region",
            [](Buffer b, Array<Expr> mins, Array<Expr> extents) { return Region(b, mins, extents); })
-      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
-                            Span s) { return Copy(src, dst, notes, s); })
+      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
+                            Expr block) { return Copy(src, dst, notes, s, mbar, block); })
       .def("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
       .def("tl.ir.Reduce",
            [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,

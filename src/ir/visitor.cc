@@ -93,6 +93,7 @@ void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->src);
   VisitRegion(op->dst);
   if (op->mbar.defined()) VisitExpr(op->mbar);
+  if (op->block.defined()) VisitExpr(op->block);
 }
 void StmtVisitor::Visit(const FillNode* op) {
   VisitRegion(op->dst);

@@ -55,7 +55,8 @@ Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, boo
 
 }  // namespace
 
-Stmt ExpandCopy(const ir::CopyNode* op) {
+Stmt CopyLoop(const ir::CopyNode* op,
+              const std::function<Stmt(const Expr& target, const Expr& value)>& move) {
   MovingDims from = Moving(op->src);
   MovingDims to = Moving(op->dst);
   if (from.dims.size() != to.dims.size()) {
@@ -65,10 +66,17 @@ Stmt ExpandCopy(const ir::CopyNode* op) {
   }
   Array<Var> vars = IndexVars(to.dims.size(), op->span);
   Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars), op->span);
-  Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, vars),
-                        ir::CastTo(op->dst->buffer->dtype, value, op->span), op->span);
+  Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars), op->span);
+  Stmt body = move(target, ir::CastTo(op->dst->buffer->dtype, value, op->span));
   bool serial = op->dst->buffer.IsLocal();
   return TileLoop(vars, to.extents, body, serial, op->annotations, op->span);
+}
+
+Stmt ExpandCopy(const ir::CopyNode* op) {
+  return CopyLoop(op, [&](const Expr& target, const Expr& value) {
+    const auto* element = target.as<ir::LoadNode>();
+    return ir::Store(element->buffer, element->indices, value, op->span);
+  });
 }
 
 Stmt ExpandFill(const ir::FillNode* op) {

@@ -13,6 +13,10 @@ struct MovingDims {
 };
 MovingDims Moving(const Region& region);
 
+// A loop over the tiles of a copy; `move` makes a statement of the element of dst, a Load, and the
+// value converted to its type.
+Stmt CopyLoop(const ir::CopyNode* op,
+              const std::function<Stmt(const Expr& target, const Expr& value)>& move);
 // A copy or a fill done by threads, as a parallel loop (or, between arrays private to a thread,
 // as serial loops).
 Stmt ExpandCopy(const ir::CopyNode* op);

@@ -6,6 +6,7 @@
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "op/copy.h"
+#include "op/copy_cluster.h"
 
 namespace tilelang::op {
 
@@ -89,7 +90,7 @@ std::string ShapeObstacle(const ir::CopyNode* op) {
     return "its rows of " + std::to_string(extents->back() * bytes) +
            " bytes are no multiple of 16 bytes";
   }
-  if (layout::Product(*extents) * bytes < kMinTileBytes) {
+  if (layout::Product(*extents) * bytes < kMinTileBytes && AsyncCopyName(op) == nullptr) {
     return "it moves less than " + std::to_string(kMinTileBytes) + " bytes";
   }
   return "";
@@ -273,11 +274,12 @@ class TmaInstruction : public TileInstruction {
   Engine engine() const override { return engine_; }
 
   bool IsFor(const ir::TileOpNode* op) const override {
-    if (op->kind != ir::StmtKind::kCopy) return false;
+    if (op->kind != ir::StmtKind::kCopy || AsCopy(op)->block.defined()) return false;
     const Buffer& src = AsCopy(op)->src->buffer;
     const Buffer& dst = AsCopy(op)->dst->buffer;
-    return engine_ == Engine::kTmaLoad ? src.IsGlobal() && dst.IsShared()
-                                       : src.IsShared() && dst.IsGlobal();
+    return engine_ == Engine::kTmaLoad
+               ? src.IsGlobal() && dst.IsShared()
+               : src.IsShared() && dst.IsGlobal() && !AsCopy(op)->mbar.defined();
   }
   std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
     return TmaObstacle(AsCopy(op), ctx);
@@ -290,7 +292,11 @@ class TmaInstruction : public TileInstruction {
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     const Region& shared = SharedSide(AsCopy(op));
     TmaBoxes boxes = CutIntoBoxes(AsCopy(op), ctx->layouts->GetLayout(shared->buffer), ctx);
-    if (!boxes.reason.empty()) return {TilePlan(), boxes.reason};
+    if (!boxes.reason.empty()) {
+      const char* name = AsyncCopyName(AsCopy(op));
+      std::string prefix = name == nullptr ? "" : std::string(name) + ": ";
+      return {TilePlan(), prefix + boxes.reason};
+    }
     auto plan = ffi::make_object<TmaPlanNode>(this, ctx->threads);
     plan->bytes = layout::Product(boxes.box) * layout::Product(boxes.counts) *
                   ir::Bytes(shared->buffer->dtype);
@@ -298,6 +304,7 @@ class TmaInstruction : public TileInstruction {
     return {TilePlan(std::move(plan)), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    if (AsyncCopyName(AsCopy(op)) != nullptr) return {};
     return {ExpandCopy(AsCopy(op)), "is done by threads after all"};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,

@@ -2,6 +2,7 @@
 #include "ir/visitor.h"
 #include "layout/symbolic.h"
 #include "op/copy.h"
+#include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/issue.h"
@@ -72,6 +73,10 @@ class TmaLowerer {
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
     std::string name = IsTmaLoad(op_) ? "tma_load" : "tma_store";
+    if (lowering_.multicast != 0) {
+      name = "tma_load_multicast";
+      args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
+    }
     auto policy = op_->annotations.find("eviction_policy");
     if (policy != op_->annotations.end() && (*policy).second.cast<String>() != "evict_normal") {
       name += "<tl::L2Policy::" + std::string((*policy).second.cast<String>()) + ">";
@@ -98,6 +103,9 @@ class TmaLowerer {
     attrs.Set(IsTmaLoad(op_) ? "writes" : "reads",
               Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     attrs.Set("async", true);
+    if (lowering_.multicast != 0 && op_->mbar.defined()) {
+      attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
+    }
     return attrs;
   }
 

@@ -1,6 +1,7 @@
 #include "op/instruction.h"
 
 #include "ir/error.h"
+#include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
@@ -19,7 +20,7 @@ using Table = std::vector<const TileInstruction*>;
 // them carries out is written as loops of threads.
 Table MakeTable(const Target& target) {
   Table table;
-  if (target->has_tma) table.insert(table.end(), {TmaLoad(), TmaStore()});
+  if (target->has_tma) table.insert(table.end(), {TmaLoad(), TmaStore(), BlockCopy()});
   if (target->has_tcgen05) {
     table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
   }

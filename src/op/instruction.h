@@ -21,12 +21,13 @@ class TileInstruction;
 
 // Who does the work of an instruction, in which order relative to the threads that ask for it.
 enum class Engine : uint8_t {
-  kThreads,   // the operator's threads themselves, in program order
-  kTmemLdSt,  // each warp for its lanes; the instructions come with their tcgen05.wait
-  kTmaLoad,   // one thread asks; done when an mbarrier has counted the bytes
-  kTmaStore,  // one thread asks; done when its bulk group is
-  kTcgen05,   // one thread asks, in order; done when its commit arrives at an mbarrier
-  kWgmma,     // each warpgroup asks for its part, in order; done for it when its group is
+  kThreads,    // the operator's threads themselves, in program order
+  kTmemLdSt,   // each warp for its lanes; the instructions come with their tcgen05.wait
+  kTmaLoad,    // one thread asks; done when an mbarrier has counted the bytes
+  kTmaStore,   // one thread asks; done when its bulk group is
+  kTcgen05,    // one thread asks, in order; done when its commit arrives at an mbarrier
+  kBlockCopy,  // one thread asks; done when an mbarrier of another block has counted the bytes
+  kWgmma,      // each warpgroup asks for its part, in order; done for it when its group is
 };
 
 // How an operator is carried out. Instructions derive their own.
@@ -64,7 +65,8 @@ struct Lowering {
   PhysicalBuffers* buffers;
   AccessLowerer* scalar;
   TensorMaps* tensor_maps;
-  Expr barrier;  // the address of the mbarrier on which TMA loads complete
+  Expr barrier;           // the address of the mbarrier on which TMA loads complete
+  int64_t multicast = 0;  // the blocks for which TMA loads, a mask; 0: for its own
   // Gemms by wgmma that the program leaves in flight somewhere, whose fragments exist here.
   std::vector<const ir::GemmNode*> in_flight = {};
 };

@@ -24,9 +24,10 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
 }
 
-Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span) {
+Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span,
+                          int64_t arrivals) {
   Map<String, Any> attrs;
-  attrs.Set("arrive_counts", Array<Expr>{I32(1)});
+  attrs.Set("arrive_counts", Array<Expr>{I32(arrivals)});
   attrs.Set(kWaitingThreads, Array<int64_t>{threads.begin, threads.count});
   Map<String, Any> init;
   init.Set("init", I32(0));
@@ -66,8 +67,12 @@ Expr AddressOf(const Completion& completion) {
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
   Expr parity = ir::Load(completion.parity, {ir::Expr(0)});
   stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span));
-  Expr next = parity ^ ir::Const(completion.parity->dtype, 1);
-  stmts->push_back(ir::Store(completion.parity, {ir::Expr(0)}, next, span));
+  stmts->push_back(NextPhase(completion, span));
+}
+
+Stmt NextPhase(const Completion& completion, const Span& span) {
+  Expr next = ir::Load(completion.parity, {ir::Expr(0)}) ^ ir::Const(completion.parity->dtype, 1);
+  return ir::Store(completion.parity, {ir::Expr(0)}, next, span);
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {

@@ -14,8 +14,9 @@ struct Completion {
   Buffer barrier;  // "shared.barrier", one element
   Buffer parity;   // int32
 };
-// Of this name; its issuing threads all wait.
-Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span);
+// Of this name; its issuing threads all wait. `arrivals` complete a phase.
+Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span,
+                          int64_t arrivals = 1);
 // The threads that wait on a completion's barrier; none: it is no completion's.
 std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
@@ -35,6 +36,8 @@ Expr AddressOf(const Completion& completion);
 Expr BarrierAddress(const Expr& mbar);
 // The calling thread waits for the phase and goes to the next one.
 void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
+// The second half of it, for threads that know otherwise that the phase is over.
+Stmt NextPhase(const Completion& completion, const Span& span);
 
 // The operator's threads synchronize: what they did to shared and to tensor memory is done before
 // what one of them issues next.

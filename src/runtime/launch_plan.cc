@@ -94,6 +94,15 @@ LaunchPlan::Geometry LaunchPlan::Evaluate(const CallState& state) const {
                        "");
     }
   }
+  for (size_t i = 0; i < cluster_.size(); ++i) {
+    if (geometry.grid[i] % cluster_[i] == 0) continue;
+    throw ffi::Error("tilelang.ArgumentError",
+                     "the arguments give a grid of " + std::to_string(geometry.grid[i]) +
+                         " blocks in dimension " + std::to_string(i) +
+                         (i < grid_.size() ? " (" + grid_[i].Text() + ")" : "") +
+                         ", which clusters of " + std::to_string(cluster_[i]) + " do not divide",
+                     "");
+  }
   for (size_t i = 0; i < block_.size(); ++i) {
     geometry.block[i] = block_[i].Evaluate(state.values.data());
   }

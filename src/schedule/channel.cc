@@ -5,6 +5,7 @@
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "layout/layout.h"
+#include "op/copy_cluster.h"
 #include "op/instruction.h"
 #include "transform/remark.h"
 
@@ -19,7 +20,7 @@ const ir::CopyNode* AsTmaLoad(const Stmt& s) {
   const auto* copy = s.as<ir::CopyNode>();
   const op::TileInstruction* instruction = copy != nullptr ? op::InstructionOf(copy) : nullptr;
   bool loads = instruction != nullptr && instruction->engine() == op::Engine::kTmaLoad;
-  return loads ? copy : nullptr;
+  return loads && !copy->mbar.defined() ? copy : nullptr;
 }
 
 // A tile, and the sequences that load it.
@@ -126,6 +127,12 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
+  for (const ir::CopyNode* load : tile->loads) {
+    if (op::ClusterMask(load) != 0) {
+      return "several blocks of the cluster wait for each other to load it; T.tma_copy with "
+             "mbarriers of the program makes a pipeline";
+    }
+  }
   int accesses = 0;
   for (Handover& handover : tile->handovers) {
     std::string reason = FindUses(tile->buffer, &handover, &accesses);

@@ -109,7 +109,8 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
     if (known == nullptr || call->name == "call_extern") {
       reason = "the program calls " + std::string(call->name);
-    } else if (known->sync == ir::SyncKind::kCta || known->header == "barrier.h") {
+    } else if (known->sync == ir::SyncKind::kCta || known->header == "barrier.h" ||
+               (known->header == "cluster.h" && !known->pure)) {
       reason = "the program synchronizes threads itself, by " + std::string(call->name);
     }
     return true;

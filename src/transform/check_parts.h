@@ -27,6 +27,8 @@ void CheckScopes(const ir::Func& func, const Raise& raise);
 void CheckResources(const ir::Func& func, const Target& target);
 // Accesses and regions inside their buffers.
 void CheckBounds(const ir::Func& func, const Raise& raise);
+// Clusters divide the grid; masks and ranks name blocks that they have.
+void CheckClusters(const ir::Func& func);
 // The tiles of each operator fit together.
 void CheckTileOps(const ir::Func& func);
 // What may stand in T.Parallel and vectorised loops.

@@ -37,6 +37,7 @@ ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckLoops(func);
   CheckBarriers(func);
   CheckTileOps(func);
+  CheckClusters(func);
   CheckBounds(func, ir::ThrowUserError);
   RemarkUninitialized(func);
   return func;

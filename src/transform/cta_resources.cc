@@ -1,6 +1,7 @@
 #include "transform/cta_resources.h"
 
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "transform/kernel_scope.h"
 
@@ -30,6 +31,8 @@ CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& tar
     if (alloc != nullptr && alloc->buffer.IsBarrier()) barriers_.push_back(alloc->buffer);
     return true;
   });
+  cluster_ = op::ClusterSize(launch);
+  reaches_blocks_ = op::ReachesOtherBlocks(launch->body);
   if (auto columns = launch->attrs.Get("tmem_columns")) {
     tmem_.columns = (*columns).cast<ir::Map<Buffer, int64_t>>();
     columns_ = launch->attrs["tmem_allocation"].cast<int64_t>();
@@ -43,12 +46,12 @@ bool CtaResources::Owns(const Buffer& buffer) const {
 }
 
 const op::Completion& CtaResources::CompletionOf(const std::string& engine,
-                                                 const op::ThreadRange& threads) {
+                                                 const op::ThreadRange& threads, int64_t arrivals) {
   Ring& ring = completions_[{engine, threads.begin, threads.count}];
   size_t most = engine == "tma" ? kTensorCopyBarriers : 1;
   size_t at = ring.uses++ % most;
   if (at == ring.completions.size()) {
-    ring.completions.push_back(op::MakeCompletion(engine, threads, span_));
+    ring.completions.push_back(op::MakeCompletion(engine, threads, span_, arrivals));
     barriers_.push_back(ring.completions.back().barrier);
   }
   return ring.completions[at];
@@ -91,13 +94,14 @@ void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
 }
 
 Stmt CtaResources::Wrap(const Stmt& body) {
-  if (barriers_.empty() && columns_ == 0) return body;
+  if (barriers_.empty() && columns_ == 0 && !reaches_blocks_) return body;
   std::vector<Stmt> stmts;
   SetUpBarriers(&stmts);
   AllocateTensorMemory(&stmts);
   if (columns_ != 0)
     stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
-  stmts.push_back(Effect("sync_threads", {}, span_));
+  // Other blocks run, with their barriers ready, before this one reaches them.
+  stmts.push_back(Effect(reaches_blocks_ ? "cluster_sync" : "sync_threads", {}, span_));
   if (columns_ != 0) {
     stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
     stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
@@ -109,6 +113,8 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   }
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);
+  // Shared memory that others may reach still must not end before they are done.
+  if (reaches_blocks_) stmts.push_back(Effect("cluster_sync", {}, span_));
   return Sequence(stmts, span_);
 }
 

@@ -25,7 +25,11 @@ class CtaResources {
   // that follow each other have different ones, up to a number: those who have waited for one
   // need not synchronize before the next is issued. Work for the tensor core begins with a barrier
   // of the threads anyway.
-  const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads);
+  // `arrivals` complete a phase.
+  const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads,
+                                     int64_t arrivals = 1);
+
+  int64_t cluster_size() const { return cluster_; }
 
   // Set-up, the lowered body, release.
   ir::Stmt Wrap(const ir::Stmt& body);
@@ -38,7 +42,9 @@ class CtaResources {
   ir::Span span_;
   ir::Expr thread_;
   bool has_async_proxy_;
-  int64_t columns_ = 0;  // to allocate: 0, or a power of two from 32
+  int64_t cluster_ = 1;          // blocks
+  bool reaches_blocks_ = false;  // others of the cluster
+  int64_t columns_ = 0;          // to allocate: 0, or a power of two from 32
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;

@@ -4,6 +4,7 @@
 
 #include "arith/structural.h"
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
@@ -36,8 +37,13 @@ bool SameBarrier(const Expr& a, const Expr& b) {
   return a.defined() && b.defined() ? arith::SameStructure(a, b) : a.defined() == b.defined();
 }
 
+int64_t MaskOf(const ir::TileOpNode* op) {
+  return op->kind == ir::StmtKind::kCopy ? op::ClusterMask(op::AsCopy(op)) : 0;
+}
+
 bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
-  return EngineOf(a) == EngineOf(b) && op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
+  return MaskOf(a) == MaskOf(b) && EngineOf(a) == EngineOf(b) &&
+         op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
          SameBarrier(BarrierOf(a), BarrierOf(b));
 }
 
@@ -81,6 +87,32 @@ void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<St
   for (const ir::TileOpNode* op : group) op::InstructionOf(op)->Issue(op, lowering, stmts);
 }
 
+// The blocks of a mask announce their bytes, each on its own barrier. The one of lowest rank loads
+// for all of them; where they wait here, too, when each has said on `ready` that its tile is free.
+void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Completion* ready,
+                    CtaResources* resources, op::Lowering* lowering, std::vector<Stmt>* stmts) {
+  const ir::Span& span = group.front()->span;
+  Expr is_leader = ir::MakeEq(op::BlockRank(), op::I32(op::Leader(mask)));
+  std::vector<Stmt> member;
+  std::vector<Stmt> load;
+  if (ready != nullptr) {
+    Expr barrier = op::AddressOf(*ready);
+    member.push_back(op::Effect("mbarrier_arrive", {barrier, op::U32(op::Leader(mask))}, span));
+    Expr parity = ir::Load(ready->parity, {ir::Expr(0)});
+    load.push_back(DeviceEffect("cluster.h", "mbarrier_wait_cluster", {barrier, parity}, span));
+  }
+  lowering->multicast = mask;
+  IssueAll(group, lowering, &load);
+  lowering->multicast = 0;
+  member.push_back(ir::If(is_leader, op::Sequence(load, span), Stmt(), span));
+  Stmt members = op::Sequence(member, span);
+  Expr in_mask = op::IsInMask(mask, resources->cluster_size());
+  if (ir::IsTrue(in_mask)) return stmts->push_back(members);
+  std::vector<Stmt> others;
+  IssueAll(group, lowering, &others);
+  stmts->push_back(ir::If(in_mask, members, op::Sequence(others, span), span));
+}
+
 Stmt LoadByTma(const OperatorGroup& group, CtaResources* resources, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   Expr others = BarrierOf(group.front());
@@ -92,9 +124,20 @@ Stmt LoadByTma(const OperatorGroup& group, CtaResources* resources, op::Lowering
   // Who hands the tiles over to others arrives when it has issued all of them.
   const char* announce = others.defined() ? "mbarrier_expect_tx" : "mbarrier_arrive_expect_tx";
   std::vector<Stmt> issue = {op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span)};
-  IssueAll(group, lowering, &issue);
+  int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
+  const op::Completion* ready = nullptr;
+  if (mask != 0 && !others.defined()) {
+    ready = &resources->CompletionOf("ready_" + std::to_string(mask), lowering->ctx->threads,
+                                     op::CountBlocks(mask));
+  }
+  if (mask == 0) {
+    IssueAll(group, lowering, &issue);
+  } else {
+    IssueMulticast(group, mask, ready, resources, lowering, &issue);
+  }
   std::vector<Stmt> stmts = {op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span)};
   if (!others.defined()) op::Wait(completion, span, &stmts);
+  if (ready != nullptr) stmts.push_back(op::NextPhase(*ready, span));
   return op::Sequence(stmts, span);
 }
 
@@ -115,6 +158,14 @@ Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
     const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
     issue.push_back(DeviceEffect("copy_sm90.h", wait, {}, span));
   }
+  return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+}
+
+// Who waits is in another block.
+Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
   return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
 }
 
@@ -161,7 +212,8 @@ OperatorGroup GroupAt(const ir::Array<Stmt>& stmts, size_t first, const op::Cont
   if (op == nullptr) return {};
   OperatorGroup group = {op};
   Engine engine = EngineOf(op);
-  bool joins = engine != Engine::kThreads && engine != Engine::kTmemLdSt;
+  bool joins =
+      engine != Engine::kThreads && engine != Engine::kTmemLdSt && engine != Engine::kBlockCopy;
   while (joins && group.back()->kind == ir::StmtKind::kCopy) {
     const ir::TileOpNode* next = PlannedAt(stmts, first + group.size());
     if (next == nullptr || !SameGroup(op, next)) break;
@@ -184,6 +236,8 @@ Stmt IssueInOrder(const OperatorGroup& group, CtaResources* resources, op::Lower
       return LoadByTma(group, resources, lowering);
     case Engine::kTmaStore:
       return StoreByTma(group, lowering);
+    case Engine::kBlockCopy:
+      return CopyToBlocks(group, lowering);
     case Engine::kTcgen05:
       return RunOnTensorCore(group, resources, lowering);
     case Engine::kWgmma:

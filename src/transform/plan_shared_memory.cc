@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/issue.h"
 #include "transform/uniformity.h"
@@ -36,6 +37,13 @@ struct Block {
     return first <= other.last && other.first <= last;
   }
 };
+
+// The buffers whose counterparts in other blocks the call writes.
+Array<Buffer> RemoteWrites(const CallNode* call) {
+  if (auto given = call->attrs.Get(op::kRemoteWrites)) return (*given).cast<Array<Buffer>>();
+  if (call->name != op::kStoreToBlock) return {};
+  return {call->args[0].as<CallNode>()->args[0].as<LoadNode>()->buffer};
+}
 
 bool IsPlanned(const Buffer& buffer) { return buffer.IsShared() || buffer.IsBarrier(); }
 
@@ -101,6 +109,7 @@ class LiveRanges : public StmtVisitor {
       }
     }
     std::string_view name(op->name.data(), op->name.size());
+    for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
     if (name == "tl::tcgen05_commit") Attach(BarrierOf(op));
     if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
     if (name.starts_with(op::kTmaStoreWait)) Await(Buffer());
@@ -134,6 +143,11 @@ class LiveRanges : public StmtVisitor {
 
  private:
   void Use(const Buffer& buffer) { Extend(buffer, time_); }
+  // Other blocks write it at any time.
+  void Remote(const Buffer& buffer) {
+    Extend(buffer, 0);
+    Extend(buffer, kForever);
+  }
   void Extend(const Buffer& buffer, int64_t time) {
     auto it = index_.find(buffer.get());
     if (it == index_.end()) return;

@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "op/copy.h"
+#include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
@@ -78,8 +79,11 @@ class Selector : public ScopedMutator {
   }
   Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
+    if (op->block.defined() && !op->mbar.defined()) return op::StoreToBlock(op);
     Stmt chosen = Choose(op);
-    return chosen.defined() ? chosen : op::ExpandCopy(op);
+    if (chosen.defined()) return chosen;
+    if (const char* name = op::AsyncCopyName(op)) RefuseAsync(op, name);
+    return op::ExpandCopy(op);
   }
   Stmt Rewrite(const ir::ReduceNode* op) override {
     Stmt staged = op::StageReduceOperands(op);
@@ -100,6 +104,18 @@ class Selector : public ScopedMutator {
   }
 
  private:
+  [[noreturn]] void RefuseAsync(const ir::CopyNode* op, const char* name) const {
+    if (!target_->has_tma) {
+      TL_USER_ERROR(kTarget, op->span,
+                    name << ": " << std::string(target_->arch)
+                         << " has no tensor memory accelerator; compile with target=\"sm_90a\" or "
+                            "target=\"sm_100a\"");
+    }
+    std::string reason = obstacle_;
+    if (!use_tma_) reason = "the pass option tl.disable_tma_lower is set";
+    if (reason.empty()) reason = "it copies from a tensor to shared memory";
+    TL_USER_ERROR(kLayout, op->span, name << ": " << reason);
+  }
   template <typename Fn>
   Stmt InLoop(Fn rewrite) {
     ++loops_;
@@ -112,6 +128,7 @@ class Selector : public ScopedMutator {
   Stmt Choose(const ir::TileOpNode* op) {
     Stmt self = ffi::GetRef<Stmt>(op);
     if (op->plan.defined()) return self;
+    obstacle_.clear();
     op::Context ctx{target_,         ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
@@ -126,6 +143,7 @@ class Selector : public ScopedMutator {
                                                     : "is done by threads: " + obstacle);
       }
       if (instruction == op::Wgmma() && !obstacle.empty()) RemarkMma(op::AsGemm(op), obstacle, ctx);
+      if (!obstacle.empty()) obstacle_ = obstacle;
       if (!obstacle.empty()) continue;
       if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
       if (op->kind == ir::StmtKind::kGemm) RemarkGroups(op::AsGemm(op), instruction);
@@ -211,6 +229,7 @@ class Selector : public ScopedMutator {
   std::optional<Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
   int loops_ = 0;
+  std::string obstacle_;  // of the last instruction that was asked
 };
 
 }  // namespace

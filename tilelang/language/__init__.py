@@ -13,6 +13,7 @@ from ..ir.expr import cast
 from . import math as _math
 from .allocate import (
     alloc_barrier,
+    alloc_cluster_barrier,
     alloc_fragment,
     alloc_global,
     alloc_local,
@@ -39,6 +40,15 @@ from .atomics import (
     atomic_or,
     atomic_store,
     atomic_xor,
+)
+from .cluster import (
+    block_rank_in_cluster,
+    cluster_arrive,
+    cluster_arrive_relaxed,
+    cluster_sync,
+    cluster_wait,
+    copy_cluster,
+    tma_copy,
 )
 from .copy import clear, copy, fill, transpose
 from .debug import device_assert, print

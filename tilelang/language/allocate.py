@@ -154,3 +154,13 @@ def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     attrs = {"arrive_counts": [as_expr(int(plain(count))) for count in counts]}
     dtype = dtype_of("uint64")
     return _allocate("T.alloc_barrier", [len(counts)], dtype, "shared.barrier", attrs)
+
+
+def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> Buffer:
+    """As :func:`alloc_barrier`: every mbarrier can be reached by all blocks of the cluster, by
+    ``T.mbarrier_arrive(barrier, cta_id)`` and by copies to other blocks.
+
+    Args:
+        arrive_count: how many arrivals complete a phase, those of other blocks included.
+    """
+    return alloc_barrier(arrive_count)

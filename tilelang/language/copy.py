@@ -49,6 +49,13 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     return source, target
 
 
+def copy_node(
+    src: Region, dst: Region, notes: dict[str, Any], mbar: Any = None, block: Any = None
+) -> Any:
+    """The statement at the current line; see CopyNode for ``mbar`` and ``block``."""
+    return _copy(src, dst, notes, span.current(), mbar, block)
+
+
 def copy(
     src: Any,
     dst: Any,
@@ -79,18 +86,23 @@ def copy(
     notes = {
         "coalesced_width": coalesced_width,
         "disable_tma": disable_tma or None,
-        "eviction_policy": _eviction_policy(eviction_policy),
+        "eviction_policy": eviction_policy_name(eviction_policy),
         "prefer_instruction": prefer_instruction,
         "loop_layout": loop_layout,
     }
     given = {name: value for name, value in notes.items() if value is not None}
-    emit(_copy(source, target, given, span.current()))
+    emit(copy_node(source, target, given))
 
 
 _EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")
 
 
-def _eviction_policy(policy: Any) -> str | None:
+def eviction_policy_name(policy: Any) -> str | None:
+    """Of a name or its number; None for none.
+
+    Raises:
+        SemanticsError: there is no such policy.
+    """
     if policy is None or policy in _EVICTION_POLICIES:
         return policy
     if isinstance(policy, int) and 0 <= policy < len(_EVICTION_POLICIES):

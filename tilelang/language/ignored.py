@@ -31,6 +31,7 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     },
     "T.Parallel": {"prefer_async": Ignored(_THREADS)},
     "T.serial": {"annotations": Ignored("a serial loop has none", ((),))},
+    "T.tma_copy": {"leader_scope_threads": Ignored("one thread of those that get there asks")},
     "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
     "T.tcgen05_gemm": {
         "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),

@@ -21,7 +21,6 @@ HINTS = {
     "view": _ALIAS,
     "make_tensor": "declare the parameter as T.Tensor or T.StridedTensor",
     "make_tensor_from_addr": "declare the parameter as T.Tensor or T.StridedTensor",
-    "tma_copy": "use T.copy, which picks TMA where it is legal",
     "async_copy": "use T.copy inside T.Pipelined",
     "loop_break": "write `break`",
     "break_loop": "write `break`",
@@ -48,14 +47,14 @@ HINTS = {
 
 _OTHERS = """
     PersistentTileScheduler CUDASourceCodeKernel
-    BaseTileScheduler annotate_pass_configs annotate_compile_flags block_rank_in_cluster
-    alloc_cluster_barrier deallocate_tmem alloc_wgmma_desc alloc_tcgen05_smem_desc
+    BaseTileScheduler annotate_pass_configs annotate_compile_flags
+    deallocate_tmem alloc_wgmma_desc alloc_tcgen05_smem_desc
     alloc_tcgen05_instr_desc im2col gemm_sp dp4a finalize_reducer tcgen05_gemm_blockscaled
-    tcgen05_cp_warpx4 tcgen05_sf_warp_transpose copy_cluster mma_gemm_blockscaled reducer_init
+    tcgen05_cp_warpx4 tcgen05_sf_warp_transpose mma_gemm_blockscaled reducer_init
     reducer_update cummax tma_gather4 tma_scatter4 c2d_im2col any_of all_of gemm_blockscaled
-    make_blockscaled_gemm_layout ptx_wait_group ptx_commit_group pdl_sync cluster_sync
+    make_blockscaled_gemm_layout ptx_wait_group ptx_commit_group pdl_sync
     pdl_trigger sync_grid cp_async_barrier_noinc tma_store_wait tma_load create_tma_descriptor
-    cluster_arrive cluster_wait named_barrier_arrive tma_store_arrive warpgroup_arrive
+    named_barrier_arrive tma_store_arrive warpgroup_arrive
     warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand clc_is_canceled
     clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z clc_try_cancel
     clc_try_cancel_multicast tma_load_2sm initialize_tcgen05_descriptor increase_descriptor_offset
@@ -73,7 +72,7 @@ _OTHERS = """
     index_map env_thread ptx_wait_barrier ptx_mma_sp ptx_cp_async_bulk ptx_cp_async_barrier
     mma_store mma_fill lookup_param likely q_multiply_shift ret ramp broadcast buffer_store
     create_barriers compute_umma_descriptor compute_gmma_descriptor get_cluster_id get_cluster_ids
-    get_cluster_size get_cluster_extent get_cluster_extents get_cluster_dims cluster_arrive_relaxed
+    get_cluster_size get_cluster_extent get_cluster_extents get_cluster_dims
     shift vscale
 """
 KNOWN = frozenset(HINTS) | frozenset(_OTHERS.split())

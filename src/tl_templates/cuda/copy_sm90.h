@@ -31,6 +31,12 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
                " [%0], [%1, " coords::"r"(shared_address(destination)),         \
                "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__             \
                : "memory")
+#define TL_TMA_MULTICAST(rank, hint, coords, ...)                                                  \
+  asm volatile("cp.async.bulk.tensor." rank                                                        \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster" hint \
+               " [%0], [%1, " coords::"r"(shared_address(destination)),                            \
+               "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__                                \
+               : "memory")
 #define TL_TMA_STORE(rank, hint, coords, ...)                                          \
   asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group" hint \
                " [%0, " coords::"l"(map),                                              \
@@ -39,37 +45,49 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
 
 // tma_load: a box to shared memory at `destination` (128-byte aligned); completes that many bytes
 // on the barrier, out-of-bounds elements, which become zero, included.
+// tma_load_multicast: the same for each block of the cluster that has a bit in `blocks`, to its
+// shared memory and on its barrier.
 // tma_store: a box from shared memory; out-of-bounds elements are left out. Complete as a group,
 // see below.
-#define TL_TMA_COPIES(rank, load, load_hint, store, store_hint, parameters, ...)               \
-  template <L2Policy kPolicy = L2Policy::evict_normal>                                         \
-  TL_DEVICE void tma_load(const CUtensorMap* map, uint64_t& barrier, void* destination,        \
-                          TL_UNPACK parameters) {                                              \
-    if constexpr (kPolicy == L2Policy::evict_normal) {                                         \
-      TL_TMA_LOAD(rank, "", load "], [%2];", __VA_ARGS__);                                     \
-    } else {                                                                                   \
-      TL_TMA_LOAD(rank, ".L2::cache_hint", load "], [%2], " load_hint ";", __VA_ARGS__,        \
-                  "l"(l2_policy<kPolicy>()));                                                  \
-    }                                                                                          \
-  }                                                                                            \
-  template <L2Policy kPolicy = L2Policy::evict_normal>                                         \
-  TL_DEVICE void tma_store(const CUtensorMap* map, const void* source, TL_UNPACK parameters) { \
-    if constexpr (kPolicy == L2Policy::evict_normal) {                                         \
-      TL_TMA_STORE(rank, "", store "], [%1];", __VA_ARGS__);                                   \
-    } else {                                                                                   \
-      TL_TMA_STORE(rank, ".L2::cache_hint", store "], [%1], " store_hint ";", __VA_ARGS__,     \
-                   "l"(l2_policy<kPolicy>()));                                                 \
-    }                                                                                          \
+#define TL_TMA_COPIES(rank, load, load_hint, load_next, store, store_hint, parameters, ...)       \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
+  TL_DEVICE void tma_load(const CUtensorMap* map, uint64_t& barrier, void* destination,           \
+                          TL_UNPACK parameters) {                                                 \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
+      TL_TMA_LOAD(rank, "", load "], [%2];", __VA_ARGS__);                                        \
+    } else {                                                                                      \
+      TL_TMA_LOAD(rank, ".L2::cache_hint", load "], [%2], " load_hint ";", __VA_ARGS__,           \
+                  "l"(l2_policy<kPolicy>()));                                                     \
+    }                                                                                             \
+  }                                                                                               \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
+  TL_DEVICE void tma_load_multicast(const CUtensorMap* map, uint64_t& barrier, void* destination, \
+                                    uint16_t blocks, TL_UNPACK parameters) {                      \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
+      TL_TMA_MULTICAST(rank, "", load "], [%2], " load_hint ";", __VA_ARGS__, "h"(blocks));       \
+    } else {                                                                                      \
+      TL_TMA_MULTICAST(rank, ".L2::cache_hint", load "], [%2], " load_hint ", " load_next ";",    \
+                       __VA_ARGS__, "h"(blocks), "l"(l2_policy<kPolicy>()));                      \
+    }                                                                                             \
+  }                                                                                               \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
+  TL_DEVICE void tma_store(const CUtensorMap* map, const void* source, TL_UNPACK parameters) {    \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
+      TL_TMA_STORE(rank, "", store "], [%1];", __VA_ARGS__);                                      \
+    } else {                                                                                      \
+      TL_TMA_STORE(rank, ".L2::cache_hint", store "], [%1], " store_hint ";", __VA_ARGS__,        \
+                   "l"(l2_policy<kPolicy>()));                                                    \
+    }                                                                                             \
   }
 #define TL_UNPACK(...) __VA_ARGS__
 
-TL_TMA_COPIES("1d", "{%3}", "%4", "{%2}", "%3", (int c0), "r"(c0))
-TL_TMA_COPIES("2d", "{%3, %4}", "%5", "{%2, %3}", "%4", (int c0, int c1), "r"(c0), "r"(c1))
-TL_TMA_COPIES("3d", "{%3, %4, %5}", "%6", "{%2, %3, %4}", "%5", (int c0, int c1, int c2), "r"(c0),
-              "r"(c1), "r"(c2))
-TL_TMA_COPIES("4d", "{%3, %4, %5, %6}", "%7", "{%2, %3, %4, %5}", "%6",
+TL_TMA_COPIES("1d", "{%3}", "%4", "%5", "{%2}", "%3", (int c0), "r"(c0))
+TL_TMA_COPIES("2d", "{%3, %4}", "%5", "%6", "{%2, %3}", "%4", (int c0, int c1), "r"(c0), "r"(c1))
+TL_TMA_COPIES("3d", "{%3, %4, %5}", "%6", "%7", "{%2, %3, %4}", "%5", (int c0, int c1, int c2),
+              "r"(c0), "r"(c1), "r"(c2))
+TL_TMA_COPIES("4d", "{%3, %4, %5, %6}", "%7", "%8", "{%2, %3, %4, %5}", "%6",
               (int c0, int c1, int c2, int c3), "r"(c0), "r"(c1), "r"(c2), "r"(c3))
-TL_TMA_COPIES("5d", "{%3, %4, %5, %6, %7}", "%8", "{%2, %3, %4, %5, %6}", "%7",
+TL_TMA_COPIES("5d", "{%3, %4, %5, %6, %7}", "%8", "%9", "{%2, %3, %4, %5, %6}", "%7",
               (int c0, int c1, int c2, int c3, int c4), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4))
 
 // This thread's stores since the last commit become a group.

@@ -1,0 +1,42 @@
+// Copies that reach other blocks of the cluster: loads by TMA of one block for several, and copies
+// between the shared memories of two.
+#ifndef TILELANG_OP_COPY_CLUSTER_H_
+#define TILELANG_OP_COPY_CLUSTER_H_
+
+#include <string>
+#include <vector>
+
+#include "op/instruction.h"
+
+namespace tilelang::op {
+
+// Blocks of a cluster of the launch.
+int64_t ClusterSize(const ir::KernelLaunchNode* launch);
+// Whether something in it acts on shared memory or mbarriers of other blocks.
+bool ReachesOtherBlocks(const Stmt& s);
+
+// Bit i: the block of rank i gets the tile of the load. 0: each block loads its own.
+int64_t ClusterMask(const ir::CopyNode* op);
+// The rank of the block that loads for those of a mask.
+int64_t Leader(int64_t mask);
+int64_t CountBlocks(int64_t mask);
+// Whether the rank of the block is one of a mask of a cluster of `size`.
+Expr IsInMask(int64_t mask, int64_t size);
+Expr BlockRank();
+
+// A function of TileLang that no other instruction or loop may carry out than an asynchronous one:
+// its name, or null.
+const char* AsyncCopyName(const ir::CopyNode* op);
+
+// cp.async.bulk from shared memory to that of another block, which completes on its mbarrier.
+const TileInstruction* BlockCopy();
+// The copy to another block as a loop of threads that store.
+Stmt StoreToBlock(const ir::CopyNode* op);
+// The call that stores one element.
+inline constexpr const char* kStoreToBlock = "store_to_block";
+// An attribute of calls: Array<Buffer>, whose counterparts in another block they write.
+inline constexpr const char* kRemoteWrites = "remote_writes";
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_COPY_CLUSTER_H_

@@ -1,0 +1,111 @@
+"""Kernels with clusters: tiles for several blocks, shared memory and barriers of other blocks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cluster import kernels
+from cluster.kernels import exact, poisoned
+
+import tilelang
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
+TARGETS = ["sm_90a", "sm_100a"]
+every_schedule = pytest.mark.every_schedule
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("size", "mask"), [(2, 3), (2, 1), (2, 2), (4, 15), (4, 0b1010), (4, 0b0110), (8, 0b10110001)]
+)
+def test_tile_for_several_blocks(size, mask, device):
+    steps = 3
+    kernel = tilelang.compile(kernels.broadcast_kernel(size, mask, steps), target="sm_90a")
+    a = torch.randn(2 * size, steps * 64, 64).half()
+    out = poisoned(2 * size, steps, 64, 64).half().to(device)
+    kernel(a.to(device), out)
+    assert torch.equal(out.cpu(), kernels.broadcast_result(a, size, mask, steps))
+    assert ".multicast::cluster" in kernel.get_ptx()
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("stages", [0, 3])
+@pytest.mark.parametrize("size", [2, 4])
+def test_gemm(size, stages, device):
+    M, N, K = 72, 200, 160
+    kernel = tilelang.compile(kernels.gemm(M, N, K, size=size, stages=stages), target="sm_90a")
+    a, b = exact(M, K), exact(N, K)
+    c = poisoned(M, N, device=device)
+    kernel(a.to(device), b.to(device), c)
+    assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("size", "stages"), [(2, 2), (2, 3), (4, 3)])
+def test_pipeline_by_hand(size, stages, device):
+    M, N, K = 128, 64 * size, 448
+    kernel = tilelang.compile(kernels.ring_gemm(M, N, K, size=size, stages=stages), target="sm_90a")
+    a, b = exact(M, K), exact(N, K)
+    c = poisoned(M, N, device=device)
+    kernel(a.to(device), b.to(device), c)
+    assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("from_fragment", [False, True])
+@pytest.mark.parametrize(
+    ("size", "shift", "dtype"),
+    [(2, 1, "float32"), (4, 3, "float16"), (8, 5, "int8"), (4, 1, "float64"), (2, 1, "bfloat16")],
+)
+def test_stores_to_another_block(size, shift, dtype, from_fragment, device):
+    n, rounds = 96, 2
+    program = kernels.exchange(size, shift, n, dtype, from_fragment, rounds)
+    kernel = tilelang.compile(program, target="sm_90a")
+    x = torch.randint(-50, 50, (2 * size, n)).to(getattr(torch, dtype))
+    y = torch.full_like(x, 77).to(device)
+    kernel(x.to(device), y)
+    want = x.reshape(2, size, n).roll(shift * rounds, dims=1).reshape(2 * size, n)
+    assert torch.equal(y.cpu(), want)
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("size", "shift", "shape", "dtype"),
+    [(2, 1, (64, 64), "float16"), (4, 3, (16, 24), "float32"), (3, 2, (5, 16), "uint8")],
+)
+def test_asynchronous_copy_to_another_block(size, shift, shape, dtype, device):
+    kernel = tilelang.compile(kernels.bulk_exchange(size, shift, shape, dtype), target="sm_90a")
+    assert "cp.async.bulk.shared::cluster.shared::cta" in kernel.get_ptx()
+    x = torch.randint(0, 100, (2 * size, *shape)).to(getattr(torch, dtype))
+    y = torch.full_like(x, 77).to(device)
+    kernel(x.to(device), y)
+    want = x.reshape(2, size, *shape).roll(shift, dims=1).reshape(x.shape)
+    assert torch.equal(y.cpu(), want)
+
+
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_barriers_of_other_blocks(size, device):
+    rounds = 5
+    kernel = tilelang.compile(kernels.mailboxes(size, rounds), target="sm_90a")
+    x = torch.randn(size, 128)
+    y = poisoned(size, 128, device=device)
+    kernel(x.to(device), y)
+    assert torch.equal(y.cpu(), x.roll(rounds, dims=0))
+
+
+@every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_split_reduction(target):
+    size, n = 4, 100
+    kernel = tilelang.compile(kernels.split_reduction(size, n), target=target)
+    x = torch.randint(-9, 9, (4, size, n)).float()
+    y = poisoned(4, n)
+    kernel(x, y)
+    assert torch.equal(y, x.sum(1))

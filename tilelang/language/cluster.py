@@ -1,0 +1,185 @@
+"""Clusters: blocks that run at the same time and reach each other's shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import plain
+from ..ir.dtype import INT32
+from ..ir.expr import Expr, call, cast, const
+from ..ir.stmt import emit
+from .builder import in_block
+from .copy import copy_node, copy_regions, eviction_policy_name
+from .gemm import barrier_element
+from .ignored import remark_ignored
+from .sync import emit_call
+
+
+def block_rank_in_cluster() -> Expr:
+    """The rank of the block in its cluster (int32): x first, 0 in a kernel without clusters."""
+    in_block("T.block_rank_in_cluster")
+    return call(INT32, "block_rank_in_cluster", [])
+
+
+def cluster_sync() -> None:
+    """Waits for all threads of all blocks of the cluster.
+
+    What they did to shared and global memory before is seen by all of them after.
+
+    Raises (when compiled):
+        SemanticsError: the kernel has no clusters, or not all threads get here.
+    """
+    emit_call("cluster_sync")
+
+
+def cluster_arrive() -> None:
+    """Arrives at the barrier of the cluster, with what the thread did before; does not wait.
+
+    Every thread of the cluster arrives, and then waits by :func:`cluster_wait`.
+    """
+    emit_call("cluster_arrive")
+
+
+def cluster_arrive_relaxed() -> None:
+    """As :func:`cluster_arrive`, without making known what the thread did before."""
+    emit_call("cluster_arrive_relaxed")
+
+
+def cluster_wait() -> None:
+    """Waits until all threads of the cluster have arrived at its barrier."""
+    emit_call("cluster_wait")
+
+
+def mask_of(what: str, cluster_mask: Any) -> int:
+    """The blocks that ``cluster_mask`` names, bit i for rank i.
+
+    Raises:
+        SemanticsError: no constant of 1 to 16 bits.
+    """
+    mask = plain(cluster_mask)
+    if isinstance(mask, bool) or not isinstance(mask, int) or not 0 < mask < 1 << 16:
+        raise errors.SemanticsError(
+            f"{what}: cluster_mask is `{cluster_mask}`; it is a constant with a bit for each block "
+            "of the cluster that gets the tile, such as 0b11",
+            span=span.here(),
+        )
+    return mask
+
+
+def tma_copy(
+    src: Any,
+    dst: Any,
+    *,
+    barrier: Any = None,
+    cluster_mask: Any = None,
+    leader_scope_threads: int | None = None,
+    eviction_policy: Any = None,
+) -> None:
+    """Issues a load of a tile by the tensor memory accelerator, and does not wait for it.
+
+    The bytes of the tile are added to what the current phase of ``barrier`` waits for. The program
+    arrives on it and waits; it also sees to it that nobody uses ``dst`` before, or still.
+
+    Args:
+        src: a tile of a tensor. dst: one in shared memory of the same shape and type.
+        barrier: an mbarrier of :func:`alloc_barrier`.
+        cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
+            the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
+            ``src`` for all of them, into the ``dst`` of each, completing on the ``barrier`` of each.
+            It does so when it gets here: the others must be done with ``dst`` before. A block that
+            is not named loads for itself.
+        eviction_policy: as of :func:`copy`.
+
+    Raises:
+        SemanticsError: no barrier, or the mask is no constant.
+    """
+    in_block("T.tma_copy")
+    remark_ignored("T.tma_copy", leader_scope_threads=leader_scope_threads)
+    source, target = copy_regions("T.tma_copy", src, dst)
+    if barrier is None:
+        raise errors.SemanticsError(
+            "T.tma_copy needs barrier=, on which the bytes of the tile complete",
+            span=span.here(),
+            notes=["T.copy waits itself, and stores by the tensor memory accelerator, too"],
+        )
+    notes: dict[str, Any] = {"is_tma_copy": True}
+    policy = eviction_policy_name(eviction_policy)
+    if policy is not None:
+        notes["eviction_policy"] = policy
+    if cluster_mask is not None:
+        notes["cluster_mask"] = mask_of("T.tma_copy", cluster_mask)
+    element = barrier_element("barrier of T.tma_copy", barrier)
+    emit(copy_node(source, target, notes, mbar=element))
+
+
+def copy_cluster(
+    src: Any,
+    dst: Any,
+    *,
+    dst_block: Any = None,
+    cluster_mask: Any = None,
+    remote_barrier: Any = None,
+    eviction_policy: Any = None,
+    coalesced_width: int | None = None,
+    loop_layout: Any = None,
+) -> None:
+    """Copies a tile to other blocks of the cluster.
+
+    With ``cluster_mask`` a tile of a tensor goes to ``dst`` in shared memory of each block that the
+    mask names, bit i for rank i. Each of them makes the call; the one of lowest rank loads its
+    ``src`` for all of them, when all are there, and each waits until its ``dst`` is complete. A
+    block that is not named copies for itself.
+
+    With ``dst_block`` a tile goes to ``dst`` in shared memory of that block:
+
+    - stored by the threads: the other block sees it after a :func:`cluster_sync`;
+    - with ``remote_barrier`` as one asynchronous copy between whole buffers of one layout, which
+      arrives once, with its bytes, on that mbarrier in the other block. ``src`` must not change
+      until the other block has seen it arrive.
+
+    Args:
+        dst_block: a rank, the same in all threads.
+        remote_barrier: an mbarrier of :func:`alloc_barrier`.
+        eviction_policy, coalesced_width, loop_layout: as of :func:`copy`.
+
+    Raises:
+        ShapeError: the tiles differ in shape.
+        SemanticsError: neither a mask nor a block is given, or both.
+    """
+    in_block("T.copy_cluster")
+    source, target = copy_regions("T.copy_cluster", src, dst)
+    _check_destination(cluster_mask, dst_block, remote_barrier)
+    notes = {
+        "coalesced_width": coalesced_width,
+        "eviction_policy": eviction_policy_name(eviction_policy),
+        "loop_layout": loop_layout,
+        "cluster_mask": None if cluster_mask is None else mask_of("T.copy_cluster", cluster_mask),
+    }
+    given = {name: value for name, value in notes.items() if value is not None}
+    block = None if dst_block is None else _rank(dst_block)
+    element = None
+    if remote_barrier is not None:
+        element = barrier_element("remote_barrier of T.copy_cluster", remote_barrier)
+    emit(copy_node(source, target, given, mbar=element, block=block))
+
+
+def _check_destination(cluster_mask: Any, dst_block: Any, remote_barrier: Any) -> None:
+    if (cluster_mask is None) == (dst_block is None):
+        raise errors.SemanticsError(
+            "T.copy_cluster takes either cluster_mask= (one tile of a tensor for several blocks) or "
+            "dst_block= (a tile in shared memory to another block)",
+            span=span.here(),
+        )
+    if cluster_mask is not None and remote_barrier is not None:
+        raise errors.SemanticsError(
+            "T.copy_cluster with cluster_mask waits for the tile itself",
+            span=span.here(),
+            notes=["T.tma_copy(..., barrier=, cluster_mask=) leaves that to the program"],
+        )
+
+
+def _rank(block: Any) -> Expr:
+    number = plain(block)
+    return const(number, INT32) if isinstance(number, int) else cast(block, INT32)
