@@ -170,8 +170,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tl.ir.Region",
            [](Buffer b, Array<Expr> mins, Array<Expr> extents) { return Region(b, mins, extents); })
-      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
-                            Expr block) { return Copy(src, dst, notes, s, mbar, block); })
+      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
+                            Span s) { return Copy(src, dst, notes, s); })
+      .def("tl.ir.CopyTo", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
+                              Expr block) { return Copy(src, dst, notes, s, mbar, block); })
       .def("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
       .def("tl.ir.Reduce",
            [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,

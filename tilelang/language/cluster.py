@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import errors
+from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import plain
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, call, cast, const
 from ..ir.stmt import emit
 from .builder import in_block
-from .copy import copy_node, copy_regions, eviction_policy_name
+from .copy import copy_regions, eviction_policy_name
 from .gemm import barrier_element
 from .ignored import remark_ignored
 from .sync import emit_call
+
+_copy_to = _ffi.get("ir.CopyTo")
 
 
 def block_rank_in_cluster() -> Expr:
@@ -111,7 +113,7 @@ def tma_copy(
     if cluster_mask is not None:
         notes["cluster_mask"] = mask_of("T.tma_copy", cluster_mask)
     element = barrier_element("barrier of T.tma_copy", barrier)
-    emit(copy_node(source, target, notes, mbar=element))
+    emit(_copy_to(source, target, notes, span.current(), element, None))
 
 
 def copy_cluster(
@@ -162,7 +164,7 @@ def copy_cluster(
     element = None
     if remote_barrier is not None:
         element = barrier_element("remote_barrier of T.copy_cluster", remote_barrier)
-    emit(copy_node(source, target, given, mbar=element, block=block))
+    emit(_copy_to(source, target, given, span.current(), element, block))
 
 
 def _check_destination(cluster_mask: Any, dst_block: Any, remote_barrier: Any) -> None:

@@ -49,13 +49,6 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     return source, target
 
 
-def copy_node(
-    src: Region, dst: Region, notes: dict[str, Any], mbar: Any = None, block: Any = None
-) -> Any:
-    """The statement at the current line; see CopyNode for ``mbar`` and ``block``."""
-    return _copy(src, dst, notes, span.current(), mbar, block)
-
-
 def copy(
     src: Any,
     dst: Any,
@@ -91,7 +84,7 @@ def copy(
         "loop_layout": loop_layout,
     }
     given = {name: value for name, value in notes.items() if value is not None}
-    emit(copy_node(source, target, given))
+    emit(_copy(source, target, given, span.current()))
 
 
 _EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")

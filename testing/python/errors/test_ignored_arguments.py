@@ -80,6 +80,9 @@ def _loops(A, a, use):
 
 CALLS = {
     "T.copy: prefer_instruction='tma'": lambda A, t: T.copy(A, t[0], prefer_instruction="tma"),
+    "T.tma_copy: leader_scope_threads=32": lambda A, t: T.tma_copy(
+        A, t[0], barrier=t[5], leader_scope_threads=32
+    ),
     "T.tcgen05_gemm: wg_wait=1": lambda A, t: T.tcgen05_gemm(
         t[0], t[1], t[4], mbar=t[5], wg_wait=1
     ),

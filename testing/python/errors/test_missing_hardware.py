@@ -27,10 +27,11 @@ TARGETS = ("sm_80", "sm_90a", "sm_100a")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls(name, target):
     call, earliest = CALLS[name]
+    cluster = {} if target == "sm_80" else {"cluster_dims": 2}
 
     @T.prim_func
     def main():
-        with T.Kernel(1, threads=128):
+        with T.Kernel(2, threads=128, **cluster):
             bar = T.alloc_barrier(1)
             call(bar)
 

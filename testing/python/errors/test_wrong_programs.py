@@ -20,14 +20,12 @@ def case_unknown_language_name():
 
 
 def case_unsupported_language_name():
-    """UnsupportedError: T.tma_copy is not supported by this version ... use T.copy, which
-    picks TMA
-    """
+    """UnsupportedError: T.async_copy is not supported by this version ... use T.copy inside"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(1):
-            T.tma_copy(A, A)  # WRONG
+            T.async_copy(A, A)  # WRONG
 
 
 def case_unknown_python_name():

@@ -177,13 +177,13 @@ def test_grid_and_shared_memory_follow_symbolic_dimensions():
     m, n = hm.var("m"), hm.var("n")
     a = hm.tensor("A", "float32", (m, n))
     launch = hm.launch(
-        "k", (hm.ceildiv(n, 32), m), (128,), [a, m], (2, 1, 1), shared_memory=hm.times(n, 4)
+        "k", (hm.ceildiv(n, 32), m), (128,), [a, m], (3, 1, 1), shared_memory=hm.times(n, 4)
     )
     recorder = Recorder()
     tensor = torch.randn(3, 65)
     make([a], launches=[launch, launch], recorder=recorder)(tensor)
     name, grid, block, cluster, shared_memory, args = recorder.calls[0]
-    assert (name, grid, block, cluster) == ("k", (3, 3, 1), (128, 1, 1), (2, 1, 1))
+    assert (name, grid, block, cluster) == ("k", (3, 3, 1), (128, 1, 1), (3, 1, 1))
     assert shared_memory == 260
     assert np.array_equal(np.from_dlpack(args[0]), tensor.numpy())
     assert args[1] == struct.pack("<i", 3)
