@@ -89,9 +89,9 @@ def tma_copy(
         barrier: an mbarrier of :func:`alloc_barrier`.
         cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
             the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
-            ``src`` for all of them, into the ``dst`` of each, completing on the ``barrier`` of each.
-            It does so when it gets here: the others must be done with ``dst`` before. A block that
-            is not named loads for itself.
+            ``src`` into the ``dst`` of each, completing on the ``barrier`` of each. It does so when
+            it gets here: the others must be done with ``dst`` before. A block that is not named
+            loads for itself.
         eviction_policy: as of :func:`copy`.
 
     Raises:
@@ -170,7 +170,7 @@ def copy_cluster(
 def _check_destination(cluster_mask: Any, dst_block: Any, remote_barrier: Any) -> None:
     if (cluster_mask is None) == (dst_block is None):
         raise errors.SemanticsError(
-            "T.copy_cluster takes either cluster_mask= (one tile of a tensor for several blocks) or "
+            "T.copy_cluster takes either cluster_mask= (a tile of a tensor for several blocks) or "
             "dst_block= (a tile in shared memory to another block)",
             span=span.here(),
         )
