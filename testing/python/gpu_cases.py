@@ -11,6 +11,7 @@ import itertools
 import sys
 from typing import NamedTuple
 
+import gpu_cases_cluster as clusters
 import gpu_cases_mbarrier as mbarriers
 import numpy as np
 
@@ -448,14 +449,31 @@ def mbarrier_cases() -> list[Case]:
         _elementwise(f"mbarrier {name} {seed}", body(seed), ["u32"], 32, seed)
         for name, body in bodies.items()
         for seed in range(30)
-    ]
+    ] + [_elementwise("mbarrier one thread, bits", mbarriers.parity_bits_body(), ["u32"], 32, 0)]
+
+
+def cluster_cases() -> list[Case]:
+    """Random exchanges between the CTAs of clusters."""
+    cases = []
+    for seed in range(120):
+        text, ctas, tensor = clusters.program(seed)
+        rng = np.random.default_rng(seed)
+        shape = clusters.TENSOR if tensor else (512,)
+        source = rng.integers(0, 1 << 16, shape).astype(np.uint16)
+        words = rng.integers(0, 1 << 32, (ctas, clusters.THREADS), dtype=np.uint32)
+        tensor_map = TensorMap(0, clusters.BOX, None) if tensor else None
+        arrays = [source, words, np.zeros_like(words)]
+        name = f"cluster {seed}"
+        cases.append(Case(name, HEADER + text, ctas, clusters.THREADS, arrays, tensor_map))
+    return cases
 
 
 def all_cases() -> list[Case]:
     """Every case; the same on every machine."""
     return [
         *integer_cases(), *float_cases(), *half_form_cases(), *convert_cases(), *warp_cases(),
-        *tensor_copy_cases(), *mbarrier_cases(), *(random_program(seed) for seed in range(250)),
+        *tensor_copy_cases(), *mbarrier_cases(), *cluster_cases(),
+        *(random_program(seed) for seed in range(250)),
     ]  # fmt: skip
 
 

@@ -61,6 +61,18 @@ def single_thread_body(seed: int, steps: int = 40) -> str:
     return "\n".join(lines)
 
 
+def parity_bits_body() -> str:
+    """What a test of a parity other than 0 and 1 tells, in four phases."""
+    lines = [_OWN_BARRIER, "mbarrier.init.shared::cta.b64 [%i2], 1;"]
+    for _ in range(4):
+        for parity in (0, 1, 2, 3, 0xFFFFFFFF, 0xFFFFFFFE, 0x80000000, 0x7FFFFFFF):
+            lines.append(f"mov.u32 %i4, {parity};")
+            lines.append("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%i2], %i4;")
+            lines.append(_KEEP)
+        lines.append("mbarrier.arrive.shared::cta.b64 %s0, [%i2];")
+    return "\n".join(lines)
+
+
 def phases_body(seed: int, phases: int = 7) -> str:
     """The threads of a CTA exchange values, one barrier phase for each exchange.
 

@@ -170,12 +170,8 @@ bool IsDone(Warp& w, const Op& op, const BarrierForm& form, int lane, const Barr
   const Issuer issuer = w.Here(lane);
   const Mbarrier& object = EntryOf(issuer, barrier).object;
   if (form.parity) {
-    const uint32_t parity = w.Reg<uint32_t>(op.a[1])[lane];
-    if (parity > 1) {
-      Fail(issuer, "illegal-operand",
-           "the phase parity of a wait is 0 or 1, not " + std::to_string(parity));
-    }
-    return object.ParityDone(parity);
+    // The PTX ISA knows 0 and 1; Triton passes -1 for 1, and the hardware takes the lowest bit.
+    return object.ParityDone(w.Reg<uint32_t>(op.a[1])[lane] & 1);
   }
   return Located(issuer, barrier.address(), "shared memory",
                  [&] { return object.TokenDone(w.Reg<uint64_t>(op.a[1])[lane]); });

@@ -39,6 +39,7 @@ GROUPS = {
     "warp": gpu_cases.warp_cases,
     "tensor copy": gpu_cases.tensor_copy_cases,
     "mbarrier": gpu_cases.mbarrier_cases,
+    "cluster": gpu_cases.cluster_cases,
     "random": lambda: [gpu_cases.random_program(seed) for seed in range(250)],
 }
 
@@ -63,6 +64,14 @@ def test_mbarrier_programs_do_not_depend_on_the_schedule():
         late = emulate(case)
         assert len(np.unique(late)) > 1 or "one thread" in case.name
         for schedule in ("eager", 3):
+            np.testing.assert_array_equal(emulate(case, schedule), late, err_msg=case.name)
+
+
+def test_clusters_do_not_depend_on_the_schedule():
+    for case in gpu_cases.cluster_cases()[::3]:
+        late = emulate(case)
+        assert len(np.unique(late)) > late.size // 2, case.name
+        for schedule in ("eager", 4):
             np.testing.assert_array_equal(emulate(case, schedule), late, err_msg=case.name)
 
 
