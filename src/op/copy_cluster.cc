@@ -1,6 +1,7 @@
 #include "op/copy_cluster.h"
 
 #include <bit>
+#include <functional>
 
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -19,11 +20,13 @@ int64_t ClusterSize(const ir::KernelLaunchNode* launch) {
   return size;
 }
 
-bool ReachesOtherBlocks(const Stmt& s) {
+namespace {
+
+bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& counts) {
   bool found = false;
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* copy = inner.as<ir::CopyNode>();
-    found |= copy != nullptr && (copy->block.defined() || ClusterMask(copy) != 0);
+    found |= copy != nullptr && counts(copy);
     return !found;
   });
   ir::WalkExprs(s, [&](const Expr& e) {
@@ -33,6 +36,19 @@ bool ReachesOtherBlocks(const Stmt& s) {
     return !found;
   });
   return found;
+}
+
+}  // namespace
+
+bool ReachesOtherBlocks(const Stmt& s) {
+  return HasRemote(
+      s, [](const ir::CopyNode* copy) { return copy->block.defined() || ClusterMask(copy) != 0; });
+}
+
+bool LeavesOtherBlocksOpen(const Stmt& s) {
+  return HasRemote(s, [](const ir::CopyNode* copy) {
+    return copy->block.defined() || (ClusterMask(copy) != 0 && copy->mbar.defined());
+  });
 }
 
 int64_t ClusterMask(const ir::CopyNode* op) {

@@ -12,8 +12,10 @@ namespace tilelang::op {
 
 // Blocks of a cluster of the launch.
 int64_t ClusterSize(const ir::KernelLaunchNode* launch);
-// Whether something in it acts on shared memory or mbarriers of other blocks.
+// Whether something in it acts on shared memory or mbarriers of other blocks; and whether nobody in
+// these waits for some of that before they go on.
 bool ReachesOtherBlocks(const Stmt& s);
+bool LeavesOtherBlocksOpen(const Stmt& s);
 
 // Bit i: the block of rank i gets the tile of the load. 0: each block loads its own.
 int64_t ClusterMask(const ir::CopyNode* op);

@@ -33,6 +33,7 @@ CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& tar
   });
   cluster_ = op::ClusterSize(launch);
   reaches_blocks_ = op::ReachesOtherBlocks(launch->body);
+  leaves_blocks_open_ = op::LeavesOtherBlocksOpen(launch->body);
   if (auto columns = launch->attrs.Get("tmem_columns")) {
     tmem_.columns = (*columns).cast<ir::Map<Buffer, int64_t>>();
     columns_ = launch->attrs["tmem_allocation"].cast<int64_t>();
@@ -114,7 +115,7 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);
   // Shared memory that others may reach still must not end before they are done.
-  if (reaches_blocks_) stmts.push_back(Effect("cluster_sync", {}, span_));
+  if (leaves_blocks_open_) stmts.push_back(Effect("cluster_sync", {}, span_));
   return Sequence(stmts, span_);
 }
 

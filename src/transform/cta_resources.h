@@ -44,7 +44,8 @@ class CtaResources {
   bool has_async_proxy_;
   int64_t cluster_ = 1;          // blocks
   bool reaches_blocks_ = false;  // others of the cluster
-  int64_t columns_ = 0;          // to allocate: 0, or a power of two from 32
+  bool leaves_blocks_open_ = false;
+  int64_t columns_ = 0;  // to allocate: 0, or a power of two from 32
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;

@@ -74,6 +74,19 @@ const uint8_t* SourceBytes(Cluster& cluster, const Issuer& issuer, uint64_t sour
                       Proxy::kAsync, kBulkEngine);
 }
 
+// The source in shared memory is read until the phase of the other CTA's barrier is over.
+void CheckSentBytes(Warp& w, const Issuer& issuer, const Ends& ends, const BarrierRef& barrier) {
+  Sanitizer* sanitizer = Engines::Of(w).sanitizer();
+  const auto offset = static_cast<uint32_t>(ends.source & 0xFFFFFF);
+  if (!sanitizer || !w.cta.shared.Contains(offset, ends.bytes)) return;
+  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "the bulk copy reads", false);
+  step.actor = TransactionActor(issuer, barrier, &step.step);
+  step.in_order_with = kNoActor;
+  step.generic = false;
+  sanitizer->Shared(w.cta, offset, ends.bytes, step);
+  sanitizer->MustEndBefore(w.cta, step);
+}
+
 // To shared memory, plainly or as a reduction.
 template <Route route>
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
@@ -84,6 +97,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     const Ends ends = EndsOf<route>(w, op, lane);
     const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
     const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
+    if (route == Route::kSend) CheckSentBytes(w, issuer, ends, barrier);
     Delivery delivery{"cp.async.bulk"};
     delivery.atomic = form.reduces;
     IssueLoad(

@@ -209,6 +209,34 @@ void Sanitizer::OnExit(const Cta& cta) {
           "cp.async.bulk.wait_group.read 0 in the storing thread before it exits",
           0, "shared memory", kNoOp);
   }
+  ended_.insert(cta.rank);
+  // Some thread of the CTA ends after it, whether it may see its effects or not.
+  auto known = [&](ActorId actor, uint32_t step) {
+    const size_t first = size_t{cta.rank} * kMaxWarps;
+    for (size_t w = first; w < std::min(first + kMaxWarps, warps_.size()); ++w) {
+      const Knowledge& knowledge = warps_[w].knowledge;
+      if (std::max(knowledge.happened.At(actor), knowledge.executed.At(actor)) >= step) return true;
+    }
+    return false;
+  };
+  for (const auto& [key, remote] : remote_) {
+    if (key.first == cta.rank && !known(key.second, remote.step)) FoundExit(remote.issuer, cta);
+  }
+}
+
+void Sanitizer::MustEndBefore(const Cta& owner, const Step& step) {
+  if (ended_.count(owner.rank) != 0) return FoundExit(step.issuer, owner);
+  Remote& last = remote_[{owner.rank, step.actor}];
+  if (step.step >= last.step) last = {step.issuer, step.step};
+}
+
+void Sanitizer::FoundExit(const Issuer& issuer, const Cta& owner) {
+  Found(issuer, "missing-wait",
+        "CTA " + std::to_string(owner.rank) +
+            " of the cluster may exit before this access of its shared memory is over (PTX ISA: it "
+            "must not exit while others access it); barrier.cluster.arrive and wait in all threads "
+            "before they exit",
+        0, "shared memory", kNoOp);
 }
 
 void Sanitizer::ProxyFence(const Issuer& issuer) {
@@ -344,6 +372,7 @@ void Sanitizer::SharedUnits(const Cta& owner, const std::vector<uint32_t>& offse
 
 void Sanitizer::TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
                             const Touch& touch, const Step& step) {
+  if (&owner != step.issuer.cta) MustEndBefore(owner, step);
   uint32_t at = offset;
   const Hazard hazard = shadow.TouchRange(offset, bytes, touch, &at);
   if (hazard.kind == HazardKind::kNone) return;

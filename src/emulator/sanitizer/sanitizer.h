@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,7 +105,8 @@ class Sanitizer {
   void EngineGlobal(const Access& access, const EngineStep& engine);
   // The bulk stores of the group `step` of `actor` read shared memory of the issuer's CTA.
   void RememberStore(const Issuer& issuer, ActorId actor, uint32_t step);
-  // The CTA ends: reports bulk stores that may still read its shared memory.
+  // The CTA ends: reports bulk stores that may still read its shared memory, and accesses of it by
+  // other CTAs that nothing orders before.
   void OnExit(const Cta& cta);
   // A step of `actor` that touches memory on behalf of `issuer`. `what` names the instruction's
   // action, e.g. "the bulk copy writes". `in_order_with` as in Touch.
@@ -123,6 +125,9 @@ class Sanitizer {
     const Knowledge* knowledge = nullptr;  // null: the issuer's now
   };
   Step ThreadStep(const Issuer& issuer, const char* what, bool write);
+  // The access of its shared memory must be over before the owner ends, of which it is told
+  // through others. So are all those of other CTAs.
+  void MustEndBefore(const Cta& owner, const Step& step);
   void Shared(const Cta& owner, uint32_t offset, uint32_t bytes, const Step& step);
   // Of tcgen05 operations, which have an order of their own.
   void Tensor(const Cta& owner, int lane, int lanes, int column, int columns, const Step& step);
@@ -166,6 +171,7 @@ class Sanitizer {
   void TouchLine(const Issuer& issuer, uint64_t line, GridAccess& access, const uint8_t* values);
   GridAccess GlobalStep(const Issuer& issuer, AccessKind kind, uint8_t order);
   SharedShadow& ShadowOf(const Cta& owner);
+  void FoundExit(const Issuer& issuer, const Cta& owner);
   Touch TouchOf(const Step& step);
   void TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
                    const Touch& touch, const Step& step);
@@ -194,6 +200,10 @@ class Sanitizer {
     Issuer issuer;
     uint32_t step = 0;
   };
+  using Remote = BulkStore;
+  // The last accesses of a CTA's shared memory by actors of others, by rank and actor.
+  std::map<std::pair<uint32_t, ActorId>, Remote> remote_;
+  std::set<uint32_t> ended_;                  // ranks
   std::map<ActorId, BulkStore> bulk_stores_;  // the last of each thread
   std::map<ActorId, VectorClock> pipes_;
 };

@@ -17,16 +17,18 @@ def exact(*shape: int) -> torch.Tensor:
 
 
 def broadcast_kernel(size, mask, steps, m=64, k=64, threads=128):
-    """Out[b, s] is the tile that block b got in step s; members of the mask get their leader's."""
+    """Out[b, s] is the tile that block b got in step s; members of the mask get their leader's.
+    The last argument is ``steps``."""
 
     @T.prim_func
     def main(
         A: T.Tensor((2 * size, steps * m, k), "float16"),
         Out: T.Tensor((2 * size, steps, m, k), "float16"),
+        count: T.int32,
     ):
         with T.Kernel(2 * size, threads=threads, cluster_dims=size) as bx:
             a = T.alloc_shared((m, k), "float16")
-            for s in T.serial(steps):
+            for s in T.serial(count):
                 T.copy_cluster(A[bx, s * m, 0], a, cluster_mask=mask)
                 for i, j in T.Parallel(m, k):
                     Out[bx, s, i, j] = a[i, j] + 1
@@ -67,13 +69,18 @@ def gemm(M, N, K, tile=(64, 64, 64), size=2, threads=128, stages=0):
 
 def ring_gemm(M, N, K, tile=(64, 64, 64), size=2, stages=3):
     """A pipeline by hand: a producer warp loads A for all blocks and B for its own, and the
-    consumers of all blocks release the slots of A to the one that loads it."""
+    consumers of all blocks release the slots of A to the one that loads it. The last argument is
+    the number of steps along K."""
     m, n, k = tile
-    steps = K // k
     mask = (1 << size) - 1
 
     @T.prim_func
-    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((M, N))):
+    def main(
+        A: T.Tensor((M, K), "float16"),
+        B: T.Tensor((N, K), "float16"),
+        C: T.Tensor((M, N)),
+        steps: T.int32,
+    ):
         with T.Kernel(N // n, M // m, threads=256, cluster_dims=size) as (bx, by):
             a = T.alloc_shared((stages, m, k), "float16")
             b = T.alloc_shared((stages, n, k), "float16")
@@ -126,12 +133,13 @@ def exchange(size, shift, n, dtype, from_fragment=False, rounds=2):
     return main
 
 
-def bulk_exchange(size, shift, shape, dtype):
+def bulk_exchange(size, shift, shape, dtype, clusters=2):
     """The same by asynchronous copies, which arrive on a barrier of the other block."""
+    blocks = clusters * size
 
     @T.prim_func
-    def main(X: T.Tensor((2 * size, *shape), dtype), Y: T.Tensor((2 * size, *shape), dtype)):
-        with T.Kernel(2 * size, threads=128, cluster_dims=size) as bx:
+    def main(X: T.Tensor((blocks, *shape), dtype), Y: T.Tensor((blocks, *shape), dtype)):
+        with T.Kernel(blocks, threads=128, cluster_dims=size) as bx:
             mine = T.alloc_shared(shape, dtype)
             theirs = T.alloc_shared(shape, dtype)
             arrived = T.alloc_cluster_barrier(1)

@@ -24,7 +24,7 @@ def test_tile_for_several_blocks(size, mask, device):
     kernel = tilelang.compile(kernels.broadcast_kernel(size, mask, steps), target="sm_90a")
     a = torch.randn(2 * size, steps * 64, 64).half()
     out = poisoned(2 * size, steps, 64, 64).half().to(device)
-    kernel(a.to(device), out)
+    kernel(a.to(device), out, steps)
     assert torch.equal(out.cpu(), kernels.broadcast_result(a, size, mask, steps))
     assert ".multicast::cluster" in kernel.get_ptx()
 
@@ -50,7 +50,7 @@ def test_pipeline_by_hand(size, stages, device):
     kernel = tilelang.compile(kernels.ring_gemm(M, N, K, size=size, stages=stages), target="sm_90a")
     a, b = exact(M, K), exact(N, K)
     c = poisoned(M, N, device=device)
-    kernel(a.to(device), b.to(device), c)
+    kernel(a.to(device), b.to(device), c, K // 64)
     assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
 
 

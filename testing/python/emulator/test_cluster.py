@@ -19,7 +19,7 @@ _KERNEL = """
  mov.u32 %r5, %cluster_ctarank; add.u32 %r5, %r5, {step}; rem.u32 %r5, %r5, {size};
  {read}
  st.global.b32 [%d1], %r7;
- barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+ {leave}
  ret;
 }}"""
 _BARRIER = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
@@ -36,10 +36,16 @@ _WRITE_NEXT = (
 )
 
 
-def launch(size, step, write, read, barrier=_BARRIER, schedule="late", clusters=3):
+def launch(size, step, write, read, barrier=_BARRIER, schedule="late", clusters=3, leave=_BARRIER):
     """Returns the input and the output, (clusters, size, 64) of uint32."""
     text = HEADER + _KERNEL.format(
-        size=size, step=step, pad=48, write=write, read=read, barrier=barrier
+        size=size,
+        step=step,
+        pad=48,
+        write=write,
+        read=read,
+        barrier=barrier,
+        leave=leave,
     )
     data = np.random.default_rng(size).integers(0, 1 << 32, (clusters, size, 64), dtype=np.uint32)
     out = np.full_like(data, 0xDEADBEEF)
@@ -67,6 +73,20 @@ def test_a_rank_outside_of_the_cluster_is_an_error():
     read = _READ["shared::cluster"].replace("%r5;", "4;", 1)
     with pytest.raises(EmulatorError):
         launch(4, 1, _WRITE_OWN, read)
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 5])
+def test_a_cta_that_may_exit_while_others_read_it(schedule):
+    with pytest.raises(EmulatorError, match="of the cluster may exit before this access") as caught:
+        launch(2, 1, _WRITE_OWN, _READ["shared::cluster"], schedule=schedule, leave="")
+    assert caught.value.kind == "missing-wait"
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 5])
+def test_a_relaxed_barrier_keeps_ctas_from_exiting(schedule):
+    leave = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;"
+    data, out = launch(4, 1, _WRITE_OWN, _READ["shared::cluster"], schedule=schedule, leave=leave)
+    np.testing.assert_array_equal(out, np.roll(data, -1, axis=1))
 
 
 def test_a_missing_cluster_barrier_is_a_race():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from cluster import kernels as clusters
 from fuzz import pipelined_kernels
 from ptx_kernels import HEADER
 
@@ -362,12 +363,37 @@ def ring_by_hand() -> Case:
     return _by_hand(_RING, 128, lambda device: [source, np.zeros_like(source)])
 
 
+def _half(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0)).half()
+
+
+def tiles_of_clusters() -> Case:
+    """A tile for both blocks of a cluster, which wait for each other and for it."""
+    program = clusters.broadcast_kernel(2, 0b11, 3, m=16, k=32, threads=64)
+    return _compiled(program, "sm_90a", _half(4, 48, 32), _half(4, 3, 16, 32), 3)
+
+
+def copy_to_another_block() -> Case:
+    """Bytes that threads wrote go to the other block of a cluster, which waits for them."""
+    x = _half(2, 16, 32)
+    program = clusters.bulk_exchange(2, 1, (16, 32), "float16", clusters=1)
+    return _compiled(program, "sm_90a", x, torch.empty_like(x))
+
+
+def ring_of_clusters() -> Case:
+    """A pipeline by hand whose tiles of A go to both blocks of a cluster."""
+    program = clusters.ring_gemm(64, 128, 256, stages=2)
+    tensors = (_half(64, 256), _half(128, 256), torch.empty(64, 128))
+    return _compiled(program, "sm_90a", *tensors, 4)
+
+
 #: By name.
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
     for function in (
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
         transposed_by_warps, smoke_kernel, ring_by_hand, overlapped_chain,
+        tiles_of_clusters, copy_to_another_block, ring_of_clusters,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))

@@ -60,6 +60,9 @@ REDUNDANT = {
     ),
     ("ring_of_roles", "fence.proxy.async.shared::cta", 0): _FENCES,
     ("ring_of_roles", "fence.proxy.async.shared::cta", 1): _FENCES,
+    ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
+        "It is the barrier of the cluster that makes the mbarrier known to the other block."
+    ),
     ("pipelined_gemm_sm_100a", "bar.sync", 1): (
         "Before deallocation; the barrier before the last store also comes after all loads of the "
         "accumulators, and before the warp that frees them."
