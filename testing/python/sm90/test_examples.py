@@ -1,0 +1,30 @@
+"""The examples for Hopper run and check themselves."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm90"
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("gemm_fp8", ["--k", "1024"]),
+        ("gemm_fp8", ["--m", "72", "--n", "200", "--k", "800", "--dtype", "float8_e5m2"]),
+        ("gemm_multicast", []),
+        ("gemm_multicast", ["--m", "128", "--k", "640", "--blocks", "4"]),
+    ],
+)
+def test_example(monkeypatch, capsys, name, arguments):
+    arguments = [*arguments, "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    captured = capsys.readouterr()
+    assert captured.out.endswith("correct\n")
+    assert captured.err == ""
