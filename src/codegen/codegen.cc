@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "codegen/stmt_printer.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
@@ -98,6 +99,8 @@ class KernelPrinter {
     declarations_.push_back(declaration);
   }
   void AddScalar(const Var& var) { AddParam(var, exprs_.Type(var.dtype()) + " " + names_.Of(var)); }
+  // What blocks of a cluster may tell each other by arriving on their mbarriers.
+  void FindWhatIsPublished();
   void PrintBody();
   void PrintIndices();
   std::string Attributes();
@@ -152,12 +155,7 @@ void KernelPrinter::CollectParams() {
   for (const Var& var : free.vars) {  // symbolic dimensions
     if (!given.count(var.get())) AddScalar(var);
   }
-  WalkExprs(launch_->body, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    bool stores = call != nullptr && call->name == op::kStoreToBlock;
-    if (stores) exprs_.WaitForOtherBlocks();
-    return !stores;
-  });
+  FindWhatIsPublished();
   exprs_.analyzer()->BindParams(func_->params);
   exprs_.analyzer()->BindLaunch(launch_);
   for (const TensorMapInfo& map : maps) {
@@ -165,6 +163,30 @@ void KernelPrinter::CollectParams() {
     exprs_.AddTensorMap(map->var);
     AddParam(map, "const __grid_constant__ CUtensorMap " + names_.Of(map->var));
   }
+}
+
+void KernelPrinter::FindWhatIsPublished() {
+  bool arrives = false;
+  bool publishes = false;
+  std::unordered_set<const ffi::Object*> read;
+  std::unordered_set<const ffi::Object*> written;
+  WalkEffects(launch_->body, [&](const Effect& effect) {
+    if (!effect.buffer.IsGlobal()) return;
+    bool unknown = effect.kind == EffectKind::kAddress;
+    if (unknown || effect.Reads()) read.insert(effect.buffer.get());
+    if (unknown || effect.Writes()) written.insert(effect.buffer.get());
+  });
+  for (const auto* tensor : written) {
+    publishes |= read.count(tensor) != 0;
+  }
+  WalkExprs(launch_->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr) return true;
+    arrives |= call->name == "mbarrier_arrive" && call->args.size() > 1;
+    publishes |= call->name == op::kStoreToBlock || call->name == "call_extern";
+    return true;
+  });
+  if (arrives && publishes) exprs_.PublishToBlocks();
 }
 
 std::string KernelPrinter::Attributes() {

@@ -276,9 +276,12 @@ ExprText ExprPrinter::Text(const CallNode* op) {
   UseHeader(intrinsic->header);
   switch (intrinsic->print) {
     case PrintRule::kFunction:
-      if (waits_for_blocks_ && op->name == "mbarrier_wait_parity") {
+      if (publishes_ && op->name == "mbarrier_wait_parity") {
         UseHeader("cluster.h");
         return Function("tl::mbarrier_wait_cluster", op->args);
+      }
+      if (!publishes_ && op->name == "mbarrier_arrive" && op->args.size() > 1) {
+        return Function("tl::mbarrier_give_back", op->args);
       }
       return Narrowed(op->dtype, Function(std::string(intrinsic->spelling), op->args));
     case PrintRule::kAtomic:

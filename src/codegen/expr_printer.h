@@ -51,8 +51,8 @@ class ExprPrinter {
   void Forget() { replaced_.clear(); }
   // Variables that stand for a tensor map: their value is its address.
   void AddTensorMap(const ir::Var& var) { tensor_maps_.insert(var.get()); }
-  // Waits on mbarriers see what threads of other blocks stored before they arrived.
-  void WaitForOtherBlocks() { waits_for_blocks_ = true; }
+  // Threads that wait on mbarriers see what those of other blocks stored before they arrived.
+  void PublishToBlocks() { publishes_ = true; }
   // What is known about the variables in scope.
   arith::Analyzer* analyzer() { return &analyzer_; }
 
@@ -86,7 +86,7 @@ class ExprPrinter {
   Names* names_;
   std::unordered_map<const ir::LoadNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
-  bool waits_for_blocks_ = false;
+  bool publishes_ = false;  // to other blocks
   arith::Analyzer analyzer_;
   std::set<std::string> headers_;
   std::set<std::string> definitions_;

@@ -59,13 +59,24 @@ TL_DEVICE void mbarrier_arrive_expect_tx(uint64_t& barrier, uint32_t bytes) {
       "r"(bytes)
       : "memory");
 }
-// Arrives on the same barrier of another CTA of the cluster.
+// Arrives on the same barrier of another CTA of the cluster, whose threads see what this one stored
+// before. That takes a fence of the whole GPU.
 TL_DEVICE void mbarrier_arrive(uint64_t& barrier, uint32_t cta) {
   asm volatile(
       "{\n\t.reg .b32 remote;\n\t"
       "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
       "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(
           shared_address(&barrier)),
+      "r"(cta)
+      : "memory");
+}
+
+// The same where nothing was stored for others: a tile has been read.
+TL_DEVICE void mbarrier_give_back(uint64_t& barrier, uint32_t cta) {
+  asm volatile(
+      "{\n\t.reg .b32 remote;\n\t"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(&barrier)),
       "r"(cta)
       : "memory");
 }

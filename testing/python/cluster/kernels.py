@@ -178,6 +178,26 @@ def mailboxes(size, rounds, n=128):
     return main
 
 
+def relay(size, rounds, n=128):
+    """Blocks take turns: each makes its row of the tensor that of the block before plus one."""
+
+    @T.prim_func
+    def main(X: T.Tensor((size, n))):
+        with T.Kernel(size, threads=n, cluster_dims=size) as bx:
+            turn = T.alloc_cluster_barrier(n)
+            rank = T.block_rank_in_cluster()
+            t = T.get_thread_binding()
+            for i in T.serial(rounds):
+                if rank > 0:
+                    T.mbarrier_wait_parity(turn, i % 2)
+                elif i > 0:
+                    T.mbarrier_wait_parity(turn, (i - 1) % 2)
+                X[bx, t] = X[(bx + size - 1) % size, t] + 1
+                T.mbarrier_arrive(turn, (rank + 1) % size)
+
+    return main
+
+
 def split_reduction(size, n):
     """The blocks of a cluster sum rows of X; the first of them adds the partial sums."""
 

@@ -100,6 +100,24 @@ def test_barriers_of_other_blocks(size, device):
     assert torch.equal(y.cpu(), x.roll(rounds, dims=0))
 
 
+def test_arrivals_that_publish_nothing_need_no_fence_of_the_gpu():
+    published = "mbarrier.arrive.release.cluster.shared::cluster"
+    ring = tilelang.compile(kernels.ring_gemm(64, 128, 256), target="sm_90a").get_ptx()
+    assert published not in ring and "mbarrier.arrive.shared::cluster" in ring
+    assert published in tilelang.compile(kernels.mailboxes(2, 3), target="sm_90a").get_ptx()
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_tensors_that_blocks_write_for_each_other(rounds):
+    """Each block writes a row and tells the next one, which reads it."""
+    program = kernels.relay(2, rounds)
+    kernel = tilelang.compile(program, target="sm_90a")
+    assert "mbarrier.arrive.release.cluster.shared::cluster" in kernel.get_ptx()
+    x = torch.zeros(2, 128)
+    kernel(x)
+    assert torch.equal(x, torch.tensor([[2.0 * rounds - 1], [2.0 * rounds]]).expand(2, 128))
+
+
 @every_schedule
 @pytest.mark.parametrize("target", TARGETS)
 def test_split_reduction(target):
