@@ -24,9 +24,18 @@ PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
 def default_tiles(target, dim):
-    """Returns arguments of ``attention``: tiles that registers and shared memory have room for."""
+    """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
+
+    On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
+    has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups.
+    """
     if target.startswith("sm_100"):
-        return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2}
+        return {
+            "block_M": 256 if dim <= 192 else 128,
+            "block_N": 128 if dim <= 128 else 64,
+            "threads": 256,
+            "num_stages": 2,
+        }
     return {
         "block_M": 128,
         "block_N": 128 if dim <= 192 else 64,

@@ -95,4 +95,19 @@ int CountEffects(const Stmt& s, const Buffer& buffer) {
   return count;
 }
 
+bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
+  if (const auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& inner : seq->stmts) {
+      if (CountEffects(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
+    }
+    return false;
+  }
+  if (s.as<TileOpNode>() == nullptr) return false;
+  for (const Effect& effect : EffectsOf(s)) {
+    if (!effect.buffer.same_as(buffer)) continue;
+    return effect.kind == EffectKind::kWrite && effect.region.defined() && effect.region.IsWhole();
+  }
+  return false;
+}
+
 }  // namespace tilelang::ir

@@ -44,6 +44,8 @@ void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn);
 std::vector<Effect> EffectsOf(const Stmt& s);
 // How many of them are on the buffer.
 int CountEffects(const Stmt& s, const Buffer& buffer);
+// Whether the first use of `buffer` in `s` leaves nothing of what it held.
+bool OverwritesFirst(const Stmt& s, const Buffer& buffer);
 
 }  // namespace tilelang::ir
 

@@ -142,8 +142,8 @@ TmemLayout TmemLayout::Reshape(const Coord& extents) const {
                     get()->copies);
 }
 
-TmemLayout TmemLayout::Staged(int64_t n) const {
-  int64_t step = get()->Columns() * kTmemColumnBits;
+TmemLayout TmemLayout::Staged(int64_t n, int64_t columns) const {
+  int64_t step = (columns > 0 ? columns : get()->Columns()) * kTmemColumnBits;
   auto staged = [&](const Layout& layout, int64_t stride) {
     Coord extents = layout->Extents();
     extents.insert(extents.begin(), n);

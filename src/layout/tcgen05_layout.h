@@ -114,8 +114,9 @@ class TmemLayout : public ffi::ObjectRef {
 
   TmemLayout Slice(const Coord& begin, const Coord& extents) const;
   TmemLayout Reshape(const Coord& extents) const;
-  /*! `n` tiles side by side in columns under a new leading dimension. */
-  TmemLayout Staged(int64_t n) const;
+  /*! `n` tiles side by side under a new leading dimension, each `columns` after the one before
+   *  it; 0: as many as a tile has. */
+  TmemLayout Staged(int64_t n, int64_t columns = 0) const;
 
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(TmemLayout, ffi::ObjectRef, TmemLayoutNode);
 };

@@ -205,13 +205,54 @@ Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
 }
 
-// Whether two copies move the same cells by the same warps.
-bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const LayoutMap& layouts) {
-  if (!TmemSide(a)->buffer.same_as(TmemSide(b)->buffer)) return false;
-  bool whole = TmemSide(a).IsWhole() && TmemSide(b).IsWhole() && FragmentSide(a).IsWhole() &&
-               FragmentSide(b).IsWhole();
-  return whole && layouts.GetFragment(FragmentSide(a)->buffer)
-                      ->SameMap(*layouts.GetFragment(FragmentSide(b)->buffer));
+// Columns from the first to the last that one warpgroup reaches.
+int64_t ColumnsMoved(const layout::TmemCopyPlan& plan) {
+  int64_t columns = 0;
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const layout::TmemInstructionNode* inst = plan->Instruction(i);
+    int64_t width = plan->Atom().columns * inst->repeat * (plan->pack ? 2 : 1);
+    columns = std::max(columns, inst->column + plan->half_offset + width);
+  }
+  return columns;
+}
+
+// The columns, counted from the first of a CTA, that a warpgroup of a planned copy reaches; nothing
+// for those that depend on variables.
+std::optional<std::pair<int64_t, int64_t>> ColumnsReached(const ir::CopyNode* op, int64_t warpgroup,
+                                                          const TensorMemory& memory) {
+  const auto* plan = static_cast<const TmemLdStPlanNode*>(TilePlanOf(op));
+  const Region& side = TmemSide(op);
+  if (plan == nullptr || !ir::AsInts(side->mins)) return std::nullopt;
+  int64_t first = memory.columns[side->buffer] + plan->copy->first_column +
+                  warpgroup * plan->copy->warpgroup_columns;
+  return std::pair(first, first + ColumnsMoved(plan->copy));
+}
+
+// Whether warpgroup number i moves rows [128 * i, 128 * (i + 1)), which lie side by side.
+bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64_t threads) {
+  constexpr int64_t kRows = 128;
+  Coord origin(tile->Extents().size(), 0);
+  Coord next = origin;
+  next[origin.size() - 2] = kRows;
+  int64_t step = (tile->bit->Forward(next) - tile->bit->Forward(origin)) / layout::kTmemColumnBits;
+  bool all = static_cast<int64_t>(plan->warps.size()) == threads / 32;
+  return all && plan->warpgroup_columns == step && plan->first_column + ColumnsMoved(plan) <= step;
+}
+
+// Whether no cell is moved by other warps in one copy than in the other: a warp has its quarter of
+// the lanes for good.
+bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const TensorMemory& memory) {
+  const ThreadRange& a_threads = TilePlanOf(a)->threads;
+  const ThreadRange& b_threads = TilePlanOf(b)->threads;
+  for (int64_t i = 0; i < a_threads.count / 128; ++i) {
+    for (int64_t j = 0; j < b_threads.count / 128; ++j) {
+      if (a_threads.begin / 128 + i == b_threads.begin / 128 + j) continue;
+      auto x = ColumnsReached(a, i, memory);
+      auto y = ColumnsReached(b, j, memory);
+      if (!x || !y || (x->first < y->second && y->first < x->second)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -228,7 +269,7 @@ std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts
     const Buffer& buffer = TmemSide(copy)->buffer;
     for (const ir::CopyNode* other : seen) {
       const Buffer& before = TmemSide(other)->buffer;
-      if (!ShareColumns(before, buffer, layouts, memory) || SameWarps(copy, other, layouts)) {
+      if (!ShareColumns(before, buffer, layouts, memory) || SameWarps(copy, other, memory)) {
         continue;
       }
       shared.push_back(before);
@@ -280,12 +321,11 @@ void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address
                         ir::AddressOf(regs, {I32(inst->reg * per_reg)})};
     stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, span));
   }
-  stmts->push_back(DeviceEffect("tcgen_05_st.h", "tcgen05_wait_st", {}, span));
 }
 
 // The instructions of a plan, by the warps that take part in it.
 Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& column,
-               const Buffer& regs, Context* ctx) {
+               const Buffer& regs, bool waits_for_stores, Context* ctx) {
   // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
   Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
@@ -296,10 +336,14 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   stmts.push_back(
       ir::Bind(address, ctx->analyzer->Simplify(column + lanes + columns + U32(plan->first_column)),
                op->span));
-  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op->span));
+  auto append = [&](const char* header, const char* call) {
+    stmts.push_back(DeviceEffect(header, call, {}, op->span));
+  };
   bool load = DirectionOf(op) == TmemDirection::kLoad;
+  append("tcgen_05.h", "tcgen05_after_thread_sync");
   (load ? EmitLoad : EmitStore)(plan, regs, address, op->span, &stmts);
-  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, op->span));
+  if (!load && waits_for_stores) append("tcgen_05_st.h", "tcgen05_wait_st");
+  append("tcgen_05.h", "tcgen05_before_thread_sync");
   Stmt body = Sequence(stmts, op->span);
   if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / 32) return body;
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
@@ -375,6 +419,18 @@ class TmemLdStInstruction : public TileInstruction {
     if (plans.plans.empty()) {
       return {TilePlan(), plans.reason + " (" + DescribeBoth(AsCopy(op), ctx) + ")"};
     }
+    const ir::CopyNode* copy = AsCopy(op);
+    TmemLayout tile = *ctx->layouts->GetTmem(TmemSide(copy)->buffer);
+    if (copy->annotations.count(kRowsOfWarpgroups) != 0 &&
+        !KeepsToRows(plans.plans[0], tile, ctx->threads.count)) {
+      TL_USER_ERROR(kLayout, op->span,
+                    "the layout of fragment "
+                        << std::string(FragmentSide(copy)->buffer->name)
+                        << " has rows of one block of 128 in several warpgroups, which take turns "
+                           "with the tensor core; leave the layout to the compiler, or compile "
+                           "with tl.disable_warp_specialized. "
+                        << DescribeBoth(copy, ctx));
+    }
     return {TilePlan(ffi::make_object<TmemLdStPlanNode>(this, ctx->threads, plans.plans[0])), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
@@ -390,7 +446,8 @@ class TmemLdStInstruction : public TileInstruction {
     const auto* plan = static_cast<const TmemLdStPlanNode*>(TilePlanOf(op));
     Expr column = TileOf(TmemSide(copy), op->span, lowering->ctx).column;
     Buffer regs = lowering->buffers->Get(FragmentSide(copy)->buffer);
-    stmts->push_back(IssuePlan(copy, plan->copy, column, regs, lowering->ctx));
+    stmts->push_back(
+        IssuePlan(copy, plan->copy, column, regs, lowering->waits_for_stores, lowering->ctx));
   }
 
  private:

@@ -22,6 +22,10 @@ class TmemLdStPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.TmemLdStPlan", TmemLdStPlanNode, TilePlanNode);
 };
 
+// A copy has this annotation (bool) if each warpgroup must move the 128 rows that its number says:
+// others may be in use by the tensor core.
+inline constexpr const char* kRowsOfWarpgroups = "rows_of_warpgroups";
+
 // Whether the copy moves registers to or from tensor memory.
 bool IsTmemCopy(const ir::CopyNode* op);
 

@@ -29,9 +29,14 @@ std::string Tcgen05Lacks(const ir::GemmNode* op);
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
-// A gemm has this annotation (bool) if what its threads did before is ordered elsewhere: it is
-// issued without a barrier of theirs.
+// A gemm has this annotation (bool) if what threads did before is ordered elsewhere: it is issued
+// without a barrier of its threads, or a fence.
 inline constexpr const char* kTcgen05Ordered = "tcgen05_ordered";
+bool IsOrdered(const ir::GemmNode* op);
+
+// An attribute of calls: tensor memory (Array<Buffer>) that gemms of another role use after them,
+// until their threads wait.
+inline constexpr const char* kTensorMemoryInUse = "tensor_memory_in_use";
 
 // T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
 bool IsTcgen05Arrive(const ir::CallNode* call);

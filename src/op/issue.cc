@@ -76,13 +76,8 @@ Stmt NextPhase(const Completion& completion, const Span& span) {
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
-  std::vector<Stmt> stmts = BarrierForTcgen05(ctx, span);
-  stmts.insert(stmts.begin(), Effect("fence_proxy_async", {}, span));
-  return stmts;
-}
-
-std::vector<Stmt> BarrierForTcgen05(const Context& ctx, const Span& span) {
-  return {DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
+  return {Effect("fence_proxy_async", {}, span),
+          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
           SyncThreads(ctx, span)};
 }
 
@@ -94,7 +89,7 @@ std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barri
   // A thread alone has synchronized with the others before its branch: in there they are not.
   std::vector<Stmt> stmts;
   if (ctx.threads.count > 1 && !ordered) stmts = SyncForTcgen05(ctx, span);
-  stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
+  if (!ordered) stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
   stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
   return stmts;
 }

@@ -44,9 +44,6 @@ Stmt NextPhase(const Completion& completion, const Span& span);
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
 // The call that stands for it before a branch of one thread that issues.
 inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
-// The same where InsertSync sees to the order of the proxies: a call, and its statements.
-inline constexpr const char* kBarrierForTcgen05 = "tcgen05_barrier";
-std::vector<Stmt> BarrierForTcgen05(const Context& ctx, const Span& span);
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere). What the operator's threads did to
 // shared and to tensor memory is done before, unless that is `ordered` elsewhere.

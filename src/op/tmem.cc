@@ -29,7 +29,11 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
   TmemLayout tile = role == TmemRole::kAccumulator ? layout::AccumulatorLayout(block, cols, bits)
                                                    : layout::OperandALayout(block, cols, bits);
   int64_t blocks = layout::Product(shape) / (block * cols);
-  if (blocks > 1) tile = tile.Staged(blocks);
+  int64_t step = 0;
+  if (auto below = buffer->attrs.Get(kColumnsOf)) {
+    step = LayoutForRole((*below).cast<Buffer>(), TmemRole::kAccumulator)->Columns() / blocks;
+  }
+  if (blocks > 1) tile = tile.Staged(blocks, step);
   return tile.Reshape(shape);
 }
 

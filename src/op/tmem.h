@@ -10,6 +10,10 @@ namespace tilelang::op {
 // operands are packed.
 enum class TmemRole { kAccumulator, kOperandA };
 
+// An attribute of a tile: the accumulator (Buffer) whose columns it takes; blocks of 128 rows begin
+// where that one's do.
+inline constexpr const char* kColumnsOf = "columns_of";
+
 // The layout of a whole buffer [stages.., M, N]. Blocks of 128 rows, then stages, lie side by
 // side in columns. Raises ResourceError unless M is 64 or a multiple of 128.
 TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role);

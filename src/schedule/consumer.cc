@@ -3,23 +3,29 @@
 #include <algorithm>
 
 #include "ir/visitor.h"
+#include "op/copy_tmem.h"
 #include "op/effect.h"
-#include "op/issue.h"
+#include "op/gemm_tcgen05.h"
+#include "op/wgmma.h"
 #include "schedule/overlap.h"
 
 namespace tilelang::schedule {
 
 using ir::Expr;
 using ir::Stmt;
+using op::I32;
 
 namespace {
 
 class ConsumerWriter : public ir::StmtMutator {
  public:
-  ConsumerWriter(const std::vector<Ring>& rings, const FreeRunning& free, const Expr& first_warp,
-                 const ir::Span& span)
-      : free_(free), first_warp_(first_warp), drain_(span) {
+  ConsumerWriter(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread)
+      : rings_(rings),
+        turns_(turns),
+        block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(op::kWarpgroup))),
+        done_(turns.done(), block_) {
     for (const Ring& ring : rings) {
+      if (turns.Releases(*ring.channel)) continue;
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
     }
   }
@@ -27,9 +33,8 @@ class ConsumerWriter : public ir::StmtMutator {
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
-    Stmt work = MutateStmt(body);
-    if (drains_) drain_.Alloc(&stmts);
-    stmts.push_back(work);
+    if (!turns_.empty()) stmts.push_back(done_.Alloc());
+    stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
   }
 
@@ -42,8 +47,8 @@ class ConsumerWriter : public ir::StmtMutator {
     return op::Sequence(stmts, op->span);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
-    if (free_.Has(op)) return RunFree(op);
     const auto* body = op->body.as<ir::SeqNode>();
+    if (const TurnLoop* turns = turns_.Find(op)) return BesideTurns(*turns);
     if (StagesOf(op) < 2 || body == nullptr) return StmtMutator::Rewrite(op);
     return OverlapIterations(op, TasksOf(body));
   }
@@ -62,37 +67,60 @@ class ConsumerWriter : public ir::StmtMutator {
   }
 
  private:
-  Stmt RunFree(const ir::ForNode* op) {
-    drains_ = true;
-    in_free_ = true;
-    Stmt loop = StmtMutator::Rewrite(op);
-    in_free_ = false;
-    Stmt issue = op::Sequence({loop, drain_.Arrive(op->span)}, op->span);
-    std::vector<Stmt> stmts = {op::Effect(op::kBarrierForTcgen05, {}, op->span),
-                               ir::If(first_warp_, issue, Stmt(), op->span)};
-    drain_.Wait(op->span, &stmts);
+  // The loop without its gemms: what is left of it, if that is anything.
+  Stmt BesideTurns(const TurnLoop& turns) {
+    const ir::ForNode* op = turns.loop;
+    std::vector<Stmt> stmts;
+    bool around = turns.open || turns.turns.empty();
+    if (around) AppendReady(turns, turns_.AreWritten(op), op->span, &stmts);
+    Stmt body = MutateStmt(op->body);
+    if (!body.as<ir::SeqNode>()->stmts.empty()) {
+      stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, body,
+                              op->annotations, op->span));
+    }
+    if (around) done_.Wait(op->span, &stmts, InUse(turns));
     return op::Sequence(stmts, op->span);
   }
 
-  // A statement that uses a slot, the last one of the ring `last` if that is not null.
-  Stmt Use(const Stmt& s, const Ring* last, const std::map<const Ring*, Expr>& slot_of) {
-    Stmt used = MutateStmt(s);
-    const auto* gemm = in_free_ ? used.as<ir::GemmNode>() : nullptr;
-    if (gemm == nullptr) return used;
-    return FreeRunningGemm(gemm,
-                           last == nullptr ? Expr() : ir::Load(last->empty, {slot_of.at(last)}));
+  // What the threads have done is done before the next turn; `written`: also to operands in shared
+  // memory. What they did to tensor memory they have fenced there.
+  void AppendReady(const TurnLoop& turns, bool written, const ir::Span& span,
+                   std::vector<Stmt>* stmts) const {
+    if (written) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
+    stmts->push_back(Arrive(turns_.ready(), block_, span, InUse(turns)));
   }
+  static ir::Map<ir::String, ir::Any> InUse(const TurnLoop& turns) {
+    ir::Map<ir::String, ir::Any> attrs;
+    attrs.Set(op::kTensorMemoryInUse, turns.tensor_memory);
+    return attrs;
+  }
+
+  // A copy by warpgroups of their rows.
+  static Stmt WithRows(const Stmt& s) {
+    const auto* copy = s.as<ir::CopyNode>();
+    auto annotations = copy->annotations;
+    annotations.Set(op::kRowsOfWarpgroups, true);
+    return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
+  }
+
+  static Task Work(std::vector<Stmt> stmts) { return {TaskKind::kWork, std::move(stmts), {}}; }
 
   std::vector<Task> TasksOf(const ir::SeqNode* op) {
     std::vector<Task> tasks;
     std::map<const Ring*, Expr> slot_of;
+    const TurnLoop* turns = turns_.Find(op);
     for (size_t i = 0; i < op->stmts.size(); ++i) {
       const ir::Span& span = op->stmts[i].span();
-      bool loads = false;
+      if (turns != nullptr && turns->IsGemm(i)) continue;
+      bool loads = IsLoad(op->stmts[i]);
+      if (turns != nullptr && turns->waits[i]) {
+        std::vector<Stmt> wait;
+        done_.Wait(span, &wait, InUse(*turns));
+        tasks.push_back(Work(wait));
+      }
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr) continue;
-        loads |= std::count(handover->loads.begin(), handover->loads.end(), i) != 0;
         if (handover->first_use != i) continue;
         Task acquire{TaskKind::kAcquire, {}, ring->slots};
         Expr slot = uses.BindSlot(span, &acquire.stmts);
@@ -101,49 +129,56 @@ class ConsumerWriter : public ir::StmtMutator {
         slot_of[ring] = slot;
         tasks.push_back(acquire);
       }
-      std::vector<Task> released;
-      const Ring* by_commit = nullptr;
+      if (!loads && !IsAllocatedBefore(op->stmts[i])) {
+        bool rows = turns != nullptr && turns->part[i] && turns_.blocks() > 1;
+        tasks.push_back(Work({MutateStmt(rows ? WithRows(op->stmts[i]) : op->stmts[i])}));
+      }
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr || handover->last_use != i) continue;
-        Task release{TaskKind::kRelease, {uses.Advance(span)}, ring->slots};
-        if (free_.Releases(*ring->channel)) {
-          by_commit = ring;
-        } else {
-          Stmt arrive = Arrive(ring->empty, slot_of.at(ring), span);
-          release.stmts.insert(release.stmts.begin(), arrive);
-        }
-        released.push_back(release);
+        Stmt arrive = Arrive(ring->empty, slot_of.at(ring), span);
+        tasks.push_back({TaskKind::kRelease, {arrive, uses.Advance(span)}, ring->slots});
       }
-      if (!loads && !IsTileAlloc(op->stmts[i])) {
-        tasks.push_back({TaskKind::kWork, {Use(op->stmts[i], by_commit, slot_of)}, {}});
+      if (turns != nullptr && turns->TurnAfter(i) != nullptr) {
+        std::vector<Stmt> ready;
+        AppendReady(*turns, turns_.AreWritten(op), span, &ready);
+        tasks.push_back(Work(ready));
       }
-      tasks.insert(tasks.end(), released.begin(), released.end());
     }
     return tasks;
   }
 
-  bool IsTileAlloc(const Stmt& s) const {
+  // Of what stands before the roles.
+  bool IsAllocatedBefore(const Stmt& s) const {
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc == nullptr) return false;
-    return std::any_of(uses_.begin(), uses_.end(),
-                       [&](const auto& item) { return item.first->channel->Has(alloc->buffer); });
+    auto same = [&](const ir::Buffer& b) { return b.same_as(alloc->buffer); };
+    const auto& operands = turns_.operands();
+    return IsTile(alloc->buffer) || std::any_of(operands.begin(), operands.end(), same);
+  }
+  // That some ring brings.
+  bool IsTile(const ir::Buffer& buffer) const {
+    return std::any_of(rings_.begin(), rings_.end(),
+                       [&](const Ring& ring) { return ring.channel->Has(buffer); });
+  }
+  bool IsLoad(const Stmt& s) const {
+    const auto* copy = s.as<ir::CopyNode>();
+    return copy != nullptr && IsTile(copy->dst->buffer);
   }
 
-  std::vector<std::pair<const Ring*, UseCounter>> uses_;
+  const std::vector<Ring>& rings_;
+  const GemmTurns& turns_;
+  std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
   SlotMap slots_;
-  const FreeRunning& free_;
-  Expr first_warp_;
-  Drain drain_;
-  bool drains_ = false;
-  bool in_free_ = false;
+  Expr block_;  // of rows
+  Phases done_;
 };
 
 }  // namespace
 
-Stmt WriteConsumers(const std::vector<Ring>& rings, const FreeRunning& free, const Expr& first_warp,
+Stmt WriteConsumers(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread,
                     const Stmt& body) {
-  return ConsumerWriter(rings, free, first_warp, body.span()).Write(body);
+  return ConsumerWriter(rings, turns, thread).Write(body);
 }
 
 }  // namespace tilelang::schedule

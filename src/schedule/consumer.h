@@ -1,18 +1,18 @@
-// The program of the roles that compute: everything but the loads.
+// The program of the threads that compute: everything but what other roles do.
 #ifndef TILELANG_SCHEDULE_CONSUMER_H_
 #define TILELANG_SCHEDULE_CONSUMER_H_
 
-#include "schedule/free_running.h"
+#include "schedule/gemm_turns.h"
 #include "schedule/ring.h"
 
 namespace tilelang::schedule {
 
 // The body of a launch for the threads that use what others load: they wait for each tile before
 // its first use and release it after the last one. Iterations of pipelined loops overlap
-// (schedule/overlap.h), or their gemms run free (schedule/free_running.h).
-// `first_warp` is the condition that holds in their first one.
-ir::Stmt WriteConsumers(const std::vector<Ring>& rings, const FreeRunning& free,
-                        const ir::Expr& first_warp, const ir::Stmt& body);
+// (schedule/overlap.h), or their gemms are another role's (schedule/gemm_turns.h): the threads say
+// when they are ready for a turn, and wait for it where they take part. `thread` is their index.
+ir::Stmt WriteConsumers(const std::vector<Ring>& rings, const GemmTurns& turns,
+                        const ir::Expr& thread, const ir::Stmt& body);
 
 }  // namespace tilelang::schedule
 

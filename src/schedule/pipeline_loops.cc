@@ -14,6 +14,9 @@
 #include "op/wgmma.h"
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
+#include "schedule/gemm_turns.h"
+#include "schedule/mma_warp.h"
+#include "schedule/overlay_operands.h"
 #include "schedule/producer.h"
 #include "schedule/ring.h"
 #include "transform/kernel_scope.h"
@@ -36,69 +39,6 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxThreads = 1024;
-
-// The role that loads.
-class ProducerWriter : public SliceCopier {
- public:
-  ProducerWriter(const LoadSlice& slice, const std::vector<Ring>& rings,
-                 const op::ThreadRange& threads)
-      : SliceCopier(slice), threads_(threads) {
-    for (const Ring& ring : rings) {
-      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_loads"));
-    }
-  }
-
-  Stmt Write(const Stmt& body) {
-    std::vector<Stmt> stmts;
-    for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
-    stmts.push_back(MutateStmt(body));
-    return op::Sequence(stmts, body.span());
-  }
-
- protected:
-  void Append(const ir::SeqNode* seq, size_t i, std::vector<Stmt>* stmts) override {
-    const ir::Span& span = seq->stmts[i].span();
-    for (const auto& [ring, uses] : uses_) {
-      const Handover* handover = FindHandover(*ring, seq);
-      if (handover == nullptr || handover->loads.front() != i) continue;
-      Expr slot = uses.BindSlot(span, stmts);
-      stmts->push_back(uses.WaitEmpty(slot, span));
-      slots_.Enter(*ring, slot);
-      slot_of_[ring] = slot;
-    }
-    SliceCopier::Append(seq, i, stmts);
-    for (const auto& [ring, uses] : uses_) {
-      const Handover* handover = FindHandover(*ring, seq);
-      if (handover == nullptr || handover->loads.back() != i) continue;
-      stmts->push_back(Arrive(ring->full, slot_of_.at(ring), span));
-      stmts->push_back(uses.Advance(span));
-    }
-  }
-
- public:
-  using SliceCopier::Rewrite;
-  Stmt Rewrite(const ir::CopyNode* op) override {
-    const Ring* ring = RingOf(op->dst->buffer);
-    Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
-    Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)),
-                         op->annotations, op->span, full);
-    return ir::WithPlan(load,
-                        op::TilePlan(ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
-  }
-
- private:
-  const Ring* RingOf(const Buffer& tile) const {
-    for (const auto& [ring, uses] : uses_) {
-      if (ring->channel->Has(tile)) return ring;
-    }
-    TVM_FFI_UNREACHABLE();
-  }
-
-  op::ThreadRange threads_;
-  std::vector<std::pair<const Ring*, UseCounter>> uses_;
-  std::map<const Ring*, Expr> slot_of_;
-  SlotMap slots_;
-};
 
 // What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
 std::string OwnRoles(const ir::KernelLaunchNode* launch) {
@@ -145,13 +85,42 @@ std::string WhyOneRole(const ir::KernelLaunchNode* launch, int64_t threads) {
   return OwnRoles(launch);
 }
 
+// Makes one sequence of the body of each pipelined loop: the order of its operators is the
+// schedule's to choose.
+class BodyFlattener : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt body = MutateStmt(op->body);
+    const auto* seq = body.as<ir::SeqNode>();
+    if (op->Kind() == ir::ForKind::kPipelined && seq != nullptr) {
+      std::vector<Stmt> stmts;
+      AppendFlat(seq, &stmts);
+      body = op::Sequence(stmts, body.span());
+    }
+    return ir::For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span);
+  }
+
+ private:
+  static void AppendFlat(const ir::SeqNode* seq, std::vector<Stmt>* stmts) {
+    for (const Stmt& s : seq->stmts) {
+      if (const auto* inner = s.as<ir::SeqNode>()) {
+        AppendFlat(inner, stmts);
+      } else {
+        stmts->push_back(s);
+      }
+    }
+  }
+};
+
 class Launches : public ir::StmtMutator {
  public:
-  explicit Launches(bool with_roles) : with_roles_(with_roles) {}
+  Launches(const Target& target, bool with_roles) : target_(target), with_roles_(with_roles) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt launch = with_roles_ ? WithRoles(op) : ffi::GetRef<Stmt>(op);
+    Stmt launch = with_roles_ ? WithRoles(BodyFlattener().MutateStmt(ffi::GetRef<Stmt>(op)))
+                              : ffi::GetRef<Stmt>(op);
     return StmtMutator::Rewrite(launch.as<ir::KernelLaunchNode>());
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -161,16 +130,17 @@ class Launches : public ir::StmtMutator {
   }
 
  private:
-  Stmt WithRoles(const ir::KernelLaunchNode* op) const;
+  Stmt WithRoles(const Stmt& launch) const;
 
+  Target target_;
   bool with_roles_;
 };
 
 // The channels whose loads another role can execute; their loads are in the slice.
 std::vector<Channel> Loadable(const std::vector<Channel>& channels,
-                              const ir::KernelLaunchNode* launch, LoadSlice* slice) {
+                              const ir::KernelLaunchNode* launch, RoleSlice* slice) {
   std::vector<Channel> result;
-  LoadSlice all(launch);
+  RoleSlice all(launch);
   for (const Channel& channel : channels) {
     std::vector<const ir::CopyNode*> loads;
     for (const Handover& handover : channel.handovers) {
@@ -178,7 +148,7 @@ std::vector<Channel> Loadable(const std::vector<Channel>& channels,
         loads.push_back(handover.seq->stmts[at].as<ir::CopyNode>());
       }
     }
-    LoadSlice alone(launch);
+    RoleSlice alone(launch);
     std::string reason;
     for (const ir::CopyNode* load : loads) {
       if (reason.empty()) reason = alone.Add(load);
@@ -201,9 +171,10 @@ struct RegisterShares {
   int64_t producer = 0;  // 0: as launched
   int64_t consumer = 0;
 };
-// With the program's own numbers where it gives them: (producer, consumer), -1 for none.
+// With the program's own numbers where it gives them: (producer, consumer), -1 for none. A warp
+// that issues gemms keeps their descriptors in registers.
 RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consumers,
-                              int64_t service) {
+                              int64_t service, bool issues_gemms) {
   constexpr int64_t kRegisters = 65536;
   constexpr int64_t kMost = 240;
   constexpr int64_t kUnit = 8;
@@ -213,7 +184,8 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
     auto shares = (*attr).cast<Array<int64_t>>();
     given.assign(shares.begin(), shares.end());
   }
-  int64_t producer = consumers > 2 * kWarpgroup ? 32 : 40;
+  constexpr int64_t kForDescriptors = 56;
+  int64_t producer = issues_gemms ? kForDescriptors : consumers > 2 * kWarpgroup ? 32 : 40;
   if (given[0] >= 0) producer = given[0];
   int64_t left = (kRegisters - service * producer) / consumers / kUnit * kUnit;
   if (given[1] > left) {
@@ -270,39 +242,50 @@ void RemarkSerialLoops(const ir::KernelLaunchNode* launch, const std::vector<Cha
   });
 }
 
-Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
-  Stmt self = ffi::GetRef<Stmt>(op);
+Stmt Launches::WithRoles(const Stmt& launch) const {
+  Stmt self = OverlayOperands(launch, target_->tmem_columns);
+  const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op);
   transform::LaunchThreads threads = transform::ThreadsOf(op);
   // Registers are given away by whole warpgroups, and a single warp beside several warpgroups takes
   // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
   bool shares = threads.count > kWarpgroup && threads.count % kWarpgroup == 0;
   int64_t service = shares ? kWarpgroup : kWarp;
-  std::string reason = WhyOneRole(op, threads.count + service);
+  std::string reason = WhyOneRole(op, threads.count + std::max(service, 2 * kWarp));
   if (!reason.empty()) channels.clear();
   if (reason.empty()) {
     reason = "no tile of the loop is loaded by the tensor memory accelerator alone";
   }
-  LoadSlice slice(op);
+  RoleSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   RemarkSerialLoops(op, channels, reason);
   if (channels.empty()) return self;
 
+  GemmTurns turns(op, channels, threads.count);
+  if (service == kWarp && !turns.empty()) service = 2 * kWarp;
   op::ThreadRange producers{threads.count, kWarp};
-  FreeRunning free(op, channels);
+  op::ThreadRange mma_warp{threads.count + kWarp, kWarp};
   std::vector<Ring> rings;
   for (const Channel& channel : channels) {
-    int64_t releases = free.Releases(channel) ? 1 : threads.count;
+    int64_t releases = turns.Releases(channel) ? 1 : threads.count;
     rings.push_back(MakeRing(channel, producers.count, releases));
   }
-  Stmt loads = ProducerWriter(slice, rings, producers).Write(op->body);
-  Stmt work = WriteConsumers(rings, free, threads.linear < I32(kWarp), op->body);
-  RegisterShares registers = ShareRegisters(op, threads.count, service);
-  if (service > kWarp) {
-    loads = ir::If(threads.linear < I32(threads.count + kWarp), loads, Stmt(), op->span);
+  auto before = [&](const op::ThreadRange& role) {
+    return threads.linear < I32(role.begin + role.count);
+  };
+  Stmt service_work = WriteProducer(slice, rings, producers, op->body);
+  if (!turns.empty()) {
+    Stmt gemms = WriteMmaWarp(turns, rings, mma_warp, op->body);
+    if (service > 2 * kWarp) gemms = ir::If(before(mma_warp), gemms, Stmt(), op->span);
+    service_work = ir::If(before(producers), service_work, gemms, op->span);
+  } else if (service > kWarp) {
+    service_work = ir::If(before(producers), service_work, Stmt(), op->span);
   }
+  Stmt work = WriteConsumers(rings, turns, threads.linear, op->body);
+  RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   if (registers.producer > 0) {
-    loads = op::Sequence({SetRegisters(registers.producer, false, op->span), loads}, op->span);
+    service_work =
+        op::Sequence({SetRegisters(registers.producer, false, op->span), service_work}, op->span);
     work = op::Sequence({SetRegisters(registers.consumer, true, op->span), work}, op->span);
   }
   std::vector<Stmt> body;
@@ -312,15 +295,19 @@ Stmt Launches::WithRoles(const ir::KernelLaunchNode* op) const {
       body.push_back(ir::Alloc(barrier, barrier->span));
     }
   }
-  body.push_back(ir::If(threads.linear >= I32(threads.count), loads, work, op->span));
+  for (const Buffer& b : turns.operands()) body.push_back(ir::Alloc(b, b->span));
+  if (!turns.empty()) {
+    for (const Buffer& b : {turns.ready(), turns.done()}) body.push_back(ir::Alloc(b, b->span));
+  }
+  body.push_back(ir::If(threads.linear >= I32(threads.count), service_work, work, op->span));
   return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},
                           WithStackedLayouts(op, rings), op::Sequence(body, op->span), op->span);
 }
 
 }  // namespace
 
-ir::Func PipelineLoops(const ir::Func& func, bool with_roles) {
-  return func.WithBody(Launches(with_roles).MutateStmt(func->body));
+ir::Func PipelineLoops(const ir::Func& func, const Target& target, bool with_roles) {
+  return func.WithBody(Launches(target, with_roles).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::schedule

@@ -4,6 +4,7 @@
 #define TILELANG_SCHEDULE_PIPELINE_LOOPS_H_
 
 #include "ir/function.h"
+#include "target/target.h"
 
 namespace tilelang::schedule {
 
@@ -19,7 +20,7 @@ namespace tilelang::schedule {
 //
 // Kernels stay as they are, with a remark, where the program has roles or barriers of its own, or a
 // load depends on what the compute threads compute. All pipelined loops become serial ones.
-ir::Func PipelineLoops(const ir::Func& func, bool with_roles);
+ir::Func PipelineLoops(const ir::Func& func, const Target& target, bool with_roles);
 
 }  // namespace tilelang::schedule
 

@@ -1,168 +1,87 @@
 #include "schedule/producer.h"
 
-#include "ir/effects.h"
-#include "ir/intrinsics.h"
-#include "ir/printer.h"
+#include <map>
+#include <string>
+#include <utility>
+
+#include "op/copy_tma.h"
+#include "op/effect.h"
 
 namespace tilelang::schedule {
 
 using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
-using ir::StmtNode;
-using ir::Var;
 
-// Fills the tables of a LoadSlice.
-class PlaceFinder : public ir::StmtVisitor {
+namespace {
+
+class ProducerWriter : public SliceCopier {
  public:
-  explicit PlaceFinder(LoadSlice* slice) : slice_(slice) {}
+  ProducerWriter(const RoleSlice& slice, const std::vector<Ring>& rings,
+                 const op::ThreadRange& threads)
+      : SliceCopier(slice), threads_(threads) {
+    for (const Ring& ring : rings) {
+      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_loads"));
+    }
+  }
 
-  using StmtVisitor::Visit;
-  void Visit(const ir::CopyNode* op) override { slice_->places_[op] = Here(op); }
-  void Visit(const ir::BindNode* op) override {
-    slice_->setters_[op->var.get()].push_back(Here(op));
+  Stmt Write(const Stmt& body) {
+    std::vector<Stmt> stmts;
+    for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
+    stmts.push_back(MutateStmt(body));
+    return op::Sequence(stmts, body.span());
   }
-  void Visit(const ir::StoreNode* op) override {
-    slice_->setters_[op->buffer.get()].push_back(Here(op));
+
+ protected:
+  void Append(const ir::SeqNode* seq, size_t i, std::vector<Stmt>* stmts) override {
+    const ir::Span& span = seq->stmts[i].span();
+    for (const auto& [ring, uses] : uses_) {
+      const Handover* handover = FindHandover(*ring, seq);
+      if (handover == nullptr || handover->loads.front() != i) continue;
+      Expr slot = uses.BindSlot(span, stmts);
+      stmts->push_back(uses.WaitEmpty(slot, span));
+      slots_.Enter(*ring, slot);
+      slot_of_[ring] = slot;
+    }
+    SliceCopier::Append(seq, i, stmts);
+    for (const auto& [ring, uses] : uses_) {
+      const Handover* handover = FindHandover(*ring, seq);
+      if (handover == nullptr || handover->loads.back() != i) continue;
+      stmts->push_back(Arrive(ring->full, slot_of_.at(ring), span));
+      stmts->push_back(uses.Advance(span));
+    }
   }
-  void Visit(const ir::AllocNode* op) override {
-    slice_->setters_[op->buffer.get()].push_back(Here(op));
+
+ public:
+  using SliceCopier::Rewrite;
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    const Ring* ring = RingOf(op->dst->buffer);
+    Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
+    Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)),
+                         op->annotations, op->span, full);
+    return ir::WithPlan(
+        load, op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
   }
-  void Visit(const ir::IfNode* op) override {
-    Inside(op, [&] { StmtVisitor::Visit(op); });
-  }
-  void Visit(const ir::ParallelForNode* op) override {
-    Inside(op, [&] { StmtVisitor::Visit(op); });
-  }
-  void Visit(const ir::ForNode* op) override { Loop(op); }
-  void Visit(const ir::WhileNode* op) override { Loop(op); }
-  void Visit(const ir::BreakNode* op) override { Leave(op); }
-  void Visit(const ir::ContinueNode* op) override { Leave(op); }
 
  private:
-  LoadSlice::Place Here(const StmtNode* s) const { return {s, around_}; }
-  template <typename Fn>
-  void Inside(const StmtNode* s, const Fn& visit) {
-    around_.push_back(s);
-    visit();
-    around_.pop_back();
+  const Ring* RingOf(const Buffer& tile) const {
+    for (const auto& [ring, uses] : uses_) {
+      if (ring->channel->Has(tile)) return ring;
+    }
+    TVM_FFI_UNREACHABLE();
   }
-  template <typename Node>
-  void Loop(const Node* op) {
-    loops_.push_back(op);
-    Inside(op, [&] { StmtVisitor::Visit(op); });
-    loops_.pop_back();
-  }
-  void Leave(const StmtNode* s) { slice_->leaves_[loops_.back()].push_back(Here(s)); }
 
-  LoadSlice* slice_;
-  std::vector<const StmtNode*> around_;
-  std::vector<const StmtNode*> loops_;
+  op::ThreadRange threads_;
+  std::vector<std::pair<const Ring*, UseCounter>> uses_;
+  std::map<const Ring*, Expr> slot_of_;
+  SlotMap slots_;
 };
 
-LoadSlice::LoadSlice(const ir::KernelLaunchNode* launch) : launch_(launch) {
-  PlaceFinder(this).VisitStmt(launch->body);
-  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-    if (!effect.Writes()) return;
-    if (effect.buffer.IsGlobal()) written_.insert(effect.buffer.get());
-    bool stored = effect.By<ir::StoreNode>() != nullptr || effect.By<ir::AllocNode>() != nullptr;
-    if (effect.buffer.IsLocal() && !stored) elsewhere_.insert(effect.buffer.get());
-  });
-}
+}  // namespace
 
-std::string LoadSlice::Add(const ir::CopyNode* load) {
-  reason_.clear();
-  Keep(places_.at(load));
-  return reason_;
-}
-
-void LoadSlice::Refuse(const std::string& reason) {
-  if (reason_.empty()) reason_ = reason;
-}
-
-void LoadSlice::Keep(const Place& place) {
-  if (!kept_.insert(place.stmt).second) return;
-  for (const StmtNode* s : place.around) {
-    if (!kept_.insert(s).second) continue;
-    if (const auto* branch =
-            s->IsInstance<ir::IfNode>() ? static_cast<const ir::IfNode*>(s) : nullptr) {
-      Need(branch->condition);
-    } else if (s->IsInstance<ir::ForNode>()) {
-      Need(static_cast<const ir::ForNode*>(s)->min);
-      Need(static_cast<const ir::ForNode*>(s)->extent);
-    } else if (s->IsInstance<ir::WhileNode>()) {
-      Need(static_cast<const ir::WhileNode*>(s)->condition);
-    } else {
-      Refuse("it depends on what T.Parallel computes");
-    }
-    for (const Place& leave : leaves_[s]) Keep(leave);
-  }
-  switch (place.stmt->kind) {
-    case ir::StmtKind::kCopy:
-      for (const Expr& min : static_cast<const ir::CopyNode*>(place.stmt)->src->mins) Need(min);
-      for (const Expr& min : static_cast<const ir::CopyNode*>(place.stmt)->dst->mins) Need(min);
-      break;
-    case ir::StmtKind::kBind:
-      Need(static_cast<const ir::BindNode*>(place.stmt)->value);
-      break;
-    case ir::StmtKind::kStore:
-      for (const Expr& index : static_cast<const ir::StoreNode*>(place.stmt)->indices) Need(index);
-      Need(static_cast<const ir::StoreNode*>(place.stmt)->value);
-      break;
-    case ir::StmtKind::kAlloc: {
-      const auto& attrs = static_cast<const ir::AllocNode*>(place.stmt)->buffer->attrs;
-      if (auto init = attrs.Get("init")) Need((*init).cast<Expr>());
-      break;
-    }
-    default:
-      break;
-  }
-}
-
-void LoadSlice::NeedBuffer(const Buffer& buffer) {
-  std::string name(buffer->name);
-  if (buffer.IsGlobal()) {
-    if (written_.count(buffer.get())) Refuse("it depends on " + name + ", which the kernel writes");
-    return;
-  }
-  if (!buffer.IsLocal()) return Refuse("it depends on values of " + name);
-  if (elsewhere_.count(buffer.get())) return Refuse("it depends on values copied to " + name);
-  if (!needed_.insert(buffer.get()).second) return;
-  for (const Place& setter : setters_[buffer.get()]) Keep(setter);
-}
-
-void LoadSlice::Need(const Expr& e) {
-  ir::WalkExprs(e, [&](const Expr& part) {
-    if (const auto* load = part.as<ir::LoadNode>()) NeedBuffer(load->buffer);
-    if (const auto* call = part.as<ir::CallNode>()) {
-      const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-      bool pure = known != nullptr && known->pure && call->name != "address_of";
-      if (!pure) Refuse("it depends on a call of " + std::string(call->name));
-    }
-    if (part->kind != ir::ExprKind::kVar || !needed_.insert(part.get()).second) return true;
-    for (const Var& thread : launch_->thread_vars) {
-      if (thread.same_as(part)) Refuse("it depends on the thread index");
-    }
-    for (const Place& setter : setters_[part.get()]) Keep(setter);
-    return true;
-  });
-}
-
-Stmt SliceCopier::MutateStmt(const Stmt& s) {
-  if (s->kind == ir::StmtKind::kSeq || slice_.Has(s.get())) return StmtMutator::MutateStmt(s);
-  return ir::Seq(ir::Array<Stmt>(), s.span());
-}
-
-void SliceCopier::Append(const ir::SeqNode* seq, size_t i, std::vector<Stmt>* stmts) {
-  Stmt copied = MutateStmt(seq->stmts[i]);
-  const auto* inner = copied.as<ir::SeqNode>();
-  if (inner == nullptr || !inner->stmts.empty()) stmts->push_back(copied);
-}
-
-Stmt SliceCopier::Rewrite(const ir::SeqNode* op) {
-  std::vector<Stmt> stmts;
-  for (size_t i = 0; i < op->stmts.size(); ++i) Append(op, i, &stmts);
-  return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
+Stmt WriteProducer(const RoleSlice& slice, const std::vector<Ring>& rings,
+                   const op::ThreadRange& threads, const Stmt& body) {
+  return ProducerWriter(slice, rings, threads).Write(body);
 }
 
 }  // namespace tilelang::schedule

@@ -1,71 +1,19 @@
-// The program of the role that loads: what decides whether, when and from where, and the loads.
+// The program of the role that loads the tiles of channels.
 #ifndef TILELANG_SCHEDULE_PRODUCER_H_
 #define TILELANG_SCHEDULE_PRODUCER_H_
 
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
-#include "ir/fresh_copy.h"
+#include "op/context.h"
+#include "schedule/ring.h"
+#include "schedule/role_slice.h"
 
 namespace tilelang::schedule {
 
-// The statements of a launch that a load depends on: loops and conditions around it, variables in
-// its indices and in theirs, whatever sets those. Another role can execute them again if they
-// compute scalars from the launch's parameters and from memory that the kernel does not write.
-class LoadSlice {
- public:
-  explicit LoadSlice(const ir::KernelLaunchNode* launch);
-
-  // Adds what a load needs. Returns why another role cannot execute it, or nothing; the slice is
-  // then of no use.
-  std::string Add(const ir::CopyNode* load);
-
-  // The statement belongs to the slice, or holds such statements.
-  bool Has(const ir::StmtNode* s) const { return kept_.count(s) != 0; }
-
- private:
-  friend class PlaceFinder;
-  // A statement of the launch and the loops and branches around it, outermost first.
-  struct Place {
-    const ir::StmtNode* stmt = nullptr;
-    std::vector<const ir::StmtNode*> around;
-  };
-  using Object = tvm::ffi::Object;
-
-  void Keep(const Place& place);
-  void Need(const ir::Expr& e);
-  void NeedBuffer(const ir::Buffer& buffer);
-  void Refuse(const std::string& reason);
-
-  const ir::KernelLaunchNode* launch_;
-  std::unordered_map<const Object*, Place> places_;                // by statement: loads, binds
-  std::unordered_map<const Object*, std::vector<Place>> setters_;  // of variables and buffers
-  std::unordered_map<const Object*, std::vector<Place>> leaves_;   // breaks, continues, by loop
-  std::unordered_set<const Object*> written_;                      // global buffers
-  std::unordered_set<const Object*> elsewhere_;  // local buffers set by more than stores
-  std::unordered_set<const Object*> kept_;
-  std::unordered_set<const Object*> needed_;  // variables and buffers
-  std::string reason_;
-};
-
-// Copies the statements of a slice, with variables and local buffers of their own.
-class SliceCopier : public ir::FreshCopy {
- public:
-  explicit SliceCopier(const LoadSlice& slice) : slice_(slice) {}
-
-  using FreshCopy::Rewrite;
-  ir::Stmt MutateStmt(const ir::Stmt& s) override;
-  ir::Stmt Rewrite(const ir::SeqNode* op) override;
-
- protected:
-  // Appends the copy of the statement at index i of a sequence, if it has one.
-  virtual void Append(const ir::SeqNode* seq, size_t i, std::vector<ir::Stmt>* stmts);
-
- private:
-  const LoadSlice& slice_;
-};
+// The part of the body of a launch that a slice holds, executed by `threads`: they wait for a slot
+// to be empty before the first load into it and arrive after the last one.
+ir::Stmt WriteProducer(const RoleSlice& slice, const std::vector<Ring>& rings,
+                       const op::ThreadRange& threads, const ir::Stmt& body);
 
 }  // namespace tilelang::schedule
 

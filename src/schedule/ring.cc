@@ -69,29 +69,24 @@ Stmt UseCounter::Advance(const ir::Span& span) const {
   return ir::Store(count_, {I32(0)}, Count() + U32(1), span);
 }
 
-Drain::Drain(const ir::Span& span) : barrier_(op::MakeRingBarrier("gemm_done", 1, 1, span)) {
+Phases::Phases(const Buffer& barrier, const Expr& slot) : barrier_(barrier), slot_(slot) {
   ir::Map<ir::String, ir::Any> init;
   init.Set("init", U32(0));
-  parity_ = Buffer("gemm_parity", ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
+  parity_ = Buffer(std::string(barrier->name) + "_parity", ir::dtypes::kUInt32, {I32(1)}, {},
+                   "local.var", init, barrier->span);
 }
 
-void Drain::Alloc(std::vector<Stmt>* stmts) const {
-  for (const Buffer& b : {barrier_, parity_}) stmts->push_back(ir::Alloc(b, b->span));
-}
-
-Stmt Drain::Arrive(const ir::Span& span) const {
-  return op::Effect("tcgen05_mma_arrive", {ir::Load(barrier_, {I32(0)})}, span);
-}
-
-void Drain::Wait(const ir::Span& span, std::vector<Stmt>* stmts) const {
+void Phases::Wait(const ir::Span& span, std::vector<Stmt>* stmts,
+                  const ir::Map<ir::String, ir::Any>& attrs) const {
   Expr parity = ir::Load(parity_, {I32(0)});
   stmts->push_back(
-      op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier_, {I32(0)}), parity}, span));
+      op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier_, {slot_}), parity}, span, attrs));
   stmts->push_back(ir::Store(parity_, {I32(0)}, parity ^ U32(1), span));
 }
 
-Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span) {
-  return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span);
+Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
+            const ir::Map<ir::String, ir::Any>& attrs) {
+  return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span, attrs);
 }
 
 void SlotMap::Enter(const Ring& ring, const Expr& slot) {

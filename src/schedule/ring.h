@@ -47,21 +47,23 @@ class UseCounter {
   ir::Buffer count_;
 };
 
-// An mbarrier on which the tensor core is waited for, and the parity of its next phase.
-class Drain {
+// The phases of one mbarrier, waited for in turn; the parity of the next is a variable of each
+// thread.
+class Phases {
  public:
-  explicit Drain(const ir::Span& span);
-  void Alloc(std::vector<ir::Stmt>* stmts) const;
-  // The thread that issued gemms arrives when they are complete; all threads wait for that.
-  ir::Stmt Arrive(const ir::Span& span) const;
-  void Wait(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
+  Phases(const ir::Buffer& barrier, const ir::Expr& slot);
+  ir::Stmt Alloc() const { return ir::Alloc(parity_, parity_->span); }
+  void Wait(const ir::Span& span, std::vector<ir::Stmt>* stmts,
+            const ir::Map<ir::String, ir::Any>& attrs = {}) const;
 
  private:
   ir::Buffer barrier_;
+  ir::Expr slot_;
   ir::Buffer parity_;
 };
 
-ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span);
+ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
+                const ir::Map<ir::String, ir::Any>& attrs = {});
 
 // Accesses of tiles become those of a slot of their ring.
 class SlotMap {

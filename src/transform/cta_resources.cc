@@ -85,7 +85,7 @@ void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
 
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
-  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
+  // A fence stands after the last copy of each thread.
   stmts->push_back(Effect("sync_threads", {}, span_));
   stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
   // Reading the slot keeps its bytes from being used for something else meanwhile.

@@ -18,6 +18,7 @@
 #include "transform/issue_in_order.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
+#include "transform/store_waits.h"
 
 namespace tilelang::transform {
 
@@ -85,7 +86,9 @@ class KernelLowerer : public ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     size_t outer = allocated_.size();
     std::vector<Stmt> stmts;
+    auto waits = FindStoreWaits(op->stmts, [&](const auto* copy) { return ChangesWarps(copy); });
     for (size_t i = 0; i < op->stmts.size();) {
+      waits_for_stores_ = waits[i];
       OperatorGroup group = GroupAt(op->stmts, i, ctx_);
       stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : Lower(group));
       i += std::max<size_t>(1, group.size());
@@ -104,14 +107,12 @@ class KernelLowerer : public ScopedMutator {
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
-    bool barrier = call != nullptr && call->name == op::kBarrierForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     bool waits = call != nullptr && call->name == op::kWaitTmaStores;
-    if (!syncs && !barrier && !arrives && !waits) return ScopedMutator::Rewrite(op);
+    if (!syncs && !arrives && !waits) return ScopedMutator::Rewrite(op);
     ctx_.threads = ActiveThreads(threads_, &analyzer_);
     if (waits) return op::WaitTmaStores(ctx_, op->span);
-    if (barrier) return op::Sequence(op::BarrierForTcgen05(ctx_, op->span), op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }
@@ -152,6 +153,7 @@ class KernelLowerer : public ScopedMutator {
 
   op::Lowering MakeLowering() {
     op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
+    lowering.waits_for_stores = waits_for_stores_;
     for (const ir::GemmNode* gemm : in_flight_) {
       auto exists = [&](const Buffer& b) {
         return !b.IsFragment() || std::any_of(allocated_.begin(), allocated_.end(),
@@ -192,6 +194,7 @@ class KernelLowerer : public ScopedMutator {
   std::vector<Buffer> allocated_;               // what exists where the lowering is
   std::vector<Buffer> across_warps_;            // tensor memory that changes hands between warps
   op::TensorMaps tensor_maps_;
+  bool waits_for_stores_ = true;  // at the statement at hand
 };
 
 class LaunchLowerer : public ir::StmtMutator {

@@ -142,6 +142,7 @@ void TmemOrderer::AddAll(const Stmt& s, Accesses* accesses) const {
   ir::WalkEffects(s, [&](const ir::Effect& effect) {
     if (!effect.buffer.IsTmem()) return;
     const auto* gemm = effect.By<ir::GemmNode>();
+    if (gemm != nullptr && op::IsOrdered(gemm)) return;
     bool issued = EngineOf(effect) == op::Engine::kTcgen05;
     bool lasts = gemm != nullptr && !op::WaitsItself(gemm);
     accesses->push_back({effect.buffer, effect.Writes(), reached_.at(effect.node), issued, lasts});
@@ -163,7 +164,7 @@ bool TmemOrderer::IsSync(const Stmt& s) const {
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   if (call == nullptr) return false;
-  if (call->name == op::kSyncForTcgen05 || call->name == op::kBarrierForTcgen05) return true;
+  if (call->name == op::kSyncForTcgen05) return true;
   if (call->name == "sync_threads") return call->args.empty();
   if (call->name == "sync_warp") return reached_.at(s.get()).count <= 32;
   return call->name == "sync_range";

@@ -64,8 +64,8 @@ Pass Selection(bool use_tma) {
 }
 
 Pass Pipelining(bool with_roles) {
-  return [with_roles](const Func& func, const Target&) {
-    return schedule::PipelineLoops(func, with_roles);
+  return [with_roles](const Func& func, const Target& target) {
+    return schedule::PipelineLoops(func, target, with_roles);
   };
 }
 

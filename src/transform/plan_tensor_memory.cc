@@ -36,22 +36,6 @@ struct Usage {
   int64_t column = 0;
 };
 
-// Whether the first use of `buffer` in `s` leaves nothing of what it held.
-bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
-  if (const auto* seq = s.as<ir::SeqNode>()) {
-    for (const Stmt& inner : seq->stmts) {
-      if (ir::CountEffects(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
-    }
-    return false;
-  }
-  if (ir::CountEffects(s, buffer) != 1) return false;
-  if (const auto* gemm = s.as<ir::GemmNode>()) {
-    return gemm->c->buffer.same_as(buffer) && gemm->c.IsWhole() && ir::IsTrue(gemm->clear_accum);
-  }
-  const auto* copy = s.as<ir::CopyNode>();
-  return copy != nullptr && copy->dst->buffer.same_as(buffer) && copy->dst.IsWhole();
-}
-
 // Numbers statements in program order; a use inside a loop lasts for the whole loop, unless each
 // iteration overwrites the buffer first and nothing outside the loop uses it.
 class UsageFinder : public ir::StmtVisitor {
@@ -78,11 +62,17 @@ class UsageFinder : public ir::StmtVisitor {
     if (op->else_case.defined()) Branch(op->else_case);
   }
   void Visit(const ir::GemmNode* op) override {
-    // Of a loop, after which the threads wait, unless the program is to wait.
-    bool in_loop = op->annotations.count(op::kTcgen05Ordered) != 0;
-    issue_only_ = !op::WaitsItself(op) && !in_loop;
+    // The threads that wait for it say what it uses.
+    if (op::IsOrdered(op)) return;
+    issue_only_ = !op::WaitsItself(op);
     StmtVisitor::Visit(op);
     issue_only_ = false;
+  }
+  void Visit(const ir::CallNode* op) override {
+    if (auto used = op->attrs.Get(op::kTensorMemoryInUse)) {
+      for (const Buffer& buffer : (*used).cast<ir::Array<Buffer>>()) VisitBuffer(buffer);
+    }
+    StmtVisitor::Visit(op);
   }
   void Visit(const ir::ForNode* op) override { Loop(op); }
   void Visit(const ir::WhileNode* op) override { Loop(op); }
@@ -115,7 +105,7 @@ class UsageFinder : public ir::StmtVisitor {
     loops_.push_back(position_);
     for (const Usage& usage : usages) {
       bool fresh =
-          OverwritesFirst(op->body, usage.buffer) &&
+          ir::OverwritesFirst(op->body, usage.buffer) &&
           ir::CountEffects(op->body, usage.buffer) == ir::CountEffects(launch_->body, usage.buffer);
       if (fresh) loops_of_[usage.buffer.get()] = loops_.size();
     }
@@ -137,6 +127,24 @@ class UsageFinder : public ir::StmtVisitor {
   std::vector<std::pair<size_t, int64_t>> open_;
 };
 
+// The usage of the accumulator whose columns a tile takes; null for most.
+Usage* Below(const Usage& usage, std::vector<Usage>* usages) {
+  auto attr = usage.buffer->attrs.Get(op::kColumnsOf);
+  if (!attr) return nullptr;
+  Buffer accumulator = (*attr).cast<Buffer>();
+  auto it = std::find_if(usages->begin(), usages->end(),
+                         [&](const Usage& u) { return u.buffer.same_as(accumulator); });
+  return &*it;
+}
+
+// The columns are in use as long as either is.
+void Join(const Usage& above, Usage* below) {
+  if (above.branch != below->branch) below->branch = Usage::kSeveral;
+  below->outlives |= above.outlives;
+  below->first = std::min(below->first, above.first);
+  below->last = std::max(below->last, above.last);
+}
+
 // Whether the order of the program keeps the lives of the two buffers apart.
 bool Overlap(const Usage& a, const Usage& b) {
   bool in_order = a.branch == b.branch && a.branch != Usage::kSeveral;
@@ -147,7 +155,13 @@ bool Overlap(const Usage& a, const Usage& b) {
 // First fit, widest buffers first. Returns the columns used.
 int64_t Place(std::vector<Usage>* usages) {
   std::vector<Usage*> order;
-  for (Usage& u : *usages) order.push_back(&u);
+  for (Usage& u : *usages) {
+    if (Usage* below = Below(u, usages)) {
+      Join(u, below);
+    } else {
+      order.push_back(&u);
+    }
+  }
   std::stable_sort(order.begin(), order.end(),
                    [](const Usage* a, const Usage* b) { return a->columns > b->columns; });
   int64_t used = 0;
@@ -167,6 +181,9 @@ int64_t Place(std::vector<Usage>* usages) {
     u->column = column;
     used = std::max(used, column + u->columns);
     placed.push_back(u);
+  }
+  for (Usage& u : *usages) {
+    if (const Usage* below = Below(u, usages)) u.column = below->column;
   }
   return used;
 }

@@ -6,6 +6,8 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "op/gemm_tcgen05.h"
+#include "transform/column_pieces.h"
 #include "transform/gemm_in_flight.h"
 #include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
@@ -103,6 +105,7 @@ class Stager : public ScopedMutator {
 
   Stmt Rewrite(const ir::SeqNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
+    if (resident_) return InTensorMemory(op);
     std::vector<Stmt> result;
     size_t i = 0;
     while (i < op->stmts.size()) {
@@ -120,12 +123,26 @@ class Stager : public ScopedMutator {
 
   Stmt Rewrite(const ir::ForNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    return HasGemmInto(self, c_) && OnlyGemmsTouch(self, c_) ? Alone(self)
-                                                             : ScopedMutator::Rewrite(op);
+    if (resident_ || !HasGemmInto(self, c_)) return ScopedMutator::Rewrite(op);
+    if (OnlyGemmsTouch(self, c_)) return Alone(self);
+    if (!CarriesAccumulator(op)) return ScopedMutator::Rewrite(op);
+    resident_ = true;
+    Stmt loop = ScopedMutator::Rewrite(op);
+    resident_ = false;
+    return ir::MakeSeq({ToTensorMemory(op->span), loop, ToRegisters(op->span)}, op->span);
+  }
+  Stmt Rewrite(const ir::IfNode* op) override {
+    if (!resident_) return ScopedMutator::Rewrite(op);
+    auto sequence = [](const Stmt& s) {
+      return s.defined() && s->kind != ir::StmtKind::kSeq ? Stmt(ir::Seq({s}, s.span())) : s;
+    };
+    ir::If branch(op->condition, sequence(op->then_case), sequence(op->else_case), op->span);
+    return ScopedMutator::Rewrite(branch.get());
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    return op->c->buffer.same_as(c_) ? Alone(self) : self;
+    if (!op->c->buffer.same_as(c_)) return self;
+    return resident_ ? IntoTensorMemory(self) : Alone(self);
   }
 
  private:
@@ -142,6 +159,79 @@ class Stager : public ScopedMutator {
       condition = condition.defined() ? condition && upper : upper;
     }
     return ir::If(condition, s, Stmt(), s.span());
+  }
+
+  Stmt ToTensorMemory(const ir::Span& span) {
+    return ByOwner(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, span));
+  }
+  Stmt ToRegisters(const ir::Span& span) {
+    return ByOwner(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, span));
+  }
+  Stmt IntoTensorMemory(const Stmt& s) const {
+    ir::Map<Buffer, Buffer> replacement;
+    replacement.Set(c_, tmem_);
+    return ir::ReplaceBuffers(s, replacement);
+  }
+
+  // Gemms add to what an iteration left in C, and threads touch it between them. C stays in tensor
+  // memory then, also from one iteration to the next; threads load it where they touch it.
+  bool CarriesAccumulator(const ir::ForNode* op) const {
+    bool fits = !ir::OverwritesFirst(op->body, c_);
+    ir::WalkStmts(op->body, [&](const Stmt& s) {
+      fits = fits && s->kind != ir::StmtKind::kBreak && s->kind != ir::StmtKind::kContinue &&
+             (!IsGemmInto(s, c_) || op::WaitsItself(s.as<ir::GemmNode>()));
+      return fits;
+    });
+    return fits;
+  }
+
+  // The threads have C in registers from the first to the last of a run of statements that touch
+  // it, which ends before a gemm into it.
+  Stmt InTensorMemory(const ir::SeqNode* op) {
+    std::vector<Stmt> result;
+    auto touched = [&](size_t i) {
+      return !HasGemmInto(op->stmts[i], c_) && ir::CountEffects(op->stmts[i], c_) > 0;
+    };
+    auto is_gemm = [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; };
+    for (size_t i = 0; i < op->stmts.size(); ++i) {
+      if (!touched(i)) {
+        AppendFlat(MutateStmt(op->stmts[i]), &result);
+        continue;
+      }
+      size_t last = i;
+      for (size_t j = i; j < op->stmts.size(); ++j) {
+        bool gemm = false;
+        ir::WalkStmts(op->stmts[j], [&](const Stmt& s) { return !(gemm |= is_gemm(s)); });
+        if (gemm) break;
+        if (touched(j)) last = j;
+      }
+      // Where nothing else touches C, a branch that is not taken does not load it either.
+      if (i == last && op->stmts[i]->kind == ir::StmtKind::kIf) {
+        result.push_back(MutateStmt(op->stmts[i]));
+        continue;
+      }
+      AppendTouches({op->stmts.begin() + i, op->stmts.begin() + last + 1}, &result);
+      i = last;
+    }
+    return ir::Seq(ir::Array<Stmt>(result.begin(), result.end()), op->span);
+  }
+
+  void AppendTouches(const std::vector<Stmt>& run, std::vector<Stmt>* result) {
+    std::vector<Stmt> pieces;
+    if (run.size() == 1) pieces = InColumnPieces(run.front(), c_, tmem_);
+    if (!pieces.empty()) {
+      result->push_back(ByOwner(ir::MakeSeq(pieces, run.front().span())));
+      return;
+    }
+    bool written = false;
+    for (const Stmt& s : run) {
+      ir::WalkEffects(s, [&](const ir::Effect& effect) {
+        written |= effect.buffer.same_as(c_) && effect.Writes();
+      });
+    }
+    result->push_back(ToRegisters(run.front().span()));
+    result->insert(result->end(), run.begin(), run.end());
+    if (written) result->push_back(ToTensorMemory(run.back().span()));
   }
 
   // An allocation must stay in the sequence whose end it lives to.
@@ -212,15 +302,11 @@ class Stager : public ScopedMutator {
         result->push_back(
             ByOwner(ir::Fill(Region::Whole(tmem_), ir::Const(tmem_->dtype, 0), span)));
     } else if (!StartsClear(run)) {
-      result->push_back(
-          ByOwner(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, run[0].span())));
+      result->push_back(ToTensorMemory(run[0].span()));
     }
-    ir::Map<Buffer, Buffer> replacement;
-    replacement.Set(c_, tmem_);
     CheckComplete(run);
-    for (const Stmt& s : run) result->push_back(ir::ReplaceBuffers(s, replacement));
-    result->push_back(
-        ByOwner(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, run.back().span())));
+    for (const Stmt& s : run) result->push_back(IntoTensorMemory(s));
+    result->push_back(ToRegisters(run.back().span()));
   }
 
   Stmt Alone(const Stmt& s) {
@@ -294,6 +380,7 @@ class Stager : public ScopedMutator {
   Buffer tmem_;
   op::ThreadRange owner_;
   LaunchThreads launch_;
+  bool resident_ = false;  // C is in tensor memory wherever nothing else is said
 };
 
 }  // namespace

@@ -47,41 +47,47 @@ def gemm_arguments() -> tuple[torch.Tensor | int, ...]:
     return a, b, torch.zeros(384, 64).bfloat16(), 3, 5
 
 
-def overlapped_chain():
-    """Two gemms an iteration, the second of what threads make of the first."""
+def chain(rows=256, keys=64, width=64, threads=256, stages=2, rescale=True, depth=64):
+    """Out (rows, width) = sum over n blocks of relu(A B_j^T) C_j, the sum halved before each block
+    if ``rescale``. A is (rows, depth); B and C have 6 blocks of ``keys`` rows."""
 
     @T.prim_func
     def main(
-        A: T.Tensor((64, 32), "float16"),
-        B: T.Tensor((160, 32), "float16"),
-        C: T.Tensor((160, 64), "float16"),
-        Out: T.Tensor((64, 64), "float32"),
-        steps: T.int32,
+        A: T.Tensor((rows, depth), "float16"),
+        B: T.Tensor((6 * keys, depth), "float16"),
+        C: T.Tensor((6 * keys, width), "float16"),
+        Out: T.Tensor((rows, width), "float32"),
+        n: T.int32,
     ):
-        with T.Kernel(1, threads=128):
-            a = T.alloc_shared((64, 32), "float16")
-            b = T.alloc_shared((32, 32), "float16")
-            c = T.alloc_shared((32, 64), "float16")
-            s = T.alloc_fragment((64, 32), "float32")
-            p = T.alloc_fragment((64, 32), "float16")
-            acc = T.alloc_fragment((64, 64), "float32")
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((rows, depth), "float16")
+            b = T.alloc_shared((keys, depth), "float16")
+            c = T.alloc_shared((keys, width), "float16")
+            s = T.alloc_fragment((rows, keys), "float32")
+            p = T.alloc_fragment((rows, keys), "float16")
+            acc = T.alloc_fragment((rows, width), "float32")
             T.copy(A, a)
             T.clear(acc)
-            for j in T.Pipelined(steps, num_stages=2):
-                T.copy(B[j * 32, 0], b)
+            for j in T.Pipelined(n, num_stages=stages):
+                T.copy(B[j * keys, 0], b)
                 T.gemm(a, b, s, transpose_B=True, clear_accum=True)
-                for i, q in T.Parallel(64, 32):
-                    p[i, q] = T.max(s[i, q], 0) * 0.125
-                T.copy(C[j * 32, 0], c)
+                for r, q in T.Parallel(rows, keys):
+                    p[r, q] = T.max(s[r, q], 0)
+                if rescale:
+                    for r, q in T.Parallel(rows, width):
+                        acc[r, q] *= 0.5
+                T.copy(C[j * keys, 0], c)
                 T.gemm(p, c, acc)
             T.copy(acc, Out)
 
     return main
 
 
-def chain_arguments() -> tuple[torch.Tensor | int, ...]:
-    """Of ``overlapped_chain``."""
+def chain_arguments(
+    rows=256, keys=64, width=64, depth=64, count=4
+) -> tuple[torch.Tensor | int, ...]:
+    """Of ``chain``."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((64, 32), (160, 32), (160, 64))
+    shapes = ((rows, depth), (6 * keys, depth), (6 * keys, width))
     a, b, c = (torch.randn(*shape, generator=generator).half() for shape in shapes)
-    return a, b, c, torch.zeros(64, 64), 5
+    return a, b, c, torch.zeros(rows, width), count

@@ -275,10 +275,20 @@ def pipelined_gemm(target: str) -> Case:
     return _compiled(pipelined_kernels.staged_gemm(), target, *pipelined_kernels.gemm_arguments())
 
 
-def overlapped_chain() -> Case:
-    """Two gemms by wgmma in flight at a time."""
-    chain = pipelined_kernels.overlapped_chain()
-    return _compiled(chain, "sm_90a", *pipelined_kernels.chain_arguments())
+#: arguments of ``pipelined_kernels.chain``: two gemms by wgmma in flight at a time; turns of the
+#: threads and the tensor core, of each warpgroup by itself; with an operand over a result
+CHAINS = {
+    "overlapped_chain": ("sm_90a", {"rows": 64, "keys": 32, "depth": 32, "threads": 128}),
+    "turns": ("sm_100a", {"keys": 128, "width": 128, "depth": 64}),
+}
+
+
+def chain(name: str) -> Case:
+    """Two gemms a block, with work of the threads between them."""
+    target, sizes = CHAINS[name]
+    tensors = {"rows": 256} | {size: sizes[size] for size in sizes if size != "threads"}
+    function = pipelined_kernels.chain(**sizes)
+    return _compiled(function, target, *pipelined_kernels.chain_arguments(**tensors))
 
 
 def smoke_kernel() -> Case:
@@ -392,12 +402,14 @@ CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
     for function in (
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
-        transposed_by_warps, smoke_kernel, ring_by_hand, overlapped_chain,
+        transposed_by_warps, smoke_kernel, ring_by_hand,
         tiles_of_clusters, copy_to_another_block, ring_of_clusters,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))
     for target in ("sm_90a", "sm_100a")
+} | {
+    name: functools.cache(functools.partial(chain, name)) for name in CHAINS
 } | {
     f"tiles_by_tma_{target}": functools.cache(functools.partial(tiles_by_tma, target))
     for target in ("sm_90a", "sm_100a")

@@ -1,0 +1,315 @@
+#include "schedule/gemm_turns.h"
+
+#include <algorithm>
+
+#include "ir/effects.h"
+#include "ir/visitor.h"
+#include "op/copy_tmem.h"
+#include "op/gemm_tcgen05.h"
+#include "op/issue.h"
+#include "op/wgmma.h"
+#include "transform/remark.h"
+
+namespace tilelang::schedule {
+
+using ir::Buffer;
+using ir::Stmt;
+using op::kWarpgroup;
+
+namespace {
+
+// A gemm by tcgen05 that the compiler waits for.
+const ir::GemmNode* AsTurnGemm(const Stmt& s) {
+  const auto* gemm = s.as<ir::GemmNode>();
+  bool fits =
+      gemm != nullptr && op::InstructionOf(gemm) == op::Tcgen05Mma() && op::WaitsItself(gemm);
+  return fits ? gemm : nullptr;
+}
+
+const Channel* ChannelOf(const Buffer& tile, const std::vector<Channel>& channels) {
+  auto it = std::find_if(channels.begin(), channels.end(),
+                         [&](const Channel& channel) { return channel.Has(tile); });
+  return it == channels.end() ? nullptr : &*it;
+}
+
+// Loads of channels are another role's.
+bool IsLoad(const Stmt& s, const std::vector<Channel>& channels) {
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && ChannelOf(copy->dst->buffer, channels) != nullptr;
+}
+
+// The threads touch what some gemm of the loop writes, or write what it reads.
+bool TakesPart(const Stmt& s, const TurnLoop& turns) {
+  std::vector<ir::Effect> effects = ir::EffectsOf(s);
+  return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t i) {
+    const auto* gemm = turns.body->stmts[i].as<ir::GemmNode>();
+    return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
+      const Buffer& b = effect.buffer;
+      bool operand = b.same_as(gemm->a->buffer) || b.same_as(gemm->b->buffer);
+      return b.same_as(gemm->c->buffer) || (operand && effect.Writes());
+    });
+  });
+}
+
+// A and B of one gemm are not the result of another one.
+bool AreChained(const TurnLoop& turns) {
+  return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t i) {
+    const Buffer& a = turns.body->stmts[i].as<ir::GemmNode>()->a->buffer;
+    return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t j) {
+      return turns.body->stmts[j].as<ir::GemmNode>()->c->buffer.same_as(a);
+    });
+  });
+}
+
+ir::Array<Buffer> TensorMemoryOf(const TurnLoop& loop) {
+  ir::Array<Buffer> tiles;
+  for (size_t i : loop.gemms) {
+    const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
+    for (const Buffer& tile : {gemm->a->buffer, gemm->c->buffer}) {
+      auto same = [&](const Buffer& known) { return known.same_as(tile); };
+      bool known = std::any_of(tiles.begin(), tiles.end(), same);
+      if (tile.IsTmem() && !known) tiles.push_back(tile);
+    }
+  }
+  return tiles;
+}
+
+// Divides the gemms of a loop into turns.
+void DivideIntoTurns(TurnLoop* loop) {
+  const std::vector<bool>& part = loop->part;
+  std::optional<size_t> last_part;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i]) last_part = i;
+  }
+  loop->waits.assign(part.size(), false);
+  if (!last_part) return;
+  std::optional<size_t> before;  // the last statement that takes part so far
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i]) before = i;
+    if (!loop->IsGemm(i)) continue;
+    if (!before) {
+      loop->leading.push_back(i);
+    } else {
+      if (loop->turns.empty() || loop->turns.back().after != *before) {
+        loop->turns.push_back({{}, false, *before});
+      }
+      loop->turns.back().gemms.push_back(i);
+    }
+  }
+  if (!loop->leading.empty()) {
+    bool ends_with_turn = !loop->turns.empty() && loop->turns.back().after == *last_part;
+    if (!ends_with_turn) loop->turns.push_back({{}, false, *last_part});
+    loop->turns.back().leads = true;
+  }
+  loop->open = loop->turns.back().after == *last_part;
+  bool under_way = loop->open;
+  for (size_t i = 0; i < part.size(); ++i) {
+    loop->waits[i] = part[i] && under_way;
+    if (part[i]) under_way = false;
+    if (loop->TurnAfter(i) != nullptr) under_way = true;
+  }
+}
+
+// Why a warp of its own cannot issue the gemms; nothing when it can. These become part of `slice`.
+std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch, RoleSlice* slice) {
+  RoleSlice alone(launch);
+  for (size_t i : loop.gemms) {
+    std::string reason = alone.Add(loop.body->stmts[i].as<ir::GemmNode>());
+    if (!reason.empty()) return reason;
+  }
+  for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
+    const Stmt& s = loop.body->stmts[i];
+    if (alone.Has(s.get()) && !loop.IsGemm(i) && s->kind != ir::StmtKind::kBind) {
+      return "it depends on variables that the loop assigns";
+    }
+    if (ir::MayLeaveLoop(s)) return "the loop may be left early";
+  }
+  for (size_t i : loop.gemms) slice->Add(loop.body->stmts[i].as<ir::GemmNode>());
+  return "";
+}
+
+// The rows of a tile are blocks of 128, one for each warpgroup.
+bool HasRows(const ir::Region& region, size_t dim_from_end, int64_t rows) {
+  auto extents = ir::AsInts(region->extents);
+  return extents && extents->size() == 2 && (*extents)[2 - dim_from_end] == rows;
+}
+
+bool WholeRows(const ir::Region& region, int64_t rows) {
+  return region.IsWhole() && HasRows(region, 2, rows);
+}
+
+bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
+  for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
+    const Stmt& s = loop.body->stmts[i];
+    if (loop.IsGemm(i)) {
+      const auto* gemm = s.as<ir::GemmNode>();
+      bool whole_a = !gemm->a->buffer.IsTmem() || WholeRows(gemm->a, rows);
+      if (!whole_a || !HasRows(gemm->a, gemm->trans_a ? 1 : 2, rows)) return false;
+      if (!WholeRows(gemm->c, rows)) return false;
+    } else if (loop.part[i]) {
+      const auto* copy = s.as<ir::CopyNode>();
+      if (copy == nullptr || !op::IsTmemCopy(copy)) return false;
+      const ir::Region& tile = copy->src->buffer.IsTmem() ? copy->src : copy->dst;
+      if (!HasRows(tile, 2, rows) || !ir::IsConst(tile->mins[0], 0)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool TurnLoop::IsGemm(size_t i) const {
+  return std::find(gemms.begin(), gemms.end(), i) != gemms.end();
+}
+
+bool TurnLoop::IsSplit(const Handover& handover) const {
+  bool leads = false;
+  bool follows = false;
+  for (size_t i : gemms) {
+    if (i < handover.first_use || i > handover.last_use) continue;
+    bool leading_gemm = std::find(leading.begin(), leading.end(), i) != leading.end();
+    (leading_gemm ? leads : follows) = true;
+  }
+  return leads && follows;
+}
+
+const Turn* TurnLoop::TurnAfter(size_t i) const {
+  auto it = std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.after == i; });
+  return it == turns.end() ? nullptr : &*it;
+}
+
+GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
+                     int64_t threads)
+    : slice_(launch), launch_(launch) {
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* op = s.as<ir::ForNode>();
+    const auto* body = op != nullptr ? op->body.as<ir::SeqNode>() : nullptr;
+    if (body == nullptr || StagesOf(op) < 2) return true;
+    TurnLoop loop{op, body};
+    for (size_t i = 0; i < body->stmts.size(); ++i) {
+      if (AsTurnGemm(body->stmts[i]) != nullptr) loop.gemms.push_back(i);
+    }
+    if (loop.gemms.empty() || AreChained(loop)) return true;
+    for (size_t i = 0; i < body->stmts.size(); ++i) {
+      const Stmt& inner = body->stmts[i];
+      loop.part.push_back(!loop.IsGemm(i) && !IsLoad(inner, channels) && TakesPart(inner, loop));
+    }
+    DivideIntoTurns(&loop);
+    loop.tensor_memory = TensorMemoryOf(loop);
+    loops_.push_back(std::move(loop));
+    return true;
+  });
+  std::erase_if(loops_, [&](const TurnLoop& loop) {
+    RoleSlice unused(launch);
+    std::string reason = AddToSlice(loop, launch, &unused);
+    const auto* gemm = loop.body->stmts[loop.gemms.front()].as<ir::GemmNode>();
+    if (!reason.empty()) {
+      RemarkGemm(gemm, "is issued by the threads that wait for it: " + reason);
+    }
+    return !reason.empty();
+  });
+  std::erase_if(loops_, [&](const TurnLoop& loop) { return HasInnerLoop(loop); });
+  RemoveLoopsWithMixedChannels(channels);
+  for (const TurnLoop& loop : loops_) AddToSlice(loop, launch, &slice_);
+  ChooseBlocks(channels, threads);
+  FindOperands(channels);
+  int64_t arrivals = threads / blocks_;
+  ready_ = op::MakeRingBarrier("gemm_ready", blocks_, arrivals, launch->span);
+  done_ = op::MakeRingBarrier("gemm_done", blocks_, 1, launch->span);
+}
+
+bool GemmTurns::HasInnerLoop(const TurnLoop& loop) const {
+  bool found = false;
+  for (const Stmt& s : loop.body->stmts) {
+    ir::WalkStmts(s, [&](const Stmt& inner) { return !(found |= Find(inner.get()) != nullptr); });
+  }
+  return found;
+}
+
+// A channel that something else than gemms of turns uses too takes its loops away, and these their
+// channels.
+void GemmTurns::RemoveLoopsWithMixedChannels(const std::vector<Channel>& channels) {
+  enum Users { kNobody = 0, kTurns = 1, kOthers = 2 };
+  auto users_of = [&](const Channel& channel) {
+    int users = kNobody;
+    for (const Handover& h : channel.handovers) {
+      const TurnLoop* loop = Find(h.seq);
+      for (size_t i = h.first_use; i <= h.last_use; ++i) {
+        bool uses = false;
+        ir::WalkEffects(h.seq->stmts[i],
+                        [&](const ir::Effect& effect) { uses |= channel.Has(effect.buffer); });
+        if (uses) users |= loop != nullptr && loop->IsGemm(i) ? kTurns : kOthers;
+      }
+    }
+    return users;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Channel& channel : channels) {
+      if (users_of(channel) != (kTurns | kOthers)) continue;
+      for (const Handover& h : channel.handovers) {
+        changed |= std::erase_if(loops_, [&](const TurnLoop& l) { return l.body == h.seq; }) != 0;
+      }
+    }
+  }
+  for (const Channel& channel : channels) {
+    if (users_of(channel) == kTurns) released_.push_back(channel.tiles[0].get());
+  }
+}
+
+void GemmTurns::ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) {
+  if (threads % kWarpgroup != 0) return;
+  bool takes_turns = false;
+  for (const TurnLoop& loop : loops_) {
+    if (loop.turns.empty()) continue;
+    takes_turns = true;
+    if (!IsDividedByRows(loop, threads)) return;
+  }
+  for (const Channel& channel : channels) {
+    for (const Handover& h : channel.handovers) {
+      const TurnLoop* loop = Find(h.seq);
+      if (loop != nullptr && loop->IsSplit(h)) return;
+    }
+  }
+  if (takes_turns) blocks_ = threads / kWarpgroup;
+}
+
+void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
+  for (const TurnLoop& loop : loops_) {
+    for (size_t i : loop.gemms) {
+      const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
+      for (const Buffer& b : {gemm->a->buffer, gemm->b->buffer}) {
+        if (!b.IsShared() || ChannelOf(b, channels) != nullptr) continue;
+        auto same = [&](const Buffer& known) { return known.same_as(b); };
+        if (std::none_of(operands_.begin(), operands_.end(), same)) operands_.push_back(b);
+      }
+    }
+  }
+}
+
+bool GemmTurns::AreWritten(const ir::StmtNode* loop_or_body) const {
+  const TurnLoop* loop = Find(loop_or_body);
+  Stmt where = loop->body == loop_or_body ? loop->loop->body : launch_->body;
+  bool written = false;
+  ir::WalkEffects(where, [&](const ir::Effect& effect) {
+    const auto* copy = effect.By<ir::CopyNode>();
+    bool by_tma = copy != nullptr && op::InstructionOf(copy) != nullptr &&
+                  op::InstructionOf(copy)->engine() == op::Engine::kTmaLoad;
+    auto same = [&](const Buffer& operand) { return operand.same_as(effect.buffer); };
+    written |= effect.Writes() && !by_tma && std::any_of(operands_.begin(), operands_.end(), same);
+  });
+  return written;
+}
+
+const TurnLoop* GemmTurns::Find(const ir::StmtNode* loop_or_body) const {
+  auto it = std::find_if(loops_.begin(), loops_.end(), [&](const TurnLoop& l) {
+    return l.loop == loop_or_body || l.body == loop_or_body;
+  });
+  return it == loops_.end() ? nullptr : &*it;
+}
+
+bool GemmTurns::Releases(const Channel& channel) const {
+  return std::find(released_.begin(), released_.end(), channel.tiles[0].get()) != released_.end();
+}
+
+}  // namespace tilelang::schedule

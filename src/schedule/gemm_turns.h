@@ -1,0 +1,89 @@
+// Loops whose gemms by tcgen05 a warp of their own issues: when it takes its turn, and when the
+// threads wait for it.
+#ifndef TILELANG_SCHEDULE_GEMM_TURNS_H_
+#define TILELANG_SCHEDULE_GEMM_TURNS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "op/context.h"
+#include "schedule/channel.h"
+#include "schedule/role_slice.h"
+
+namespace tilelang::schedule {
+
+// Gemms that are issued one after another, with nothing of the threads in between. Statements are
+// given by their index in the body of the loop.
+struct Turn {
+  std::vector<size_t> gemms;  // of this iteration
+  bool leads = false;         // then those that the next iteration begins with
+  size_t after = 0;           // begins when the threads have executed this statement
+};
+
+// A pipelined loop and its turns. Statements of threads take part if they touch what the gemms
+// write, or write what these read; before such a one they wait for the turn that is under way.
+//
+// Gemms at the begin of an iteration, before any such statement, belong to the last turn of the
+// iteration before: Q K of the next block of keys is issued right after P V of this one. Without
+// such statements the whole loop is one turn, in which the tensor core never stops.
+struct TurnLoop {
+  const ir::ForNode* loop = nullptr;
+  const ir::SeqNode* body = nullptr;
+  std::vector<size_t> gemms;
+  std::vector<size_t> leading;  // of them: issued in the iteration before, or before the loop
+  std::vector<Turn> turns;      // none: the loop is one
+  std::vector<bool> part;       // statements of threads that take part
+  std::vector<bool> waits;      // of them: the threads wait before
+  bool open = false;            // between two iterations, and around the loop, a turn is under way
+  ir::Array<ir::Buffer> tensor_memory;  // of the gemms
+
+  bool IsGemm(size_t i) const;
+  const Turn* TurnAfter(size_t i) const;
+  // Both leading gemms and others may use the tiles.
+  bool IsSplit(const Handover& handover) const;
+};
+
+// The loops of a launch, and the barriers of all turns. Where warpgroups own blocks of 128 rows of
+// all tiles in tensor memory, each takes turns of its own: while the tensor core works on the rows
+// of one, the threads of another work on theirs.
+class GemmTurns {
+ public:
+  // `threads` are those of the program.
+  GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
+            int64_t threads);
+
+  bool empty() const { return loops_.empty(); }
+  const TurnLoop* Find(const ir::StmtNode* loop_or_body) const;
+  // All uses of the channel are such gemms: its slots are released by the tensor core.
+  bool Releases(const Channel& channel) const;
+  const RoleSlice& slice() const { return slice_; }
+  int64_t blocks() const { return blocks_; }
+  // Mbarriers, one a block of rows: the threads are ready for a turn; the turn is done.
+  const ir::Buffer& ready() const { return ready_; }
+  const ir::Buffer& done() const { return done_; }
+  // Operands in shared memory that no channel brings.
+  const std::vector<ir::Buffer>& operands() const { return operands_; }
+  // Whether threads may have written some of them before the turns of a loop, or, of its body,
+  // between two of them.
+  bool AreWritten(const ir::StmtNode* loop_or_body) const;
+
+ private:
+  bool HasInnerLoop(const TurnLoop& loop) const;
+  void RemoveLoopsWithMixedChannels(const std::vector<Channel>& channels);
+  void ChooseBlocks(const std::vector<Channel>& channels, int64_t threads);
+  void FindOperands(const std::vector<Channel>& channels);
+
+  std::vector<TurnLoop> loops_;
+  RoleSlice slice_;
+  std::vector<const tvm::ffi::Object*> released_;  // first tiles of channels
+  int64_t blocks_ = 1;
+  ir::Buffer ready_;
+  ir::Buffer done_;
+  std::vector<ir::Buffer> operands_;
+  const ir::KernelLaunchNode* launch_;
+};
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_GEMM_TURNS_H_

@@ -1,0 +1,221 @@
+#include "schedule/mma_warp.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "op/effect.h"
+#include "op/gemm_tcgen05.h"
+
+namespace tilelang::schedule {
+
+using ir::Expr;
+using ir::Stmt;
+using op::I32;
+
+namespace {
+
+constexpr int64_t kBlockRows = 128;
+
+// Arrives when all that the warp has issued is complete.
+Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
+  return op::Effect("tcgen05_mma_arrive", {ir::Load(barrier, {slot})}, span);
+}
+
+// Rows of block number `block` of a region whose last but `from_end` - 1 dimension has them all.
+ir::Region RowsOf(const ir::Region& region, size_t from_end, int64_t block) {
+  ir::Array<Expr> mins = region->mins;
+  ir::Array<Expr> extents = region->extents;
+  size_t dim = mins.size() - from_end;
+  mins.Set(dim, mins[dim] + I32(block * kBlockRows));
+  extents.Set(dim, I32(kBlockRows));
+  return ir::Region(region->buffer, mins, extents);
+}
+
+// The rows that a turn is for: one block of them, or all.
+struct Rows {
+  bool all = true;
+  int64_t block = 0;
+  bool first = true;  // the first and the last to use the tiles of an iteration
+  bool last = true;
+};
+
+class MmaWarpWriter : public SliceCopier {
+ public:
+  MmaWarpWriter(const GemmTurns& turns, const std::vector<Ring>& rings, const op::ThreadRange& warp)
+      : SliceCopier(turns.slice()), turns_(turns), warp_(warp) {
+    for (const Ring& ring : rings) {
+      if (!turns.Releases(*ring.channel)) continue;
+      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_gemms"));
+    }
+    for (int64_t block = 0; block < turns.blocks(); ++block) {
+      ready_.emplace_back(turns.ready(), I32(block));
+    }
+  }
+
+  Stmt Write(const Stmt& body) {
+    std::vector<Stmt> stmts;
+    for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
+    for (const Phases& phases : ready_) stmts.push_back(phases.Alloc());
+    stmts.push_back(MutateStmt(body));
+    return op::Sequence(stmts, body.span());
+  }
+
+  using SliceCopier::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    const TurnLoop* loop = turns_.Find(op);
+    if (loop == nullptr) return SliceCopier::Rewrite(op);
+    return loop->turns.empty() ? WithoutTurns(*loop) : WithTurns(*loop);
+  }
+
+ protected:
+  ir::Region MutateRegion(const ir::Region& region) override {
+    return slots_.InSlot(SliceCopier::MutateRegion(region));
+  }
+
+ private:
+  // One turn for the loop.
+  Stmt WithoutTurns(const TurnLoop& loop) {
+    const ir::ForNode* op = loop.loop;
+    std::vector<Stmt> stmts;
+    for (const Phases& phases : ready_) WaitUntilReady(phases, op->span, &stmts);
+    ir::Var var(op->var->name, op->var.dtype(), op->var->span);
+    Expr min = Mutate(op->min);
+    Expr extent = Mutate(op->extent);
+    std::vector<Stmt> body;
+    AppendGemms(loop, loop.gemms, var, Rows(), &body);
+    stmts.push_back(Loop(op, var, min, extent, body));
+    for (int64_t block = 0; block < turns_.blocks(); ++block) {
+      stmts.push_back(Commit(turns_.done(), I32(block), op->span));
+    }
+    return op::Sequence(stmts, op->span);
+  }
+
+  Stmt WithTurns(const TurnLoop& loop) {
+    const ir::ForNode* op = loop.loop;
+    Expr min = Mutate(op->min);
+    Expr extent = Mutate(op->extent);
+    ir::Var var(op->var->name, op->var.dtype(), op->var->span);
+    Expr next = var + ir::Const(var.dtype(), 1);
+    std::vector<Stmt> body;
+    for (const Turn& turn : loop.turns) {
+      ForEachBlock(op->span, &body, [&](const Rows& rows, std::vector<Stmt>* stmts) {
+        AppendGemms(loop, turn.gemms, var, rows, stmts);
+        if (turn.leads) AppendLeading(loop, next, next < min + extent, rows, stmts);
+      });
+    }
+    std::vector<Stmt> stmts;
+    if (loop.open) {
+      Expr any = ir::Const(extent.dtype(), 0) < extent;
+      ForEachBlock(op->span, &stmts, [&](const Rows& rows, std::vector<Stmt>* first) {
+        AppendLeading(loop, min, any, rows, first);
+      });
+    }
+    stmts.push_back(Loop(op, var, min, extent, body));
+    return op::Sequence(stmts, op->span);
+  }
+
+  static Stmt Loop(const ir::ForNode* op, const ir::Var& var, const Expr& min, const Expr& extent,
+                   const std::vector<Stmt>& body) {
+    return ir::For(var, min, extent, ir::ForKind::kSerial, op::Sequence(body, op->body.span()),
+                   op->annotations, op->span);
+  }
+
+  static void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) {
+    ready.Wait(span, stmts);
+    stmts->push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
+  }
+
+  // A turn of each block of rows.
+  template <typename Issue>
+  void ForEachBlock(const ir::Span& span, std::vector<Stmt>* stmts, const Issue& issue) {
+    for (int64_t block = 0; block < turns_.blocks(); ++block) {
+      WaitUntilReady(ready_[static_cast<size_t>(block)], span, stmts);
+      issue(Rows{turns_.blocks() == 1, block, block == 0, block + 1 == turns_.blocks()}, stmts);
+      stmts->push_back(Commit(turns_.done(), I32(block), span));
+    }
+  }
+
+  // The gemms that the iteration of this number, if there is one, begins with.
+  void AppendLeading(const TurnLoop& loop, const Expr& iteration, const Expr& exists,
+                     const Rows& rows, std::vector<Stmt>* stmts) {
+    if (loop.leading.empty()) return;
+    std::vector<Stmt> gemms;
+    AppendGemms(loop, loop.leading, iteration, rows, &gemms);
+    const ir::Span& span = loop.loop->span;
+    stmts->push_back(ir::If(exists, op::Sequence(gemms, span), Stmt(), span));
+  }
+
+  // Some gemms of an iteration, and the variables that they use.
+  void AppendGemms(const TurnLoop& loop, const std::vector<size_t>& gemms, const Expr& iteration,
+                   const Rows& rows, std::vector<Stmt>* stmts) {
+    Set(loop.loop->var, iteration);
+    std::map<const Ring*, Expr> slot_of;
+    for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
+      const Stmt& s = loop.body->stmts[i];
+      if (!loop.IsGemm(i)) {
+        Append(loop.body, i, stmts);
+      } else if (std::find(gemms.begin(), gemms.end(), i) != gemms.end()) {
+        AppendGemm(loop.body, i, rows, &slot_of, stmts);
+      }
+    }
+  }
+
+  void AppendGemm(const ir::SeqNode* body, size_t i, const Rows& rows,
+                  std::map<const Ring*, Expr>* slot_of, std::vector<Stmt>* stmts) {
+    const auto* gemm = body->stmts[i].as<ir::GemmNode>();
+    std::vector<Expr> released;
+    std::vector<Stmt> after;
+    for (const auto& [ring, uses] : uses_) {
+      const Handover* handover = FindHandover(*ring, body);
+      bool used = ring->channel->Has(gemm->a->buffer) || ring->channel->Has(gemm->b->buffer);
+      if (handover == nullptr || !used) continue;
+      if (slot_of->count(ring) == 0) {
+        slot_of->emplace(ring, uses.BindSlot(gemm->span, stmts));
+        slots_.Enter(*ring, slot_of->at(ring));
+      }
+      const Expr& slot = slot_of->at(ring);
+      if (handover->first_use == i && rows.first) stmts->push_back(uses.WaitFull(slot, gemm->span));
+      if (handover->last_use != i || !rows.last) continue;
+      released.push_back(ir::Load(ring->empty, {slot}));
+      if (released.size() > 1) after.push_back(Commit(ring->empty, slot, gemm->span));
+      after.push_back(uses.Advance(gemm->span));
+    }
+    stmts->push_back(Issued(gemm, rows, released.empty() ? Expr() : released.front()));
+    stmts->insert(stmts->end(), after.begin(), after.end());
+  }
+
+  // The gemm, complete at `commits`, if that is given.
+  Stmt Issued(const ir::GemmNode* gemm, const Rows& rows, const Expr& commits) {
+    ir::Region a = MutateRegion(gemm->a);
+    ir::Region c = MutateRegion(gemm->c);
+    if (!rows.all) {
+      a = RowsOf(a, gemm->trans_a ? 1 : 2, rows.block);
+      c = RowsOf(c, 2, rows.block);
+    }
+    auto annotations = gemm->annotations;
+    annotations.Set(op::kTcgen05Ordered, true);
+    if (!commits.defined()) annotations.Set("is_tcgen05", true);
+    ir::Gemm issued(a, MutateRegion(gemm->b), c, gemm->trans_a, gemm->trans_b,
+                    Mutate(gemm->clear_accum), commits, annotations, gemm->span);
+    const op::TileInstruction* instruction = op::TilePlanOf(gemm)->instruction;
+    return ir::WithPlan(issued,
+                        op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(instruction, warp_)));
+  }
+
+  const GemmTurns& turns_;
+  op::ThreadRange warp_;
+  std::vector<std::pair<const Ring*, UseCounter>> uses_;
+  std::vector<Phases> ready_;
+  SlotMap slots_;
+};
+
+}  // namespace
+
+Stmt WriteMmaWarp(const GemmTurns& turns, const std::vector<Ring>& rings,
+                  const op::ThreadRange& warp, const Stmt& body) {
+  return MmaWarpWriter(turns, rings, warp).Write(body);
+}
+
+}  // namespace tilelang::schedule

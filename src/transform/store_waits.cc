@@ -1,0 +1,113 @@
+#include "transform/store_waits.h"
+
+#include <algorithm>
+
+#include "ir/effects.h"
+#include "op/copy_tmem.h"
+#include "op/tmem.h"
+
+namespace tilelang::transform {
+
+using ir::Stmt;
+
+namespace {
+
+// Registers of stores that are not waited for cannot take what a load brings.
+constexpr int64_t kMostInFlight = 128;
+
+const ir::CopyNode* AsTmemLdSt(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  if (copy == nullptr || !copy->plan.defined()) return nullptr;
+  return op::InstructionOf(copy)->engine() == op::Engine::kTmemLdSt ? copy : nullptr;
+}
+
+bool IsStore(const ir::CopyNode* copy) { return copy->dst->buffer.IsTmem(); }
+
+// Works on registers alone.
+bool IsQuiet(const Stmt& s) {
+  bool kind = s->kind == ir::StmtKind::kParallelFor || s->kind == ir::StmtKind::kFill ||
+              s->kind == ir::StmtKind::kBind || s->kind == ir::StmtKind::kStore ||
+              s->kind == ir::StmtKind::kAlloc;
+  if (!kind) return false;
+  std::vector<ir::Effect> effects = ir::EffectsOf(s);
+  return std::all_of(effects.begin(), effects.end(), [](const ir::Effect& effect) {
+    return effect.buffer.IsFragment() || effect.buffer.IsLocal();
+  });
+}
+
+// Whether a load may read what a store has written, as far as their regions tell.
+bool MayRead(const ir::CopyNode* load, const ir::CopyNode* store) {
+  if (!load->src->buffer.same_as(store->dst->buffer)) {
+    return load->src->buffer->attrs.count(op::kColumnsOf) != 0 ||
+           store->dst->buffer->attrs.count(op::kColumnsOf) != 0;
+  }
+  auto load_mins = ir::AsInts(load->src->mins);
+  auto store_mins = ir::AsInts(store->dst->mins);
+  auto load_extents = ir::AsInts(load->src->extents);
+  auto store_extents = ir::AsInts(store->dst->extents);
+  if (!load_mins || !store_mins || !load_extents || !store_extents) return true;
+  for (size_t d = 0; d < load_mins->size(); ++d) {
+    if ((*load_mins)[d] + (*load_extents)[d] <= (*store_mins)[d] ||
+        (*store_mins)[d] + (*store_extents)[d] <= (*load_mins)[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// 32-bit registers of a thread that the copy moves.
+int64_t RegistersOf(const ir::CopyNode* copy) {
+  const auto* plan = static_cast<const op::TmemLdStPlanNode*>(op::TilePlanOf(copy));
+  int64_t count = 0;
+  for (size_t i = 0; i < plan->copy->instructions.size(); ++i) {
+    count += plan->copy->Instruction(i)->num_regs;
+  }
+  return count;
+}
+
+// Of the copies of one run, in order.
+void FindWaits(const std::vector<const ir::CopyNode*>& run, const std::vector<size_t>& at,
+               std::vector<bool>* waits) {
+  int64_t in_flight = 0;  // registers that stores may still read
+  for (size_t i = 0; i < run.size(); ++i) {
+    if (!IsStore(run[i])) continue;
+    in_flight += RegistersOf(run[i]);
+    size_t next = i + 1;
+    bool wait = false;
+    for (; next < run.size() && !IsStore(run[next]); ++next) {
+      for (size_t store = 0; store <= i; ++store) {
+        wait = wait || (IsStore(run[store]) && MayRead(run[next], run[store]));
+      }
+      wait = wait || in_flight + RegistersOf(run[next]) > kMostInFlight;
+    }
+    (*waits)[at[i]] = wait || next == run.size();
+    if ((*waits)[at[i]]) in_flight = 0;
+  }
+}
+
+}  // namespace
+
+std::vector<bool> FindStoreWaits(const ir::Array<Stmt>& stmts,
+                                 const std::function<bool(const ir::CopyNode*)>& alone) {
+  std::vector<bool> waits(stmts.size(), true);
+  std::vector<const ir::CopyNode*> run;
+  std::vector<size_t> at;
+  auto end = [&] {
+    FindWaits(run, at, &waits);
+    run.clear();
+    at.clear();
+  };
+  for (size_t i = 0; i < stmts.size(); ++i) {
+    const ir::CopyNode* copy = AsTmemLdSt(stmts[i]);
+    bool joins = copy != nullptr && !alone(copy) &&
+                 (run.empty() || op::TilePlanOf(copy)->threads == op::TilePlanOf(run[0])->threads);
+    if (!joins && (copy != nullptr || !IsQuiet(stmts[i]))) end();
+    if (copy == nullptr || alone(copy)) continue;
+    run.push_back(copy);
+    at.push_back(i);
+  }
+  end();
+  return waits;
+}
+
+}  // namespace tilelang::transform
