@@ -6,6 +6,7 @@
 #include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
+#include "op/issue.h"
 #include "op/wgmma.h"
 #include "schedule/overlap.h"
 
@@ -52,6 +53,15 @@ class ConsumerWriter : public ir::StmtMutator {
     if (StagesOf(op) < 2 || body == nullptr) return StmtMutator::Rewrite(op);
     return OverlapIterations(op, TasksOf(body));
   }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    Stmt copied = StmtMutator::Rewrite(op);
+    if (turns_.blocks() == 1 || !op::IsTmemCopy(op)) return copied;
+    if (!turns_.Touch(op->src->buffer) && !turns_.Touch(op->dst->buffer)) return copied;
+    const auto* copy = copied.as<ir::CopyNode>();
+    auto annotations = copy->annotations;
+    annotations.Set(op::kRowsOfWarpgroups, true);
+    return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
+  }
   Expr Rewrite(const ir::LoadNode* op) override {
     auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
     return ir::Load(buffer, indices, op->span);
@@ -72,14 +82,30 @@ class ConsumerWriter : public ir::StmtMutator {
     const ir::ForNode* op = turns.loop;
     std::vector<Stmt> stmts;
     bool around = turns.open || turns.turns.empty();
-    if (around) AppendReady(turns, turns_.AreWritten(op), op->span, &stmts);
+    if (around) AppendFirstReady(turns, &stmts);
     Stmt body = MutateStmt(op->body);
     if (!body.as<ir::SeqNode>()->stmts.empty()) {
       stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, body,
                               op->annotations, op->span));
     }
     if (around) done_.Wait(op->span, &stmts, InUse(turns));
+    // After the loop threads may write operands that the gemms of other blocks read.
+    bool written = turns_.blocks() > 1 && turns_.AreWritten(turns, GemmTurns::When::kAfter);
+    if (around && written) stmts.push_back(op::Effect(op::kSyncForTcgen05, {}, op->span));
     return op::Sequence(stmts, op->span);
+  }
+
+  // Before the loop threads may have written operands for other blocks: all of them synchronize,
+  // and those of the first block arrive for all blocks.
+  void AppendFirstReady(const TurnLoop& turns, std::vector<Stmt>* stmts) const {
+    const ir::Span& span = turns.loop->span;
+    if (turns_.blocks() == 1) {
+      bool written = turns_.AreWritten(turns, GemmTurns::When::kBefore);
+      return AppendReady(turns, written, span, stmts);
+    }
+    stmts->push_back(op::Effect(op::kSyncForTcgen05, {}, span));
+    Stmt arrive = Arrive(turns_.ready(), I32(0), span, InUse(turns));
+    stmts->push_back(ir::If(ir::MakeEq(block_, I32(0)), arrive, Stmt(), span));
   }
 
   // What the threads have done is done before the next turn; `written`: also to operands in shared
@@ -93,14 +119,6 @@ class ConsumerWriter : public ir::StmtMutator {
     ir::Map<ir::String, ir::Any> attrs;
     attrs.Set(op::kTensorMemoryInUse, turns.tensor_memory);
     return attrs;
-  }
-
-  // A copy by warpgroups of their rows.
-  static Stmt WithRows(const Stmt& s) {
-    const auto* copy = s.as<ir::CopyNode>();
-    auto annotations = copy->annotations;
-    annotations.Set(op::kRowsOfWarpgroups, true);
-    return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
   }
 
   static Task Work(std::vector<Stmt> stmts) { return {TaskKind::kWork, std::move(stmts), {}}; }
@@ -129,10 +147,8 @@ class ConsumerWriter : public ir::StmtMutator {
         slot_of[ring] = slot;
         tasks.push_back(acquire);
       }
-      if (!loads && !IsAllocatedBefore(op->stmts[i])) {
-        bool rows = turns != nullptr && turns->part[i] && turns_.blocks() > 1;
-        tasks.push_back(Work({MutateStmt(rows ? WithRows(op->stmts[i]) : op->stmts[i])}));
-      }
+      if (!loads && !IsAllocatedBefore(op->stmts[i]))
+        tasks.push_back(Work({MutateStmt(op->stmts[i])}));
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr || handover->last_use != i) continue;
@@ -141,7 +157,7 @@ class ConsumerWriter : public ir::StmtMutator {
       }
       if (turns != nullptr && turns->TurnAfter(i) != nullptr) {
         std::vector<Stmt> ready;
-        AppendReady(*turns, turns_.AreWritten(op), span, &ready);
+        AppendReady(*turns, turns_.AreWrittenIn(*turns), span, &ready);
         tasks.push_back(Work(ready));
       }
     }

@@ -138,6 +138,14 @@ bool WholeRows(const ir::Region& region, int64_t rows) {
   return region.IsWhole() && HasRows(region, 2, rows);
 }
 
+// A copy between registers and all rows of a tile in tensor memory.
+bool IsCopyOfRows(const ir::CopyNode* copy, int64_t rows) {
+  if (!op::IsTmemCopy(copy)) return false;
+  const ir::Region& tile = copy->src->buffer.IsTmem() ? copy->src : copy->dst;
+  return HasRows(tile, 2, rows) && ir::IsConst(tile->mins[0], 0);
+}
+
+// Blocks of rows do not meet in the loop: not in its gemms, nor in what threads do beside them.
 bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
   for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
     const Stmt& s = loop.body->stmts[i];
@@ -148,9 +156,7 @@ bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
       if (!WholeRows(gemm->c, rows)) return false;
     } else if (loop.part[i]) {
       const auto* copy = s.as<ir::CopyNode>();
-      if (copy == nullptr || !op::IsTmemCopy(copy)) return false;
-      const ir::Region& tile = copy->src->buffer.IsTmem() ? copy->src : copy->dst;
-      if (!HasRows(tile, 2, rows) || !ir::IsConst(tile->mins[0], 0)) return false;
+      if (copy == nullptr || !IsCopyOfRows(copy, rows)) return false;
     }
   }
   return true;
@@ -211,7 +217,7 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
   std::erase_if(loops_, [&](const TurnLoop& loop) { return HasInnerLoop(loop); });
   RemoveLoopsWithMixedChannels(channels);
   for (const TurnLoop& loop : loops_) AddToSlice(loop, launch, &slice_);
-  ChooseBlocks(channels, threads);
+  blocks_ = ChooseBlocks(channels, threads);
   FindOperands(channels);
   int64_t arrivals = threads / blocks_;
   ready_ = op::MakeRingBarrier("gemm_ready", blocks_, arrivals, launch->span);
@@ -257,21 +263,33 @@ void GemmTurns::RemoveLoopsWithMixedChannels(const std::vector<Channel>& channel
   }
 }
 
-void GemmTurns::ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) {
-  if (threads % kWarpgroup != 0) return;
-  bool takes_turns = false;
+bool GemmTurns::Touch(const Buffer& tile) const {
+  return std::any_of(loops_.begin(), loops_.end(), [&](const TurnLoop& loop) {
+    return std::any_of(loop.tensor_memory.begin(), loop.tensor_memory.end(),
+                       [&](const Buffer& known) { return known.same_as(tile); });
+  });
+}
+
+int64_t GemmTurns::ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) const {
+  bool divided = threads % kWarpgroup == 0 &&
+                 std::any_of(loops_.begin(), loops_.end(),
+                             [](const TurnLoop& loop) { return !loop.turns.empty(); });
   for (const TurnLoop& loop : loops_) {
-    if (loop.turns.empty()) continue;
-    takes_turns = true;
-    if (!IsDividedByRows(loop, threads)) return;
+    divided = divided && (loop.turns.empty() || IsDividedByRows(loop, threads));
   }
   for (const Channel& channel : channels) {
     for (const Handover& h : channel.handovers) {
       const TurnLoop* loop = Find(h.seq);
-      if (loop != nullptr && loop->IsSplit(h)) return;
+      divided = divided && (loop == nullptr || !loop->IsSplit(h));
     }
   }
-  if (takes_turns) blocks_ = threads / kWarpgroup;
+  // Threads keep to their rows everywhere.
+  ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {
+    if (!divided || !Touch(effect.buffer) || effect.By<ir::GemmNode>() != nullptr) return;
+    const auto* copy = effect.By<ir::CopyNode>();
+    divided = copy != nullptr && IsCopyOfRows(copy, threads);
+  });
+  return divided ? threads / kWarpgroup : 1;
 }
 
 void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
@@ -287,18 +305,51 @@ void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
   }
 }
 
-bool GemmTurns::AreWritten(const ir::StmtNode* loop_or_body) const {
-  const TurnLoop* loop = Find(loop_or_body);
-  Stmt where = loop->body == loop_or_body ? loop->loop->body : launch_->body;
-  bool written = false;
-  ir::WalkEffects(where, [&](const ir::Effect& effect) {
-    const auto* copy = effect.By<ir::CopyNode>();
-    bool by_tma = copy != nullptr && op::InstructionOf(copy) != nullptr &&
-                  op::InstructionOf(copy)->engine() == op::Engine::kTmaLoad;
-    auto same = [&](const Buffer& operand) { return operand.same_as(effect.buffer); };
-    written |= effect.Writes() && !by_tma && std::any_of(operands_.begin(), operands_.end(), same);
-  });
-  return written;
+// By threads: loads by TMA are of the tensor core's own proxy.
+bool GemmTurns::Writes(const ir::Effect& effect) const {
+  const auto* copy = effect.By<ir::CopyNode>();
+  bool by_tma = copy != nullptr && op::InstructionOf(copy) != nullptr &&
+                op::InstructionOf(copy)->engine() == op::Engine::kTmaLoad;
+  auto same = [&](const Buffer& operand) { return operand.same_as(effect.buffer); };
+  return effect.Writes() && !by_tma && std::any_of(operands_.begin(), operands_.end(), same);
+}
+
+bool GemmTurns::Writes(const Stmt& s) const {
+  std::vector<ir::Effect> effects = ir::EffectsOf(s);
+  return std::any_of(effects.begin(), effects.end(),
+                     [this](const ir::Effect& effect) { return Writes(effect); });
+}
+
+bool GemmTurns::AreWritten(const TurnLoop& loop, When when) const {
+  // In the order of the program, with the loop left out.
+  class Finder : public ir::StmtVisitor {
+   public:
+    Finder(const GemmTurns& turns, const ir::ForNode* loop) : turns_(turns), loop_(loop) {}
+    bool before = false;
+    bool after = false;
+    using StmtVisitor::Visit;
+    void VisitStmt(const Stmt& s) override {
+      if (s.get() == loop_) {
+        reached_ = true;
+        return;
+      }
+      bool around = false;
+      ir::WalkStmts(s, [&](const Stmt& inner) { return !(around |= inner.get() == loop_); });
+      bool repeats = s->kind == ir::StmtKind::kFor || s->kind == ir::StmtKind::kWhile;
+      if (around && !repeats) return StmtVisitor::VisitStmt(s);
+      if (!turns_.Writes(s)) return;
+      before |= around || !reached_;
+      after |= around || reached_;
+    }
+
+   private:
+    const GemmTurns& turns_;
+    const ir::ForNode* loop_;
+    bool reached_ = false;
+  };
+  Finder finder(*this, loop.loop);
+  finder.VisitStmt(launch_->body);
+  return when == When::kBefore ? finder.before : finder.after;
 }
 
 const TurnLoop* GemmTurns::Find(const ir::StmtNode* loop_or_body) const {

@@ -62,16 +62,23 @@ class GemmTurns {
   // Mbarriers, one a block of rows: the threads are ready for a turn; the turn is done.
   const ir::Buffer& ready() const { return ready_; }
   const ir::Buffer& done() const { return done_; }
+  // Whether gemms of turns use the tile, which is in tensor memory.
+  bool Touch(const ir::Buffer& tile) const;
   // Operands in shared memory that no channel brings.
   const std::vector<ir::Buffer>& operands() const { return operands_; }
-  // Whether threads may have written some of them before the turns of a loop, or, of its body,
-  // between two of them.
-  bool AreWritten(const ir::StmtNode* loop_or_body) const;
+  // Whether threads may write some of them before the loop, or after it: where it is in another loop,
+  // anywhere.
+  enum class When { kBefore, kAfter };
+  bool AreWritten(const TurnLoop& loop, When when) const;
+  // Whether they do in the loop.
+  bool AreWrittenIn(const TurnLoop& loop) const { return Writes(loop.loop->body); }
 
  private:
+  bool Writes(const ir::Effect& effect) const;
+  bool Writes(const ir::Stmt& s) const;
   bool HasInnerLoop(const TurnLoop& loop) const;
   void RemoveLoopsWithMixedChannels(const std::vector<Channel>& channels);
-  void ChooseBlocks(const std::vector<Channel>& channels, int64_t threads);
+  int64_t ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) const;
   void FindOperands(const std::vector<Channel>& channels);
 
   std::vector<TurnLoop> loops_;

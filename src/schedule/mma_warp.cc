@@ -51,6 +51,7 @@ class MmaWarpWriter : public SliceCopier {
     }
     for (int64_t block = 0; block < turns.blocks(); ++block) {
       ready_.emplace_back(turns.ready(), I32(block));
+      blocks_.push_back({turns.blocks() == 1, block, block == 0, block + 1 == turns.blocks()});
     }
   }
 
@@ -79,7 +80,7 @@ class MmaWarpWriter : public SliceCopier {
   Stmt WithoutTurns(const TurnLoop& loop) {
     const ir::ForNode* op = loop.loop;
     std::vector<Stmt> stmts;
-    for (const Phases& phases : ready_) WaitUntilReady(phases, op->span, &stmts);
+    WaitUntilReady(ready_.front(), op->span, &stmts);
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
@@ -100,17 +101,21 @@ class MmaWarpWriter : public SliceCopier {
     Expr next = var + ir::Const(var.dtype(), 1);
     std::vector<Stmt> body;
     for (const Turn& turn : loop.turns) {
-      ForEachBlock(op->span, &body, [&](const Rows& rows, std::vector<Stmt>* stmts) {
-        AppendGemms(loop, turn.gemms, var, rows, stmts);
-        if (turn.leads) AppendLeading(loop, next, next < min + extent, rows, stmts);
-      });
+      for (const Rows& rows : blocks_) {
+        WaitUntilReady(ready_[static_cast<size_t>(rows.block)], op->span, &body);
+        AppendGemms(loop, turn.gemms, var, rows, &body);
+        if (turn.leads) AppendLeading(loop, next, next < min + extent, rows, &body);
+        body.push_back(Commit(turns_.done(), I32(rows.block), op->span));
+      }
     }
     std::vector<Stmt> stmts;
     if (loop.open) {
-      Expr any = ir::Const(extent.dtype(), 0) < extent;
-      ForEachBlock(op->span, &stmts, [&](const Rows& rows, std::vector<Stmt>* first) {
-        AppendLeading(loop, min, any, rows, first);
-      });
+      // The threads of the first block arrive for all.
+      WaitUntilReady(ready_.front(), op->span, &stmts);
+      for (const Rows& rows : blocks_) {
+        AppendLeading(loop, min, ir::Const(extent.dtype(), 0) < extent, rows, &stmts);
+        stmts.push_back(Commit(turns_.done(), I32(rows.block), op->span));
+      }
     }
     stmts.push_back(Loop(op, var, min, extent, body));
     return op::Sequence(stmts, op->span);
@@ -125,16 +130,6 @@ class MmaWarpWriter : public SliceCopier {
   static void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) {
     ready.Wait(span, stmts);
     stmts->push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
-  }
-
-  // A turn of each block of rows.
-  template <typename Issue>
-  void ForEachBlock(const ir::Span& span, std::vector<Stmt>* stmts, const Issue& issue) {
-    for (int64_t block = 0; block < turns_.blocks(); ++block) {
-      WaitUntilReady(ready_[static_cast<size_t>(block)], span, stmts);
-      issue(Rows{turns_.blocks() == 1, block, block == 0, block + 1 == turns_.blocks()}, stmts);
-      stmts->push_back(Commit(turns_.done(), I32(block), span));
-    }
   }
 
   // The gemms that the iteration of this number, if there is one, begins with.
@@ -207,7 +202,8 @@ class MmaWarpWriter : public SliceCopier {
   const GemmTurns& turns_;
   op::ThreadRange warp_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
-  std::vector<Phases> ready_;
+  std::vector<Rows> blocks_;
+  std::vector<Phases> ready_;  // of each block
   SlotMap slots_;
 };
 

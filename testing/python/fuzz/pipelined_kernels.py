@@ -47,9 +47,10 @@ def gemm_arguments() -> tuple[torch.Tensor | int, ...]:
     return a, b, torch.zeros(384, 64).bfloat16(), 3, 5
 
 
-def chain(rows=256, keys=64, width=64, threads=256, stages=2, rescale=True, depth=64):
+def chain(rows=256, keys=64, width=64, threads=256, rescale=True, depth=64, by_threads=False):
     """Out (rows, width) = sum over n blocks of relu(A B_j^T) C_j, the sum halved before each block
-    if ``rescale``. A is (rows, depth); B and C have 6 blocks of ``keys`` rows."""
+    if ``rescale``. A is (rows, depth); B and C have 6 blocks of ``keys`` rows. ``by_threads``:
+    each thread stores its part of A to shared memory."""
 
     @T.prim_func
     def main(
@@ -66,9 +67,13 @@ def chain(rows=256, keys=64, width=64, threads=256, stages=2, rescale=True, dept
             s = T.alloc_fragment((rows, keys), "float32")
             p = T.alloc_fragment((rows, keys), "float16")
             acc = T.alloc_fragment((rows, width), "float32")
-            T.copy(A, a)
+            if by_threads:
+                for r, q in T.Parallel(rows, depth):
+                    a[r, q] = A[r, q]
+            else:
+                T.copy(A, a)
             T.clear(acc)
-            for j in T.Pipelined(n, num_stages=stages):
+            for j in T.Pipelined(n, num_stages=2):
                 T.copy(B[j * keys, 0], b)
                 T.gemm(a, b, s, transpose_B=True, clear_accum=True)
                 for r, q in T.Parallel(rows, keys):

@@ -279,14 +279,14 @@ def pipelined_gemm(target: str) -> Case:
 #: threads and the tensor core, of each warpgroup by itself; with an operand over a result
 CHAINS = {
     "overlapped_chain": ("sm_90a", {"rows": 64, "keys": 32, "depth": 32, "threads": 128}),
-    "turns": ("sm_100a", {"keys": 128, "width": 128, "depth": 64}),
+    "turns": ("sm_100a", {"keys": 128, "width": 128, "by_threads": True}),
 }
 
 
 def chain(name: str) -> Case:
     """Two gemms a block, with work of the threads between them."""
     target, sizes = CHAINS[name]
-    tensors = {"rows": 256} | {size: sizes[size] for size in sizes if size != "threads"}
+    tensors = {name: sizes[name] for name in ("rows", "keys", "width", "depth") if name in sizes}
     function = pipelined_kernels.chain(**sizes)
     return _compiled(function, target, *pipelined_kernels.chain_arguments(**tensors))
 

@@ -43,10 +43,9 @@ _EITHER = (
 _FENCES = (
     "Of the writers before they arrive, and of the threads around the issuing one: one would do."
 )
-_FIRST_TURN = (
-    "The first turn, of Q K alone, overwrites what nobody has touched; the accumulators that "
-    "threads cleared before it are used in the next turn, before which they arrive and fence again. "
-    "A loop that is run again has the same text."
+_CLEARED = (
+    "Around the first stores to the accumulators, which nobody has touched before; the threads "
+    "fence again before the turn that adds to them. A loop that is run again has the same text."
 )
 REDUNDANT = {
     ("attention", _BEFORE, 0): _ALLOCATED,
@@ -63,15 +62,8 @@ REDUNDANT = {
         "It releases the last tile, after which nothing more is loaded; a loop that is run again "
         "has the same text."
     ),
-    **{
-        ("turns", *instruction): _FIRST_TURN
-        for instruction in (
-            ("mbarrier.try_wait.parity.shared::cta.b64", 4),
-            (_AFTER, 1),
-            (_AFTER, 4),
-            (_BEFORE, 1),
-        )
-    },
+    ("turns", _AFTER, 3): _CLEARED,
+    ("turns", _BEFORE, 1): _CLEARED,
     ("ring_of_roles", "fence.proxy.async.shared::cta", 0): _FENCES,
     ("ring_of_roles", "fence.proxy.async.shared::cta", 1): _FENCES,
     ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
