@@ -66,8 +66,8 @@ class GemmTurns {
   bool Touch(const ir::Buffer& tile) const;
   // Operands in shared memory that no channel brings.
   const std::vector<ir::Buffer>& operands() const { return operands_; }
-  // Whether threads may write some of them before the loop, or after it: where it is in another loop,
-  // anywhere.
+  // Whether threads may write some of them before the loop, or after it: where it is in another
+  // loop, anywhere.
   enum class When { kBefore, kAfter };
   bool AreWritten(const TurnLoop& loop, When when) const;
   // Whether they do in the loop.
