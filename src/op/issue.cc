@@ -43,9 +43,10 @@ std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier) {
   return ThreadRange{threads[0], threads[1]};
 }
 
-Buffer MakeRingBarrier(const std::string& name, int64_t slots, int64_t arrivals, const Span& span) {
+Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
+                       const Span& span) {
   Map<String, Any> attrs;
-  attrs.Set("arrive_counts", Array<Expr>(static_cast<size_t>(slots), I32(arrivals)));
+  attrs.Set("arrive_counts", Array<Expr>(static_cast<size_t>(slots), arrivals));
   attrs.Set(kOfRing, true);
   return Buffer(name, ir::dtypes::kUInt64, {I32(slots)}, {}, "shared.barrier", attrs, span);
 }

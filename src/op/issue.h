@@ -22,7 +22,8 @@ std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
 // A barrier of each slot of a ring through which the compiler's roles hand over tiles. `arrivals`
 // complete a phase.
-Buffer MakeRingBarrier(const std::string& name, int64_t slots, int64_t arrivals, const Span& span);
+Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
+                       const Span& span);
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
 

@@ -68,6 +68,21 @@ class LoadFinder : public ir::StmtVisitor {
   int64_t stages_ = 0;  // of the innermost pipelined loop
 };
 
+int64_t MaskOf(const Tile& tile) { return op::ClusterMask(tile.loads.front()); }
+
+// Whether a gemm reads it that runs beside the threads and tells of its end by tcgen05.commit.
+bool UsedByTensorCoreAlone(const ir::KernelLaunchNode* launch, const Buffer& buffer) {
+  bool used = false;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    used |= gemm != nullptr && op::InstructionOf(gemm) != nullptr &&
+            op::InstructionOf(gemm)->engine() == op::Engine::kTcgen05 &&
+            (gemm->a->buffer.same_as(buffer) || gemm->b->buffer.same_as(buffer));
+    return !used;
+  });
+  return used;
+}
+
 bool TakesAddress(const Stmt& s, const Buffer& buffer) {
   bool taken = false;
   ir::WalkEffects(s, [&](const ir::Effect& effect) {
@@ -127,10 +142,14 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
+  if (MaskOf(*tile) != 0 && UsedByTensorCoreAlone(launch, tile->buffer)) {
+    return "several blocks of the cluster share it, and tcgen05.mma gives it back to one; "
+           "T.tma_copy "
+           "with mbarriers of the program makes a pipeline";
+  }
   for (const ir::CopyNode* load : tile->loads) {
-    if (op::ClusterMask(load) != 0) {
-      return "several blocks of the cluster wait for each other to load it; T.tma_copy with "
-             "mbarriers of the program makes a pipeline";
+    if (op::ClusterMask(load) != MaskOf(*tile)) {
+      return "its loads are for different blocks of the cluster";
     }
   }
   int accesses = 0;
@@ -172,12 +191,14 @@ std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch) {
       auto same = [](const Handover& a, const Handover& b) {
         return a.seq == b.seq && a.first_use == b.first_use && a.last_use == b.last_use;
       };
-      return std::equal(channel.handovers.begin(), channel.handovers.end(), tile.handovers.begin(),
+      return channel.blocks == MaskOf(tile) &&
+             std::equal(channel.handovers.begin(), channel.handovers.end(), tile.handovers.begin(),
                         tile.handovers.end(), same);
     };
     auto channel = std::find_if(channels.begin(), channels.end(), together);
     if (channel == channels.end()) {
-      channels.push_back({{tile.buffer}, tile.slots, tile.handovers});
+      channels.push_back(
+          {{tile.buffer}, tile.slots, tile.handovers, MaskOf(tile), op::ClusterSize(launch)});
       continue;
     }
     channel->tiles.push_back(tile.buffer);

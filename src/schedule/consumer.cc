@@ -152,7 +152,7 @@ class ConsumerWriter : public ir::StmtMutator {
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr || handover->last_use != i) continue;
-        Stmt arrive = Arrive(ring->empty, slot_of.at(ring), span);
+        Stmt arrive = Release(*ring, slot_of.at(ring), span);
         tasks.push_back({TaskKind::kRelease, {arrive, uses.Advance(span)}, ring->slots});
       }
       if (turns != nullptr && turns->TurnAfter(i) != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -25,7 +26,12 @@ Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
   }
   const ir::Span& span = channel.tiles.front()->span;
   ring.full = op::MakeRingBarrier(channel.Name() + "_full", channel.slots, producers, span);
-  ring.empty = op::MakeRingBarrier(channel.Name() + "_empty", channel.slots, consumers, span);
+  Expr releases = I32(consumers);
+  if (channel.blocks != 0) {
+    Expr of_all = I32(consumers * op::CountBlocks(channel.blocks));
+    releases = ir::Select(op::IsInMask(channel.blocks, channel.cluster), of_all, releases, span);
+  }
+  ring.empty = op::MakeRingBarrier(channel.Name() + "_empty", channel.slots, releases, span);
   return ring;
 }
 
@@ -87,6 +93,21 @@ void Phases::Wait(const ir::Span& span, std::vector<Stmt>* stmts,
 Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
             const ir::Map<ir::String, ir::Any>& attrs) {
   return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span, attrs);
+}
+
+Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
+  Stmt own = Arrive(ring.empty, slot, span);
+  int64_t mask = ring.channel->blocks;
+  if (mask == 0) return own;
+  std::vector<Stmt> all;
+  for (int64_t rank = 0; rank < ring.channel->cluster; ++rank) {
+    if ((mask >> rank & 1) == 0) continue;
+    Array<Expr> args = {ir::AddressOf(ring.empty, {slot}), U32(rank)};
+    all.push_back(op::Effect("mbarrier_arrive", args, span));
+  }
+  Expr shares = op::IsInMask(mask, ring.channel->cluster);
+  Stmt everywhere = op::Sequence(all, span);
+  return ir::IsTrue(shares) ? everywhere : ir::If(shares, everywhere, own, span);
 }
 
 void SlotMap::Enter(const Ring& ring, const Expr& slot) {

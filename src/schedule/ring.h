@@ -65,6 +65,10 @@ class Phases {
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
                 const ir::Map<ir::String, ir::Any>& attrs = {});
 
+// A consumer gives the slot back: to its block's producer or, where blocks of a cluster share the
+// tiles, to those of all of them, since one loads for all.
+ir::Stmt Release(const Ring& ring, const ir::Expr& slot, const ir::Span& span);
+
 // Accesses of tiles become those of a slot of their ring.
 class SlotMap {
  public:

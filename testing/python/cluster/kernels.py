@@ -46,9 +46,10 @@ def broadcast_result(a, size, mask, steps):
     return torch.stack(blocks)
 
 
-def gemm(M, N, K, tile=(64, 64, 64), size=2, threads=128, stages=0):
-    """Blocks of a cluster are neighbours along N: they share the tile of A."""
+def gemm(M, N, K, tile=(64, 64, 64), size=2, mask=None, threads=128, stages=0):
+    """Blocks of a cluster are neighbours along N: those of the mask share the tile of A."""
     m, n, k = tile
+    shared = (1 << size) - 1 if mask is None else mask
 
     @T.prim_func
     def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((M, N))):
@@ -59,7 +60,7 @@ def gemm(M, N, K, tile=(64, 64, 64), size=2, threads=128, stages=0):
             c = T.alloc_fragment((m, n), "float32")
             T.clear(c)
             for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
-                T.copy_cluster(A[by * m, i * k], a, cluster_mask=(1 << size) - 1)
+                T.copy_cluster(A[by * m, i * k], a, cluster_mask=shared)
                 T.copy(B[bx * n, i * k], b)
                 T.gemm(a, b, c, transpose_B=True)
             T.copy(c, C[by * m, bx * n])

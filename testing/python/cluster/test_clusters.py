@@ -31,11 +31,14 @@ def test_tile_for_several_blocks(size, mask, device):
 
 @every_schedule
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("stages", [0, 3])
-@pytest.mark.parametrize("size", [2, 4])
-def test_gemm(size, stages, device):
-    M, N, K = 72, 200, 160
-    kernel = tilelang.compile(kernels.gemm(M, N, K, size=size, stages=stages), target="sm_90a")
+@pytest.mark.parametrize("stages", [0, 2, 3])
+@pytest.mark.parametrize(("size", "mask"), [(2, 3), (4, 15), (4, 0b0110), (4, 0b1001)])
+def test_gemm(size, mask, stages, device):
+    """In a pipeline the tiles come through one ring, whose slots all blocks of the mask release."""
+    M, N, K = 72, 200, 416
+    program = kernels.gemm(M, N, K, size=size, mask=mask, stages=stages)
+    kernel = tilelang.compile(program, target="sm_90a")
+    assert ("a_full" in kernel.get_kernel_source()) == (stages > 0)
     a, b = exact(M, K), exact(N, K)
     c = poisoned(M, N, device=device)
     kernel(a.to(device), b.to(device), c)
