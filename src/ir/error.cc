@@ -26,6 +26,8 @@ const char* ClassName(ErrorClass error_class) {
       return "tilelang.TargetError";
     case ErrorClass::kSemantics:
       return "tilelang.SemanticsError";
+    case ErrorClass::kSynchronization:
+      return "tilelang.SynchronizationError";
   }
   return "tilelang.InternalError";
 }

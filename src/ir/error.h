@@ -18,15 +18,16 @@ namespace tilelang::ir {
 
 // The classes of tilelang.errors that the core raises.
 enum class ErrorClass {
-  kSyntax,     // UnsupportedSyntaxError: a form of program that the compiler does not take
-  kDType,      // DTypeError
-  kShape,      // ShapeError: ranks, extents, slices
-  kBounds,     // BoundsError: constant indices outside a buffer
-  kScope,      // ScopeError: names used outside of where they exist, wrong memory scopes
-  kLayout,     // LayoutError: layouts that cannot be reconciled
-  kResource,   // ResourceError: shared memory, registers, threads, tensor memory
-  kTarget,     // TargetError: not on this architecture
-  kSemantics,  // SemanticsError: everything else that is wrong with a kernel
+  kSyntax,           // UnsupportedSyntaxError: a form of program that the compiler does not take
+  kDType,            // DTypeError
+  kShape,            // ShapeError: ranks, extents, slices
+  kBounds,           // BoundsError: constant indices outside a buffer
+  kScope,            // ScopeError: names used outside of where they exist, wrong memory scopes
+  kLayout,           // LayoutError: layouts that cannot be reconciled
+  kResource,         // ResourceError: shared memory, registers, threads, tensor memory
+  kTarget,           // TargetError: not on this architecture
+  kSemantics,        // SemanticsError: everything else that is wrong with a kernel
+  kSynchronization,  // SynchronizationError: accesses of a compiled kernel that nothing orders
 };
 
 [[noreturn]] void ThrowUserError(ErrorClass error_class, const Span& span,

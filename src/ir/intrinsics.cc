@@ -160,8 +160,13 @@ void AddBuffers(const CallNode* call, const char* key, bool write, Proxy proxy,
                 std::vector<MemoryEffect>* effects) {
   auto it = call->attrs.find(key);
   if (it == call->attrs.end()) return;
-  for (const Buffer& buffer : (*it).second.cast<Array<Buffer>>()) {
-    effects->push_back({buffer, Expr(), 0, !write, write, proxy});
+  auto buffers = (*it).second.cast<Array<Buffer>>();
+  auto given = call->attrs.Get("extents");
+  auto extents = given ? (*given).cast<Array<int64_t>>() : Array<int64_t>();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    MemoryEffect effect{buffers[i], Expr(), 0, !write, write, proxy};
+    if (i < extents.size()) effect.extent = extents[i];
+    effects->push_back(effect);
   }
 }
 
@@ -204,6 +209,16 @@ std::vector<MemoryEffect> CallEffects(const CallNode* call) {
   AddBuffers(call, "writes", true, proxy, &effects);
   if (call->attrs.count("by_warpgroup") != 0) {
     for (MemoryEffect& effect : effects) effect.by_warpgroup = true;
+  }
+  return effects;
+}
+
+std::vector<TmemEffect> TmemEffects(const CallNode* call) {
+  std::vector<TmemEffect> effects;
+  auto given = call->attrs.Get("tmem");
+  if (!given) return effects;
+  for (const Array<int64_t>& box : (*given).cast<Array<Array<int64_t>>>()) {
+    effects.push_back({call->args[static_cast<size_t>(box[0])], box[1], box[2], box[3] != 0});
   }
   return effects;
 }

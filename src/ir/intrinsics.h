@@ -69,14 +69,28 @@ struct MemoryEffect {
   bool write = false;
   Proxy proxy = Proxy::kGeneric;
   bool by_warpgroup = false;  // each warpgroup waits for its own part
+  // Of a buffer that the call names by an address or a descriptor: how many elements from there on
+  // (of a descriptor: in equal parts of the buffer, which of them) it may touch; 0: all.
+  int64_t extent = 0;
 };
 // The effects of the call itself (not of the loads in its arguments' values): addresses among
 // the arguments, by the table; buffers in attrs["reads"] and attrs["writes"], which lowering
 // gives for operands that the call names indirectly (descriptors). attrs["async"] = true says
 // that the accesses go through the async proxy, attrs["by_warpgroup"] = true that they are those
 // of wgmma; attrs["elements"] : int, how many elements each
-// address covers.
+// address covers; attrs["extents"] : Array<int>, the extents of the buffers in attrs["reads"] or
+// attrs["writes"].
 std::vector<MemoryEffect> CallEffects(const CallNode* call);
+
+// What a call does to tensor memory: a box of lanes and 32-bit columns from an address on.
+struct TmemEffect {
+  Expr address;
+  int64_t lanes = 0;
+  int64_t columns = 0;
+  bool write = false;
+};
+// attrs["tmem"] : Array<Array<int>>, (argument, lanes, columns, whether it writes) of each.
+std::vector<TmemEffect> TmemEffects(const CallNode* call);
 
 }  // namespace tilelang::ir
 

@@ -102,6 +102,7 @@ class TmaLowerer {
     Map<String, Any> attrs;
     attrs.Set(IsTmaLoad(op_) ? "writes" : "reads",
               Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
+    attrs.Set("extents", Array<int64_t>{layout::Product(boxes_.box)});
     attrs.Set("async", true);
     if (lowering_.multicast != 0 && op_->mbar.defined()) {
       attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});

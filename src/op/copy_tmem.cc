@@ -286,6 +286,19 @@ namespace {
 using layout::TmemCopyPlan;
 using layout::TmemInstructionNode;
 
+// The columns that one instruction moves, from its first on.
+int64_t ColumnsOf(const TmemCopyPlan& plan, size_t i) {
+  int64_t columns = plan->Instruction(i)->repeat * plan->Atom().columns * (plan->pack ? 2 : 1);
+  return columns + plan->half_offset;
+}
+
+// What a call touches, from the address in its first argument on.
+Map<String, Any> TmemBox(int64_t lanes, int64_t columns, bool writes) {
+  Map<String, Any> attrs;
+  attrs.Set("tmem", Array<Array<int64_t>>{{0, lanes, columns, writes}});
+  return attrs;
+}
+
 // All instructions and the wait in one call, which lets nothing use a register before the wait.
 void EmitLoad(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
               std::vector<Stmt>* stmts) {
@@ -301,7 +314,12 @@ void EmitLoad(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address,
     call += ">";
   }
   Array<Expr> args = {address, ir::AddressOf(regs, {I32(0)})};
-  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, span));
+  int64_t columns = 0;
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    columns = std::max(columns, plan->Instruction(i)->column + ColumnsOf(plan, i));
+  }
+  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, span,
+                                TmemBox(layout::kTmemLanesPerWarp, columns, /*writes=*/false)));
 }
 
 void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
@@ -319,7 +337,9 @@ void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address
     }
     Array<Expr> args = {address + U32((inst->lane << 16) + inst->column),
                         ir::AddressOf(regs, {I32(inst->reg * per_reg)})};
-    stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, span));
+    stmts->push_back(
+        DeviceEffect("tcgen_05_st.h", call + ">", args, span,
+                     TmemBox(plan->Atom().lanes, ColumnsOf(plan, i), /*writes=*/true)));
   }
 }
 

@@ -140,10 +140,11 @@ void IssueTmemCp(const ir::CopyNode* op, const layout::TmemCpPlan& plan, Lowerin
       DescriptorAt(ir::AddressOf(physical, {offset}), plan.operand, DescriptorFormat::kTcgen05),
       op->span));
   TmemTile tile = TileOf(op->dst, op->span, ctx);
-  Map<String, Any> attrs;
-  attrs.Set("reads", Array<Buffer>{physical});
+  Map<String, Any> attrs = ReadsOfOperands({op->src}, *lowering);
   attrs.Set("async", true);
   for (const layout::TmemCpInstruction& inst : plan.instructions) {
+    int64_t columns = layout::GetTmemCpAtom(inst.shape).units * 4;
+    attrs.Set("tmem", Array<Array<int64_t>>{{0, layout::kTmemLanes, columns, 1}});
     std::string name =
         std::string("tcgen05_cp<tl::TmemCpShape::k") + layout::GetTmemCpAtom(inst.shape).name + ">";
     Expr from = descriptor + U64(static_cast<uint64_t>((matrix + inst.bytes) >> 4));

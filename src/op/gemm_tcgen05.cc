@@ -199,7 +199,7 @@ class GemmLowerer {
               k == 0 ? ir::Not(op_->clear_accum) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
           stmts->push_back(DeviceEffect(
               "mma_sm100.h", name, {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
-              op_->span, Effects()));
+              op_->span, Effects(problem.n - n)));
         }
       }
     }
@@ -218,13 +218,15 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
-  // For the synchronisation of shared memory.
-  Map<String, Any> Effects() const {
-    Array<Buffer> reads;
-    if (op_->a->buffer.IsShared()) reads.push_back(lowering_.buffers->Get(op_->a->buffer));
-    reads.push_back(lowering_.buffers->Get(op_->b->buffer));
-    Map<String, Any> attrs;
-    attrs.Set("reads", reads);
+  // What an instruction of at most `n` columns touches.
+  Map<String, Any> Effects(int64_t n) const {
+    Map<String, Any> attrs = ReadsOfOperands({op_->a, op_->b}, lowering_);
+    int64_t bits = op_->a->buffer->dtype.bits;
+    Array<Array<int64_t>> tmem = {{0, layout::kTmemLanes, std::min(plan_->tiling.n, n), 1}};
+    if (op_->a->buffer.IsTmem()) {
+      tmem.push_back({1, layout::kTmemLanes, plan_->tiling.k * bits / layout::kTmemColumnBits, 0});
+    }
+    attrs.Set("tmem", tmem);
     attrs.Set("async", true);
     return attrs;
   }

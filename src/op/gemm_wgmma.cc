@@ -239,12 +239,8 @@ class WgmmaLowerer {
   Stmt Multiply(int64_t width, bool overwrites, Array<Expr> args) const {
     bool rs = op_->a->buffer.IsFragment();
     WgmmaForm form{plan_->kind, width, rs, op_->trans_a, !op_->trans_b, overwrites};
-    Map<String, Any> attrs;
+    Map<String, Any> attrs = ReadsOfOperands({op_->a, op_->b}, *lowering_);
     attrs.Set("definition", String(WgmmaFunction(form)));
-    Array<Buffer> reads;
-    if (!rs) reads.push_back(lowering_->buffers->Get(op_->a->buffer));
-    reads.push_back(lowering_->buffers->Get(op_->b->buffer));
-    attrs.Set("reads", reads);
     attrs.Set("async", true);
     attrs.Set("by_warpgroup", true);
     return DeviceEffect(kHeader, WgmmaFunctionName(form), std::move(args), op_->span, attrs);

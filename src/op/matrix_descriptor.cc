@@ -105,6 +105,23 @@ Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand,
                   {address, U64(SharedDescriptor(operand, format))}, attrs);
 }
 
+Map<String, Any> ReadsOfOperands(const std::vector<Region>& operands, const Lowering& lowering) {
+  Array<Buffer> reads;
+  Array<int64_t> extents;
+  for (const Region& region : operands) {
+    const Buffer& buffer = region->buffer;
+    if (!buffer.IsShared()) continue;
+    reads.push_back(lowering.buffers->Get(buffer));
+    Coord shape = StaticShape(buffer);
+    int64_t matrices = layout::Product(Coord(shape.begin(), shape.end() - 2));
+    extents.push_back((*lowering.ctx->layouts->GetLayout(buffer))->Cosize() / matrices);
+  }
+  Map<String, Any> attrs;
+  attrs.Set("reads", reads);
+  attrs.Set("extents", extents);
+  return attrs;
+}
+
 SharedOperand::SharedOperand(const Region& region, bool mn_major, DescriptorFormat format,
                              const char* name, const Lowering& lowering, const Span& span,
                              const OperandPart& part)

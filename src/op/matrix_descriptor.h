@@ -47,6 +47,10 @@ struct OperandPart {
 
 // An operand without CornerProblem: a descriptor, and what to add to it for an instruction's
 // corner.
+// The attributes of a call that has the tensor core read those of the operands that are in shared
+// memory: which, and in what part of a buffer of several matrices.
+Map<String, Any> ReadsOfOperands(const std::vector<Region>& operands, const Lowering& lowering);
+
 class SharedOperand {
  public:
   SharedOperand(const Region& region, bool mn_major, DescriptorFormat format, const char* name,

@@ -72,6 +72,7 @@ Stmt MmaOperand::LoadMatrices(const Expr& line, const Expr& k, const Buffer& reg
   Buffer shared = lowering_->buffers->Get(region_->buffer);
   Map<String, Any> attrs;
   attrs.Set("reads", Array<Buffer>{shared});
+  attrs.Set("extents", Array<int64_t>{kRowBytes / ir::Bytes(shared->dtype)});
   std::string name =
       "ldmatrix<" + std::to_string(count) + (shape_.lines_first ? ", false>" : ", true>");
   return DeviceEffect("mma_sm80.h", name,

@@ -37,7 +37,8 @@ void RemoveDumps(const std::filesystem::path& directory) {
 PassContext::PassContext(const Target& target)
     : target_(target),
       dump_directory_(Environment("TILELANG_DUMP_IR")),
-      verify_(Environment("TILELANG_VERIFY") == "1") {}
+      verify_(Environment("TILELANG_VERIFY") == "1"),
+      verify_synchronization_(Environment("TILELANG_VERIFY_SYNCHRONIZATION") == "1") {}
 
 Func PassContext::RunTimed(const char* name, const std::function<Func()>& pass, const Func& before,
                            std::optional<Stage> reaches) {

@@ -18,6 +18,8 @@ namespace tilelang::transform {
 //   TILELANG_DUMP_IR=dir   writes dir/<function>/NN_<pass>.txt after each pass: its time, then
 //                          the function, or "(unchanged)"
 //   TILELANG_VERIFY=1      checks the invariants of the stage after each pass
+//   TILELANG_VERIFY_SYNCHRONIZATION=1
+//                          checks what the result waits for (order/verify_synchronization.h)
 //   TILELANG_REMARKS=1     prints remarks to stderr as they are made
 class PassContext {
  public:
@@ -35,6 +37,7 @@ class PassContext {
     }
   }
 
+  bool verifies_synchronization() const { return verify_synchronization_; }
   const ir::Array<RemarkRef>& remarks() const { return collector_.remarks(); }
 
  private:
@@ -49,6 +52,7 @@ class PassContext {
   std::string last_text_;
   int dumped_ = 0;
   bool verify_ = false;
+  bool verify_synchronization_ = false;
 };
 
 // Makes a pass known to Python as tilelang.transform.run_pass(name, func, target): the global

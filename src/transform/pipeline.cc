@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "order/verify_synchronization.h"
 #include "schedule/defer_stores.h"
 #include "schedule/pipeline_loops.h"
 #include "transform/assign_arrivals.h"
@@ -125,6 +126,11 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   for (const Step& step : Pipeline()) {
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
     func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
+  }
+  bool verifies = passes.verifies_synchronization() || IsSet(configs, "tl.verify_synchronization");
+  // The program may leave to itself what would be found.
+  if (verifies && !IsSet(configs, "tl.disable_thread_storage_sync")) {
+    order::VerifySynchronization(func);
   }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");

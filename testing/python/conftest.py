@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 
 import pytest
 from golden import golden
 
 from tilelang import emulator
+
+# What every compiled kernel waits for is checked (docs/ordering.md).
+os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
 
 __all__ = ["golden"]
 

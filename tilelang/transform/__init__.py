@@ -63,6 +63,21 @@ def verify(func: Any, stage: str) -> None:
     _ffi.get("transform.verify")(func, stage)
 
 
+def verify_synchronization(func: Any) -> list[str]:
+    """Checks that waits, barriers and fences order what a compiled function does.
+
+    Args:
+        func: thread IR, the result of the last pass.
+
+    Returns:
+        For each launch why it was not followed; an empty string where it was.
+
+    Raises:
+        tilelang.errors.SynchronizationError: two accesses, or a wait, that nothing orders.
+    """
+    return [str(obstacle) for obstacle in _ffi.get("order.VerifySynchronization")(func)]
+
+
 def _run(name: str, func: Any, target: str) -> Any:
     try:
         run = _ffi.get(f"transform.{name}")

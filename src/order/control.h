@@ -1,0 +1,27 @@
+// Which statements decide what the others of a launch do.
+#ifndef TILELANG_ORDER_CONTROL_H_
+#define TILELANG_ORDER_CONTROL_H_
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/stmt.h"
+
+namespace tilelang::order {
+
+// Statements that hold operations (order/operation.h), leave loops, or set memory of the thread on
+// which such statements and the indices of shared memory depend. All others are bodies of work.
+class Control {
+ public:
+  explicit Control(const ir::KernelLaunchNode* launch);
+  bool Has(const ir::Stmt& s) const { return control_.count(s.get()) != 0; }
+
+ private:
+  friend class ControlFinder;
+  std::unordered_set<const ir::ffi::Object*> control_;
+  std::unordered_set<const ir::ffi::Object*> needed_;  // variables and buffers of the thread
+};
+
+}  // namespace tilelang::order
+
+#endif  // TILELANG_ORDER_CONTROL_H_

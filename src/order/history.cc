@@ -1,0 +1,132 @@
+#include "order/history.h"
+
+#include <algorithm>
+
+namespace tilelang::order {
+
+History::History(const Program& program, const Agents& agents, size_t lines, Overlap* overlap)
+    : program_(program),
+      agents_(agents),
+      lines_(lines),
+      overlap_(overlap),
+      entries_(program.sites().size()),
+      conflicts_(program.sites().size()) {
+  const std::vector<Site>& sites = program.sites();
+  for (size_t i = 0; i < sites.size(); ++i) {
+    for (size_t j = 0; j < sites.size(); ++j) {
+      if (Overlap::MayConflict(sites[i], sites[j])) conflicts_[i].push_back(static_cast<int>(j));
+    }
+  }
+}
+
+void History::Add(const Touch& touch, size_t line, uint32_t time) {
+  std::vector<Entry>& entries = entries_[static_cast<size_t>(touch.site)];
+  auto same = [&](const Entry& entry) {
+    return entry.touch.begin == touch.begin && entry.touch.end == touch.end &&
+           entry.touch.first_lane == touch.first_lane && entry.touch.instance == touch.instance;
+  };
+  auto it = std::find_if(entries.begin(), entries.end(), same);
+  if (it == entries.end()) {
+    it = entries.insert(
+        entries.end(), {touch, std::vector<uint32_t>(lines_, 0), std::vector<uint64_t>(lines_, 0)});
+  }
+  it->at[line] = time;
+  it->iteration[line] = touch.iteration;
+}
+
+std::optional<Finding> History::Check(const Touch& touch, size_t agent,
+                                      const std::vector<AgentState>& states) {
+  const Site& later = program_.sites()[static_cast<size_t>(touch.site)];
+  for (int id : conflicts_[static_cast<size_t>(touch.site)]) {
+    const Site& earlier = program_.sites()[static_cast<size_t>(id)];
+    for (const Entry& entry : entries_[static_cast<size_t>(id)]) {
+      if (!Overlap::MayConflict(entry.touch, touch)) continue;
+      for (size_t line = 0; line < lines_; ++line) {
+        if (entry.at[line] == 0) continue;
+        Missing missing = Lacks(earlier, line, entry.at[line], later, agent, states);
+        if (missing == Missing::kNothing) continue;
+        // What races in one execution of a statement the program wrote so.
+        bool one = id == touch.site && entry.iteration[line] == touch.iteration;
+        if (one && !program_.step(later.step).is_loop) continue;
+        // Lines beyond those of agents are engines'.
+        size_t other = line < agents_.size() ? line : agent;
+        if (!overlap_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent})) continue;
+        return Finding{missing, id, touch.site};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Missing History::Lacks(const Site& earlier, size_t line, uint32_t time, const Site& later,
+                       size_t agent, const std::vector<AgentState>& states) const {
+  switch (later.space) {
+    case Space::kRegisters:
+      return LacksRegisters(earlier, line, time, later, agent, states[agent]);
+    case Space::kTmem:
+      return LacksTmem(earlier, line, time, later, agent, states);
+    default:
+      return LacksShared(earlier, line, time, later, agent, states[agent]);
+  }
+}
+
+Missing History::LacksShared(const Site& earlier, size_t line, uint32_t time, const Site& later,
+                             size_t agent, const AgentState& state) const {
+  bool known = state.knows.happened[line] >= time;
+  bool by_engine = IsAsynchronous(later.by);
+  if (IsAsynchronous(earlier.by)) {
+    // The pipe of one thread's tcgen05 instructions is in order.
+    bool in_pipe = later.by == OperationKind::kTensorCore && line == state.tensor.line;
+    return known || in_pipe ? Missing::kNothing : Missing::kCompletion;
+  }
+  // A warp asks for tensor memory together.
+  bool together = earlier.by == OperationKind::kAllocTmem && later.by == earlier.by &&
+                  agents_[line].warp == agents_[agent].warp;
+  if (together) return Missing::kNothing;
+  bool alone = line == agent && agents_[agent].count == 1;
+  // An engine is asked by one of the threads that do the same.
+  bool own = alone || (line == agent && by_engine);
+  if (!known && !own) return Missing::kBarrier;
+  bool fenced = !by_engine || !earlier.writes || state.knows.fenced[line] >= time;
+  return fenced ? Missing::kNothing : Missing::kProxyFence;
+}
+
+Missing History::LacksTmem(const Site& earlier, size_t line, uint32_t time, const Site& later,
+                           size_t agent, const std::vector<AgentState>& states) const {
+  const AgentState& state = states[agent];
+  if (state.acquired[line] >= time) return Missing::kNothing;
+  bool known = state.knows.happened[line] >= time;
+  if (earlier.by == OperationKind::kTensorCore) {
+    bool in_pipe = later.by == OperationKind::kTensorCore && line == state.tensor.line;
+    if (in_pipe) return Missing::kNothing;
+    return known ? Missing::kTensorFence : Missing::kCompletion;
+  }
+  if (earlier.by == OperationKind::kTmemStore) {
+    // Instructions of one store write different cells.
+    if (later.by == earlier.by && line == state.tmem_stores.line) return Missing::kNothing;
+    // All threads of a warp store together, and each waits for itself.
+    for (size_t other = 0; other < agents_.size(); ++other) {
+      bool together = agents_[other].warp == agents_[agent].warp && other != agent;
+      if (together && states[other].tmem_stores.line == line) return Missing::kNothing;
+    }
+    return known ? Missing::kTensorFence : Missing::kCompletion;
+  }
+  // Threads: loads wait for themselves.
+  bool together = agents_[line].warp == agents_[agent].warp;
+  if (together && later.by != OperationKind::kTensorCore) return Missing::kNothing;
+  if (line == agent) return Missing::kNothing;
+  return known ? Missing::kTensorFence : Missing::kBarrier;
+}
+
+Missing History::LacksRegisters(const Site& earlier, size_t line, uint32_t time, const Site& later,
+                                size_t agent, const AgentState& state) const {
+  if (earlier.by == OperationKind::kWgmma) {
+    bool own = line == state.registers_line && later.by != OperationKind::kWgmma;
+    bool complete = state.knows.happened[line] >= time;
+    return own && !complete ? Missing::kCompletion : Missing::kNothing;
+  }
+  bool fences = line == agent && later.by == OperationKind::kWgmma;
+  return fences && state.register_fence < time ? Missing::kRegisterFence : Missing::kNothing;
+}
+
+}  // namespace tilelang::order

@@ -1,0 +1,218 @@
+#include "order/overlap.h"
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+
+namespace tilelang::order {
+
+using ir::Expr;
+using ir::Stmt;
+using transform::OwnerMap;
+using transform::SharedAccess;
+
+namespace {
+
+// Variables and elements of the thread's memory replaced by what they are.
+class Resolver : public ir::StmtMutator {
+ public:
+  using Values = std::unordered_map<const ir::ffi::Object*, Expr>;
+  explicit Resolver(const Values& values) : values_(values) {}
+
+  using StmtMutator::Rewrite;
+  Expr Rewrite(const ir::VarNode* op) override {
+    auto it = values_.find(op);
+    if (it == values_.end()) return StmtMutator::Rewrite(op);
+    // Values of variables hold variables.
+    return Mutate(it->second);
+  }
+  Expr Rewrite(const ir::LoadNode* op) override {
+    auto it = values_.find(op->buffer.get());
+    return it == values_.end() ? StmtMutator::Rewrite(op) : it->second;
+  }
+  // Calls whose buffers are listed name the elements by addresses, too.
+  Expr Rewrite(const ir::CallNode* op) override {
+    Expr call = StmtMutator::Rewrite(op);
+    auto extents = op->attrs.Get("extents");
+    if (!extents) return call;
+    auto attrs = op->attrs;
+    attrs.erase("reads");
+    attrs.erase("writes");
+    attrs.Set("elements", (*extents).cast<ir::Array<int64_t>>()[0]);
+    return ir::Call(op->dtype, op->name, call.as<ir::CallNode>()->args, attrs, op->span);
+  }
+
+ private:
+  const Values& values_;
+};
+
+// Holds calls in which lanes of a warp fetch elements for each other.
+bool IsByWarps(const Stmt& s) {
+  bool found = false;
+  ir::WalkExprs(s, [&](const Expr& e) {
+    const auto* call = e.as<ir::CallNode>();
+    return !(found |= call != nullptr && call->attrs.count("extents") != 0);
+  });
+  return found;
+}
+
+}  // namespace
+
+Overlap::Overlap(const Program& program, const Agents& agents, const Instances& instances,
+                 const Scenario& scenario)
+    : program_(program), agents_(agents), instances_(instances) {
+  const ir::KernelLaunchNode* launch = program.launch();
+  for (const auto& [var, value] : ConstantsOf(program, scenario)) {
+    constants_.emplace(var.get(), ir::Const(var.dtype(), value));
+  }
+  for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
+    context_.threads.push_back({launch->thread_vars[i], 0, *ir::AsInt(launch->threads[i])});
+  }
+  transform::BlockThreads threads(launch);
+  for (int i = 0; i < program.num_steps(); ++i) {
+    const Stmt& s = program.step(i).stmt;
+    const auto* op = s.defined() ? s.as<ir::BindNode>() : nullptr;
+    if (op == nullptr || !threads.UsesThread(op->value)) continue;
+    threads.Bind(op->var, op->value);
+    bound_.emplace(op->var.get(), op->value);
+  }
+}
+
+bool Overlap::MayConflict(const Site& a, const Site& b) {
+  if (a.space != b.space || !(a.writes || b.writes)) return false;
+  if (a.atomic && b.atomic) return false;
+  if (a.by_role && b.by_role) return false;
+  if (a.space == Space::kRegisters) return a.buffer.same_as(b.buffer);
+  return a.space == Space::kTmem || (a.begin < b.end && b.begin < a.end);
+}
+
+bool Overlap::MayConflict(const Touch& a, const Touch& b) {
+  if (a.begin >= b.end || b.begin >= a.end) return false;
+  if (a.end_lane == 0) return true;
+  return a.first_lane < b.end_lane && b.first_lane < a.end_lane;
+}
+
+Stmt Overlap::Resolved(const Stmt& s, const Step& step, int instance) const {
+  Resolver::Values values = bound_;
+  values.insert(constants_.begin(), constants_.end());
+  if (instance > 0) {
+    const std::vector<Value>& known = instances_[instance];
+    for (size_t i = 0; i < known.size(); ++i) {
+      const ir::ffi::ObjectRef& object = step.free[i];
+      if (!known[i].IsNumber() || bound_.count(object.get()) != 0) continue;
+      auto buffer = object.as<ir::Buffer>();
+      ir::DType type = buffer ? (*buffer)->dtype : object.as<Expr>().value().dtype();
+      if (!ir::IsIntegral(type)) continue;
+      values[object.get()] = ir::Const(type, known[i].number);
+    }
+  }
+  return Resolver(values).MutateStmt(s);
+}
+
+const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
+  auto key = std::pair(access.touch.site, access.touch.instance);
+  auto [it, is_new] = accesses_.try_emplace(key);
+  if (!is_new) return it->second;
+  const Step& step = program_.step(access.site->step);
+  transform::AccessContext context = context_;
+  for (const Expr& guard : step.guards) {
+    Stmt resolved = Resolved(ir::Evaluate(guard), step, access.touch.instance);
+    context.guards.push_back(resolved.as<ir::EvaluateNode>()->value);
+  }
+  Stmt s = step.stmt;
+  if (const auto* op = s.as<ir::IfNode>(); op != nullptr && step.kind == StepKind::kIf) {
+    s = ir::Evaluate(op->condition);
+  } else if (const auto* op = s.as<ir::ForNode>(); op != nullptr && step.kind == StepKind::kFor) {
+    s = ir::Evaluate(op->extent);
+  } else if (const auto* op = s.as<ir::WhileNode>();
+             op != nullptr && step.kind == StepKind::kWhile) {
+    s = ir::Evaluate(op->condition);
+  }
+  ir::Map<ir::Buffer, int64_t> offsets;
+  offsets.Set(access.site->buffer, access.site->begin);
+  Accesses all;
+  transform::CollectAccesses(Resolved(s, step, access.touch.instance), context, offsets, &all);
+  bool together = IsByWarps(s);
+  for (const transform::AccessPtr& part : all) {
+    bool wanted = (access.site->reads && part->read) || (access.site->writes && part->write);
+    if (!wanted) continue;
+    auto copy = std::make_shared<SharedAccess>(*part);
+    if (together && copy->owners != nullptr) {
+      // Which lane gets an element is not the one that names its address.
+      copy->owners = std::make_shared<OwnerMap>(*copy->owners);
+      for (int32_t& owner : copy->owners->owner) {
+        if (owner != OwnerMap::kNobody) owner = OwnerMap::kMany;
+      }
+    }
+    it->second.push_back(copy);
+  }
+  return it->second;
+}
+
+bool Overlap::IsOf(int32_t owner, size_t agent) const {
+  if (owner >= SharedAccess::kElected) {
+    auto warp = static_cast<size_t>(owner - SharedAccess::kElected) * 32;
+    return agents_[agent].elected &&
+           agents_[agent].warp == agents_[static_cast<size_t>(agents_.of_thread[warp])].warp;
+  }
+  return owner < 0 || agents_.of_thread[static_cast<size_t>(owner)] == static_cast<int>(agent);
+}
+
+bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
+  for (const transform::AccessPtr& part : AccessesOf(access)) {
+    bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
+    if (!exact) return true;
+    int64_t size = ir::Bytes(part->buffer->dtype);
+    for (size_t i = 0; i < part->owners->owner.size(); ++i) {
+      int32_t owner = part->owners->owner[i];
+      if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
+      int64_t element = part->owners->ElementAt(i) + *ir::AsInt(part->uniform);
+      int64_t at = part->begin + element * size;
+      if (at < end && begin < at + size) return true;
+    }
+  }
+  return false;
+}
+
+bool Overlap::OwnersConflict(const SharedAccess& a, size_t agent_a, const SharedAccess& b,
+                             size_t agent_b, bool same) const {
+  auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
+  auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
+  if (!shift_a || !shift_b) return true;
+  size_t i = 0;
+  size_t j = 0;
+  while (i < a.owners->owner.size() && j < b.owners->owner.size()) {
+    int64_t order = a.owners->ElementAt(i) + *shift_a - b.owners->ElementAt(j) - *shift_b;
+    int32_t x = a.owners->owner[i];
+    int32_t y = b.owners->owner[j];
+    i += order <= 0;
+    j += order >= 0;
+    if (order != 0 || x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+    // Threads that store one element at a time store the same value.
+    if (same && x == OwnerMap::kReplicated) continue;
+    if ((x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b)) return true;
+  }
+  return false;
+}
+
+bool Overlap::Conflict(const Access& a, const Access& b) {
+  if (a.site->space != Space::kShared) return true;
+  bool engine_a = a.site->by != OperationKind::kNone;
+  bool engine_b = b.site->by != OperationKind::kNone;
+  if (engine_a && engine_b) return true;
+  if (engine_a) return TouchesBytes(b, a.touch.begin, a.touch.end);
+  if (engine_b) return TouchesBytes(a, b.touch.begin, b.touch.end);
+  const Accesses& of_a = AccessesOf(a);
+  const Accesses& of_b = AccessesOf(b);
+  bool one_site = a.site == b.site && a.touch.instance == b.touch.instance;
+  for (const auto& x : of_a) {
+    for (const auto& y : of_b) {
+      if (x->end <= y->begin || y->end <= x->begin) continue;
+      if (!x->buffer.same_as(y->buffer)) return true;
+      if (OwnersConflict(*x, a.agent, *y, b.agent, one_site && x == y)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace tilelang::order

@@ -1,0 +1,58 @@
+// Whether two accesses touch the same memory, by different threads.
+#ifndef TILELANG_ORDER_OVERLAP_H_
+#define TILELANG_ORDER_OVERLAP_H_
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "order/trace.h"
+#include "transform/shared_access.h"
+#include "transform/thread_set.h"
+
+namespace tilelang::order {
+
+// An access in a run: a site's touch by the threads of an agent.
+struct Access {
+  const Site* site = nullptr;
+  Touch touch;
+  size_t agent = 0;
+};
+
+class Overlap {
+ public:
+  Overlap(const Program& program, const Agents& agents, const Instances& instances,
+          const Scenario& scenario);
+
+  // Whether the sites may touch the same memory at all, one of them writing.
+  static bool MayConflict(const Site& a, const Site& b);
+  // Whether these touches may; cheap, and true where only elements tell.
+  static bool MayConflict(const Touch& a, const Touch& b);
+  // Whether some thread of one agent touches an element that another thread of the other agent, or
+  // its engine, touches in the other access.
+  bool Conflict(const Access& a, const Access& b);
+
+ private:
+  using Accesses = std::vector<transform::AccessPtr>;
+
+  // What the threads touch of the site's buffer, with the values of the instance.
+  const Accesses& AccessesOf(const Access& access);
+  bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
+  bool OwnersConflict(const transform::SharedAccess& a, size_t agent_a,
+                      const transform::SharedAccess& b, size_t agent_b, bool same) const;
+  ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
+  bool IsOf(int32_t owner, size_t agent) const;
+
+  const Program& program_;
+  const Agents& agents_;
+  const Instances& instances_;
+  transform::AccessContext context_;
+  std::unordered_map<const ir::ffi::Object*, ir::Expr> constants_;  // of the launch
+  std::unordered_map<const ir::ffi::Object*, ir::Expr> bound_;  // variables that differ by thread
+  std::map<std::pair<int, int>, Accesses> accesses_;            // by site and instance
+};
+
+}  // namespace tilelang::order
+
+#endif  // TILELANG_ORDER_OVERLAP_H_

@@ -1,0 +1,358 @@
+#include "order/trace.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tilelang::order {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr size_t kMostEvents = 200000;
+// Beside it a branch is taken or not, the same in all agents that meet it in the same iteration.
+constexpr uint64_t kAllTaken = 1;
+
+struct Obstacle {
+  std::string why;
+};
+
+class Tracer {
+ public:
+  Tracer(const Program& program, const Agent& agent, const Scenario& scenario, Instances* instances,
+         LeftOut* left_out)
+      : program_(program),
+        scenario_(scenario),
+        instances_(instances),
+        left_out_(left_out),
+        env_(agent.elected) {
+    env_.SetBase(program.tmem_slot());
+    SetLaunch(agent.thread);
+    for (int64_t slots = 2; slots <= program.most_slots(); ++slots) {
+      if (period_ < kMostPeriod) period_ = std::lcm(period_, 2 * slots);
+    }
+    period_ = std::min(period_, kMostPeriod);
+  }
+
+  Trace Run() {
+    Visit(program_.root());
+    return std::move(trace_);
+  }
+
+ private:
+  static constexpr int64_t kMostPeriod = 24;
+
+  enum class Flow : uint8_t { kOn, kBreak, kContinue };
+
+  void SetLaunch(int64_t thread);
+  Flow Visit(const Step& step);
+  Flow VisitIf(const Step& step);
+  Flow VisitElse(const Step& step);
+  Flow VisitFor(const Step& step);
+  Flow VisitWhile(const Step& step);
+  Flow VisitParts(const Step& step);
+  void Set(const Step& step);
+  void Own(const Step& step);
+  void Operate(const Step& step);
+  void Barrier(const Step& step, const ir::CallNode* call);
+  void SetBarrier(const Expr& address, Event* event);
+  void AddTouches(const Step& step, const ir::CallNode* call, Event* event);
+  Touch TouchOf(int id, const ir::CallNode* call, int instance);
+  void Add(const Event& event) {
+    if (trace_.events.size() >= kMostEvents) throw Obstacle{"it does too much"};
+    trace_.events.push_back(event);
+  }
+  int64_t Number(const Expr& e, const char* what) {
+    Value value = env_.Evaluate(e);
+    if (!value.IsNumber()) throw Obstacle{std::string(what) + " is not known"};
+    return value.number;
+  }
+  bool Decide(const Step& step) {
+    trace_.decided = true;
+    if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken;
+    return (Arbitrary(scenario_.decisions + static_cast<uint64_t>(step.id), iteration_) & 1) != 0;
+  }
+  // An iteration of a loop.
+  template <typename Fn>
+  bool Iterate(int64_t number, const Fn& body);
+
+  const Program& program_;
+  const Scenario& scenario_;
+  Instances* instances_;
+  LeftOut* left_out_;
+  Environment env_;
+  int64_t period_ = 2;
+  uint64_t iteration_ = 0;  // the numbers of those of the loops around
+  Trace trace_;
+};
+
+void Tracer::SetLaunch(int64_t thread) {
+  const ir::KernelLaunchNode* launch = program_.launch();
+  for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
+    int64_t extent = *ir::AsInt(launch->threads[i]);
+    env_.Set(launch->thread_vars[i], Value::Number(thread % extent));
+    thread /= extent;
+  }
+  for (const auto& [var, value] : ConstantsOf(program_, scenario_)) {
+    env_.Set(var, Value::Number(value));
+  }
+}
+
+Tracer::Flow Tracer::VisitParts(const Step& step) {
+  for (const auto& part : step.parts) {
+    Flow flow = Visit(*part);
+    if (flow != Flow::kOn) return flow;
+  }
+  return Flow::kOn;
+}
+
+Tracer::Flow Tracer::Visit(const Step& step) {
+  switch (step.kind) {
+    case StepKind::kSeq:
+      return VisitParts(step);
+    case StepKind::kIf:
+      return VisitIf(step);
+    case StepKind::kFor:
+      return VisitFor(step);
+    case StepKind::kWhile:
+      return VisitWhile(step);
+    case StepKind::kLeave:
+      return step.stmt->kind == ir::StmtKind::kBreak ? Flow::kBreak : Flow::kContinue;
+    case StepKind::kSet:
+      Own(step);
+      Set(step);
+      return Flow::kOn;
+    case StepKind::kAccess:
+      Own(step);
+      return Flow::kOn;
+    case StepKind::kOperation:
+      Operate(step);
+      return Flow::kOn;
+  }
+  return Flow::kOn;
+}
+
+Tracer::Flow Tracer::VisitIf(const Step& step) {
+  const Expr& e = step.stmt.as<ir::IfNode>()->condition;
+  // Who does not come as far as to the election takes no part in it.
+  Value whoever = env_.EvaluateElected(e);
+  if (whoever.IsNumber() && whoever.number == 0) return VisitElse(step);
+  Own(step);
+  Value condition = env_.Evaluate(e);
+  bool taken = condition.IsNumber() ? condition.number != 0 : Decide(step);
+  return taken ? Visit(*step.parts[0]) : VisitElse(step);
+}
+
+Tracer::Flow Tracer::VisitElse(const Step& step) {
+  return step.has_else ? Visit(*step.parts[1]) : Flow::kOn;
+}
+
+template <typename Fn>
+bool Tracer::Iterate(int64_t number, const Fn& body) {
+  uint64_t outer = iteration_;
+  iteration_ = Arbitrary(outer, static_cast<uint64_t>(number));
+  Flow flow = body();
+  iteration_ = outer;
+  return flow != Flow::kBreak;
+}
+
+Tracer::Flow Tracer::VisitFor(const Step& step) {
+  const auto* op = step.stmt.as<ir::ForNode>();
+  Own(step);
+  constexpr int64_t kUnknownExtent = 3;
+  int64_t min = Number(op->min, "the range of a loop");
+  Value known = env_.Evaluate(op->extent);
+  int64_t extent = known.IsNumber() ? known.number : kUnknownExtent;
+  constexpr int64_t kLast = 3;
+  int64_t first = period_ + 2;
+  int64_t left_out = left_out_->Of(extent, first + kLast, period_);
+  for (int64_t i = 0; i < extent; ++i) {
+    if (i == first) i += left_out;
+    env_.Set(op->var, Value::Number(min + i));
+    if (!Iterate(i, [&] { return VisitParts(step); })) break;
+  }
+  return Flow::kOn;
+}
+
+Tracer::Flow Tracer::VisitWhile(const Step& step) {
+  const Expr& condition = step.stmt.as<ir::WhileNode>()->condition;
+  for (int64_t i = 0; i < period_ + 2; ++i) {
+    Own(step);
+    Value holds = env_.Evaluate(condition);
+    if (holds.IsNumber() ? holds.number == 0 : i == 2) break;
+    if (!Iterate(i, [&] { return VisitParts(step); })) break;
+  }
+  return Flow::kOn;
+}
+
+void Tracer::Set(const Step& step) {
+  if (const auto* op = step.stmt.as<ir::BindNode>()) {
+    env_.Set(op->var, env_.Evaluate(op->value));
+  } else if (const auto* op = step.stmt.as<ir::StoreNode>()) {
+    env_.Store(op->buffer, env_.Evaluate(op->indices[0]), env_.Evaluate(op->value));
+  } else if (const auto* op = step.stmt.as<ir::AllocNode>()) {
+    Value value = env_.Evaluate(op->buffer->attrs["init"].cast<Expr>());
+    env_.Store(op->buffer, Value::Number(0), value);
+  }
+}
+
+// What a statement that is no operation touches and waits for itself.
+void Tracer::Own(const Step& step) {
+  for (const Expr& e : step.barriers) Barrier(step, e.as<ir::CallNode>());
+  if (step.sites.empty()) return;
+  Event event{step.id};
+  AddTouches(step, nullptr, &event);
+  Add(event);
+}
+
+void Tracer::Barrier(const Step& step, const ir::CallNode* call) {
+  Event event{step.id, OperationOf(call).kind};
+  constexpr int64_t kOfRanges = 16;  // before barriers have numbers
+  bool range = call->name == "sync_range";
+  bool named = call->name == "sync_threads" && !call->args.empty();
+  if (range || named) {
+    event.element = Number(call->args[0], "the number of a barrier") + (range ? kOfRanges : 0);
+    event.number = Number(call->args[1], "the threads of a barrier");
+  }
+  Add(event);
+}
+
+void Tracer::SetBarrier(const Expr& address, Event* event) {
+  // Programs name the element itself.
+  const auto* load = address.as<ir::LoadNode>();
+  Value value =
+      env_.Evaluate(load == nullptr ? address : ir::AddressOf(load->buffer, load->indices));
+  if (!value.IsAddress()) throw Obstacle{"which mbarrier is used is not known"};
+  event->barrier = value.buffer;
+  event->element = value.number;
+}
+
+void Tracer::Operate(const Step& step) {
+  const auto* call = step.stmt.as<ir::EvaluateNode>()->value.as<ir::CallNode>();
+  Event event{step.id, step.operation.kind};
+  switch (event.kind) {
+    case OperationKind::kBarrier:
+      return Barrier(step, call);
+    case OperationKind::kHold:
+      return;
+    case OperationKind::kArrive:
+    case OperationKind::kCommitTensorCore:
+      SetBarrier(call->args[0], &event);
+      break;
+    case OperationKind::kInit:
+    case OperationKind::kExpect:
+    case OperationKind::kArriveExpect:
+    case OperationKind::kWaitPhase:
+      SetBarrier(call->args[0], &event);
+      event.number = Number(call->args[1], "an argument of an mbarrier");
+      break;
+    case OperationKind::kTmaLoad:
+      SetBarrier(call->args[1], &event);
+      break;
+    case OperationKind::kWaitStores:
+    case OperationKind::kWaitStoresRead:
+    case OperationKind::kWaitWgmma:
+      event.number = step.operation.left;
+      break;
+    default:
+      break;
+  }
+  AddTouches(step, call, &event);
+  if (event.kind == OperationKind::kTmaLoad) {
+    for (size_t i = 0; i < event.num_touches; ++i) {
+      const Touch& touch = trace_.touches[event.first_touch + i];
+      event.number += touch.end - touch.begin;
+    }
+  }
+  Add(event);
+}
+
+Touch Tracer::TouchOf(int id, const ir::CallNode* call, int instance) {
+  constexpr int64_t kColumns = 512;
+  constexpr int64_t kLanes = 128;
+  const Site& site = program_.sites()[static_cast<size_t>(id)];
+  Touch touch{id, site.begin, site.end, 0, 0, instance, iteration_};
+  Value at = site.argument >= 0 && call != nullptr
+                 ? env_.Evaluate(call->args[static_cast<size_t>(site.argument)])
+                 : Value();
+  if (site.space == Space::kTmem) {
+    touch.end = kColumns;
+    touch.end_lane = kLanes;
+    if (!at.IsNumber()) return touch;
+    touch.begin = at.number & 0xFFFF;
+    touch.end = touch.begin + site.extent;
+    touch.first_lane = at.number >> 16;
+    touch.end_lane = std::min(kLanes, touch.first_lane + site.lanes);
+    return touch;
+  }
+  bool part = site.by != OperationKind::kNone && site.extent > 0 && at.IsAddress();
+  if (!part) return touch;
+  bool exact = site.by == OperationKind::kTmaLoad || site.by == OperationKind::kTmaStore;
+  int64_t first = exact ? at.number : at.number / site.extent * site.extent;
+  int64_t bits = site.buffer->dtype.bits;
+  touch.begin = site.begin + first * bits / 8;
+  touch.end = touch.begin + site.extent * bits / 8;
+  return touch;
+}
+
+void Tracer::AddTouches(const Step& step, const ir::CallNode* call, Event* event) {
+  event->first_touch = trace_.touches.size();
+  event->num_touches = step.sites.size();
+  int instance = 0;
+  if (!step.free.empty()) {
+    std::vector<Value> values;
+    for (const ir::ffi::ObjectRef& object : step.free) {
+      auto buffer = object.as<ir::Buffer>();
+      values.push_back(buffer ? env_.Evaluate(ir::Load(*buffer, {ir::Expr(0)}))
+                              : env_.Evaluate(object.as<Expr>().value()));
+    }
+    instance = instances_->NumberOf(values);
+  }
+  for (int id : step.sites) trace_.touches.push_back(TouchOf(id, call, instance));
+}
+
+}  // namespace
+
+int Instances::NumberOf(const std::vector<Value>& values) {
+  Key key;
+  for (const Value& value : values) {
+    key.emplace_back(static_cast<int>(value.kind), value.IsNumber() ? value.number : 0);
+  }
+  auto [it, is_new] = numbers_.try_emplace(key, static_cast<int>(values_.size()) + 1);
+  if (is_new) values_.push_back(values);
+  return it->second;
+}
+
+int64_t LeftOut::Of(int64_t extent, int64_t least, int64_t period) {
+  constexpr int64_t kNear = 2;  // iterations that another role runs before or after its loop
+  for (const auto& [other, left_out] : known_) {
+    bool near = extent - other <= kNear && other - extent <= kNear;
+    if (near && left_out % period == 0) return left_out;
+  }
+  int64_t most = std::max<int64_t>(0, extent - least - kNear);
+  return known_.emplace_back(extent, most / period * period).second;
+}
+
+std::vector<std::pair<ir::Var, int64_t>> ConstantsOf(const Program& program,
+                                                     const Scenario& scenario) {
+  std::vector<std::pair<ir::Var, int64_t>> constants;
+  const ir::KernelLaunchNode* launch = program.launch();
+  for (size_t i = 0; i < launch->block_vars.size(); ++i) {
+    int64_t grid = ir::AsInt(launch->grid[i]).value_or(scenario.block + 1);
+    constants.emplace_back(launch->block_vars[i], std::min(scenario.block, grid - 1));
+  }
+  for (const ir::Var& var : program.parameters()) constants.emplace_back(var, scenario.size);
+  return constants;
+}
+
+TraceResult MakeTrace(const Program& program, const Agent& agent, const Scenario& scenario,
+                      Instances* instances, LeftOut* left_out) {
+  try {
+    return {Tracer(program, agent, scenario, instances, left_out).Run(), ""};
+  } catch (const Obstacle& obstacle) {
+    return {{}, obstacle.why};
+  }
+}
+
+}  // namespace tilelang::order

@@ -1,0 +1,20 @@
+// An independent check of what a compiled kernel waits for.
+#ifndef TILELANG_ORDER_VERIFY_SYNCHRONIZATION_H_
+#define TILELANG_ORDER_VERIFY_SYNCHRONIZATION_H_
+
+#include <string>
+#include <vector>
+
+#include "ir/function.h"
+
+namespace tilelang::order {
+
+// Raises SynchronizationError for the first pair of accesses that nothing orders, a wait that comes
+// too late for its phase or never ends, and work of an engine that may outlive its block. The
+// function is thread IR with planned shared memory. See docs/ordering.md for what is followed and
+// what is not; the result says for each launch why it was not followed: empty where it was.
+std::vector<std::string> VerifySynchronization(const ir::Func& func);
+
+}  // namespace tilelang::order
+
+#endif  // TILELANG_ORDER_VERIFY_SYNCHRONIZATION_H_

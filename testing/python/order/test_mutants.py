@@ -1,0 +1,75 @@
+"""The verifier objects when one synchronizing statement of a compiled kernel is gone.
+
+What it need not object to is in REDUNDANT with the reason. Barriers of the block and fences of
+tensor memory are more than needed in places; they are not counted on sm_100a.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from order.mutants import compiled, mutants
+from order.worked_kernels import KERNELS
+
+from tilelang import errors
+from tilelang.transform import verify_synchronization
+
+_LAST = "It releases the last tile, after which nothing is loaded any more."
+_LATER = (
+    "The wait for all groups comes before the other channel's tile is released, and the producer "
+    "waits for that one before it fills this one's slot again."
+)
+_EARLIER = "The fence of the gemm before it comes after all accesses of its registers."
+#: (kernel, call, number): why it is not missed
+REDUNDANT = {
+    ("attention_sm_90a", "mbarrier_arrive", 5): _LAST,
+    ("causal_attention", "mbarrier_arrive", 5): _LAST,
+    ("attention_sm_90a", "tl::wgmma_fence", 2): _EARLIER,
+    ("causal_attention", "tl::wgmma_fence", 2): _EARLIER,
+    ("chained_gemms", "tl::wgmma_fence", 2): _EARLIER,
+    ("chained_gemms", "mbarrier_arrive", 5): _LAST,
+    ("chained_gemms", "tl::wgmma_commit", 1): _LATER,
+    ("chained_gemms", "tl::wgmma_wait<1>", 0): _LATER,
+}
+#: of which more may stand in kernels for sm_100a than are needed
+MAY_BE_MORE = (
+    "sync_",
+    "fence_proxy_async",
+    "tl::tcgen05_before",
+    "tl::tcgen05_after",
+    "tl::tcgen05_wait_st",
+)
+
+
+def is_found(func) -> bool:
+    try:
+        verify_synchronization(func)
+    except errors.SynchronizationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_right_kernels_pass(name) -> None:
+    assert verify_synchronization(compiled(*KERNELS[name])) == [""]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_can_be_left_out(name) -> None:
+    function, target = KERNELS[name]
+    missed = {key for key, mutant in mutants(compiled(function, target)) if not is_found(mutant)}
+    if target == "sm_100a":
+        missed = {key for key in missed if not key[0].startswith(MAY_BE_MORE)}
+    listed = {(call, number) for kernel, call, number in REDUNDANT if kernel == name}
+    assert missed == listed
+
+
+def test_it_is_quick() -> None:
+    func = compiled(*KERNELS["attention_sm_90a"])
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        verify_synchronization(func)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.02, f"{min(times) * 1e3:.1f} ms"
