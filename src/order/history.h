@@ -18,12 +18,13 @@ enum class Missing : uint8_t {
   kProxyFence,
   kTensorFence,
   kRegisterFence,
-  kInit,        // an mbarrier is used before its initialization is seen
-  kCount,       // more arrivals at an mbarrier than a phase has
-  kFirstFence,  // of wgmma
-  kPhase,       // a wait may come too late for its phase
-  kProgress,    // an agent waits for ever
-  kDrain,       // the block may end before
+  kProgramOrder,  // of accesses: not that of the program
+  kInit,          // an mbarrier is used before its initialization is seen
+  kCount,         // more arrivals at an mbarrier than a phase has
+  kFirstFence,    // of wgmma
+  kPhase,         // a wait may come too late for its phase
+  kProgress,      // an agent waits for ever
+  kDrain,         // the block may end before
 };
 
 struct Finding {

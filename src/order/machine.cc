@@ -26,8 +26,12 @@ bool IsOfProgram(const Event& event) {
 }  // namespace
 
 Machine::Machine(const Program& program, const Agents& agents, const std::vector<Trace>& traces,
-                 Overlap* overlap)
-    : program_(program), agents_(agents), traces_(traces), lines_(agents.size()) {
+                 const std::vector<Requirement>& requirements, Overlap* overlap)
+    : program_(program),
+      agents_(agents),
+      traces_(traces),
+      lines_(agents.size()),
+      program_order_(requirements, program, traces) {
   // A line for each agent, for each pipe that one uses, and for the loads of each mbarrier.
   std::map<std::pair<size_t, OperationKind>, size_t> pipes;
   std::map<size_t, size_t> registers;
@@ -149,7 +153,9 @@ void Machine::Touch(size_t agent, const Event& event, size_t line, uint32_t time
     bool threads = !IsAsynchronous(site.by) && site.by != kTmemStore;
     bool registers = !threads && site.space == Space::kRegisters;
     size_t where = threads ? agent : registers ? states_[agent].registers_line : line;
-    history_->Add(touch, where, threads ? states_[agent].time : time);
+    uint32_t when = threads ? states_[agent].time : time;
+    history_->Add(touch, where, when);
+    if (!finding_) finding_ = program_order_.See(touch, agent, where, when, states_);
   }
 }
 
@@ -309,6 +315,7 @@ void Machine::ExecuteEngine(size_t agent, const Event& event) {
       break;
     case kWaitTmemStores:
       state.acquired.Set(state.tmem_stores.line, state.tmem_stores.issued);
+      happened.Set(state.tmem_stores.line, state.tmem_stores.issued);
       break;
     case kCommitTensorCore: {
       Phase& phase = phases_.at({event.barrier, event.element});

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "order/history.h"
+#include "order/program_order.h"
 
 namespace tilelang::order {
 
@@ -16,8 +16,9 @@ namespace tilelang::order {
 // first: whoever may go on may go on later, too. So one run decides for all.
 class Machine {
  public:
+  // requirements: of the program that was compiled
   Machine(const Program& program, const Agents& agents, const std::vector<Trace>& traces,
-          Overlap* overlap);
+          const std::vector<Requirement>& requirements, Overlap* overlap);
 
   // The first thing that is wrong; none when nothing is, or when the run cannot be followed.
   std::optional<Finding> Run();
@@ -77,6 +78,7 @@ class Machine {
   std::map<Barrier, Phase> phases_;
   std::map<std::pair<int, int64_t>, Meeting> meetings_;
   std::optional<History> history_;
+  ProgramOrder program_order_;
   std::optional<Finding> finding_;
   std::string obstacle_;
 };

@@ -91,6 +91,11 @@ class Reporter {
     const Site& later = sites[static_cast<size_t>(finding.later)];
     std::string first = std::string(earlier.writes ? "writes " : "reads ") + NameOf(earlier);
     std::string second = std::string(later.writes ? "writes " : "reads ") + NameOf(later);
+    if (finding.missing == Missing::kProgramOrder) {
+      Throw(later.span, earlier.span,
+            Line(later.span) + " reads " + NameOf(later) + ", which " + Line(earlier.span) +
+                " has not loaded for it, or has loaded again already: the program says otherwise");
+    }
     Throw(later.span, earlier.span,
           Line(later.span) + " (" + Describe(later.by) + ") " + second + ", after " +
               Line(earlier.span) + " (" + Describe(earlier.by) + ") " + first + ": " +
@@ -103,7 +108,8 @@ class Reporter {
 // One run of all agents, unless it is like one before.
 class Runner {
  public:
-  explicit Runner(const Program& program) : program_(program), agents_(FindAgents(program)) {}
+  Runner(const Program& program, std::vector<Requirement> requirements)
+      : program_(program), requirements_(std::move(requirements)), agents_(FindAgents(program)) {}
 
   // Why it was not followed; empty when it was.
   std::string Run() {
@@ -134,41 +140,60 @@ class Runner {
     }
     if (std::find(known_.begin(), known_.end(), traces) != known_.end()) return "";
     Overlap overlap(program_, agents_, instances, scenario);
-    Machine machine(program_, agents_, traces, &overlap);
+    Machine machine(program_, agents_, traces, requirements_, &overlap);
     if (auto finding = machine.Run()) Reporter(program_).Raise(*finding);
     known_.push_back(std::move(traces));
     return machine.obstacle();
   }
 
   const Program& program_;
+  std::vector<Requirement> requirements_;
   Agents agents_;
   bool decided_ = false;
   std::vector<std::vector<Trace>> known_;
 };
 
-std::string VerifyLaunch(const ir::KernelLaunchNode* launch) {
+std::string VerifyLaunch(const ir::KernelLaunchNode* launch, const ir::KernelLaunchNode* original) {
   Program program(launch);
   if (!program.needs_order()) return "";
   if (!program.unsupported().empty()) return "it calls " + program.unsupported();
-  return Runner(program).Run();
+  std::vector<Requirement> requirements;
+  if (original != nullptr) requirements = RequirementsOf(Graph(original));
+  return Runner(program, std::move(requirements)).Run();
+}
+
+std::vector<const ir::KernelLaunchNode*> LaunchesOf(const ir::Func& func) {
+  std::vector<const ir::KernelLaunchNode*> launches;
+  if (!func.defined()) return launches;
+  ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
+    const auto* launch = s.as<ir::KernelLaunchNode>();
+    if (launch != nullptr) launches.push_back(launch);
+    return launch == nullptr;
+  });
+  return launches;
 }
 
 }  // namespace
 
-std::vector<std::string> VerifySynchronization(const ir::Func& func) {
+std::vector<std::string> VerifySynchronization(const ir::Func& func, const ir::Func& original) {
   std::vector<std::string> obstacles;
-  ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
-    const auto* launch = s.as<ir::KernelLaunchNode>();
-    if (launch != nullptr) obstacles.push_back(VerifyLaunch(launch));
-    return launch == nullptr;
-  });
+  std::vector<const ir::KernelLaunchNode*> launches = LaunchesOf(func);
+  std::vector<const ir::KernelLaunchNode*> originals = LaunchesOf(original);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    bool known = originals.size() == launches.size();
+    obstacles.push_back(VerifyLaunch(launches[i], known ? originals[i] : nullptr));
+  }
   return obstacles;
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.order.VerifySynchronization", [](ir::Func func) {
+  using Optional = ir::Optional<ir::Func>;
+  tvm::ffi::reflection::GlobalDef().def("tl.order.VerifySynchronization", [](ir::Func func,
+                                                                             Optional original) {
     ir::Array<ir::String> obstacles;
-    for (const std::string& obstacle : VerifySynchronization(func)) obstacles.push_back(obstacle);
+    for (const std::string& obstacle : VerifySynchronization(func, original.value_or(ir::Func()))) {
+      obstacles.push_back(obstacle);
+    }
     return obstacles;
   });
 }

@@ -13,7 +13,10 @@ namespace tilelang::order {
 // too late for its phase or never ends, and work of an engine that may outlive its block. The
 // function is thread IR with planned shared memory. See docs/ordering.md for what is followed and
 // what is not; the result says for each launch why it was not followed: empty where it was.
-std::vector<std::string> VerifySynchronization(const ir::Func& func);
+//
+// original: the program that it was compiled from, tile IR with planned operators; with it, that
+// reads get what the program says, too. Null: not known.
+std::vector<std::string> VerifySynchronization(const ir::Func& func, const ir::Func& original);
 
 }  // namespace tilelang::order
 

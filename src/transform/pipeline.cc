@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "codegen/codegen.h"
@@ -123,14 +124,16 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   Target target = Allowed(full, configs);
   PassContext passes(target);
   Func func = kernel;
+  Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
+    if (std::string_view(step.name) == "pipeline_loops") planned = func;
     func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
   }
   bool verifies = passes.verifies_synchronization() || IsSet(configs, "tl.verify_synchronization");
   // The program may leave to itself what would be found.
   if (verifies && !IsSet(configs, "tl.disable_thread_storage_sync")) {
-    order::VerifySynchronization(func);
+    order::VerifySynchronization(func, planned);
   }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");

@@ -63,11 +63,13 @@ def verify(func: Any, stage: str) -> None:
     _ffi.get("transform.verify")(func, stage)
 
 
-def verify_synchronization(func: Any) -> list[str]:
+def verify_synchronization(func: Any, original: Any = None) -> list[str]:
     """Checks that waits, barriers and fences order what a compiled function does.
 
     Args:
         func: thread IR, the result of the last pass.
+        original: what ``func`` was made from, before the pass "pipeline_loops"; with it, that
+            reads get what the program says, too.
 
     Returns:
         For each launch why it was not followed; an empty string where it was.
@@ -75,7 +77,7 @@ def verify_synchronization(func: Any) -> list[str]:
     Raises:
         tilelang.errors.SynchronizationError: two accesses, or a wait, that nothing orders.
     """
-    return [str(obstacle) for obstacle in _ffi.get("order.VerifySynchronization")(func)]
+    return [str(obstacle) for obstacle in _ffi.get("order.VerifySynchronization")(func, original)]
 
 
 def _run(name: str, func: Any, target: str) -> Any:

@@ -21,10 +21,12 @@ from tilelang.emulator import Device
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A kernel: its PTX, and how to run a changed text."""
+    """A kernel: its PTX, how to run a changed text, and the program if there is one."""
 
     ptx: str
     run: Callable[[str], Any]
+    function: Any = None
+    target: str = ""
 
 
 def _compiled(function, target: str, *arguments: torch.Tensor | int) -> Case:
@@ -36,7 +38,7 @@ def _compiled(function, target: str, *arguments: torch.Tensor | int) -> Case:
         kernel(*arguments)
 
     assert kernel._emulation._ptx == kernel.get_ptx()
-    return Case(kernel.get_ptx(), run)
+    return Case(kernel.get_ptx(), run, function, target)
 
 
 def _normal(*shape: int) -> torch.Tensor:

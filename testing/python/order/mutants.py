@@ -20,9 +20,17 @@ SYNCHRONIZING = re.compile(
 
 def compiled(func: Any, target: str) -> Any:
     """Returns the thread IR of which code is generated."""
+    return stages(func, target)[1]
+
+
+def stages(func: Any, target: str) -> tuple[Any, Any]:
+    """Returns the program with planned operators, and the thread IR of which code is generated."""
+    planned = None
     for name in pipeline():
+        if name == "pipeline_loops":
+            planned = func
         func = run_pass(name, func, target)
-    return func
+    return planned, func
 
 
 #: of equal ones without such a call in between one alone would do
@@ -39,7 +47,8 @@ def groups(func: Any) -> list[list[tuple[str, int]]]:
     found: list[list[tuple[str, int]]] = []
     open_fences: dict[str, list[tuple[str, int]]] = {}
 
-    def visit(name: str) -> bool:
+    def visit(s: Any) -> Any:
+        name = called(s)
         if SYNCHRONIZING.fullmatch(name):
             key = (name, counts.get(name, 0))
             counts[name] = key[1] + 1
@@ -51,9 +60,9 @@ def groups(func: Any) -> list[list[tuple[str, int]]]:
                 open_fences.setdefault(name, found[-1])
         if BETWEEN.fullmatch(name):
             open_fences.clear()
-        return False
+        return s
 
-    _rebuild(func.body, visit)
+    edited(func, visit)
     return found
 
 
@@ -66,41 +75,63 @@ def mutants(func: Any) -> Iterator[tuple[tuple[str, int], Any]]:
         yield group[0], mutant
 
 
-def without(func: Any, name: str, number: int) -> Any:
+def without(func: Any, name: str, number: int = 0) -> Any:
     """The function without the ``number``-th statement that calls ``name``."""
+    return replaced(func, name, number, lambda s: ir("Seq", [], s.span))
+
+
+def replaced(func: Any, name: str, number: int, instead: Callable[[Any], Any]) -> Any:
+    """The function with ``instead`` of the ``number``-th statement that calls ``name``."""
     seen = [0]
 
-    def drop(called: str) -> bool:
-        if called != name:
-            return False
+    def edit(s: Any) -> Any:
+        if called(s) != name:
+            return s
         seen[0] += 1
-        return seen[0] == number + 1
+        return instead(s) if seen[0] == number + 1 else s
 
-    body = _rebuild(func.body, drop)
-    return ir("Func", func.name, func.params, body, func.attrs, func.span)
+    changed = edited(func, edit)
+    assert seen[0] > number, f"there is no {name} number {number}"
+    return changed
 
 
-def _rebuild(s: Any, drop: Callable[[str], bool]) -> Any:
-    kind = type(s).__type_key__ if hasattr(type(s), "__type_key__") else s.__class__.__name__
-    kind = kind.rsplit(".", 1)[-1]
+def edited(func: Any, edit: Callable[[Any], Any]) -> Any:
+    """The function with ``edit`` applied to every statement that holds no others."""
+    return ir("Func", func.name, func.params, _edited(func.body, edit), func.attrs, func.span)
+
+
+def called(s: Any) -> str:
+    """The function that a statement calls for its effect, or nothing."""
+    return str(getattr(s.value, "name", "")) if _kind(s) == "Evaluate" else ""
+
+
+def with_arguments(s: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
+    """The statement with other arguments of its call."""
+    call = s.value
+    made = ir("Call", call.dtype, call.name, change(list(call.args)), call.attrs, call.span)
+    return ir("Evaluate", made, s.span)
+
+
+def _kind(s: Any) -> str:
+    return str(type(s).__tvm_ffi_type_info__.type_key).rsplit(".", 1)[-1]
+
+
+def _edited(s: Any, edit: Callable[[Any], Any]) -> Any:
+    kind = _kind(s)
     if kind == "Seq":
-        return ir("Seq", [_rebuild(child, drop) for child in s.stmts], s.span)
+        return ir("Seq", [_edited(child, edit) for child in s.stmts], s.span)
     if kind == "If":
-        then = _rebuild(s.then_case, drop)
-        other = _rebuild(s.else_case, drop) if s.else_case is not None else None
+        then = _edited(s.then_case, edit)
+        other = _edited(s.else_case, edit) if s.else_case is not None else None
         return ir("If", s.condition, then, other, s.span)
     if kind == "For":
-        body = _rebuild(s.body, drop)
+        body = _edited(s.body, edit)
         return ir("For", s.var, s.min, s.extent, s.for_kind, body, s.annotations, s.span)
     if kind == "While":
-        return ir("While", s.condition, _rebuild(s.body, drop), s.span)
+        return ir("While", s.condition, _edited(s.body, edit), s.span)
     if kind == "KernelLaunch":
-        body = _rebuild(s.body, drop)
+        body = _edited(s.body, edit)
         return ir(
             "KernelLaunch", s.block_vars, s.grid, s.thread_vars, s.threads, s.attrs, body, s.span
         )
-    if kind == "Evaluate":
-        name = getattr(s.value, "name", "")
-        if drop(str(name)):
-            return ir("Seq", [], s.span)
-    return s
+    return edit(s)
