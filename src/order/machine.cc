@@ -31,7 +31,7 @@ Machine::Machine(const Program& program, const Agents& agents, const std::vector
       agents_(agents),
       traces_(traces),
       lines_(agents.size()),
-      program_order_(requirements, program, traces) {
+      program_order_(requirements, program, traces, overlap) {
   // A line for each agent, for each pipe that one uses, and for the loads of each mbarrier.
   std::map<std::pair<size_t, OperationKind>, size_t> pipes;
   std::map<size_t, size_t> registers;

@@ -158,7 +158,33 @@ bool Overlap::IsOf(int32_t owner, size_t agent) const {
   return owner < 0 || agents_.of_thread[static_cast<size_t>(owner)] == static_cast<int>(agent);
 }
 
+std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
+  auto key = std::tuple(access.touch.site, access.touch.instance, access.agent);
+  auto known = spans_.find(key);
+  if (known != spans_.end()) return known->second;
+  std::pair<int64_t, int64_t> span{access.site->end, access.site->begin};
+  for (const transform::AccessPtr& part : AccessesOf(access)) {
+    bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
+    if (!exact) {
+      span = {access.site->begin, access.site->end};
+      break;
+    }
+    int64_t size = ir::Bytes(part->buffer->dtype);
+    for (size_t i = 0; i < part->owners->owner.size(); ++i) {
+      int32_t owner = part->owners->owner[i];
+      if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
+      int64_t at = part->begin + (part->owners->ElementAt(i) + *ir::AsInt(part->uniform)) * size;
+      span = {std::min(span.first, at), std::max(span.second, at + size)};
+    }
+  }
+  return spans_[key] = span;
+}
+
 bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
+  auto [first, last] = SpanOf(access);
+  if (last <= begin || end <= first) return false;
+  // The first and the last byte are touched.
+  if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
   for (const transform::AccessPtr& part : AccessesOf(access)) {
     bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
     if (!exact) return true;

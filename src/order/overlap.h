@@ -39,6 +39,8 @@ class Overlap {
   // What the threads touch of the site's buffer, with the values of the instance.
   const Accesses& AccessesOf(const Access& access);
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
+  // The bytes of shared memory between the first and the last that the agent's threads touch.
+  std::pair<int64_t, int64_t> SpanOf(const Access& access);
   bool OwnersConflict(const transform::SharedAccess& a, size_t agent_a,
                       const transform::SharedAccess& b, size_t agent_b, bool same) const;
   ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
@@ -51,6 +53,7 @@ class Overlap {
   std::unordered_map<const ir::ffi::Object*, ir::Expr> constants_;  // of the launch
   std::unordered_map<const ir::ffi::Object*, ir::Expr> bound_;  // variables that differ by thread
   std::map<std::pair<int, int>, Accesses> accesses_;            // by site and instance
+  std::map<std::tuple<int, int, size_t>, std::pair<int64_t, int64_t>> spans_;  // and agent
 };
 
 }  // namespace tilelang::order

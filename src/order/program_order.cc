@@ -63,8 +63,11 @@ std::vector<Requirement> RequirementsOf(const Graph& graph) {
 }
 
 ProgramOrder::ProgramOrder(const std::vector<Requirement>& requirements, const Program& program,
-                           const std::vector<Trace>& traces)
-    : earlier_of_(program.sites().size()), later_of_(program.sites().size()) {
+                           const std::vector<Trace>& traces, Overlap* overlap)
+    : program_(program),
+      overlap_(overlap),
+      earlier_of_(program.sites().size()),
+      later_of_(program.sites().size()) {
   for (const Requirement& r : requirements) {
     Followed followed;
     followed.earlier.of_agent.resize(traces.size());
@@ -136,9 +139,13 @@ std::optional<Finding> ProgramOrder::Check(const Followed& followed, const Touch
                                            size_t agent, const AgentState& state) const {
   size_t number = followed.later.of_agent[agent].size() - 1;
   auto wrong = [&](int earlier) { return Finding{Missing::kProgramOrder, earlier, touch.site}; };
+  const auto& sites = program_.sites();
+  Access later{&sites[static_cast<size_t>(touch.site)], touch, agent};
   auto meets = [&](const Execution& execution) {
-    return std::any_of(execution.touches.begin(), execution.touches.end(),
-                       [&](const Touch& other) { return Overlap::MayConflict(other, touch); });
+    return std::any_of(execution.touches.begin(), execution.touches.end(), [&](const Touch& other) {
+      Access earlier{&sites[static_cast<size_t>(other.site)], other, agent};
+      return Overlap::MayConflict(other, touch) && overlap_->Conflict(earlier, later);
+    });
   };
   bool found = false;
   int site = touch.site;

@@ -25,7 +25,7 @@ std::vector<Requirement> RequirementsOf(const Graph& graph);
 class ProgramOrder {
  public:
   ProgramOrder(const std::vector<Requirement>& requirements, const Program& program,
-               const std::vector<Trace>& traces);
+               const std::vector<Trace>& traces, Overlap* overlap);
 
   // An access takes place, as step number `time` of a line. What is wrong with it, if anything is.
   std::optional<Finding> See(const Touch& touch, size_t agent, size_t line, uint32_t time,
@@ -53,6 +53,8 @@ class ProgramOrder {
   std::optional<Finding> Check(const Followed& followed, const Touch& touch, size_t agent,
                                const AgentState& state) const;
 
+  const Program& program_;
+  Overlap* overlap_;
   std::vector<Followed> followed_;
   std::vector<std::vector<int>> earlier_of_;  // by site: the requirements of which it is a side
   std::vector<std::vector<int>> later_of_;

@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/visitor.h"
+#include "transform/thread_set.h"
 
 namespace tilelang::order {
 
@@ -67,8 +68,13 @@ SiteFinder::SiteFinder(const ir::KernelLaunchNode* launch, const Program* progra
     for (const ir::Var& var : vars) constant_.insert(var.get());
   }
   Objects set;
+  transform::BlockThreads threads(launch);
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    if (const auto* op = s.as<ir::BindNode>()) set.insert(op->var.get());
+    if (const auto* op = s.as<ir::BindNode>()) {
+      set.insert(op->var.get());
+      if (threads.UsesThread(op->value)) of_threads_.emplace(op->var.get(), op->value);
+      threads.Bind(op->var, op->value);
+    }
     if (const auto* op = s.as<ir::ForNode>()) set.insert(op->var.get());
     return true;
   });
@@ -238,8 +244,11 @@ std::vector<ir::ffi::ObjectRef> SiteFinder::FreeOf(const Stmt& s) const {
       if (part->kind != ir::ExprKind::kVar || inner.count(part.get()) != 0) return true;
       if (constant_.count(part.get()) != 0 || !seen.insert(part.get()).second) return true;
       auto it = bound.find(part.get());
+      auto of_thread = of_threads_.find(part.get());
       if (it != bound.end()) {
         todo.push_back(it->second);
+      } else if (of_thread != of_threads_.end()) {
+        todo.push_back(of_thread->second);
       } else {
         free.push_back(part);
       }

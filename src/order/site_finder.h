@@ -2,6 +2,7 @@
 #ifndef TILELANG_ORDER_SITE_FINDER_H_
 #define TILELANG_ORDER_SITE_FINDER_H_
 
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -19,7 +20,8 @@ class SiteFinder {
   // Of an operation.
   std::vector<Site> FindOfOperation(const ir::Stmt& s, OperationKind kind) const;
   // The variables from outside of a statement, and the buffers of its thread, on which depends
-  // what it touches of shared memory. Those that have one value in a launch do not count.
+  // what it touches of shared memory. Those that have one value in a launch do not count; of
+  // variables that differ by thread those count of which they are computed.
   std::vector<ir::ffi::ObjectRef> FreeOf(const ir::Stmt& s) const;
 
  private:
@@ -35,6 +37,7 @@ class SiteFinder {
   const Program* program_;
   std::unordered_set<const ir::ffi::Object*> registers_;  // that wgmma reads and writes
   std::unordered_set<const ir::ffi::Object*> constant_;   // variables with one value in a launch
+  std::unordered_map<const ir::ffi::Object*, ir::Expr> of_threads_;  // that differ by thread
 };
 
 }  // namespace tilelang::order

@@ -132,20 +132,23 @@ def without_wait(A, B, c):
 
 
 @pytest.mark.may_serialise("a wait is missing on purpose")
-def test_a_missing_wait_is_reported():
-    """The accumulator is used in flight."""
+def test_a_missing_wait_is_reported(monkeypatch):
+    """The accumulator is used in flight: the verifier says so, and without it the emulator."""
 
     @T.macro
     def body(A, B, c):
         without_wait(A, B, c)
 
+    with pytest.raises(errors.SynchronizationError, match="nothing waits for it to complete"):
+        compiled(body, 1)
+    monkeypatch.setenv("TILELANG_VERIFY_SYNCHRONIZATION", "0")
     a, b = torch.ones(M, K).bfloat16(), torch.ones(N, K).bfloat16()
     kernel = compiled(body, 1)
     with pytest.raises(emulator.EmulatorError, match=r"wgmma\.wait_group"):
         kernel(a, b, poisoned((M, N), "float32"))
 
 
-def test_an_operand_overwritten_in_flight_is_reported():
+def test_an_operand_overwritten_in_flight_is_reported(monkeypatch):
     @T.macro
     def body(A, B, c):
         a = T.alloc_shared((M, K), "bfloat16")
@@ -157,6 +160,9 @@ def test_an_operand_overwritten_in_flight_is_reported():
         T.fill(b, 0)
         T.wait_wgmma(0)
 
+    with pytest.raises(errors.SynchronizationError, match="wgmma.* reads b: nothing waits"):
+        compiled(body, 1)
+    monkeypatch.setenv("TILELANG_VERIFY_SYNCHRONIZATION", "0")
     a, b = torch.ones(M, K).bfloat16(), torch.ones(N, K).bfloat16()
     kernel = compiled(body, 1)
     with pytest.raises(emulator.EmulatorError, match="still being read by wgmma"):
