@@ -160,7 +160,7 @@ def test_an_operand_overwritten_in_flight_is_reported(monkeypatch):
         T.fill(b, 0)
         T.wait_wgmma(0)
 
-    with pytest.raises(errors.SynchronizationError, match="wgmma.* reads b: nothing waits"):
+    with pytest.raises(errors.SynchronizationError, match="reads b: nothing waits"):
         compiled(body, 1)
     monkeypatch.setenv("TILELANG_VERIFY_SYNCHRONIZATION", "0")
     a, b = torch.ones(M, K).bfloat16(), torch.ones(N, K).bfloat16()
