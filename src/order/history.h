@@ -58,8 +58,7 @@ struct AgentState {
   };
   Pipe wgmma;
   size_t registers_line = 0;  // of what wgmma does to the agent's registers
-  Pipe stores_read;
-  Pipe stores_written;
+  Pipe stores;
   Pipe tensor;
   Pipe tmem_stores;
 };

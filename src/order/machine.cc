@@ -46,25 +46,24 @@ Machine::Machine(const Program& program, const Agents& agents, const std::vector
       } else if (IsAsynchronous(event.kind) || event.kind == kTmemStore) {
         auto [it, is_new] =
             pipes.try_emplace({PipeOf(agents[agent], agent, event.kind), event.kind}, lines_);
-        if (is_new) lines_ += event.kind == kTmaStore ? 2 : 1;
+        lines_ += is_new;
         if (event.kind == kWgmma && registers.try_emplace(agent, lines_).second) ++lines_;
       }
     }
   }
+  size_t unused = lines_++;  // for pipes that there are not
   auto line = [&](size_t agent, OperationKind kind) {
     auto it = pipes.find({PipeOf(agents[agent], agent, kind), kind});
-    return it == pipes.end() ? lines_ : it->second;
+    return it == pipes.end() ? unused : it->second;
   };
   for (size_t agent = 0; agent < agents.size(); ++agent) {
-    AgentState& state = states_.emplace_back(lines_ + 2);
+    AgentState& state = states_.emplace_back(lines_);
     state.wgmma.line = line(agent, kWgmma);
-    state.registers_line = registers.count(agent) != 0 ? registers[agent] : lines_;
-    state.stores_read.line = line(agent, kTmaStore);
-    state.stores_written.line = state.stores_read.line + 1;
+    state.registers_line = registers.count(agent) != 0 ? registers[agent] : unused;
+    state.stores.line = line(agent, kTmaStore);
     state.tensor.line = line(agent, kTensorCore);
     state.tmem_stores.line = line(agent, kTmemStore);
   }
-  lines_ += 2;  // for pipes that are not used
   for (const Barrier& barrier : barriers) {
     Phase phase(lines_);
     auto it = loads.find(barrier);
@@ -298,13 +297,10 @@ void Machine::ExecuteEngine(size_t agent, const Event& event) {
   Clock& happened = state.knows.happened;
   switch (event.kind) {
     case kCommitStores:
-      state.stores_read.groups.push_back(state.stores_read.issued);
+      state.stores.groups.push_back(state.stores.issued);
       break;
-    case kWaitStoresRead:
     case kWaitStores:
-      happened.Set(state.stores_read.line, state.stores_read.Before(event.number));
-      if (event.kind == kWaitStoresRead) break;
-      happened.Set(state.stores_written.line, state.stores_read.Before(event.number));
+      happened.Set(state.stores.line, state.stores.Before(event.number));
       break;
     case kCommitWgmma:
       state.wgmma.groups.push_back(state.wgmma.issued);
@@ -356,7 +352,7 @@ void Machine::Issue(size_t agent, const Event& event) {
     Complete(event, &phase);
     return;
   }
-  AgentState::Pipe& pipe = event.kind == kTmaStore     ? state.stores_read
+  AgentState::Pipe& pipe = event.kind == kTmaStore     ? state.stores
                            : event.kind == kWgmma      ? state.wgmma
                            : event.kind == kTensorCore ? state.tensor
                                                        : state.tmem_stores;
@@ -385,7 +381,7 @@ void Machine::CheckEnd() {
     const AgentState& state = states_[agent];
     // Shared memory goes to another block.
     for (const auto& [pipe, kind] :
-         {std::pair(&state.stores_read, kTmaStore), std::pair(&state.wgmma, kWgmma)}) {
+         {std::pair(&state.stores, kTmaStore), std::pair(&state.wgmma, kWgmma)}) {
       if (state.knows.happened[pipe->line] >= pipe->issued) continue;
       for (const Event& event : traces_[agent].events) {
         if (event.kind == kind) return Find(Missing::kDrain, event.step, event.step);

@@ -40,7 +40,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_commit", kCommitStores},
-      {"tma_store_wait_read", kWaitStoresRead},
+      {"tma_store_wait_read", kWaitStores},
       {"tma_store_wait", kWaitStores},
       {"wgmma_fence", kWgmmaFence},
       {"wgmma_commit", kCommitWgmma},

@@ -29,8 +29,7 @@ enum class OperationKind : uint8_t {
   kTmaLoad,
   kTmaStore,
   kCommitStores,
-  kWaitStoresRead,
-  kWaitStores,
+  kWaitStores,  // until they have read shared memory, at least
   // wgmma
   kWgmma,
   kWgmmaFence,

@@ -81,7 +81,8 @@ Overlap::Overlap(const Program& program, const Agents& agents, const Instances& 
 bool Overlap::MayConflict(const Site& a, const Site& b) {
   if (a.space != b.space || !(a.writes || b.writes)) return false;
   if (a.atomic && b.atomic) return false;
-  if (a.by_role && b.by_role) return false;
+  // What roles of the program do to each other they order themselves.
+  if (a.role != 0 && b.role != 0 && a.role != b.role) return false;
   if (a.space == Space::kRegisters) return a.buffer.same_as(b.buffer);
   return a.space == Space::kTmem || (a.begin < b.end && b.begin < a.end);
 }
@@ -219,6 +220,12 @@ bool Overlap::OwnersConflict(const SharedAccess& a, size_t agent_a, const Shared
     if ((x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b)) return true;
   }
   return false;
+}
+
+bool Overlap::IsEmpty(const Access& access) {
+  if (access.site->by != OperationKind::kNone) return false;
+  auto [first, last] = SpanOf(access);
+  return last <= first;
 }
 
 bool Overlap::Conflict(const Access& a, const Access& b) {

@@ -86,7 +86,8 @@ class ProgramBuilder {
   SiteFinder finder_;
   std::unordered_set<const ir::ffi::Object*> threads_;  // variables that differ between threads
   std::vector<Expr> guards_;
-  bool in_role_ = false;
+  int role_ = 0;   // the outermost around
+  int roles_ = 0;  // so far
 };
 
 // What is neither bound in the launch nor an index of it.
@@ -111,7 +112,7 @@ void ProgramBuilder::FindParameters() {
 void ProgramBuilder::AddSites(Step* step, std::vector<Site> sites) {
   for (Site& site : sites) {
     site.step = step->id;
-    site.by_role = in_role_;
+    site.role = role_;
     step->sites.push_back(static_cast<int>(program_->sites_.size()));
     program_->sites_.push_back(std::move(site));
   }
@@ -197,14 +198,15 @@ ProgramBuilder::StepPtr ProgramBuilder::BuildIf(const ir::IfNode* op) {
   Stmt whole = tvm::ffi::GetRef<Stmt>(op);
   StepPtr step = Make(StepKind::kIf, whole);
   AddOwn(step.get(), op->condition);
-  bool role = UsesThread(op->condition) && IsRole(whole);
-  bool outer = std::exchange(in_role_, in_role_ || role);
+  bool divides = role_ == 0 && UsesThread(op->condition) && IsRole(whole);
+  if (divides) role_ = ++roles_;
   step->parts.push_back(BuildBranch(op->then_case, op->condition));
   step->has_else = op->else_case.defined();
+  if (divides) role_ = ++roles_;
   if (step->has_else) {
     step->parts.push_back(BuildBranch(op->else_case, ir::Not(op->condition)));
   }
-  in_role_ = outer;
+  if (divides) role_ = 0;
   return step;
 }
 

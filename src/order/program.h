@@ -21,9 +21,9 @@ struct Site {
   bool atomic = false;
   OperationKind by = OperationKind::kNone;  // the engine; kNone: the threads themselves
   ir::Span span;
-  int step = -1;         // that makes it
-  bool by_role = false;  // in a branch that waits on barriers of the program
-  int64_t begin = 0;     // bytes of the buffer in shared memory
+  int step = -1;      // that makes it
+  int role = 0;       // the side of a branch that waits on barriers of the program; 0: none
+  int64_t begin = 0;  // bytes of the buffer in shared memory
   int64_t end = 0;
   // Of an engine: the argument that holds the address, and how much from there on it may touch
   // (elements; of tensor memory 32-bit columns). Of a descriptor: the part of that size.

@@ -251,7 +251,6 @@ void Tracer::Operate(const Step& step) {
       SetBarrier(call->args[1], &event);
       break;
     case OperationKind::kWaitStores:
-    case OperationKind::kWaitStoresRead:
     case OperationKind::kWaitWgmma:
       event.number = step.operation.left;
       break;
