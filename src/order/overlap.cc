@@ -225,7 +225,7 @@ bool Overlap::OwnersConflict(const SharedAccess& a, size_t agent_a, const Shared
 bool Overlap::IsEmpty(const Access& access) {
   if (access.site->by != OperationKind::kNone) return false;
   auto [first, last] = SpanOf(access);
-  return last <= first;
+  return last <= std::max(first, access.site->begin) || first >= access.site->end;
 }
 
 bool Overlap::Conflict(const Access& a, const Access& b) {

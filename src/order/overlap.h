@@ -32,7 +32,8 @@ class Overlap {
   // Whether some thread of one agent touches an element that another thread of the other agent, or
   // its engine, touches in the other access.
   bool Conflict(const Access& a, const Access& b);
-  // None of the agent's threads touches anything in it.
+  // None of the agent's threads touches anything of the buffer (or the scenario's indices leave
+  // it).
   bool IsEmpty(const Access& access);
 
  private:

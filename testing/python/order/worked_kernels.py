@@ -6,8 +6,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from fuzz import pipelined_kernels
-
 import tilelang.language as T
 
 _ATTENTION = Path(__file__).resolve().parents[3] / "examples/flash_attention/attention_forward.py"
@@ -54,7 +52,34 @@ def attention(target: str, causal: bool = False) -> Any:
 
 def chained_gemms() -> Any:
     """The first product, rounded in registers, is the A operand of the second."""
-    return pipelined_kernels.overlapped_chain()
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 32), "float16"),
+        B: T.Tensor((160, 32), "float16"),
+        C: T.Tensor((160, 64), "float16"),
+        Out: T.Tensor((64, 64), "float32"),
+        steps: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_shared((32, 64), "float16")
+            s = T.alloc_fragment((64, 32), "float32")
+            p = T.alloc_fragment((64, 32), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.clear(acc)
+            for j in T.Pipelined(steps, num_stages=2):
+                T.copy(B[j * 32, 0], b)
+                T.gemm(a, b, s, transpose_B=True, clear_accum=True)
+                for i, q in T.Parallel(64, 32):
+                    p[i, q] = T.max(s[i, q], 0) * 0.125
+                T.copy(C[j * 32, 0], c)
+                T.gemm(p, c, acc)
+            T.copy(acc, Out)
+
+    return main
 
 
 def gemm_of_tensor_memory() -> Any:
