@@ -30,7 +30,10 @@ def ptx_of(func, target: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_emulator_reports_is_found(name, request) -> None:
     case = CASES[name]()
-    everything = list(mutants(compiled(case.function, case.target)))
+    func = compiled(case.function, case.target)
+    if any(verify_synchronization(func)):
+        pytest.skip("it is not followed")
+    everything = list(mutants(func))
     stride = 1 if request.config.getoption("--every-mutant") else STRIDE
     unfound = []
     for key, mutant in everything[sum(name.encode()) % stride :: stride]:
