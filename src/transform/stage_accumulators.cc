@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -176,13 +178,25 @@ class Stager : public ScopedMutator {
   // Gemms add to what an iteration left in C, and threads touch it between them. C stays in tensor
   // memory then, also from one iteration to the next; threads load it where they touch it.
   bool CarriesAccumulator(const ir::ForNode* op) const {
-    bool fits = !ir::OverwritesFirst(op->body, c_);
+    bool fits = !ir::OverwritesFirst(OnlyUser(op->body), c_);
     ir::WalkStmts(op->body, [&](const Stmt& s) {
       fits = fits && s->kind != ir::StmtKind::kBreak && s->kind != ir::StmtKind::kContinue &&
              (!IsGemmInto(s, c_) || op::WaitsItself(s.as<ir::GemmNode>()));
       return fits;
     });
     return fits;
+  }
+
+  // The innermost sequence that holds all uses of C: what a persistent kernel does for a tile, if
+  // there is one more.
+  Stmt OnlyUser(const Stmt& s) const {
+    const auto* branch = s.as<ir::IfNode>();
+    if (branch != nullptr && !branch->else_case.defined()) return OnlyUser(branch->then_case);
+    const auto* seq = s.as<ir::SeqNode>();
+    if (seq == nullptr) return s;
+    auto uses = [this](const Stmt& inner) { return ir::CountEffects(inner, c_) > 0; };
+    if (std::count_if(seq->stmts.begin(), seq->stmts.end(), uses) != 1) return s;
+    return OnlyUser(*std::find_if(seq->stmts.begin(), seq->stmts.end(), uses));
   }
 
   // The threads have C in registers from the first to the last of a run of statements that touch
