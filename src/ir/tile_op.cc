@@ -125,6 +125,17 @@ Func Func::WithBody(Stmt body) const {
   return Func(node->name, node->params, std::move(body), node->attrs, node->span);
 }
 
+bool ClearsFirst(const GemmNode* gemm, const ForNode* loop) {
+  if (IsTrue(gemm->clear_accum)) return true;
+  const auto* eq = gemm->clear_accum.as<BinaryNode>();
+  if (loop == nullptr || eq == nullptr || eq->Op() != BinaryOp::kEq) return false;
+  bool left = eq->a.same_as(loop->var);
+  bool right = eq->b.same_as(loop->var);
+  const Expr& value = left ? eq->b : eq->a;
+  if (left == right) return false;
+  return value.same_as(loop->min) || (AsInt(value) && AsInt(value) == AsInt(loop->min));
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = ffi::reflection;
   refl::ObjectDef<RegionNode>()

@@ -150,6 +150,10 @@ class Gemm : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);
 };
 
+// Whether a gemm overwrites C for certain where it runs first: in the first iteration of `loop`, which
+// is null for a gemm in none.
+bool ClearsFirst(const GemmNode* gemm, const ForNode* loop);
+
 }  // namespace tilelang::ir
 
 #endif  // TILELANG_IR_TILE_OP_H_

@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/visitor.h"
 #include "op/copy.h"
 
 namespace tilelang::op {
@@ -44,6 +45,20 @@ void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx) {
 }
 
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout) { return layout->Columns(); }
+
+int64_t ColumnsOfTiles(const Stmt& s) {
+  int64_t columns = 0;
+  ir::WalkStmts(s, [&](const Stmt& inner) {
+    const auto* alloc = inner.as<ir::AllocNode>();
+    if (alloc == nullptr || !alloc->buffer.IsTmem()) return true;
+    Coord shape = StaticShape(alloc->buffer);
+    int64_t rows = layout::Product(shape) / shape.back();
+    int64_t blocks = (rows + layout::kTmemLanes - 1) / layout::kTmemLanes;
+    columns += blocks * shape.back() * alloc->buffer->dtype.bits / layout::kTmemColumnBits;
+    return true;
+  });
+  return columns;
+}
 
 bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
                   const TensorMemory& memory) {

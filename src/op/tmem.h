@@ -32,6 +32,10 @@ TmemTile TileOf(const Region& region, const Span& span, Context* ctx);
 
 // Columns of 32 bits that the buffer takes.
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
+// Columns of all tiles that are allocated in `s`, if none shares those of another.
+int64_t ColumnsOfTiles(const Stmt& s);
+// An attribute of tiles (bool) that roles use at different times: they share no columns.
+inline constexpr const char* kOfRoles = "of_roles";
 // Whether two buffers have a column in common.
 bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
                   const TensorMemory& memory);

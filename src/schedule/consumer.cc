@@ -81,7 +81,7 @@ class ConsumerWriter : public ir::StmtMutator {
   Stmt BesideTurns(const TurnLoop& turns) {
     const ir::ForNode* op = turns.loop;
     std::vector<Stmt> stmts;
-    bool around = turns.open || turns.turns.empty();
+    bool around = (turns.open || turns.turns.empty()) && !turns.RunsAhead();
     if (around) AppendFirstReady(turns, &stmts);
     Stmt body = MutateStmt(op->body);
     if (!body.as<ir::SeqNode>()->stmts.empty()) {

@@ -7,6 +7,7 @@
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
+#include "op/tmem.h"
 #include "op/wgmma.h"
 #include "transform/remark.h"
 
@@ -162,6 +163,71 @@ bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
   return true;
 }
 
+// The sequence that the loop is a statement of, in another loop; null for none.
+const ir::SeqNode* SequenceAround(const TurnLoop& loop, const ir::KernelLaunchNode* launch) {
+  const ir::SeqNode* found = nullptr;
+  ir::WalkStmts(launch->body, [&](const Stmt& outer) {
+    bool repeats = outer->kind == ir::StmtKind::kFor || outer->kind == ir::StmtKind::kWhile;
+    if (!repeats || outer.get() == loop.loop) return true;
+    ir::WalkStmts(outer, [&](const Stmt& s) {
+      const auto* seq = s.as<ir::SeqNode>();
+      if (seq == nullptr) return true;
+      for (const Stmt& inner : seq->stmts) {
+        if (inner.get() == loop.loop) found = seq;
+      }
+      return true;
+    });
+    return false;
+  });
+  return found;
+}
+
+// The gemms overwrite the tile first, and but for them threads only read it, in statements after
+// the loop. Sets where they do.
+bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNode* launch,
+              Handover* handover) {
+  for (size_t i : loop.gemms) {
+    const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
+    if (gemm->a->buffer.same_as(tile)) return false;
+    if (!gemm->c->buffer.same_as(tile)) continue;
+    if (!gemm->c.IsWhole() || !ir::ClearsFirst(gemm, loop.loop)) return false;
+    break;
+  }
+  int uses = ir::CountEffects(loop.loop->body, tile);
+  const auto& stmts = handover->seq->stmts;
+  for (size_t i = handover->loads.front() + 1; i < stmts.size(); ++i) {
+    for (const ir::Effect& effect : ir::EffectsOf(stmts[i])) {
+      if (!effect.buffer.same_as(tile)) continue;
+      if (effect.Writes()) return false;
+      ++uses;
+      if (handover->first_use == 0) handover->first_use = i;
+      handover->last_use = std::max(handover->last_use, i);
+    }
+    if (ir::MayLeaveLoop(stmts[i])) return false;
+  }
+  return handover->first_use > 0 && uses == ir::CountEffects(launch->body, tile);
+}
+
+// What the tensor core can go on from: the results of a loop that is one turn, inside another loop.
+// `columns`: what a second slot takes.
+Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int64_t* columns) {
+  constexpr int64_t kSlots = 2;
+  const ir::SeqNode* seq = SequenceAround(loop, launch);
+  bool runs = ir::AsInt(loop.loop->extent).value_or(0) > 0;
+  if (!loop.turns.empty() || seq == nullptr || !runs) return {};
+  auto is_loop = [&](const Stmt& s) { return s.get() == loop.loop; };
+  auto at = std::find_if(seq->stmts.begin(), seq->stmts.end(), is_loop) - seq->stmts.begin();
+  Handover handover{seq, {static_cast<size_t>(at)}, 0, 0};
+  Channel results{{}, kSlots, {}};
+  for (const Buffer& tile : loop.tensor_memory) {
+    if (!IsResult(tile, loop, launch, &handover)) return {};
+    results.tiles.push_back(tile);
+    *columns += op::ColumnsOf(tile, op::LayoutForRole(tile, op::TmemRole::kAccumulator));
+  }
+  results.handovers.push_back(handover);
+  return results;
+}
+
 }  // namespace
 
 bool TurnLoop::IsGemm(size_t i) const {
@@ -185,7 +251,7 @@ const Turn* TurnLoop::TurnAfter(size_t i) const {
 }
 
 GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
-                     int64_t threads)
+                     int64_t threads, int64_t columns)
     : slice_(launch), launch_(launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* op = s.as<ir::ForNode>();
@@ -219,6 +285,7 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
   for (const TurnLoop& loop : loops_) AddToSlice(loop, launch, &slice_);
   blocks_ = ChooseBlocks(channels, threads);
   FindOperands(channels);
+  FindResults(columns);
   int64_t arrivals = threads / blocks_;
   ready_ = op::MakeRingBarrier("gemm_ready", blocks_, arrivals, launch->span);
   done_ = op::MakeRingBarrier("gemm_done", blocks_, 1, launch->span);
@@ -302,6 +369,19 @@ void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
         if (std::none_of(operands_.begin(), operands_.end(), same)) operands_.push_back(b);
       }
     }
+  }
+}
+
+void GemmTurns::FindResults(int64_t columns) {
+  // Slots of results are another role's to wait for: the turns of blocks of rows are not.
+  if (blocks_ > 1 || !operands_.empty()) return;
+  columns -= op::ColumnsOfTiles(launch_->body);
+  for (TurnLoop& loop : loops_) {
+    int64_t wanted = 0;
+    Channel results = ResultsOf(loop, launch_, &wanted);
+    if (results.tiles.empty() || wanted > columns) continue;
+    columns -= wanted;
+    loop.results = std::move(results);
   }
 }
 

@@ -38,6 +38,11 @@ struct TurnLoop {
   bool open = false;            // between two iterations, and around the loop, a turn is under way
   ir::Array<ir::Buffer> tensor_memory;  // of the gemms
 
+  // The results of the loop, in two slots: the tensor core goes on to the next tile of a persistent
+  // kernel while threads work on these. Without tiles if it has to wait for them.
+  Channel results;
+
+  bool RunsAhead() const { return !results.tiles.empty(); }
   bool IsGemm(size_t i) const;
   const Turn* TurnAfter(size_t i) const;
   // Both leading gemms and others may use the tiles.
@@ -50,11 +55,13 @@ struct TurnLoop {
 class GemmTurns {
  public:
   // `threads` are those of the program.
+  // Their results may take `columns` of tensor memory.
   GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
-            int64_t threads);
+            int64_t threads, int64_t columns);
 
   bool empty() const { return loops_.empty(); }
   const TurnLoop* Find(const ir::StmtNode* loop_or_body) const;
+  const std::vector<TurnLoop>& loops() const { return loops_; }
   // All uses of the channel are such gemms: its slots are released by the tensor core.
   bool Releases(const Channel& channel) const;
   const RoleSlice& slice() const { return slice_; }
@@ -79,6 +86,7 @@ class GemmTurns {
   bool HasInnerLoop(const TurnLoop& loop) const;
   void RemoveLoopsWithMixedChannels(const std::vector<Channel>& channels);
   int64_t ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) const;
+  void FindResults(int64_t columns);
   void FindOperands(const std::vector<Channel>& channels);
 
   std::vector<TurnLoop> loops_;

@@ -41,10 +41,23 @@ struct Rows {
   bool last = true;
 };
 
+// What the gemms of a loop write while threads work on what they wrote before.
+struct Result {
+  const ir::StmtNode* loop;
+  const Ring* ring;
+  UseCounter uses;
+};
+
 class MmaWarpWriter : public SliceCopier {
  public:
-  MmaWarpWriter(const GemmTurns& turns, const std::vector<Ring>& rings, const op::ThreadRange& warp)
+  MmaWarpWriter(const GemmTurns& turns, const std::vector<Ring>& rings,
+                const std::vector<Ring>& results, const op::ThreadRange& warp)
       : SliceCopier(turns.slice()), turns_(turns), warp_(warp) {
+    for (const Ring& ring : results) {
+      const Handover& handover = ring.channel->handovers.front();
+      const ir::StmtNode* loop = handover.seq->stmts[handover.loads.front()].get();
+      results_.push_back({loop, &ring, UseCounter(ring, ring.channel->Name() + "_tiles")});
+    }
     for (const Ring& ring : rings) {
       if (!turns.Releases(*ring.channel)) continue;
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_gemms"));
@@ -58,6 +71,7 @@ class MmaWarpWriter : public SliceCopier {
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
+    for (const Result& result : results_) stmts.push_back(result.uses.Alloc());
     for (const Phases& phases : ready_) stmts.push_back(phases.Alloc());
     stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
@@ -80,13 +94,28 @@ class MmaWarpWriter : public SliceCopier {
   Stmt WithoutTurns(const TurnLoop& loop) {
     const ir::ForNode* op = loop.loop;
     std::vector<Stmt> stmts;
-    WaitUntilReady(ready_.front(), op->span, &stmts);
+    auto ahead = std::find_if(results_.begin(), results_.end(),
+                              [&](const Result& result) { return result.loop == op; });
+    Expr slot;
+    if (ahead != results_.end()) {
+      slot = ahead->uses.BindSlot(op->span, &stmts);
+      stmts.push_back(ahead->uses.WaitEmpty(slot, op->span));
+      stmts.push_back(AfterThreads(op->span));
+      slots_.Enter(*ahead->ring, slot);
+    } else {
+      WaitUntilReady(ready_.front(), op->span, &stmts);
+    }
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     std::vector<Stmt> body;
     AppendGemms(loop, loop.gemms, var, Rows(), &body);
     stmts.push_back(Loop(op, var, min, extent, body));
+    if (ahead != results_.end()) {
+      stmts.push_back(Commit(ahead->ring->full, slot, op->span));
+      stmts.push_back(ahead->uses.Advance(op->span));
+      return op::Sequence(stmts, op->span);
+    }
     for (int64_t block = 0; block < turns_.blocks(); ++block) {
       stmts.push_back(Commit(turns_.done(), I32(block), op->span));
     }
@@ -129,7 +158,10 @@ class MmaWarpWriter : public SliceCopier {
 
   static void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) {
     ready.Wait(span, stmts);
-    stmts->push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
+    stmts->push_back(AfterThreads(span));
+  }
+  static Stmt AfterThreads(const ir::Span& span) {
+    return op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span);
   }
 
   // The gemms that the iteration of this number, if there is one, begins with.
@@ -202,6 +234,7 @@ class MmaWarpWriter : public SliceCopier {
   const GemmTurns& turns_;
   op::ThreadRange warp_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
+  std::vector<Result> results_;
   std::vector<Rows> blocks_;
   std::vector<Phases> ready_;  // of each block
   SlotMap slots_;
@@ -210,8 +243,8 @@ class MmaWarpWriter : public SliceCopier {
 }  // namespace
 
 Stmt WriteMmaWarp(const GemmTurns& turns, const std::vector<Ring>& rings,
-                  const op::ThreadRange& warp, const Stmt& body) {
-  return MmaWarpWriter(turns, rings, warp).Write(body);
+                  const std::vector<Ring>& results, const op::ThreadRange& warp, const Stmt& body) {
+  return MmaWarpWriter(turns, rings, results, warp).Write(body);
 }
 
 }  // namespace tilelang::schedule

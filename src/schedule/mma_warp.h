@@ -11,9 +11,10 @@ namespace tilelang::schedule {
 
 // The part of the body of a launch that the slice of `turns` holds. For each turn the warp waits
 // until the threads are ready, and for the tiles of its gemms; a commit says that it is done, and
-// others give the slots of tiles back.
+// others give the slots of tiles back. `results`: of the loops that run ahead of the threads.
 ir::Stmt WriteMmaWarp(const GemmTurns& turns, const std::vector<Ring>& rings,
-                      const op::ThreadRange& warp, const ir::Stmt& body);
+                      const std::vector<Ring>& results, const op::ThreadRange& warp,
+                      const ir::Stmt& body);
 
 }  // namespace tilelang::schedule
 

@@ -81,20 +81,6 @@ bool MayOverlay(const Buffer& a, const Buffer& c, const ir::SeqNode* body, const
   return bits_a <= *ir::AsInt(c->shape[1]) * layout::kTmemColumnBits;
 }
 
-int64_t ColumnsOfAll(const Stmt& launch) {
-  int64_t columns = 0;
-  ir::WalkStmts(launch, [&](const Stmt& s) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc == nullptr || !alloc->buffer.IsTmem()) return true;
-    layout::Coord shape = op::StaticShape(alloc->buffer);
-    int64_t rows = layout::Product(shape) / shape.back();
-    int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-    columns += blocks * shape.back() * alloc->buffer->dtype.bits / layout::kTmemColumnBits;
-    return true;
-  });
-  return columns;
-}
-
 Buffer Overlaid(const Buffer& a, const Buffer& c) {
   ir::Map<ir::String, ir::Any> attrs = a->attrs;
   attrs.Set(op::kColumnsOf, c);
@@ -105,7 +91,7 @@ Buffer Overlaid(const Buffer& a, const Buffer& c) {
 
 Stmt OverlayOperands(const Stmt& launch, int64_t columns) {
   int64_t threads = transform::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count;
-  if (threads % kBlockRows != 0 || ColumnsOfAll(launch) <= columns) return launch;
+  if (threads % kBlockRows != 0 || op::ColumnsOfTiles(launch) <= columns) return launch;
   ir::Map<Buffer, Buffer> replacement;
   ir::WalkStmts(launch, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();

@@ -261,7 +261,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   RemarkSerialLoops(op, channels, reason);
   if (channels.empty()) return self;
 
-  GemmTurns turns(op, channels, threads.count);
+  GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
   if (service == kWarp && !turns.empty()) service = 2 * kWarp;
   op::ThreadRange producers{threads.count, kWarp};
   op::ThreadRange mma_warp{threads.count + kWarp, kWarp};
@@ -270,17 +270,22 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
     int64_t releases = turns.Releases(channel) ? 1 : threads.count;
     rings.push_back(MakeRing(channel, producers.count, releases));
   }
+  std::vector<Ring> results;
+  for (const TurnLoop& loop : turns.loops()) {
+    if (loop.RunsAhead()) results.push_back(MakeRing(loop.results, 1, threads.count));
+  }
   auto before = [&](const op::ThreadRange& role) {
     return threads.linear < I32(role.begin + role.count);
   };
   Stmt service_work = WriteProducer(slice, rings, producers, op->body);
   if (!turns.empty()) {
-    Stmt gemms = WriteMmaWarp(turns, rings, mma_warp, op->body);
+    Stmt gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body);
     if (service > 2 * kWarp) gemms = ir::If(before(mma_warp), gemms, Stmt(), op->span);
     service_work = ir::If(before(producers), service_work, gemms, op->span);
   } else if (service > kWarp) {
     service_work = ir::If(before(producers), service_work, Stmt(), op->span);
   }
+  rings.insert(rings.end(), results.begin(), results.end());
   Stmt work = WriteConsumers(rings, turns, threads.linear, op->body);
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   if (registers.producer > 0) {

@@ -5,6 +5,7 @@
 #include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/issue.h"
+#include "op/tmem.h"
 
 namespace tilelang::schedule {
 
@@ -21,7 +22,9 @@ Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
   for (const Buffer& tile : channel.tiles) {
     Array<Expr> shape = {I32(channel.slots)};
     for (const Expr& extent : tile->shape) shape.push_back(extent);
-    ring.slots.emplace_back(tile->name, tile->dtype, shape, Array<Expr>{}, tile->scope, tile->attrs,
+    ir::Map<ir::String, ir::Any> attrs = tile->attrs;
+    if (tile.IsTmem()) attrs.Set(op::kOfRoles, true);
+    ring.slots.emplace_back(tile->name, tile->dtype, shape, Array<Expr>{}, tile->scope, attrs,
                             tile->span);
   }
   const ir::Span& span = channel.tiles.front()->span;

@@ -54,6 +54,7 @@ class UsageFinder : public ir::StmtVisitor {
     if (!op->buffer.IsTmem()) return;
     loops_of_[op->buffer.get()] = loops_.size();
     usages.push_back({op->buffer});
+    usages.back().outlives = op->buffer->attrs.count(op::kOfRoles) != 0;
   }
   void Visit(const ir::IfNode* op) override {
     if (uniformity_.IsUniform(op->condition)) return StmtVisitor::Visit(op);

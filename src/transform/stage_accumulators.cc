@@ -55,18 +55,6 @@ bool IsZeroFill(const Stmt& s, const Buffer& c) {
   return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
 }
 
-// The gemm overwrites `c` for certain the first time a loop over `var` reaches it.
-bool ClearsFirst(const Expr& clear, const ir::ForNode* loop) {
-  if (ir::IsTrue(clear)) return true;
-  const auto* eq = clear.as<ir::BinaryNode>();
-  if (loop == nullptr || eq == nullptr || eq->Op() != ir::BinaryOp::kEq) return false;
-  bool left = eq->a.same_as(loop->var);
-  bool right = eq->b.same_as(loop->var);
-  const Expr& value = left ? eq->b : eq->a;
-  if (left == right) return false;
-  return value.same_as(loop->min) || (ir::AsInt(value) && ir::AsInt(value) == ir::AsInt(loop->min));
-}
-
 // The threads that run the gemms into a fragment: after SplitFragments those of all its users.
 class Owner : public ScopedMutator {
  public:
@@ -335,7 +323,7 @@ class Stager : public ScopedMutator {
       if (!HasGemmInto(s, c_)) continue;
       const ir::ForNode* loop = nullptr;
       const ir::GemmNode* gemm = FirstGemm(s, &loop);
-      return gemm != nullptr && gemm->c.IsWhole() && ClearsFirst(gemm->clear_accum, loop);
+      return gemm != nullptr && gemm->c.IsWhole() && ir::ClearsFirst(gemm, loop);
     }
     return false;
   }

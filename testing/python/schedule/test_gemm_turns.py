@@ -192,6 +192,82 @@ def test_two_accumulators_and_two_loops() -> None:
     assert torch.equal(C[1].double(), a @ b[64:].T)
 
 
+def test_results_of_a_persistent_kernel_have_two_slots() -> None:
+    kernel = tilelang.compile(gemm(256, 192, 448, blocks=3), target="sm_100a")
+    assert steps_of(mma_warp(kernel)) == [
+        "wait c_tmem_empty",
+        "wait a_full",
+        "ss",
+        "commit a_empty",
+        "commit c_tmem_full",
+    ]
+    source = kernel.get_kernel_source()
+    # The slot is given back when its result is in registers, before anything is stored.
+    order = [source.index(step) for step in ("tcgen05_load", "arrive(c_tmem_empty", "tl::store(")]
+    assert order == sorted(order)
+
+
+def _tiles(m, n, k, body):
+    """Three tiles one after another."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((3 * m, k), "float16"),
+        B: T.Tensor((n, k), "float16"),
+        C: T.Tensor((3 * m, n), "float32"),
+    ):
+        with T.Kernel(1, threads=m):
+            a = T.alloc_shared((m, 64), "float16")
+            b = T.alloc_shared((n, 64), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            for t in T.serial(3):
+                body(A, B, C, a, b, c, t)
+
+    return main
+
+
+@T.macro
+def _accumulates_over_tiles(A, B, C, a, b, c, t):
+    if t == 0:
+        T.clear(c)
+    for i in T.Pipelined(2, num_stages=2):
+        T.copy(A[t * 128, i * 64], a)
+        T.copy(B[0, i * 64], b)
+        T.gemm(a, b, c, transpose_B=True)
+    T.copy(c, C[t * 128, 0])
+
+
+@T.macro
+def _starts_anew(A, B, C, a, b, c, t):
+    T.clear(c)
+    for i in T.Pipelined(2, num_stages=2):
+        T.copy(A[t * 128, i * 64], a)
+        T.copy(B[0, i * 64], b)
+        T.gemm(a, b, c, transpose_B=True)
+    T.copy(c, C[t * 128, 0])
+
+
+@every_schedule
+@pytest.mark.may_spill("a thread holds 256 words of a result")
+@pytest.mark.parametrize(("n", "slots"), [(64, 2), (256, 2), (384, 1)])
+def test_two_slots_where_there_is_room(n: int, slots: int) -> None:
+    kernel = tilelang.compile(_tiles(128, n, 128, _starts_anew), target="sm_100a")
+    assert ("c_tmem_empty" in kernel.get_kernel_source()) == (slots == 2)
+    A, B, C = exact(384, 128), exact(n, 128), poisoned(384, n)
+    kernel(A, B, C)
+    assert torch.equal(C.double(), A.double() @ B.double().T)
+
+
+@every_schedule
+def test_sums_over_tiles_have_one_slot() -> None:
+    kernel = tilelang.compile(_tiles(128, 64, 128, _accumulates_over_tiles), target="sm_100a")
+    assert "c_tmem_empty" not in kernel.get_kernel_source()
+    A, B, C = exact(384, 128), exact(64, 128), poisoned(384, 64)
+    kernel(A, B, C)
+    tiles = (A.double() @ B.double().T).view(3, 128, 64)
+    assert torch.equal(C.double().view(3, 128, 64), tiles.cumsum(0))
+
+
 def _reads_tile(A, a, b, c, s, C):
     for i in T.Pipelined(3, num_stages=2):
         T.copy(A[i * 128, 0], a)
@@ -327,7 +403,7 @@ def test_warpgroups_take_turns_of_their_own() -> None:
 
 
 @every_schedule
-def test_an_operand_takes_the_columns_of_a_result_where_there_is_no_room() -> None:
+def test_an_operand_takes_the_columns_of_a_result_where_there_is_tiles() -> None:
     sizes = {"rows": 256, "keys": 128, "width": 128}
     kernel = tilelang.compile(chain(**sizes), target="sm_100a")
     assert "tcgen05_alloc(tmem_slot, 512u)" in kernel.get_kernel_source()

@@ -26,7 +26,7 @@ ALL_TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "
 
 
 @pytest.mark.parametrize("dtype", ALL_TYPES)
-@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma"])
+@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma", "gemm_persistent"])
 def test_gemm(monkeypatch, capsys, name, dtype):
     run_example(monkeypatch, name, "--dtype", dtype, "--m", "256", "--n", "128", "--k", "192")
     captured = capsys.readouterr()
@@ -35,7 +35,7 @@ def test_gemm(monkeypatch, capsys, name, dtype):
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma"])
+@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma", "gemm_persistent"])
 def test_ragged_gemm(monkeypatch, capsys, name):
     run_example(monkeypatch, name, "--m", "200", "--n", "72", "--k", "104")
     assert capsys.readouterr().out.endswith("correct\n")
