@@ -29,7 +29,7 @@ def has_mma_warp(kernel) -> bool:
 def mma_warp(kernel) -> str:
     """Its branch of the generated code; the last loop of it stands at the end."""
     source = kernel.get_kernel_source()
-    start = source.index("_parity = 0u", source.index("_loads = "))
+    start = source.index("\n    } else", source.index("_loads = "))
     end = re.search(r"\n  } else {", source[start:])
     return source[start : start + end.start()]
 
