@@ -1,11 +1,12 @@
-"""Gemms beside cuBLAS and Triton: C (M, N) = A (M, K) B^T, B (N, K), bfloat16, float32 sums.
+"""Gemms beside cuBLAS and Triton: C (M, N) = A B, of several types and storage orders.
 
-    python benchmark/gemm.py [--shapes 4096,4096,4096 8192,8192,8192]
+    python benchmark/gemm.py [--cases bfloat16,NT,4096,4096,4096 int8,NT,8192,8192,8192]
 
-Normal random data, the L2 cache flushed before each run, the GPU warmed for two seconds before
-anything is measured (a cold chip is faster for some milliseconds than it can be for long). Prints
-TFLOP/s of the median run, and its ratio to cuBLAS in the same process. Results are checked against
-float64 first.
+A case is the type of A and B, how they are stored as BLAS names it (N as written, T transposed: of
+NT, A is (M, K) and B (N, K)), M, N and K. Normal random data, the L2 cache flushed before each run,
+the GPU warmed for two seconds before anything is measured (a cold chip is faster for some
+milliseconds than it can be for long). Prints TFLOP/s of the median run, and its ratio to cuBLAS in
+the same process. Results are checked against float64 first.
 """
 
 from __future__ import annotations
@@ -14,60 +15,68 @@ import argparse
 import functools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from gemm_kernels import persistent_gemm, tiled_gemm
+from gemm_problems import KINDS, Problem, name, random_problem
 
 from tilelang.profiler import do_bench
 
 WARM_SECONDS = 2.0
-SHAPES = [
-    "2048,2048,2048",
-    "4096,4096,4096",
-    "8192,8192,8192",
-    "64,4096,4096",
-    "128,4096,4096",
-    "256,4096,4096",
-    "512,4096,4096",
+SQUARES = ["4096,4096,4096", "8192,8192,8192"]
+SMALL = ["64,4096,4096", "128,4096,4096", "256,4096,4096", "512,4096,4096"]
+CASES = [
+    *(f"bfloat16,NT,{sizes}" for sizes in ["2048,2048,2048", *SQUARES, *SMALL]),
+    *(f"bfloat16,{order},{sizes}" for order in ("NN", "TN", "TT") for sizes in SQUARES),
+    *(f"{kind},NT,{sizes}" for kind in KINDS if kind != "bfloat16" for sizes in SQUARES),
+]
+#: m, n, threads, stages of one tile a block, where the result is one wave of blocks
+SMALL_TILES = [
+    (64, 32, 128, 12),
+    (64, 64, 128, 10),
+    (64, 128, 128, 8),
+    (128, 128, 256, 6),
+    (128, 256, 256, 3),
 ]
 
 
-def configurations(M: int, N: int) -> list[Callable[[int, int, int], object]]:
+def configurations(problem: Problem) -> list[Callable[[int, int, int], Any]]:
     """The schedules to choose from, as Triton's autotuner does: tiles, stages, one tile or more."""
-    small = [
-        (64, 32, 128, 12),
-        (64, 64, 128, 10),
-        (64, 128, 128, 8),
-        (128, 128, 256, 6),
-        (128, 256, 256, 3),
+    M, N, _ = problem.sizes
+    types = {
+        "dtype": name(problem.kind.dtype),
+        "out_dtype": name(problem.kind.out),
+        "sums": name(problem.kind.sums),
+        "order": problem.order,
+    }
+    if M * N <= 132 * 128 * 256:
+        return [
+            functools.partial(tiled_gemm, m=m, n=n, threads=threads, stages=stages, **types)
+            for m, n, threads, stages in SMALL_TILES
+        ]
+    # A result of 32-bit elements takes the shared memory of two stages, and goes around it.
+    staged = problem.kind.out.itemsize < 4
+    types |= {"threads": 256, "stages": 3 if staged else 4, "staged": staged}
+    return [
+        functools.partial(tiled_gemm, m=128, n=256, panel=12, **types),
+        functools.partial(tiled_gemm, m=128, n=256, panel=16, **types),
+        functools.partial(persistent_gemm, m=128, n=256, group=16, **types),
+        functools.partial(persistent_gemm, m=256, n=128, group=12, **types),
     ]
-    large = [(128, 128, 256, 6), (128, 256, 256, 3)]
-    few = M * N <= 132 * 128 * 256
-    chosen = [
-        functools.partial(tiled_gemm, m=m, n=n, threads=threads, stages=stages)
-        for m, n, threads, stages in (small if few else large)
-    ]
-    if not few:
-        chosen.append(functools.partial(persistent_gemm, m=128, n=256, threads=256, stages=3))
-    return chosen
 
 
-def best(M: int, N: int, K: int, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple:
+def best(problem: Problem) -> tuple[str, Callable[[], object]]:
     """The fastest kernel, and what it is."""
     timed = []
-    for configuration in configurations(M, N):
-        kernel = configuration(M, N, K)
-        run = functools.partial(kernel, a, b, c)
-        given = ", ".join(f"{name}={value}" for name, value in configuration.keywords.items())
-        timed.append(
-            (
-                do_bench(run, rep=100, return_mode="median"),
-                f"{configuration.func.__name__}({given})",
-                run,
-            )
-        )
-    _, name, run = min(timed, key=lambda item: item[0])
-    return name, run
+    for configuration in configurations(problem):
+        run = functools.partial(configuration(*problem.sizes), problem.a, problem.b, problem.c)
+        problem.check(run)
+        sizes = [f"{key}={x}" for key, x in configuration.keywords.items() if isinstance(x, int)]
+        label = f"{configuration.func.__name__}({', '.join(sizes)})"
+        timed.append((do_bench(run, rep=100, return_mode="median"), label, run))
+    _, label, run = min(timed, key=lambda item: item[0])
+    return label, run
 
 
 def triton_gemm() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None] | None:
@@ -79,12 +88,12 @@ def triton_gemm() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None] 
     return gemm_triton.matmul
 
 
-def warm_up(a: torch.Tensor, b: torch.Tensor) -> None:
+def warm_up(run: Callable[[], object]) -> None:
     """Keeps the GPU busy until its clock is that of long runs."""
     end = time.monotonic() + WARM_SECONDS
     while time.monotonic() < end:
         for _ in range(20):
-            a @ b.T
+            run()
         torch.cuda.synchronize()
 
 
@@ -93,36 +102,34 @@ def tflops(run: Callable[[], object], flops: int) -> float:
     return flops / (do_bench(run, return_mode="median") * 1e-3) / 1e12
 
 
-def measure(M: int, N: int, K: int) -> None:
-    """Prints the line of one shape."""
-    a = torch.randn(M, K, device="cuda").bfloat16()
-    b = torch.randn(N, K, device="cuda").bfloat16()
-    c = torch.full((M, N), float("nan"), device="cuda").bfloat16()
-    warm_up(a, b)
-    name, ours = best(M, N, K, a, b, c)
-    runs = {"cuBLAS": lambda: torch.mm(a, b.T, out=c), "tilelang": ours}
+def measure(case: str) -> None:
+    """Prints the line of one case."""
+    kind, order, *sizes = case.split(",")
+    problem = random_problem(kind, order, *map(int, sizes))
+    library = problem.library()
+    warm_up(library)
+    label, ours = best(problem)
+    runs = {"cuBLAS": library, "tilelang": ours}
     triton = triton_gemm()
-    if triton is not None:
-        runs["Triton"] = lambda: triton(a, b, c)
-    want = a[:256].double() @ b.double().T
+    if triton is not None and (kind, order) == ("bfloat16", "NT"):
+        runs["Triton"] = functools.partial(triton, problem.a, problem.b, problem.c)
     for run in runs.values():
-        c.fill_(float("nan"))
-        run()
-        torch.testing.assert_close(c[:256].double(), want, rtol=2e-2, atol=0.1)
-    warm_up(a, b)
-    speeds = {name: tflops(run, 2 * M * N * K) for name, run in runs.items()}
+        problem.check(run)
+    warm_up(library)
+    speeds = {name: tflops(run, problem.flops) for name, run in runs.items()}
     line = "  ".join(f"{n} {s:6.0f} ({s / speeds['cuBLAS']:.2f})" for n, s in speeds.items())
-    print(f"{M} x {N} x {K}:  {line}   {name}")
+    print(f"{kind} {order} {' x '.join(sizes)}:  {line}   {label}", flush=True)
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", nargs="*", default=SHAPES)
+    parser.add_argument("--cases", nargs="*", default=CASES)
     options = parser.parse_args()
-    print(f"{torch.cuda.get_device_name()}, bfloat16, TFLOP/s (x cuBLAS)")
-    for shape in options.shapes:
-        measure(*map(int, shape.split(",")))
+    torch.backends.cuda.matmul.allow_tf32 = True
+    print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuBLAS)")
+    for case in options.cases:
+        measure(case)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Bandwidth of memory-bound kernels beside torch and torch.compile.
+"""Bandwidth of kernels over rows, normalizations and softmax, beside torch and Triton.
 
-    python benchmark/bandwidth.py [--rows 32768] [--columns 4096] [--kernels softmax rms_norm]
+    python benchmark/normalization.py [--rows 32768] [--columns 4096] [--kernels softmax rms_norm]
 
 Counts the bytes that must move (the matrix once in and once out, the vectors in) and prints TB/s of
 the median run, with the L2 cache flushed before each. Results are checked against float64 first.
@@ -9,6 +9,7 @@ the median run, with the L2 cache flushed before each. Results are checked again
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import row_kernels
@@ -23,18 +24,27 @@ def arguments(name: str, m: int, n: int) -> list[torch.Tensor]:
     return [torch.randn(shape, device="cuda").bfloat16() for shape in shapes]
 
 
-def check(name: str, kernel: Any, args: list[torch.Tensor]) -> None:
+def check(name: str, run: Callable[..., Any], args: list[torch.Tensor]) -> None:
     """Compares the first rows with the formula in float64; bfloat16 keeps 8 bits."""
     expected = row_kernels.references()[name](
         args[0][:256].double(), *[a.double() for a in args[1:]]
     )
-    torch.testing.assert_close(kernel(*args)[:256].double(), expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(run(*args)[:256].double(), expected, rtol=1e-2, atol=1e-2)
 
 
-def terabytes_per_second(run: Any, args: list[torch.Tensor]) -> float:
+def terabytes_per_second(run: Callable[..., Any], args: list[torch.Tensor]) -> float:
     """Returns the bandwidth of a function whose output is as large as its first argument."""
     moved = sum(a.nbytes for a in args) + args[0].nbytes
     return moved / (do_bench(lambda: run(*args), return_mode="median") * 1e-3) / 1e12
+
+
+def triton_kernels() -> dict[str, Callable[..., torch.Tensor]]:
+    """The peers of Triton's tutorials' kind; none where there is no Triton."""
+    try:
+        import row_triton
+    except ImportError:
+        return {}
+    return row_triton.kernels(row_kernels.EPSILON)
 
 
 def main() -> None:
@@ -45,15 +55,18 @@ def main() -> None:
     parser.add_argument("--kernels", nargs="*", default=list(row_kernels.KERNELS))
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, {options.rows} x {options.columns} bfloat16, TB/s")
-    print(f"{'kernel':<12}{'tilelang':>10}{'torch':>10}{'compile':>10}")
+    triton = triton_kernels()
+    print("".join(f"{title:<12}" for title in ("kernel", "tilelang", "torch", "compile", "Triton")))
     for name in options.kernels:
         args = arguments(name, options.rows, options.columns)
-        kernel = row_kernels.KERNELS[name](options.rows, options.columns)
-        check(name, kernel, args)
         formula = row_kernels.references()[name]
-        peers = [kernel, formula, torch.compile(formula)]
-        speeds = "".join(f"{terabytes_per_second(run, args):>10.2f}" for run in peers)
-        print(f"{name:<12}{speeds}")
+        kernel = row_kernels.KERNELS[name](options.rows, options.columns)
+        runs = [kernel, formula, torch.compile(formula)]
+        runs += [triton[name]] if name in triton else []
+        for run in runs:
+            check(name, run, args)
+        speeds = "".join(f"{terabytes_per_second(run, args):<12.2f}" for run in runs)
+        print(f"{name:<12}{speeds}", flush=True)
 
 
 if __name__ == "__main__":
