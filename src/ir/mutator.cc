@@ -197,8 +197,7 @@ Stmt StmtMutator::Rewrite(const ReduceNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);
   if (src.same_as(op->src) && dst.same_as(op->dst)) return Self<Stmt>(op);
-  return WithPlan(Reduce(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span),
-                  op->plan);
+  return WithPlan(Reduce(op, src, dst), op->plan);
 }
 Stmt StmtMutator::Rewrite(const ParallelForNode* op) {
   Array<Expr> extents = MutateExprs(op->extents);

@@ -269,6 +269,10 @@ class Printer : public StmtVisitor {
     VisitRegion(op->dst);
     os_ << ", dim=" << op->dim << ", clear=" << (op->clear ? "True" : "False");
     if (op->nan_propagate) os_ << ", nan_propagate=True";
+    if (op->slack.defined()) {
+      os_ << ", slack=";
+      Operand(op->slack, 0);
+    }
     os_ << ")\n";
   }
   void Visit(const ParallelForNode* op) override {

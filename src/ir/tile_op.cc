@@ -1,5 +1,7 @@
 #include "ir/tile_op.h"
 
+#include <utility>
+
 #include "ir/error.h"
 #include "ir/function.h"
 #include "ir/make_node.h"
@@ -76,7 +78,7 @@ Fill::Fill(Region dst, Expr value, Span span) {
 }
 
 Reduce::Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
-               Span span) {
+               Expr slack, Span span) {
   auto node = MakeNode<ReduceNode>(std::move(span));
   node->src = std::move(src);
   node->dst = std::move(dst);
@@ -84,8 +86,21 @@ Reduce::Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool 
   node->dim = dim;
   node->clear = clear;
   node->nan_propagate = nan_propagate;
+  node->slack = std::move(slack);
   data_ = std::move(node);
 }
+
+int64_t ReduceNode::Partials() const {
+  auto from = AsInts(src->extents);
+  auto to = AsInts(dst->extents);
+  if (!from || !to || from->size() != to->size()) return 1;
+  int64_t partials = std::exchange((*to)[dim], (*from)[dim]);
+  return *from == *to ? partials : 1;
+}
+
+Reduce::Reduce(const ReduceNode* op, Region src, Region dst)
+    : Reduce(std::move(src), std::move(dst), op->op, op->dim, op->clear, op->nan_propagate,
+             op->slack, op->span) {}
 
 ParallelFor::ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body,
                          Map<String, Any> annotations, Span span) {
@@ -157,7 +172,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("op", &ReduceNode::op)
       .def_ro("dim", &ReduceNode::dim)
       .def_ro("clear", &ReduceNode::clear)
-      .def_ro("nan_propagate", &ReduceNode::nan_propagate);
+      .def_ro("nan_propagate", &ReduceNode::nan_propagate)
+      .def_ro("slack", &ReduceNode::slack);
   refl::ObjectDef<ParallelForNode>()
       .def_ro("vars", &ParallelForNode::vars, refl::AttachFieldFlag::SEqHashDefPattern())
       .def_ro("extents", &ParallelForNode::extents)
@@ -188,7 +204,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
       .def("tl.ir.Reduce",
            [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
-              Span s) { return Reduce(src, dst, op, dim, clear, nan_propagate, s); })
+              Expr slack,
+              Span s) { return Reduce(src, dst, op, dim, clear, nan_propagate, slack, s); })
       .def("tl.ir.ParallelFor",
            [](Array<Var> vars, Array<Expr> extents, Stmt body, Map<String, Any> notes, Span s) {
              return ParallelFor(vars, extents, body, notes, s);

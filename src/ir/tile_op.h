@@ -90,14 +90,23 @@ class ReduceNode : public TileOpNode {
   int64_t dim = 0;  // >= 0
   bool clear = true;
   bool nan_propagate = false;
+  // A constant: a maximum or minimum may stay as it is where no element is beyond it by more.
+  // Null when it is exact.
+  Expr slack;
+
+  // Results along `dim`: 1, or the extent n that dst keeps there, where result j takes in the
+  // elements j, j + n, j + 2n, ...
+  int64_t Partials() const;
 
   ReduceNode() : TileOpNode(StmtKind::kReduce) {}
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Reduce", ReduceNode, TileOpNode);
 };
 class Reduce : public Stmt {
  public:
-  Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
+  Reduce(Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate, Expr slack,
          Span span = Span());
+  // The reduction `op` of other tiles.
+  Reduce(const ReduceNode* op, Region src, Region dst);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Reduce, Stmt, ReduceNode);
 };
 

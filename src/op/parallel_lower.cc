@@ -38,6 +38,29 @@ std::optional<Layout> RegistersBySlot(const ParallelInfo& info, const Access& ac
   return layout;
 }
 
+// The condition under which alone the loop does anything, where that is registers of the thread
+// decided on for several elements at once: as rows of a matrix are.
+std::optional<Expr> CommonCondition(const ParallelInfo& info) {
+  const ir::ParallelForNode* loop = info.loop();
+  const auto* branch = loop->body.as<ir::IfNode>();
+  if (branch == nullptr || branch->else_case.defined() || info.WritesMemory()) return std::nullopt;
+  bool registers = true;
+  ir::WalkExprs(branch->condition, [&](const Expr& e) {
+    const auto* load = e.as<ir::LoadNode>();
+    registers &= e->kind != ir::ExprKind::kCall &&
+                 (load == nullptr || load->buffer.IsFragment() || load->buffer.IsLocal());
+    for (const Access& access : info.accesses()) {
+      registers &= load == nullptr || !access.is_write || !access.buffer.same_as(load->buffer);
+    }
+    return registers;
+  });
+  bool in_common = false;
+  for (size_t d = 0; d < loop->vars.size(); ++d) {
+    in_common |= info.extents()[d] > 1 && !ir::UsesVar(branch->condition, loop->vars[d]);
+  }
+  return registers && in_common ? std::optional<Expr>(branch->condition) : std::nullopt;
+}
+
 class ParallelLowerer : public AccessLowerer {
  public:
   ParallelLowerer(const ParallelInfo& info, const Fragment& layout, PhysicalBuffers* buffers,
@@ -48,7 +71,10 @@ class ParallelLowerer : public AccessLowerer {
     size_t last = info_.extents().size() - 1;
     width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
     if (width_ > 1) vectors_ = VectorBuffers(info_, width_, ctx_);
-    return LowerGroups();
+    Stmt all = LowerGroups(info_.loop()->body);
+    auto condition = CommonCondition(info_);
+    bool whole_warps = ctx_->threads.count % 32 == 0;
+    return condition && whole_warps && width_ == 1 ? ByWarpsIn(*condition, all) : all;
   }
 
   using AccessLowerer::Rewrite;
@@ -108,8 +134,20 @@ class ParallelLowerer : public AccessLowerer {
                                   [&](const Buffer& b) { return b.same_as(buffer); });
   }
 
-  // The loop by groups of width_ elements.
-  Stmt LowerGroups() {
+  // Warps in which the condition holds nowhere go around the loop.
+  Stmt ByWarpsIn(const Expr& condition, const Stmt& all) {
+    const Span& span = info_.loop()->span;
+    Buffer some("some", ir::dtypes::kBool, {Expr(1)}, {}, "local", {}, span);
+    Stmt find =
+        LowerGroups(ir::Store(some, {Expr(0)}, ir::Load(some, {Expr(0)}) || condition, span));
+    Buffer found = buffers_->Get(some);
+    Stmt begin = ir::Store(found, {Expr(0)}, ir::Const(ir::dtypes::kBool, 0), span);
+    Expr any = ir::Call(ir::dtypes::kBool, "any_sync", {ir::Load(found, {Expr(0)})});
+    return ir::Seq({ir::Alloc(found, span), begin, find, ir::If(any, all, Stmt(), span)}, span);
+  }
+
+  // The loop, with this body, by groups of width_ elements.
+  Stmt LowerGroups(const Stmt& loop_body) {
     const ir::ParallelForNode* loop = info_.loop();
     size_t rank = info_.extents().size();
     int64_t regs = layout_->RegsPerThread();
@@ -135,7 +173,7 @@ class ParallelLowerer : public AccessLowerer {
     bool replicated = !ir::IsConst(replica_, 0);
     if (replicated && info_.MustRunOnce()) RefuseReplicas();
     divided_ = replicated && info_.WritesRegisters() && info_.WritesMemory();
-    body.push_back(Vectorize(loop->body));
+    body.push_back(Vectorize(loop_body));
     Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
     if (at.valid.defined()) {
       Expr valid = ctx_->analyzer->Simplify(at.valid);

@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/error.h"
 #include "layout/symbolic.h"
+#include "op/effect.h"
 #include "op/reduce_layout.h"
 #include "op/relayout.h"
 #include "op/scratch.h"
@@ -73,16 +74,25 @@ Region StageRegion(const Region& region, const char* suffix, std::vector<Stmt>* 
   return Region::Whole(staged);
 }
 
-// Source dimensions without those of extent 1 that the region fixes outside `dim`.
+// The layout over the extents of the source region, `dim` divided in two where the reduction keeps
+// partial results: (elements of a result, results).
+Fragment Divided(const ir::ReduceNode* op, const Fragment& source) {
+  int64_t partials = op->Partials();
+  if (partials == 1) return source;
+  Coord extents = source->Extents();
+  extents[op->dim] /= partials;
+  extents.insert(extents.begin() + op->dim + 1, partials);
+  return source.Reshape(extents);
+}
+
 Fragment SourceFragment(const ir::ReduceNode* op, Context* ctx) {
   auto f = ctx->layouts->GetFragment(op->src->buffer);
-  Coord begin;
   auto mins = ir::AsInts(op->src->mins);
   auto extents = ir::AsInts(op->src->extents);
   if (!mins || !extents) {
     TL_USER_ERROR(kShape, op->span, "a reduction takes whole fragments or constant slices");
   }
-  return op->src.IsWhole() ? *f : f->Slice(*mins, *extents);
+  return Divided(op, op->src.IsWhole() ? *f : f->Slice(*mins, *extents));
 }
 
 // The fragment of the result, shaped like the destination region.
@@ -109,14 +119,14 @@ Stmt StageReduceOperands(const ir::ReduceNode* op) {
     dst = StageRegion(op->dst, "_frag", &stmts);
     if (!op->clear) stmts.push_back(ir::Copy(op->dst, dst, {}, op->span));
   }
-  stmts.push_back(ir::Reduce(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span));
+  stmts.push_back(ir::Reduce(op, src, dst));
   if (!dst_ok) stmts.push_back(ir::Copy(dst, op->dst, {}, op->span));
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
 namespace {
 
-// The layout, over the extents of the source region, in which the source is reduced: its own, or
+// The layout, as of SourceFragment, in which the source is reduced: its own, or
 // another where threads cannot exchange parts of its rows.
 Fragment ReductionSource(const ir::ReduceNode* op, Context* ctx) {
   Fragment held = SourceFragment(op, ctx);
@@ -160,32 +170,67 @@ class ReduceLowerer {
   Stmt Lower() {
     int64_t results = dst_->RegsPerThread();
     Buffer out = buffers_->Get(op_->dst->buffer);
-    // Reduce into the result's own registers when it starts afresh with the right type, and the
-    // source is not in them.
+    // Reduce into the result's own registers when they have the right type, the source is not in
+    // them, and what they hold is not combined once more by each thread.
     bool in_place = op_->src->buffer.same_as(op_->dst->buffer);
-    bool direct = op_->clear && type_ == out->dtype && !in_place;
+    bool afresh = op_->clear || (exchange_.digits.empty() && !op_->slack.defined());
+    bool direct = afresh && type_ == out->dtype && !in_place;
     Buffer acc = direct
                      ? out
                      : Buffer(String(std::string(out->name) + "_acc"), type_,
                               {ir::Const(ir::dtypes::kInt32, results)}, {}, "local", {}, op_->span);
     std::vector<Stmt> stmts;
     if (!direct) stmts.push_back(ir::Alloc(acc, op_->span));
-    stmts.push_back(ForRegs("r", results, [&](const Expr& r) {
-      return ir::Store(acc, {r}, Identity(op_, type_), op_->span);
-    }));
-    stmts.push_back(AccumulateLoop(acc));
-    AcrossThreads(acc, results, &stmts);
-    if (!direct) {
+    if (!direct || op_->clear) {
       stmts.push_back(ForRegs("r", results, [&](const Expr& r) {
-        Expr value = ir::Load(acc, {r});
-        if (!op_->clear) value = Combine(op_, ir::CastTo(type_, ir::Load(out, {r})), value);
-        return ir::Store(out, {r}, ir::CastTo(out->dtype, value), op_->span);
+        return ir::Store(acc, {r}, Identity(op_, type_), op_->span);
       }));
     }
+    stmts.push_back(AccumulateLoop(acc));
+    std::vector<Stmt> combine;
+    AcrossThreads(acc, results, &combine);
+    if (!direct) combine.push_back(Conclude(acc, out, results));
+    if (op_->slack.defined() && RowsWithinWarps()) {
+      combine = {WhereBeyondSlack(acc, out, results, Sequence(combine, op_->span))};
+    }
+    stmts.insert(stmts.end(), combine.begin(), combine.end());
     return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op_->span);
   }
 
  private:
+  // The rows' results become those of `acc`, combined with what they were.
+  Stmt Conclude(const Buffer& acc, const Buffer& out, int64_t results) {
+    return ForRegs("r", results, [&](const Expr& r) {
+      Expr value = ir::Load(acc, {r});
+      if (!op_->clear) value = Combine(op_, ir::CastTo(type_, ir::Load(out, {r})), value);
+      return ir::Store(out, {r}, ir::CastTo(out->dtype, value), op_->span);
+    });
+  }
+
+  // Each row is held by threads of one warp alone, all lanes of which exist.
+  bool RowsWithinWarps() const {
+    return ctx_->threads.count % kWarp == 0 && src_->Replicas() == 1 &&
+           std::all_of(exchange_.digits.begin(), exchange_.digits.end(),
+                       [&](const ThreadDigit& d) { return ExtentInWarp(d) == d.extent; });
+  }
+
+  // `update`, of a reduction with slack only by the warps in which an element needs it: whether
+  // one does is known before threads exchange what they found. Rows are within warps, so that all
+  // or none of those who hold one update it.
+  Stmt WhereBeyondSlack(const Buffer& acc, const Buffer& out, int64_t results, const Stmt& update) {
+    Expr beyond;
+    for (int64_t r = 0; r < results; ++r) {
+      Expr index = ir::Const(ir::dtypes::kInt32, r);
+      Expr old = ir::CastTo(type_, ir::Load(out, {index}));
+      Expr slack = ir::CastTo(type_, op_->slack);
+      Expr found = ir::Load(acc, {index});
+      Expr is_beyond = op_->op == "max" ? old + slack < found : found < old - slack;
+      beyond = beyond.defined() ? Expr(beyond || is_beyond) : is_beyond;
+    }
+    Expr any = ir::Call(ir::dtypes::kBool, "any_sync", {beyond});
+    return ir::If(any, update, Stmt(), op_->span);
+  }
+
   template <typename Fn>
   Stmt ForRegs(const char* name, int64_t count, Fn body) {
     Var r(name, ir::dtypes::kInt32, op_->span);
@@ -346,7 +391,7 @@ class ReduceLowerer {
 Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, Context* ctx) {
   std::vector<Stmt> stmts;
   Region src = op->src;
-  Fragment needed = ReductionSource(op, ctx);
+  Fragment needed = ReductionSource(op, ctx).Reshape(*ir::AsInts(src->extents));
   if (!LayoutOf(src, ctx).SameMap(needed)) {
     src = StageRegion(src, "_rows", &stmts);
     ctx->layouts->Set(src->buffer, needed, op->span);
@@ -354,7 +399,7 @@ Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, 
   }
   bool own = !ReduceMismatch(op, ctx).empty();
   Region dst = own ? StageRegion(op->dst, "_part", &stmts) : op->dst;
-  ir::Reduce twin(src, dst, op->op, op->dim, op->clear, op->nan_propagate, op->span);
+  ir::Reduce twin(op, src, dst);
   InferReduce(twin.get(), ctx);
   if (own && !op->clear) Relayout(op->dst, dst, ctx, &stmts);
   stmts.push_back(WithPlanOf(instruction, twin, ctx));

@@ -82,11 +82,19 @@ class TileOpChecker : public ir::StmtVisitor {
                     "reduction over dimension " << op->dim << " of " << Describe(op->src->buffer)
                                                 << " of rank " << rank);
     }
+    int64_t partials = op->Partials();
+    if (partials > 1 && *ir::AsInt(extents[op->dim]) % partials != 0) {
+      TL_USER_ERROR(kShape, op->span,
+                    "reduction of " << ir::Print(op->src) << " over dimension " << op->dim
+                                    << " into " << partials << " partial results of each row: "
+                                    << *ir::AsInt(extents[op->dim]) << " elements cannot be "
+                                    << "shared equally");
+    }
     Extents expected;
     for (int64_t d = 0; d < rank; ++d) {
       if (d != op->dim && !ir::IsConst(extents[d], 1)) expected.push_back(extents[d]);
     }
-    if (Differ(expected, Significant(op->dst))) {
+    if (partials == 1 && Differ(expected, Significant(op->dst))) {
       TL_USER_ERROR(kShape, op->span,
                     "reduction of " << ir::Print(op->src) << " over dimension " << op->dim
                                     << " gives a tile of shape " << Text(expected) << ", but "

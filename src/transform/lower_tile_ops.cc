@@ -96,8 +96,20 @@ class KernelLowerer : public ScopedMutator {
     allocated_.resize(outer);
     return ir::MakeSeq(stmts, op->span);
   }
-  Stmt Rewrite(const ir::ForNode* op) override {
+  // Work on tiles that some iterations of a loop skip, such as masks at the edge, stays in a
+  // branch: computed in all of them and selected from, it would cost the others as much.
+  Stmt Rewrite(const ir::IfNode* op) override {
     Stmt lowered = ScopedMutator::Rewrite(op);
+    const auto* branch = lowered.as<ir::IfNode>();
+    if (branch == nullptr || loops_ == 0 || !HasParallelLoop(op->then_case)) return lowered;
+    Stmt stay = op::DeviceEffect("common.h", "stay_branch", {}, op->span);
+    return ir::If(branch->condition, op::Sequence({stay, branch->then_case}, op->span),
+                  branch->else_case, op->span);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    ++loops_;
+    Stmt lowered = ScopedMutator::Rewrite(op);
+    --loops_;
     if (op->Kind() != ir::ForKind::kVectorized) return lowered;
     return op::LowerVectorized(op, lowered.as<ir::ForNode>()->body, &buffers_, &ctx_);
   }
@@ -174,6 +186,15 @@ class KernelLowerer : public ScopedMutator {
     return op::Sequence(stmts, span);
   }
 
+  static bool HasParallelLoop(const Stmt& s) {
+    bool found = false;
+    ir::WalkStmts(s, [&](const Stmt& inner) {
+      found |= inner->kind == ir::StmtKind::kParallelFor;
+      return !found;
+    });
+    return found;
+  }
+
   // Whether other warps may have touched the same cells of tensor memory before.
   bool ChangesWarps(const ir::TileOpNode* op) const {
     if (op::InstructionOf(op)->engine() != op::Engine::kTmemLdSt) return false;
@@ -195,6 +216,7 @@ class KernelLowerer : public ScopedMutator {
   std::vector<Buffer> across_warps_;            // tensor memory that changes hands between warps
   op::TensorMaps tensor_maps_;
   bool waits_for_stores_ = true;  // at the statement at hand
+  int loops_ = 0;  // around the statement
 };
 
 class LaunchLowerer : public ir::StmtMutator {

@@ -98,8 +98,7 @@ class Stager : public ir::StmtMutator {
     Buffer staged = Twin(op->src, op->src->buffer->dtype, "_frag", "local.fragment");
     return Scope(
         {ir::Alloc(staged, op->span), ir::Copy(op->src, Region::Whole(staged), {}, op->span),
-         ir::Reduce(Region::Whole(staged), op->dst, op->op, op->dim, op->clear, op->nan_propagate,
-                    op->span)},
+         ir::Reduce(op, Region::Whole(staged), op->dst)},
         op->span);
   }
 

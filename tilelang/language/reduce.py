@@ -7,6 +7,8 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Region, shape_text
+from ..ir.dtype import FLOAT32
+from ..ir.expr import Expr, const
 from ..ir.stmt import emit
 from .builder import in_block
 from .ignored import remark_ignored
@@ -34,12 +36,36 @@ def _check(name: str, src: Region, dst: Region, dim: int) -> None:
     dropped, kept = shape[:dim] + shape[dim + 1 :], (*shape[:dim], 1, *shape[dim + 1 :])
     if dst.shape in (dropped, kept) or significant(dst.shape) == significant(dropped):
         return
+    partial = len(dst.shape) == len(shape) and (*shape[:dim], dst.shape[dim], *shape[dim + 1 :])
+    if dst.shape == partial and shape[dim] % dst.shape[dim] == 0:
+        return
     raise errors.ShapeError(
         f"{name} of {shape_text(shape)} along dimension {dim} gives {shape_text(dropped)}, "
         f"but {dst.buffer.name} has shape {shape_text(dst.shape)}",
         span=span.here(),
         notes=[src.buffer.describe(), dst.buffer.describe()],
     )
+
+
+def _slack(name: str, dst: Region, slack: Any, exact: bool) -> Expr:
+    if not isinstance(slack, (int, float)) or isinstance(slack, bool) or not slack >= 0:
+        raise errors.SemanticsError(
+            f"slack of {name} is a number that is not negative, not {slack!r}", span=span.here()
+        )
+    if name not in ("T.reduce_max", "T.reduce_min"):
+        raise errors.SemanticsError(f"{name} has no slack", span=span.here())
+    if exact:
+        raise errors.SemanticsError(
+            f"slack of {name} is how far a result may stay behind: it goes with clear=False, and "
+            "without nan_propagate",
+            span=span.here(),
+        )
+    if not dst.dtype.is_float:
+        raise errors.DTypeError(
+            f"slack of {name}, into {dst.buffer.name} of {dst.dtype}: it is for floats",
+            span=span.here(),
+        )
+    return const(float(slack), FLOAT32)
 
 
 def reduce(
@@ -50,21 +76,29 @@ def reduce(
     clear: bool = True,
     batch: int = 1,
     nan_propagate: bool = False,
+    slack: float | None = None,
 ) -> None:
     """Reduces ``buffer`` along ``dim`` into ``out``.
 
     Args:
         buffer: a fragment or a shared-memory tile, whole or a slice.
-        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there.
+        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there, or with an extent n
+            that divides that of ``buffer``: then n partial results of each row, the first of its
+            elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
+            threads that share a row an exchange in each iteration.
         reduce_type: sum, max, min, abssum, absmax, bitand, bitor or bitxor.
         dim: the dimension; negative ones count from the end.
         clear: overwrite ``out``; else combine with what it holds.
         batch: accepted; the compiler decides how many rows go through shared memory at once.
         nan_propagate: of max and min: NaN if any element is.
+        slack: of max and min into floats, with clear=False: a row of ``out`` may stay as it is
+            where no element is beyond it by more than this, which spares the threads an exchange.
+            Which rows do is the compiler's choice; 0 gives exact results.
 
     Raises:
         ShapeError: the shape of ``out`` does not fit.
-        DTypeError: a bit operation on floats.
+        DTypeError: a bit operation on floats; ``slack`` with other types.
+        SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it.
     """
     in_block(f"T.reduce_{reduce_type}")
     if reduce_type not in _OPERATIONS:
@@ -83,7 +117,8 @@ def reduce(
             f"{name} of {src.dtype} into {dst.dtype}: bit operations take integers",
             span=span.here(),
         )
-    emit(_reduce(src, dst, reduce_type, axis, bool(clear), nan_propagate, span.current()))
+    allowed = None if slack is None else _slack(name, dst, slack, clear or nan_propagate)
+    emit(_reduce(src, dst, reduce_type, axis, bool(clear), nan_propagate, allowed, span.current()))
 
 
 def reduce_sum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
@@ -98,9 +133,10 @@ def reduce_max(
     clear: bool = True,
     batch: int = 1,
     nan_propagate: bool = False,
+    slack: float | None = None,
 ) -> None:
     """The greatest element along ``dim``; see :func:`reduce`."""
-    reduce(buffer, out, "max", dim, clear, batch, nan_propagate)
+    reduce(buffer, out, "max", dim, clear, batch, nan_propagate, slack)
 
 
 def reduce_min(
@@ -110,9 +146,10 @@ def reduce_min(
     clear: bool = True,
     batch: int = 1,
     nan_propagate: bool = False,
+    slack: float | None = None,
 ) -> None:
     """The least element along ``dim``; see :func:`reduce`."""
-    reduce(buffer, out, "min", dim, clear, batch, nan_propagate)
+    reduce(buffer, out, "min", dim, clear, batch, nan_propagate, slack)
 
 
 def reduce_absmax(

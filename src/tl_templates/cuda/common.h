@@ -32,6 +32,9 @@ TL_DEVICE T floormod(T a, T b) {
   return remainder + ((remainder != 0) && ((remainder < 0) != (b < 0)) ? b : T(0));
 }
 
+// At the begin of a branch that few iterations take: it is not dissolved into selections.
+TL_DEVICE void stay_branch() { asm volatile(""); }
+
 // The bits of `value` as another type of the same size.
 template <typename To, typename From>
 TL_DEVICE To reinterpret(From value) {

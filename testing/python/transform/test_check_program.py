@@ -167,13 +167,13 @@ def test_copy_shapes():
 )
 def test_reduce_shapes(dim, dst, text):
     x, y = fragment("X", 32, 64), fragment("Y", *dst)
-    tile = node("Reduce", region(x), region(y), "sum", dim, True, False)
+    tile = node("Reduce", region(x), region(y), "sum", dim, True, False, None)
     refuses(errors.ShapeError, text, kernel(*alloc(x, y), tile))
 
 
 def test_reduce_types():
     x, y = fragment("X", 32, 64), fragment("Y", 32)
-    tile = node("Reduce", region(x), region(y), "bitand", 1, True, False)
+    tile = node("Reduce", region(x), region(y), "bitand", 1, True, False, None)
     refuses(errors.DTypeError, "bit operations take integers", kernel(*alloc(x, y), tile))
 
 
