@@ -80,6 +80,7 @@ struct Context {
   LayoutMap* layouts;   // of the kernel
   arith::Analyzer* analyzer;
   const TensorMemory* tmem = nullptr;  // null before lowering
+  bool pipelined = false;              // in a loop whose loads run ahead
   // The index of the thread's warpgroup of the CTA in a uniform register; null before lowering.
   Expr warpgroup = {};
   // Whether every operator that touches the shared buffer can work with a layout; null outside of

@@ -21,7 +21,8 @@ constexpr int64_t kMaxBoxExtent = 256;
 constexpr int64_t kGlobalAlign = 16;   // bytes, of strides and of a box's rows
 constexpr int64_t kSharedAlign = 128;  // bytes, of a box in shared memory
 constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
-// Below this many bytes the latency of the accelerator outweighs the threads' instructions.
+// Below this many bytes the latency of the accelerator outweighs the threads' instructions, unless
+// the load runs ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
 
@@ -72,7 +73,7 @@ std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
-std::string ShapeObstacle(const ir::CopyNode* op) {
+std::string ShapeObstacle(const ir::CopyNode* op, const Context& ctx) {
   const Region& global = GlobalSide(op);
   if (global->extents.size() > kMaxRank) return "the tensor has more than five dimensions";
   MovingDims from = Moving(global);
@@ -90,7 +91,8 @@ std::string ShapeObstacle(const ir::CopyNode* op) {
     return "its rows of " + std::to_string(extents->back() * bytes) +
            " bytes are no multiple of 16 bytes";
   }
-  if (layout::Product(*extents) * bytes < kMinTileBytes && AsyncCopyName(op) == nullptr) {
+  bool small_too = (ctx.pipelined && IsTmaLoad(op)) || AsyncCopyName(op) != nullptr;
+  if (!small_too && layout::Product(*extents) * bytes < kMinTileBytes) {
     return "it moves less than " + std::to_string(kMinTileBytes) + " bytes";
   }
   return "";
@@ -251,7 +253,7 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
     return "the threads that reach it are not whole warps";
   }
   for (const std::string& reason :
-       {ShapeObstacle(op), StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
+       {ShapeObstacle(op, *ctx), StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
     if (!reason.empty()) return reason;
   }
   return "";

@@ -77,8 +77,8 @@ bool CanMove(const Task& task) {
   return visible && !ir::MayLeaveLoop(s);
 }
 
-// Sets the stages; whether there are two.
-bool AssignStages(std::vector<Node>* nodes) {
+// Sets the stages; whether there are two. Otherwise all are in the first.
+bool AssignTwoStages(std::vector<Node>* nodes) {
   for (size_t v = 0; v < nodes->size(); ++v) {
     Node& later = (*nodes)[v];
     for (size_t u = 0; u < v; ++u) {
@@ -91,6 +91,7 @@ bool AssignStages(std::vector<Node>* nodes) {
     }
   }
   // Tiles are acquired and released in the stage that uses them.
+  bool one_stage_each = true;
   for (Node& node : *nodes) {
     if (node.task->kind == TaskKind::kWork) continue;
     std::vector<int> stages;
@@ -100,18 +101,20 @@ bool AssignStages(std::vector<Node>* nodes) {
       }
     }
     auto [least, most] = std::minmax_element(stages.begin(), stages.end());
-    if (stages.empty() || *least != *most) return false;
-    node.stage = *least;
+    one_stage_each &= !stages.empty() && *least == *most;
+    if (one_stage_each) node.stage = *least;
   }
   int last = 0;
   for (const Node& node : *nodes) last = std::max(last, node.stage);
-  return last == 1;
+  if (one_stage_each && last == 1) return true;
+  for (Node& node : *nodes) node.stage = 0;
+  return false;
 }
 
 // What the tensor core waits for comes first.
 int Urgency(const Node& node, const std::vector<Node>& nodes) {
   if (node.gemm != nullptr) return 0;
-  if (node.task->kind == TaskKind::kRelease) return 1;
+  if (node.task->kind == TaskKind::kRelease) return 2;
   if (node.task->kind == TaskKind::kAcquire) {
     bool for_gemm = std::any_of(nodes.begin(), nodes.end(), [&](const Node& user) {
       return user.gemm != nullptr && node.ConflictsWith(user);
@@ -121,8 +124,34 @@ int Urgency(const Node& node, const std::vector<Node>& nodes) {
   return node.follows_gemm || node.stage > 0 ? 1 : 0;
 }
 
+// Gemms that nobody has waited for, in the order in which they were issued.
+class InFlight {
+ public:
+  explicit InFlight(const std::vector<Node>& nodes) : nodes_(nodes) {}
+
+  // How many of the oldest must be complete for the node to run.
+  size_t Awaited(const Node& node) const {
+    size_t count = gemms_.size();
+    while (count > 0 && !nodes_[gemms_[count - 1]].ConflictsWith(node)) --count;
+    return count;
+  }
+  void Issue(size_t i) { gemms_.push_back(i); }
+  std::vector<size_t> Retire(size_t count) {
+    auto end = gemms_.begin() + static_cast<int64_t>(count);
+    std::vector<size_t> retired(gemms_.begin(), end);
+    gemms_.erase(gemms_.begin(), end);
+    return retired;
+  }
+  size_t size() const { return gemms_.size(); }
+
+ private:
+  const std::vector<Node>& nodes_;
+  std::vector<size_t> gemms_;
+};
+
 // The order within an iteration of the pipelined loop; nullopt when there is none.
 std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
+  InFlight in_flight(nodes);
   auto must_precede = [&](size_t u, size_t v) {
     if (u == v || !nodes[u].ConflictsWith(nodes[v])) return false;
     if (nodes[u].stage == nodes[v].stage) return u < v;
@@ -130,16 +159,31 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
   };
   std::vector<size_t> order;
   std::vector<bool> done(nodes.size());
+  auto ready = [&](size_t v) {
+    if (done[v]) return false;
+    for (size_t u = 0; u < nodes.size(); ++u) {
+      if (!done[u] && must_precede(u, v)) return false;
+    }
+    return true;
+  };
   while (order.size() < nodes.size()) {
     std::optional<size_t> next;
     for (size_t v = 0; v < nodes.size(); ++v) {
-      bool ready = !done[v];
-      for (size_t u = 0; ready && u < nodes.size(); ++u) ready = done[u] || !must_precede(u, v);
-      if (!ready) continue;
+      if (!ready(v)) continue;
       auto rank = [&](size_t i) { return std::pair(Urgency(nodes[i], nodes), nodes[i].stage); };
       if (!next || rank(v) < rank(*next)) next = v;
     }
     if (!next) return std::nullopt;
+    // What the wait in front of it sets free goes back before: the producer waits for that.
+    size_t awaited = in_flight.Awaited(nodes[*next]);
+    for (size_t v = 0; v < nodes.size(); ++v) {
+      bool release = nodes[v].task->kind == TaskKind::kRelease && ready(v);
+      if (!release || in_flight.Awaited(nodes[v]) > awaited) continue;
+      next = v;
+      break;
+    }
+    in_flight.Retire(in_flight.Awaited(nodes[*next]));
+    if (nodes[*next].gemm != nullptr) in_flight.Issue(*next);
     done[*next] = true;
     order.push_back(*next);
   }
@@ -149,19 +193,19 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
 // Writes tasks one after another, with each gemm waited for where it must be complete.
 class Writer {
  public:
-  explicit Writer(const std::vector<Node>& nodes) : nodes_(nodes) {}
+  explicit Writer(const std::vector<Node>& nodes) : nodes_(nodes), in_flight_(nodes) {}
 
   // `iteration` of the tasks of one stage, or of both, each with its own copy of the loop variable.
   void Append(size_t i, ir::FreshCopy* copy) {
     const Node& node = nodes_[i];
-    WaitFor(node);
+    Retire(in_flight_.Awaited(node));
     for (const Stmt& s : node.task->stmts) {
       stmts_.push_back(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s));
     }
-    if (node.gemm != nullptr) in_flight_.push_back(i);
+    if (node.gemm != nullptr) in_flight_.Issue(i);
   }
   std::vector<Stmt> Finish() {
-    if (!in_flight_.empty()) Retire(in_flight_.size());
+    Retire(in_flight_.size());
     return std::move(stmts_);
   }
 
@@ -175,24 +219,18 @@ class Writer {
                            gemm->clear_accum, gemm->mbar, annotations, gemm->span);
     return ir::WithPlan(issued, gemm->plan);
   }
-  void WaitFor(const Node& node) {
-    for (size_t k = in_flight_.size(); k-- > 0;) {
-      if (!nodes_[in_flight_[k]].ConflictsWith(node)) continue;
-      Retire(k + 1);
-      return;
-    }
-  }
-  // The oldest `count` of those in flight are complete.
+  // Waits for the oldest `count` of those in flight.
   void Retire(size_t count) {
+    if (count == 0) return;
     Array<int64_t> groups;
-    for (size_t k = 0; k < count; ++k) groups.push_back(static_cast<int64_t>(in_flight_[k]));
-    const ir::Span& span = nodes_[in_flight_[count - 1]].gemm->span;
-    in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<int64_t>(count));
+    std::vector<size_t> retired = in_flight_.Retire(count);
+    for (size_t i : retired) groups.push_back(static_cast<int64_t>(i));
+    const ir::Span& span = nodes_[retired.back()].gemm->span;
     stmts_.push_back(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span));
   }
 
   const std::vector<Node>& nodes_;
-  std::vector<size_t> in_flight_;  // oldest first
+  InFlight in_flight_;
   std::vector<Stmt> stmts_;
 };
 
@@ -201,7 +239,15 @@ class Pipeline {
   Pipeline(const ir::ForNode* loop, const std::vector<Node>& nodes, std::vector<size_t> order)
       : loop_(loop), nodes_(nodes), order_(std::move(order)) {}
 
-  Stmt Write() const {
+  // All tasks in the first stage.
+  Stmt WriteOneStage() const {
+    ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
+    return ir::For(var, loop_->min, loop_->extent, ir::ForKind::kSerial,
+                   op::Sequence(Part({{0, var}}), loop_->body.span()), loop_->annotations,
+                   loop_->span);
+  }
+
+  Stmt WriteTwoStages() const {
     Expr one = ir::Const(loop_->var.dtype(), 1);
     Expr last = loop_->min + loop_->extent - one;
     std::vector<Stmt> stmts = Part({{0, loop_->min}});
@@ -259,10 +305,14 @@ Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks) 
       nodes.push_back(MakeNode(task));
     }
   }
-  if (!AssignStages(&nodes)) return InOrder(loop, tasks);
+  bool two_stages = AssignTwoStages(&nodes);
+  auto gemms = std::count_if(nodes.begin(), nodes.end(),
+                             [](const Node& node) { return node.gemm != nullptr; });
+  if (gemms < 2) return InOrder(loop, tasks);
   auto order = Arrange(nodes);
   if (!order) return InOrder(loop, tasks);
-  allocs.push_back(Pipeline(loop, nodes, *order).Write());
+  Pipeline pipeline(loop, nodes, *order);
+  allocs.push_back(two_stages ? pipeline.WriteTwoStages() : pipeline.WriteOneStage());
   return op::Sequence(allocs, loop->span);
 }
 

@@ -175,9 +175,11 @@ struct RegisterShares {
 // that issues gemms keeps their descriptors in registers.
 RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consumers,
                               int64_t service, bool issues_gemms) {
-  constexpr int64_t kRegisters = 65536;
   constexpr int64_t kMost = 240;
   constexpr int64_t kUnit = 8;
+  // What the block is launched with, the same for each thread, is all that it has to share.
+  const int64_t threads = consumers + service;
+  const int64_t registers = 65536 / threads / kUnit * kUnit * threads;
   if (service != kWarpgroup || consumers <= kWarpgroup) return {};
   std::vector<int64_t> given = {-1, -1};
   if (auto attr = launch->attrs.Get("set_max_nreg")) {
@@ -187,12 +189,12 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   constexpr int64_t kForDescriptors = 56;
   int64_t producer = issues_gemms ? kForDescriptors : consumers > 2 * kWarpgroup ? 32 : 40;
   if (given[0] >= 0) producer = given[0];
-  int64_t left = (kRegisters - service * producer) / consumers / kUnit * kUnit;
+  int64_t left = (registers - service * producer) / consumers / kUnit * kUnit;
   if (given[1] > left) {
     TL_USER_ERROR(kResource, launch->span,
                   given[1] << " registers for each of " << consumers << " threads and " << producer
                            << " for each of " << service << " that load are more than the "
-                           << kRegisters << " of a multiprocessor: at most " << left);
+                           << registers << " of the block: at most " << left);
   }
   return {producer, given[1] >= 0 ? given[1] : std::min(kMost, left)};
 }

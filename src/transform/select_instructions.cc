@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -14,6 +15,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "op/reduce.h"
+#include "schedule/channel.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
 #include "transform/scoped_mutator.h"
@@ -72,7 +74,10 @@ class Selector : public ScopedMutator {
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
-    return InLoop([&] { return ScopedMutator::Rewrite(op); });
+    bool outer = std::exchange(pipelined_, pipelined_ || schedule::StagesOf(op) >= 2);
+    Stmt result = InLoop([&] { return ScopedMutator::Rewrite(op); });
+    pipelined_ = outer;
+    return result;
   }
   Stmt Rewrite(const ir::WhileNode* op) override {
     return InLoop([&] { return ScopedMutator::Rewrite(op); });
@@ -132,6 +137,7 @@ class Selector : public ScopedMutator {
     op::Context ctx{target_,         ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
+    ctx.pipelined = pipelined_;
     for (const op::TileInstruction* instruction : op::InstructionsOf(target_)) {
       bool is_tma = IsTma(instruction);
       bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);
@@ -230,6 +236,7 @@ class Selector : public ScopedMutator {
   std::optional<BufferUses> uses_;
   int loops_ = 0;
   std::string obstacle_;  // of the last instruction that was asked
+  bool pipelined_ = false;
 };
 
 }  // namespace

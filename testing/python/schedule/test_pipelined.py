@@ -3,6 +3,8 @@ in float64, for every way in which loops nest, repeat, end early and do not run 
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -470,6 +472,26 @@ def test_registers_go_to_the_threads_that_compute(annotate, expected: tuple[str,
     assert ("crease_registers" in source) == bool(expected)
     A = exact(640, 64)
     assert torch.equal(run(kernel, A, poisoned(640, 64).half())[-1], A.double())
+
+
+@pytest.mark.parametrize("threads", [256, 384, 512, 640])
+def test_registers_are_those_of_the_launch(threads: int) -> None:
+    """Who asks for more than what the others of the block give away waits for ever."""
+
+    @T.prim_func
+    def main(A: T.Tensor((640, 64), "float16"), C: T.Tensor((640, 64), "float16")):
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((128, 64), "float16")
+            for i in T.Pipelined(5, num_stages=2):
+                T.copy(A[i * 128, 0], a)
+                T.copy(a, C[i * 128, 0])
+
+    source = tilelang.compile(main, target="sm_90a").get_kernel_source()
+    less, more = (int(re.search(rf"{word}_registers<(\d+)>", source)[1])
+                  for word in ("decrease", "increase"))  # fmt: skip
+    launched = 65536 // (threads + 128) // 8 * 8
+    assert less < launched < more
+    assert less * 128 + more * threads <= launched * (threads + 128)
 
 
 def test_more_registers_than_there_are() -> None:
