@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import runpy
 import sys
 from pathlib import Path
@@ -103,8 +104,16 @@ def test_dynamic_lengths(target: str, causal: bool) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("heads", [(3, 3), (6, 2), (4, 1)], ids=str)
 def test_heads_share_keys(target: str, heads) -> None:
-    sizes = (100, 150, 64, *heads, 2)
+    sizes = (100, 400, 64, *heads, 2)
     kernel = compiled(target, *sizes, causal=True)
+    check(kernel, *random_tensors(*sizes), causal=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("group", [2, 3, 6])
+def test_heads_side_by_side(target: str, group: int) -> None:
+    sizes = (200, 400, 64, 6, 3, 2)
+    kernel = compiled(target, *sizes, causal=True, group=group)
     check(kernel, *random_tensors(*sizes), causal=True)
 
 
@@ -148,15 +157,52 @@ def test_tiles_on_blackwell(tiles, causal: bool) -> None:
     check(kernel, *random_tensors(250, 333, 64, heads=1), causal)
 
 
-def test_scores_far_apart() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_scores_far_apart(target: str, lazy: bool) -> None:
     """Large scores, of either sign: no overflow, whatever the running maximum was before."""
-    kernel = compiled("sm_90a", 128, 256, 64, block_N=64)
+    kernel = compiled(target, 128, 256, 64, block_N=64, lazy=lazy)
     q, k, v = random_tensors(128, 256, 64)
     k *= torch.linspace(-40, 40, 256).bfloat16()[:, None, None]
     check(kernel, q, k, v)
 
 
-@pytest.mark.parametrize("arguments", [(), ("--causal",), ("--dim", "64", "--dtype", "float16")])
+@every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [(77, 77), (130, 461)], ids=str)
+def test_lazy(target: str, causal: bool, lengths) -> None:
+    kernel = compiled(target, *lengths, 64, causal=causal, block_N=64, lazy=True)
+    check(kernel, *random_tensors(*lengths, 64), causal)
+
+
+def growing_scores(step: float, blocks: int = 6):
+    """Q, K, V of which every block of 64 keys has the same score, ``step`` above the last block's
+    in powers of two."""
+    q = torch.zeros(1, 64, 1, 64, dtype=torch.bfloat16)
+    k, v = torch.zeros(1, 64 * blocks, 1, 64).bfloat16(), torch.randn(1, 64 * blocks, 1, 64)
+    q[..., 0] = 1
+    k[..., 0] = (torch.arange(blocks) * step * math.log(2) * 8).repeat_interleave(64)[:, None]
+    return q, k, v.bfloat16()
+
+
+@pytest.mark.parametrize(("step", "rescales"), [(1.5, 0), (20.0, 5)])
+def test_lazy_rescales_when_it_must(step: float, rescales: int) -> None:
+    """Weights up to 2**8 are kept as they are; beyond, the maximum follows."""
+    q, k, v = growing_scores(step)
+    results = []
+    for lazy in (False, True):
+        kernel = compiled("sm_90a", 64, 384, 64, heads=1, block_M=64, block_N=64, threads=128,
+                          lazy=lazy)  # fmt: skip
+        check(kernel, q, k, v)
+        results.append(kernel.last_launch.lane_instructions)
+    exact, lazy = results
+    assert (lazy < exact) == (rescales == 0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--causal",), ("--dim", "64", "--dtype", "float16", "--keys", "384")]
+)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_example(monkeypatch, capsys, target: str, arguments) -> None:
     monkeypatch.setattr(sys, "argv", [PATH.name, "--target", target, *arguments])
@@ -168,7 +214,8 @@ def test_the_example(monkeypatch, capsys, target: str, arguments) -> None:
 
 ON_A_GPU = [
     *({"dim": dim, **sizes} for dim, sizes in DIMS.items()),
-    *({"dim": 128, **with_tiles(tiles)} for tiles in TILES),
+    *({"dim": 128, **with_tiles(tiles), "lazy": True} for tiles in TILES),
+    {"dim": 64, **with_tiles((256, 64, 512, 2)), "group": 2},
     {"dim": 128, "dtype": "float16"},
 ]
 
