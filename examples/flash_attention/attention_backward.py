@@ -1,0 +1,286 @@
+"""Gradients of attention: dQ, dK and dV from dOut, by three kernels without atomic operations.
+
+With P = exp(scale * Q K^T - Lse), one block of it at a time:
+
+    delta = sum(dOut * Out) over each row        dV = P^T dOut
+    dS = P * (dOut V^T - delta)                  dK = scale * dS^T Q        dQ = scale * dS K
+
+``dkv`` holds a block of keys and goes through the queries, ``dq`` the other way round. Both compute
+P again rather than add parts of dQ up in memory: results are the same in every run. P and dS
+never leave the registers, since each kernel computes them as its second gemms take their A operand.
+
+    python attention_backward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
+                        [--dim 128] [--causal] [--dtype bfloat16] [--target sm_90a]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import NamedTuple
+
+import torch
+from attention_forward import PASS_CONFIGS, Shape, hide, reference
+
+import tilelang
+import tilelang.language as T
+
+LOG2E = math.log2(math.e)
+
+
+class Tiles(NamedTuple):
+    """Tiles of one kernel: rows that a block keeps, rows in each step of its loop, and the rest."""
+
+    kept: int
+    step: int
+    threads: int
+    num_stages: int
+
+
+def default_tiles(dim):
+    """Returns Tiles of dkv and of dq that the registers of sm_90a have room for, ``dim`` <= 128."""
+    return Tiles(128, 64, 256, 2), Tiles(128, 64, 256, 2)
+
+
+def delta(shape, dtype="bfloat16", rows=64, threads=128):
+    """Returns a prim_func of Out, dOut and Delta (batch, heads, queries), sums of dOut * Out."""
+
+    @T.prim_func
+    def main(
+        Out: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
+        dOut: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
+        Delta: T.Tensor((shape.batch, shape.heads, shape.queries), "float32"),
+    ):
+        with T.Kernel(
+            T.ceildiv(shape.queries, rows), shape.heads, shape.batch, threads=threads
+        ) as (bx, by, bz):
+            out, grad = (T.alloc_fragment((rows, shape.dim_v), dtype) for _ in range(2))
+            terms = T.alloc_fragment((rows, shape.dim_v), "float32")
+            sums = T.alloc_fragment((rows,), "float32")
+            first = bx * rows
+            T.copy(Out[bz, first : first + rows, by, :], out)
+            T.copy(dOut[bz, first : first + rows, by, :], grad)
+            for i, j in T.Parallel(rows, shape.dim_v):
+                terms[i, j] = T.cast(out[i, j], "float32") * T.cast(grad[i, j], "float32")
+            T.reduce_sum(terms, sums, dim=1)
+            T.copy(sums, Delta[bz, by, first : first + rows])
+
+    return main
+
+
+def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
+    """Returns a prim_func of Q, K, V, dOut, Lse, Delta, dK and dV, shaped by a Shape.
+
+    Lse is that of attention_forward, Delta that of ``delta``.
+    """
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    kept, step, threads, num_stages = tiles or default_tiles(dim)[0]
+    scale = 1 / math.sqrt(dim)
+    shared_by = heads // kv_heads
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((batch, queries, heads, dim), dtype),
+        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
+        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+        dOut: T.Tensor((batch, queries, heads, dim_v), dtype),
+        Lse: T.Tensor((batch, heads, queries), "float32"),
+        Delta: T.Tensor((batch, heads, queries), "float32"),
+        dK: T.Tensor((batch, keys, kv_heads, dim), dtype),
+        dV: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+    ):
+        with T.Kernel(T.ceildiv(keys, kept), kv_heads, batch, threads=threads) as (bx, by, bz):
+            K_shared = T.alloc_shared((kept, dim), dtype)
+            V_shared = T.alloc_shared((kept, dim_v), dtype)
+            Q_shared = T.alloc_shared((step, dim), dtype)
+            dOut_shared = T.alloc_shared((step, dim_v), dtype)
+            lse, sums = (T.alloc_shared((step,), "float32") for _ in range(2))
+            # Transposed: rows are keys, columns are queries.
+            P, dS = (T.alloc_fragment((kept, step), "float32") for _ in range(2))
+            P_half, dS_half = (T.alloc_fragment((kept, step), dtype) for _ in range(2))
+            dK_sum = T.alloc_fragment((kept, dim), "float32")
+            dV_sum = T.alloc_fragment((kept, dim_v), "float32")
+
+            first = bx * kept
+            # The first query that sees the block is that of its first key.
+            skipped = T.max(first - (keys - queries), 0) // step if causal else 0
+            steps = T.ceildiv(queries, step) - skipped
+
+            T.copy(K[bz, first : first + kept, by, :], K_shared)
+            T.copy(V[bz, first : first + kept, by, :], V_shared)
+            T.clear(dK_sum)
+            T.clear(dV_sum)
+            for i in T.Pipelined(steps * shared_by, num_stages=num_stages):
+                head = by * shared_by + i // steps
+                row = (skipped + i % steps) * step
+                T.copy(Q[bz, row : row + step, head, :], Q_shared)
+                T.copy(Lse[bz, head, row : row + step], lse)
+                T.gemm(K_shared, Q_shared, P, transpose_B=True, clear_accum=True)
+                T.copy(dOut[bz, row : row + step, head, :], dOut_shared)
+                T.copy(Delta[bz, head, row : row + step], sums)
+                T.gemm(V_shared, dOut_shared, dS, transpose_B=True, clear_accum=True)
+                if causal and row + keys - queries < first + kept - 1:
+                    for k, q in T.Parallel(kept, step):
+                        seen = first + k <= row + q + keys - queries
+                        P[k, q] = T.if_then_else(seen, P[k, q], -T.infinity("float32"))
+                for k, q in T.Parallel(kept, step):
+                    P[k, q] = T.exp2(P[k, q] * (scale * LOG2E) - lse[q] * LOG2E)
+                    dS[k, q] = P[k, q] * (dS[k, q] - sums[q])
+                T.copy(P, P_half)
+                T.gemm(P_half, dOut_shared, dV_sum)
+                T.copy(dS, dS_half)
+                T.gemm(dS_half, Q_shared, dK_sum)
+            for k, d in T.Parallel(kept, dim):
+                dK_sum[k, d] *= scale
+            T.copy(dK_sum, K_shared)  # tiles of K and V are no longer needed
+            T.copy(dV_sum, V_shared)
+            T.copy(K_shared, dK[bz, first : first + kept, by, :])
+            T.copy(V_shared, dV[bz, first : first + kept, by, :])
+
+    return main
+
+
+def dq(shape, causal=False, dtype="bfloat16", tiles=None):
+    """Returns a prim_func of Q, K, V, dOut, Lse, Delta and dQ, as of ``dkv``."""
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    kept, step, threads, num_stages = tiles or default_tiles(dim)[1]
+    scale = 1 / math.sqrt(dim)
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((batch, queries, heads, dim), dtype),
+        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
+        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+        dOut: T.Tensor((batch, queries, heads, dim_v), dtype),
+        Lse: T.Tensor((batch, heads, queries), "float32"),
+        Delta: T.Tensor((batch, heads, queries), "float32"),
+        dQ: T.Tensor((batch, queries, heads, dim), dtype),
+    ):
+        with T.Kernel(T.ceildiv(queries, kept), heads, batch, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((kept, dim), dtype)
+            dOut_shared = T.alloc_shared((kept, dim_v), dtype)
+            K_shared = T.alloc_shared((step, dim), dtype)
+            V_shared = T.alloc_shared((step, dim_v), dtype)
+            P, dS = (T.alloc_fragment((kept, step), "float32") for _ in range(2))
+            dS_half = T.alloc_fragment((kept, step), dtype)
+            dQ_sum = T.alloc_fragment((kept, dim), "float32")
+            lse, sums = (T.alloc_fragment((kept,), "float32") for _ in range(2))
+
+            # Causal blocks with many keys start first.
+            first = (T.ceildiv(queries, kept) - 1 - bx if causal else bx) * kept
+            head = by // (heads // kv_heads)
+            diagonal = first + keys - queries if causal else None  # last key of the first row
+            whole = (T.min(diagonal + 1, keys) if causal else keys) // step  # in sight of all
+            seen = T.min(diagonal + kept, keys) if causal else keys
+
+            T.copy(Q[bz, first : first + kept, by, :], Q_shared)
+            T.copy(dOut[bz, first : first + kept, by, :], dOut_shared)
+            T.copy(Lse[bz, by, first : first + kept], lse)
+            T.copy(Delta[bz, by, first : first + kept], sums)
+            T.clear(dQ_sum)
+            for k in T.Pipelined(T.ceildiv(seen, step), num_stages=num_stages):
+                T.copy(K[bz, k * step : (k + 1) * step, head, :], K_shared)
+                T.gemm(Q_shared, K_shared, P, transpose_B=True, clear_accum=True)
+                T.copy(V[bz, k * step : (k + 1) * step, head, :], V_shared)
+                T.gemm(dOut_shared, V_shared, dS, transpose_B=True, clear_accum=True)
+                if k >= whole:
+                    hide(P, k * step, keys - 1, diagonal)
+                for i, j in T.Parallel(kept, step):
+                    P[i, j] = T.exp2(P[i, j] * (scale * LOG2E) - lse[i] * LOG2E)
+                for i, j in T.Parallel(kept, step):
+                    dS[i, j] = P[i, j] * (dS[i, j] - sums[i])
+                T.copy(dS, dS_half)
+                T.gemm(dS_half, K_shared, dQ_sum)
+            for i, d in T.Parallel(kept, dim):
+                dQ_sum[i, d] *= scale
+            T.copy(dQ_sum, Q_shared)  # the tile of Q is no longer needed
+            T.copy(Q_shared, dQ[bz, first : first + kept, by, :])
+
+    return main
+
+
+class Backward:
+    """The three kernels of one shape, compiled.
+
+    Called with q, k, v, out, d_out and lse, shaped as in attention_forward, it returns the
+    gradients of q, k and v.
+    """
+
+    def __init__(self, shape, causal=False, dtype="bfloat16", tiles=None, target="auto"):
+        of_dkv, of_dq = tiles or default_tiles(shape.dim)
+        functions = (
+            delta(shape, dtype),
+            dkv(shape, causal, dtype, of_dkv),
+            dq(shape, causal, dtype, of_dq),
+        )
+        self.kernels = [
+            tilelang.compile(function, target=target, pass_configs=PASS_CONFIGS)
+            for function in functions
+        ]
+
+    def __call__(self, q, k, v, out, d_out, lse):
+        delta_kernel, dkv_kernel, dq_kernel = self.kernels
+        sums = torch.full_like(lse, float("nan"))
+        # A gradient that a kernel does not write must not pass.
+        gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+        delta_kernel(out, d_out, sums)
+        dkv_kernel(q, k, v, d_out, lse, sums, *gradients[1:])
+        dq_kernel(q, k, v, d_out, lse, sums, gradients[0])
+        return gradients
+
+
+def reference_gradients(q, k, v, d_out, causal):
+    """Returns (Out, Lse, [dQ, dK, dV]) in float64."""
+    inputs = [x.double().requires_grad_() for x in (q, k, v)]
+    out, lse = reference(*inputs, causal)
+    gradients = torch.autograd.grad(out, inputs, d_out.double())
+    return out.detach(), lse.detach(), list(gradients)
+
+
+def parse_arguments():
+    """Returns the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sizes = {"batch": 1, "queries": 256, "keys": 256, "heads": 2, "kv_heads": 1, "dim": 128}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
+    parser.add_argument("--source", action="store_true", help="print the generated CUDA C++")
+    return parser.parse_args()
+
+
+def main():
+    """Compiles, runs and checks the kernels."""
+    args = parse_arguments()
+    lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
+    shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
+    backward = Backward(shape, args.causal, args.dtype, target=args.target)
+    if args.source:
+        for kernel in backward.kernels:
+            print(kernel.get_kernel_source())
+
+    dtype = getattr(torch, args.dtype)
+    q, d_out = (
+        torch.randn(args.batch, args.queries, args.heads, args.dim).to(args.device, dtype)
+        for _ in range(2)
+    )
+    k, v = (
+        torch.randn(args.batch, args.keys, args.kv_heads, args.dim).to(args.device, dtype)
+        for _ in range(2)
+    )
+    out, lse, want = reference_gradients(q, k, v, d_out, args.causal)
+    out, lse = out.to(dtype).contiguous(), lse.float().contiguous()
+    got = backward(q, k, v, out, d_out, lse)
+    for name, gradient, exact in zip(("dQ", "dK", "dV"), got, want, strict=True):
+        error = ((gradient.double() - exact).norm() / exact.norm()).item()
+        print(f"relative error of {name}: {error:.2g}")
+        assert error < 2**-6
+    print("correct")
+
+
+if __name__ == "__main__":
+    main()

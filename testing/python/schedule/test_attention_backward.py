@@ -1,0 +1,111 @@
+"""Gradients of attention from plain programs, against torch's autograd in float64."""
+
+from __future__ import annotations
+
+import functools
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+
+PATH = Path(__file__).parents[3] / "examples" / "flash_attention" / "attention_backward.py"
+every_schedule = pytest.mark.every_schedule
+
+
+@functools.cache
+def example() -> dict:
+    sys.path.insert(0, str(PATH.parent))
+    try:
+        return runpy.run_path(str(PATH))
+    finally:
+        sys.path.remove(str(PATH.parent))
+
+
+def check(shape, causal=False, dtype="bfloat16", tiles=None, target="sm_90a", device="cpu"):
+    """Compiles and runs the kernels on random data; gradients are compared as wholes."""
+    shape = example()["Shape"](*shape)
+    torch_dtype = getattr(torch, dtype)
+    q, k, v, d_out = (
+        torch.randn(shape.batch, length, heads, dim).to(torch_dtype)
+        for length, heads, dim in (
+            (shape.queries, shape.heads, shape.dim),
+            (shape.keys, shape.kv_heads, shape.dim),
+            (shape.keys, shape.kv_heads, shape.dim_v),
+            (shape.queries, shape.heads, shape.dim_v),
+        )
+    )
+    out, lse, want = example()["reference_gradients"](q, k, v, d_out, causal)
+    rounded = out.to(torch_dtype).contiguous(), lse.float().contiguous()
+    backward = example()["Backward"](shape, causal, dtype, tiles, target)
+    inputs = [x.to(device) for x in (q, k, v, rounded[0], d_out, rounded[1])]
+    for name, got, exact in zip(("dQ", "dK", "dV"), backward(*inputs), want, strict=True):
+        # The gradient of an output that is rounded is off by that much where others cancel it.
+        error = (got.cpu().double() - exact).norm() / exact.norm().clamp(min=1e-2)
+        assert error < (8e-3 if dtype == "bfloat16" else 1e-3), name
+
+
+SHAPES = [
+    (1, 77, 77, 1, 1, 64, 64),
+    (1, 130, 261, 2, 1, 64, 64),
+    (2, 100, 168, 4, 2, 128, 128),
+    (1, 129, 257, 2, 2, 128, 64),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_shapes(shape, causal: bool) -> None:
+    check(shape, causal)
+
+
+@every_schedule
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_schedule(causal: bool) -> None:
+    check((1, 136, 200, 2, 1, 64, 64), causal)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 300), (64, 64), (200, 205)], ids=str)
+def test_lengths(lengths) -> None:
+    check((1, *lengths, 1, 1, 64, 64), causal=True)
+
+
+def test_float16() -> None:
+    check((1, 96, 150, 2, 1, 64, 64), causal=True, dtype="float16")
+
+
+@pytest.mark.parametrize("tiles", [(64, 64, 128, 2), (128, 96, 256, 2), (128, 64, 256, 1)], ids=str)
+def test_tiles(tiles) -> None:
+    both = (example()["Tiles"](*tiles),) * 2
+    check((1, 200, 333, 1, 1, 64, 64), causal=True, tiles=both)
+
+
+def test_loads_and_gemms_overlap() -> None:
+    """The tiles are loaded by another warp, and both first gemms are issued before a wait."""
+    backward = example()["Backward"](example()["Shape"](1, 512, 512, 1, 1, 128, 128),
+                                     target="sm_90a")  # fmt: skip
+    for kernel in backward.kernels[1:]:
+        source = kernel.get_kernel_source()
+        assert "Q_shared_full" in source or "K_shared_full" in source
+        assert "wgmma_wait<1>" in source
+
+
+@pytest.mark.parametrize("arguments", [(), ("--causal", "--heads", "4", "--dim", "64")])
+def test_the_example(monkeypatch, capsys, arguments) -> None:
+    monkeypatch.setattr(sys, "argv", [PATH.name, *arguments])
+    monkeypatch.syspath_prepend(str(PATH.parent))
+    runpy.run_path(str(PATH), run_name="__main__")
+    captured = capsys.readouterr()
+    assert captured.out.endswith("correct\n")
+    assert captured.err == ""
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 1000, 1100, 6, 2, 128, 128)], ids=str)
+def test_on_a_gpu(shape, causal: bool) -> None:
+    check(shape, causal, target="auto", device="cuda")
