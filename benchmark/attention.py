@@ -1,12 +1,14 @@
-"""Attention forward beside cuDNN and FlashAttention (by torch): examples/flash_attention.
+"""Attention beside cuDNN and FlashAttention 2 (by torch): examples/flash_attention.
 
     python benchmark/attention.py [--shapes 4,16,16,4096,128 4,16,2,4096,128,causal,float16]
+                                  [--backward 4,16,16,4096,128]
 
 A shape is batch, heads, heads of K and V, length and head dimension; then whether it is causal, and
 float16 (it is bfloat16). As benchmark/gemm.py: normal random data, the L2 cache flushed before each
 run, the GPU warmed for two seconds before anything is measured. Prints TFLOP/s of the median run,
-4 * batch * heads * length^2 * dim floating-point operations (half of them when causal), and its
-ratio to cuDNN in the same process. Results are checked against float64 first.
+4 * batch * heads * length^2 * dim floating-point operations (half of them when causal; backward 2.5
+times as many), and its ratio to cuDNN in the same process; "lazy" is the option of that name.
+Results are checked against float64 first, gradients against cuDNN's.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from ahead import compile_ahead
 from gemm import tflops, warm_up
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -27,6 +30,7 @@ import tilelang
 from tilelang.profiler import do_bench
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "flash_attention"))
+import attention_backward
 import attention_forward
 
 SHAPES = [
@@ -42,126 +46,216 @@ SHAPES = [
     "4,32,4,4096,128,causal",
     "4,16,16,4096,128,float16",
 ]
+BACKWARD = [shape for shape in SHAPES if shape.split(",")[4] != "256" and "float16" not in shape]
 #: head dimension: block_M, block_N, threads, num_stages of the schedules to choose from
 TILES = {
-    64: [(128, 128, 256, 2), (192, 128, 384, 2), (192, 96, 384, 3)],
-    128: [(128, 128, 256, 2), (128, 112, 256, 2), (192, 80, 384, 2), (192, 64, 384, 3)],
+    64: [(192, 128, 384, 2), (256, 64, 512, 2), (128, 192, 256, 2), (128, 128, 256, 2)],
+    128: [(192, 80, 384, 2), (128, 128, 256, 2)],
     256: [(128, 64, 256, 2), (128, 80, 256, 2)],
 }
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+#: bytes of K and V of the heads that run side by side
+SIDE_BY_SIDE = 16 << 20
 
 
-class Problem(NamedTuple):
-    """Tensors are (batch, length, heads, dim)."""
+class Case(NamedTuple):
+    """What the command line calls a shape."""
 
-    q: torch.Tensor
-    k: torch.Tensor
-    v: torch.Tensor
+    batch: int
+    heads: int
+    kv_heads: int
+    length: int
+    dim: int
     causal: bool
+    dtype: str
+
+    @classmethod
+    def parse(cls, text: str) -> Case:
+        """From the command line."""
+        numbers, words = text.split(",")[:5], text.split(",")[5:]
+        dtype = "float16" if "float16" in words else "bfloat16"
+        return cls(*map(int, numbers), "causal" in words, dtype)
+
+    @property
+    def shape(self) -> attention_forward.Shape:
+        return attention_forward.Shape(
+            self.batch, self.length, self.length, self.heads, self.kv_heads, self.dim, self.dim
+        )
 
     @property
     def flops(self) -> int:
-        batch, length, heads, dim = self.q.shape
-        return 4 * batch * heads * length**2 * dim // (2 if self.causal else 1)
+        full = 4 * self.batch * self.heads * self.length**2 * self.dim
+        return full // (2 if self.causal else 1)
+
+    @property
+    def group(self) -> int:
+        """Heads whose K and V fit in the L2 cache together, where blocks differ in their work."""
+        if not self.causal:
+            return 1
+        group = self.heads
+        while group > 1 and group * self.length * self.dim * 4 * self.kv_heads // self.heads > (
+            SIDE_BY_SIDE
+        ):
+            group //= 2
+        return group
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Random Q, K and V (batch, length, heads, dim)."""
+        sizes = [(self.batch, self.length, n, self.dim) for n in
+                 (self.heads, self.kv_heads, self.kv_heads)]  # fmt: skip
+        return [torch.randn(size, device="cuda").to(getattr(torch, self.dtype)) for size in sizes]
 
 
-def random_problem(shape: str) -> Problem:
-    """Random data of a shape as the command line names it."""
-    numbers, words = shape.split(",")[:5], shape.split(",")[5:]
-    batch, heads, kv_heads, length, dim = map(int, numbers)
-    dtype = torch.float16 if "float16" in words else torch.bfloat16
-    q, k, v = (
-        torch.randn(batch, length, n, dim, device="cuda").to(dtype)
-        for n in (heads, kv_heads, kv_heads)
-    )
-    return Problem(q, k, v, "causal" in words)
+class Schedule(NamedTuple):
+    """One kernel of a case."""
+
+    case: Case
+    tiles: tuple[int, int, int, int]
+    lazy: bool
+
+    def compile(self) -> tilelang.JITKernel:
+        function = attention_forward.attention(
+            self.case.shape, self.case.causal, self.case.dtype, *self.tiles,
+            lazy=self.lazy, group=self.case.group,
+        )  # fmt: skip
+        return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
 
 
-def check(problem: Problem, out: torch.Tensor) -> None:
-    """Compares the first and the last head of the last batch, and that all is written."""
+def schedules(case: Case) -> list[Schedule]:
+    """The kernels to choose from."""
+    return [Schedule(case, t, lazy) for lazy in (False, True) for t in TILES[case.dim]]
+
+
+def check(case: Case, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
+    """Compares the last queries of the first and the last head, and that all is written."""
     assert not out.isnan().any()
-    groups = problem.q.shape[2] // problem.k.shape[2]
-    for head in (0, problem.q.shape[2] - 1):
-        q = problem.q[-1:, :, head : head + 1]
-        k, v = (x[-1:, :, head // groups : head // groups + 1] for x in problem[1:3])
-        want, _ = attention_forward.reference(q, k, v, problem.causal)
-        error = (out[-1:, :, head : head + 1].double() - want).norm() / want.norm()
+    q, k, v = inputs
+    for head in (0, case.heads - 1):
+        own = head * case.kv_heads // case.heads
+        rows = q[-1:, -256:, head : head + 1]
+        want, _ = attention_forward.reference(
+            rows, k[-1:, :, own : own + 1], v[-1:, :, own : own + 1], case.causal
+        )
+        error = (out[-1:, -256:, head : head + 1].double() - want).norm() / want.norm()
         assert error < 5e-3, f"relative error {error:.2g}"
 
 
-def ours(problem: Problem, tiles: tuple[int, ...]) -> Callable[[], torch.Tensor]:
-    """The kernel with these tiles, on the problem's tensors; it returns the result."""
-    q, k, v, causal = problem
-    batch, length, heads, dim = q.shape
-    shape = attention_forward.Shape(batch, length, length, heads, k.shape[2], dim, dim)
-    function = attention_forward.attention(shape, causal, str(q.dtype).split(".")[1], *tiles)
-    kernel = tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
+def runner(kernel: Callable[..., None], inputs: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """The forward kernel on these tensors; it returns the result."""
+    q = inputs[0]
     out = torch.full_like(q, float("nan"))
-    lse = torch.full((batch, heads, length), float("nan"), device="cuda")
+    lse = torch.full((q.shape[0], q.shape[2], q.shape[1]), float("nan"), device="cuda")
 
     def run() -> torch.Tensor:
-        kernel(q, k, v, out, lse)
+        kernel(*inputs, out, lse)
         return out
 
     return run
 
 
-def best(problem: Problem) -> tuple[str, Callable[[], torch.Tensor]]:
-    """The fastest kernel, and what it is."""
+def best(case: Case, inputs: list[torch.Tensor], lazy: bool) -> Callable[[], torch.Tensor]:
+    """The fastest kernel."""
     timed = []
-    for tiles in TILES[problem.q.shape[3]]:
-        run = ours(problem, tiles)
-        check(problem, run())
-        timed.append((do_bench(run, rep=50, return_mode="median"), tiles, run))
-    for milliseconds, tiles, _ in timed:
-        print(f"    {tiles}: {problem.flops / milliseconds * 1e-9:.0f}")
+    for schedule in schedules(case):
+        if schedule.lazy == lazy:
+            run = runner(schedule.compile(), inputs)
+            check(case, inputs, run())
+            timed.append((do_bench(run, rep=50, return_mode="median"), schedule.tiles, run))
     _, tiles, run = min(timed, key=lambda item: item[0])
-    return str(tiles), run
-
-
-def peer(problem: Problem, backend: SDPBackend) -> Callable[[], torch.Tensor]:
-    """Attention of torch on the same tensors."""
-    q, k, v = (x.transpose(1, 2) for x in problem[:3])
-    shared = q.shape[1] != k.shape[1]
-
-    def run() -> torch.Tensor:
-        with sdpa_kernel(backend):
-            out = scaled_dot_product_attention(q, k, v, is_causal=problem.causal, enable_gqa=shared)
-        return out.transpose(1, 2)
-
+    print(f"    lazy={lazy}: {tiles}")
     return run
 
 
-def measure(shape: str) -> None:
+def peer(case: Case, inputs: list[torch.Tensor], backend: SDPBackend, gradients: bool = False):
+    """Attention of torch on the same tensors, or what computes its gradients from a random one."""
+    q, k, v = (x.transpose(1, 2).detach().requires_grad_(gradients) for x in inputs)
+    gqa = case.heads != case.kv_heads
+
+    def run() -> torch.Tensor:
+        with sdpa_kernel(backend):
+            out = scaled_dot_product_attention(q, k, v, is_causal=case.causal, enable_gqa=gqa)
+        return out.transpose(1, 2)
+
+    if not gradients:
+        return run
+    out = run()
+    return lambda d_out: torch.autograd.grad(out, (q, k, v), d_out, retain_graph=True)
+
+
+def report(text: str, runs: dict[str, Callable[[], object]], flops: int) -> None:
+    """Prints the line of a shape."""
+    speeds = {name: tflops(run, flops) for name, run in runs.items()}
+    base = speeds.get("cuDNN", float("nan"))
+    line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
+    print(f"{text}:  {line}", flush=True)
+
+
+def measure(text: str) -> None:
     """Prints the line of one shape."""
-    problem = random_problem(shape)
-    square = torch.randn(2, 8192, 8192, device="cuda").bfloat16()
-    warm = functools.partial(torch.mm, *square)
-    warm_up(warm)
-    tiles, run = best(problem)
-    runs = {"tilelang": run}
+    case = Case.parse(text)
+    inputs = case.tensors()
+    runs: dict[str, Callable[[], object]] = {}
     for name, backend in PEERS.items():
         try:
-            run = peer(problem, backend)
-            check(problem, run())
+            run = peer(case, inputs, backend)
+            check(case, inputs, run())
             runs[name] = run
         except RuntimeError as error:  # a peer that does not know the shape
             print(f"    {name}: {str(error).splitlines()[0]}")
-    warm_up(warm)
-    speeds = {name: tflops(run, problem.flops) for name, run in runs.items()}
-    base = speeds.get("cuDNN", float("nan"))
-    line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
-    print(f"{shape}:  {line}   {tiles}", flush=True)
+    warm()
+    runs["tilelang"], runs["lazy"] = (best(case, inputs, lazy) for lazy in (False, True))
+    report(text, runs, case.flops)
+
+
+def backward(text: str) -> attention_backward.Backward:
+    """The kernels of the gradients of a shape."""
+    case = Case.parse(text)
+    return attention_backward.Backward(case.shape, case.causal, case.dtype)
+
+
+def measure_backward(text: str) -> None:
+    """Prints the line of the gradients of one shape."""
+    case = Case.parse(text)
+    inputs = case.tensors()
+    d_out = torch.randn_like(inputs[0])
+    out, lse = torch.empty_like(d_out), torch.empty(case.batch, case.heads, case.length).cuda()
+    schedules(case)[0].compile()(*inputs, out, lse)
+    kernels, sums = backward(text), torch.empty_like(lse)
+    gradients = [torch.full_like(x, float("nan")) for x in inputs]
+    runs = {
+        name: functools.partial(peer(case, inputs, backend, True), d_out.transpose(1, 2))
+        for name, backend in PEERS.items()
+    }
+    launch = functools.partial(kernels.launch, *inputs, out, d_out, lse, sums, gradients)
+    runs["tilelang"] = launch
+    launch()
+    for got, want in zip(gradients, runs["cuDNN"](), strict=True):
+        error = (got - want.transpose(1, 2)).double().norm() / want.double().norm()
+        assert error < 1e-2, f"relative error {error:.2g}"
+    warm()
+    report(f"backward {text}", runs, case.flops * 5 // 2)
+
+
+def warm() -> None:
+    """Keeps the tensor cores busy as benchmark/gemm.py does."""
+    square = torch.randn(2, 8192, 8192, device="cuda").bfloat16()
+    warm_up(functools.partial(torch.mm, *square))
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="*", default=SHAPES)
+    parser.add_argument("--backward", nargs="*", default=BACKWARD)
     options = parser.parse_args()
+    cases = [Case.parse(text) for text in options.shapes]
+    compile_ahead(Schedule.compile, [s for case in cases for s in schedules(case)])
+    compile_ahead(backward, options.backward)
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuDNN)")
     for shape in options.shapes:
         measure(shape)
+    for shape in options.backward:
+        measure_backward(shape)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from ahead import compile_ahead
 from gemm_kernels import persistent_gemm, tiled_gemm
-from gemm_problems import KINDS, Problem, name, random_problem
+from gemm_problems import KINDS, Kind, Problem, name, random_problem
 
 from tilelang.profiler import do_bench
 
@@ -41,14 +42,14 @@ SMALL_TILES = [
 ]
 
 
-def configurations(problem: Problem) -> list[Callable[[int, int, int], Any]]:
+def configurations(case: str) -> list[Callable[[int, int, int], Any]]:
     """The schedules to choose from, as Triton's autotuner does: tiles, stages, one tile or more."""
-    M, N, _ = problem.sizes
+    kind, order, (M, N, _) = parse(case)
     types = {
-        "dtype": name(problem.kind.dtype),
-        "out_dtype": name(problem.kind.out),
-        "sums": name(problem.kind.sums),
-        "order": problem.order,
+        "dtype": name(kind.dtype),
+        "out_dtype": name(kind.out),
+        "sums": name(kind.sums),
+        "order": order,
     }
     if M * N <= 132 * 128 * 256:
         return [
@@ -56,7 +57,7 @@ def configurations(problem: Problem) -> list[Callable[[int, int, int], Any]]:
             for m, n, threads, stages in SMALL_TILES
         ]
     # A result of 32-bit elements takes the shared memory of two stages, and goes around it.
-    staged = problem.kind.out.itemsize < 4
+    staged = kind.out.itemsize < 4
     types |= {"threads": 256, "stages": 3 if staged else 4, "staged": staged}
     return [
         functools.partial(tiled_gemm, m=128, n=256, panel=12, **types),
@@ -66,10 +67,23 @@ def configurations(problem: Problem) -> list[Callable[[int, int, int], Any]]:
     ]
 
 
-def best(problem: Problem) -> tuple[str, Callable[[], object]]:
+def parse(case: str) -> tuple[Kind, str, tuple[int, int, int]]:
+    """The types, the order, and M, N, K of a case."""
+    kind, order, *sizes = case.split(",")
+    M, N, K = map(int, sizes)
+    return KINDS[kind], order, (M, N, K)
+
+
+def compile_all(case: str) -> None:
+    """Compiles the kernels of a case."""
+    for configuration in configurations(case):
+        configuration(*parse(case)[2])
+
+
+def best(case: str, problem: Problem) -> tuple[str, Callable[[], object]]:
     """The fastest kernel, and what it is."""
     timed = []
-    for configuration in configurations(problem):
+    for configuration in configurations(case):
         run = functools.partial(configuration(*problem.sizes), problem.a, problem.b, problem.c)
         problem.check(run)
         sizes = [f"{key}={x}" for key, x in configuration.keywords.items() if isinstance(x, int)]
@@ -104,21 +118,19 @@ def tflops(run: Callable[[], object], flops: int) -> float:
 
 def measure(case: str) -> None:
     """Prints the line of one case."""
-    kind, order, *sizes = case.split(",")
-    problem = random_problem(kind, order, *map(int, sizes))
+    problem = random_problem(*parse(case))
     library = problem.library()
     warm_up(library)
-    label, ours = best(problem)
+    label, ours = best(case, problem)
     runs = {"cuBLAS": library, "tilelang": ours}
     triton = triton_gemm()
-    if triton is not None and (kind, order) == ("bfloat16", "NT"):
+    if triton is not None and case.startswith("bfloat16,NT"):
         runs["Triton"] = functools.partial(triton, problem.a, problem.b, problem.c)
     for run in runs.values():
         problem.check(run)
-    warm_up(library)
     speeds = {name: tflops(run, problem.flops) for name, run in runs.items()}
     line = "  ".join(f"{n} {s:6.0f} ({s / speeds['cuBLAS']:.2f})" for n, s in speeds.items())
-    print(f"{kind} {order} {' x '.join(sizes)}:  {line}   {label}", flush=True)
+    print(f"{case}:  {line}   {label}", flush=True)
 
 
 def main() -> None:
@@ -126,6 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="*", default=CASES)
     options = parser.parse_args()
+    compile_ahead(compile_all, options.cases)
     torch.backends.cuda.matmul.allow_tf32 = True
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuBLAS)")
     for case in options.cases:

@@ -89,9 +89,9 @@ class Problem(NamedTuple):
         assert error <= self.kind.tolerance, f"relative error {error:.2g}"
 
 
-def random_problem(kind: str, order: str, m: int, n: int, k: int) -> Problem:
+def random_problem(kind: Kind, order: str, sizes: tuple[int, int, int]) -> Problem:
     """Random operands on the GPU."""
-    types = KINDS[kind]
-    a = random_matrix(*((k, m) if order[0] == "T" else (m, k)), types.dtype)
-    b = random_matrix(*((n, k) if order[1] == "T" else (k, n)), types.dtype)
-    return Problem(types, order, a, b, torch.empty(m, n, dtype=types.out, device="cuda"))
+    m, n, k = sizes
+    a = random_matrix(*((k, m) if order[0] == "T" else (m, k)), kind.dtype)
+    b = random_matrix(*((n, k) if order[1] == "T" else (k, n)), kind.dtype)
+    return Problem(kind, order, a, b, torch.empty(m, n, dtype=kind.out, device="cuda"))

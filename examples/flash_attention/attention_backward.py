@@ -219,14 +219,17 @@ class Backward:
         ]
 
     def __call__(self, q, k, v, out, d_out, lse):
-        delta_kernel, dkv_kernel, dq_kernel = self.kernels
-        sums = torch.full_like(lse, float("nan"))
         # A gradient that a kernel does not write must not pass.
-        gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+        sums, *gradients = (torch.full_like(x, float("nan")) for x in (lse, q, k, v))
+        self.launch(q, k, v, out, d_out, lse, sums, gradients)
+        return gradients
+
+    def launch(self, q, k, v, out, d_out, lse, sums, gradients):
+        """Writes dQ, dK and dV to ``gradients``; ``sums``, shaped as ``lse``, is for Delta."""
+        delta_kernel, dkv_kernel, dq_kernel = self.kernels
         delta_kernel(out, d_out, sums)
         dkv_kernel(q, k, v, d_out, lse, sums, *gradients[1:])
         dq_kernel(q, k, v, d_out, lse, sums, gradients[0])
-        return gradients
 
 
 def reference_gradients(q, k, v, d_out, causal):

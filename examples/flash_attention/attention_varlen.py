@@ -1,0 +1,168 @@
+"""Attention of sequences of different lengths, packed one after another.
+
+Sequence b has the queries cu_queries[b] .. cu_queries[b + 1] - 1 of Q, and the keys of K and V
+that cu_keys says in the same way. The softmax is that of attention_forward. Tiles may reach into
+the next sequence: its keys are masked, and a block stores only the rows of its own queries.
+
+    python attention_varlen.py [--lengths 100 0 256 77] [--heads 2] [--kv_heads 1] [--dim 128]
+                        [--causal] [--dtype bfloat16] [--target sm_90a]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import torch
+from attention_forward import (
+    PASS_CONFIGS,
+    Shape,
+    default_tiles,
+    hide,
+    normalize,
+    online_softmax,
+    reference,
+)
+
+import tilelang
+import tilelang.language as T
+
+
+def attention_varlen(
+    shape, longest, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256,
+    num_stages=2, lazy=False, parts=8,
+):  # fmt: skip
+    """Returns a prim_func of Q (queries, heads, dim), K (keys, kv_heads, dim), V (keys, kv_heads,
+    dim_v), CuQueries and CuKeys (batch + 1, int32), Out (queries, heads, dim_v) and Lse (heads,
+    queries); ``queries`` and ``keys`` of the Shape are those of all sequences.
+
+    ``longest`` is the most queries that a sequence has; it may be T.dynamic, given by another
+    tensor. With ``causal`` the last query of a sequence sees all its keys, the one before all but
+    the last, and so on; a sequence has at least as many keys as queries, at least one where it has
+    queries. The rest as in ``attention``.
+    """
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
+    slack = 8 / scale if lazy else None
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((queries, heads, dim), dtype),
+        K: T.Tensor((keys, kv_heads, dim), dtype),
+        V: T.Tensor((keys, kv_heads, dim_v), dtype),
+        CuQueries: T.Tensor((batch + 1,), "int32"),
+        CuKeys: T.Tensor((batch + 1,), "int32"),
+        Out: T.Tensor((queries, heads, dim_v), dtype),
+        Lse: T.Tensor((heads, queries), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(longest, block_M), heads, batch, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((block_M, dim), dtype)
+            K_shared = T.alloc_shared((block_N, dim), dtype)
+            V_shared = T.alloc_shared((block_N, dim_v), dtype)
+            scores = T.alloc_fragment((block_M, block_N), "float32")
+            weights = T.alloc_fragment((block_M, block_N), dtype)
+            result = T.alloc_fragment((block_M, dim_v), "float32")
+            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
+            sums = T.alloc_fragment((block_M, parts), "float32")
+
+            begin, begin_keys = CuQueries[bz], CuKeys[bz]
+            own, own_keys = CuQueries[bz + 1] - begin, CuKeys[bz + 1] - begin_keys
+            # Causal blocks with many keys start first.
+            first = (T.ceildiv(longest, block_M) - 1 - bx if causal else bx) * block_M
+            head = by // (heads // kv_heads)
+            diagonal = first + own_keys - own if causal else None  # last key of the first row
+            whole = (T.min(diagonal + 1, own_keys) if causal else own_keys) // block_N
+            seen = T.min(diagonal + block_M, own_keys) if causal else own_keys
+
+            if first < own:
+                T.copy(Q[begin + first : begin + first + block_M, by, :], Q_shared)
+                T.clear(result)
+                T.clear(sums)
+                T.fill(highest, -T.infinity("float32"))
+                for k in T.Pipelined(T.ceildiv(seen, block_N), num_stages=num_stages):
+                    key = begin_keys + k * block_N
+                    T.copy(K[key : key + block_N, head, :], K_shared)
+                    T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                    if k >= whole:
+                        hide(scores, k * block_N, own_keys - 1, diagonal)
+                    online_softmax(scores, weights, result, highest, sums, scale, slack)
+                    T.copy(V[key : key + block_N, head, :], V_shared)
+                    T.gemm(weights, V_shared, result)
+                normalize(result, highest, sums, total, scale)
+                T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
+                if first + block_M <= own:
+                    T.copy(Q_shared[:, :dim_v], Out[begin + first : begin + first + block_M, by, :])
+                else:
+                    for i, j in T.Parallel(block_M, dim_v):
+                        if first + i < own:
+                            Out[begin + first + i, by, j] = Q_shared[i, j]
+                for i in T.Parallel(block_M):
+                    if first + i < own:
+                        Lse[by, begin + first + i] = total[i]
+
+    return main
+
+
+def offsets(lengths, device="cpu"):
+    """Returns where sequences of these lengths begin, and where the last one ends (int32)."""
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    return ends.to(device, torch.int32)
+
+
+def reference_varlen(q, k, v, cu_queries, cu_keys, causal):
+    """Returns (Out, Lse) in float64; shapes as of ``attention_varlen``."""
+    out = torch.empty(*q.shape[:2], v.shape[2], dtype=torch.float64, device=q.device)
+    lse = torch.empty(q.shape[1], q.shape[0], dtype=torch.float64, device=q.device)
+    for b in range(len(cu_queries) - 1):
+        rows = slice(cu_queries[b], cu_queries[b + 1])
+        columns = slice(cu_keys[b], cu_keys[b + 1])
+        own, own_lse = reference(q[None, rows], k[None, columns], v[None, columns], causal)
+        out[rows], lse[:, rows] = own[0], own_lse[0]
+    return out, lse
+
+
+def parse_arguments():
+    """Returns the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lengths", type=int, nargs="+", default=[100, 0, 256, 77])
+    for name, default in {"heads": 2, "kv_heads": 1, "dim": 128}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
+    return parser.parse_args()
+
+
+def main():
+    """Compiles, runs and checks the kernel."""
+    args = parse_arguments()
+    total = sum(args.lengths)
+    shape = Shape(len(args.lengths), total, total, args.heads, args.kv_heads, args.dim, args.dim)
+    tiles = default_tiles(args.target, args.dim)
+    function = attention_varlen(shape, max(args.lengths), args.causal, args.dtype, **tiles)
+    kernel = tilelang.compile(function, target=args.target, pass_configs=PASS_CONFIGS)
+
+    dtype = getattr(torch, args.dtype)
+    q, k, v = (
+        torch.randn(total, heads, args.dim).to(args.device, dtype)
+        for heads in (args.heads, args.kv_heads, args.kv_heads)
+    )
+    ends = offsets(args.lengths, args.device)
+    # A result that the kernel does not write must not pass.
+    out = torch.full_like(q, float("nan"))
+    lse = torch.full((args.heads, total), float("nan"), device=args.device)
+    kernel(q, k, v, ends, ends, out, lse)
+    want_out, want_lse = reference_varlen(q, k, v, ends, ends, args.causal)
+    error = ((out.double() - want_out).norm() / want_out.norm()).item()
+    lse_error = (lse.double() - want_lse).abs().max().item()
+    print(f"relative error {error:.2g}, largest error of the log-sum-exp {lse_error:.2g}")
+    assert error < 2**-7
+    assert lse_error < 2**-9
+    print("correct")
+
+
+if __name__ == "__main__":
+    main()
