@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,8 +55,8 @@ TILES = {
     256: [(128, 64, 256, 2), (128, 80, 256, 2)],
 }
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-#: bytes of K and V of the heads that run side by side
-SIDE_BY_SIDE = 16 << 20
+#: heads that run side by side, and bytes of their K and V
+SIDE_BY_SIDE, SIDE_BY_SIDE_BYTES = 8, 32 << 20
 
 
 class Case(NamedTuple):
@@ -92,10 +93,9 @@ class Case(NamedTuple):
         """Heads whose K and V fit in the L2 cache together, where blocks differ in their work."""
         if not self.causal:
             return 1
-        group = self.heads
-        while group > 1 and group * self.length * self.dim * 4 * self.kv_heads // self.heads > (
-            SIDE_BY_SIDE
-        ):
+        group = math.gcd(self.heads, SIDE_BY_SIDE)
+        bytes_of_head = self.length * self.dim * 4 * self.kv_heads // self.heads
+        while group > 1 and group * bytes_of_head > SIDE_BY_SIDE_BYTES:
             group //= 2
         return group
 
