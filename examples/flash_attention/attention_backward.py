@@ -39,7 +39,8 @@ class Tiles(NamedTuple):
 
 def default_tiles(dim):
     """Returns Tiles of dkv and of dq that the registers of sm_90a have room for, ``dim`` <= 128."""
-    return Tiles(128, 64, 256, 2), Tiles(128, 64, 256, 2)
+    both = Tiles(128, 64, 256, 2)
+    return both, Tiles(192, 64, 384, 2) if dim <= 64 else both
 
 
 def delta(shape, dtype="bfloat16", rows=64, threads=128):
@@ -68,15 +69,33 @@ def delta(shape, dtype="bfloat16", rows=64, threads=128):
     return main
 
 
-def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
-    """Returns a prim_func of Q, K, V, dOut, Lse, Delta, dK and dV, shaped by a Shape.
+@T.macro
+def weights_and_gradients(P, dS, lse, sums, scale):
+    """Scores become weights, and gradients of weights those of scores; columns are queries."""
+    for k, q in T.Parallel(*P.shape):
+        P[k, q] = T.exp2(P[k, q] * (scale * LOG2E) - lse[q] * LOG2E)
+        dS[k, q] = P[k, q] * (dS[k, q] - sums[q])
 
-    Lse is that of attention_forward, Delta that of ``delta``.
-    """
+
+@T.macro
+def multiply(tile, factor):
+    """By a scalar."""
+    for i, j in T.Parallel(*tile.shape):
+        tile[i, j] *= factor
+
+
+@T.macro
+def hide_keys(P, diagonal):
+    """Key k of the block sees query q where k <= ``diagonal`` + q."""
+    for k, q in T.Parallel(*P.shape):
+        P[k, q] = T.if_then_else(k <= diagonal + q, P[k, q], -T.infinity("float32"))
+
+
+def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
+    """Returns a prim_func of Q, K, V, dOut, Lse (of attention_forward), Delta, dK and dV."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     kept, step, threads, num_stages = tiles or default_tiles(dim)[0]
-    scale = 1 / math.sqrt(dim)
-    shared_by = heads // kv_heads
+    scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
 
     @T.prim_func
     def main(
@@ -100,12 +119,10 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
             P_half, dS_half = (T.alloc_fragment((kept, step), dtype) for _ in range(2))
             dK_sum = T.alloc_fragment((kept, dim), "float32")
             dV_sum = T.alloc_fragment((kept, dim_v), "float32")
-
             first = bx * kept
             # The first query that sees the block is that of its first key.
             skipped = T.max(first - (keys - queries), 0) // step if causal else 0
             steps = T.ceildiv(queries, step) - skipped
-
             T.copy(K[bz, first : first + kept, by, :], K_shared)
             T.copy(V[bz, first : first + kept, by, :], V_shared)
             T.clear(dK_sum)
@@ -119,19 +136,15 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
                 T.copy(dOut[bz, row : row + step, head, :], dOut_shared)
                 T.copy(Delta[bz, head, row : row + step], sums)
                 T.gemm(V_shared, dOut_shared, dS, transpose_B=True, clear_accum=True)
-                if causal and row + keys - queries < first + kept - 1:
-                    for k, q in T.Parallel(kept, step):
-                        seen = first + k <= row + q + keys - queries
-                        P[k, q] = T.if_then_else(seen, P[k, q], -T.infinity("float32"))
-                for k, q in T.Parallel(kept, step):
-                    P[k, q] = T.exp2(P[k, q] * (scale * LOG2E) - lse[q] * LOG2E)
-                    dS[k, q] = P[k, q] * (dS[k, q] - sums[q])
+                diagonal = row + keys - queries - first
+                if causal and diagonal < kept - 1:
+                    hide_keys(P, diagonal)
+                weights_and_gradients(P, dS, lse, sums, scale)
                 T.copy(P, P_half)
                 T.gemm(P_half, dOut_shared, dV_sum)
                 T.copy(dS, dS_half)
                 T.gemm(dS_half, Q_shared, dK_sum)
-            for k, d in T.Parallel(kept, dim):
-                dK_sum[k, d] *= scale
+            multiply(dK_sum, scale)
             T.copy(dK_sum, K_shared)  # tiles of K and V are no longer needed
             T.copy(dV_sum, V_shared)
             T.copy(K_shared, dK[bz, first : first + kept, by, :])
@@ -191,8 +204,7 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
                     dS[i, j] = P[i, j] * (dS[i, j] - sums[i])
                 T.copy(dS, dS_half)
                 T.gemm(dS_half, K_shared, dQ_sum)
-            for i, d in T.Parallel(kept, dim):
-                dQ_sum[i, d] *= scale
+            multiply(dQ_sum, scale)
             T.copy(dQ_sum, Q_shared)  # the tile of Q is no longer needed
             T.copy(Q_shared, dQ[bz, first : first + kept, by, :])
 

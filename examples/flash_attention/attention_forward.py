@@ -4,6 +4,16 @@ One program for Hopper and Blackwell. The softmax is the online form: a running 
 running sum for each row of Q. Blocks of keys that all rows of a block see come first; the mask of
 those at the diagonal (causal) and at the end of the keys stands in a branch that the others skip.
 
+A row has ``parts`` sums of weights, which are added up after the last block: where threads share a
+row (wgmma: four of them, two columns side by side each) none waits for the others.
+
+``lazy`` rescales rows only when the maximum of one grew so much that weights would be 2**8 times
+too large: they are up to 2**8 instead of 1. Nothing overflows, and the sums normalize the result as
+before; but the largest weight of a row is no longer exactly 1, it is rounded as the others are. Of
+bfloat16, normal random data, that adds 3 % to the relative error of the result.
+
+``group`` heads run side by side, of causal attention their blocks with many keys first.
+
     python attention_forward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1] [--dim 128]
                         [--causal] [--dtype bfloat16] [--target sm_90a]
 """
@@ -108,17 +118,7 @@ def attention(
 
     Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
     query sees all keys, the one before all but the last, and so on: there are at least as many keys
-    as queries.
-
-    ``lazy`` rescales a row only when its maximum grew by more than a factor of 2**8 of the
-    weights, which then are up to 2**8 instead of 1. Nothing overflows, and sums are exact as before
-    (float32); the largest weight of a row is no longer exactly 1 but rounded like the others, which
-    adds 3 % to the error of the result (of bfloat16, random normal data, 4096 keys).
-
-    A row has ``parts`` sums of weights, which are added up after the last block: where threads
-    share a row (wgmma: four of them, two columns side by side each) none waits for the others.
-
-    ``group`` heads run side by side: of causal attention their blocks with many keys first.
+    as queries. ``lazy``, ``group`` and ``parts``: see the top of this file.
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e

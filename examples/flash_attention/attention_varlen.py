@@ -28,18 +28,32 @@ import tilelang
 import tilelang.language as T
 
 
+@T.macro
+def store_rows(tile, total, Out, Lse, head, row, rows):
+    """Stores up to ``rows`` rows of the tile, and of ``total``, from ``row`` on.
+
+    Only a whole tile can be stored by the tensor memory accelerator.
+    """
+    block, dim_v = tile.shape[0], Out.shape[2]
+    if block <= rows:
+        T.copy(tile[:, :dim_v], Out[row : row + block, head, :])
+    else:
+        for i, j in T.Parallel(block, dim_v):
+            if i < rows:
+                Out[row + i, head, j] = tile[i, j]
+    for i in T.Parallel(block):
+        if i < rows:
+            Lse[head, row + i] = total[i]
+
+
 def attention_varlen(
     shape, longest, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256,
     num_stages=2, lazy=False, parts=8,
 ):  # fmt: skip
-    """Returns a prim_func of Q (queries, heads, dim), K (keys, kv_heads, dim), V (keys, kv_heads,
-    dim_v), CuQueries and CuKeys (batch + 1, int32), Out (queries, heads, dim_v) and Lse (heads,
-    queries); ``queries`` and ``keys`` of the Shape are those of all sequences.
+    """As ``attention``; ``queries`` and ``keys`` of the Shape are those of all sequences together.
 
-    ``longest`` is the most queries that a sequence has; it may be T.dynamic, given by another
-    tensor. With ``causal`` the last query of a sequence sees all its keys, the one before all but
-    the last, and so on; a sequence has at least as many keys as queries, at least one where it has
-    queries. The rest as in ``attention``.
+    ``longest`` is the most queries that a sequence has. A sequence with queries has keys, and with
+    ``causal`` at least as many as queries.
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
@@ -64,7 +78,6 @@ def attention_varlen(
             result = T.alloc_fragment((block_M, dim_v), "float32")
             highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
             sums = T.alloc_fragment((block_M, parts), "float32")
-
             begin, begin_keys = CuQueries[bz], CuKeys[bz]
             own, own_keys = CuQueries[bz + 1] - begin, CuKeys[bz + 1] - begin_keys
             # Causal blocks with many keys start first.
@@ -90,15 +103,7 @@ def attention_varlen(
                     T.gemm(weights, V_shared, result)
                 normalize(result, highest, sums, total, scale)
                 T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
-                if first + block_M <= own:
-                    T.copy(Q_shared[:, :dim_v], Out[begin + first : begin + first + block_M, by, :])
-                else:
-                    for i, j in T.Parallel(block_M, dim_v):
-                        if first + i < own:
-                            Out[begin + first + i, by, j] = Q_shared[i, j]
-                for i in T.Parallel(block_M):
-                    if first + i < own:
-                        Lse[by, begin + first + i] = total[i]
+                store_rows(Q_shared, total, Out, Lse, by, begin + first, own - first)
 
     return main
 
