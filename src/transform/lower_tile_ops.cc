@@ -216,7 +216,7 @@ class KernelLowerer : public ScopedMutator {
   std::vector<Buffer> across_warps_;            // tensor memory that changes hands between warps
   op::TensorMaps tensor_maps_;
   bool waits_for_stores_ = true;  // at the statement at hand
-  int loops_ = 0;  // around the statement
+  int loops_ = 0;                 // around the statement
 };
 
 class LaunchLowerer : public ir::StmtMutator {
