@@ -159,8 +159,8 @@ class Gemm : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);
 };
 
-// Whether a gemm overwrites C for certain where it runs first: in the first iteration of `loop`, which
-// is null for a gemm in none.
+// Whether a gemm overwrites C for certain where it runs first: in the first iteration of `loop`,
+// which is null for a gemm in none.
 bool ClearsFirst(const GemmNode* gemm, const ForNode* loop);
 
 }  // namespace tilelang::ir
