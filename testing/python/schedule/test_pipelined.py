@@ -167,7 +167,9 @@ def test_a_persistent_kernel(blocks: int) -> None:
     A, B = exact(M, K), exact(N, K)
     for target in TARGETS:
         kernel = tilelang.compile(main, target=target)
-        assert channels(kernel) == ["a"]
+        # On Blackwell the results have slots, too, where a block has more than one tile.
+        slots = ["c_tmem"] if target == "sm_100a" and blocks < 6 else []
+        assert channels(kernel) == ["a", *slots]
         assert torch.equal(run(kernel, A, B, poisoned(M, N))[-1], product(A, B))
 
 
