@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "ir/visitor.h"
+#include "runtime/dimension_solver.h"
 #include "runtime/driver.h"
 
 namespace tilelang::runtime {
@@ -167,6 +169,7 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
   }
   // Only now is it known which parameters are passed and can give values.
   for (Param& param : params_) MarkBinding(&param);
+  SolveRemaining(slots);
 }
 
 std::vector<Signature::Extent> Signature::MakeExtents(const ir::Array<ir::Expr>& exprs,
@@ -215,13 +218,55 @@ void Signature::MarkBinding(Param* param) {
   mark(&param->strides, "stride");
 }
 
+void Signature::SolveRemaining(VarSlots* slots) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (!params_[i].is_tensor || params_[i].is_output) continue;
+      for (bool of_stride : {false, true}) {
+        size_t rank = of_stride ? params_[i].strides.size() : params_[i].shape.size();
+        for (size_t j = 0; j < rank; ++j) progress |= TrySolve(i, of_stride, j, slots);
+      }
+    }
+  }
+}
+
+bool Signature::TrySolve(size_t param, bool of_stride, size_t dimension, VarSlots* slots) {
+  const Param& tensor = params_[param];
+  ir::Expr expr = (of_stride ? tensor.strides : tensor.shape)[dimension].program.expr();
+  ir::Var unknown;
+  int count = 0;
+  ir::WalkExprs(expr, [&](const ir::Expr& e) {
+    auto* var = e.as<ir::VarNode>();
+    if (var == nullptr || unknown.get() == var) return true;
+    ir::Var found = ffi::GetRef<ir::Var>(var);
+    if (origin_.count(slots->Intern(found))) return true;
+    unknown = found;
+    ++count;
+    return true;
+  });
+  if (count != 1) return false;
+  ir::Var extent("extent", ir::dtypes::kInt64);
+  auto value = SolveFor(expr, unknown, extent);
+  if (!value) return false;
+  int extent_slot = slots->Intern(extent);
+  std::string place = (of_stride ? "stride " : "dimension ") + std::to_string(dimension) + " of '" +
+                      tensor.name + "'";
+  origin_[extent_slot] = place;
+  int slot = slots->Intern(unknown);
+  origin_[slot] = place;
+  solutions_.push_back({param, of_stride, dimension, extent_slot, slot, HostExpr(*value, slots)});
+  return true;
+}
+
 void Signature::Seal(const VarSlots& slots) {
   slot_count_ = slots.size();
   for (int slot = 0; slot < slots.size(); ++slot) {
     if (origin_.count(slot)) continue;
     Fail("no argument determines the symbolic dimension '", slots.name(slot),
          "'\n@note a dimension that is just '", slots.name(slot),
-         "' must appear in a tensor that is passed, or be a scalar parameter");
+         "' must appear in a tensor that is passed, alone or once in a sum or product with "
+         "dimensions that do, or be a scalar parameter");
   }
 }
 
@@ -252,6 +297,13 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     } else {
       state->values[param.slot] = BindScalar(param, args[next++]);
     }
+  }
+  for (const Solution& solution : solutions_) {
+    const DLTensor& given = *state->tensors[solution.param];
+    size_t dimension = solution.dimension;
+    state->values[solution.extent_slot] =
+        solution.of_stride ? StrideOf(given, dimension) : given.shape[dimension];
+    state->values[solution.slot] = solution.program.Evaluate(state->values.data());
   }
   for (size_t i = 0; i < params_.size(); ++i) {
     if (params_[i].is_output) {

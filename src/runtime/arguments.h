@@ -64,11 +64,24 @@ class Signature {
     int64_t alignment = 1;
   };
 
+  // How a variable follows from a dimension or a stride that is more than the variable.
+  struct Solution {
+    size_t param;
+    bool of_stride;
+    size_t dimension;
+    int extent_slot;  // what the tensor has there
+    int slot;         // of the variable
+    HostExpr program;
+  };
+
   Param MakeTensor(const ir::Buffer& buffer, int64_t alignment, VarSlots* slots);
   Param MakeScalar(const ir::Var& var, VarSlots* slots);
   std::vector<Extent> MakeExtents(const ffi::Array<ir::Expr>& exprs, VarSlots* slots);
   // Lets a parameter give values to the variables that nothing before it determines.
   void MarkBinding(Param* param);
+  // Solves products and sums for the variables that remain.
+  void SolveRemaining(VarSlots* slots);
+  bool TrySolve(size_t param, bool of_stride, size_t dimension, VarSlots* slots);
 
   // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
   const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
@@ -80,6 +93,7 @@ class Signature {
 
   std::vector<Param> params_;
   std::vector<Param> workspaces_;
+  std::vector<Solution> solutions_;  // each uses those before it
   bool compares_addresses_ = false;  // several tensors are passed, and one of them is written
   std::unordered_map<const void*, int> tensor_index_;
   std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from

@@ -41,6 +41,7 @@ class HostExpr {
   // The slot that the expression merely reads, or -1.
   int VariableSlot() const { return slot_; }
   bool IsConstant() const { return is_constant_; }
+  const ir::Expr& expr() const { return expr_; }
   // The expression as the user would write it: "N", "M * 2 + 1".
   std::string Text() const;
   // The largest value of the expression's dtype.

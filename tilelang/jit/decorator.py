@@ -1,16 +1,21 @@
-"""``@tilelang.jit``: a function that returns a ``T.prim_func`` becomes a factory of kernels."""
+"""``@tilelang.jit``: functions that return a ``T.prim_func``, or whose body is a kernel."""
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from types import FrameType, FunctionType
 from typing import Any
 
 from ..errors import ConfigError, boundary
 from . import compiler
+from .eager import EagerFunction
+from .freeze import freeze
 from .kernel import JITKernel
 from .lower import ir_function
+from .style import is_eager, runtime_types
 
 
 class JITFunction:
@@ -29,7 +34,7 @@ class JITFunction:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
         """Returns the kernel for the given parameters, compiled at their first appearance."""
-        key = _freeze((args, kwargs))
+        key = freeze((args, kwargs))
         kernel = self._kernels.get(key)
         if kernel is not None:
             return kernel
@@ -69,7 +74,7 @@ class JITFunction:
         kernels = compiler.par_compile(funcs, num_workers, **self._options)
         for config, kernel in zip(configs, kernels, strict=True):
             args, kwargs = self._apply(lambda *a, **k: (a, k), config)
-            self._kernels.setdefault(_freeze((args, kwargs)), kernel)
+            self._kernels.setdefault(freeze((args, kwargs)), kernel)
         return kernels
 
     def _apply(self, function: Callable[..., Any], config: Any) -> Any:
@@ -97,9 +102,13 @@ def jit(
     compile_flags: Any = None,
     debug_root_path: str | None = None,
 ) -> Any:
-    """Makes a :class:`JITFunction` of a function; used with or without arguments.
+    """Compiles what a function describes when it is called; used with or without arguments.
 
-    The arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
+    A function that returns a ``T.prim_func`` becomes a :class:`JITFunction`, which gives kernels;
+    one whose body is the kernel (it declares tensors, or opens ``T.Kernel``) becomes an
+    :class:`EagerFunction`, which runs it.
+
+    The other arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
     """
     options = {
@@ -112,19 +121,15 @@ def jit(
         "compile_flags": compile_flags,
     }
     if func is not None:
-        return JITFunction(func, options)
-    return lambda function: JITFunction(function, options)
+        return _jit(func, options, sys._getframe(1))
+    return lambda function: _jit(function, options, sys._getframe(1))
 
 
-def _freeze(value: Any) -> Any:
-    """Returns a hashable stand-in: equal for equal values of equal types, through containers."""
-    if isinstance(value, Mapping):
-        return (dict, tuple(sorted((str(k), _freeze(v)) for k, v in value.items())))
-    if isinstance(value, (list, tuple)):
-        return (type(value), tuple(_freeze(item) for item in value))
-    try:
-        hash(value)
-    except TypeError:
-        return (type(value), repr(value))
-    # 1, 1.0 and True are equal, but not the same parameter.
-    return (type(value), value)
+def _jit(
+    function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType
+) -> JITFunction | EagerFunction:
+    if isinstance(function, FunctionType):
+        types = runtime_types(function, frame)
+        if is_eager(function, types):
+            return EagerFunction(function, options, types)
+    return JITFunction(function, options)

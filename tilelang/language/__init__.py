@@ -20,6 +20,7 @@ from .allocate import (
     alloc_shared,
     alloc_tmem,
     alloc_var,
+    empty,
 )
 from .annotations import (
     annotate_l2_hit_ratio,
@@ -52,6 +53,7 @@ from .cluster import (
 )
 from .copy import clear, copy, fill, transpose
 from .debug import device_assert, print
+from .eager import const
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm

@@ -11,7 +11,8 @@ from ..ir.buffer import Buffer, make_buffer, plain, shape_text
 from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Operand, as_expr
 from ..ir.stmt import emit
-from .builder import current, in_block, in_kernel
+from .builder import Builder, current, in_block, in_kernel
+from .tensor import check_extent
 from .variable import Ref
 from .variable import allocate as allocate_variable
 
@@ -111,9 +112,55 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Buffer:
             notes=["allocate before `with T.Kernel(...)`, for all blocks together"],
         )
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
-    buffer = make_buffer(builder.take_hint("workspace"), dtype_of(dtype), dims, "global")
-    emit(_alloc(buffer, span.current()))
+    return _allocate_global(builder, dims, dtype_of(dtype))
+
+
+def _allocate_global(builder: Builder, dims: Sequence[Any], dtype: DType) -> Buffer:
+    buffer = make_buffer(builder.take_hint("workspace"), dtype, dims, "global")
+    stmt = _alloc(buffer, span.current())
+    emit(stmt)
+    builder.workspaces.append((buffer, stmt))
     return buffer
+
+
+def empty(*shape: Any, dtype: Any = None) -> Buffer:
+    """A tensor that the function allocates: ``C = T.empty((M, N), dtype)``, then ``return C``.
+
+    Without being returned it is scratch memory, as that of :func:`alloc_global`.
+
+    Args:
+        shape: the extents, as one tuple or list or one by one; constants, or expressions of
+            dimensions and scalars known at run time.
+        dtype: the element type, also the last argument by position; float32 by default.
+
+    Raises:
+        ScopeError: inside of ``T.Kernel``.
+        SemanticsError: in a ``T.prim_func``, which returns nothing.
+    """
+    builder = current("T.empty")
+    if builder.kernel is not None:
+        raise errors.ScopeError(
+            "T.empty inside T.Kernel",
+            span=span.here(),
+            notes=["allocate before `with T.Kernel(...)`: all blocks share the tensor"],
+        )
+    builder.parameters.check_allocates()
+    if shape and isinstance(shape[0], (tuple, list)):
+        dims, rest = list(shape[0]), list(shape[1:])
+    else:
+        dims, rest = list(shape), []
+        if dims and not isinstance(dims[-1], (int, Operand)):
+            rest = [dims.pop()]
+    if len(rest) > 1 or (rest and dtype is not None) or not dims:
+        raise errors.ShapeError(
+            f"T.empty takes a shape and a type, not {len(shape)} arguments like these",
+            span=span.here(),
+            notes=["C = T.empty((M, N), dtype)"],
+        )
+    kind = rest[0] if rest else dtype
+    for dim in dims:
+        check_extent(dim)
+    return _allocate_global(builder, dims, dtype_of("float32" if kind is None else kind))
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Ref:

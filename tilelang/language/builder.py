@@ -50,6 +50,10 @@ class Builder:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.kernel: Any = None
+        # Those of the function (parameters.Parameters).
+        self.parameters: Any = None
+        # What allocates the global buffers, outside of kernels.
+        self.workspaces: list[tuple[Any, Stmt]] = []
         # Annotations of the function.
         self.attrs: dict[str, Any] = {}
         # Open loops, innermost last: the kind, and how many blocks were open at its start.

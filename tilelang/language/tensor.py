@@ -38,7 +38,7 @@ class TensorType:
                 span=span.here(),
             )
         for extent in self.shape:
-            _check_extent(extent)
+            check_extent(extent)
 
     def buffer(self, name: str, symbols: dict[str, Var]) -> Buffer:
         """Returns the parameter; ``symbols`` holds the dimensions given by name.
@@ -65,7 +65,8 @@ def _symbol(extent: Any, symbols: dict[str, Var]) -> Any:
     return extent
 
 
-def _check_extent(extent: Any) -> None:
+def check_extent(extent: Any) -> None:
+    """Refuses what is no extent of a tensor: neither a positive integer nor known at run time."""
     if isinstance(extent, Operand):
         valid = getattr(extent, "dtype", dtype_of("bool")).is_integer
     elif isinstance(extent, str):

@@ -9,14 +9,11 @@ from collections.abc import Iterable
 from .. import errors
 from ..ir import span
 
-_EAGER = "return a T.prim_func from a function decorated with @tilelang.jit; shapes are arguments"
 _ALIAS = "allocate a second buffer, or index the first one differently"
 _RAW = "use the tile operators T.copy and T.gemm"
 
 #: What to do instead, where there is something.
 HINTS = {
-    "const": _EAGER,
-    "empty": _EAGER,
     "reshape": _ALIAS,
     "view": _ALIAS,
     "make_tensor": "declare the parameter as T.Tensor or T.StridedTensor",

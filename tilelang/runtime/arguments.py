@@ -73,6 +73,25 @@ def _is_negated(arg: Any) -> bool:
     return torch is not None and isinstance(arg, torch.Tensor) and arg.is_neg()
 
 
+def describe(arg: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, str]:
+    """Returns shape, strides and type of an argument.
+
+    Returns:
+        The shape, None for a scalar or an address; the strides in elements, None for a contiguous
+        tensor; the name of the element type, or of the scalar's Python type.
+    """
+    if not hasattr(arg, "__dlpack__"):
+        return None, None, type(arg).__name__
+    shape = tuple(int(extent) for extent in arg.shape)
+    dtype = str(arg.dtype).removeprefix("torch.")
+    if hasattr(arg, "stride"):
+        return shape, None if arg.is_contiguous() else tuple(arg.stride()), dtype
+    strides = getattr(arg, "strides", None)
+    if strides is None or arg.size == 0:
+        return shape, None, dtype
+    return shape, tuple(each // arg.itemsize for each in strides), dtype
+
+
 def explain(error: Exception, names: Sequence[str], args: Sequence[Any]) -> Exception:
     """Returns what to raise for ``error``, which ended a call with these arguments.
 

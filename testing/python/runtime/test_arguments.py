@@ -244,10 +244,25 @@ def test_a_workspace_lives_for_the_call():
 
 def test_a_dimension_that_nothing_determines_is_refused():
     n = hm.var("n")
-    a = hm.tensor("A", "float32", (hm.times(n, 2),))
+    a = hm.tensor("A", "float32", (hm.times(n, n),))
     with pytest.raises(ArgumentError, match="no argument determines the symbolic dimension 'n'"):
         make([a])
-    make([a, n])(torch.zeros(6), 3)
+    make([a, n])(torch.zeros(9), 3)
+
+
+def test_a_dimension_follows_from_a_product():
+    n, m = hm.var("n"), hm.var("m")
+    a = hm.tensor("A", "float32", (hm.times(hm.times(n, 2), m),))
+    b = hm.tensor("B", "float32", (m,))
+    recorder = Recorder()
+    run = make([a, b], args=[n], recorder=recorder)
+    run(torch.zeros(30), torch.zeros(5))
+    assert int.from_bytes(recorder.calls[0][-1][0], "little") == 3
+    run(torch.zeros(0), torch.zeros(0))
+    with pytest.raises(
+        ArgumentError, match=r"dimension 0 of argument 'A' must be n \* 2 \* m = 30"
+    ):
+        run(torch.zeros(31), torch.zeros(5))
 
 
 def test_out_idx_out_of_range_is_refused():

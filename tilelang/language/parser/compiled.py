@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from .declarations import declaring_part
 from .rewrite import TRACER, Tables, function_def, located, rewrite
 from .source import definition
 
@@ -20,6 +21,7 @@ class Compiled(NamedTuple):
 
 # By file too: code of equal text in two files is equal.
 _compiled: dict[tuple[str, CodeType], Compiled] = {}
+_declaring: dict[tuple[str, CodeType], Compiled] = {}
 _INNER = "__tl_inner"
 #: The code objects of all rewritten functions.
 CODES: set[CodeType] = set()
@@ -31,12 +33,25 @@ def _inner(code: CodeType, name: str) -> CodeType:
 
 def compiled(function: FunctionType) -> Compiled:
     """Returns the rewritten code of ``function``."""
+    return _cached(_compiled, function, lambda node: node)
+
+
+def declaring(function: FunctionType) -> Compiled:
+    """As :func:`compiled`, of the statements alone that declare parameters in the body."""
+    return _cached(_declaring, function, declaring_part)
+
+
+def _cached(
+    cache: dict[tuple[str, CodeType], Compiled],
+    function: FunctionType,
+    part: Callable[[ast.FunctionDef], ast.FunctionDef],
+) -> Compiled:
     original = function.__code__
     key = original.co_filename, original
-    found = _compiled.get(key)
+    found = cache.get(key)
     if found is None:
-        node, tables = rewrite(definition(function), original.co_filename)
-        found = _compiled[key] = Compiled(_compile(node, original), tables)
+        node, tables = rewrite(part(definition(function)), original.co_filename)
+        found = cache[key] = Compiled(_compile(node, original), tables)
         CODES.add(found.code)
     return found
 
@@ -55,12 +70,12 @@ def _compile(node: ast.FunctionDef, original: CodeType) -> CodeType:
     return inner.replace(co_name=original.co_name)
 
 
-def bind_tracer(function: FunctionType, tracer: Any) -> Callable[..., Any]:
-    """Returns the rewritten ``function`` with ``tracer`` as its tracer.
+def bind_tracer(function: FunctionType, rewritten: Compiled, tracer: Any) -> Callable[..., Any]:
+    """Returns the rewritten ``function``, or part of it, with ``tracer`` as its tracer.
 
     Globals, the cells of the closure and the defaults are those of the original.
     """
-    code = compiled(function).code
+    code = rewritten.code
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[TRACER] = CellType(tracer)
     closure = tuple(cells[name] for name in code.co_freevars)

@@ -75,6 +75,17 @@ def assignments(body: Iterable[ast.stmt]) -> list[str]:
     return found
 
 
+def declared_names(body: Iterable[ast.stmt]) -> Names:
+    """Names that the statements give a type without a value: ``A: T.Tensor((M, N), dtype)``."""
+    return frozenset(
+        stmt.target.id
+        for stmt in nested(body)
+        if isinstance(stmt, ast.AnnAssign)
+        and stmt.value is None
+        and isinstance(stmt.target, ast.Name)
+    )
+
+
 class Liveness:
     """Computes :class:`BlockNames` for every block of a function body."""
 

@@ -13,7 +13,14 @@ from collections import Counter
 from typing import Any, NamedTuple, TypeVar
 
 from ... import errors
-from .liveness import BlockNames, Liveness, assignments, nested, target_names
+from .liveness import (
+    BlockNames,
+    Liveness,
+    assignments,
+    declared_names,
+    nested,
+    target_names,
+)
 
 TRACER = "__tl"
 Place = tuple[int, int, int, int]
@@ -28,6 +35,7 @@ class Tables(NamedTuple):
         hints: names for what the statement creates: assignment targets, loop variables.
         blocks: the names of the ``if``, loop or ``with`` that starts there.
         arguments: the places of the parameters.
+        declared: the parameters that the body declares, as in ``A: T.Tensor((M, N), dtype)``.
     """
 
     file: str
@@ -35,6 +43,7 @@ class Tables(NamedTuple):
     hints: list[tuple[str, ...]]
     blocks: list[BlockNames | None]
     arguments: dict[str, Place]
+    declared: frozenset[str]
 
 
 def _name(name: str) -> ast.Name:
@@ -147,7 +156,8 @@ class Rewriter(ast.NodeTransformer):
             for arg in ast.walk(node.args)
             if isinstance(arg, ast.arg)
         }
-        self.tables = Tables(file, [], [], [], arguments)
+        declared = declared_names(node.body) & arguments.keys()
+        self.tables = Tables(file, [], [], [], arguments, declared)
         counts = Counter(assignments(node.body))
         outer = {
             name
@@ -243,13 +253,21 @@ class Rewriter(ast.NodeTransformer):
 
     def _stmt_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         if node.value is None:
-            raise self._error(
-                node,
-                "a declaration without a value cannot be used in a kernel",
-                "tensors are parameters of the function: `def main(A: T.Tensor((M, N), dtype))`",
-            )
+            return self._declaration(node)
         annotated = _method("annotated", self.visit(node.annotation), self.visit(node.value))
         return self._assign(node.target, annotated)
+
+    def _declaration(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        if not (isinstance(node.target, ast.Name) and node.target.id in self.tables.declared):
+            raise self._error(
+                node,
+                f"`{ast.unparse(node.target)}` is declared here, but is no parameter",
+                "write the name among the parameters of the function, or allocate: T.alloc_shared, "
+                "T.alloc_fragment, T.alloc_var in a kernel, T.empty for an output before it",
+            )
+        name = node.target.id
+        declared = _method("declare", ast.Constant(name), self.visit(node.annotation), _name(name))
+        return [ast.Assign([_store(name)], declared)]
 
     def _stmt_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         value = self.visit(node.value)

@@ -100,6 +100,16 @@ class Tracer:
         """``name: annotation = value``: a data type converts the value."""
         return cast(value, annotation) if isinstance(annotation, DType) else value
 
+    def declare(self, name: str, annotation: Any, value: Any) -> Any:
+        """``name: annotation``, without a value: declares a parameter."""
+        if self._depth:
+            raise errors.UnsupportedSyntaxError(
+                f"parameter {name} of a macro is declared in its body",
+                span=span.here(),
+                notes=["parameters of a macro need no type: take the declaration away"],
+            )
+        return self._builder.parameters.declare(name, annotation, value)
+
     def leave_with(self, number: int, *after: Any) -> tuple[Any, ...]:
         """Takes away, after T.Kernel or T.ws, the values that existed only in it."""
         left, self._builder.left = self._builder.left, None
@@ -172,11 +182,7 @@ class Tracer:
     def return_(self, value: Any) -> Any:
         self._outside_traced("return")
         if value is not None and not self._depth:
-            raise errors.UnsupportedSyntaxError(
-                "a kernel returns no value; it writes its results to tensors",
-                span=span.here(),
-                notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
-            )
+            self._builder.parameters.check_return(value)
         return value
 
     def raise_(self) -> None:

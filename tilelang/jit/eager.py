@@ -1,0 +1,326 @@
+"""Eager functions: called with tensors, they are compiled for them and run at once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter, itemgetter
+from types import FunctionType
+from typing import Any
+
+from .. import target as targets
+from ..errors import ArgumentError, ConfigError, boundary
+from ..ir.evaluate import variables
+from ..ir.expr import Var
+from ..language.eager import Argument, Call, EagerParameters, Traced, declarations, trace
+from ..language.parser.compiled import compiled
+from ..language.tensor import TensorType
+from ..runtime.arguments import describe
+from . import compiler
+from .freeze import freeze
+from .kernel import JITKernel
+
+_WHOLE = attrgetter("shape", "dtype", "device")
+
+
+class _Plan:
+    """What the calls with the same constants share.
+
+    Attributes:
+        select: takes what the kernel is passed from the arguments of a call.
+        read: gives what the compiled code depends on, besides constants; hashable.
+        kernels: by that.
+    """
+
+    def __init__(self, positions: list[int], parameters: EagerParameters) -> None:
+        names = parameters.names
+        self.select = _select(positions)
+        self.kernels: dict[Any, Callable[..., Any]] = {}
+        self.places = parameters.places
+        self._readers = [
+            (position, _reader(parameters, names[position]))
+            for position in positions
+            if names[position] in parameters.types
+        ]
+
+    def read(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([read(args[position]) for position, read in self._readers])
+
+
+def _select(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda args: tuple(args[position] for position in positions)
+
+
+def _reader(parameters: EagerParameters, name: str) -> Callable[[Any], Any]:
+    """Returns what reads off a tensor what the compiled code depends on."""
+    declared = parameters.types[name]
+    if parameters.asked:
+        return lambda arg: (*_WHOLE(arg), _strides(arg))
+    constant = [i for i, extent in enumerate(declared.shape) if _is_constant(extent, parameters)]
+    strided = any(_is_constant(stride, parameters) for stride in declared.strides)
+    if len(constant) == len(declared.shape) and not strided:
+        return _WHOLE
+    if strided:
+        return lambda arg: (*_WHOLE(arg), _strides(arg))
+    rest = attrgetter("dtype", "device")
+
+    def read(arg: Any) -> Any:
+        shape = arg.shape
+        return (len(shape), *[shape[i] for i in constant if i < len(shape)], *rest(arg))
+
+    return read
+
+
+def _strides(arg: Any) -> Any:
+    return arg.stride() if hasattr(arg, "stride") else arg.strides
+
+
+def _is_constant(extent: Any, parameters: EagerParameters) -> bool:
+    if isinstance(extent, str):
+        return extent in parameters.consts
+    consts = [each for each in parameters.consts.values() if isinstance(each, Var)]
+    return not isinstance(extent, int) and any(
+        used.same_as(each) for used in variables(extent) for each in consts
+    )
+
+
+class EagerFunction:
+    """A function whose body is a kernel.
+
+    Called with tensors it compiles what they need, once for all calls with the same constants,
+    shapes (of dimensions that are no ``T.dynamic``), element types and device, runs it and returns
+    the tensors that the body returns.
+    """
+
+    def __init__(
+        self, function: FunctionType, options: Mapping[str, Any], types: Mapping[str, Any]
+    ) -> None:
+        functools.update_wrapper(self, function)
+        if options.get("out_idx") is not None:
+            raise ConfigError(
+                f"out_idx={options['out_idx']} for {function.__name__}, whose body is the kernel",
+                notes=["allocate outputs with T.empty and return them"],
+            )
+        self._function = function
+        self._options = {key: value for key, value in options.items() if key != "out_idx"}
+        self._types = dict(types)
+        signature = inspect.signature(function)
+        self._names = list(signature.parameters)
+        self._defaults = [each.default for each in signature.parameters.values()]
+        self._plans: dict[Any, _Plan] = {}
+        self._lock = threading.RLock()
+
+    @functools.cached_property
+    def _runtime(self) -> frozenset[str]:
+        """The parameters that a kernel may be passed; None for one of them is a constant."""
+        return frozenset(self._types) | compiled(self._function).tables.declared
+
+    @functools.cached_property
+    def _constant_positions(self) -> list[int]:
+        return [i for i, name in enumerate(self._names) if name not in self._runtime]
+
+    @functools.cached_property
+    def _runtime_positions(self) -> list[int]:
+        return [i for i, name in enumerate(self._names) if name in self._runtime]
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the kernel; returns what the body returns: None, a tensor, or a tuple of them.
+
+        Args:
+            args, kwargs: those of the function; values of ``T.const`` too, by name.
+
+        Raises:
+            CompileError: the kernel cannot be compiled for these arguments.
+            ArgumentError: an argument does not fit its declaration.
+        """
+        consts: tuple[Any, ...] = ()
+        if kwargs or len(args) != len(self._names):
+            args, consts = self._arranged(args, kwargs)
+        try:
+            plan = self._plans[self._constants(args), consts]
+            run = plan.kernels[plan.read(args)]
+        except (KeyError, AttributeError, TypeError):  # unknown, or an argument of another kind
+            return self._prepare(args, consts)
+        try:
+            return run(*plan.select(args))
+        except ArgumentError as error:
+            raise _placed(error, plan) from None
+
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """Returns the kernel for arguments, without running it.
+
+        Args:
+            args, kwargs: as for a call, but tensors may be left out where the values of ``T.const``
+                are given by name, or be described: ``fn.compile(A=T.Tensor((64, 64), T.float16))``.
+
+        Raises:
+            CompileError: the kernel cannot be compiled.
+        """
+        return self._compiled(self._call(args, kwargs), None)[0]
+
+    @boundary
+    def get_tir(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the function in the IR, without compiling it; arguments as for ``compile``."""
+        return trace(self._function, self._call(args, kwargs)).func
+
+    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+        """Returns the generated CUDA C++; arguments as for ``compile``."""
+        return self.compile(*args, **kwargs).get_kernel_source()
+
+    def par_compile(
+        self, configs: Iterable[Any], num_workers: int | None = None
+    ) -> list[JITKernel]:
+        """Compiles for several sets of arguments at once, each a tuple or a mapping."""
+        given = [((), dict(c)) if isinstance(c, Mapping) else (tuple(c), {}) for c in configs]
+        with ThreadPoolExecutor(num_workers) as pool:
+            return list(pool.map(lambda each: self.compile(*each[0], **each[1]), given))
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__  # by name, as functions
+
+    def __copy__(self) -> EagerFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EagerFunction:
+        return self
+
+    # Arguments ------------------------------------------------------------------------------
+
+    def _constants(self, args: tuple[Any, ...]) -> Any:
+        """The part of a call that selects the plan; hashable."""
+        values = [args[i] for i in self._constant_positions]
+        missing = [args[i] is None for i in self._runtime_positions]
+        key = (*map(type, values), *values, *missing)
+        try:
+            hash(key)
+        except TypeError:
+            return freeze(key)
+        return key
+
+    def _arranged(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Returns an argument for each parameter, and the values of ``T.const`` given by name."""
+        names, rest = self._names, dict(kwargs)
+        if len(args) > len(names):
+            raise ArgumentError(
+                f"{self._function.__name__} takes ({', '.join(names)}), {len(names)} arguments, "
+                f"but {len(args)} were given"
+            )
+        for name in names[: len(args)]:
+            if name in rest:
+                raise ArgumentError(f"{self._function.__name__} got two values of {name}")
+        full = list(args)
+        for name, default in list(zip(names, self._defaults, strict=True))[len(args) :]:
+            value = rest.pop(name, default)
+            if value is inspect.Parameter.empty:
+                raise ArgumentError(
+                    f"{self._function.__name__} takes ({', '.join(names)}): {name!r} is missing"
+                )
+            full.append(value)
+        return tuple(full), tuple(sorted(rest.items()))
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        """What to compile for, where tensors may be missing or described."""
+        given = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        values = {name: given.pop(name) for name in self._names if name in given}
+        return self._described(values, given)
+
+    def _described(self, values: Mapping[str, Any], consts: Mapping[str, Any]) -> Call:
+        constants, arguments = {}, {}
+        for name, value in values.items():
+            if isinstance(value, TensorType):
+                arguments[name] = Argument(tuple(value.shape), value.strides or None, value.dtype)
+            elif hasattr(value, "__dlpack__") or (name in self._runtime and value is not None):
+                arguments[name] = Argument(*describe(value))
+            else:
+                constants[name] = value
+        return Call(constants, arguments, _without(self._types, constants), consts)
+
+    # Compiling ------------------------------------------------------------------------------
+
+    def _prepare(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
+        """The first call of its kind: compiles, keeps the kernel, and runs it."""
+        call = self._described(dict(zip(self._names, args, strict=True)), dict(consts))
+        device = self._device(args, call)
+        with self._lock:
+            kernel, traced = self._compiled(call, device)
+            positions = [
+                i for i, name in enumerate(self._names) if name in traced.parameters.values
+            ]
+            plan = self._plan((self._constants(args), consts), positions, call, traced)
+            run = _tupled(kernel) if traced.is_tuple else kernel
+            plan.kernels[plan.read(args)] = run
+        try:
+            return run(*plan.select(args))
+        except ArgumentError as error:
+            raise _placed(error, plan) from None
+
+    def _plan(self, key: Any, positions: list[int], call: Call, traced: Traced) -> _Plan:
+        plan = self._plans.get(key)
+        if plan is None or traced.parameters.asked:
+            declared = declarations(self._function, call)
+            declared.asked = traced.parameters.asked
+            kernels = plan.kernels if plan else {}
+            plan = self._plans[key] = _Plan(positions, declared)
+            plan.kernels = kernels
+        return plan
+
+    def _device(self, args: tuple[Any, ...], call: Call) -> Any:
+        """The device of the tensors; the first one's, as the launch compares them."""
+        for name, arg in zip(self._names, args, strict=True):
+            if name in call.arguments and hasattr(arg, "device"):
+                return arg.device
+        return None
+
+    @boundary
+    def _compiled(self, call: Call, device: Any) -> tuple[JITKernel, Traced]:
+        self._check_names(call)
+        traced = trace(self._function, call)
+        unknown = [name for name in call.consts if name not in traced.parameters.consts]
+        if unknown:
+            raise ArgumentError(
+                f"{self._function.__name__} has neither a parameter nor a T.const {unknown[0]!r}",
+                notes=[f"its parameters are {', '.join(self._names)}"],
+            )
+        options = {**self._options, "target": self._target(device)}
+        return compiler.compile(traced.func, out_idx=traced.outputs or None, **options), traced
+
+    def _check_names(self, call: Call) -> None:
+        for name, value in call.consts.items():
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise ArgumentError(f"{name}={value!r} for {self._function.__name__} is no integer")
+
+    def _target(self, device: Any) -> Any:
+        target = self._options["target"]
+        index = getattr(device, "index", None)
+        if getattr(device, "type", None) != "cuda" or target not in ("auto", "cuda", None):
+            return target
+        return targets.device_target(index or 0) or target
+
+
+def _without(types: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: kind for name, kind in types.items() if name not in constants}
+
+
+def _tupled(kernel: JITKernel) -> Callable[..., Any]:
+    def run(*args: Any) -> tuple[Any, ...]:
+        result = kernel(*args)
+        return tuple(result) if isinstance(result, list) else (result,)
+
+    return run
+
+
+def _placed(error: ArgumentError, plan: _Plan) -> ArgumentError:
+    """Gives an error the place where the argument it speaks of is declared."""
+    match = re.search(r"argument '(\w+)'", error.message)
+    if error.span is None and match:
+        error.span = plan.places.get(match[1])
+    return error

@@ -1,0 +1,97 @@
+"""Which of two styles a function decorated with ``@tilelang.jit`` is written in.
+
+A *lazy* function returns a ``T.prim_func``: calling it gives a kernel. The body of an *eager* one
+is the kernel: calling it with tensors runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import FrameType, FunctionType
+from typing import Any
+
+from .. import errors
+from ..ir.dtype import DType, dtype_of
+from ..language.parameters import scope_of
+from ..language.parser.liveness import declared_names
+from ..language.parser.source import definition
+from ..language.tensor import PointerType, TensorType
+
+
+def runtime_types(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
+    """Returns the parameters whose annotation is a tensor, a pointer or a type of the language.
+
+    Args:
+        function: a Python function.
+        frame: where it is defined, for annotations that are strings.
+    """
+    scope: dict[str, Any] | None = None
+    found = {}
+    for name, annotation in function.__annotations__.items():
+        value = annotation
+        if isinstance(annotation, str):
+            scope = scope_of(function, frame) if scope is None else scope
+            value = _value(annotation, function, scope)
+        if name != "return" and (
+            isinstance(value, (TensorType, PointerType, DType)) or value is PointerType
+        ):
+            found[name] = value
+    return found
+
+
+def _value(text: str, function: FunctionType, scope: dict[str, Any]) -> Any:
+    """The value of an annotation as text; None where it means nothing to the language."""
+    try:
+        value = eval(text, function.__globals__, scope)
+    except Exception:  # of annotations for type checkers only
+        value = text
+    if not isinstance(value, str):
+        return value
+    try:
+        return dtype_of(value)
+    except errors.TileLangError:
+        return None
+
+
+def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
+    """Whether the body of a function is a kernel.
+
+    Args:
+        function: a Python function; one without readable source is lazy.
+        types: its :func:`runtime_types`.
+    """
+    try:
+        node = definition(function)
+    except errors.UnsupportedSyntaxError:
+        return False
+    if any(isinstance(kind, (TensorType, PointerType)) for kind in types.values()):
+        return True
+    arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    if declared_names(node.body) & arguments:
+        return True
+    return any(_opens_kernel(each) for each in _own_nodes(node))
+
+
+def _own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a body that are not in functions or classes defined there."""
+    pending: list[ast.AST] = [*node.body]
+    while pending:
+        each = pending.pop()
+        yield each
+        if not isinstance(each, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(each)
+
+
+def _opens_kernel(node: ast.AST) -> bool:
+    if isinstance(node, ast.With):
+        return any(_called(item.context_expr).endswith("Kernel") for item in node.items)
+    return _called(node) == "const" and isinstance(node.func, ast.Attribute)  # type: ignore[attr-defined]
+
+
+def _called(node: ast.AST) -> str:
+    """The last name of what is called; empty for anything else."""
+    if not isinstance(node, ast.Call):
+        return ""
+    function = node.func
+    return str(getattr(function, "attr", None) or getattr(function, "id", ""))

@@ -1,0 +1,229 @@
+"""The parameters of a function being traced: declared by annotations, or in its body."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.dtype import HANDLE, DType, dtype_of
+from ..ir.expr import var
+from .parser.rewrite import Tables
+from .tensor import PointerType, TensorType
+from .variable import Poison
+
+
+class Undeclared(Poison):
+    """A parameter that the body has not declared yet."""
+
+    __slots__ = ("parameter",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"parameter {name} is used before it is declared",
+            f"declare it first: {name}: T.Tensor((M, N), dtype)",
+        )
+        self.parameter = name
+
+
+class Parameters:
+    """The parameters of one function, in order.
+
+    Attributes:
+        name: of the function.
+        names: of its parameters, in order.
+        values: buffers and scalar variables, by name, as far as they are declared.
+        symbols: dimensions given by name (strings).
+        places: where each was declared.
+    """
+
+    def __init__(self, name: str, names: list[str]) -> None:
+        self.name = name
+        self.names = names
+        self.values: dict[str, Any] = {}
+        self.symbols: dict[str, Any] = {}
+        self.places: dict[str, errors.Span | None] = {}
+
+    def annotated(self, name: str, annotation: Any, where: errors.Span) -> Any:
+        """Declares a parameter by its annotation and returns what stands for it."""
+        self.places[name] = where
+        self.values[name] = self._make(name, annotation)
+        return self.values[name]
+
+    def declare(self, name: str, annotation: Any, value: Any) -> Any:
+        """Declares a parameter in the body: ``A: T.Tensor((M, N), dtype)``.
+
+        Args:
+            name: of the parameter.
+            annotation: its type.
+            value: what stood for it before.
+
+        Raises:
+            SemanticsError: it is declared already.
+        """
+        if not isinstance(value, Undeclared):
+            raise errors.SemanticsError(
+                f"parameter {name} is declared here, but has a value already: {value!r}",
+                span=span.here(),
+                notes=["declare it once, in the body or by an annotation of the parameter"],
+            )
+        self.places[name] = span.here()
+        self.values[name] = self._make(name, annotation)
+        return self.values[name]
+
+    def const(self, name: str, dtype: DType) -> Any:
+        """Returns a constant of ``T.const``.
+
+        Raises:
+            SemanticsError: the function is not of the eager style.
+        """
+        raise errors.SemanticsError(
+            f"T.const declares {name}, but the function is a T.prim_func: nothing gives it a value",
+            span=span.here(),
+            notes=[
+                "the shapes of a T.prim_func are arguments of the function around it; T.const is "
+                "for functions decorated with @tilelang.jit whose body is the kernel"
+            ],
+        )
+
+    def check_allocates(self) -> None:
+        """Refuses to allocate outputs in the function."""
+        raise errors.SemanticsError(
+            "T.empty allocates what a function returns, and a T.prim_func returns nothing",
+            span=span.here(),
+            notes=["declare a parameter and name it with out_idx, or use T.alloc_global"],
+        )
+
+    def check_return(self, value: Any) -> None:
+        """Refuses what the function cannot return."""
+        raise errors.UnsupportedSyntaxError(
+            "a kernel returns no value; it writes its results to tensors",
+            span=span.here(),
+            notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
+        )
+
+    def in_order(self) -> list[Any]:
+        """Returns the buffers and scalar variables in the order of the parameters.
+
+        Raises:
+            SemanticsError: one that the body should declare was not.
+        """
+        return [self.values[name] for name in self.names if name in self.values]
+
+    def _make(self, name: str, annotation: Any) -> Any:
+        if isinstance(annotation, TensorType):
+            return annotation.buffer(name, self.symbols)
+        if isinstance(annotation, PointerType) or annotation in (PointerType, "handle"):
+            return var(name, HANDLE)
+        if callable(annotation) and not isinstance(annotation, (type, DType)):
+            return self._make(name, annotation())
+        try:
+            return var(name, dtype_of(annotation))
+        except errors.TileLangError as error:
+            raise errors.DTypeError(
+                f"parameter {name} has annotation `{annotation}`, which is neither a tensor nor a "
+                "scalar type",
+                span=self.places[name],
+                notes=[
+                    f"use {name}: T.Tensor((M, N), dtype) or {name}: T.int32",
+                    *error.notes,
+                ],
+            ) from None
+
+
+def scope_of(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
+    """Returns the names that string annotations may use besides those of the module.
+
+    Args:
+        function: the function.
+        frame: where it is defined.
+    """
+    scope: dict[str, Any] = {}
+    outer: list[FrameType] = []
+    while frame is not None and frame.f_code.co_name != "<module>" and len(outer) < 4:
+        outer.append(frame)
+        frame = frame.f_back
+    for each in reversed(outer):
+        if each.f_globals is function.__globals__:
+            scope.update(each.f_locals)
+    scope.update(inspect.getclosurevars(function).nonlocals)
+    return scope
+
+
+def evaluated(function: FunctionType, name: str, text: str, scope: dict[str, Any]) -> Any:
+    """Returns the value of an annotation that is a string.
+
+    Raises:
+        UnknownNameError: it uses a name that has no value.
+    """
+    try:
+        return dtype_of(text)
+    except errors.TileLangError:
+        pass
+    try:
+        return eval(text, function.__globals__, scope)
+    except NameError as error:
+        code = function.__code__
+        raise errors.UnknownNameError(
+            f"annotation `{text}` of parameter {name}: {error}",
+            span=errors.Span(code.co_filename, code.co_firstlineno),
+        ) from None
+
+
+def _annotations(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
+    found = dict(function.__annotations__)
+    scope = scope_of(function, frame)
+    for name, annotation in found.items():
+        if isinstance(annotation, str):
+            found[name] = evaluated(function, name, annotation, scope)
+    return found
+
+
+def place_of(tables: Tables, name: str) -> Callable[[], span.Span]:
+    """Returns what makes the place of a parameter."""
+    return functools.partial(span.make, tables.file, *tables.arguments[name])
+
+
+def parameters_of(
+    function: FunctionType, frame: FrameType | None, tables: Tables
+) -> tuple[Parameters, dict[str, Any]]:
+    """Returns the parameters of a ``T.prim_func``, and the values to execute its body with.
+
+    Raises:
+        UnsupportedSyntaxError: a parameter that is declared nowhere, or ``*args``.
+    """
+    signature = inspect.signature(function).parameters
+    annotations = _annotations(function, frame)
+    parameters = Parameters(function.__name__, list(signature))
+    values: dict[str, Any] = {}
+    for name, parameter in signature.items():
+        place = errors.Span(tables.file, *tables.arguments[name])
+        span.set_place(place_of(tables, name))
+        check_fixed(function, parameter, place)
+        if name in annotations:
+            values[name] = parameters.annotated(name, annotations[name], place)
+        elif name in tables.declared:
+            values[name] = Undeclared(name)
+        elif parameter.default is not parameter.empty:
+            values[name] = parameter.default
+        else:
+            raise errors.UnsupportedSyntaxError(
+                f"parameter {name} of {function.__name__} has no annotation",
+                span=place,
+                notes=[f"write {name}: T.Tensor((M, N), dtype), or {name}: T.int32 for a scalar"],
+            )
+    return parameters, values
+
+
+def check_fixed(function: FunctionType, parameter: Any, place: errors.Span) -> None:
+    """Refuses ``*args`` and ``**kwargs``."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise errors.UnsupportedSyntaxError(
+            f"parameter *{parameter.name} of {function.__name__}: the parameters of a kernel are "
+            "fixed",
+            span=place,
+        )

@@ -1,0 +1,130 @@
+"""Executes rewritten functions: where statements go, and what errors say of their place."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType, TracebackType
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.span import Span
+from ..ir.stmt import set_sink
+from .builder import Builder, set_active
+from .parser.compiled import CODES, Compiled
+from .parser.rewrite import TRACER
+from .parser.tracer import Tracer
+
+# Where the code lies that arguments of a kernel's statements reach.
+_OUR_FOLDERS = (
+    *(str(Path(file).parent) + os.sep for file in (errors.__file__, _ffi.tvm_ffi.__file__)),
+    *(enum.__file__, inspect.__file__),
+)
+
+_spans: dict[int, list[Span | None]] = {}
+
+
+def tracer_of(code: Compiled, builder: Builder) -> Tracer:
+    """Returns what the rewritten ``code`` calls while it is executed into ``builder``."""
+    tables = code.tables
+    spans = _spans.setdefault(id(tables), [None] * len(tables.places))
+    return Tracer(builder, tables, spans)
+
+
+def definition_span(function: FunctionType) -> Span:
+    """The place of a function: the line of its first decorator, or of its ``def``."""
+    code = function.__code__
+    line = code.co_firstlineno
+    return span.make(code.co_filename, line, 0, line, 0)
+
+
+@contextmanager
+def tracing(builder: Builder, place: Callable[[], Span]) -> Iterator[None]:
+    """Makes ``builder`` the one that operators and statements use, in this thread."""
+    previous = set_active(builder), set_sink(builder.emit), span.set_place(place)
+    try:
+        yield
+    finally:
+        set_active(previous[0])
+        set_sink(previous[1])
+        span.set_place(previous[2])
+
+
+def _innermost(trace: TracebackType | None) -> tuple[TracebackType | None, bool]:
+    """The innermost frame of a traceback in a kernel, and whether the error arose right there."""
+    found, last = None, False
+    while trace is not None:
+        last = trace.tb_frame.f_code in CODES
+        found = trace if last else found
+        trace = trace.tb_next
+    return found, last
+
+
+def _expression(trace: TracebackType) -> errors.Span | None:
+    """The expression of a kernel being evaluated in a frame; None before Python 3.11."""
+    code = trace.tb_frame.f_code
+    if sys.version_info >= (3, 11):
+        line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
+        if line is not None and column is not None and end_column is not None:
+            return errors.Span(code.co_filename, line, column + 1, end_line or line, end_column + 1)
+    return None
+
+
+def _statement(trace: TracebackType) -> errors.Span | None:
+    tracer: Tracer = trace.tb_frame.f_locals[TRACER]
+    return span.for_error(tracer.span())
+
+
+def _raised_by_us(trace: TracebackType) -> bool:
+    """Whether an error of a kernel's statement arose in this package or below it.
+
+    Not in a function of the user's, which the kernel or this package called.
+    """
+    rest = trace.tb_next
+    while rest is not None:
+        file = rest.tb_frame.f_code.co_filename
+        if not file.startswith(_OUR_FOLDERS) and not file.endswith((".pyx", ".pxi")):
+            return False
+        rest = rest.tb_next
+    return True
+
+
+def _refusal(error: Exception) -> str:
+    """What to say of an error that arguments caused which nothing checks by name."""
+    text = str(error).split("\n")[0]
+    return f"these arguments have no meaning here ({type(error).__name__}: {text})"
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turns errors of tracing into errors with a place in the kernel."""
+    try:
+        yield
+    except errors.TileLangError as error:
+        trace, _ = _innermost(error.__traceback__)
+        if trace is not None:
+            exact = _expression(trace)
+            # The expression at fault says more than its statement.
+            if exact is not None and (error.span is None or error.span.file == exact.file):
+                error.span = exact
+            error.span = error.span or _statement(trace)
+        raise
+    except Exception as error:
+        trace, direct = _innermost(error.__traceback__)
+        if trace is None:
+            raise
+        place = _expression(trace) or _statement(trace)
+        if not direct:
+            if _raised_by_us(trace):
+                raise errors.SemanticsError(_refusal(error), span=place) from error
+            raise
+        if isinstance(error, TypeError):
+            raise errors.SemanticsError(str(error), span=place) from None
+        if isinstance(error, (NameError, AttributeError)):
+            raise errors.UnknownNameError(str(error), span=place) from None
+        raise
