@@ -6,12 +6,15 @@ import importlib
 from typing import Any
 
 from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
+from . import _missing
 from . import env as env
 from . import errors as errors
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
 from .jit import lower_to_source as lower
+from .math import cdiv
 from .runtime.cache import disable_cache, enable_cache, is_cache_enabled
 
+_missing.install()
 __version__ = "0.1.0"
 
 __all__ = [
@@ -29,12 +32,10 @@ __all__ = [
 ]
 
 # Imported at first use, as they are not needed for compiling a kernel.
-_LAZY_MODULES = ("emulator", "language", "layout", "profiler", "target", "testing", "tools")
-
-
-def cdiv(a: int, b: int) -> int:
-    """Returns the quotient of two integers, rounded up."""
-    return -(-a // b)
+_LAZY_MODULES = (
+    *("backend", "carver", "contrib", "cuda", "emulator", "engine", "language", "layout", "math"),
+    *("profiler", "target", "testing", "tileop", "tools", "tvm", "utils"),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -35,3 +35,37 @@ def cache_directory() -> Path:
 def default_target() -> str | None:
     """Returns the target named by ``TILELANG_DEFAULT_TARGET``, or None."""
     return os.environ.get("TILELANG_DEFAULT_TARGET") or None
+
+
+class Environment:
+    """The settings as attributes: ``env.TILELANG_CACHE_DIR``; None where one is not set."""
+
+    def __getattr__(self, name: str) -> str | None:
+        if not name.startswith(("TILELANG_", "TL_", "CUDA_")):
+            raise AttributeError(f"no setting is called {name!r}")
+        return os.environ.get(name)
+
+    @property
+    def TILELANG_CACHE_DIR(self) -> str:
+        return str(cache_directory())
+
+    def is_cache_enabled(self) -> bool:
+        """Whether kernels are read from and written to the disk cache."""
+        from .runtime import cache
+
+        return cache.is_cache_enabled()
+
+    def enable_cache(self) -> None:
+        """As :func:`tilelang.enable_cache`."""
+        from .runtime import cache
+
+        cache.enable_cache()
+
+    def disable_cache(self) -> None:
+        """As :func:`tilelang.disable_cache`."""
+        from .runtime import cache
+
+        cache.disable_cache()
+
+
+env = Environment()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from . import _ffi
-from .profiler import compare
+from .profiler.compare import torch_assert_close
 
 #: Marks a test that needs an NVIDIA GPU.
 requires_cuda = pytest.mark.requires_cuda
@@ -92,19 +92,60 @@ def set_random_seed(seed: int = 42) -> None:
     torch.manual_seed(seed)
 
 
-def torch_assert_close(
-    tensor_a: Any,
-    tensor_b: Any,
-    rtol: float = 1e-2,
-    atol: float = 1e-3,
-    max_mismatched_ratio: float = 0.001,
-    **_: Any,
-) -> None:
-    """Checks a tensor against a reference; see :func:`tilelang.profiler.compare.assert_close`."""
-    compare.assert_close([tensor_a], [tensor_b], rtol, atol, max_mismatched_ratio)
+def process_func(func: Callable[..., Any], name: str | None = None, **kwargs: Any) -> float:
+    """Runs a function that measures, and prints what it returns.
+
+    Args:
+        func: returns milliseconds.
+        name: what to print; the function's own name by default.
+        kwargs: arguments of ``func``.
+    """
+    latency = float(func(**kwargs))
+    print(f"{name or func.__name__}: {latency:.6f} ms")
+    return latency
+
+
+def regression(
+    prefixes: tuple[str, ...] = ("regression_",), verbose: bool = True
+) -> dict[str, Any]:
+    """Calls the functions of the calling file whose names start with one of ``prefixes``.
+
+    Returns:
+        what each of them returned, by name.
+    """
+    frame = inspect.stack()[1].frame
+    found = {
+        name: value
+        for name, value in frame.f_globals.items()
+        if callable(value) and name.startswith(prefixes)
+    }
+    results = {name: function() for name, function in found.items()}
+    if verbose:
+        for name, result in results.items():
+            print(f"{name}: {result}")
+    return results
 
 
 def main() -> None:
     """Runs the tests of the calling file."""
     frame = inspect.stack()[1]
     sys.exit(pytest.main([frame.filename, *sys.argv[1:]]))
+
+
+__all__ = [
+    "main",
+    "process_func",
+    "regression",
+    "requires_cuda",
+    "requires_cuda_compute_version",
+    "requires_cuda_compute_version_eq",
+    "requires_cuda_compute_version_ge",
+    "requires_cuda_compute_version_gt",
+    "requires_cuda_compute_version_le",
+    "requires_cuda_compute_version_lt",
+    "requires_llvm",
+    "requires_metal",
+    "requires_rocm",
+    "set_random_seed",
+    "torch_assert_close",
+]

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <sstream>
 #include <unordered_set>
 
@@ -270,7 +271,12 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
   SourceWriter kernels;
   std::set<std::string> headers{"common.h"};
   std::set<std::string> definitions;
+  std::vector<std::string> preludes;  // what the user brings along, in order
   for (const KernelLaunchNode* launch : Launches(func)) {
+    std::string prelude = Attr(launch->attrs, "prelude", String());
+    if (std::find(preludes.begin(), preludes.end(), prelude) == preludes.end()) {
+      preludes.push_back(prelude);
+    }
     std::string name = Identifier(func->name) + "_kernel";
     if (!result->kernels.empty()) name += "_" + std::to_string(result->kernels.size());
     KernelPrinter printer(func, launch, name);
@@ -287,11 +293,14 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
   for (const std::string& header : headers) {
     source.Line("#include <tl_templates/cuda/" + header + ">");
   }
-  for (const std::string& definition : definitions) {
+  auto add_lines = [&](const std::string& text) {
+    if (text.empty()) return;
     source.Line("");
-    std::istringstream lines(definition);
+    std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) source.Line(line);
-  }
+  };
+  for (const std::string& definition : definitions) add_lines(definition);
+  for (const std::string& prelude : preludes) add_lines(prelude);
   source.Append(kernels);
   result->source = source.Readable();
   result->lined_source = source.WithLineDirectives();

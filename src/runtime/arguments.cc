@@ -295,7 +295,7 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     if (param.is_tensor) {
       state->tensors[i] = BindTensor(param, args[next++], state);
     } else {
-      state->values[param.slot] = BindScalar(param, args[next++]);
+      state->values[param.slot] = BindScalar(param, args[next++], state);
     }
   }
   for (const Solution& solution : solutions_) {
@@ -366,10 +366,15 @@ const ffi::TensorObj* Signature::BindTensor(const Param& param, ffi::AnyView arg
   return tensor;
 }
 
-int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg) const {
+int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const {
   if (param.dtype.code == kDLOpaqueHandle) {
-    if (auto tensor = arg.try_cast<DLTensor*>()) {
-      return reinterpret_cast<int64_t>((*tensor)->data) + (*tensor)->byte_offset;
+    if (auto* tensor = arg.as<ffi::TensorObj>()) {
+      state->pointees.push_back(tensor);
+      if (!state->device) {
+        state->device = Normalized(tensor->device);
+        state->device_owner = &param.name;
+      }
+      return reinterpret_cast<int64_t>(tensor->data) + static_cast<int64_t>(tensor->byte_offset);
     }
     return IntegerValue(param.name, ir::dtypes::kInt64, arg);
   }

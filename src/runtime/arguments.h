@@ -17,9 +17,10 @@ namespace tilelang::runtime {
 
 // What one call knows after its arguments were bound.
 struct CallState {
-  std::vector<int64_t> values;                 // by slot: integers, bits of a double, or addresses
-  std::vector<const ffi::TensorObj*> tensors;  // by parameter, then by workspace; null for scalars
-  std::vector<ffi::Tensor> outputs;            // allocated for the caller
+  std::vector<int64_t> values;                  // by slot: integers, bits of a double, or addresses
+  std::vector<const ffi::TensorObj*> tensors;   // by parameter, then by workspace; null for scalars
+  std::vector<const ffi::TensorObj*> pointees;  // passed for parameters that are pointers
+  std::vector<ffi::Tensor> outputs;             // allocated for the caller
   std::vector<ffi::Tensor> workspaces;
   std::optional<DLDevice> device;             // CUDA or CPU; none without a tensor
   const std::string* device_owner = nullptr;  // the argument that chose it
@@ -85,7 +86,7 @@ class Signature {
 
   // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
   const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
-  int64_t BindScalar(const Param& param, ffi::AnyView arg) const;
+  int64_t BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const;
   void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
   void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;
   ffi::Tensor Allocate(const Param& param, const CallState& state) const;

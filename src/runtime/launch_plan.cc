@@ -169,8 +169,12 @@ void LaunchPlan::Emulate(const ffi::Function& emulate, const CallState& state) c
   for (const Arg& arg : args_) args.push_back(EmulatedArg(arg, state));
   ffi::Array<int64_t> cluster;
   for (unsigned extent : cluster_) cluster.push_back(extent);
+  ffi::Array<ffi::Any> pointees;
+  for (const ffi::TensorObj* tensor : state.pointees) {
+    pointees.push_back(ffi::GetRef<ffi::Tensor>(tensor));
+  }
   emulate(name_, ToArray(geometry.grid), ToArray(geometry.block), cluster, geometry.shared_memory,
-          args);
+          args, pointees);
 }
 
 }  // namespace tilelang::runtime

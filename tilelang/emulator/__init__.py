@@ -10,6 +10,7 @@ from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchRep
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import Options, Suppression, options
 from tilelang.emulator.memory import Mapping
+from tilelang.emulator.reachable import reachable
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "Suppression",
     "TensorMap",
     "options",
+    "reachable",
 ]

@@ -1,5 +1,5 @@
 # size-exempt: table
-"""Names of TileLang that this version does not have, so that they are refused by name."""
+"""Names of TileLang that this version does not have: each is refused by name, with the reason."""
 
 from __future__ import annotations
 
@@ -9,79 +9,140 @@ from collections.abc import Iterable
 from .. import errors
 from ..ir import span
 
-_ALIAS = "allocate a second buffer, or index the first one differently"
-_RAW = "use the tile operators T.copy and T.gemm"
-
-#: What to do instead, where there is something.
-HINTS = {
-    "reshape": _ALIAS,
-    "view": _ALIAS,
-    "make_tensor": "declare the parameter as T.Tensor or T.StridedTensor",
-    "make_tensor_from_addr": "declare the parameter as T.Tensor or T.StridedTensor",
-    "async_copy": "use T.copy inside T.Pipelined",
-    "loop_break": "write `break`",
-    "break_loop": "write `break`",
-    "continue_loop": "write `continue`",
-    "thread_return": "put the rest of the body under `else`",
-    "parallel": "use T.Parallel",
-    "If": "write `if`",
-    "Then": "write `if`",
-    "Else": "write `else`",
-    "While": "write `while`",
-    "let": "write a plain assignment",
-    "bind": "write a plain assignment",
-    "alloc_buffer": "use T.alloc_shared, T.alloc_fragment or T.alloc_local",
-    "alloc_reducer": "use T.reduce_sum and the like",
-    "tvm_storage_sync": "use T.sync_threads",
-    "tvm_thread_allreduce": "use T.reduce_sum and the like",
-    "comm_reducer": "use T.reduce_sum and the like",
-    "match_buffer": "declare the parameter as T.Tensor",
-    "handle": "declare the parameter as T.ptr or T.Tensor",
-    "ptx_cp_async": _RAW,
-    "ptx_mma": _RAW,
-    "ptx_ldmatrix": _RAW,
+#: Reason, in words that follow "not supported: ", -> the names that it holds for.
+REASONS: dict[str, tuple[str, ...]] = {
+    reason: tuple(names.split())
+    for reason, names in {
+        "tiles of another shape on the same memory are not there; allocate a second buffer, or "
+        "index the first one differently": "reshape view",
+        "block scaling (MXFP8, MXFP6, MXFP4, NVFP4) has no instruction here yet; scale the "
+        "operands or the results by T.Parallel": """
+            tcgen05_gemm_blockscaled mma_gemm_blockscaled gemm_blockscaled tcgen05_cp_warpx4
+            tcgen05_sf_warp_transpose make_blockscaled_gemm_layout tcgen05_mma_blockscaled
+            ptx_tcgen05_mma_blockscaled_ss ptx_mma_block_scale TensorCoreIntrinEmitterSM120""",
+        "2:4 sparsity is not there yet; use T.gemm on dense operands": """
+            gemm_sp wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs
+            SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter""",
+        "the tensor-core instruction is chosen by the compiler, with the layouts that it needs; "
+        "use T.gemm, T.wgmma_gemm or T.tcgen05_gemm": """
+            ptx_mma ptx_mma_sm70 ptx_ldmatrix ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss
+            ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma mma_fill mma_store mma_store_index_map
+            get_mma_micro_size get_ldmatrix_offset TensorCoreIntrinEmitter
+            TensorCoreIntrinEmitterWithLadderTransform WGMMATensorCoreIntrinEmitter
+            TCGEN05TensorCoreIntrinEmitter WGMMADescriptorParams TCGEN05DescriptorParams
+            tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync
+            tvm_store_matrix_sync validate_gemm_ab_dtypes""",
+        "matrix descriptors are made by the compiler; use T.gemm, T.wgmma_gemm or "
+        "T.tcgen05_gemm": """
+            alloc_wgmma_desc alloc_tcgen05_smem_desc alloc_tcgen05_instr_desc alloc_descriptor
+            alloc_tcgen05_instruction_desc initialize_wgmma_descriptor
+            initialize_tcgen05_descriptor increase_descriptor_offset compute_umma_descriptor
+            compute_gmma_descriptor""",
+        "waits and fences of wgmma are placed by the compiler; use T.wgmma_gemm and "
+        "T.wait_wgmma": """
+            warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand""",
+        "descriptors of the tensor memory accelerator are made by the compiler; use T.copy or "
+        "T.tma_copy": """
+            tma_load tma_load_2sm create_tma_descriptor tma_gather4 tma_scatter4
+            tma_gather4_bytes im2col c2d_im2col ptx_cp_async_bulk""",
+        "stores by the tensor memory accelerator are waited for by the compiler; use T.copy": """
+            tma_store_arrive tma_store_wait""",
+        "tensor memory is released by the compiler, where its last use ends": "deallocate_tmem",
+        "cluster launch control is not there yet; use T.Persistent, or a loop over tiles": """
+            clc_is_canceled clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z
+            clc_try_cancel clc_try_cancel_multicast""",
+        "schedules of warp roles are not written as data; use T.ws, roles by thread index, or "
+        "T.Pipelined": """
+            annotate_ws_schedule annotate_ws_pipeline_depth ws_op WSSync WSScope WSSchedule WSRole
+            WSPipeline WSID WSSyncKind WSInstr WSOpRef WarpSpecialize WarpSpecializeFrame
+            ProducerLoad""",
+        "asynchronous copies by hand are not there yet; use T.copy inside T.Pipelined": """
+            async_copy ptx_cp_async ptx_commit_group ptx_wait_group cp_async_barrier_noinc
+            ptx_cp_async_barrier""",
+        "a grid's blocks need not run at the same time; launch a second T.Kernel": "sync_grid",
+        "programmatic dependent launch is not there yet": "pdl_sync pdl_trigger",
+        "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
+            ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64
+            sts128 Ramp Broadcast ramp broadcast Shuffle vectorlow vectorhigh vectorcombine vscale
+            extract_lane get_active_lane_mask add2 mul2 fma2 max2 min2 sub2 abs2""",
+        "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "
+        "`continue`": """
+            If Then Else While let bind loop_break break_loop continue_loop Let thread_return ret
+            buffer_store""",
+        "the grid and its threads are opened by T.Kernel": """
+            launch_thread thread_binding env_thread iter_var IterVar parallel KernelLaunchFrame""",
+        "statements of TIR are not written directly; the language has an operator for each": """
+            attr func_attr sblock sblock_attr reads writes axis init block_name_suffix_context
+            sblock_alloc_buffer tvm_storage_sync func_name func_ret Assert Range""",
+        "a buffer is made by T.alloc_shared, T.alloc_fragment, T.alloc_local or a parameter": """
+            alloc_buffer decl_buffer buffer_decl buffer buffer_var match_buffer arg
+            index_to_coordinates index_map PartialFragment""",
+        "a parameter is annotated with T.Tensor, T.StridedTensor, T.ptr or a type": """
+            handle Ptr type_annotation""",
+        "pointers are parameters alone; declare the parameter as T.Tensor or T.StridedTensor": """
+            make_tensor make_tensor_from_addr""",
+        "an address is made by T.access_ptr and T.address_of": """
+            tvm_access_ptr handle_add_byte_offset isnullptr""",
+        "use T.reduce_sum and the like": """
+            alloc_reducer reducer_init reducer_update finalize_reducer any_of all_of comm_reducer
+            tvm_thread_allreduce CommReducer Reduce warp_reduce_bitand warp_reduce_bitor""",
+        "use T.cumsum, or a loop": "cummax",
+        "use T.gemm on int8": "dp4a",
+        "expressions are written with operators and T.if_then_else": """
+            Var var SizeVar PrimExpr Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT
+            GE And Or Not IntImm FloatImm StringImm Call BufferLoad CallEffectKind undef likely
+            fmul void""",
+        "there are no random numbers yet": "rng_init rng_rand rng_rand_float",
+        "barriers of the block are T.alloc_barrier and T.mbarrier_*, or T.sync_threads": """
+            named_barrier_arrive create_barriers ptx_arrive_barrier ptx_init_barrier_thread_count
+            ptx_fence_barrier_init ptx_wait_barrier ptx_arrive_barrier_expect_tx
+            ptx_arrive_cluster_barrier""",
+        "communication within a warp is T.shfl_sync, T.any_sync, T.ballot_sync and the like": """
+            tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask
+            match_any_sync match_all_sync __fns""",
+        "use T.clz or T.popcount": "__ffs",
+        "read the element": "__ldg",
+        "the shape of the cluster is cluster_dims=, the rank T.block_rank_in_cluster()": """
+            get_cluster_id get_cluster_ids get_cluster_size get_cluster_extent
+            get_cluster_extents get_cluster_dims""",
+        "use T.Persistent, or a loop over tiles": "PersistentTileScheduler BaseTileScheduler",
+        "Python's own classes and functions, with @T.macro, do it": """
+            meta_class meta_var inline has_let_value get_let_value lookup_param""",
+        "CUDA source has no kernel of its own; use T.import_source and T.call_extern": """
+            CUDASourceCodeKernel""",
+        "options are given to @tilelang.jit and tilelang.compile": """
+            annotate_pass_configs annotate_compile_flags target""",
+        "tensors are not assumed to be apart; nothing needs to be said": """
+            annotate_restrict_buffers""",
+        "elements outside of a tensor are read as 0; use T.if_then_else for another value": """
+            annotate_safe_value""",
+        "a pass of another compiler gives it its meaning": """
+            ignore_loop_partition start_profile_intrinsic end_profile_intrinsic
+            llvm_lookup_intrinsic_id call_llvm_intrin call_llvm_pure_intrin q_multiply_shift
+            q_multiply_shift_per_axis tvm_thread_invariant""",
+        "code of the host is not written in a kernel; call it in Python before the launch": """
+            tvm_call_packed tvm_call_packed_lowered tvm_call_cpacked tvm_call_cpacked_lowered
+            call_packed call_packed_lowered call_cpacked call_cpacked_lowered call_kernel
+            tvm_struct_get tvm_struct_set tvm_stack_alloca tvm_stack_make_array
+            tvm_stack_make_shape tvm_throw_last_error tvm_tuple TVMBackendAllocWorkspace
+            TVMBackendFreeWorkspace anylist_getitem anylist_resetitem
+            anylist_setitem_call_packed anylist_setitem_call_cpacked""",
+        "it names a type or a helper of another compiler": """
+            Any AnyDType PrimFunc JITFunc get_tvm_dtype get_swizzle_layout
+            make_mma_swizzle_layout is_float4 is_float4_e2m1fn is_float4_e2m1_unpacked
+            is_f8f6f4_family call_pure_extern""",
+    }.items()
 }
-
-_OTHERS = """
-    PersistentTileScheduler CUDASourceCodeKernel
-    BaseTileScheduler annotate_pass_configs annotate_compile_flags
-    deallocate_tmem alloc_wgmma_desc alloc_tcgen05_smem_desc
-    alloc_tcgen05_instr_desc im2col gemm_sp dp4a finalize_reducer tcgen05_gemm_blockscaled
-    tcgen05_cp_warpx4 tcgen05_sf_warp_transpose mma_gemm_blockscaled reducer_init
-    reducer_update cummax tma_gather4 tma_scatter4 c2d_im2col any_of all_of gemm_blockscaled
-    make_blockscaled_gemm_layout ptx_wait_group ptx_commit_group pdl_sync
-    pdl_trigger sync_grid cp_async_barrier_noinc tma_store_wait tma_load create_tma_descriptor
-    named_barrier_arrive tma_store_arrive warpgroup_arrive
-    warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand clc_is_canceled
-    clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z clc_try_cancel
-    clc_try_cancel_multicast tma_load_2sm initialize_tcgen05_descriptor increase_descriptor_offset
-    ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts attr annotate_ws_schedule ws_op annotate_safe_value
-    annotate_restrict_buffers annotate_ws_pipeline_depth rng_init rng_rand rng_rand_float add2 mul2
-    fma2 max2 min2 sub2 abs2 ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128
-    sts32 sts64 sts128 thread_binding Var sblock writes reads launch_thread func_attr
-    type_annotation tvm_access_ptr decl_buffer Ramp Broadcast ptx_arrive_barrier sblock_attr WSSync
-    WSScope WSSchedule WSRole WSPipeline WSID Shuffle tvm_warp_shuffle tma_gather4_bytes target
-    sblock_alloc_buffer ptx_wgmma_ss
-    ptx_init_barrier_thread_count ptx_fence_barrier_init match_any_sync match_all_sync
-    initialize_wgmma_descriptor index_to_coordinates extract_lane __ldg __fns __ffs
-    WSSyncKind PrimExpr wgmma_mma wgmma_gemm_sp vectorlow vectorhigh vectorcombine undef
-    tcgen05_mma tcgen05_gemm_sp tcgen05_mma_blockscaled meta_class meta_var inline iter_var
-    index_map env_thread ptx_wait_barrier ptx_mma_sp ptx_cp_async_bulk ptx_cp_async_barrier
-    mma_store mma_fill lookup_param likely q_multiply_shift ret ramp broadcast buffer_store
-    create_barriers compute_umma_descriptor compute_gmma_descriptor get_cluster_id get_cluster_ids
-    get_cluster_size get_cluster_extent get_cluster_extents get_cluster_dims
-    shift vscale
-"""
-KNOWN = frozenset(HINTS) | frozenset(_OTHERS.split())
+_REASON_OF = {name: reason for reason, names in REASONS.items() for name in names}
+KNOWN = frozenset(_REASON_OF)
 
 
 def refuse(name: str, available: Iterable[str]) -> errors.CompileError:
     """Returns the error for ``T.<name>``, a name that the language does not give a meaning."""
     place = span.here()
     if name in KNOWN:
-        hint = [HINTS[name]] if name in HINTS else []
         return errors.UnsupportedError(
-            f"T.{name} is not supported by this version", span=place, notes=hint
+            f"T.{name} is not supported by this version", span=place, notes=[_REASON_OF[name]]
         )
     close = difflib.get_close_matches(name, [*available, *KNOWN], n=3)
     notes = [f"did you mean {', '.join(f'T.{each}' for each in close)}?"] if close else []

@@ -54,3 +54,15 @@ def _assert_one(
         f"atol={atol} ({broken} finite on one side only); the worst is at {worst}: "
         f"{float(got[worst])} instead of {float(want[worst])}"
     )
+
+
+def torch_assert_close(
+    tensor_a: Any,
+    tensor_b: Any,
+    rtol: float = 1e-2,
+    atol: float = 1e-3,
+    max_mismatched_ratio: float = 0.001,
+    **_: Any,
+) -> None:
+    """Checks a tensor against a reference; see :func:`assert_close`."""
+    assert_close([tensor_a], [tensor_b], rtol, atol, max_mismatched_ratio)

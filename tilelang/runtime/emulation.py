@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .._ffi import tvm_ffi
+from ..emulator.reachable import current as reachable_tensors
 from ..errors import UnsupportedError
 
 
@@ -64,6 +67,7 @@ class Emulation:
         cluster: Sequence[int],
         shared_memory: int,
         args: Sequence[Any],
+        pointees: Sequence[Any] = (),
     ) -> None:
         """Runs one grid to its end.
 
@@ -73,17 +77,21 @@ class Emulation:
             cluster: three extents, or none.
             shared_memory: dynamic, in bytes.
             args: tensors, bytes of scalars, and mappings that describe tensor maps.
+            pointees: tensors whose addresses are among the scalars.
         """
         try:
             device, module = self._loaded
-            converted = [_argument(device, arg) for arg in args]
-            self._outcome.report = module[str(name)].launch(
-                tuple(grid),
-                tuple(block),
-                converted,
-                cluster=tuple(cluster) or None,
-                smem=shared_memory,
-            )
+            with contextlib.ExitStack() as mapped:
+                for tensor in (*pointees, *reachable_tensors()):
+                    mapped.enter_context(_at_its_address(device, tensor))
+                converted = [_argument(device, arg) for arg in args]
+                self._outcome.report = module[str(name)].launch(
+                    tuple(grid),
+                    tuple(block),
+                    converted,
+                    cluster=tuple(cluster) or None,
+                    smem=shared_memory,
+                )
         except BaseException as error:
             self._outcome.keep_error(error)
             raise
@@ -94,8 +102,18 @@ def _argument(device: Any, arg: Any) -> Any:
         return arg
     if isinstance(arg, Mapping) or hasattr(arg, "items"):
         return _tensor_map(device, {str(key): value for key, value in arg.items()})
-    strides = tuple(stride * arg.dtype.itemsize for stride in arg.strides)
-    return _memory(int(arg.data_ptr()), tuple(arg.shape), strides, arg.dtype.itemsize)
+    return _array(arg)
+
+
+def _array(tensor: Any) -> np.ndarray:
+    strides = tuple(stride * tensor.dtype.itemsize for stride in tensor.strides)
+    return _memory(int(tensor.data_ptr()), tuple(tensor.shape), strides, tensor.dtype.itemsize)
+
+
+def _at_its_address(device: Any, tensor: Any) -> Any:
+    """Maps a tensor where it lies on the host: programs hold that address."""
+    array = _array(tensor) if isinstance(tensor, tvm_ffi.Tensor) else tensor
+    return device.map(array, address=int(tensor.data_ptr()), name="pointer")
 
 
 def _memory(

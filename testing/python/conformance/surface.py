@@ -1,0 +1,72 @@
+"""The names of the language, and which tests use them.
+
+``names.txt`` lists the names below ``T`` by category, ``modules.txt`` those below ``tilelang``,
+each with the number of known programs that use it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+# Tests of names alone, and of programs that are refused: they run nothing.
+_RUN_NOTHING = ("language/test_names.py", "conformance/test_surface.py", "errors/")
+
+
+class Name(NamedTuple):
+    """A name, the heading it stands under, and how many known programs use it."""
+
+    name: str
+    category: str
+    programs: int
+
+
+@functools.cache
+def names() -> tuple[Name, ...]:
+    """Every name below ``T``."""
+    found, category = [], ""
+    for line in (HERE / "names.txt").read_text().splitlines():
+        if line.startswith("["):
+            category = line.strip("[]")
+        elif line and not line.startswith("#"):
+            name, programs = line.split()
+            found.append(Name(name, category, int(programs)))
+    return tuple(found)
+
+
+@functools.cache
+def modules() -> dict[str, int]:
+    """Every name below ``tilelang``, with the number of programs."""
+    lines = (HERE / "modules.txt").read_text().splitlines()
+    return {line.split()[0]: int(line.split()[1]) for line in lines if not line.startswith("#")}
+
+
+def _used(tree: ast.AST) -> set[str]:
+    """What is written ``T.name`` in a piece of source, or named by a string."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Name) and node.value.id == "T":
+                found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(node.value.removeprefix("T.").split())
+    return found
+
+
+@functools.cache
+def users() -> dict[str, str]:
+    """Name -> ``file::function`` of the first test, or kernel of a test, that uses it."""
+    found: dict[str, str] = {}
+    for path in sorted(TESTS.rglob("*.py"), key=lambda p: ("conformance" not in p.parts, p)):
+        place = path.relative_to(TESTS).as_posix()
+        if place.startswith(_RUN_NOTHING):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            where = f"{place}::{node.name}" if hasattr(node, "name") else place
+            for name in _used(node):
+                found.setdefault(name, where)
+    return found

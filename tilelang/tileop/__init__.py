@@ -1,0 +1,5 @@
+"""Settings of tile operators."""
+
+from .base import GemmWarpPolicy
+
+__all__ = ["GemmWarpPolicy"]

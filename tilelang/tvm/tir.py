@@ -1,0 +1,160 @@
+"""``tvm.tir``: expressions, buffers and functions of the IR, by the names of TVM."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import reduce
+from types import SimpleNamespace
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import expr as _expr
+from ..ir.buffer import Buffer, make_buffer
+from ..ir.buffer import Load as BufferLoad
+from ..ir.buffer import Region as BufferRegion
+from ..ir.dtype import dtype_of
+from ..ir.expr import Call, Cast, FloatImm, IntImm, Select, StringImm
+from ..ir.expr import Expr as PrimExpr
+from ..ir.stmt import Func as PrimFunc
+from ..ir.stmt import Stmt
+from ..language import math as _math
+from ..language.scalar import (
+    ceildiv,
+    floordiv,
+    floormod,
+    if_then_else,
+    max,
+    max_value,
+    min,
+    min_value,
+    reinterpret,
+    truncdiv,
+    truncmod,
+)
+
+tvm_ffi = _ffi.tvm_ffi
+exp, exp2, log, log2, sqrt, rsqrt, sigmoid, tanh, floor, ceil, trunc = (
+    _math.FUNCTIONS[name]
+    for name in (
+        *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "tanh", "floor", "ceil"),
+        "trunc",
+    )
+)
+
+
+class _VarClass(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, _expr.Var)
+
+
+class Var(metaclass=_VarClass):
+    """``Var(name, dtype)``: a new variable; two of one name are two."""
+
+    def __new__(cls, name: str, dtype: Any = "int32") -> Any:
+        """Returns the variable, an expression."""
+        return _expr.var(name, dtype_of(dtype))
+
+
+def const(value: Any, dtype: Any = "int32") -> PrimExpr:
+    """Returns a number as an expression of that type."""
+    return _expr.cast(value, dtype)
+
+
+def convert(value: Any) -> Any:
+    """Returns a number as an expression; lists and tuples element by element."""
+    if isinstance(value, (list, tuple)):
+        return [convert(each) for each in value]
+    return _expr.as_expr(value)
+
+
+def decl_buffer(
+    shape: Any, dtype: Any = "float32", name: str = "buffer", scope: str = ""
+) -> Buffer:
+    """Returns a buffer that nothing allocates, for annotations and layouts."""
+    return make_buffer(name, dtype_of(dtype), shape, scope or "global")
+
+
+def all(*conditions: Any) -> PrimExpr:
+    """Returns whether all of the conditions hold."""
+    from ..language.scalar import AND, logical
+
+    return reduce(lambda a, b: logical(AND, a, b), conditions)
+
+
+def any(*conditions: Any) -> PrimExpr:
+    """Returns whether one of the conditions holds."""
+    from ..language.scalar import OR, logical
+
+    return reduce(lambda a, b: logical(OR, a, b), conditions)
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any) -> Any:
+    """As ``T.call_extern``, a call to be evaluated."""
+    return _expr.call(dtype_of(dtype), "call_extern", [func_name, *args])
+
+
+def post_order_visit(node: Any, visit: Callable[[Any], None]) -> None:
+    """Calls ``visit`` once on every node of a piece of IR, those inside before those around."""
+    seen: list[Any] = []
+
+    def once(value: Any) -> None:
+        if not isinstance(value, (PrimExpr, Stmt, Buffer, BufferRegion, PrimFunc)):
+            return
+        if not builtins.any(value.same_as(other) for other in seen):
+            seen.append(value)
+            visit(value)
+
+    tvm_ffi.structural_walk(node, once)
+
+
+stmt_functor = SimpleNamespace(post_order_visit=post_order_visit)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .. import language
+
+    try:
+        return getattr(language, name)
+    except errors.TileLangError as error:
+        raise errors.UnknownNameError(
+            f"tilelang.tvm.tir has no name {name!r}", notes=error.notes
+        ) from None
+
+
+__all__ = [
+    "Buffer",
+    "BufferLoad",
+    "BufferRegion",
+    "Call",
+    "Cast",
+    "FloatImm",
+    "IntImm",
+    "PrimExpr",
+    "PrimFunc",
+    "Select",
+    "Stmt",
+    "StringImm",
+    "Var",
+    "all",
+    "any",
+    "call_extern",
+    "ceildiv",
+    "const",
+    "convert",
+    "decl_buffer",
+    "floordiv",
+    "floormod",
+    "if_then_else",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "post_order_visit",
+    "reinterpret",
+    "stmt_functor",
+    "truncdiv",
+    "truncmod",
+]

@@ -1,0 +1,5 @@
+"""As :mod:`tilelang.backend.target`."""
+
+from ..backend.target import determine_target
+
+__all__ = ["determine_target"]
