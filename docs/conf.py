@@ -31,6 +31,7 @@ _REFERENCE = {
         "tilelang.jit",
         "tilelang.runtime",
         "tilelang.layout",
+        "tilelang.schedule",
         "tilelang.tools",
         "tilelang.emulator",
         "tilelang.target",

@@ -21,9 +21,10 @@ TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, A
   data_ = std::move(node);
 }
 
-CompiledFunc CompiledFunc::WithRemarks(Array<Any> remarks) const {
+CompiledFunc CompiledFunc::WithNotes(Array<Any> remarks, Array<Any> schedule) const {
   auto node = ffi::make_object<CompiledFuncNode>(*get());
   node->remarks = std::move(remarks);
+  node->schedule = std::move(schedule);
   return CompiledFunc(std::move(node));
 }
 
@@ -53,7 +54,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("options", &CompiledFuncNode::options)
       .def_ro("kernels", &CompiledFuncNode::kernels)
       .def_ro("func", &CompiledFuncNode::func)
-      .def_ro("remarks", &CompiledFuncNode::remarks);
+      .def_ro("remarks", &CompiledFuncNode::remarks)
+      .def_ro("schedule", &CompiledFuncNode::schedule);
   refl::GlobalDef().def("tl.codegen.TensorMapInfo",
                         [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
                            Array<int64_t> box, Array<int64_t> element_strides, int64_t swizzle,

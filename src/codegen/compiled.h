@@ -64,14 +64,15 @@ class CompiledFuncNode : public ffi::Object {
   String lined_source;    // the same with #line directives to the kernel's Python file, for NVRTC
   Array<String> options;  // for NVRTC, beyond architecture, language and include path
   Array<KernelInfo> kernels;
-  ir::Func func;       // as written by the user
-  Array<Any> remarks;  // of the passes, in the order in which they were made
+  ir::Func func;        // as written by the user
+  Array<Any> remarks;   // of the passes, in the order in which they were made
+  Array<Any> schedule;  // of each launch (schedule/description.h)
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.CompiledFunc", CompiledFuncNode, ffi::Object);
 };
 class CompiledFunc : public ffi::ObjectRef {
  public:
-  CompiledFunc WithRemarks(Array<Any> remarks) const;
+  CompiledFunc WithNotes(Array<Any> remarks, Array<Any> schedule) const;
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CompiledFunc, ffi::ObjectRef, CompiledFuncNode);
 };
 

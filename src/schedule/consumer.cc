@@ -20,9 +20,11 @@ namespace {
 
 class ConsumerWriter : public ir::StmtMutator {
  public:
-  ConsumerWriter(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread)
+  ConsumerWriter(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread,
+                 IterationNotes* notes)
       : rings_(rings),
         turns_(turns),
+        notes_(notes),
         block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(op::kWarpgroup))),
         done_(turns.done(), block_) {
     for (const Ring& ring : rings) {
@@ -51,7 +53,7 @@ class ConsumerWriter : public ir::StmtMutator {
     const auto* body = op->body.as<ir::SeqNode>();
     if (const TurnLoop* turns = turns_.Find(op)) return BesideTurns(*turns);
     if (StagesOf(op) < 2 || body == nullptr) return StmtMutator::Rewrite(op);
-    return OverlapIterations(op, TasksOf(body));
+    return OverlapIterations(op, TasksOf(body), notes_);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     Stmt copied = StmtMutator::Rewrite(op);
@@ -184,6 +186,7 @@ class ConsumerWriter : public ir::StmtMutator {
 
   const std::vector<Ring>& rings_;
   const GemmTurns& turns_;
+  IterationNotes* notes_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
   SlotMap slots_;
   Expr block_;  // of rows
@@ -193,8 +196,8 @@ class ConsumerWriter : public ir::StmtMutator {
 }  // namespace
 
 Stmt WriteConsumers(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread,
-                    const Stmt& body) {
-  return ConsumerWriter(rings, turns, thread).Write(body);
+                    const Stmt& body, IterationNotes* notes) {
+  return ConsumerWriter(rings, turns, thread, notes).Write(body);
 }
 
 }  // namespace tilelang::schedule

@@ -2,6 +2,7 @@
 #ifndef TILELANG_SCHEDULE_CONSUMER_H_
 #define TILELANG_SCHEDULE_CONSUMER_H_
 
+#include "schedule/description.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/ring.h"
 
@@ -11,8 +12,9 @@ namespace tilelang::schedule {
 // its first use and release it after the last one. Iterations of pipelined loops overlap
 // (schedule/overlap.h), or their gemms are another role's (schedule/gemm_turns.h): the threads say
 // when they are ready for a turn, and wait for it where they take part. `thread` is their index.
+// Notes which iteration statements are of.
 ir::Stmt WriteConsumers(const std::vector<Ring>& rings, const GemmTurns& turns,
-                        const ir::Expr& thread, const ir::Stmt& body);
+                        const ir::Expr& thread, const ir::Stmt& body, IterationNotes* notes);
 
 }  // namespace tilelang::schedule
 

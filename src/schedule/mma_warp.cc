@@ -48,11 +48,17 @@ struct Result {
   UseCounter uses;
 };
 
+struct Iteration {
+  Expr number;
+  std::string name;
+};
+
 class MmaWarpWriter : public SliceCopier {
  public:
   MmaWarpWriter(const GemmTurns& turns, const std::vector<Ring>& rings,
-                const std::vector<Ring>& results, const op::ThreadRange& warp)
-      : SliceCopier(turns.slice()), turns_(turns), warp_(warp) {
+                const std::vector<Ring>& results, const op::ThreadRange& warp,
+                IterationNotes* notes)
+      : SliceCopier(turns.slice()), turns_(turns), warp_(warp), notes_(notes) {
     for (const Ring& ring : results) {
       const Handover& handover = ring.channel->handovers.front();
       const ir::StmtNode* loop = handover.seq->stmts[handover.loads.front()].get();
@@ -109,7 +115,7 @@ class MmaWarpWriter : public SliceCopier {
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     std::vector<Stmt> body;
-    AppendGemms(loop, loop.gemms, var, Rows(), &body);
+    AppendGemms(loop, loop.gemms, {var, ""}, Rows(), &body);
     stmts.push_back(Loop(op, var, min, extent, body));
     if (ahead != results_.end()) {
       stmts.push_back(Commit(ahead->ring->full, slot, op->span));
@@ -127,13 +133,13 @@ class MmaWarpWriter : public SliceCopier {
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
-    Expr next = var + ir::Const(var.dtype(), 1);
+    Iteration next = {var + ir::Const(var.dtype(), 1), IterationName(op, 1)};
     std::vector<Stmt> body;
     for (const Turn& turn : loop.turns) {
       for (const Rows& rows : blocks_) {
         WaitUntilReady(ready_[static_cast<size_t>(rows.block)], op->span, &body);
-        AppendGemms(loop, turn.gemms, var, rows, &body);
-        if (turn.leads) AppendLeading(loop, next, next < min + extent, rows, &body);
+        AppendGemms(loop, turn.gemms, {var, ""}, rows, &body);
+        if (turn.leads) AppendLeading(loop, next, next.number < min + extent, rows, &body);
         body.push_back(Commit(turns_.done(), I32(rows.block), op->span));
       }
     }
@@ -142,7 +148,8 @@ class MmaWarpWriter : public SliceCopier {
       // The threads of the first block arrive for all.
       WaitUntilReady(ready_.front(), op->span, &stmts);
       for (const Rows& rows : blocks_) {
-        AppendLeading(loop, min, ir::Const(extent.dtype(), 0) < extent, rows, &stmts);
+        Expr runs = ir::Const(extent.dtype(), 0) < extent;
+        AppendLeading(loop, {min, "first"}, runs, rows, &stmts);
         stmts.push_back(Commit(turns_.done(), I32(rows.block), op->span));
       }
     }
@@ -165,7 +172,7 @@ class MmaWarpWriter : public SliceCopier {
   }
 
   // The gemms that the iteration of this number, if there is one, begins with.
-  void AppendLeading(const TurnLoop& loop, const Expr& iteration, const Expr& exists,
+  void AppendLeading(const TurnLoop& loop, const Iteration& iteration, const Expr& exists,
                      const Rows& rows, std::vector<Stmt>* stmts) {
     if (loop.leading.empty()) return;
     std::vector<Stmt> gemms;
@@ -175,16 +182,18 @@ class MmaWarpWriter : public SliceCopier {
   }
 
   // Some gemms of an iteration, and the variables that they use.
-  void AppendGemms(const TurnLoop& loop, const std::vector<size_t>& gemms, const Expr& iteration,
-                   const Rows& rows, std::vector<Stmt>* stmts) {
-    Set(loop.loop->var, iteration);
+  void AppendGemms(const TurnLoop& loop, const std::vector<size_t>& gemms,
+                   const Iteration& iteration, const Rows& rows, std::vector<Stmt>* stmts) {
+    Set(loop.loop->var, iteration.number);
     std::map<const Ring*, Expr> slot_of;
     for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
       const Stmt& s = loop.body->stmts[i];
       if (!loop.IsGemm(i)) {
         Append(loop.body, i, stmts);
       } else if (std::find(gemms.begin(), gemms.end(), i) != gemms.end()) {
+        size_t begin = stmts->size();
         AppendGemm(loop.body, i, rows, &slot_of, stmts);
+        for (; begin < stmts->size(); ++begin) notes_->Note(stmts->at(begin), iteration.name);
       }
     }
   }
@@ -233,6 +242,7 @@ class MmaWarpWriter : public SliceCopier {
 
   const GemmTurns& turns_;
   op::ThreadRange warp_;
+  IterationNotes* notes_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
   std::vector<Result> results_;
   std::vector<Rows> blocks_;
@@ -243,8 +253,9 @@ class MmaWarpWriter : public SliceCopier {
 }  // namespace
 
 Stmt WriteMmaWarp(const GemmTurns& turns, const std::vector<Ring>& rings,
-                  const std::vector<Ring>& results, const op::ThreadRange& warp, const Stmt& body) {
-  return MmaWarpWriter(turns, rings, results, warp).Write(body);
+                  const std::vector<Ring>& results, const op::ThreadRange& warp, const Stmt& body,
+                  IterationNotes* notes) {
+  return MmaWarpWriter(turns, rings, results, warp, notes).Write(body);
 }
 
 }  // namespace tilelang::schedule

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "schedule/description.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/ring.h"
 
@@ -12,9 +13,10 @@ namespace tilelang::schedule {
 // The part of the body of a launch that the slice of `turns` holds. For each turn the warp waits
 // until the threads are ready, and for the tiles of its gemms; a commit says that it is done, and
 // others give the slots of tiles back. `results`: of the loops that run ahead of the threads.
+// Notes which iteration gemms are of.
 ir::Stmt WriteMmaWarp(const GemmTurns& turns, const std::vector<Ring>& rings,
                       const std::vector<Ring>& results, const op::ThreadRange& warp,
-                      const ir::Stmt& body);
+                      const ir::Stmt& body, IterationNotes* notes);
 
 }  // namespace tilelang::schedule
 

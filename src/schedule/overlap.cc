@@ -193,19 +193,21 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
 // Writes tasks one after another, with each gemm waited for where it must be complete.
 class Writer {
  public:
-  explicit Writer(const std::vector<Node>& nodes) : nodes_(nodes), in_flight_(nodes) {}
+  Writer(const std::vector<Node>& nodes, IterationNotes* notes)
+      : nodes_(nodes), in_flight_(nodes), notes_(notes) {}
 
-  // `iteration` of the tasks of one stage, or of both, each with its own copy of the loop variable.
-  void Append(size_t i, ir::FreshCopy* copy) {
+  // With the loop variable of its iteration.
+  void Append(size_t i, ir::FreshCopy* copy, const std::string& iteration) {
     const Node& node = nodes_[i];
-    Retire(in_flight_.Awaited(node));
+    Retire(in_flight_.Awaited(node), iteration);
     for (const Stmt& s : node.task->stmts) {
       stmts_.push_back(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s));
+      notes_->Note(stmts_.back(), iteration);
     }
     if (node.gemm != nullptr) in_flight_.Issue(i);
   }
-  std::vector<Stmt> Finish() {
-    Retire(in_flight_.size());
+  std::vector<Stmt> Finish(const std::string& iteration) {
+    Retire(in_flight_.size(), iteration);
     return std::move(stmts_);
   }
 
@@ -220,42 +222,46 @@ class Writer {
     return ir::WithPlan(issued, gemm->plan);
   }
   // Waits for the oldest `count` of those in flight.
-  void Retire(size_t count) {
+  void Retire(size_t count, const std::string& iteration) {
     if (count == 0) return;
     Array<int64_t> groups;
     std::vector<size_t> retired = in_flight_.Retire(count);
     for (size_t i : retired) groups.push_back(static_cast<int64_t>(i));
     const ir::Span& span = nodes_[retired.back()].gemm->span;
     stmts_.push_back(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span));
+    notes_->Note(stmts_.back(), iteration);
   }
 
   const std::vector<Node>& nodes_;
   InFlight in_flight_;
+  IterationNotes* notes_;
   std::vector<Stmt> stmts_;
 };
 
 class Pipeline {
  public:
-  Pipeline(const ir::ForNode* loop, const std::vector<Node>& nodes, std::vector<size_t> order)
-      : loop_(loop), nodes_(nodes), order_(std::move(order)) {}
+  Pipeline(const ir::ForNode* loop, const std::vector<Node>& nodes, std::vector<size_t> order,
+           IterationNotes* notes)
+      : loop_(loop), nodes_(nodes), order_(std::move(order)), notes_(notes) {}
 
   // All tasks in the first stage.
   Stmt WriteOneStage() const {
     ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
     return ir::For(var, loop_->min, loop_->extent, ir::ForKind::kSerial,
-                   op::Sequence(Part({{0, var}}), loop_->body.span()), loop_->annotations,
+                   op::Sequence(Part({{0, var, ""}}), loop_->body.span()), loop_->annotations,
                    loop_->span);
   }
 
   Stmt WriteTwoStages() const {
     Expr one = ir::Const(loop_->var.dtype(), 1);
     Expr last = loop_->min + loop_->extent - one;
-    std::vector<Stmt> stmts = Part({{0, loop_->min}});
+    std::vector<Stmt> stmts = Part({{0, loop_->min, "first"}});
     ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
-    Stmt body = op::Sequence(Part({{0, var}, {1, var - one}}), loop_->body.span());
+    Stmt body = op::Sequence(Part({{0, var, ""}, {1, var - one, IterationName(loop_, -1)}}),
+                             loop_->body.span());
     stmts.push_back(ir::For(var, loop_->min + one, loop_->extent - one, ir::ForKind::kSerial, body,
                             loop_->annotations, loop_->span));
-    for (const Stmt& s : Part({{1, last}})) stmts.push_back(s);
+    for (const Stmt& s : Part({{1, last, "last"}})) stmts.push_back(s);
     Stmt all = op::Sequence(stmts, loop_->span);
     auto extent = ir::AsInt(loop_->extent);
     if (extent && *extent > 0) return all;
@@ -263,23 +269,29 @@ class Pipeline {
   }
 
  private:
-  // The tasks of these stages, each of an iteration.
-  std::vector<Stmt> Part(const std::vector<std::pair<int, Expr>>& stages) const {
+  // A stage, of an iteration.
+  struct StageOf {
+    int stage;
+    Expr iteration;
+    std::string name;
+  };
+  std::vector<Stmt> Part(const std::vector<StageOf>& stages) const {
     std::vector<ir::FreshCopy> copies(2);
-    for (const auto& [stage, value] : stages) copies[stage].Set(loop_->var, value);
-    Writer writer(nodes_);
+    for (const StageOf& of : stages) copies[of.stage].Set(loop_->var, of.iteration);
+    Writer writer(nodes_, notes_);
     for (size_t i : order_) {
       int stage = nodes_[i].stage;
-      bool included = std::any_of(stages.begin(), stages.end(),
-                                  [&](const auto& item) { return item.first == stage; });
-      if (included) writer.Append(i, &copies[stage]);
+      auto of = std::find_if(stages.begin(), stages.end(),
+                             [&](const StageOf& item) { return item.stage == stage; });
+      if (of != stages.end()) writer.Append(i, &copies[stage], of->name);
     }
-    return writer.Finish();
+    return writer.Finish(stages.back().name);
   }
 
   const ir::ForNode* loop_;
   const std::vector<Node>& nodes_;
   std::vector<size_t> order_;
+  IterationNotes* notes_;
 };
 
 Stmt InOrder(const ir::ForNode* loop, const std::vector<Task>& tasks) {
@@ -293,7 +305,8 @@ Stmt InOrder(const ir::ForNode* loop, const std::vector<Task>& tasks) {
 
 }  // namespace
 
-Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks) {
+Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks,
+                       IterationNotes* notes) {
   std::vector<Stmt> allocs;
   std::vector<Node> nodes;
   for (const Task& task : tasks) {
@@ -311,7 +324,7 @@ Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks) 
   if (gemms < 2) return InOrder(loop, tasks);
   auto order = Arrange(nodes);
   if (!order) return InOrder(loop, tasks);
-  Pipeline pipeline(loop, nodes, *order);
+  Pipeline pipeline(loop, nodes, *order, notes);
   allocs.push_back(two_stages ? pipeline.WriteTwoStages() : pipeline.WriteOneStage());
   return op::Sequence(allocs, loop->span);
 }

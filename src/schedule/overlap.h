@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/tile_op.h"
+#include "schedule/description.h"
 
 namespace tilelang::schedule {
 
@@ -34,7 +35,9 @@ struct Task {
 // Tasks of a stage that share memory keep their order. Where task u of stage 1 and v of stage 0
 // share memory, u of iteration i - 1 comes before v of iteration i. Each gemm is waited for where
 // something touches its registers or releases its tiles.
-ir::Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks);
+// Notes which iteration statements are of.
+ir::Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks,
+                           IterationNotes* notes);
 
 }  // namespace tilelang::schedule
 

@@ -14,6 +14,7 @@
 #include "op/wgmma.h"
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
+#include "schedule/description.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/mma_warp.h"
 #include "schedule/overlay_operands.h"
@@ -119,8 +120,8 @@ class Launches : public ir::StmtMutator {
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt launch = with_roles_ ? WithRoles(BodyFlattener().MutateStmt(ffi::GetRef<Stmt>(op)))
-                              : ffi::GetRef<Stmt>(op);
+    Stmt self = ffi::GetRef<Stmt>(op);
+    Stmt launch = with_roles_ ? WithRoles(BodyFlattener().MutateStmt(self)) : OneRole(self);
     return StmtMutator::Rewrite(launch.as<ir::KernelLaunchNode>());
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -131,6 +132,13 @@ class Launches : public ir::StmtMutator {
 
  private:
   Stmt WithRoles(const Stmt& launch) const;
+  static Stmt OneRole(const Stmt& launch) {
+    const auto* op = launch.as<ir::KernelLaunchNode>();
+    Description description(op->span);
+    description.AddRole("threads", {0, transform::ThreadsOf(op).count}, 0, op->body);
+    description.Record();
+    return launch;
+  }
 
   Target target_;
   bool with_roles_;
@@ -261,7 +269,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   RoleSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   RemarkSerialLoops(op, channels, reason);
-  if (channels.empty()) return self;
+  if (channels.empty()) return OneRole(self);
 
   GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
   if (service == kWarp && !turns.empty()) service = 2 * kWarp;
@@ -279,17 +287,30 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   auto before = [&](const op::ThreadRange& role) {
     return threads.linear < I32(role.begin + role.count);
   };
+  RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
+  Description description(op->span);
   Stmt service_work = WriteProducer(slice, rings, producers, op->body);
+  description.AddRole("load", producers, registers.producer, service_work);
   if (!turns.empty()) {
-    Stmt gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body);
+    Stmt gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
+    description.AddRole("mma", mma_warp, registers.producer, gemms);
     if (service > 2 * kWarp) gemms = ir::If(before(mma_warp), gemms, Stmt(), op->span);
     service_work = ir::If(before(producers), service_work, gemms, op->span);
   } else if (service > kWarp) {
     service_work = ir::If(before(producers), service_work, Stmt(), op->span);
   }
+  for (const Ring& ring : rings) {
+    bool by_mma = turns.Releases(*ring.channel);
+    description.AddRing(ring, "load", by_mma ? "mma" : "threads", by_mma ? 0 : threads.count);
+  }
+  for (const Ring& ring : results) description.AddRing(ring, "mma", "threads", threads.count);
+  if (!turns.empty()) {
+    description.AddTurns(turns.ready(), turns.done(), turns.blocks(), "threads", "mma");
+  }
   rings.insert(rings.end(), results.begin(), results.end());
-  Stmt work = WriteConsumers(rings, turns, threads.linear, op->body);
-  RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
+  Stmt work = WriteConsumers(rings, turns, threads.linear, op->body, &description.notes);
+  description.AddRole("threads", {0, threads.count}, registers.consumer, work);
+  description.Record();
   if (registers.producer > 0) {
     service_work =
         op::Sequence({SetRegisters(registers.producer, false, op->span), service_work}, op->span);

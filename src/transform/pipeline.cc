@@ -9,6 +9,7 @@
 #include "codegen/codegen.h"
 #include "order/verify_synchronization.h"
 #include "schedule/defer_stores.h"
+#include "schedule/description.h"
 #include "schedule/pipeline_loops.h"
 #include "transform/assign_arrivals.h"
 #include "transform/check_program.h"
@@ -123,6 +124,7 @@ Target Allowed(const Target& target, const PassConfigs& configs) {
 CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs) {
   Target target = Allowed(full, configs);
   PassContext passes(target);
+  schedule::DescriptionCollector schedules;
   Func func = kernel;
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
@@ -137,7 +139,7 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
-  return Codegen(func, target, options).WithRemarks(passes.remarks());
+  return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -18,6 +18,8 @@ from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scal
 from ..runtime.emulation import Emulation, Outcome
 from ..runtime.nvrtc import Artifact
 from ..runtime.outputs import to_user
+from ..schedule import Schedule
+from ..schedule.description import from_core as describe_schedule
 from ..target import Target
 from .lower import LoweredKernel, lower
 
@@ -73,6 +75,7 @@ class JITKernel:
         self.out_idx = normalize_out_idx(out_idx, len(self.params))
         self.remarks = list(lowered.remarks)
         self._source = lowered.source
+        self._launches = lowered.schedule
         self._outcome = Outcome()
         self._recipe = prim_func, target, out_idx, lowered.configs, options
         build = functools.partial(
@@ -199,6 +202,13 @@ class JITKernel:
         """Bytes that a thread spills by stores and loads, over all grids."""
         usages = self.resource_usage.values()
         return sum(usage.spill_stores + usage.spill_loads for usage in usages)
+
+    def schedule(self) -> Schedule:
+        """Returns what runs ahead of what: roles, channels and the order of steps in each loop.
+
+        ``print`` it for a table; ``svg()`` is a picture.
+        """
+        return describe_schedule(self.name, str(self.target), self._launches, self.remarks)
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """Returns a profiler that makes arguments, measures and compares; needs torch."""

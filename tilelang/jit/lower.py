@@ -22,6 +22,7 @@ class LoweredKernel:
         spec: how to launch it (``tl.runtime.KernelSpec``).
         remarks: what the passes did, or did not do, and why.
         configs: the normalized pass options that it was made with.
+        schedule: of each launch (``tl.schedule.LaunchSchedule``).
     """
 
     source: str
@@ -30,6 +31,7 @@ class LoweredKernel:
     spec: Any
     remarks: tuple[Remark, ...] = ()
     configs: Mapping[str, Any] = field(default_factory=dict)
+    schedule: tuple[Any, ...] = ()
 
     @property
     def kernel_source(self) -> str:
@@ -75,6 +77,7 @@ def lower(
         _launch_spec(compiled),
         tuple(compiled.remarks),
         dict(configs),
+        tuple(compiled.schedule),
     )
 
 

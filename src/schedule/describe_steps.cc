@@ -1,0 +1,298 @@
+#include "schedule/describe_steps.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "ir/effects.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+#include "layout/layout.h"
+#include "op/instruction.h"
+#include "op/issue.h"
+
+namespace tilelang::schedule {
+
+using ir::Any;
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Region;
+using ir::Stmt;
+using ir::String;
+
+namespace {
+
+using StepPtr = tvm::ffi::ObjectPtr<StepNode>;
+
+StepPtr NewStep(const char* action, const std::string& subject, const ir::Span& span) {
+  auto step = tvm::ffi::make_object<StepNode>();
+  step->action = action;
+  step->subject = subject;
+  step->engine = "threads";
+  step->span = span;
+  return step;
+}
+
+std::string Names(const std::vector<Buffer>& buffers) {
+  std::string names;
+  for (const Buffer& buffer : buffers) {
+    names += (names.empty() ? "" : ", ") + std::string(buffer->name);
+  }
+  return names;
+}
+
+void AddOnce(const Buffer& buffer, std::vector<Buffer>* buffers) {
+  auto same = [&](const Buffer& known) { return known->name == buffer->name; };
+  if (std::none_of(buffers->begin(), buffers->end(), same)) buffers->push_back(buffer);
+}
+
+// Elements of a region; 0 when that is not constant.
+int64_t Elements(const Region& region) {
+  auto extents = ir::AsInts(region->extents);
+  return extents ? layout::Product(*extents) : 0;
+}
+
+void AddWork(StepNode* step, const char* kind, int64_t amount) {
+  if (amount == 0) return;
+  step->work.Set(kind, step->work.Get(kind).value_or(0) + amount);
+}
+
+void AddBytes(StepNode* step, const Buffer& buffer, int64_t elements) {
+  const char* memory = buffer.IsGlobal()   ? "global"
+                       : buffer.IsShared() ? "shared"
+                       : buffer.IsTmem()   ? "tmem"
+                                           : nullptr;
+  if (memory != nullptr) AddWork(step, memory, elements * buffer->dtype.bits / 8);
+}
+
+const char* EngineName(const ir::TileOpNode* op) {
+  const op::TileInstruction* instruction = op::InstructionOf(op);
+  if (instruction == nullptr) return "threads";
+  switch (instruction->engine()) {
+    case op::Engine::kTmaLoad:
+    case op::Engine::kTmaStore:
+    case op::Engine::kBlockCopy:
+      return "TMA";
+    case op::Engine::kTcgen05:
+    case op::Engine::kWgmma:
+      return instruction->Name();
+    case op::Engine::kThreads:
+    case op::Engine::kTmemLdSt:
+      break;
+  }
+  return op->kind == ir::StmtKind::kGemm ? instruction->Name() : "threads";
+}
+
+// Sets the barrier that an expression names by a load or an address.
+void SetBarrier(const Expr& e, StepNode* step) {
+  if (!e.defined()) return;
+  ir::WalkExprs(e, [&](const Expr& inner) {
+    const auto* load = inner.as<ir::LoadNode>();
+    if (load == nullptr || !load->buffer.IsBarrier()) return true;
+    step->barrier = load->buffer->name;
+    if (load->indices.size() == 1) step->index = ir::AsInt(load->indices[0]).value_or(-1);
+    return false;
+  });
+}
+
+// Operations of an expression's evaluation, in the units of an SM that are narrower than its
+// threads.
+class OperationCounter {
+ public:
+  int64_t mufu = 0;
+  int64_t fp32 = 0;
+
+  void Count(const Stmt& s, int64_t times) {
+    ir::WalkExprs(s, [&](const Expr& e) {
+      Count(e.get(), times);
+      return true;
+    });
+  }
+
+ private:
+  void Count(const ir::ExprNode* e, int64_t times) {
+    if (!ir::IsFloat(e->dtype)) return;
+    if (e->kind == ir::ExprKind::kCall) {
+      const String& call = static_cast<const ir::CallNode*>(e)->name;
+      std::string_view name(call.data(), call.size());
+      for (std::string_view function : {"exp", "log", "sqrt", "rcp", "tanh", "sin", "cos"}) {
+        if (name.find(function) == std::string_view::npos) continue;
+        mufu += times;
+        return;
+      }
+      fp32 += times;
+    } else if (e->kind == ir::ExprKind::kBinary) {
+      bool divides = static_cast<const ir::BinaryNode*>(e)->Op() == ir::BinaryOp::kDiv;
+      (divides ? mufu : fp32) += times;
+    } else if (e->kind == ir::ExprKind::kSelect || e->kind == ir::ExprKind::kCast) {
+      fp32 += times;
+    }
+  }
+};
+
+class StepFinder : public ir::StmtVisitor {
+ public:
+  explicit StepFinder(IterationNotes* notes) : notes_(notes) {}
+  Array<Any> steps;
+
+  using StmtVisitor::Visit;
+  void VisitStmt(const Stmt& s) override {
+    if (!s.defined()) return;
+    std::string outer = iteration_;
+    std::string own = notes_->Next(s);
+    if (!own.empty()) iteration_ = own;
+    StmtVisitor::VisitStmt(s);
+    iteration_ = outer;
+  }
+  void Visit(const ir::CopyNode* op) override {
+    bool load = op->src->buffer.IsGlobal();
+    const char* action = load ? "load" : op->dst->buffer.IsGlobal() ? "store" : "copy";
+    StepPtr step = Operator(action, {op->src->buffer}, {op->dst->buffer}, op);
+    SetBarrier(op->mbar, step.get());
+    int64_t elements = std::max(Elements(op->src), Elements(op->dst));
+    AddBytes(step.get(), op->src->buffer, elements);
+    AddBytes(step.get(), op->dst->buffer, elements);
+    Add(step);
+  }
+  void Visit(const ir::GemmNode* op) override {
+    StepPtr step = Operator("gemm", {op->a->buffer, op->b->buffer}, {op->c->buffer}, op);
+    SetBarrier(op->mbar, step.get());
+    auto a = ir::AsInts(op->a->extents);
+    if (a && a->size() >= 2) {
+      int64_t k = (*a)[a->size() - (op->trans_a ? 2 : 1)];
+      AddWork(step.get(), "flops", 2 * Elements(op->c) * k);
+      AddWork(step.get(), "bits", op->a->buffer->dtype.bits);
+    }
+    Add(step);
+  }
+  void Visit(const ir::ReduceNode* op) override {
+    StepPtr step = Operator("reduce", {op->src->buffer}, {op->dst->buffer}, op);
+    AddWork(step.get(), "fp32", Elements(op->src));
+    Add(step);
+  }
+  void Visit(const ir::FillNode* op) override {
+    Add(Named("elementwise", {}, {op->dst->buffer}, op->span));
+  }
+  void Visit(const ir::ParallelForNode* op) override {
+    auto extents = ir::AsInts(op->extents);
+    AddElementwise(op, extents ? layout::Product(*extents) : 0);
+  }
+  // Of one element; counters of the compiler are no step.
+  void Visit(const ir::StoreNode* op) override {
+    if (!op->buffer.IsLocal()) AddElementwise(op, 1);
+  }
+  void Visit(const ir::ForNode* op) override {
+    StepPtr step = NewStep("loop", std::string(op->var->name), op->span);
+    auto stages = op->annotations.Get("num_stages");
+    if (stages) step->stages = (*stages).cast<int64_t>();
+    step->trips = ir::AsInt(op->extent).value_or(-1);
+    AddBody(step, op->body);
+  }
+  void Visit(const ir::WhileNode* op) override {
+    AddBody(NewStep("loop", ir::Print(op->condition), op->span), op->body);
+  }
+  void Visit(const ir::IfNode* op) override {
+    if (ir::IsTrue(op->condition)) return VisitStmt(op->then_case);
+    StepPtr step = NewStep("if", ir::Print(op->condition), op->span);
+    const auto* test = op->condition.as<ir::BinaryNode>();
+    bool one_group = test != nullptr && test->Op() == ir::BinaryOp::kEq;
+    if (one_group) step->index = ir::AsInt(test->b).value_or(-1);
+    AddBody(step, op->then_case);
+    if (op->else_case.defined()) AddBody(NewStep("if", "else", op->span), op->else_case);
+  }
+  void Visit(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr) return;
+    std::string name(call->name);
+    if (name == "mbarrier_wait_parity") {
+      AddSignal("wait", call->args[0], "threads", op->span);
+    } else if (name == "mbarrier_arrive") {
+      AddSignal("arrive", call->args[0], "threads", op->span);
+    } else if (name == "tcgen05_mma_arrive") {
+      AddSignal("arrive", call->args[0], "tcgen05.mma", op->span);
+    } else if (name == "wait_wgmma") {
+      StepPtr step = NewStep("wait", "wgmma", op->span);
+      step->index = ir::AsInt(call->args[0]).value_or(0);
+      Add(step);
+    } else if (name == op::kSyncForTcgen05) {
+      Add(NewStep("sync", "threads", op->span));
+    } else if (!IsInPassing(name)) {
+      Add(NewStep("call", name, op->span));
+    }
+  }
+
+ private:
+  // Fences and registers: they go with other steps.
+  static bool IsInPassing(const std::string& call) {
+    return call.find("fence") != std::string::npos || call == "set_max_nreg" ||
+           call.find("after_thread_sync") != std::string::npos;
+  }
+  void Add(const StepPtr& step) {
+    if (step->iteration.empty()) step->iteration = iteration_;
+    steps.push_back(tvm::ffi::ObjectRef(step));
+  }
+  void AddBody(const StepPtr& step, const Stmt& body) {
+    StepFinder inner(notes_);
+    inner.iteration_ = step->action == "loop" ? "" : iteration_;
+    inner.VisitStmt(body);
+    if (inner.steps.empty()) return;
+    step->body = inner.steps;
+    Add(step);
+  }
+  void AddSignal(const char* action, const Expr& barrier, const char* engine,
+                 const ir::Span& span) {
+    StepPtr step = NewStep(action, "", span);
+    SetBarrier(barrier, step.get());
+    step->subject = step->barrier;
+    step->engine = engine;
+    Add(step);
+  }
+  static StepPtr Named(const char* action, const std::vector<Buffer>& reads,
+                       const std::vector<Buffer>& writes, const ir::Span& span) {
+    std::string arrow = reads.empty() ? "" : Names(reads) + " -> ";
+    return NewStep(action, arrow + Names(writes), span);
+  }
+  static StepPtr Operator(const char* action, const std::vector<Buffer>& reads,
+                          const std::vector<Buffer>& writes, const ir::TileOpNode* op) {
+    StepPtr step = Named(action, reads, writes, op->span);
+    step->engine = EngineName(op);
+    return step;
+  }
+  void AddElementwise(const ir::StmtNode* op, int64_t elements) {
+    std::vector<Buffer> reads;
+    std::vector<Buffer> writes;
+    std::vector<Buffer> memory;
+    ir::WalkEffects(tvm::ffi::GetRef<Stmt>(op), [&](const ir::Effect& effect) {
+      if (effect.buffer.IsLocal()) return;
+      AddOnce(effect.buffer, effect.Writes() ? &writes : &reads);
+      if (!effect.buffer.IsFragment()) AddOnce(effect.buffer, &memory);
+    });
+    if (writes.empty()) return;
+    bool copies = reads.size() == 1 && writes.size() == 1;
+    bool load = copies && reads[0].IsGlobal();
+    bool store = copies && writes[0].IsGlobal();
+    const char* action = load ? "load" : store ? "store" : "elementwise";
+    StepPtr step = Named(action, reads, writes, op->span);
+    OperationCounter operations;
+    operations.Count(tvm::ffi::GetRef<Stmt>(op), elements);
+    AddWork(step.get(), "mufu", operations.mufu);
+    AddWork(step.get(), "fp32", operations.fp32);
+    for (const Buffer& buffer : memory) AddBytes(step.get(), buffer, elements);
+    Add(step);
+  }
+
+  IterationNotes* notes_;
+  std::string iteration_;
+};
+
+}  // namespace
+
+Array<Any> DescribeSteps(const Stmt& program, IterationNotes* notes) {
+  StepFinder finder(notes);
+  finder.VisitStmt(program);
+  return finder.steps;
+}
+
+}  // namespace tilelang::schedule

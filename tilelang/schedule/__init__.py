@@ -1,0 +1,9 @@
+"""How a kernel overlaps loads, gemms and threads: ``kernel.schedule()`` as a table and a picture.
+
+See docs/pipelining.md, "Reading a schedule".
+"""
+
+from .cost import RATES, Engine, Rates
+from .description import Channel, Launch, Role, Schedule, Step
+
+__all__ = ["RATES", "Channel", "Engine", "Launch", "Rates", "Role", "Schedule", "Step"]

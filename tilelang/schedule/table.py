@@ -1,0 +1,156 @@
+"""A schedule as text: roles, channels, and for each loop the steps of every role side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from . import cost
+from .description import Channel, Launch, Role, Schedule, Step
+
+_INDENT = "  "
+
+
+def table(schedule: Schedule) -> str:
+    """Returns the schedule as text."""
+    lines = [f"schedule of {schedule.name} on {schedule.arch}"]
+    for launch in schedule.launches:
+        lines += _launch(launch, schedule.arch)
+    if schedule.remarks:
+        lines += ["", "remarks"]
+        for remark in schedule.remarks:
+            line = f"line {remark.span.line}: " if remark.span else ""
+            lines.append(f"{_INDENT}{line}{remark.message}")
+    return "\n".join(lines)
+
+
+def _launch(launch: Launch, arch: str) -> list[str]:
+    lines = ["", *_aligned([("role", "warps", "registers"), *map(_role_row, launch.roles)])]
+    if launch.channels:
+        heading = ("channel", "slots", "memory", "from", "to", "full", "empty", "released by")
+        lines += ["", *_aligned([heading, *map(_channel_row, launch.channels)])]
+    for loop in launch.loops():
+        lines += ["", *_loop(loop, launch, arch)]
+    return lines
+
+
+def _role_row(role: Role) -> tuple[str, ...]:
+    first, last = role.first // 32, (role.first + role.threads - 1) // 32
+    warps = f"{first}" if first == last else f"{first}..{last}"
+    return role.name, warps, str(role.registers or "as launched")
+
+
+def _channel_row(channel: Channel) -> tuple[str, ...]:
+    if channel.tiles:
+        memory = f"{channel.slot_bytes} bytes of {channel.memory} each"
+    else:
+        memory = "one for each block of rows"
+    return (
+        ", ".join(channel.tiles) or channel.name,
+        str(channel.slots),
+        memory,
+        channel.producer,
+        channel.consumer,
+        channel.full,
+        channel.empty,
+        channel.release,
+    )
+
+
+def _loop(loop: Step, launch: Launch, arch: str) -> list[str]:
+    """The loop in each role that has it; steps outside of it that belong to its iterations, too."""
+    name, line = loop.loop
+    stages = f", num_stages={loop.stages}" if loop.stages else ""
+    trips = f", {_trips(loop, launch)} iterations" if _trips(loop, launch) >= 0 else ""
+    lines = [f"loop {name} at line {line}{stages}{trips}"]
+    columns = []
+    bodies: list[Step] = []
+    for role in launch.roles:
+        around = _around(role.steps, loop)
+        if around is None:
+            continue
+        before, body, after = around
+        bodies += body
+        rows = [role.name, *(f"{text}" for text in _rows(before)), "for each " + name]
+        rows += [_INDENT + text for text in _rows(body)]
+        columns.append([*rows, *_rows(after)])
+    lines += [_INDENT + row for row in _aligned(list(zip_longest(*columns, fillvalue="")))]
+    lines += [f"{_INDENT}{text}" for text in _ahead(bodies, launch)]
+    rates = cost.RATES.get(arch)
+    cycles = cost.occupancy(bodies, rates) if rates else {}
+    if cycles:
+        text = ", ".join(f"{engine} {amount:.0f}" for engine, amount in cycles.items())
+        lines.append(f"{_INDENT}cycles an iteration: {text}; limited by {next(iter(cycles))}")
+    return lines
+
+
+def _ahead(bodies: Sequence[Step], launch: Launch) -> Iterator[str]:
+    """How far the role that fills slots in a loop may be before the one that uses them."""
+    waited = {step.barrier for step in bodies if step.action == "wait"}
+    for channel in launch.channels:
+        if channel.tiles and channel.empty in waited:
+            tiles, slots = ", ".join(channel.tiles), channel.slots
+            times = "iteration" if slots == 1 else "iterations"
+            yield (
+                f"{channel.producer} fills {tiles} up to {slots} {times} before"
+                f" {channel.consumer} gives the slot back"
+            )
+
+
+def _trips(loop: Step, launch: Launch) -> int:
+    """The most of any role: those that run ahead have some outside of the loop."""
+    same = (s for r in launch.roles for top in r.steps for s in top.walk() if s.action == "loop")
+    return max(step.trips for step in same if step.loop == loop.loop)
+
+
+def _around(
+    steps: Sequence[Step], loop: Step
+) -> tuple[list[Step], tuple[Step, ...], list[Step]] | None:
+    """The body of the loop in some steps, and what of its first and last iterations is outside."""
+    for at, step in enumerate(steps):
+        if step.action == "loop" and step.loop == loop.loop:
+            before, after = steps[:at], steps[at + 1 :]
+            return (
+                [s for s in before if _iteration(s) == "first"],
+                step.body,
+                [s for s in after if _iteration(s) == "last"],
+            )
+        found = _around(step.body, loop)
+        if found is not None:
+            return found
+    return None
+
+
+def _iteration(step: Step) -> str:
+    """Of the step, or of what is in a branch."""
+    return step.iteration or next((s.iteration for s in step.walk() if s.iteration), "")
+
+
+def _rows(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        if step.action == "loop":
+            yield f"loop {step.subject} at line {step.line}"
+            continue
+        iteration = f"[{step.iteration}] " if step.iteration else ""
+        yield f"{iteration}{_text(step)}"
+        yield from (_INDENT + text for text in _rows(step.body))
+
+
+def _text(step: Step) -> str:
+    if step.action == "wait" and not step.barrier:
+        left = f", {step.index} in flight" if step.index > 0 else ""
+        return f"wait for {step.subject}{left}"
+    if step.action in ("wait", "arrive"):
+        index = f"[{step.index}]" if step.index >= 0 else ""
+        commit = "commit" if step.engine != "threads" else step.action
+        return f"{commit} {step.barrier}{index}"
+    engine = f" by {step.engine}" if step.engine != "threads" else ""
+    commits = ", commit" if step.action == "gemm" else ", on"
+    barrier = f"{commits} {step.barrier}" if step.barrier else ""
+    return f"{step.action} {step.subject}{engine}{barrier}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    padded = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in padded]
