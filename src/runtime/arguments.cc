@@ -145,7 +145,6 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
   }
   std::set<const ffi::Object*> written;
   for (const ir::Buffer& buffer : spec->written) written.insert(buffer.get());
-  int passed_tensors = 0;
   bool writes = false;
   for (int i = 0; i < count; ++i) {
     ffi::Any any = spec->params[i];
@@ -155,14 +154,14 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
       params_.push_back(MakeTensor(*buffer, alignment, slots));
       params_.back().is_output = output_set.count(i) > 0;
       params_.back().is_written = written.count(buffer->get()) > 0;
-      passed_tensors += !params_.back().is_output;
+      passed_tensors_ += !params_.back().is_output;
       writes |= params_.back().is_written && !params_.back().is_output;
     } else {
       params_.push_back(MakeScalar(any.cast<ir::Var>(), slots));
     }
     passed_count_ += !params_.back().is_output;
   }
-  compares_addresses_ = writes && passed_tensors > 1;
+  compares_addresses_ = writes && passed_tensors_ > 1;
   for (const ir::Buffer& buffer : spec->workspaces) {
     tensor_index_[buffer.get()] = static_cast<int>(params_.size() + workspaces_.size());
     workspaces_.push_back(MakeTensor(buffer, 1, slots));
@@ -278,7 +277,8 @@ int Signature::TensorIndex(const ir::Buffer& buffer) const {
 }
 
 void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
-  if (args.size() != passed_count_) {
+  bool tells_device = passed_tensors_ == 0 && args.size() == passed_count_ + 1;
+  if (args.size() != passed_count_ && !tells_device) {
     std::string names;
     for (const Param& param : params_) {
       if (!param.is_output) names += (names.empty() ? "" : ", ") + param.name;
@@ -297,6 +297,9 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     } else {
       state->values[param.slot] = BindScalar(param, args[next++], state);
     }
+  }
+  if (tells_device) {
+    if (auto* tensor = args[next].as<ffi::TensorObj>()) state->device = Normalized(tensor->device);
   }
   for (const Solution& solution : solutions_) {
     const DLTensor& given = *state->tensors[solution.param];

@@ -38,7 +38,8 @@ class Signature {
   // ArgumentError if a symbolic dimension is determined by no argument.
   void Seal(const VarSlots& slots);
 
-  // Binds the arguments of a call; allocates outputs and workspaces.
+  // Binds the arguments of a call; allocates outputs and workspaces. Where no tensor is passed, a
+  // further argument may be one that tells the device.
   void Bind(ffi::PackedArgs args, CallState* state) const;
 
   // Whether two tensors that were passed may share memory that the kernel writes to. Compares the
@@ -99,6 +100,7 @@ class Signature {
   std::unordered_map<const void*, int> tensor_index_;
   std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from
   int passed_count_ = 0;
+  int passed_tensors_ = 0;
   int slot_count_ = 0;
 };
 

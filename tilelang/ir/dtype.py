@@ -84,6 +84,19 @@ class DType(tvm_ffi.dtype):
     def __repr__(self) -> str:
         return f"T.{self!s}"
 
+    def as_torch(self) -> Any:
+        """Returns the ``torch.dtype`` of the same values.
+
+        Raises:
+            DTypeError: torch has none.
+        """
+        import torch
+
+        found = getattr(torch, str(self), None)
+        if not isinstance(found, torch.dtype):
+            raise errors.DTypeError(f"torch has no type {self!s}")
+        return found
+
     @property
     def bytes(self) -> int:
         return (self.bits + 7) // 8

@@ -17,12 +17,12 @@ from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.evaluate import variables
 from ..ir.expr import Var
 from ..language.eager import Argument, Call, EagerParameters, Traced, declarations, trace
-from ..language.parser.compiled import compiled
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
-from . import compiler
+from . import compiler, torch_op
 from .freeze import freeze
 from .kernel import JITKernel
+from .style import declared_parameters
 
 _WHOLE = attrgetter("shape", "dtype", "device")
 
@@ -112,22 +112,19 @@ class EagerFunction:
         self._types = dict(types)
         signature = inspect.signature(function)
         self._names = list(signature.parameters)
-        self._defaults = [each.default for each in signature.parameters.values()]
+        self._defaults = tuple(each.default for each in signature.parameters.values())
+        # How many arguments have no default: with those alone a call needs no search of names.
+        self._required = sum(each is inspect.Parameter.empty for each in self._defaults)
         self._plans: dict[Any, _Plan] = {}
+        self._ops: dict[Any, str] = {}
         self._lock = threading.RLock()
+        # The parameters that a kernel may be passed; None for one of them is a constant.
+        self._runtime = frozenset(self._types) | declared_parameters(function)
+        self._constant_positions = self._positions(lambda name: name not in self._runtime)
+        self._runtime_positions = self._positions(lambda name: name in self._runtime)
 
-    @functools.cached_property
-    def _runtime(self) -> frozenset[str]:
-        """The parameters that a kernel may be passed; None for one of them is a constant."""
-        return frozenset(self._types) | compiled(self._function).tables.declared
-
-    @functools.cached_property
-    def _constant_positions(self) -> list[int]:
-        return [i for i, name in enumerate(self._names) if name not in self._runtime]
-
-    @functools.cached_property
-    def _runtime_positions(self) -> list[int]:
-        return [i for i, name in enumerate(self._names) if name in self._runtime]
+    def _positions(self, chosen: Callable[[str], bool]) -> list[int]:
+        return [i for i, name in enumerate(self._names) if chosen(name)]
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -141,8 +138,12 @@ class EagerFunction:
             ArgumentError: an argument does not fit its declaration.
         """
         consts: tuple[Any, ...] = ()
-        if kwargs or len(args) != len(self._names):
+        if kwargs or not self._required <= len(args) <= len(self._defaults):
             args, consts = self._arranged(args, kwargs)
+        elif len(args) < len(self._defaults):
+            args += self._defaults[len(args) :]
+        if torch_op.is_compiling():
+            return self._in_graph(args, consts)
         try:
             plan = self._plans[self._constants(args), consts]
             run = plan.kernels[plan.read(args)]
@@ -191,6 +192,44 @@ class EagerFunction:
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerFunction:
         return self
 
+    # In graphs of torch.compile -------------------------------------------------------------
+
+    def _in_graph(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
+        """A call that torch.compile traces: of the operator of the kernel for these arguments."""
+        runtime = [args[i] for i in self._runtime_positions]
+        described = tuple([torch_op.description(arg) for arg in runtime])
+        constants = tuple([args[i] for i in self._constant_positions])
+        kind, name = self._op_for(described, constants, consts).split()
+        result = torch_op.call(name, [arg for arg in runtime if arg is not None])
+        return (result,) if kind == "single" else result
+
+    def _op_for(self, described: Any, constants: Any, consts: Any) -> str:
+        """The operator's name; before it "single" for one tensor that is to be a tuple."""
+        key = "op", described, freeze(constants), consts
+        if key not in self._ops:
+            call, device = self._call_of(described, constants, dict(consts))
+            kernel, traced = self._compiled(call, device)
+            single = traced.is_tuple and len(traced.outputs) == 1
+            self._ops[key] = f"{'single' if single else 'plain'} {kernel.own_op()}"
+        return self._ops[key]
+
+    # torch.compile calls it while it traces, instead of looking into it.
+    _op_for._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+    def _call_of(self, described: Any, constants: Any, consts: Any) -> tuple[Call, Any]:
+        names = [self._names[i] for i in self._constant_positions]
+        values = dict(zip(names, constants, strict=True))
+        arguments, device = {}, None
+        for i, each in zip(self._runtime_positions, described, strict=True):
+            if each is None:
+                values[self._names[i]] = None
+            elif isinstance(each, str):
+                arguments[self._names[i]] = Argument(None, None, each)
+            else:
+                arguments[self._names[i]] = Argument(*each[:3])
+                device = device or torch_op.device(each[3])
+        return Call(values, arguments, _without(self._types, values), consts), device
+
     # Arguments ------------------------------------------------------------------------------
 
     def _constants(self, args: tuple[Any, ...]) -> Any:
@@ -218,7 +257,7 @@ class EagerFunction:
             if name in rest:
                 raise ArgumentError(f"{self._function.__name__} got two values of {name}")
         full = list(args)
-        for name, default in list(zip(names, self._defaults, strict=True))[len(args) :]:
+        for name, default in zip(names[len(args) :], self._defaults[len(args) :], strict=True):
             value = rest.pop(name, default)
             if value is inspect.Parameter.empty:
                 raise ArgumentError(

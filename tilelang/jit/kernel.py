@@ -18,9 +18,11 @@ from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scal
 from ..runtime.emulation import Emulation, Outcome
 from ..runtime.nvrtc import Artifact
 from ..runtime.outputs import to_user
+from ..runtime.placement import placeholder
 from ..schedule import Schedule
 from ..schedule.description import from_core as describe_schedule
 from ..target import Target
+from . import torch_op
 from .lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ class JITKernel:
     Calling it with the tensors and scalars of its parameters, in order and without the outputs
     that ``out_idx`` names, launches it: CUDA tensors on their GPU, on the caller's current stream,
     without waiting for the result; CPU tensors on the emulator. Tensors may come from torch, NumPy
-    or anything else that speaks DLPack; they are not copied.
+    or anything else that speaks DLPack; they are not copied. A kernel without tensor inputs runs on
+    the current GPU of torch if that can run the code, else on the emulator.
 
     Tensors may overlap, as in ``kernel(x, x)``: where one of them is written, a variant of the
     code runs that does not take them to be apart. It is compiled at the first such call. The
@@ -77,6 +80,7 @@ class JITKernel:
         self._source = lowered.source
         self._launches = lowered.schedule
         self._outcome = Outcome()
+        self._op: Any = None
         self._recipe = prim_func, target, out_idx, lowered.configs, options
         build = functools.partial(
             _build, lowered, target, self.out_idx or [], options, self._outcome
@@ -97,8 +101,12 @@ class JITKernel:
         """
         if kwargs:
             args = self._positional(args, kwargs)
+        if torch_op.is_compiling():
+            return torch_op.listed(torch_op.call(self.own_op(), args))
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
+        if self._tensorless and len(args) == len(self._inputs):
+            args = (*args, placeholder(self.target))
         if self._strided or may_be_negated(args, self._signed):
             check_signs(args, self._passed)
         try:
@@ -107,6 +115,31 @@ class JITKernel:
             found = self._outcome.take_error() or explain(error, self._passed, args)
             raise found from None
         return None if result is None else to_user(result, args)
+
+    def as_torch_op(self, name: str) -> Any:
+        """Registers the kernel as a custom operator of torch, with a fake kernel.
+
+        Args:
+            name: ``"namespace::name"``, new in this process.
+
+        Returns:
+            The operator: a callable with the kernel's inputs as arguments; also
+            ``torch.ops.namespace.name``. It returns one tensor, a tuple of several, or None.
+
+        Raises:
+            ConfigError: ``name`` has no namespace.
+        """
+        return torch_op.kernel_op(self, name)
+
+    def own_op(self) -> str:
+        """The name of the operator that stands for the kernel where torch.compile traces a call."""
+        if self._op is None:
+            name = torch_op.fresh_name(self.name)
+            self._op = torch_op.kernel_op(self, f"tilelang::{name}"), name
+        return self._op[1]
+
+    # torch.compile calls it while it traces, instead of looking into it.
+    own_op._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         names = self._passed
@@ -146,6 +179,11 @@ class JITKernel:
             for i, param in enumerate(self._inputs)
             if isinstance(param, Buffer) and param.dtype in kinds
         ]
+
+    @cached_property
+    def _tensorless(self) -> bool:
+        """Whether a call passes no tensor, so that another one must tell the device."""
+        return not any(isinstance(param, Buffer) for param in self._inputs)
 
     @cached_property
     def _strided(self) -> bool:

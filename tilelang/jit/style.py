@@ -67,10 +67,17 @@ def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
         return False
     if any(isinstance(kind, (TensorType, PointerType)) for kind in types.values()):
         return True
+    return bool(_declared(node)) or any(_opens_kernel(each) for each in _own_nodes(node))
+
+
+def declared_parameters(function: FunctionType) -> frozenset[str]:
+    """Returns the parameters that the body of an eager function declares."""
+    return _declared(definition(function))
+
+
+def _declared(node: ast.FunctionDef) -> frozenset[str]:
     arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
-    if declared_names(node.body) & arguments:
-        return True
-    return any(_opens_kernel(each) for each in _own_nodes(node))
+    return declared_names(node.body) & arguments
 
 
 def _own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:

@@ -1,0 +1,39 @@
+"""Where a kernel runs that no tensor is passed to."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from ..target import Target, device_target
+
+
+@functools.cache
+def _empty(device: str) -> Any:
+    import torch
+
+    return torch.empty(0, device=device)
+
+
+def placeholder(target: Target) -> Any:
+    """Returns a tensor without elements that tells device, stream and library of the outputs.
+
+    Args:
+        target: what the kernel is compiled for.
+
+    Returns:
+        A tensor of torch, on its current GPU if that can run the code, else on the CPU; without
+        torch an array of NumPy.
+    """
+    if importlib.util.find_spec("torch") is None:
+        return np.empty(0)
+    import torch
+
+    if torch.cuda.is_available():
+        index = torch.cuda.current_device()
+        if str(device_target(index)) == str(target):
+            return _empty(f"cuda:{index}")
+    return _empty("cpu")
