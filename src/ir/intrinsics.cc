@@ -109,6 +109,7 @@ constexpr Intrinsic kIntrinsics[] = {
     Warp("activemask", "__activemask"), Warp("elect_one", "tl::elect_one"),
     Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),
     Warp("warp_reduce_min", "tl::warp_reduce_min"),
+    {.name = "pipeline_part"},  // marks statements until loops are pipelined
     {.name = "sync_warp", .spelling = "__syncwarp", .sync = SyncKind::kWarp,
      .participants = Participants::kWarp},
 

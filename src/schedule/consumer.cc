@@ -9,6 +9,7 @@
 #include "op/issue.h"
 #include "op/wgmma.h"
 #include "schedule/overlap.h"
+#include "schedule/program_order.h"
 
 namespace tilelang::schedule {
 
@@ -51,8 +52,13 @@ class ConsumerWriter : public ir::StmtMutator {
   }
   Stmt Rewrite(const ir::ForNode* op) override {
     const auto* body = op->body.as<ir::SeqNode>();
-    if (const TurnLoop* turns = turns_.Find(op)) return BesideTurns(*turns);
-    if (StagesOf(op) < 2 || body == nullptr) return StmtMutator::Rewrite(op);
+    bool ordered = HasProgramOrder(op);
+    if (const TurnLoop* turns = turns_.Find(op)) {
+      if (ordered) RemarkProgramOrder(op, "a warp of its own issues the gemms, as they are ready");
+      return BesideTurns(*turns);
+    }
+    if ((StagesOf(op) < 2 && !ordered) || body == nullptr) return StmtMutator::Rewrite(op);
+    if (ordered) RemarkPlacesOfLoads(op, body);
     return OverlapIterations(op, TasksOf(body), notes_);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
@@ -79,6 +85,18 @@ class ConsumerWriter : public ir::StmtMutator {
   }
 
  private:
+  void RemarkPlacesOfLoads(const ir::ForNode* loop, const ir::SeqNode* body) const {
+    int64_t part = -1;
+    for (const Stmt& s : body->stmts) {
+      part = PartAt(s).value_or(part);
+      if (IsLoad(s)) {
+        RemarkLoadAhead(loop, part, s);
+      } else if (!PartAt(s)) {
+        RemarkNotAhead(loop, part, s);
+      }
+    }
+  }
+
   // The loop without its gemms: what is left of it, if that is anything.
   Stmt BesideTurns(const TurnLoop& turns) {
     const ir::ForNode* op = turns.loop;
@@ -129,9 +147,11 @@ class ConsumerWriter : public ir::StmtMutator {
     std::vector<Task> tasks;
     std::map<const Ring*, Expr> slot_of;
     const TurnLoop* turns = turns_.Find(op);
+    int64_t part = -1;
     for (size_t i = 0; i < op->stmts.size(); ++i) {
       const ir::Span& span = op->stmts[i].span();
-      if (turns != nullptr && turns->IsGemm(i)) continue;
+      if (auto begins = PartAt(op->stmts[i])) part = *begins;
+      if (PartAt(op->stmts[i]) || (turns != nullptr && turns->IsGemm(i))) continue;
       bool loads = IsLoad(op->stmts[i]);
       if (turns != nullptr && turns->waits[i]) {
         std::vector<Stmt> wait;
@@ -149,8 +169,10 @@ class ConsumerWriter : public ir::StmtMutator {
         slot_of[ring] = slot;
         tasks.push_back(acquire);
       }
-      if (!loads && !IsAllocatedBefore(op->stmts[i]))
+      if (!loads && !IsAllocatedBefore(op->stmts[i])) {
         tasks.push_back(Work({MutateStmt(op->stmts[i])}));
+        tasks.back().part = part;
+      }
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr || handover->last_use != i) continue;

@@ -1,13 +1,15 @@
 #include "schedule/overlap.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
+#include <utility>
 
-#include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "op/effect.h"
 #include "op/gemm_wgmma.h"
+#include "schedule/program_order.h"
 
 namespace tilelang::schedule {
 
@@ -16,55 +18,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-using Objects = std::unordered_set<const tvm::ffi::Object*>;
-
-bool Intersect(const Objects& a, const Objects& b) {
-  return std::any_of(a.begin(), a.end(), [&](const auto* object) { return b.count(object) != 0; });
-}
-
-// A task and what the schedule needs to know of it.
-struct Node {
-  const Task* task = nullptr;
-  Objects reads;  // buffers and variables
-  Objects writes;
-  const ir::GemmNode* gemm = nullptr;  // that runs beside the threads
-  bool follows_gemm = false;           // needs the result of one in its iteration
-  int stage = 0;
-
-  bool ConflictsWith(const Node& other) const {
-    return Intersect(writes, other.writes) || Intersect(writes, other.reads) ||
-           Intersect(reads, other.writes);
-  }
-};
-
-const ir::GemmNode* AsyncGemm(const Task& task) {
-  if (task.kind != TaskKind::kWork || task.stmts.size() != 1) return nullptr;
-  const auto* gemm = task.stmts.front().as<ir::GemmNode>();
-  bool async = gemm != nullptr && op::InstructionOf(gemm) != nullptr &&
-               op::InstructionOf(gemm)->engine() == op::Engine::kWgmma &&
-               op::GroupsInFlight(gemm) == 0;
-  return async ? gemm : nullptr;
-}
-
-Node MakeNode(const Task& task) {
-  Node node;
-  node.task = &task;
-  node.gemm = AsyncGemm(task);
-  for (const Stmt& s : task.stmts) {
-    ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      if (effect.Reads()) node.reads.insert(effect.buffer.get());
-      if (effect.Writes()) node.writes.insert(effect.buffer.get());
-    });
-    ir::WalkExprs(s, [&](const Expr& e) {
-      if (e->kind == ir::ExprKind::kVar) node.reads.insert(e.get());
-      return true;
-    });
-    if (const auto* bind = s.as<ir::BindNode>()) node.writes.insert(bind->var.get());
-  }
-  for (const ir::Buffer& tile : task.tiles) node.writes.insert(tile.get());
-  return node;
-}
 
 // Whether the task can be moved: it neither leaves the loop nor acts on what is not in sight.
 bool CanMove(const Task& task) {
@@ -77,12 +30,26 @@ bool CanMove(const Task& task) {
   return visible && !ir::MayLeaveLoop(s);
 }
 
-// Sets the stages; whether there are two. Otherwise all are in the first.
-bool AssignTwoStages(std::vector<Node>* nodes) {
+// A name of a value that follows from the loop's variable: each stage has its own.
+const ir::BindNode* AsValue(const Task& task) {
+  if (task.kind != TaskKind::kWork || task.stmts.size() != 1) return nullptr;
+  const auto* bind = task.stmts.front().as<ir::BindNode>();
+  bool pure = bind != nullptr;
+  if (pure) {
+    ir::WalkExprs(bind->value, [&](const Expr& e) {
+      pure &= e->kind != ir::ExprKind::kLoad && e->kind != ir::ExprKind::kCall;
+      return pure;
+    });
+  }
+  return pure ? bind : nullptr;
+}
+
+// Sets the stages: two, or all nodes are in the first.
+void AssignTwoStages(std::vector<TaskNode>* nodes) {
   for (size_t v = 0; v < nodes->size(); ++v) {
-    Node& later = (*nodes)[v];
+    TaskNode& later = (*nodes)[v];
     for (size_t u = 0; u < v; ++u) {
-      const Node& earlier = (*nodes)[u];
+      const TaskNode& earlier = (*nodes)[u];
       if (!earlier.ConflictsWith(later)) continue;
       bool result = earlier.gemm != nullptr || earlier.follows_gemm;
       later.follows_gemm |= result;
@@ -92,10 +59,10 @@ bool AssignTwoStages(std::vector<Node>* nodes) {
   }
   // Tiles are acquired and released in the stage that uses them.
   bool one_stage_each = true;
-  for (Node& node : *nodes) {
+  for (TaskNode& node : *nodes) {
     if (node.task->kind == TaskKind::kWork) continue;
     std::vector<int> stages;
-    for (const Node& user : *nodes) {
+    for (const TaskNode& user : *nodes) {
       if (user.task->kind == TaskKind::kWork && node.ConflictsWith(user)) {
         stages.push_back(user.stage);
       }
@@ -105,18 +72,17 @@ bool AssignTwoStages(std::vector<Node>* nodes) {
     if (one_stage_each) node.stage = *least;
   }
   int last = 0;
-  for (const Node& node : *nodes) last = std::max(last, node.stage);
-  if (one_stage_each && last == 1) return true;
-  for (Node& node : *nodes) node.stage = 0;
-  return false;
+  for (const TaskNode& node : *nodes) last = std::max(last, node.stage);
+  if (one_stage_each && last == 1) return;
+  for (TaskNode& node : *nodes) node.stage = 0;
 }
 
 // What the tensor core waits for comes first.
-int Urgency(const Node& node, const std::vector<Node>& nodes) {
+int Urgency(const TaskNode& node, const std::vector<TaskNode>& nodes) {
   if (node.gemm != nullptr) return 0;
   if (node.task->kind == TaskKind::kRelease) return 2;
   if (node.task->kind == TaskKind::kAcquire) {
-    bool for_gemm = std::any_of(nodes.begin(), nodes.end(), [&](const Node& user) {
+    bool for_gemm = std::any_of(nodes.begin(), nodes.end(), [&](const TaskNode& user) {
       return user.gemm != nullptr && node.ConflictsWith(user);
     });
     return for_gemm ? 0 : 1;
@@ -124,34 +90,9 @@ int Urgency(const Node& node, const std::vector<Node>& nodes) {
   return node.follows_gemm || node.stage > 0 ? 1 : 0;
 }
 
-// Gemms that nobody has waited for, in the order in which they were issued.
-class InFlight {
- public:
-  explicit InFlight(const std::vector<Node>& nodes) : nodes_(nodes) {}
-
-  // How many of the oldest must be complete for the node to run.
-  size_t Awaited(const Node& node) const {
-    size_t count = gemms_.size();
-    while (count > 0 && !nodes_[gemms_[count - 1]].ConflictsWith(node)) --count;
-    return count;
-  }
-  void Issue(size_t i) { gemms_.push_back(i); }
-  std::vector<size_t> Retire(size_t count) {
-    auto end = gemms_.begin() + static_cast<int64_t>(count);
-    std::vector<size_t> retired(gemms_.begin(), end);
-    gemms_.erase(gemms_.begin(), end);
-    return retired;
-  }
-  size_t size() const { return gemms_.size(); }
-
- private:
-  const std::vector<Node>& nodes_;
-  std::vector<size_t> gemms_;
-};
-
 // The order within an iteration of the pipelined loop; nullopt when there is none.
-std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
-  InFlight in_flight(nodes);
+std::optional<std::vector<size_t>> Arrange(const std::vector<TaskNode>& nodes) {
+  GemmsInFlight in_flight(nodes);
   auto must_precede = [&](size_t u, size_t v) {
     if (u == v || !nodes[u].ConflictsWith(nodes[v])) return false;
     if (nodes[u].stage == nodes[v].stage) return u < v;
@@ -193,16 +134,19 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<Node>& nodes) {
 // Writes tasks one after another, with each gemm waited for where it must be complete.
 class Writer {
  public:
-  Writer(const std::vector<Node>& nodes, IterationNotes* notes)
+  Writer(const std::vector<TaskNode>& nodes, IterationNotes* notes)
       : nodes_(nodes), in_flight_(nodes), notes_(notes) {}
 
+  void Append(const Stmt& s, const std::string& iteration) {
+    stmts_.push_back(s);
+    notes_->Note(s, iteration);
+  }
   // With the loop variable of its iteration.
   void Append(size_t i, ir::FreshCopy* copy, const std::string& iteration) {
-    const Node& node = nodes_[i];
+    const TaskNode& node = nodes_[i];
     Retire(in_flight_.Awaited(node), iteration);
     for (const Stmt& s : node.task->stmts) {
-      stmts_.push_back(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s));
-      notes_->Note(stmts_.back(), iteration);
+      Append(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s), iteration);
     }
     if (node.gemm != nullptr) in_flight_.Issue(i);
   }
@@ -228,22 +172,29 @@ class Writer {
     std::vector<size_t> retired = in_flight_.Retire(count);
     for (size_t i : retired) groups.push_back(static_cast<int64_t>(i));
     const ir::Span& span = nodes_[retired.back()].gemm->span;
-    stmts_.push_back(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span));
-    notes_->Note(stmts_.back(), iteration);
+    Append(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span), iteration);
   }
 
-  const std::vector<Node>& nodes_;
-  InFlight in_flight_;
+  const std::vector<TaskNode>& nodes_;
+  GemmsInFlight in_flight_;
   IterationNotes* notes_;
   std::vector<Stmt> stmts_;
 };
 
 class Pipeline {
  public:
-  Pipeline(const ir::ForNode* loop, const std::vector<Node>& nodes, std::vector<size_t> order,
+  Pipeline(const ir::ForNode* loop, const std::vector<TaskNode>& nodes,
+           const std::vector<const ir::BindNode*>& values, std::vector<size_t> order,
            IterationNotes* notes)
-      : loop_(loop), nodes_(nodes), order_(std::move(order)), notes_(notes) {}
+      : loop_(loop), nodes_(nodes), values_(values), order_(std::move(order)), notes_(notes) {}
 
+  Stmt Write() const {
+    bool two_stages = std::any_of(nodes_.begin(), nodes_.end(),
+                                  [](const TaskNode& node) { return node.stage > 0; });
+    return two_stages ? WriteTwoStages() : WriteOneStage();
+  }
+
+ private:
   // All tasks in the first stage.
   Stmt WriteOneStage() const {
     ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
@@ -268,7 +219,6 @@ class Pipeline {
     return ir::If(ir::Const(loop_->var.dtype(), 0) < loop_->extent, all, Stmt(), loop_->span);
   }
 
- private:
   // A stage, of an iteration.
   struct StageOf {
     int stage;
@@ -279,6 +229,11 @@ class Pipeline {
     std::vector<ir::FreshCopy> copies(2);
     for (const StageOf& of : stages) copies[of.stage].Set(loop_->var, of.iteration);
     Writer writer(nodes_, notes_);
+    for (const StageOf& of : stages) {
+      for (const ir::BindNode* value : ValuesOf(of.stage)) {
+        writer.Append(copies[of.stage].MutateStmt(tvm::ffi::GetRef<Stmt>(value)), of.name);
+      }
+    }
     for (size_t i : order_) {
       int stage = nodes_[i].stage;
       auto of = std::find_if(stages.begin(), stages.end(),
@@ -288,11 +243,36 @@ class Pipeline {
     return writer.Finish(stages.back().name);
   }
 
+  // Those that the nodes of a stage use, and these.
+  std::vector<const ir::BindNode*> ValuesOf(int stage) const {
+    std::vector<const ir::BindNode*> used;
+    for (auto it = values_.rbegin(); it != values_.rend(); ++it) {
+      const ir::Var& var = (*it)->var;
+      bool by_node = std::any_of(nodes_.begin(), nodes_.end(), [&](const TaskNode& node) {
+        return node.stage == stage && node.reads.count(var.get()) != 0;
+      });
+      bool by_value = std::any_of(used.begin(), used.end(), [&](const ir::BindNode* later) {
+        return ir::UsesVar(later->value, var);
+      });
+      if (by_node || by_value) used.insert(used.begin(), *it);
+    }
+    return used;
+  }
+
   const ir::ForNode* loop_;
-  const std::vector<Node>& nodes_;
+  const std::vector<TaskNode>& nodes_;
+  const std::vector<const ir::BindNode*>& values_;
   std::vector<size_t> order_;
   IterationNotes* notes_;
 };
+
+// Where gemms can overlap: the stages and the order; nullopt otherwise.
+std::optional<std::vector<size_t>> OrderOfGemms(std::vector<TaskNode>* nodes) {
+  AssignTwoStages(nodes);
+  auto gemms = std::count_if(nodes->begin(), nodes->end(),
+                             [](const TaskNode& node) { return node.gemm != nullptr; });
+  return gemms < 2 ? std::nullopt : Arrange(*nodes);
+}
 
 Stmt InOrder(const ir::ForNode* loop, const std::vector<Task>& tasks) {
   std::vector<Stmt> stmts;
@@ -307,25 +287,27 @@ Stmt InOrder(const ir::ForNode* loop, const std::vector<Task>& tasks) {
 
 Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks,
                        IterationNotes* notes) {
+  bool ordered = HasProgramOrder(loop);
   std::vector<Stmt> allocs;
-  std::vector<Node> nodes;
+  std::vector<const ir::BindNode*> values;
+  std::vector<TaskNode> nodes;
   for (const Task& task : tasks) {
-    if (!CanMove(task)) return InOrder(loop, tasks);
-    bool allocates = task.kind == TaskKind::kWork && task.stmts.front().as<ir::AllocNode>();
-    if (allocates) {
+    if (!CanMove(task)) {
+      int64_t line = task.stmts.front().span().defined() ? task.stmts.front().span()->line : 0;
+      if (ordered) RemarkProgramOrder(loop, "line " + std::to_string(line) + " cannot be moved");
+      return InOrder(loop, tasks);
+    }
+    if (const ir::BindNode* value = AsValue(task)) {
+      values.push_back(value);
+    } else if (task.kind == TaskKind::kWork && task.stmts.front().as<ir::AllocNode>()) {
       allocs.push_back(task.stmts.front());
     } else {
-      nodes.push_back(MakeNode(task));
+      nodes.push_back(TaskNode(task));
     }
   }
-  bool two_stages = AssignTwoStages(&nodes);
-  auto gemms = std::count_if(nodes.begin(), nodes.end(),
-                             [](const Node& node) { return node.gemm != nullptr; });
-  if (gemms < 2) return InOrder(loop, tasks);
-  auto order = Arrange(nodes);
+  auto order = ordered ? ProgramOrder(loop, &nodes) : OrderOfGemms(&nodes);
   if (!order) return InOrder(loop, tasks);
-  Pipeline pipeline(loop, nodes, *order, notes);
-  allocs.push_back(two_stages ? pipeline.WriteTwoStages() : pipeline.WriteOneStage());
+  allocs.push_back(Pipeline(loop, nodes, values, *order, notes).Write());
   return op::Sequence(allocs, loop->span);
 }
 

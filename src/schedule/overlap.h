@@ -5,23 +5,10 @@
 
 #include <vector>
 
-#include "ir/tile_op.h"
 #include "schedule/description.h"
+#include "schedule/task.h"
 
 namespace tilelang::schedule {
-
-enum class TaskKind : uint8_t {
-  kWork,
-  kAcquire,  // waits until tiles are in their slot
-  kRelease,  // gives the slot back
-};
-
-// A part of a loop's body that stays together.
-struct Task {
-  TaskKind kind = TaskKind::kWork;
-  std::vector<ir::Stmt> stmts;
-  std::vector<ir::Buffer> tiles;  // acquired or released
-};
 
 // The loop with the tasks as its body, in order, or, where a gemm by wgmma needs what threads make
 // of the result of another one in the same iteration (attention: P V after softmax of Q K), as a
@@ -34,7 +21,8 @@ struct Task {
 //
 // Tasks of a stage that share memory keep their order. Where task u of stage 1 and v of stage 0
 // share memory, u of iteration i - 1 comes before v of iteration i. Each gemm is waited for where
-// something touches its registers or releases its tiles.
+// something touches its registers or releases its tiles. The program may give another order, and
+// stages (schedule/program_order.h).
 // Notes which iteration statements are of.
 ir::Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks,
                            IterationNotes* notes);

@@ -17,8 +17,10 @@
 #include "schedule/description.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/mma_warp.h"
+#include "schedule/overlap.h"
 #include "schedule/overlay_operands.h"
 #include "schedule/producer.h"
+#include "schedule/program_order.h"
 #include "schedule/ring.h"
 #include "transform/kernel_scope.h"
 #include "transform/remark.h"
@@ -114,6 +116,33 @@ class BodyFlattener : public ir::StmtMutator {
   }
 };
 
+// Loops of threads that nobody loads for, in the order that the program gives their statements.
+class OrderWriter : public ir::StmtMutator {
+ public:
+  explicit OrderWriter(IterationNotes* notes) : notes_(notes) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt inner = StmtMutator::Rewrite(op);
+    const auto* loop = inner.as<ir::ForNode>();
+    if (!HasProgramOrder(loop)) return inner;
+    std::vector<Task> tasks;
+    int64_t part = -1;
+    for (const Stmt& s : loop->body.as<ir::SeqNode>()->stmts) {
+      if (auto begins = PartAt(s)) {
+        part = *begins;
+      } else {
+        tasks.push_back({TaskKind::kWork, {s}, {}, part});
+        RemarkNotAhead(loop, part, s);
+      }
+    }
+    return OverlapIterations(loop, tasks, notes_);
+  }
+
+ private:
+  IterationNotes* notes_;
+};
+
 class Launches : public ir::StmtMutator {
  public:
   Launches(const Target& target, bool with_roles) : target_(target), with_roles_(with_roles) {}
@@ -121,7 +150,8 @@ class Launches : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    Stmt launch = with_roles_ ? WithRoles(BodyFlattener().MutateStmt(self)) : OneRole(self);
+    Stmt flat = BodyFlattener().MutateStmt(self);
+    Stmt launch = with_roles_ ? WithRoles(flat) : OneRole(flat);
     return StmtMutator::Rewrite(launch.as<ir::KernelLaunchNode>());
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -135,9 +165,11 @@ class Launches : public ir::StmtMutator {
   static Stmt OneRole(const Stmt& launch) {
     const auto* op = launch.as<ir::KernelLaunchNode>();
     Description description(op->span);
-    description.AddRole("threads", {0, transform::ThreadsOf(op).count}, 0, op->body);
+    Stmt ordered = OrderWriter(&description.notes).MutateStmt(launch);
+    const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
+    description.AddRole("threads", {0, transform::ThreadsOf(op).count}, 0, body);
     description.Record();
-    return launch;
+    return ordered;
   }
 
   Target target_;

@@ -18,7 +18,8 @@ _bind = _ffi.get("ir.Bind")
 _DECLARATIONS = frozenset({"tl.ir.Bind", "tl.ir.Alloc", "tl.ir.Assume"})
 
 
-def _declares(stmt: Stmt) -> bool:
+def declares(stmt: Stmt) -> bool:
+    """Whether the statement names something, and does nothing."""
     return stmt.__tvm_ffi_type_info__.type_key in _DECLARATIONS  # type: ignore[attr-defined]
 
 
@@ -39,7 +40,7 @@ class Block:
 
     def body(self) -> Stmt:
         """The statements as one; a sequence where something declared must end with the block."""
-        if len(self.stmts) == 1 and not _declares(self.stmts[0]):
+        if len(self.stmts) == 1 and not declares(self.stmts[0]):
             return self.stmts[0]
         return _seq(self.stmts, self.where)
 

@@ -21,13 +21,11 @@ class Ignored(NamedTuple):
 
 
 _THREADS = "the compiler chooses how threads carry out the loop"
-_ORDER = "the compiler decides how many iterations each statement is ahead"
 
 #: Function, argument -> what is remarked. The one place that lists them.
 IGNORED: dict[str, dict[str, Ignored]] = {
     "T.Pipelined": {
-        "order": Ignored(_ORDER),
-        "stage": Ignored(_ORDER),
+        "group": Ignored("it joins statements for order= and stage=, which are not given"),
     },
     "T.Parallel": {"prefer_async": Ignored(_THREADS)},
     "T.serial": {"annotations": Ignored("a serial loop has none", ((),))},

@@ -13,6 +13,7 @@ from ..ir.expr import Expr, IntImm, as_expr, cast, var
 from ..ir.stmt import Stmt
 from .builder import Builder
 from .ignored import remark_ignored
+from .pipeline_order import order_of
 
 _for = _ffi.get("ir.For")
 _if = _ffi.get("ir.If")
@@ -90,9 +91,15 @@ def _bounds(kind: str, start: Any, stop: Any) -> tuple[Expr, Expr, Any]:
 
 
 def _counted(
-    kind: str, number: int, start: Any, stop: Any, step: Any, notes: dict[str, Any]
+    kind: str,
+    number: int,
+    start: Any,
+    stop: Any,
+    step: Any,
+    notes: dict[str, Any],
+    mark: Callable[[Stmt], Stmt] = lambda body: body,
 ) -> Loop:
-    """A loop from ``start`` to ``stop`` by ``step``, a non-zero constant."""
+    """A loop from ``start`` to ``stop`` by ``step``, a non-zero constant, with a marked body."""
     first, last, distance = _bounds(kind, start, stop)
     stride = plain(1 if step is None else step)
     if not isinstance(stride, int) or stride == 0:
@@ -113,7 +120,7 @@ def _counted(
         value = index if stride == 1 else first + index * stride
 
         def close(body: Stmt, where: Any) -> Stmt:
-            return _for(index, low, count, number, body, notes, where)
+            return _for(index, low, count, number, mark(body), notes, where)
 
         return Opened(value, close)
 
@@ -171,6 +178,7 @@ def Pipelined(
     num_stages: int = 0,
     order: Sequence[int] | None = None,
     stage: Sequence[int] | None = None,
+    group: Sequence[Sequence[int]] | None = None,
     **unsupported: Any,
 ) -> Loop:
     """A loop whose loads run ahead of the work on what they bring: see docs/pipelining.md.
@@ -179,16 +187,28 @@ def Pipelined(
         start, stop: as of ``T.serial``.
         num_stages: in how many slots each loaded tile is kept, and so how many iterations the
             loads can be ahead; 0 and 1 mean no overlap. Shared memory holds all slots.
-        order, stage: for each statement of the body, its place and its pipeline stage; accepted
-            without effect: the compiler decides.
+        order: the place of each statement of the body among those that the loop runs in one round;
+            -1 for loads, which run ahead as far as their slots allow. The compiler decides if it
+            is not given.
+        stage: the pipeline stage of each statement, 0 or 1 (-1 for loads): a round runs those of
+            stage 0 of its own iteration, and those of stage 1 of the one before.
+        group: lists of statements that follow each other; ``order`` and ``stage`` then have a
+            number for each of these.
+
+    Names of values and allocations are not counted as statements; macros count as what is in them.
+
+    Raises:
+        SemanticsError: the numbers do not fit the body, or contradict each other or the order in
+            which statements depend on each other.
     """
-    refuse_extra("T.Pipelined", unsupported, {"sync": None, "group": None})
+    refuse_extra("T.Pipelined", unsupported, {"sync": None})
     notes: dict[str, Any] = {"num_stages": _constant("num_stages", num_stages, 0)}
-    remark_ignored("T.Pipelined", order=order, stage=stage)
-    for name, values in (("order", order), ("stage", stage)):
-        if values is not None:
-            notes[name] = [int(v) for v in values]
-    return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes)
+    wanted = order_of(order, stage, group)
+    if wanted is None:
+        remark_ignored("T.Pipelined", group=group)
+        return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes)
+    notes |= {"order": wanted.order, "stage": wanted.stage}
+    return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes, wanted.mark)
 
 
 def refuse_extra(what: str, given: dict[str, Any], ignored: dict[str, Any]) -> None:

@@ -67,8 +67,8 @@ def _tiles():
 
 @T.macro
 def _loops(A, a, use):
-    if use == "order":
-        for _ in T.Pipelined(2, order=[0], stage=[1]):
+    if use == "group":
+        for _ in T.Pipelined(2, group=[[0]]):
             T.copy(A, a)
     elif use == "annotations":
         for _ in T.serial(2, annotations={"x": 1}):
@@ -97,8 +97,7 @@ CALLS = {
     ),
 }
 LOOPS = {
-    "T.Pipelined: order=[0]": "order",
-    "T.Pipelined: stage=[1]": "order",
+    "T.Pipelined: group=[[0]]": "group",
     "T.serial: annotations=('annotations',)": "annotations",
     "T.Parallel: prefer_async=True": "prefer_async",
 }
@@ -147,8 +146,8 @@ def test_defaults_leave_no_remark() -> None:
 
 
 def test_a_compiled_kernel_has_the_remarks() -> None:
-    messages = [str(remark) for remark in remarks(use="order", compiled=True)]
-    assert any("[argument] T.Pipelined: order=[0] has no effect" in text for text in messages)
+    messages = [str(remark) for remark in remarks(use="group", compiled=True)]
+    assert any("[argument] T.Pipelined: group=[[0]] has no effect" in text for text in messages)
 
 
 def _plain():
