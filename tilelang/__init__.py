@@ -21,6 +21,7 @@ __all__ = [
     "JITKernel",
     "PassConfigKey",
     "TensorSupplyType",
+    "autotune",
     "cdiv",
     "compile",
     "disable_cache",
@@ -33,7 +34,8 @@ __all__ = [
 
 # Imported at first use, as they are not needed for compiling a kernel.
 _LAZY_MODULES = (
-    *("backend", "carver", "contrib", "cuda", "emulator", "engine", "language", "layout", "math"),
+    *("autotuner", "backend", "carver", "contrib", "cuda", "emulator", "engine", "language"),
+    *("layout", "math"),
     *("profiler", "target", "testing", "tileop", "tools", "tvm", "utils"),
 )
 
@@ -43,4 +45,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "TensorSupplyType":
         return importlib.import_module(f"{__name__}.profiler").TensorSupplyType
+    if name == "autotune":
+        return importlib.import_module(f"{__name__}.autotuner").autotune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

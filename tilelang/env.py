@@ -1,14 +1,15 @@
 """The environment variables that TileLang reads, and the folders it uses.
 
-===================================  ============================================================
-``TILELANG_CACHE_DIR``               folder of the disk cache (default: the user's cache folder)
-``TILELANG_DISABLE_CACHE``           1: neither read nor write the disk cache
-``TILELANG_DEFAULT_TARGET``          the target that ``"auto"`` stands for
-``TILELANG_FULL_TRACEBACK``          1: keep the frames of TileLang in the traceback of user errors
-``TILELANG_DUMP_IR``                 folder that receives the program after every pass
-``TILELANG_VERIFY_SYNCHRONIZATION``  1: check what every compiled kernel waits for
-``TILELANG_REMARKS``                 1: print the remarks of the passes
-===================================  ============================================================
+======================================  ==========================================================
+``TILELANG_CACHE_DIR``                  folder of the disk cache (default: the user's cache folder)
+``TILELANG_DISABLE_CACHE``              1: neither read nor write the disk cache
+``TILELANG_AUTO_TUNING_DISABLE_CACHE``  1: search anew, whatever earlier searches found
+``TILELANG_DEFAULT_TARGET``             the target that ``"auto"`` stands for
+``TILELANG_FULL_TRACEBACK``             1: keep the frames of TileLang in tracebacks of user errors
+``TILELANG_DUMP_IR``                    folder that receives the program after every pass
+``TILELANG_VERIFY_SYNCHRONIZATION``     1: check what every compiled kernel waits for
+``TILELANG_REMARKS``                    1: print the remarks of the passes
+======================================  ==========================================================
 """
 
 from __future__ import annotations

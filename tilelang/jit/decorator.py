@@ -57,6 +57,10 @@ class JITFunction:
         """As calling the function."""
         return self(*args, **kwargs)
 
+    def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Returns the ``T.prim_func`` for parameters, and the options to compile it with."""
+        return self._function(*args, **kwargs), dict(self._options)
+
     @boundary
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the ``T.prim_func`` for the given parameters, without compiling it."""

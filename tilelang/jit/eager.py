@@ -16,7 +16,15 @@ from .. import target as targets
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.evaluate import variables
 from ..ir.expr import Var
-from ..language.eager import Argument, Call, EagerParameters, Traced, declarations, trace
+from ..language.eager import (
+    Argument,
+    Call,
+    EagerParameters,
+    Traced,
+    constants,
+    declarations,
+    trace,
+)
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
 from . import compiler, torch_op
@@ -170,6 +178,36 @@ class EagerFunction:
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the function in the IR, without compiling it; arguments as for ``compile``."""
         return trace(self._function, self._call(args, kwargs)).func
+
+    def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Returns the function in the IR, and the options to compile it with."""
+        traced = trace(self._function, self._call(args, kwargs))
+        device = next((each.device for each in self._given(args, kwargs)), None)
+        options = {**self._options, "target": self._target(device)}
+        return traced.func, {**options, "out_idx": traced.outputs or None}
+
+    def constants_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
+        """Returns the values of ``T.const`` that follow from arguments; others may be missing."""
+        call = self._call(args, kwargs)
+        missing = {name: None for name in self._names if name not in self._runtime}
+        return constants(
+            declarations(self._function, call._replace(constants={**missing, **call.constants}))
+        )
+
+    def kernel_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> list[Any] | None:
+        """Returns what a call passes to the kernel; None if it has no tensors."""
+        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        values = [named[name] for name in self._names if name in named and name in self._runtime]
+        if any(isinstance(value, TensorType) for value in values) or not self._given(args, kwargs):
+            return None
+        return [value for value in values if value is not None]
+
+    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The tensors of a call that tell their device."""
+        values = (*args, *kwargs.values())
+        return [each for each in values if hasattr(each, "__dlpack__") and hasattr(each, "device")]
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """Returns the generated CUDA C++; arguments as for ``compile``."""

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from . import torch_op
 from .lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
+    from ..autotuner import AutotuneResult
     from ..emulator import LaunchReport
     from ..profiler import Profiler, TensorSupplyType
 
@@ -58,6 +60,7 @@ class JITKernel:
         out_idx: indices of the parameters that are allocated and returned, or None.
         params: the parameters in order: buffers (name, dtype, shape) and scalar variables.
         artifact: PTX and machine code.
+        tuner_result: what ``tilelang.autotuner`` found, if it chose this kernel, else None.
         remarks: what the compiler did, or did not do, and why (:class:`tilelang.transform.Remark`).
     """
 
@@ -81,6 +84,7 @@ class JITKernel:
         self._launches = lowered.schedule
         self._outcome = Outcome()
         self._op: Any = None
+        self.tuner_result: AutotuneResult | None = None
         self._recipe = prim_func, target, out_idx, lowered.configs, options
         build = functools.partial(
             _build, lowered, target, self.out_idx or [], options, self._outcome
@@ -207,6 +211,35 @@ class JITKernel:
         consists of several.
         """
         return self._outcome.report
+
+    def reporting(self, listener: Callable[[LaunchReport], None]) -> AbstractContextManager[None]:
+        """Lets ``listener`` have the report of every grid that this thread emulates meanwhile."""
+        return self._outcome.reporting(listener)
+
+    def get_tuner_result(self) -> AutotuneResult:
+        """Returns what ``tilelang.autotuner`` found when it chose this kernel.
+
+        Raises:
+            ConfigError: the kernel was not chosen by a search.
+        """
+        if self.tuner_result is None:
+            raise ConfigError(f"kernel {self.name!r} was not chosen by tilelang.autotune")
+        return self.tuner_result
+
+    @property
+    def latency(self) -> float:
+        """What the search that chose this kernel measured; see ``get_tuner_result``."""
+        return self.get_tuner_result().latency
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration that a search chose; see ``get_tuner_result``."""
+        return self.get_tuner_result().config
+
+    @property
+    def ref_latency(self) -> float | None:
+        """Milliseconds of the search's reference program; see ``get_tuner_result``."""
+        return self.get_tuner_result().ref_latency
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """Returns the generated CUDA C++."""

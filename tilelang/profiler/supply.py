@@ -13,7 +13,7 @@ class TensorSupplyType(Enum):
     """How tensors are filled.
 
     Integer: small integers; Uniform: floats in -1..1; Normal and Randn: standard normal;
-    Zero, One: that number; Auto: Integer for integers, Normal for floats.
+    Zero, One: that number; Auto: Integer for integers, Uniform for floats.
     """
 
     Integer = 1
@@ -88,6 +88,6 @@ def _filled(shape: list[int], dtype: str, kind: TensorSupplyType, device: Any) -
         return torch.randint(low, 4, shape, device=device).to(torch_dtype)
     if kind is TensorSupplyType.Integer:
         return torch.randint(-3, 4, shape, device=device).to(torch_dtype)
-    if kind is TensorSupplyType.Uniform:
+    if kind in (TensorSupplyType.Uniform, TensorSupplyType.Auto):
         return (torch.rand(shape, device=device) * 2 - 1).to(torch_dtype)
     return torch.randn(shape, device=device).to(torch_dtype)

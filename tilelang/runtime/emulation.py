@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,22 @@ class Outcome:
     def __init__(self) -> None:
         self._local = threading.local()
         self.report: Any = None
+
+    @contextlib.contextmanager
+    def reporting(self, listener: Callable[[Any], None]) -> Iterator[None]:
+        """Hands the report of every launch of this thread to ``listener`` meanwhile."""
+        self._local.listener = listener
+        try:
+            yield
+        finally:
+            del self._local.listener
+
+    def keep_report(self, report: Any) -> None:
+        """Keeps the report of a launch that succeeded."""
+        self.report = report
+        listener = getattr(self._local, "listener", None)
+        if listener is not None:
+            listener(report)
 
     def keep_error(self, error: BaseException) -> None:
         """Keeps the exception that ends a launch of this thread."""
@@ -85,13 +101,14 @@ class Emulation:
                 for tensor in (*pointees, *reachable_tensors()):
                     mapped.enter_context(_at_its_address(device, tensor))
                 converted = [_argument(device, arg) for arg in args]
-                self._outcome.report = module[str(name)].launch(
+                report = module[str(name)].launch(
                     tuple(grid),
                     tuple(block),
                     converted,
                     cluster=tuple(cluster) or None,
                     smem=shared_memory,
                 )
+            self._outcome.keep_report(report)
         except BaseException as error:
             self._outcome.keep_error(error)
             raise

@@ -1,0 +1,338 @@
+"""Choosing configurations: by the emulator's counts here, by time where there is a GPU."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import threading
+import time
+
+import pytest
+import torch
+from autotuner.tuned_kernels import copies, copy_of, scaled
+
+import tilelang
+import tilelang.language as T
+from tilelang.autotuner import AutoTuner, autotune, set_autotune_inputs
+from tilelang.errors import ConfigError
+
+REPEATS = [{"repeat": 4}, {"repeat": 1}, {"repeat": 2}]
+
+
+@pytest.fixture(autouse=True)
+def _own_records(monkeypatch, tmp_path):
+    """Outcomes of other runs are unknown."""
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+
+
+def test_the_best_is_chosen():
+    tuned = autotune(configs=REPEATS)(copies)
+    kernel = tuned(200)
+    result = kernel.get_tuner_result()
+    assert result.config == {"repeat": 1} == kernel.config
+    assert [trial.config for trial in result.trials] == REPEATS
+    by_repeat = {trial.config["repeat"]: trial.latency for trial in result.trials}
+    assert by_repeat[1] < by_repeat[2] < by_repeat[4] and kernel.latency == by_repeat[1]
+    a = torch.randn(200)
+    assert torch.equal(kernel(a), a)
+    assert tuned(200) is kernel
+    assert tuned(96) is not kernel
+    assert "repeat=1" in str(result).split("\n")[1]
+
+
+def test_without_a_gpu_it_says_how_it_ranked():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    result = autotune(copies, configs=REPEATS).tune(64)
+    assert result.unit == "warp instructions" and "emulator" in result.remark
+    assert result.ref_latency is None and result.latency == int(result.latency)
+
+
+def test_eager_functions_run_with_the_best():
+    tuned = autotune(configs=[{"block": 32, "repeat": 3}, {"block": 64, "repeat": 1}])(scaled)
+    a = torch.randn(300)
+    for factor in (2.0, 3.0):
+        torch.testing.assert_close(tuned(a, factor), a * factor)
+        torch.testing.assert_close(tuned(a, factor=factor), a * factor)
+    assert [result.config["block"] for result in tuned.results.values()] == [64] * 4
+    kernel = tuned.compile(a)
+    assert kernel.config == {"block": 64, "repeat": 1}
+    without = tuned.compile(N=300, factor=4.0)
+    torch.testing.assert_close(without(a), a * 4)
+
+
+def test_a_tensor_that_is_updated_is_left_alone_by_the_search():
+    @tilelang.jit
+    def increment(A, block=32):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, block), threads=32) as bx:
+            for i in T.Parallel(block):
+                A[bx * block + i] += 1
+
+    a = torch.zeros(100)
+    autotune(configs=[{"block": 32}, {"block": 64}])(increment)(a)
+    assert torch.equal(a, torch.ones(100))
+
+
+def test_values_of_the_caller_stay():
+    tuned = autotune(configs=[{"block": 32, "repeat": 1}, {"block": 64, "repeat": 2}])(copies)
+    result = tuned.tune(128, repeat=3)
+    assert [trial.config["repeat"] for trial in result.trials] == [3, 3]
+    kernel = tuned(128, 64, 3)  # nothing to choose
+    assert kernel.tuner_result is None
+    with pytest.raises(ConfigError, match="give every parameter"):
+        tuned.tune(128, 64, 3)
+
+
+def test_configurations_from_a_function():
+    seen = []
+
+    def configs(N, repeat):
+        seen.append((N, repeat))
+        return [{"block": block} for block in (32, 64, 4096) if block <= N]
+
+    assert len(autotune(configs=configs)(copies).tune(200).trials) == 2
+    assert seen == [(200, 1)]
+    result = autotune(configs=lambda N: [{"block": N}, {"block": 32}])(scaled).tune(torch.zeros(64))
+    assert [trial.config["block"] for trial in result.trials] == [64, 32]
+    assert len(autotune(configs=lambda: REPEATS)(copies).tune(32).trials) == 3
+    with pytest.raises(ConfigError, match="takes 'M', which the call does not have"):
+        autotune(configs=lambda M: [])(copies).tune(200)
+
+
+def test_failing_candidates_are_skipped_with_their_reason():
+    result = autotune(configs=[{"block": 0}, {"block": 33}, {"repeat": -1.5}])(copies).tune(66)
+    assert result.config == {"block": 33}
+    reasons = [trial.reason for trial in result.skipped]
+    assert "division by zero" in reasons[0] or "zero" in reasons[0].lower()
+    assert len(reasons) == 2 and all(reasons)
+    with pytest.raises(ConfigError) as caught:
+        autotune(configs=[{"block": 0}, {"block": -1}])(copies).tune(64)
+    assert "none of 2 configurations" in caught.value.message
+    assert "block=0: " in str(caught.value) and "block=-1: " in str(caught.value)
+
+
+def test_wrong_results_are_skipped():
+    def configs():
+        return [{"factor": 3.0}, {"factor": 2.0}]
+
+    result = autotune(configs=configs, ref_prog=lambda a: a * 2)(scaled).tune(torch.ones(64))
+    assert result.config == {"factor": 2.0}
+    assert "wrong result: output 0: 64 of 64 elements differ" in result.trials[0].reason
+    unchecked = autotune(configs=configs, ref_prog=lambda a: a * 2, skip_check=True)(scaled)
+    assert unchecked.tune(torch.randn(64)).skipped == []
+
+    def refuse(actual, expected):
+        assert float(actual[0].sum()) == float(expected[0].sum()), "another sum"
+
+    manual = autotune(configs=configs, ref_prog=lambda a: a * 2, manual_check_prog=refuse)(scaled)
+    assert [t.reason for t in manual.tune(torch.ones(64)).skipped] == ["wrong result: another sum"]
+
+
+def test_a_kernel_that_writes_to_its_arguments_is_compared():
+    def twice(A, B):
+        B.copy_(A)
+
+    tuner = AutoTuner.from_kernel(lambda block: copy_of(64, block), [{"block": 32}])
+    assert tuner.set_profile_args(ref_prog=twice).run().skipped == []
+    with pytest.raises(ConfigError, match="none of 1"):
+        tuner.set_profile_args(ref_prog=lambda A, B: B.copy_(A * 2)).run()
+
+
+def test_auto_tuner():
+    def kernel(block, repeat):
+        return copy_of(128, block, repeat)
+
+    result = (
+        AutoTuner.from_kernel(kernel=kernel, configs=[{"block": 32, "repeat": n} for n in (2, 1)])
+        .set_compile_args(out_idx=[-1], target="sm_90a", verbose=False)
+        .set_profile_args(
+            supply_type=tilelang.TensorSupplyType.Integer, ref_prog=lambda a: a, skip_check=False
+        )
+        .run(warmup=3, rep=20)
+    )
+    assert result.config == {"block": 32, "repeat": 1} and str(result.kernel.target) == "sm_90a"
+    assert "__global__" in result.libcode and result.func is not None
+    a = torch.randn(128)
+    assert torch.equal(result.kernel(a), a)
+    jitted = AutoTuner.from_kernel(copies, [{"N": 64, "repeat": 2}, {"N": 64}]).run()
+    assert jitted.config == {"N": 64}
+
+
+def test_inputs_that_the_user_gives():
+    given = []
+
+    def reference(a):
+        given.append(a)
+        return a
+
+    a = torch.arange(64.0)
+    with set_autotune_inputs(a):
+        autotune(configs=REPEATS, ref_prog=reference)(copies).tune(64)
+    with set_autotune_inputs([a]):
+        autotune(configs=REPEATS, ref_prog=reference)(copies).tune(64)
+    assert all(each is a for each in given) and given
+
+    def supply(params):
+        assert [(str(p.name), p.shape) for p in params] == [("A", (64,))]
+        return [a + 1]
+
+    given.clear()
+    tuned = autotune(configs=[{"repeat": 7}], ref_prog=reference, supply_prog=supply)(copies)
+    tuned.tune(64)
+    assert torch.equal(given[0], a + 1)
+
+
+def test_searches_know_earlier_ones(monkeypatch):
+    first = autotune(configs=REPEATS[:2])(copies).tune(64)
+    assert not any(trial.cached for trial in first.trials)
+    again = autotune(configs=REPEATS)(copies).tune(64)
+    assert [trial.cached for trial in again.trials] == [True, True, False]
+    assert again.latency == first.latency and again.config == first.config
+    a = torch.randn(64)
+    assert torch.equal(again.kernel(a), a)
+    assert not any(trial.cached for trial in autotune(configs=REPEATS)(copies).tune(65).trials)
+    failing = [{"block": -1}, {"block": 32}]
+    for cached in (False, True):
+        result = autotune(configs=failing)(copies).tune(64)
+        assert result.trials[1].cached == cached and result.trials[0].reason
+    monkeypatch.setenv("TILELANG_AUTO_TUNING_DISABLE_CACHE", "1")
+    assert not any(trial.cached for trial in autotune(configs=REPEATS)(copies).tune(64).trials)
+
+
+def test_an_interrupted_search_goes_on_where_it_was():
+    class Interrupted(BaseException):
+        pass
+
+    calls = []
+
+    def stop_at_the_third(actual, expected):
+        calls.append(actual)
+        if len(calls) == 3:
+            raise Interrupted
+
+    configs = [{"repeat": n} for n in (5, 3, 2, 1)]
+    tuned = autotune(configs=configs, ref_prog=lambda a: a, manual_check_prog=stop_at_the_third)(
+        copies
+    )
+    with pytest.raises(Interrupted):
+        tuned.tune(64)
+    result = tuned.tune(64)
+    assert [trial.cached for trial in result.trials] == [True, True, False, False]
+    assert result.config == {"repeat": 1}
+
+
+def test_damaged_records_are_unknown(tmp_path):
+    autotune(configs=REPEATS)(copies).tune(64)
+    files = list((tmp_path / "autotune").rglob("*.json"))
+    assert len(files) == 3
+    for file, text in zip(files, ("", "[1]", '{"latency": "x", "reason": ""}'), strict=True):
+        file.write_text(text)
+    assert not any(trial.cached for trial in autotune(configs=REPEATS)(copies).tune(64).trials)
+
+
+def test_a_budget_ends_the_search():
+    def slow(actual, expected):
+        time.sleep(0.3)
+
+    configs = [{"repeat": n} for n in range(1, 9)]
+    tuned = autotune(configs=configs, ref_prog=lambda a: a, manual_check_prog=slow, budget=0.5)
+    result = tuned(copies).tune(64)
+    reasons = {trial.reason for trial in result.skipped}
+    assert reasons == {"the budget of 0.5 s was spent"} and len(result.skipped) < 8
+
+
+def test_a_candidate_that_takes_too_long_is_skipped():
+    def hang(actual, expected):
+        if threading.current_thread() is not threading.main_thread() and not done:
+            done.append(1)
+            time.sleep(3)
+
+    done: list[int] = []
+    tuned = autotune(configs=REPEATS, ref_prog=lambda a: a, manual_check_prog=hang, timeout=1.5)
+    result = tuned(copies).tune(64)
+    assert [trial.reason for trial in result.skipped] == ["running it took longer than 1.5 s"]
+    again = tuned(copies).tune(64)  # it may do better
+    assert [trial.cached for trial in again.trials] == [False, True, True]
+
+
+@pytest.mark.slow
+def test_other_processes_compile():
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
+        result = autotune(configs=REPEATS, executor=executor)(copies).tune(64)
+        assert result.config == {"repeat": 1}
+        wrong = [{"block": 32}, {"block": 1 << 20}]
+        result = autotune(configs=wrong, executor=executor)(copies).tune(64)
+        assert result.config == {"block": 32} and "shared memory" in result.skipped[0].reason
+
+
+@pytest.mark.slow
+def test_a_cluster_of_dask_compiles():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as hosts,
+        distributed.Client(hosts) as client,
+    ):
+        executor = client.get_executor()
+        a = torch.randn(64)
+        tuned = autotune(configs=REPEATS, executor=executor)(scaled)
+        torch.testing.assert_close(tuned(a), a * 2)
+        assert tuned.tune(a).config == {"repeat": 1}
+
+
+def test_progress_is_shown(capsys):
+    autotune(configs=REPEATS, progress=True)(copies).tune(64)
+    shown = capsys.readouterr().err
+    assert "3/3" in shown and "repeat=1" in shown and shown.endswith("\n")
+    autotune(configs=REPEATS)(copies).tune(32)
+    assert capsys.readouterr().err == ""  # no terminal
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "needs configurations"),
+        ({"configs": [], "budgett": 3}, "no setting 'budgett'"),
+        ({"configs": [], "rep": 0}, "rep=0 of a search is not positive"),
+        ({"configs": [], "budget": -1}, "budget=-1 of a search is not positive"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        autotune(**settings)
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ([], "no configurations"),
+        ([(64, 1)], r"a configuration is a dict .*, not \(64, 1\)"),
+        ([{"blocks": 64}], "sets 'blocks', which is no parameter of copies"),
+    ],
+)
+def test_wrong_configurations(configs, message):
+    with pytest.raises(ConfigError, match=message):
+        autotune(configs=configs)(copies).tune(64)
+
+
+def test_only_above_jit():
+    with pytest.raises(ConfigError, match=r"stands above @tilelang.jit, not above 'copy_of'"):
+        autotune(configs=REPEATS)(copy_of)
+    with pytest.raises(ConfigError, match=r"was not chosen by tilelang.autotune"):
+        _ = copies(64).config
+
+
+@pytest.mark.requires_cuda
+def test_measured_on_a_gpu():
+    configs = [{"block": 1024, "repeat": n} for n in (64, 1, 16)]
+    tuned = autotune(configs=configs, ref_prog=lambda a: a * 2, warmup=1, rep=5)(scaled)
+    a = torch.randn(1 << 20, device="cuda")
+    torch.testing.assert_close(tuned(a), a * 2)
+    (result,) = tuned.results.values()
+    assert result.unit == "ms" and result.config["repeat"] == 1 and not result.remark
+    assert 0 < result.latency < 1 and result.ref_latency > 0
+    assert result.trials[2].rough  # sixteen times the work: a few runs tell

@@ -1,0 +1,75 @@
+"""Lists of configurations: given, computed, and narrowed by what a call says itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import ConfigError
+from ..jit.freeze import freeze
+
+Configs = Iterable[Any] | Callable[..., Iterable[Any]]
+
+
+def resolve(configs: Configs, known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the configurations.
+
+    Args:
+        configs: mappings, or lists of the values of one parameter each for keyword use; or a
+            function that returns them, of parameters of the kernel's function by name.
+        known: the arguments of the call, and values of ``T.const``, by name.
+
+    Raises:
+        ConfigError: a configuration is no mapping of names.
+    """
+    found = configs(**_wanted(configs, known)) if callable(configs) else configs
+    result = []
+    for config in found:
+        if not isinstance(config, Mapping) or not all(isinstance(name, str) for name in config):
+            raise ConfigError(
+                f"a configuration is a dict of parameter names and values, not {config!r}"
+            )
+        result.append(dict(config))
+    return result
+
+
+def _wanted(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(known)
+    missing = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_POSITIONAL
+        and parameter.name not in known
+    ]
+    if missing:
+        raise ConfigError(
+            f"the function of configurations takes {missing[0]!r}, which the call does not have",
+            notes=[f"it has {', '.join(known)}"],
+        )
+    return {
+        parameter.name: known[parameter.name] for parameter in parameters if parameter.name in known
+    }
+
+
+def narrowed(configs: Sequence[dict[str, Any]], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the configurations with the values that the caller gives himself, each once."""
+    found: dict[Any, dict[str, Any]] = {}
+    for config in configs:
+        changed = {**config, **{name: given[name] for name in config if name in given}}
+        found.setdefault(freeze(changed), changed)
+    return list(found.values())
+
+
+def check_names(configs: Sequence[Mapping[str, Any]], names: Sequence[str], function: str) -> None:
+    """Refuses configurations of parameters that the function does not have."""
+    for config in configs:
+        for name in config:
+            if name not in names:
+                raise ConfigError(
+                    f"a configuration sets {name!r}, which is no parameter of {function}",
+                    notes=[f"its parameters are {', '.join(names)}"],
+                )

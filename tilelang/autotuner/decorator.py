@@ -1,0 +1,152 @@
+"""``@tilelang.autotune``: the first call of its kind chooses among configurations."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import ConfigError, boundary
+from ..jit import EagerFunction, JITFunction
+from ..jit.freeze import freeze
+from ..runtime.arguments import describe
+from . import candidates
+from .inputs import get_autotune_inputs
+from .result import AutotuneResult
+from .search import Search
+from .settings import ProfileArgs
+
+
+class AutotunedFunction:
+    """A function decorated with ``@tilelang.jit`` whose parameters are chosen by measuring.
+
+    A call that gives values of some of these parameters itself keeps them; one that gives all of
+    them does not search.
+
+    Attributes:
+        results: what searches of this process gave, by what they were for.
+    """
+
+    def __init__(
+        self, function: JITFunction | EagerFunction, configs: Any, settings: ProfileArgs
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._configs = configs
+        self._settings = settings
+        self._signature = inspect.signature(function.__wrapped__)  # type: ignore[union-attr]
+        self._lock = threading.RLock()
+        self.results: dict[Any, AutotuneResult | None] = {}
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function with the best configuration.
+
+        Returns:
+            The kernel, of a function that returns a ``T.prim_func``; what the body returns, of one
+            whose body is the kernel.
+        """
+        result = self._tuned(args, kwargs)
+        if result is None:
+            return self._function(*args, **kwargs)
+        if isinstance(self._function, JITFunction):
+            return result.kernel
+        return self._function(*args, **{**kwargs, **result.config})
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the best kernel for the arguments, without running it."""
+        result = self._tuned(args, kwargs)
+        return self._function.compile(*args, **kwargs) if result is None else result.kernel
+
+    def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
+        """Returns what the search for these arguments gives.
+
+        Raises:
+            ConfigError: the arguments give all tuned parameters.
+        """
+        result = self._tuned(args, kwargs)
+        if result is None:
+            raise ConfigError("the arguments give every parameter that is tuned")
+        return result
+
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)  # type: ignore[attr-defined]
+
+    def _tuned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AutotuneResult | None:
+        key = freeze((tuple(map(_kind, args)), {k: _kind(v) for k, v in kwargs.items()}))
+        if key not in self.results:
+            with self._lock:
+                if key not in self.results:
+                    self.results[key] = self._search(args, dict(kwargs))
+        return self.results[key]
+
+    def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AutotuneResult | None:
+        names = list(self._signature.parameters)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        consts: Mapping[str, int] = {}
+        if isinstance(self._function, EagerFunction) and callable(self._configs):
+            consts = self._function.constants_of(args, kwargs)
+        configs = candidates.resolve(self._configs, {**self._defaults(), **given, **consts})
+        candidates.check_names(configs, names, self.__name__)  # type: ignore[attr-defined]
+        if configs and all(name in given for config in configs for name in config):
+            return None
+        inputs: Sequence[Any] | None = get_autotune_inputs()
+        if inputs is None and isinstance(self._function, EagerFunction):
+            inputs = self._function.kernel_arguments(args, kwargs)
+
+        def traced(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+            rest = {name: value for name, value in config.items() if name not in given}
+            return self._function.describe(args, {**kwargs, **rest})
+
+        return Search(traced, candidates.narrowed(configs, given), self._settings, inputs).run()
+
+    def _defaults(self) -> dict[str, Any]:
+        return {
+            name: parameter.default
+            for name, parameter in self._signature.parameters.items()
+            if parameter.default is not parameter.empty
+        }
+
+
+def _kind(arg: Any) -> Any:
+    """What a search depends on of an argument."""
+    if not hasattr(arg, "__dlpack__"):
+        return arg
+    return (*describe(arg), str(getattr(arg, "device", "")))
+
+
+def autotune(
+    func: Any = None, configs: Any = None, **settings: Any
+) -> AutotunedFunction | Callable[[Any], AutotunedFunction]:
+    """Lets measuring choose parameters: ``@tilelang.autotune(configs=[...])`` above
+    ``@tilelang.jit``.
+
+    Args:
+        func: the function decorated with ``@tilelang.jit``.
+        configs: mappings of parameter names to values; or a function of parameters of the
+            decorated function, by name, that returns them.
+        settings: those of :class:`ProfileArgs`.
+
+    Returns:
+        The function, or a decorator.
+
+    Raises:
+        ConfigError: there is no such setting, or what is decorated is no ``@tilelang.jit``.
+    """
+    chosen = ProfileArgs().but(**settings)
+    if configs is None:
+        raise ConfigError(
+            "autotune needs configurations", notes=["configs=[{'block_M': 64}, {'block_M': 128}]"]
+        )
+
+    def decorate(function: Any) -> AutotunedFunction:
+        if not isinstance(function, (JITFunction, EagerFunction)):
+            raise ConfigError(
+                "@tilelang.autotune stands above @tilelang.jit, not above "
+                f"{getattr(function, '__name__', function)!r}"
+            )
+        return AutotunedFunction(function, configs, chosen)
+
+    return decorate if func is None else decorate(func)

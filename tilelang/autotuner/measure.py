@@ -1,0 +1,171 @@
+"""Runs one candidate: compares it with the reference and measures it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir.buffer import Buffer
+from ..profiler import Profiler, compare, do_bench
+from ..runtime.arguments import describe
+from ..target import Target, device_target
+from .settings import ProfileArgs
+
+REMARK = (
+    "no GPU of this machine can run the kernels: they are ranked by the warp instructions that the "
+    "emulator executes, which tells nothing of memory latency, overlap or occupancy"
+)
+
+
+def device_of(target: Target) -> str:
+    """Returns what candidates for a target are measured on: a GPU by name, or "emulator"."""
+    if str(device_target()) != str(target):
+        return "emulator"
+    import torch
+
+    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "emulator"
+
+
+class Bench:
+    """Measures candidates that compute the same.
+
+    Args:
+        settings: of the search.
+        inputs: arguments of a call that are given; None to make them.
+        on_gpu: whether to measure on a GPU.
+    """
+
+    def __init__(self, settings: ProfileArgs, inputs: Sequence[Any] | None, on_gpu: bool) -> None:
+        self._settings = settings
+        self._given = inputs
+        self._on_gpu = on_gpu
+        self._made: dict[tuple[str, ...], list[Any]] = {}
+
+    def inputs(self, kernel: Any) -> list[Any]:
+        """Returns the arguments of a call."""
+        settings = self._settings
+        if self._given is not None:
+            return list(self._given)
+        outputs = kernel.out_idx or []
+        params = [param for i, param in enumerate(kernel.params) if i not in outputs]
+        key = tuple(map(_signature, params))
+        if key in self._made and settings.cache_input_tensors:
+            return self._made[key]
+        if settings.supply_prog is not None:
+            made = list(settings.supply_prog(params))
+        else:
+            device = "cuda" if self._on_gpu else "cpu"
+            made = Profiler(kernel, settings.supply_type).get_inputs(device)
+        self._made[key] = made
+        return made
+
+    def check(self, kernel: Any, inputs: Sequence[Any]) -> None:
+        """Compares a run with the reference.
+
+        Raises:
+            AssertionError: they differ.
+        """
+        settings = self._settings
+        if settings.skip_check or settings.ref_prog is None:
+            return
+        args = _copies(kernel, inputs)
+        actual = compare.as_list(kernel(*args))
+        actual = actual or [args[i] for i in _written(kernel)]
+        theirs = _copies(kernel, inputs)
+        expected = compare.as_list(settings.ref_prog(*theirs))
+        expected = expected or [theirs[i] for i in _written(kernel)]
+        if settings.manual_check_prog is not None:
+            settings.manual_check_prog(actual, expected)
+            return
+        compare.assert_close(
+            actual, expected, settings.rtol, settings.atol, settings.max_mismatched_ratio
+        )
+
+    def latency(self, kernel: Any, inputs: Sequence[Any], best: float | None) -> tuple[float, bool]:
+        """Returns the cost of a call, and whether it is only a rough one, as it exceeds the best.
+
+        Milliseconds on a GPU, warp instructions on the emulator.
+        """
+        args = _copies(kernel, inputs)
+        if not self._on_gpu:
+            return float(_instructions(kernel, args)), False
+        if best is not None:
+            rough = float(do_bench(lambda: kernel(*args), _n_warmup=1, _n_repeat=3))
+            if rough > self._settings.early_stop * best:
+                return rough, True
+        return self._full(lambda: kernel(*args)), False
+
+    def reference(self, kernel: Any) -> float | None:
+        """Returns the milliseconds of the reference program; None without it or without a GPU."""
+        program = self._settings.ref_prog
+        if program is None or not self._on_gpu:
+            return None
+        args = _copies(kernel, self.inputs(kernel))
+        return self._full(lambda: program(*args))
+
+    def _full(self, call: Callable[[], Any]) -> float:
+        return float(do_bench(call, self._settings.warmup, self._settings.rep))
+
+
+def comparison(settings: ProfileArgs) -> str:
+    """Returns what an outcome depends on of the settings: with what results are compared, how."""
+    if settings.skip_check or settings.ref_prog is None:
+        return ""
+    limits = (settings.rtol, settings.atol, settings.max_mismatched_ratio)
+    return f"{limits} {_code(settings.ref_prog)} {_code(settings.manual_check_prog)}"
+
+
+def _code(program: Any) -> str:
+    """Tells functions apart by their code, as far as it shows; others by name."""
+    code = getattr(program, "__code__", None)
+    if code is None:
+        return getattr(program, "__qualname__", type(program).__qualname__)
+    consts = [each for each in code.co_consts if not hasattr(each, "co_code")]
+    return f"{code.co_name} {code.co_code.hex()} {code.co_names} {consts}"
+
+
+def _signature(param: Any) -> str:
+    return f"{param.name} {param.dtype} {param.shape if isinstance(param, Buffer) else ''}"
+
+
+def signatures(inputs: Sequence[Any] | None) -> list[str]:
+    """Returns what an outcome depends on of arguments that are given."""
+    return [repr(describe(each)) for each in inputs or ()]
+
+
+def _written(kernel: Any) -> list[int]:
+    """Positions in a call of the tensors that the kernel writes to."""
+    names = {str(buffer.name) for buffer in kernel.spec.written}
+    outputs = kernel.out_idx or []
+    inputs = [param for i, param in enumerate(kernel.params) if i not in outputs]
+    return [i for i, param in enumerate(inputs) if str(param.name) in names]
+
+
+def _copies(kernel: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The arguments, with copies of those that the kernel writes to."""
+    written = _written(kernel)
+    return [
+        (each.clone() if hasattr(each, "clone") else each.copy()) if i in written else each
+        for i, each in enumerate(inputs)
+    ]
+
+
+def _instructions(kernel: Any, args: Sequence[Any]) -> int:
+    reports: list[Any] = []
+    with kernel.reporting(reports.append):
+        kernel(*args)
+    return sum(report.instructions for report in reports)
+
+
+@contextlib.contextmanager
+def on_device_of(inputs: Sequence[Any] | None):  # type: ignore[no-untyped-def]
+    """Makes the GPU of the arguments the current one of this thread."""
+    device = next((each.device for each in inputs or () if hasattr(each, "device")), None)
+    if getattr(device, "type", None) != "cuda":
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(device):
+        yield

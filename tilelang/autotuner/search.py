@@ -1,0 +1,277 @@
+"""The search: compiles candidates in parallel and measures them one after the other."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, NamedTuple
+
+from .. import target as targets
+from ..errors import ConfigError, TileLangError
+from ..jit import compiler
+from ..jit.kernel import JITKernel
+from . import measure, record
+from .progress import Progress
+from .result import AutotuneResult, Trial
+from .settings import ProfileArgs
+
+#: Traces a configuration: the function in the IR, and the options of ``tilelang.compile``.
+Describe = Callable[[Mapping[str, Any]], tuple[Any, dict[str, Any]]]
+
+
+class _Candidate(NamedTuple):
+    config: dict[str, Any]
+    func: Any
+    options: dict[str, Any]
+    key: str
+
+
+class _Skipped(Exception):
+    """A candidate is left out; tells why, and whether that is so on every run."""
+
+    def __init__(self, reason: str, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+def compile_candidate(func: Any, options: Mapping[str, Any]) -> JITKernel:
+    """Compiles a traced candidate; what executors are given to do."""
+    return compiler.compile(func, **options)
+
+
+class Search:
+    """One search over configurations of a kernel.
+
+    Args:
+        describe: traces a configuration.
+        configs: the configurations.
+        settings: how to search.
+        inputs: arguments of a call; None to make them.
+    """
+
+    def __init__(
+        self,
+        describe: Describe,
+        configs: Sequence[Mapping[str, Any]],
+        settings: ProfileArgs,
+        inputs: Sequence[Any] | None,
+    ) -> None:
+        if not configs:
+            raise ConfigError("there are no configurations to choose from")
+        self._describe = describe
+        self._configs = [dict(config) for config in configs]
+        self._settings = settings
+        self._inputs = inputs
+        self._start = time.monotonic()
+        self._trials: list[Trial | None] = [None] * len(configs)
+        self._kernels: dict[int, JITKernel] = {}
+        self._device = ""
+        self._bench: measure.Bench | None = None
+
+    def run(self) -> AutotuneResult:
+        """Returns the best configuration.
+
+        Raises:
+            ConfigError: none of them could be compiled, run and compared.
+        """
+        executor = self._settings.executor or ThreadPoolExecutor(self._settings.workers)
+        progress: Progress | None = None
+        try:
+            for number, candidate, future in self._submitted(executor):
+                progress = progress or Progress(
+                    len(self._configs), self._settings.progress, self._unit
+                )
+                self._trials[number] = self._tried(number, candidate, future)
+                progress.step(self._best()[1])
+        finally:
+            if progress:
+                progress.close()
+            if self._settings.executor is None:
+                executor.shutdown(wait=False, cancel_futures=True)
+        return self._result()
+
+    # Candidates -----------------------------------------------------------------------------
+
+    def _submitted(self, executor: Executor):  # type: ignore[no-untyped-def]
+        """Gives number, candidate and compilation of each, traced a few ahead."""
+        ahead: list[tuple[int, _Candidate | Trial, Future[JITKernel] | None]] = []
+        depth = 2 * (self._settings.workers or 8)
+        for number, config in enumerate(self._configs):
+            ahead.append((number, *self._submit(executor, config)))
+            if len(ahead) > depth:
+                yield ahead.pop(0)
+        yield from ahead
+
+    def _submit(
+        self, executor: Executor, config: dict[str, Any]
+    ) -> tuple[_Candidate | Trial, Future[JITKernel] | None]:
+        if self._is_over():
+            return self._out_of_time(config), None
+        try:
+            candidate = self._candidate(config)
+        except Exception as error:  # of the user's function too, whatever it is
+            return Trial(config, reason=_reason(error)), None
+        if record.is_enabled() and (known := record.load(candidate.key)) is not None:
+            cached = Trial(config, known["latency"], known["reason"], known["rough"], True)
+            return cached, None
+        return candidate, executor.submit(compile_candidate, candidate.func, candidate.options)
+
+    def _candidate(self, config: dict[str, Any]) -> _Candidate:
+        func, options = self._describe(config)
+        target = targets.resolve(options.get("target", "auto"))
+        options = {**options, "target": str(target)}
+        if self._bench is None:
+            self._device = measure.device_of(target)
+            on_gpu = self._device != "emulator" and not _on_cpu(self._inputs)
+            self._device = self._device if on_gpu else "emulator"
+            self._bench = measure.Bench(self._settings, self._inputs, on_gpu)
+        inputs = measure.signatures(self._inputs)
+        key = record.key(func, options, self._device, inputs, measure.comparison(self._settings))
+        return _Candidate(config, func, options, key)
+
+    # Trials ---------------------------------------------------------------------------------
+
+    def _tried(
+        self, number: int, candidate: _Candidate | Trial, future: Future[JITKernel] | None
+    ) -> Trial:
+        if isinstance(candidate, Trial) or future is None:
+            return candidate  # type: ignore[return-value]
+        if self._is_over():
+            future.cancel()
+            return self._out_of_time(candidate.config)
+        try:
+            kernel = self._compiled(future)
+            latency, rough = _within(self._settings.timeout, lambda: self._measured(kernel))
+        except _Skipped as skipped:
+            trial = Trial(candidate.config, reason=str(skipped))
+            if skipped.lasting:
+                self._keep(candidate, trial)
+            return trial
+        self._kernels[number] = kernel
+        trial = Trial(candidate.config, latency, rough=rough)
+        self._keep(candidate, trial)
+        return trial
+
+    def _compiled(self, future: Future[JITKernel]) -> JITKernel:
+        try:
+            return future.result(timeout=self._settings.timeout)
+        except (FutureTimeout, TimeoutError):
+            future.cancel()
+            raise _Skipped(
+                f"compiling took longer than {self._settings.timeout:g} s", False
+            ) from None
+        except Exception as error:
+            raise _Skipped(_reason(error), isinstance(error, TileLangError)) from None
+
+    def _measured(self, kernel: JITKernel) -> tuple[float, bool]:
+        assert self._bench is not None
+        with measure.on_device_of(self._inputs):
+            inputs = self._bench.inputs(kernel)
+            try:
+                self._bench.check(kernel, inputs)
+            except AssertionError as error:
+                raise _Skipped(f"wrong result: {_first_line(error)}", False) from None
+            best = self._best()[1]
+            return self._bench.latency(kernel, inputs, best.latency if best else None)
+
+    def _keep(self, candidate: _Candidate, trial: Trial) -> None:
+        if record.is_enabled():
+            outcome = {"latency": trial.latency, "reason": trial.reason, "rough": trial.rough}
+            record.store(candidate.key, outcome)
+
+    def _is_over(self) -> bool:
+        """Whether the budget is spent; never before there is one candidate to use."""
+        budget = self._settings.budget
+        if budget is None or self._best()[1] is None:
+            return False
+        return time.monotonic() - self._start > budget
+
+    def _out_of_time(self, config: dict[str, Any]) -> Trial:
+        return Trial(config, reason=f"the budget of {self._settings.budget:g} s was spent")
+
+    # Result ---------------------------------------------------------------------------------
+
+    @property
+    def _unit(self) -> str:
+        return "warp instructions" if self._device == "emulator" else "ms"
+
+    def _best(self) -> tuple[int, Trial | None]:
+        """The best trial; the first one of equals."""
+        known = [(i, t) for i, t in enumerate(self._trials) if t and t.latency is not None]
+        return min(known, key=lambda each: each[1].latency or 0.0, default=(-1, None))
+
+    def _result(self) -> AutotuneResult:
+        trials = [trial for trial in self._trials if trial is not None]
+        number, best = self._best()
+        if best is None or best.latency is None:
+            reasons = dict.fromkeys(trial.reason for trial in trials)
+            raise ConfigError(
+                f"none of {len(trials)} configurations can be used",
+                notes=[f"{_example(trials, reason)}: {reason}" for reason in list(reasons)[:8]],
+            )
+        kernel = self._kernels.get(number)
+        if kernel is None:
+            func, options = self._describe(best.config)
+            kernel = compile_candidate(func, options)
+        assert self._bench is not None
+        on_gpu = self._device != "emulator"
+        result = AutotuneResult(
+            best.latency,
+            best.config,
+            kernel,
+            self._bench.reference(kernel),
+            self._unit,
+            trials,
+            "" if on_gpu else measure.REMARK,
+        )
+        kernel.tuner_result = result
+        return result
+
+
+def _on_cpu(inputs: Sequence[Any] | None) -> bool:
+    devices = [str(each.device) for each in inputs or () if hasattr(each, "device")]
+    return bool(devices) and all(device.startswith("cpu") for device in devices)
+
+
+def _example(trials: Sequence[Trial], reason: str) -> str:
+    config = next(trial.config for trial in trials if trial.reason == reason)
+    return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).split("\n")[0]
+
+
+def _reason(error: BaseException) -> str:
+    text = error.message if isinstance(error, TileLangError) else _first_line(error)
+    return text if isinstance(error, TileLangError) else f"{type(error).__name__}: {text}"
+
+
+def _within(seconds: float, action: Callable[[], Any]) -> Any:
+    """Runs an action in a thread of its own; what takes too long is left to itself."""
+    outcome: list[Any] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            outcome.append((True, context.run(action)))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=run, daemon=True, name="tilelang-autotune")
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise _Skipped(f"running it took longer than {seconds:g} s", False)
+    succeeded, value = outcome[0]
+    if succeeded:
+        return value
+    if isinstance(value, _Skipped):
+        raise value
+    if not isinstance(value, Exception):
+        raise value
+    raise _Skipped(_reason(value), False)
