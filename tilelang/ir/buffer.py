@@ -8,7 +8,7 @@ from typing import Any
 from .. import _ffi, errors
 from . import span
 from .definitions import definition
-from .dtype import DType, intern
+from .dtype import HANDLE, DType, intern
 from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast, raw_field
 from .span import Span
 
@@ -57,6 +57,13 @@ class Buffer(tvm_ffi.Object):
     @property
     def ndim(self) -> int:
         return len(_raw_shape(self))
+
+    @property
+    def data(self) -> Expr:
+        """The address of the first element."""
+        from .expr import call
+
+        return call(HANDLE, "address_of", [load(self, [0] * self.ndim)])
 
     def __getitem__(self, index: Any) -> Load | Region:
         return element_or_region(self, index)

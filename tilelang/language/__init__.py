@@ -54,6 +54,7 @@ from .cluster import (
 from .copy import clear, copy, fill, transpose
 from .debug import device_assert, print
 from .eager import const
+from .early_return import thread_return
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
@@ -72,6 +73,67 @@ from .loops import (
 )
 from .math import fabs, fma, ldexp, pow, round
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
+from .raw.allreduce import comm_reducer, tvm_thread_allreduce
+from .raw.buffers import (
+    alloc_buffer,
+    allocate,
+    buffer_decl,
+    decl_buffer,
+    index_to_coordinates,
+    match_buffer,
+    sblock_alloc_buffer,
+    tvm_access_ptr,
+)
+from .raw.expressions import OPERATORS as _OPERATORS
+from .raw.expressions import (
+    And,
+    BufferLoad,
+    Call,
+    Div,
+    FloatImm,
+    IntImm,
+    Mod,
+    Not,
+    Or,
+    PrimExpr,
+    Range,
+    SizeVar,
+    StringImm,
+    Var,
+    fmul,
+    isnullptr,
+    likely,
+    type_annotation,
+    var,
+    void,
+)
+from .raw.launch import env_thread, iter_var, launch_thread, parallel, thread_binding
+from .raw.statements import (
+    Else,
+    If,
+    Let,
+    Then,
+    While,
+    attr,
+    axis,
+    bind,
+    block,
+    block_attr,
+    buffer_store,
+    func_attr,
+    init,
+    let,
+    ptx_arrive_barrier,
+    ptx_arrive_barrier_expect_tx,
+    ptx_arrive_cluster_barrier,
+    ptx_wait_barrier,
+    reads,
+    sblock,
+    sblock_attr,
+    tvm_storage_sync,
+    where,
+    writes,
+)
 from .reduce import (
     reduce,
     reduce_absmax,
@@ -107,7 +169,6 @@ from .scalar import (
     shift_right,
     truncdiv,
     truncmod,
-    where,
 )
 from .scalar import abs_value as abs
 from .scan import cumsum
@@ -147,6 +208,8 @@ from .tensor import (
     symbolic,
 )
 from .tensor import buffer_annotation as Buffer
+from .tensor import ptr as Ptr
+from .tensor import ptr as handle
 from .threads import (
     activemask,
     all_sync,
@@ -170,15 +233,21 @@ from .threads import (
     shfl_up,
     shfl_xor,
     shuffle_elect,
+    tvm_warp_activemask,
+    tvm_warp_shuffle,
+    tvm_warp_shuffle_down,
+    tvm_warp_shuffle_up,
     warp_reduce_max,
     warp_reduce_min,
     warp_reduce_sum,
 )
 from .unsupported import refuse as _refuse
+from .view import reshape, view
 from .warpgroup import ws
 
 globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
 globals().update(_math.FUNCTIONS)
+globals().update(_OPERATORS)
 
 __all__ = [
     *(

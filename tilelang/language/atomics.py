@@ -13,9 +13,10 @@ from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .copy import copy_regions
 from .ignored import remark_ignored
-from .pointer import address_of
+from .pointer import address_of, element_of
 from .region import as_region, significant
 from .variable import Ref
+from .view import Element
 
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
@@ -37,7 +38,7 @@ def _attrs(memory_order: str | None) -> dict[str, Any]:
 
 
 def _element(what: str, dst: Any) -> Load:
-    element = dst.target if isinstance(dst, Ref) else dst
+    element = element_of(dst) if isinstance(dst, (Ref, Element)) else dst
     if not isinstance(element, Load):
         region = as_region(f"dst of {what}", element)
         raise errors.ShapeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from .. import _ffi, errors
@@ -30,6 +31,8 @@ class Block:
         kind: what the body belongs to: "function", "kernel", "if", "while", a kind of loop, or
             "lazy" for a conditionally evaluated operand, where nothing may be emitted.
         ended: a break or continue was emitted; what follows is never executed.
+        leaves: the condition under which a thread has left the kernel in this block, or None.
+        close: closes a block that lasts until the end of the one around it; None for others.
     """
 
     def __init__(self, kind: str, where: Span | None) -> None:
@@ -37,6 +40,8 @@ class Block:
         self.where = where
         self.stmts: list[Stmt] = []
         self.ended = False
+        self.leaves: Expr | None = None
+        self.close: Callable[[], None] | None = None
 
     def body(self) -> Stmt:
         """The statements as one; a sequence where something declared must end with the block."""
@@ -64,6 +69,11 @@ class Builder:
         self.definitions: Definitions = {}
         # The kind of the block that a `with` statement closed last.
         self.left: str | None = None
+        # Of the forms of TIR (language/raw): the operation of T.tvm_thread_allreduce, and the open
+        # T.sblock and T.If frames.
+        self.reducer: Any = None
+        self.tir_blocks: list[Any] = []
+        self.tir_ifs: list[Any] = []
         # Macros being expanded, one inside the other.
         self.macro_depth = 0
 
@@ -74,9 +84,16 @@ class Builder:
 
     def pop(self, block: Block) -> Stmt:
         """Closes ``block`` and returns its body."""
-        assert self.blocks[-1] is block, "blocks close in the order they were opened"
-        self.blocks.pop()
+        self.end(block)
         return block.body()
+
+    def end(self, block: Block) -> None:
+        """Closes ``block``, and first those inside that last until its end."""
+        while self.blocks[-1] is not block:
+            close = self.blocks[-1].close
+            assert close is not None, "blocks close in the order they were opened"
+            close()
+        self.blocks.pop()
 
     def emit(self, stmt: Stmt) -> None:
         block = self.blocks[-1]

@@ -12,7 +12,8 @@ from ..ir.expr import as_expr, cast, var
 from ..ir.stmt import emit, store
 from .builder import in_block
 from .ignored import remark_ignored
-from .region import as_region, corner, significant
+from .region import as_part, as_region, corner, significant
+from .view_copy import VIEWS, boxed, copy_elements, elementwise, sides
 
 _copy = _ffi.get("ir.Copy")
 _fill = _ffi.get("ir.Fill")
@@ -74,8 +75,15 @@ def copy(
         ShapeError: the tiles differ in shape.
     """
     in_block("T.copy")
-    source, target = copy_regions("T.copy", src, dst)
     remark_ignored("T.copy", prefer_instruction=prefer_instruction)
+    if isinstance(src, VIEWS) or isinstance(dst, VIEWS):
+        first, second = sides("T.copy", src, dst)
+        if not (isinstance(first, Region) and isinstance(second, Region)):
+            copy_elements("T.copy", first, second)
+            return
+        source, target = first, second
+    else:
+        source, target = copy_regions("T.copy", src, dst)
     notes = {
         "coalesced_width": coalesced_width,
         "disable_tma": disable_tma or None,
@@ -110,6 +118,12 @@ def eviction_policy_name(policy: Any) -> str | None:
 def fill(buffer: Any, value: Any) -> None:
     """Sets every element of a tile to ``value``, a scalar converted to the element type."""
     in_block("T.fill")
+    if isinstance(buffer, VIEWS):
+        dst = boxed(as_part(buffer))
+        if not isinstance(dst, Region) or getattr(buffer, "codec", None):
+            elementwise("T.fill", dst, lambda _: as_expr(value))
+            return
+        buffer = dst
     target = as_region("buffer of T.fill", buffer)
     dtype = target.dtype
     emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
@@ -117,9 +131,7 @@ def fill(buffer: Any, value: Any) -> None:
 
 def clear(buffer: Any) -> None:
     """Sets every element of a tile to zero."""
-    in_block("T.clear")
-    target = as_region("buffer of T.clear", buffer)
-    emit(_fill(target, cast(0, target.dtype), span.current()))
+    fill(buffer, 0)
 
 
 def transpose(src: Any, dst: Any) -> None:

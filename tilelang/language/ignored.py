@@ -44,6 +44,9 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.annotate_l2_hit_ratio": {
         "l2_hit_ratio_map": Ignored("the L2 cache gets no hints of this kind", ({},))
     },
+    "T.attr": {"attr_key": Ignored("no pass of this compiler reads it")},
+    "T.func_attr": {"attrs": Ignored("no pass of this compiler reads them", ([],))},
+    "T.sblock_attr": {"attrs": Ignored("no pass of this compiler reads them", ([],))},
     "T.device_assert": {"no_stack_info": Ignored("a failed assertion names its line alone")},
 }
 

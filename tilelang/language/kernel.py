@@ -10,7 +10,7 @@ from ..ir import span
 from ..ir.buffer import plain
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, as_expr, var
-from ..ir.stmt import emit
+from ..ir.stmt import Stmt, emit
 from .builder import Block, Builder, current
 
 _launch = _ffi.get("ir.KernelLaunch")
@@ -30,7 +30,7 @@ class KernelFrame:
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
-        self.grid = [_grid_extent(extent) for extent in blocks]
+        self.grid = [grid_extent(extent) for extent in blocks]
         self.threads = threads
         self.attrs: dict[str, Any] = attrs
         self.block_vars: list[Expr] = []
@@ -58,23 +58,30 @@ class KernelFrame:
         self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
         self._builder, builder.kernel = builder, self
         self._block = builder.push("kernel")
+        return self.indices()
+
+    def indices(self) -> Any:
+        """What ``with`` gives: the index of the block, or a list of them."""
         return self.block_vars[0] if len(self.block_vars) == 1 else list(self.block_vars)
 
     def __exit__(self, error: Any, *_rest: Any) -> None:
+        if error is None and self._block is not None:
+            emit(self.close())
+
+    def close(self) -> Stmt:
+        """Ends the kernel and returns the launch."""
         builder, block = self._builder, self._block
-        if error is not None or builder is None or block is None:
-            return
+        assert builder is not None and block is not None
         body = builder.pop(block)
-        builder.kernel = None
+        self._block = builder.kernel = None
         builder.left = "a T.Kernel block"
         threads = [as_expr(extent) for extent in self.threads]
-        launch = _launch(
+        return _launch(
             self.block_vars, self.grid, self.thread_vars, threads, self.attrs, body, self._where
         )
-        emit(launch)
 
 
-def _grid_extent(extent: Any) -> Expr:
+def grid_extent(extent: Any) -> Expr:
     value = as_expr(extent)
     if not value.dtype.is_integer:
         raise errors.DTypeError(
@@ -88,7 +95,7 @@ def _grid_extent(extent: Any) -> Expr:
     return value
 
 
-def _thread_extents(threads: Any) -> tuple[int, ...]:
+def thread_extents(threads: Any) -> tuple[int, ...]:
     given = DEFAULT_THREADS if threads is None else threads
     extents = tuple(plain(n) for n in (given if isinstance(given, (tuple, list)) else (given,)))
     total = 1
@@ -154,7 +161,7 @@ def Kernel(
         attrs["prelude"] = prelude
     if cluster_dims is not None:
         attrs["cluster_dims"] = _cluster(cluster_dims)
-    return KernelFrame(blocks, _thread_extents(threads), attrs)
+    return KernelFrame(blocks, thread_extents(threads), attrs)
 
 
 def ClusterKernel(

@@ -106,6 +106,21 @@ class Parameters:
             notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
         )
 
+    def point(self, parameter: Any, annotation: TensorType) -> Any:
+        """Declares the tensor that a parameter of type T.handle points to, and returns it.
+
+        Raises:
+            SemanticsError: it is no such parameter.
+        """
+        for name, value in self.values.items():
+            if getattr(value, "dtype", None) == HANDLE and value.same_as(parameter):
+                self.values[name] = self._make(name, annotation)
+                return self.values[name]
+        raise errors.SemanticsError(
+            f"`{parameter}` is no parameter of type T.handle, or it has a tensor already",
+            span=span.here(),
+        )
+
     def in_order(self) -> list[Any]:
         """Returns the buffers and scalar variables in the order of the parameters.
 

@@ -12,6 +12,7 @@ from ..ir.expr import Call, Expr, as_expr, call
 from ..ir.stmt import emit
 from .builder import in_kernel
 from .variable import Ref
+from .view import Element, Part, View
 
 _evaluate = _ffi.get("ir.Evaluate")
 
@@ -21,7 +22,12 @@ def address_of(element: Any) -> Expr:
     return access_ptr(element)
 
 
-def _first(base: Any) -> Load:
+def element_of(base: Any) -> Load:
+    """The element that an operand names: itself, the first of a tile, or what an address is of.
+
+    Raises:
+        SemanticsError: it is nothing in memory.
+    """
     if isinstance(base, Load):
         return base
     if isinstance(base, Buffer):
@@ -30,6 +36,13 @@ def _first(base: Any) -> Load:
         return load(base.buffer, base.mins)
     if isinstance(base, Ref):
         return base.target
+    if isinstance(base, Element):
+        return base.view.place(base.indices)
+    if isinstance(base, (View, Part)):
+        part = base.whole() if isinstance(base, View) else base
+        return part.view.place(part.mins)
+    if isinstance(base, Call) and base.name == "address_of":
+        return base.args[0]  # type: ignore[return-value]
     raise errors.SemanticsError(
         f"`{base}` has no address: it is neither a buffer nor an element of one", span=span.here()
     )
@@ -45,7 +58,7 @@ def access_ptr(
         access_type, extents: accepted; what a call reads and writes is taken from the callee.
         offset: elements to skip; only in a contiguous buffer.
     """
-    element = _first(base)
+    element = element_of(base)
     skip = plain(offset)
     if isinstance(skip, int) and skip == 0:
         return call(HANDLE, "address_of", [element])
@@ -81,7 +94,8 @@ def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call | None:
         the call is made for its effect.
     """
     in_kernel("T.call_extern")
-    values = [address_of(a) if isinstance(a, (Buffer, Region)) else as_expr(a) for a in args]
+    tiles = (Buffer, Region, View, Part)
+    values = [address_of(a) if isinstance(a, tiles) else as_expr(a) for a in args]
     result = dtype_of(dtype)
     operation = call(result, "call_extern", [str(func_name), *values])
     if result != VOID:

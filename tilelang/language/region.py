@@ -9,6 +9,7 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, make_region, plain, shape_text, whole
 from .variable import Poison, Ref
+from .view import Element, Part, View
 
 Extents = Sequence[Any]
 
@@ -27,6 +28,8 @@ def as_region(what: str, operand: Any) -> Region:
         return make_region(operand.buffer, operand.indices, [1] * len(operand.indices))
     if isinstance(operand, Ref):
         return whole(operand.buffer)
+    if isinstance(operand, (View, Part, Element)):
+        return _box(what, operand)
     if isinstance(operand, Poison):
         operand._raise()
     raise errors.SemanticsError(
@@ -34,6 +37,28 @@ def as_region(what: str, operand: Any) -> Region:
         "the corner of a tile A[i, j]",
         span=span.here(),
     )
+
+
+def as_part(operand: View | Part | Element) -> Part:
+    """What an operand names of a view: all of it, a box, or one element."""
+    if isinstance(operand, View):
+        return operand.whole()
+    if isinstance(operand, Element):
+        return Part(operand.view, operand.indices, [1] * len(operand.indices))
+    return operand
+
+
+def _box(what: str, operand: View | Part | Element) -> Region:
+    part = as_part(operand)
+    found = part.view.box(part)
+    if found is None:
+        raise errors.UnsupportedError(
+            f"{what} is `{part}` of shape {shape_text(part.extents)}, a view that is no box of "
+            f"{part.view.source.describe()}",
+            span=span.here(),
+            notes=["T.copy it to a tile of its own"],
+        )
+    return found
 
 
 def significant(shape: Extents) -> list[Any]:
@@ -50,6 +75,23 @@ def _without_ones(extents: Extents, rank: int) -> list[Any]:
     while len(dims) > rank and any(isinstance(dim, int) and dim == 1 for dim in dims):
         dims.remove(next(dim for dim in dims if isinstance(dim, int) and dim == 1))
     return dims
+
+
+def corner_extents(element: Element, extents: Extents) -> list[Any]:
+    """The extents of a tile at an element of a view, one for each dimension.
+
+    Raises:
+        ShapeError: more extents than the view has dimensions.
+    """
+    view = element.view
+    dims = _without_ones(extents, view.ndim)
+    if len(dims) > view.ndim:
+        raise errors.ShapeError(
+            f"a tile of shape {shape_text(extents)} at `{element}`: {view.describe()} has only "
+            f"{view.ndim} dimensions",
+            span=span.here(),
+        )
+    return [1] * (view.ndim - len(dims)) + dims
 
 
 def corner(load: Load, extents: Extents) -> Region:

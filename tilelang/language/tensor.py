@@ -143,11 +143,18 @@ StridedTensor = _StridedTensorFactory()
 
 def buffer_annotation(
     shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, **rest: Any
-) -> TensorType:
-    """``T.Buffer(shape, dtype, strides=)``: as :func:`StridedTensor`."""
+) -> Any:
+    """``T.Buffer(shape, dtype, strides=)``: the annotation of a tensor, as :func:`StridedTensor`.
+
+    With ``data``, the address of a buffer, a view of its memory.
+    """
     scope = rest.pop("scope", "global")
+    if data is not None:
+        from .raw.buffers import decl_buffer
+
+        return decl_buffer(shape, dtype, data, strides, scope=scope)
     given = {name: value for name, value in rest.items() if value}
-    if data is not None or scope != "global" or given:
+    if scope != "global" or given:
         raise errors.UnsupportedError(
             f"T.Buffer supports shape, dtype and strides only, not {sorted(given) or scope!r}"
         )

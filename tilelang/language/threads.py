@@ -204,3 +204,24 @@ def warp_reduce_max(value: Any) -> Expr:
 def warp_reduce_min(value: Any) -> Expr:
     """The minimum over the 32 lanes of the warp, in every lane."""
     return _warp_reduce("warp_reduce_min", value)
+
+
+def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Expr:
+    """As :func:`shfl_sync`, with the arguments in the order of TIR."""
+    del warp_size
+    return shfl_sync(value, warp_id, plain(width), mask)
+
+
+def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Expr:
+    """As :func:`shfl_up`, with the arguments in the order of TIR."""
+    del warp_size
+    return shfl_up(value, offset, plain(width), mask)
+
+
+def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Expr:
+    """As :func:`shfl_down`, with the arguments in the order of TIR."""
+    del warp_size
+    return shfl_down(value, offset, plain(width), mask)
+
+
+tvm_warp_activemask = activemask

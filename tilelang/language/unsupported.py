@@ -13,8 +13,6 @@ from ..ir import span
 REASONS: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
     for reason, names in {
-        "tiles of another shape on the same memory are not there; allocate a second buffer, or "
-        "index the first one differently": "reshape view",
         "block scaling (MXFP8, MXFP6, MXFP4, NVFP4) has no instruction here yet; scale the "
         "operands or the results by T.Parallel": """
             tcgen05_gemm_blockscaled mma_gemm_blockscaled gemm_blockscaled tcgen05_cp_warpx4
@@ -23,8 +21,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "2:4 sparsity is not there yet; use T.gemm on dense operands": """
             gemm_sp wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs
             SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter""",
-        "the tensor-core instruction is chosen by the compiler, with the layouts that it needs; "
-        "use T.gemm, T.wgmma_gemm or T.tcgen05_gemm": """
+        "the tensor-core instruction is chosen by the compiler, with the layouts that it "
+        "needs; use T.gemm, T.wgmma_gemm or T.tcgen05_gemm": """
             ptx_mma ptx_mma_sm70 ptx_ldmatrix ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss
             ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma mma_fill mma_store mma_store_index_map
             get_mma_micro_size get_ldmatrix_offset TensorCoreIntrinEmitter
@@ -41,71 +39,63 @@ REASONS: dict[str, tuple[str, ...]] = {
         "waits and fences of wgmma are placed by the compiler; use T.wgmma_gemm and "
         "T.wait_wgmma": """
             warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand""",
-        "descriptors of the tensor memory accelerator are made by the compiler; use T.copy or "
-        "T.tma_copy": """
+        "descriptors of the tensor memory accelerator are made by the compiler; use T.copy or"
+        " T.tma_copy": """
             tma_load tma_load_2sm create_tma_descriptor tma_gather4 tma_scatter4
             tma_gather4_bytes im2col c2d_im2col ptx_cp_async_bulk""",
         "stores by the tensor memory accelerator are waited for by the compiler; use T.copy": """
             tma_store_arrive tma_store_wait""",
-        "tensor memory is released by the compiler, where its last use ends": "deallocate_tmem",
+        "tensor memory is released by the compiler, where its last use ends": """
+            deallocate_tmem""",
         "cluster launch control is not there yet; use T.Persistent, or a loop over tiles": """
             clc_is_canceled clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z
             clc_try_cancel clc_try_cancel_multicast""",
-        "schedules of warp roles are not written as data; use T.ws, roles by thread index, or "
-        "T.Pipelined": """
-            annotate_ws_schedule annotate_ws_pipeline_depth ws_op WSSync WSScope WSSchedule WSRole
-            WSPipeline WSID WSSyncKind WSInstr WSOpRef WarpSpecialize WarpSpecializeFrame
+        "schedules of warp roles are not written as data; use T.ws, roles by thread index, or"
+        " T.Pipelined": """
+            annotate_ws_schedule annotate_ws_pipeline_depth ws_op WSSync WSScope WSSchedule
+            WSRole WSPipeline WSID WSSyncKind WSInstr WSOpRef WarpSpecialize WarpSpecializeFrame
             ProducerLoad""",
         "asynchronous copies by hand are not there yet; use T.copy inside T.Pipelined": """
             async_copy ptx_cp_async ptx_commit_group ptx_wait_group cp_async_barrier_noinc
             ptx_cp_async_barrier""",
-        "a grid's blocks need not run at the same time; launch a second T.Kernel": "sync_grid",
+        "a grid's blocks need not run at the same time; launch a second T.Kernel": """
+            sync_grid""",
         "programmatic dependent launch is not there yet": "pdl_sync pdl_trigger",
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
             ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64
-            sts128 Ramp Broadcast ramp broadcast Shuffle vectorlow vectorhigh vectorcombine vscale
-            extract_lane get_active_lane_mask add2 mul2 fma2 max2 min2 sub2 abs2""",
+            sts128 Ramp Broadcast ramp broadcast Shuffle vectorlow vectorhigh vectorcombine
+            vscale extract_lane get_active_lane_mask add2 mul2 fma2 max2 min2 sub2 abs2""",
         "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "
-        "`continue`": """
-            If Then Else While let bind loop_break break_loop continue_loop Let thread_return ret
-            buffer_store""",
-        "the grid and its threads are opened by T.Kernel": """
-            launch_thread thread_binding env_thread iter_var IterVar parallel KernelLaunchFrame""",
+        "`continue`": "loop_break break_loop continue_loop ret",
+        "the grid and its threads are opened by T.Kernel": "IterVar KernelLaunchFrame",
         "statements of TIR are not written directly; the language has an operator for each": """
-            attr func_attr sblock sblock_attr reads writes axis init block_name_suffix_context
-            sblock_alloc_buffer tvm_storage_sync func_name func_ret Assert Range""",
+            block_name_suffix_context func_name func_ret Assert""",
         "a buffer is made by T.alloc_shared, T.alloc_fragment, T.alloc_local or a parameter": """
-            alloc_buffer decl_buffer buffer_decl buffer buffer_var match_buffer arg
-            index_to_coordinates index_map PartialFragment""",
-        "a parameter is annotated with T.Tensor, T.StridedTensor, T.ptr or a type": """
-            handle Ptr type_annotation""",
+            buffer buffer_var arg index_map PartialFragment""",
         "pointers are parameters alone; declare the parameter as T.Tensor or T.StridedTensor": """
             make_tensor make_tensor_from_addr""",
-        "an address is made by T.access_ptr and T.address_of": """
-            tvm_access_ptr handle_add_byte_offset isnullptr""",
+        "an address is made by T.access_ptr and T.address_of": "handle_add_byte_offset",
         "use T.reduce_sum and the like": """
-            alloc_reducer reducer_init reducer_update finalize_reducer any_of all_of comm_reducer
-            tvm_thread_allreduce CommReducer Reduce warp_reduce_bitand warp_reduce_bitor""",
+            alloc_reducer reducer_init reducer_update finalize_reducer any_of all_of CommReducer
+            Reduce warp_reduce_bitand warp_reduce_bitor""",
         "use T.cumsum, or a loop": "cummax",
         "use T.gemm on int8": "dp4a",
-        "expressions are written with operators and T.if_then_else": """
-            Var var SizeVar PrimExpr Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT
-            GE And Or Not IntImm FloatImm StringImm Call BufferLoad CallEffectKind undef likely
-            fmul void""",
+        "expressions are written with operators and T.if_then_else": "CallEffectKind",
+        "it stands for a value that nothing defines; T.alloc_var without init= declares a "
+        "variable": "undef",
         "there are no random numbers yet": "rng_init rng_rand rng_rand_float",
         "barriers of the block are T.alloc_barrier and T.mbarrier_*, or T.sync_threads": """
-            named_barrier_arrive create_barriers ptx_arrive_barrier ptx_init_barrier_thread_count
-            ptx_fence_barrier_init ptx_wait_barrier ptx_arrive_barrier_expect_tx
-            ptx_arrive_cluster_barrier""",
+            named_barrier_arrive create_barriers ptx_init_barrier_thread_count
+            ptx_fence_barrier_init""",
         "communication within a warp is T.shfl_sync, T.any_sync, T.ballot_sync and the like": """
-            tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask
             match_any_sync match_all_sync __fns""",
         "use T.clz or T.popcount": "__ffs",
         "read the element": "__ldg",
         "the shape of the cluster is cluster_dims=, the rank T.block_rank_in_cluster()": """
             get_cluster_id get_cluster_ids get_cluster_size get_cluster_extent
             get_cluster_extents get_cluster_dims""",
-        "use T.Persistent, or a loop over tiles": "PersistentTileScheduler BaseTileScheduler",
+        "use T.Persistent, or a loop over tiles": """
+            PersistentTileScheduler BaseTileScheduler""",
         "Python's own classes and functions, with @T.macro, do it": """
             meta_class meta_var inline has_let_value get_let_value lookup_param""",
         "CUDA source has no kernel of its own; use T.import_source and T.call_extern": """

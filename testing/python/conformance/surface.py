@@ -46,14 +46,14 @@ def modules() -> dict[str, int]:
 
 
 def _used(tree: ast.AST) -> set[str]:
-    """What is written ``T.name`` in a piece of source, or named by a string."""
+    """What is written ``T.name`` in a piece of source, or a string that is the name."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name) and node.value.id == "T":
                 found.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.update(node.value.removeprefix("T.").split())
+            found.add(node.value)
     return found
 
 

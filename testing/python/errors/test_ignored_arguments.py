@@ -92,6 +92,9 @@ CALLS = {
     "T.reduce: batch=4": lambda A, t: T.reduce_max(t[2], t[3], dim=1, batch=4),
     "T.atomic_add: use_tma=True": lambda A, t: T.atomic_add(A, 1, use_tma=True),
     "T.annotate_l2_hit_ratio: l2_hit_ratio_map": lambda A, t: T.annotate_l2_hit_ratio({A: 0.5}),
+    "T.attr: attr_key='pragma_x'": lambda A, t: T.attr(A, "pragma_x", 1),
+    "T.func_attr: attrs=['tir.noalias']": lambda A, t: T.func_attr({"tir.noalias": True}),
+    "T.sblock_attr: attrs=['x']": lambda A, t: T.sblock_attr({"x": 1}),
     "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
         A[0, 0] < 1, "message", no_stack_info=True
     ),

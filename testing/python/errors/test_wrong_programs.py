@@ -126,17 +126,18 @@ def case_loop_else():
                 A[5] = 1  # WRONG
 
 
-def case_return_under_a_branch():
-    """UnsupportedSyntaxError: return under control flow known only at run time ... under
-    `else`
+def case_return_in_a_loop():
+    """UnsupportedSyntaxError: return under a condition known only at run time, in a T.serial
+    loop ... leave the loop by `break`
     """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(4) as bx:
-            if bx > 2:
-                return  # WRONG
-            A[bx] = 0
+            for i in range(4):
+                if bx > i:
+                    return  # WRONG
+                A[bx] = 0
 
 
 def case_returned_value():

@@ -11,6 +11,7 @@ from ...ir import span
 from ...ir.expr import FloatImm, IntImm, Operand, as_expr, condition
 from ...ir.stmt import Stmt, store
 from ..builder import Block, Builder
+from ..early_return import path_of, skip_the_rest
 from ..loops import Loop
 from ..variable import Poison, Ref, Unset, allocate
 from . import names as values
@@ -52,17 +53,23 @@ class If:
     def __exit__(self, error: Any, *_rest: Any) -> None:
         if self._block is None or error is not None:
             return
-        self._builder.blocks.pop()
+        self._builder.end(self._block)
         self._branches.append(self._block)
         if not self._info.names and len(self._branches) == 1 + self._has_else:
             self._emit()
 
     def _emit(self) -> None:
+        test = self._condition
+        assert test is not None
+        if any(branch.leaves is not None for branch in self._branches):
+            test = self._builder.bind("leaves", test)
+        leaves = path_of(test, self._branches)
         bodies = [Block.body(branch) for branch in self._branches]
         other = bodies[1] if len(bodies) > 1 and self._branches[1].stmts else None
-        self._builder.emit(_if(self._condition, bodies[0], other, self._where))
+        self._builder.emit(_if(test, bodies[0], other, self._where))
         if self._has_else and all(branch.ended for branch in self._branches):
             self._builder.blocks[-1].ended = True
+        skip_the_rest(self._builder, leaves)
 
     def branch_done(self, *after: Any) -> tuple[Any, ...]:
         """Takes the values of the names after a branch; returns those for the next one."""

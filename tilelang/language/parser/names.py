@@ -15,6 +15,7 @@ from ...ir.dtype import FLOAT32
 from ...ir.expr import Expr, FloatImm, IntImm, Operand, StringImm, Var, as_expr
 from ..builder import Builder
 from ..variable import Poison, Ref, Unset
+from ..view import Element
 
 _IMMUTABLE = frozenset(
     {int, float, bool, str, type(None), Buffer, Var, IntImm, FloatImm, StringImm}
@@ -30,6 +31,8 @@ def bind(builder: Builder, name: str, value: Any) -> Any:
         if value.fresh:
             value.fresh = False
             return value
+        return builder.bind(name, as_expr(value))
+    if kind is Element:
         return builder.bind(name, as_expr(value))
     if kind is Load and value.buffer.scope == "shared.barrier":
         return value

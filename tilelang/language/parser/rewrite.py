@@ -342,7 +342,8 @@ class Rewriter(ast.NodeTransformer):
     def _stmt_With(self, node: ast.With) -> list[ast.stmt]:
         number = len(self.tables.places) - 1
         items = [
-            ast.withitem(self.visit(item.context_expr), _with_target(item)) for item in node.items
+            ast.withitem(_method("context", self.visit(item.context_expr)), _with_target(item))
+            for item in node.items
         ]
         names = self._liveness.blocks[node].names
         result: list[ast.stmt] = [ast.With(items, self.body(node.body))]
@@ -359,7 +360,9 @@ class Rewriter(ast.NodeTransformer):
 
     def _stmt_Return(self, node: ast.Return) -> list[ast.stmt]:
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
-        return [ast.Return(_method("return_", value))]
+        has_value = ast.Constant(node.value is not None)
+        leave = ast.Return(_method("return_", value))
+        return [ast.If(_method("leaves", has_value), [leave], [])]
 
     def _stmt_Raise(self, node: ast.Raise) -> list[ast.stmt]:
         return [ast.Expr(_method("raise_")), self.generic_visit(node)]  # type: ignore[list-item]

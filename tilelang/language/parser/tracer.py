@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from ...ir.span import Span
 from ...ir.stmt import emit
 from .. import scalar
 from ..builder import Builder
+from ..early_return import leave_kernel
 from ..loops import serial
 from ..variable import Poison, Ref, Unset
 from . import names as values
@@ -110,6 +112,10 @@ class Tracer:
             )
         return self._builder.parameters.declare(name, annotation, value)
 
+    def context(self, value: Any) -> Any:
+        """What `with` enters: a value of the kernel stands for itself, as of T.launch_thread."""
+        return contextlib.nullcontext(value) if isinstance(value, Expr) else value
+
     def leave_with(self, number: int, *after: Any) -> tuple[Any, ...]:
         """Takes away, after T.Kernel or T.ws, the values that existed only in it."""
         left, self._builder.left = self._builder.left, None
@@ -178,6 +184,14 @@ class Tracer:
                 span=span.here(),
                 notes=["put the rest of the body under `else`"],
             )
+
+    def leaves(self, has_value: bool) -> bool:
+        """Handles return; true if the whole function is left, false if only some threads do."""
+        blocks = self._builder.blocks[max(self._depth, 1) :]
+        if has_value or self._depth or all(block.kind == "kernel" for block in blocks):
+            return True
+        leave_kernel(self._builder)
+        return False
 
     def return_(self, value: Any) -> Any:
         self._outside_traced("return")

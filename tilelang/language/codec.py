@@ -1,0 +1,98 @@
+"""How elements of types that nothing computes with lie in memory: 4-bit types, exponents of 8 bits.
+
+An element becomes a value of a type that holds all of them exactly, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..ir.dtype import FLOAT32, UINT32, dtype_of
+from ..ir.expr import Expr, call, cast, const, select
+
+_INT8, _UINT8, _UINT16 = dtype_of("int8"), dtype_of("uint8"), dtype_of("uint16")
+_FLOAT16 = dtype_of("float16")
+
+
+class Codec(NamedTuple):
+    """A type of elements.
+
+    Attributes:
+        bits: of an element in a tensor.
+        value: the type of what an element is read as, which tiles hold, too.
+        decode: from the bits (uint8) to a value.
+        encode: from an expression of any type to the bits (uint8).
+        rounded: an expression of any type as the nearest value.
+    """
+
+    bits: int
+    value: Any
+    decode: Callable[[Expr], Expr]
+    encode: Callable[[Expr], Expr]
+
+    def rounded(self, value: Expr) -> Expr:
+        """Returns the value that ``value`` becomes when it is stored."""
+        return self.decode(self.encode(value))
+
+
+def reinterpreted(value: Expr, dtype: Any) -> Expr:
+    """The bits of ``value`` as another type of the same size."""
+    return value if value.dtype == dtype else call(dtype, "reinterpret", [value])
+
+
+def _low_bits(value: Expr) -> Expr:
+    if value.dtype.is_float:
+        value = cast(value, "int32")
+    return cast(value, _UINT8) & 15
+
+
+def _signed(bits: Expr) -> Expr:
+    return (cast(bits << 4, _INT8)) >> 4
+
+
+def _e2m1_value(bits: Expr) -> Expr:
+    """Exponent and mantissa at their places in float16, whose bias is greater by 14."""
+    wide = cast(bits, _UINT16)
+    scaled = reinterpreted((wide & 7) << 9 | (wide & 8) << 12, _FLOAT16)
+    return scaled * const(16384.0, _FLOAT16)
+
+
+# |x| is rounded up at these: to the next of 0, 0.5, 1, 1.5, 2, 3, 4, 6; ties go to even codes.
+_E2M1_STEPS = ((0.25, False), (0.75, True), (1.25, False), (1.75, True), (2.5, False), (3.5, True))
+_E2M1_LAST = 5.0
+
+
+def _e2m1_bits(value: Expr) -> Expr:
+    """As ``cvt.rn.satfinite.e2m1x2.f32``: NaN becomes the greatest value."""
+    x = cast(value, FLOAT32)
+    size = call(FLOAT32, "fabs", [x])
+    code: Any = cast(size > _E2M1_LAST, _UINT8)
+    for step, tie_up in _E2M1_STEPS:
+        code = code + cast(size >= step if tie_up else size > step, _UINT8)
+    sign = cast((reinterpreted(x, UINT32) >> 28) & 8, _UINT8)
+    return select(x != x, const(7, _UINT8), code | sign)
+
+
+def _e8m0_value(bits: Expr) -> Expr:
+    """2 ** (bits - 127); 255 is NaN. float32 holds 2 ** -127 as a subnormal number."""
+    wide = cast(bits, UINT32)
+    smallest = select(wide == 0, const(0x00400000, UINT32), wide << 23)
+    return reinterpreted(select(wide == 255, const(0x7FC00000, UINT32), smallest), FLOAT32)
+
+
+def _e8m0_bits(value: Expr) -> Expr:
+    """The nearest power of two, as torch rounds: halves up, but for those of subnormal numbers."""
+    word = reinterpreted(cast(value, FLOAT32), UINT32)
+    exponent, rest = word >> 23 & 255, word & 0x7FFFFF
+    up = (rest > 0x400000) | ((rest == 0x400000) & (exponent > 0))
+    return cast(select(exponent == 255, exponent, exponent + cast(up, UINT32)), _UINT8)
+
+
+CODECS: dict[str, Codec] = {
+    "int4": Codec(4, _INT8, _signed, _low_bits),
+    "uint4": Codec(4, _UINT8, lambda bits: bits, _low_bits),
+    "float4_e2m1fn": Codec(4, _FLOAT16, _e2m1_value, _e2m1_bits),
+    "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
+}
+"""Name of a type of elements -> how it lies in memory."""

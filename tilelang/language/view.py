@@ -1,0 +1,455 @@
+"""Views: another shape, or another type of elements, on the memory of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, Load, Region, load, make_region, plain, shape_text
+from ..ir.dtype import DType, dtype_of
+from ..ir.expr import Expr, Operand, as_expr, cast, const
+from ..ir.stmt import emit, store
+from .codec import CODECS, Codec, reinterpreted
+from .variable import Ref
+
+tvm_ffi = _ffi.tvm_ffi
+_PRIVATE = ("local", "local.var")
+
+
+class Element(Operand):
+    """An element of a view: reads as its value; as an operand of a tile operator a corner."""
+
+    __slots__ = ("indices", "view")
+
+    def __init__(self, view: View, indices: Sequence[Any]) -> None:
+        self.view = view
+        self.indices = tuple(indices)
+
+    __hash__ = object.__hash__
+
+    @property
+    def dtype(self) -> DType:
+        return self.view.value_type
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.view.source
+
+    def __tl_load__(self) -> Expr:
+        return self.view.read(self.indices)
+
+    def __str__(self) -> str:
+        return f"{self.view.name}[{', '.join(map(str, self.indices))}]"
+
+    __repr__ = __str__
+
+
+class Part(Operand):
+    """A box of a view: ``extents`` elements from ``mins`` on."""
+
+    __slots__ = ("extents", "mins", "view")
+
+    def __init__(self, view: View, mins: Sequence[Any], extents: Sequence[Any]) -> None:
+        self.view = view
+        self.mins = tuple(mins)
+        self.extents = tuple(extents)
+
+    __hash__ = object.__hash__
+
+    @property
+    def dtype(self) -> DType:
+        return self.view.value_type
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.extents
+
+    def __tl_load__(self) -> Expr:
+        raise errors.ShapeError(
+            f"`{self}` is a region of shape {shape_text(self.extents)}, not an element",
+            span=span.here(),
+        )
+
+    def __str__(self) -> str:
+        bounds = zip(self.mins, self.extents, strict=True)
+        return f"{self.view.name}[{', '.join(f'{m}:{m + e}' for m, e in bounds)}]"
+
+    __repr__ = __str__
+
+
+class View:
+    """Memory of ``source`` as a tile of another shape and type; ``view[i, j]`` as of a buffer.
+
+    Attributes:
+        source: the buffer, contiguous.
+        shape: of the view.
+        dtype: of its elements.
+        codec: how elements of a type without arithmetic lie in memory, or None.
+    """
+
+    def __init__(
+        self, source: Buffer, shape: Sequence[Any], dtype: Any, codec: Codec | None
+    ) -> None:
+        self.source = source
+        self.shape = tuple(map(plain, shape))
+        self.dtype = dtype
+        self.codec = codec
+
+    name = property(lambda self: self.source.name)
+    scope = property(lambda self: self.source.scope)
+    ndim = property(lambda self: len(self.shape))
+    data = property(lambda self: self.source.data)
+
+    @property
+    def value_type(self) -> DType:
+        """The type of what an element is read as."""
+        return self.codec.value if self.codec else self.dtype
+
+    @property
+    def _bits(self) -> int:
+        return self.codec.bits if self.codec else int(self.dtype.bits)
+
+    @property
+    def is_unpacked(self) -> bool:
+        """Whether an element of the source is a value of the view: a tile of a narrow type."""
+        return self.codec is not None and self.source.dtype == self.codec.value
+
+    def describe(self) -> str:
+        """Returns e.g. ``A: int4[128, 64] (global)``."""
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.dtype}[{shape}] ({self.scope})"
+
+    __str__ = __repr__ = describe
+
+    def __iter__(self) -> Any:
+        raise errors.UnsupportedSyntaxError(
+            f"{self.name} cannot be iterated over",
+            span=span.here(),
+            notes=["loop over its indices with T.serial or T.Parallel"],
+        )
+
+    def __getitem__(self, index: Any) -> Element | Part:
+        # The shape decides what an index means: the rules are those of a buffer.
+        from ..ir.buffer import element_or_region, make_buffer
+
+        scope = self.scope if self.scope != "local.var" else "local"
+        stand_in = make_buffer(self.name, self.value_type, self.shape, scope)
+        found = element_or_region(stand_in, index)
+        if isinstance(found, Region):
+            return Part(self, list(map(plain, found.mins)), list(map(plain, found.extents)))
+        return Element(self, list(found.indices))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        target = self[index]
+        if isinstance(target, Part):
+            raise errors.ShapeError(
+                f"`{target}` is a region of shape {shape_text(target.extents)}; only single "
+                "elements are assigned",
+                span=span.here(),
+                notes=["use T.copy(source, region), T.fill(region, value), or a T.Parallel loop"],
+            )
+        self.write(target.indices, value)
+
+    def whole(self) -> Part:
+        """The region of all elements."""
+        return Part(self, [0] * self.ndim, self.shape)
+
+    # Elements -------------------------------------------------------------------------------
+
+    def _number(self, indices: Sequence[Any]) -> tuple[list[Any], Any]:
+        """Where an element lies: the outer indices in the source, and the number along the rest.
+
+        With the same outer dimensions only the last index changes, and stays within its bounds.
+        """
+        if _all_equal(self.shape[:-1], self.source.shape[:-1]):
+            return [as_expr(index) for index in indices[:-1]], indices[-1]
+        number: Any = 0
+        for index, extent in zip(indices, self.shape, strict=True):
+            number = number * extent + index
+        return [], number
+
+    def _at(self, outer: list[Any], number: Any) -> Load:
+        """The element of the source by its outer indices and its number along the rest."""
+        indices: list[Any] = []
+        for extent in reversed(self.source.shape[len(outer) + 1 :]):
+            indices.append(number % extent)
+            number = number // extent
+        return load(self.source, [*outer, as_expr(number), *map(as_expr, reversed(indices))])
+
+    def place(self, indices: Sequence[Any]) -> Load:
+        """The element of the source in whose place an element is.
+
+        Raises:
+            UnsupportedError: elements of the view and of the source differ in size.
+        """
+        if not self.is_unpacked and self._bits != self.source.dtype.bits:
+            raise errors.UnsupportedError(
+                f"the address of an element of {self.describe()}: in memory it is "
+                f"{self.source.dtype}",
+                span=span.here(),
+                notes=[f"use the address of an element of {self.name} itself"],
+            )
+        return self._at(*self._number(indices))
+
+    def read(self, indices: Sequence[Any]) -> Expr:
+        """The value of an element."""
+        bits, wide = self._bits, int(self.source.dtype.bits)
+        outer, number = self._number(indices)
+        if self.is_unpacked:
+            return self._at(outer, number)
+        if bits == wide and self.codec is None:
+            return reinterpreted(self._at(outer, number), self.dtype)
+        unit = dtype_of(f"uint{max(bits, 8)}")
+        if bits <= wide:
+            ratio = wide // bits
+            word = reinterpreted(self._at(outer, number // ratio), dtype_of(f"uint{wide}"))
+            if ratio > 1:
+                word = word >> cast(as_expr(number % ratio) * bits, word.dtype)
+            found = cast(word, unit)
+            found = found & 15 if bits == 4 else found
+        else:
+            found = self._gathered(outer, number, bits // wide, unit)
+        return self.codec.decode(found) if self.codec else reinterpreted(found, self.dtype)
+
+    def _gathered(self, outer: list[Any], number: Any, count: int, unit: DType) -> Expr:
+        wide = int(self.source.dtype.bits)
+        found: Any = None
+        for part in range(count):
+            piece = self._at(outer, number * count + part)
+            bits = cast(reinterpreted(piece, dtype_of(f"uint{wide}")), unit)
+            found = bits if found is None else found | bits << (part * wide)
+        return found
+
+    def bits_of(self, value: Any) -> Expr:
+        """``value`` as the bits of an element: an unsigned integer."""
+        if self.codec:
+            return self.codec.encode(as_expr(value))
+        number = isinstance(value, (bool, int, float))
+        converted = cast(value if number else as_expr(value), self.dtype)
+        return reinterpreted(converted, dtype_of(f"uint{self._bits}"))
+
+    def write(self, indices: Sequence[Any], value: Any) -> None:
+        """Emits ``view[indices] = value``.
+
+        Raises:
+            UnsupportedError: the element shares an element of memory with others, which other
+                threads may write.
+        """
+        outer, number = self._number(indices)
+        if self.is_unpacked:
+            assert self.codec is not None
+            emit(store(self._at(outer, number), self.codec.rounded(as_expr(value))))
+            return
+        bits, wide = self._bits, int(self.source.dtype.bits)
+        raw = self.bits_of(value)
+        if bits < wide:
+            self._write_part(outer, number, raw, wide // bits)
+            return
+        for part in range(bits // wide):
+            piece = cast(raw >> (part * wide) if part else raw, f"uint{wide}")
+            target = self._at(outer, number * (bits // wide) + part)
+            emit(store(target, reinterpreted(piece, self.source.dtype)))
+
+    @property
+    def sharing(self) -> int:
+        """How many elements share one of the source."""
+        return 1 if self.is_unpacked else max(1, int(self.source.dtype.bits) // self._bits)
+
+    def write_together(self, indices: Sequence[Any], values: Sequence[Any]) -> None:
+        """Emits the stores of elements that share one of the source, the first at ``indices``."""
+        outer, number = self._number(indices)
+        unit = dtype_of(f"uint{self.source.dtype.bits}")
+        word: Any = None
+        for n, value in enumerate(values):
+            raw = cast(self.bits_of(value), unit)
+            word = raw if word is None else word | raw << (n * self._bits)
+        target = self._at(outer, number // self.sharing)
+        emit(store(target, reinterpreted(word, self.source.dtype)))
+
+    def _write_part(self, outer: list[Any], number: Any, raw: Expr, ratio: int) -> None:
+        if self.scope not in _PRIVATE:
+            raise errors.UnsupportedError(
+                f"{ratio} elements of {self.describe()} share one of memory, which threads cannot "
+                "write in parts",
+                span=span.here(),
+                notes=[
+                    "compute a tile of this type (T.alloc_shared, T.alloc_fragment) and T.copy it, "
+                    "or write whole elements"
+                ],
+            )
+        target = self._at(outer, number // ratio)
+        unit = dtype_of(f"uint{self.source.dtype.bits}")
+        shift = cast(as_expr(number % ratio) * self._bits, unit)
+        mask = const((1 << self._bits) - 1, unit) << shift
+        old = reinterpreted(as_expr(target), unit)
+        new = old & ~mask | cast(raw, unit) << shift
+        emit(store(target, reinterpreted(new, self.source.dtype)))
+
+    # Boxes ----------------------------------------------------------------------------------
+
+    def box(self, part: Part) -> Region | None:
+        """The region of the source that holds the same elements in the same order, if one does."""
+        if not self.is_unpacked and (self.codec or self.dtype != self.source.dtype):
+            return None
+        if _all_equal(self.shape, self.source.shape):
+            return make_region(self.source, part.mins, part.extents)
+        known = (*self.shape, *self.source.shape, *part.extents)
+        if not all(isinstance(dim, int) for dim in known):
+            return None
+        mins: list[Any] = []
+        extents: list[Any] = []
+        for ours, theirs in _groups(self.shape, self.source.shape):
+            found = _run_of(self.shape, part, ours)
+            placed = found and _placed([int(self.source.shape[n]) for n in theirs], *found)
+            if not placed:
+                return None
+            mins += placed[0]
+            extents += placed[1]
+        if [e for e in extents if e != 1] != [e for e in part.extents if e != 1]:
+            return None
+        return make_region(self.source, mins, extents)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(tvm_ffi.structural_equal(a, b))
+
+
+def _all_equal(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+
+
+def _groups(ours: Sequence[Any], theirs: Sequence[Any]) -> list[tuple[list[int], list[int]]]:
+    """Dimensions of two shapes of one size, in groups of equal size, as small as possible."""
+    groups = []
+    i = j = 0
+    while i < len(ours) or j < len(theirs):
+        left, right = [i] if i < len(ours) else [], [j] if j < len(theirs) else []
+        i, j = i + len(left), j + len(right)
+        while (a := prod(ours[n] for n in left)) != (b := prod(theirs[n] for n in right)):
+            if a < b and i < len(ours):
+                left.append(i)
+                i += 1
+            elif j < len(theirs):
+                right.append(j)
+                j += 1
+            else:
+                break
+        groups.append((left, right))
+    return groups
+
+
+def _run_of(shape: Sequence[Any], part: Part, dims: list[int]) -> tuple[Any, int] | None:
+    """Where the elements of a box in these dimensions start, and how many follow each other."""
+    start: Any = 0
+    length, open_dims = 1, False
+    for n in dims:
+        extent = part.extents[n]
+        if open_dims and extent != shape[n]:
+            return None
+        open_dims = open_dims or extent != 1
+        start = start * shape[n] + part.mins[n]
+        length *= extent
+    return start, length
+
+
+def _placed(shape: list[int], start: Any, length: int) -> tuple[list[Any], list[int]] | None:
+    """The box of a shape that holds ``length`` elements from ``start`` on, if one does."""
+    mins: list[Any] = []
+    extents: list[int] = []
+    for n in reversed(range(len(shape))):
+        extent = shape[n]
+        taken = min(length, extent)
+        aligned = length % taken == 0 and (taken == extent or extent % taken == 0)
+        if taken > 1 and not (aligned and _is_multiple(start, taken)):
+            return None
+        mins.append(0 if taken == extent else plain(start % extent) if n else start)
+        extents.append(taken)
+        start, length = plain(start // extent), length // taken
+    return (mins[::-1], extents[::-1]) if length == 1 else None
+
+
+def _is_multiple(value: Any, factor: int) -> bool:
+    if isinstance(value, int):
+        return value % factor == 0
+    coefficient, base = _ffi.get("arith.Modular")(_ffi.get("arith.Analyzer")(), value)
+    return coefficient % factor == 0 and base % factor == 0
+
+
+def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
+    if isinstance(source, Ref):
+        source = source.buffer
+    if isinstance(source, View):
+        if source.codec is not None:
+            raise errors.UnsupportedError(f"{what} of {source.describe()}", span=span.here())
+        source = source.source
+    if not isinstance(source, Buffer) or source.strides or source.scope == "shared.tmem":
+        name = source.describe() if isinstance(source, Buffer) else f"`{source}`"
+        raise errors.UnsupportedError(
+            f"{what} of {name}: a view is of a whole contiguous buffer, not in tensor memory",
+            span=span.here(),
+            notes=["index the buffer, or take a slice of the view"],
+        )
+    kind = source.dtype if dtype is None else dtype_of(dtype)
+    bits = prod_or_none(source.shape), source.dtype.bits
+    dims = tuple(map(plain, shape if isinstance(shape, (list, tuple)) else (shape,)))
+    size = prod_or_none(dims)
+    if bits[0] is not None and size is not None and size * kind.bits != bits[0] * bits[1]:
+        raise errors.ShapeError(
+            f"{what} of {source.describe()} as {kind}{list(dims)}: {bits[0] * bits[1]} bits as "
+            f"{size * kind.bits}",
+            span=span.here(),
+        )
+    return View(source, dims, kind, None)
+
+
+def prod_or_none(shape: Sequence[Any]) -> int | None:
+    """The number of elements; None where it is known only at run time."""
+    dims = list(map(plain, shape))
+    return prod(dims) if all(isinstance(dim, int) for dim in dims) else None
+
+
+def reshape(src: Any, shape: Any) -> Any:
+    """A buffer's memory as a tile of another shape, of as many elements.
+
+    Raises:
+        ShapeError: another number of elements.
+        UnsupportedError: a buffer with strides, or in tensor memory.
+    """
+    return _checked("T.reshape", src, shape, None)
+
+
+def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) -> Any:
+    """A buffer's memory as a tile of another shape or type.
+
+    Elements are read and written one by one in the type of the view. A tile operator takes what is
+    a box of ``src`` as well; T.copy, T.fill and T.clear take every region.
+
+    Args:
+        src: a contiguous buffer, not in tensor memory.
+        shape: of the view; that of ``src`` when omitted, its last extent by the size of the type.
+        dtype: of the view; that of ``src`` when omitted.
+        strides: not supported.
+
+    Raises:
+        ShapeError: another number of bits.
+        UnsupportedError: a buffer with strides, or in tensor memory.
+    """
+    if strides:
+        raise errors.UnsupportedError("T.view does not support strides", span=span.here())
+    if shape is None:
+        old = getattr(src, "dtype", None)
+        dims = list(src.shape)
+        if dtype is not None and old is not None:
+            dims[-1] = dims[-1] * old.bits // dtype_of(dtype).bits
+        shape = dims
+    return _checked("T.view", src, shape, dtype)
+
+
+def packed(source: Buffer, shape: Sequence[Any], dtype: str) -> View:
+    """The view of a buffer whose elements are of a type in :data:`CODECS`."""
+    return View(source, shape, dtype, CODECS[dtype])

@@ -1,0 +1,168 @@
+"""Copies to and from views that are no boxes of their memory: element by element, in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Load, Region, load, plain, shape_text
+from ..ir.dtype import INT32
+from ..ir.expr import Expr, as_expr, condition, const, select, var
+from ..ir.stmt import emit, store
+from .builder import current
+from .region import as_part, as_region, corner, corner_extents, significant
+from .scalar import AND, logical
+from .view import Element, Part, View
+
+_if = _ffi.get("ir.If")
+_parallel = _ffi.get("ir.ParallelFor")
+VIEWS = (View, Part, Element)
+Side = Part | Region
+
+
+def sides(what: str, src: Any, dst: Any) -> tuple[Side, Side]:
+    """The two tiles of a copy; a corner takes its extents from the other side.
+
+    A view that is a box of its memory becomes a region of that.
+
+    Raises:
+        ShapeError: their extents differ after dropping those of 1.
+    """
+    corners = isinstance(src, (Load, Element)), isinstance(dst, (Load, Element))
+    found = [_side(f"src of {what}", src), _side(f"dst of {what}", dst)]
+    if corners == (True, False):
+        found[0] = _at_corner(src, found[1].shape)
+    elif corners == (False, True):
+        found[1] = _at_corner(dst, found[0].shape)
+    if significant(found[0].shape) != significant(found[1].shape):
+        raise errors.ShapeError(
+            f"{what} of a tile of shape {shape_text(found[0].shape)} to one of shape "
+            f"{shape_text(found[1].shape)}",
+            span=span.here(),
+            notes=["slice both to the same extents"],
+        )
+    return boxed(found[0]), boxed(found[1])
+
+
+def _side(what: str, operand: Any) -> Side:
+    return as_part(operand) if isinstance(operand, VIEWS) else as_region(what, operand)
+
+
+def _at_corner(operand: Any, extents: Sequence[Any]) -> Side:
+    if isinstance(operand, Load):
+        return corner(operand, extents)
+    return Part(operand.view, operand.indices, corner_extents(operand, extents))
+
+
+def boxed(side: Side) -> Side:
+    """The region of memory that a part of a view is; else the part itself."""
+    found = side if isinstance(side, Region) else side.view.box(side)
+    return side if found is None else found
+
+
+class _Walk:
+    """The elements of a tile, by one variable for each dimension of more than one element."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.extents = [plain(extent) for extent in side.shape]
+
+    def indices(self, variables: Sequence[Any]) -> list[Any]:
+        """The place of an element in the tensor."""
+        inner = iter(variables)
+        return [
+            low if extent == 1 else low + next(inner)
+            for low, extent in zip(map(plain, self.side.mins), self.extents, strict=True)
+        ]
+
+    def inside(self, indices: Sequence[Any]) -> Expr | None:
+        """Whether a place is in the tensor; None where it surely is."""
+        holder = self.side.view if isinstance(self.side, Part) else self.side.buffer
+        found: Expr | None = None
+        for low, extent, index, size in zip(
+            map(plain, self.side.mins), self.extents, indices, holder.shape, strict=True
+        ):
+            if isinstance(low, int) and isinstance(size, int) and low + extent <= size:
+                continue
+            test = condition(as_expr(index) < size)
+            found = test if found is None else logical(AND, found, test)
+        return found
+
+    def read(self, indices: Sequence[Any]) -> Expr:
+        """The value of an element; 0 outside of the tensor."""
+        if isinstance(self.side, Region):
+            return load(self.side.buffer, indices)
+        value, test = self.side.view.read(indices), self.inside(indices)
+        return value if test is None else select(test, value, const(0, value.dtype))
+
+    def write(self, indices: Sequence[Any], values: Sequence[Expr]) -> None:
+        """Emits the store of one element, or of those that share one of memory."""
+        if isinstance(self.side, Region):
+            emit(store(load(self.side.buffer, indices), values[0]))
+        elif len(values) > 1:
+            self.side.view.write_together(indices, values)
+        else:
+            self.side.view.write(indices, values[0])
+
+    @property
+    def sharing(self) -> int:
+        return 1 if isinstance(self.side, Region) else self.side.view.sharing
+
+
+def _loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
+    builder, where = current("T.copy"), span.current()
+    variables = [var(f"i{n}", INT32) for n, _ in enumerate(extents)]
+    block = builder.push("T.Parallel")
+    body(list(variables))
+    stmt = builder.pop(block)
+    emit(_parallel(variables, [as_expr(extent) for extent in extents], stmt, {}, where))
+
+
+def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> None:
+    """Sets the elements of a tile, in parallel, to ``value`` of the variables.
+
+    Raises:
+        UnsupportedError: elements that share one of memory are not written together.
+    """
+    target = _Walk(dst)
+    extents = significant(dst.shape) or [1]
+    sharing = target.sharing
+    if sharing > 1:
+        last = target.side.mins[-1]
+        if extents[-1] % sharing or (isinstance(plain(last), int) and plain(last) % sharing):
+            raise errors.UnsupportedError(
+                f"{what} to `{dst}`: {sharing} elements share one of memory; the tile starts and "
+                "ends between them",
+                span=span.here(),
+                notes=[f"make its last extent and its start multiples of {sharing}"],
+            )
+        extents = [*extents[:-1], extents[-1] // sharing]
+
+    def body(variables: list[Any]) -> None:
+        places = [
+            [*variables[:-1], variables[-1] * sharing + n] if sharing > 1 else variables
+            for n in range(sharing)
+        ]
+        values = [value(place) for place in places]
+        indices = target.indices(places[0])
+        test = target.inside(indices) if isinstance(dst, Part) else None
+        if test is None:
+            target.write(indices, values)
+            return
+        builder, where = current(what), span.current()
+        block = builder.push("if")
+        target.write(indices, values)
+        builder.emit(_if(test, builder.pop(block), None, where))
+
+    _loop(extents, body)
+
+
+def copy_elements(what: str, src: Side, dst: Side) -> None:
+    """Copies a tile element by element, converting the type."""
+    source = _Walk(src)
+    elementwise(what, dst, lambda variables: source.read(source.indices(variables)))
+
+
+__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "sides"]
