@@ -190,10 +190,7 @@ std::vector<MemoryEffect> CallEffects(const CallNode* call) {
   const Intrinsic* intrinsic =
       FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
   if (intrinsic != nullptr && intrinsic->pure) return effects;
-  Proxy proxy = intrinsic != nullptr ? intrinsic->proxy : Proxy::kGeneric;
-  if (auto it = call->attrs.find("async"); it != call->attrs.end() && (*it).second.cast<bool>()) {
-    proxy = Proxy::kAsync;
-  }
+  Proxy proxy = ProxyOf(call);
   int64_t elements = 0;
   if (auto it = call->attrs.find("elements"); it != call->attrs.end()) {
     elements = (*it).second.cast<int64_t>();
@@ -214,12 +211,21 @@ std::vector<MemoryEffect> CallEffects(const CallNode* call) {
   return effects;
 }
 
+Proxy ProxyOf(const CallNode* call) {
+  auto async = call->attrs.Get("async");
+  if (async && (*async).cast<bool>()) return Proxy::kAsync;
+  const Intrinsic* intrinsic =
+      FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
+  return intrinsic != nullptr ? intrinsic->proxy : Proxy::kGeneric;
+}
+
 std::vector<TmemEffect> TmemEffects(const CallNode* call) {
   std::vector<TmemEffect> effects;
   auto given = call->attrs.Get("tmem");
   if (!given) return effects;
   for (const Array<int64_t>& box : (*given).cast<Array<Array<int64_t>>>()) {
-    effects.push_back({call->args[static_cast<size_t>(box[0])], box[1], box[2], box[3] != 0});
+    effects.push_back(
+        {call->args[static_cast<size_t>(box[0])], box[1], box[2], box[3] != 0, box[4], box[5]});
   }
   return effects;
 }

@@ -81,16 +81,24 @@ struct MemoryEffect {
 // address covers; attrs["extents"] : Array<int>, the extents of the buffers in attrs["reads"] or
 // attrs["writes"].
 std::vector<MemoryEffect> CallEffects(const CallNode* call);
+// The proxy of the call's accesses.
+Proxy ProxyOf(const CallNode* call);
 
-// What a call does to tensor memory: a box of lanes and 32-bit columns from an address on.
+// What a call does to tensor memory: a box of lanes and 32-bit columns from an address on, within
+// the columns [first, end) of a tile, counted from the first that the CTA has.
 struct TmemEffect {
   Expr address;
   int64_t lanes = 0;
   int64_t columns = 0;
   bool write = false;
+  int64_t first = 0;
+  int64_t end = 0;
 };
-// attrs["tmem"] : Array<Array<int>>, (argument, lanes, columns, whether it writes) of each.
+// attrs["tmem"] : Array<Array<int>>, (argument, lanes, columns, whether it writes, first, end) of
+// each.
 std::vector<TmemEffect> TmemEffects(const CallNode* call);
+// An attribute of a call: warpgroup number i keeps to rows [128 * i, 128 * (i + 1)) of the tile.
+inline constexpr const char* kRowsOfWarpgroups = "rows_of_warpgroups";
 
 }  // namespace tilelang::ir
 

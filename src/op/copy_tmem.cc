@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "layout/tmem_copy.h"
 #include "op/copy.h"
 #include "op/effect.h"
+#include "op/issue.h"
 #include "op/relayout.h"
 #include "op/tmem.h"
 
@@ -216,18 +218,6 @@ int64_t ColumnsMoved(const layout::TmemCopyPlan& plan) {
   return columns;
 }
 
-// The columns, counted from the first of a CTA, that a warpgroup of a planned copy reaches; nothing
-// for those that depend on variables.
-std::optional<std::pair<int64_t, int64_t>> ColumnsReached(const ir::CopyNode* op, int64_t warpgroup,
-                                                          const TensorMemory& memory) {
-  const auto* plan = static_cast<const TmemLdStPlanNode*>(TilePlanOf(op));
-  const Region& side = TmemSide(op);
-  if (plan == nullptr || !ir::AsInts(side->mins)) return std::nullopt;
-  int64_t first = memory.columns[side->buffer] + plan->copy->first_column +
-                  warpgroup * plan->copy->warpgroup_columns;
-  return std::pair(first, first + ColumnsMoved(plan->copy));
-}
-
 // Whether warpgroup number i moves rows [128 * i, 128 * (i + 1)), which lie side by side.
 bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64_t threads) {
   constexpr int64_t kRows = 128;
@@ -239,50 +229,6 @@ bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64
   return all && plan->warpgroup_columns == step && plan->first_column + ColumnsMoved(plan) <= step;
 }
 
-// Whether no cell is moved by other warps in one copy than in the other: a warp has its quarter of
-// the lanes for good.
-bool SameWarps(const ir::CopyNode* a, const ir::CopyNode* b, const TensorMemory& memory) {
-  const ThreadRange& a_threads = TilePlanOf(a)->threads;
-  const ThreadRange& b_threads = TilePlanOf(b)->threads;
-  for (int64_t i = 0; i < a_threads.count / 128; ++i) {
-    for (int64_t j = 0; j < b_threads.count / 128; ++j) {
-      if (a_threads.begin / 128 + i == b_threads.begin / 128 + j) continue;
-      auto x = ColumnsReached(a, i, memory);
-      auto y = ColumnsReached(b, j, memory);
-      if (!x || !y || (x->first < y->second && y->first < x->second)) return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts,
-                                      const TensorMemory& memory, int64_t cta_threads) {
-  std::vector<Buffer> shared;
-  // A single warpgroup: each warp has its quarter of the lanes for good.
-  if (cta_threads <= 128) return shared;
-  std::vector<const ir::CopyNode*> seen;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* copy = s.as<ir::CopyNode>();
-    if (copy == nullptr || !IsTmemCopy(copy)) return true;
-    const Buffer& buffer = TmemSide(copy)->buffer;
-    for (const ir::CopyNode* other : seen) {
-      const Buffer& before = TmemSide(other)->buffer;
-      if (!ShareColumns(before, buffer, layouts, memory) || SameWarps(copy, other, memory)) {
-        continue;
-      }
-      shared.push_back(before);
-      shared.push_back(buffer);
-    }
-    seen.push_back(copy);
-    return true;
-  });
-  return shared;
-}
-
-namespace {
-
 using layout::TmemCopyPlan;
 using layout::TmemInstructionNode;
 
@@ -292,16 +238,21 @@ int64_t ColumnsOf(const TmemCopyPlan& plan, size_t i) {
   return columns + plan->half_offset;
 }
 
-// What a call touches, from the address in its first argument on.
-Map<String, Any> TmemBox(int64_t lanes, int64_t columns, bool writes) {
+// What a call of a copy touches, from the address in its first argument on.
+Map<String, Any> Touches(const ir::CopyNode* op, int64_t lanes, int64_t columns,
+                         const Context& ctx) {
+  bool writes = DirectionOf(op) == TmemDirection::kStore;
   Map<String, Any> attrs;
-  attrs.Set("tmem", Array<Array<int64_t>>{{0, lanes, columns, writes}});
+  attrs.Set("tmem",
+            Array<Array<int64_t>>{TmemBox(0, lanes, columns, writes, TmemSide(op)->buffer, ctx)});
+  attrs.Set(kOperatorThreads, Array<int64_t>{ctx.threads.begin, ctx.threads.count});
+  if (op->annotations.count(ir::kRowsOfWarpgroups) != 0) attrs.Set(ir::kRowsOfWarpgroups, true);
   return attrs;
 }
 
 // All instructions and the wait in one call, which lets nothing use a register before the wait.
-void EmitLoad(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
-              std::vector<Stmt>* stmts) {
+void EmitLoad(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
+              const Expr& address, const Context& ctx, std::vector<Stmt>* stmts) {
   std::string call = "tcgen05_load<";
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     const TmemInstructionNode* inst = plan->Instruction(i);
@@ -318,12 +269,12 @@ void EmitLoad(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address,
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     columns = std::max(columns, plan->Instruction(i)->column + ColumnsOf(plan, i));
   }
-  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, span,
-                                TmemBox(layout::kTmemLanesPerWarp, columns, /*writes=*/false)));
+  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, op->span,
+                                Touches(op, layout::kTmemLanesPerWarp, columns, ctx)));
 }
 
-void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address, const Span& span,
-               std::vector<Stmt>* stmts) {
+void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
+               const Expr& address, const Context& ctx, std::vector<Stmt>* stmts) {
   // "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
   std::string shape = plan->name;
   shape.replace(shape.find('x'), 1, "dp");
@@ -337,9 +288,8 @@ void EmitStore(const TmemCopyPlan& plan, const Buffer& regs, const Expr& address
     }
     Array<Expr> args = {address + U32((inst->lane << 16) + inst->column),
                         ir::AddressOf(regs, {I32(inst->reg * per_reg)})};
-    stmts->push_back(
-        DeviceEffect("tcgen_05_st.h", call + ">", args, span,
-                     TmemBox(plan->Atom().lanes, ColumnsOf(plan, i), /*writes=*/true)));
+    stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, op->span,
+                                  Touches(op, plan->Atom().lanes, ColumnsOf(plan, i), ctx)));
   }
 }
 
@@ -361,7 +311,7 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   };
   bool load = DirectionOf(op) == TmemDirection::kLoad;
   append("tcgen_05.h", "tcgen05_after_thread_sync");
-  (load ? EmitLoad : EmitStore)(plan, regs, address, op->span, &stmts);
+  (load ? EmitLoad : EmitStore)(op, plan, regs, address, *ctx, &stmts);
   if (!load && waits_for_stores) append("tcgen_05_st.h", "tcgen05_wait_st");
   append("tcgen_05.h", "tcgen05_before_thread_sync");
   Stmt body = Sequence(stmts, op->span);
@@ -441,7 +391,7 @@ class TmemLdStInstruction : public TileInstruction {
     }
     const ir::CopyNode* copy = AsCopy(op);
     TmemLayout tile = *ctx->layouts->GetTmem(TmemSide(copy)->buffer);
-    if (copy->annotations.count(kRowsOfWarpgroups) != 0 &&
+    if (copy->annotations.count(ir::kRowsOfWarpgroups) != 0 &&
         !KeepsToRows(plans.plans[0], tile, ctx->threads.count)) {
       TL_USER_ERROR(kLayout, op->span,
                     "the layout of fragment "

@@ -22,20 +22,14 @@ class TmemLdStPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.TmemLdStPlan", TmemLdStPlanNode, TilePlanNode);
 };
 
-// A copy has this annotation (bool) if each warpgroup must move the 128 rows that its number says:
-// others may be in use by the tensor core.
-inline constexpr const char* kRowsOfWarpgroups = "rows_of_warpgroups";
+// A copy has the annotation ir::kRowsOfWarpgroups (bool) if each warpgroup must move the 128 rows
+// that its number says: others may be in use by the tensor core.
 
 // Whether the copy moves registers to or from tensor memory.
 bool IsTmemCopy(const ir::CopyNode* op);
 
 // A copy to or from tensor memory by way of a fragment of the tile's dtype: both halves are copies.
 Stmt ThroughFragment(const ir::CopyNode* op);
-
-// The buffers in tensor memory whose cells are not always moved by the same warps: those that are
-// copied in several ways, and those that take columns which another buffer had before.
-std::vector<Buffer> TmemSharedByWarps(const Stmt& body, const LayoutMap& layouts,
-                                      const TensorMemory& memory, int64_t cta_threads);
 
 }  // namespace tilelang::op
 

@@ -144,7 +144,8 @@ void IssueTmemCp(const ir::CopyNode* op, const layout::TmemCpPlan& plan, Lowerin
   attrs.Set("async", true);
   for (const layout::TmemCpInstruction& inst : plan.instructions) {
     int64_t columns = layout::GetTmemCpAtom(inst.shape).units * 4;
-    attrs.Set("tmem", Array<Array<int64_t>>{{0, layout::kTmemLanes, columns, 1}});
+    attrs.Set("tmem", Array<Array<int64_t>>{TmemBox(0, layout::kTmemLanes, columns, /*writes=*/true,
+                                                    op->dst->buffer, *ctx)});
     std::string name =
         std::string("tcgen05_cp<tl::TmemCpShape::k") + layout::GetTmemCpAtom(inst.shape).name + ">";
     Expr from = descriptor + U64(static_cast<uint64_t>((matrix + inst.bytes) >> 4));

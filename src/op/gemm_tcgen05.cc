@@ -222,9 +222,12 @@ class GemmLowerer {
   Map<String, Any> Effects(int64_t n) const {
     Map<String, Any> attrs = ReadsOfOperands({op_->a, op_->b}, lowering_);
     int64_t bits = op_->a->buffer->dtype.bits;
-    Array<Array<int64_t>> tmem = {{0, layout::kTmemLanes, std::min(plan_->tiling.n, n), 1}};
+    Array<Array<int64_t>> tmem = {TmemBox(0, layout::kTmemLanes, std::min(plan_->tiling.n, n),
+                                          /*writes=*/true, op_->c->buffer, *ctx_)};
     if (op_->a->buffer.IsTmem()) {
-      tmem.push_back({1, layout::kTmemLanes, plan_->tiling.k * bits / layout::kTmemColumnBits, 0});
+      tmem.push_back(TmemBox(1, layout::kTmemLanes,
+                             plan_->tiling.k * bits / layout::kTmemColumnBits, /*writes=*/false,
+                             op_->a->buffer, *ctx_));
     }
     attrs.Set("tmem", tmem);
     attrs.Set("async", true);

@@ -1,6 +1,7 @@
 #include "op/issue.h"
 
 #include "ir/error.h"
+#include "ir/visitor.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
 
@@ -17,11 +18,26 @@ constexpr const char* kOfRing = "of_ring";
 
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   if (ctx.threads.count == 1) return body;
-  Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {});
+  Map<String, Any> attrs;
+  attrs.Set(kOperatorThreads, Array<int64_t>{ctx.threads.begin, ctx.threads.count});
+  Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {}, attrs);
   Stmt one = ir::If(elected, std::move(body), Stmt(), span);
   if (ctx.threads.count <= 32) return one;
   Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, 32), I32(ctx.threads.begin / 32));
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
+}
+
+bool IsOperatorOf(const Stmt& s, const ThreadRange& threads) {
+  bool found = false;
+  ir::WalkExprs(s, [&](const Expr& e) {
+    const auto* call = e.as<ir::CallNode>();
+    auto given = call != nullptr ? call->attrs.Get(kOperatorThreads) : std::nullopt;
+    if (!given) return !found;
+    auto range = (*given).cast<Array<int64_t>>();
+    found |= threads == ThreadRange{range[0], range[1]};
+    return !found;
+  });
+  return found;
 }
 
 Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span,
@@ -82,17 +98,16 @@ std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
           SyncThreads(ctx, span)};
 }
 
-std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
-                               const Context& ctx, const Span& span) {
+Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
+                  const Context& ctx, const Span& span) {
   if (barrier.defined()) {
     instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
   }
-  // A thread alone has synchronized with the others before its branch: in there they are not.
-  std::vector<Stmt> stmts;
-  if (ctx.threads.count > 1 && !ordered) stmts = SyncForTcgen05(ctx, span);
-  if (!ordered) stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
-  stmts.push_back(ByOneThread(Sequence(instructions, span), ctx, span));
-  return stmts;
+  if (!ordered) {
+    Stmt fence = DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span);
+    instructions.insert(instructions.begin(), fence);
+  }
+  return ByOneThread(Sequence(instructions, span), ctx, span);
 }
 
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {

@@ -30,6 +30,11 @@ bool IsProgramBarrier(const Buffer& barrier);
 // `body` executed by one elected thread of the operator's threads, which are whole warps or that
 // one thread.
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
+// Whether a branch is part of an operator of these threads: one of them issues, or some of them
+// copy.
+bool IsOperatorOf(const Stmt& s, const ThreadRange& threads);
+// An attribute of calls that tell so: first thread, number of threads.
+inline constexpr const char* kOperatorThreads = "operator_threads";
 
 // The barrier's address as an argument of device functions.
 Expr AddressOf(const Completion& completion);
@@ -41,15 +46,15 @@ void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stm
 Stmt NextPhase(const Completion& completion, const Span& span);
 
 // The operator's threads synchronize: what they did to shared and to tensor memory is done before
-// what one of them issues next.
+// what others of them issue or let others issue next.
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
-// The call that stands for it before a branch of one thread that issues.
+// The call that stands for it.
 inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
-// when they are complete (none: they are committed elsewhere). What the operator's threads did to
-// shared and to tensor memory is done before, unless that is `ordered` elsewhere.
-std::vector<Stmt> IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
-                               const Context& ctx, const Span& span);
+// when they are complete (none: they are committed elsewhere). They come after what other threads
+// did to tensor memory before the last synchronization, unless that is `ordered` elsewhere.
+Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
+                  const Context& ctx, const Span& span);
 // All threads wait for instructions that complete on `completion`.
 void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 

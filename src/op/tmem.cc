@@ -60,6 +60,13 @@ int64_t ColumnsOfTiles(const Stmt& s) {
   return columns;
 }
 
+Array<int64_t> TmemBox(int64_t argument, int64_t lanes, int64_t columns, bool writes,
+                       const Buffer& buffer, const Context& ctx) {
+  int64_t first = ctx.tmem->columns[buffer];
+  int64_t end = first + ColumnsOf(buffer, *ctx.layouts->GetTmem(buffer));
+  return {argument, lanes, columns, writes, first, end};
+}
+
 bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
                   const TensorMemory& memory) {
   int64_t a_begin = memory.columns[a];

@@ -36,6 +36,10 @@ int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
 int64_t ColumnsOfTiles(const Stmt& s);
 // An attribute of tiles (bool) that roles use at different times: they share no columns.
 inline constexpr const char* kOfRoles = "of_roles";
+// What a call does to tensor memory at an address among its arguments (ir::TmemEffect): an element
+// of its attrs["tmem"].
+Array<int64_t> TmemBox(int64_t argument, int64_t lanes, int64_t columns, bool writes,
+                       const Buffer& buffer, const Context& ctx);
 // Whether two buffers have a column in common.
 bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
                   const TensorMemory& memory);

@@ -8,8 +8,8 @@ namespace tilelang::order {
 
 using ir::Expr;
 using ir::Stmt;
+using transform::MemoryAccess;
 using transform::OwnerMap;
-using transform::SharedAccess;
 
 namespace {
 
@@ -137,7 +137,7 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
   for (const transform::AccessPtr& part : all) {
     bool wanted = (access.site->reads && part->read) || (access.site->writes && part->write);
     if (!wanted) continue;
-    auto copy = std::make_shared<SharedAccess>(*part);
+    auto copy = std::make_shared<MemoryAccess>(*part);
     if (together && copy->owners != nullptr) {
       // Which lane gets an element is not the one that names its address.
       copy->owners = std::make_shared<OwnerMap>(*copy->owners);
@@ -151,8 +151,8 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
 }
 
 bool Overlap::IsOf(int32_t owner, size_t agent) const {
-  if (owner >= SharedAccess::kElected) {
-    auto warp = static_cast<size_t>(owner - SharedAccess::kElected) * 32;
+  if (owner >= MemoryAccess::kElected) {
+    auto warp = static_cast<size_t>(owner - MemoryAccess::kElected) * 32;
     return agents_[agent].elected &&
            agents_[agent].warp == agents_[static_cast<size_t>(agents_.of_thread[warp])].warp;
   }
@@ -201,7 +201,7 @@ bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   return false;
 }
 
-bool Overlap::OwnersConflict(const SharedAccess& a, size_t agent_a, const SharedAccess& b,
+bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const MemoryAccess& b,
                              size_t agent_b, bool same) const {
   auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
   auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "order/trace.h"
-#include "transform/shared_access.h"
+#include "transform/memory_access.h"
 #include "transform/thread_set.h"
 
 namespace tilelang::order {
@@ -44,8 +44,8 @@ class Overlap {
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
   // The bytes of shared memory between the first and the last that the agent's threads touch.
   std::pair<int64_t, int64_t> SpanOf(const Access& access);
-  bool OwnersConflict(const transform::SharedAccess& a, size_t agent_a,
-                      const transform::SharedAccess& b, size_t agent_b, bool same) const;
+  bool OwnersConflict(const transform::MemoryAccess& a, size_t agent_a,
+                      const transform::MemoryAccess& b, size_t agent_b, bool same) const;
   ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
   bool IsOf(int32_t owner, size_t agent) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/effect.h"
@@ -67,7 +68,7 @@ class ConsumerWriter : public ir::StmtMutator {
     if (!turns_.Touch(op->src->buffer) && !turns_.Touch(op->dst->buffer)) return copied;
     const auto* copy = copied.as<ir::CopyNode>();
     auto annotations = copy->annotations;
-    annotations.Set(op::kRowsOfWarpgroups, true);
+    annotations.Set(ir::kRowsOfWarpgroups, true);
     return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
   }
   Expr Rewrite(const ir::LoadNode* op) override {

@@ -23,8 +23,7 @@ class CtaResources {
   // Where operations of an engine ("mma", "tma") that these threads issue now complete. Threads
   // that issue together wait together, so each range has barriers of its own. Tensor copies ("tma")
   // that follow each other have different ones, up to a number: those who have waited for one
-  // need not synchronize before the next is issued. Work for the tensor core begins with a barrier
-  // of the threads anyway.
+  // need not synchronize before the next is issued.
   // `arrivals` complete a phase.
   const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads,
                                      int64_t arrivals = 1);

@@ -184,8 +184,8 @@ Stmt RunOnTensorCore(const OperatorGroup& group, CtaResources* resources, op::Lo
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
   bool ordered = gemm != nullptr && op::IsOrdered(gemm);
-  std::vector<Stmt> stmts =
-      op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span);
+  std::vector<Stmt> stmts = {
+      op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span)};
   if (waits) op::WaitTcgen05(completion, last->span, &stmts);
   return op::Sequence(stmts, last->span);
 }

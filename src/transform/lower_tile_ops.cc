@@ -42,9 +42,7 @@ class KernelLowerer : public ScopedMutator {
         buffers_(&layouts_, globals),
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
         scalar_(&buffers_, &ctx_),
-        resources_(launch, target),
-        across_warps_(op::TmemSharedByWarps(launch->body, layouts_, *resources_.tensor_memory(),
-                                            threads_.count)) {
+        resources_(launch, target) {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
@@ -86,7 +84,7 @@ class KernelLowerer : public ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     size_t outer = allocated_.size();
     std::vector<Stmt> stmts;
-    auto waits = FindStoreWaits(op->stmts, [&](const auto* copy) { return ChangesWarps(copy); });
+    auto waits = FindStoreWaits(op->stmts);
     for (size_t i = 0; i < op->stmts.size();) {
       waits_for_stores_ = waits[i];
       OperatorGroup group = GroupAt(op->stmts, i, ctx_);
@@ -141,6 +139,7 @@ class KernelLowerer : public ScopedMutator {
   }
 
   const op::TensorMaps& tensor_maps() const { return tensor_maps_; }
+  const op::TensorMemory* tensor_memory() const { return resources_.tensor_memory(); }
 
  private:
   // The index of the warpgroup, where it is used. All warps are here to shuffle it.
@@ -157,9 +156,7 @@ class KernelLowerer : public ScopedMutator {
   Stmt Lower(const OperatorGroup& group) {
     return ir::WithPlace(group.front()->span, [&] {
       op::Lowering lowering = MakeLowering();
-      Stmt lowered = IssueInOrder(group, &resources_, &lowering);
-      if (!ChangesWarps(group.front())) return lowered;
-      return ir::MakeSeq({op::SyncThreads(ctx_, lowered.span()), lowered});
+      return IssueInOrder(group, &resources_, &lowering);
     });
   }
 
@@ -195,15 +192,6 @@ class KernelLowerer : public ScopedMutator {
     return found;
   }
 
-  // Whether other warps may have touched the same cells of tensor memory before.
-  bool ChangesWarps(const ir::TileOpNode* op) const {
-    if (op::InstructionOf(op)->engine() != op::Engine::kTmemLdSt) return false;
-    const ir::CopyNode* copy = op::AsCopy(op);
-    const Buffer& tmem = copy->src->buffer.IsTmem() ? copy->src->buffer : copy->dst->buffer;
-    return std::any_of(across_warps_.begin(), across_warps_.end(),
-                       [&](const Buffer& b) { return b.same_as(tmem); });
-  }
-
   LaunchThreads threads_;
   ir::Var warpgroup_{"warpgroup", ir::dtypes::kInt32};
   op::LayoutMap layouts_;
@@ -213,7 +201,6 @@ class KernelLowerer : public ScopedMutator {
   CtaResources resources_;
   std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
   std::vector<Buffer> allocated_;               // what exists where the lowering is
-  std::vector<Buffer> across_warps_;            // tensor memory that changes hands between warps
   op::TensorMaps tensor_maps_;
   bool waits_for_stores_ = true;  // at the statement at hand
   int loops_ = 0;                 // around the statement
@@ -229,6 +216,9 @@ class LaunchLowerer : public ir::StmtMutator {
     Stmt body = lowerer.Lower(op->body);
     Map<ir::String, ir::Any> attrs = op->attrs;
     attrs.erase("layout_map");
+    if (lowerer.tensor_memory()->base.defined()) {
+      attrs.Set("tmem_base", lowerer.tensor_memory()->base);
+    }
     if (!lowerer.tensor_maps().All().empty()) {
       attrs.Set("tensor_maps", lowerer.tensor_maps().All());
     }

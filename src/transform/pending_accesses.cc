@@ -28,9 +28,11 @@ void PendingAccesses::Add(const PendingAccess& access) {
 
 void PendingAccesses::Merge(const PendingAccesses& other) {
   for (const PendingAccess& access : other.all_) Add(access);
+  phases_.Merge(other.phases_);
 }
 
 bool PendingAccesses::Covers(const PendingAccesses& other) const {
+  if (!phases_.Covers(other.phases_)) return false;
   return std::all_of(other.all_.begin(), other.all_.end(), [&](const PendingAccess& access) {
     return std::find(all_.begin(), all_.end(), access) != all_.end();
   });
@@ -96,12 +98,12 @@ void PendingAccesses::PassWgmmaWait(int pending, const BlockThreads& threads) {
   }
 }
 
-ThreadSet KnownToWarpgroup(const SharedAccess& access, const BlockThreads& threads) {
+ThreadSet KnownToWarpgroup(const MemoryAccess& access, const BlockThreads& threads) {
   bool alone = access.actors.begin % op::kWarpgroup == 0 && access.actors.count == op::kWarpgroup;
   return threads.Of(alone ? access.actors : op::ThreadRange{0, 0});
 }
 
-void PendingAccesses::TakeFences(const SharedAccess& access,
+void PendingAccesses::TakeFences(const MemoryAccess& access,
                                  const std::function<void(const ir::ffi::Object*)>& require) {
   if (access.proxy != Proxy::kAsync) return;
   std::vector<const ir::ffi::Object*> fenced;
@@ -114,7 +116,7 @@ void PendingAccesses::TakeFences(const SharedAccess& access,
   });
 }
 
-bool NeedsBarrier(const PendingAccess& earlier, const SharedAccess& later,
+bool NeedsBarrier(const PendingAccess& earlier, const MemoryAccess& later,
                   const BlockThreads& threads) {
   if (earlier.barrier != nullptr) return false;
   if (!MayConflict(*earlier.access, later, earlier.carried)) return false;

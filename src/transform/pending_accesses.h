@@ -1,11 +1,12 @@
-// Accesses of shared memory that later ones may have to wait for.
+// Accesses of memory that later ones may have to wait for.
 #ifndef TILELANG_TRANSFORM_PENDING_ACCESSES_H_
 #define TILELANG_TRANSFORM_PENDING_ACCESSES_H_
 
 #include <functional>
 #include <vector>
 
-#include "transform/shared_access.h"
+#include "transform/memory_access.h"
+#include "transform/open_phases.h"
 #include "transform/thread_set.h"
 
 namespace tilelang::transform {
@@ -43,6 +44,8 @@ class PendingAccesses {
   void Merge(const PendingAccesses& other);
   bool Covers(const PendingAccesses& other) const;
   void SetCarried(bool carried);
+  OpenPhases& phases() { return phases_; }
+  const OpenPhases& phases() const { return phases_; }
   // Of whatever leads to this point.
   const std::vector<PendingAccess>& All() const { return all_; }
 
@@ -63,19 +66,20 @@ class PendingAccesses {
 
   // Removes the stores that an engine's access needs fenced before a barrier which they have
   // passed; `require` is told each such barrier.
-  void TakeFences(const SharedAccess& access,
+  void TakeFences(const MemoryAccess& access,
                   const std::function<void(const ir::ffi::Object*)>& require);
 
  private:
   std::vector<PendingAccess> all_;
+  OpenPhases phases_;
 };
 
 // The threads that know that wgmma has read its operands once they have waited for their own: one
 // warpgroup does not know of another.
-ThreadSet KnownToWarpgroup(const SharedAccess& access, const BlockThreads& threads);
+ThreadSet KnownToWarpgroup(const MemoryAccess& access, const BlockThreads& threads);
 
 // Whether threads must synchronize between the two.
-bool NeedsBarrier(const PendingAccess& earlier, const SharedAccess& later,
+bool NeedsBarrier(const PendingAccess& earlier, const MemoryAccess& later,
                   const BlockThreads& threads);
 
 }  // namespace tilelang::transform

@@ -16,12 +16,10 @@
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
-#include "transform/insert_sync.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
 #include "transform/number_barriers.h"
-#include "transform/order_phases.h"
-#include "transform/order_tensor_memory.h"
+#include "transform/place_synchronization.h"
 #include "transform/plan_shared_memory.h"
 #include "transform/plan_tensor_memory.h"
 #include "transform/promote_accumulators.h"
@@ -74,7 +72,7 @@ Pass Pipelining(bool with_roles) {
 
 Pass Synchronization(bool between_statements) {
   return [between_statements](const Func& func, const Target&) {
-    return InsertSync(func, between_statements);
+    return PlaceSynchronization(func, between_statements);
   };
 }
 
@@ -98,14 +96,12 @@ const std::vector<Step>& Pipeline() {
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, Stage::kLaidOut},
       {"plan_tensor_memory", PlanTensorMemory},
-      {"order_tensor_memory", OrderTensorMemory},
       {"lower_tile_ops", LowerTileOps, Stage::kThread},
       {"simplify", ForAll(Simplify)},
       {"remark_registers", RemarkRegisters},
       {"plan_shared_memory", PlanSharedMemory, Stage::kPlanned},
-      {"insert_sync", Synchronization(true), std::nullopt, "tl.disable_thread_storage_sync",
-       Synchronization(false)},
-      {"order_phases", ForAll(OrderPhases)},
+      {"place_synchronization", Synchronization(true), std::nullopt,
+       "tl.disable_thread_storage_sync", Synchronization(false)},
       {"number_barriers", ForAll(NumberBarriers)},
   };
   return steps;

@@ -92,8 +92,7 @@ class RoleResolver : public ir::StmtMutator {
       ir::If swapped(Not(op->condition), op->else_case, op->then_case, op->span);
       return Rewrite(swapped.get());
     }
-    Stmt branch = Under(op, Spell(chosen, op->condition), {chosen}, {others});
-    return chosen.Count() == 1 ? AfterSync(branch) : branch;
+    return Under(op, Spell(chosen, op->condition), {chosen}, {others});
   }
 
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -104,19 +103,6 @@ class RoleResolver : public ir::StmtMutator {
   }
 
  private:
-  // Before one thread issues gemms, the threads around it have done what they do to tensor
-  // memory: there they all are, in the branch they are not.
-  Stmt AfterSync(const Stmt& branch) const {
-    bool issues = false;
-    ir::WalkStmts(branch, [&](const Stmt& s) {
-      issues = issues || s->kind == ir::StmtKind::kGemm;
-      return !issues;
-    });
-    if (!issues || obstacle_ || !active_.AsWarps()) return branch;
-    Stmt sync = op::Effect(op::kSyncForTcgen05, {}, branch.span());
-    return ir::MakeSeq({sync, branch}, branch.span());
-  }
-
   // What divides the threads around a statement in a way that the compiler cannot resolve.
   struct Obstacle {
     std::string what;  // "under `condition`"

@@ -35,20 +35,21 @@ bool IsQuiet(const Stmt& s) {
   });
 }
 
-// Whether a load may read what a store has written, as far as their regions tell.
-bool MayRead(const ir::CopyNode* load, const ir::CopyNode* store) {
-  if (!load->src->buffer.same_as(store->dst->buffer)) {
-    return load->src->buffer->attrs.count(op::kColumnsOf) != 0 ||
+// Whether a copy may touch what a store has written, as far as their regions tell.
+bool MayTouch(const ir::CopyNode* copy, const ir::CopyNode* store) {
+  const ir::Region& tile = IsStore(copy) ? copy->dst : copy->src;
+  if (!tile->buffer.same_as(store->dst->buffer)) {
+    return tile->buffer->attrs.count(op::kColumnsOf) != 0 ||
            store->dst->buffer->attrs.count(op::kColumnsOf) != 0;
   }
-  auto load_mins = ir::AsInts(load->src->mins);
+  auto mins = ir::AsInts(tile->mins);
+  auto extents = ir::AsInts(tile->extents);
   auto store_mins = ir::AsInts(store->dst->mins);
-  auto load_extents = ir::AsInts(load->src->extents);
   auto store_extents = ir::AsInts(store->dst->extents);
-  if (!load_mins || !store_mins || !load_extents || !store_extents) return true;
-  for (size_t d = 0; d < load_mins->size(); ++d) {
-    if ((*load_mins)[d] + (*load_extents)[d] <= (*store_mins)[d] ||
-        (*store_mins)[d] + (*store_extents)[d] <= (*load_mins)[d]) {
+  if (!mins || !store_mins || !extents || !store_extents) return true;
+  for (size_t d = 0; d < mins->size(); ++d) {
+    if ((*mins)[d] + (*extents)[d] <= (*store_mins)[d] ||
+        (*store_mins)[d] + (*store_extents)[d] <= (*mins)[d]) {
       return false;
     }
   }
@@ -72,23 +73,23 @@ void FindWaits(const std::vector<const ir::CopyNode*>& run, const std::vector<si
   for (size_t i = 0; i < run.size(); ++i) {
     if (!IsStore(run[i])) continue;
     in_flight += RegistersOf(run[i]);
+    auto touched = [&](const ir::CopyNode* copy) {
+      return std::any_of(run.begin(), run.begin() + static_cast<ptrdiff_t>(i) + 1,
+                         [&](const auto* op) { return IsStore(op) && MayTouch(copy, op); });
+    };
     size_t next = i + 1;
     bool wait = false;
     for (; next < run.size() && !IsStore(run[next]); ++next) {
-      for (size_t store = 0; store <= i; ++store) {
-        wait = wait || (IsStore(run[store]) && MayRead(run[next], run[store]));
-      }
-      wait = wait || in_flight + RegistersOf(run[next]) > kMostInFlight;
+      wait = wait || touched(run[next]) || in_flight + RegistersOf(run[next]) > kMostInFlight;
     }
-    (*waits)[at[i]] = wait || next == run.size();
+    (*waits)[at[i]] = wait || next == run.size() || touched(run[next]);
     if ((*waits)[at[i]]) in_flight = 0;
   }
 }
 
 }  // namespace
 
-std::vector<bool> FindStoreWaits(const ir::Array<Stmt>& stmts,
-                                 const std::function<bool(const ir::CopyNode*)>& alone) {
+std::vector<bool> FindStoreWaits(const ir::Array<Stmt>& stmts) {
   std::vector<bool> waits(stmts.size(), true);
   std::vector<const ir::CopyNode*> run;
   std::vector<size_t> at;
@@ -99,10 +100,10 @@ std::vector<bool> FindStoreWaits(const ir::Array<Stmt>& stmts,
   };
   for (size_t i = 0; i < stmts.size(); ++i) {
     const ir::CopyNode* copy = AsTmemLdSt(stmts[i]);
-    bool joins = copy != nullptr && !alone(copy) &&
+    bool joins = copy != nullptr &&
                  (run.empty() || op::TilePlanOf(copy)->threads == op::TilePlanOf(run[0])->threads);
     if (!joins && (copy != nullptr || !IsQuiet(stmts[i]))) end();
-    if (copy == nullptr || alone(copy)) continue;
+    if (copy == nullptr) continue;
     run.push_back(copy);
     at.push_back(i);
   }

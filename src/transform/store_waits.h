@@ -2,7 +2,6 @@
 #ifndef TILELANG_TRANSFORM_STORE_WAITS_H_
 #define TILELANG_TRANSFORM_STORE_WAITS_H_
 
-#include <functional>
 #include <vector>
 
 #include "op/instruction.h"
@@ -11,11 +10,9 @@ namespace tilelang::transform {
 
 // For each statement of a sequence: whether tcgen05.wait::st stands after it, if it is a store. One
 // wait serves all stores before it. It stands after the last of a run of copies between registers
-// and tensor memory with nothing between them but work on registers, before a load that may read
-// what they wrote, and before one that needs the registers which they may still read. `alone`:
-// another synchronization stands before the copy.
-std::vector<bool> FindStoreWaits(const ir::Array<ir::Stmt>& stmts,
-                                 const std::function<bool(const ir::CopyNode*)>& alone);
+// and tensor memory with nothing between them but work on registers, before a copy that may touch
+// what they wrote, and before a load that needs the registers which they may still read.
+std::vector<bool> FindStoreWaits(const ir::Array<ir::Stmt>& stmts);
 
 }  // namespace tilelang::transform
 

@@ -214,12 +214,12 @@ def plan(func: Any, arch: str = "sm_90a") -> Any:
     return _ffi.get("transform.PlanSharedMemory")(func, arch)
 
 
-def insert_sync(func: Any, arch: str = "sm_90a") -> Any:
-    return _ffi.get("transform.InsertSync")(plan(func, arch))
+def place_synchronization(func: Any, arch: str = "sm_90a") -> Any:
+    return _ffi.get("transform.PlaceSynchronization")(plan(func, arch))
 
 
 def codegen(func: Any, arch: str = "sm_90a", fast_math: bool = False) -> Any:
-    func = insert_sync(func, arch)
+    func = place_synchronization(func, arch)
     return _ffi.get("codegen.Codegen")(func, arch, fast_math)
 
 

@@ -1,4 +1,4 @@
-#include "transform/shared_access.h"
+#include "transform/memory_access.h"
 
 #include <tvm/ffi/cast.h>
 
@@ -11,6 +11,7 @@
 #include "arith/host_eval.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
+#include "layout/tcgen05_layout.h"
 #include "transform/sync_calls.h"
 #include "transform/thread_set.h"
 
@@ -22,6 +23,11 @@ namespace {
 
 // Beyond this many (thread, iteration) pairs an access counts as one of all threads.
 constexpr int64_t kMaxPoints = 1 << 17;
+// Cells of tensor memory.
+constexpr int64_t kCellLanes = 16;
+constexpr int64_t kColumns = 512;
+// Before shared memory.
+constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
 
 bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
   return std::any_of(ranges.begin(), ranges.end(),
@@ -190,6 +196,8 @@ class Collector : public StmtVisitor {
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
+    if (!context_.tensor_memory.defined()) return;
+    for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
   }
   void Visit(const ForNode* op) override {
     VisitExpr(op->extent);
@@ -204,7 +212,7 @@ class Collector : public StmtVisitor {
   }
   void Visit(const BindNode* op) override {
     VisitExpr(op->value);
-    context_.values.Set(op->var, Substitute(op->value, context_.values));
+    context_.Bind(op);
   }
   void Visit(const IfNode* op) override {
     VisitExpr(op->condition);
@@ -219,7 +227,7 @@ class Collector : public StmtVisitor {
   void Add(const MemoryEffect& effect, bool atomic) {
     auto place = offsets_.find(effect.buffer);
     if (place == offsets_.end()) return;
-    auto access = std::make_shared<SharedAccess>();
+    auto access = std::make_shared<MemoryAccess>();
     access->buffer = effect.buffer;
     access->read = effect.read;
     access->write = effect.write;
@@ -233,12 +241,26 @@ class Collector : public StmtVisitor {
     access->begin = (*place).second;
     int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
     access->end = access->begin + elements * Bytes(effect.buffer->dtype);
-    Locate(effect, access.get());
+    Locate(effect, 0, access.get());
     out_->push_back(access);
   }
 
-  // Fills in who touches which elements.
-  void Locate(const MemoryEffect& effect, SharedAccess* access) const {
+  void Add(const TmemEffect& effect, const CallNode* call) {
+    auto access = std::make_shared<MemoryAccess>();
+    access->buffer = context_.tensor_memory;
+    access->read = !effect.write;
+    access->write = effect.write;
+    access->proxy = ProxyOf(call);
+    access->begin = kPlaceOfTensorMemory + effect.first;
+    access->end = kPlaceOfTensorMemory + effect.end;
+    access->in_rows_of_warpgroup = call->attrs.count(kRowsOfWarpgroups) != 0;
+    MemoryEffect box{context_.tensor_memory, effect.address, effect.columns};
+    Locate(box, effect.lanes / kCellLanes, access.get());
+    out_->push_back(access);
+  }
+
+  // Fills in who touches which elements; cells: above each other at each column, of tensor memory.
+  void Locate(const MemoryEffect& effect, int64_t cells, MemoryAccess* access) const {
     std::vector<AccessContext::Range> ranges = context_.threads;
     ranges.insert(ranges.end(), context_.loops.begin(), context_.loops.end());
     bool elected = false;
@@ -288,13 +310,22 @@ class Collector : public StmtVisitor {
       for (size_t i = 0; i < num_guards; ++i) {
         if (values[i] == 0) return;
       }
-      int32_t actor = elected ? SharedAccess::kElected + thread / 32 : thread;
+      int32_t actor = elected ? MemoryAccess::kElected + thread / 32 : thread;
       several |= single.value_or(actor) != actor;
       single = actor;
       first = std::min<int64_t>(first, elected ? thread / 32 * 32 : thread);
       last = std::max<int64_t>(
           last, elected ? std::min<int64_t>(thread / 32 * 32 + 31, points.threads() - 1) : thread);
-      if (known) touches.push_back({iteration, values[num_guards], actor});
+      int64_t element = known ? values[num_guards] : 0;
+      if (known && cells == 0) touches.push_back({iteration, element, actor});
+      // The threads of a warp give one address.
+      bool same = elected || access->proxy == Proxy::kGeneric;
+      if (!known || (same && thread % 32 != 0)) return;
+      int64_t first_cell = (element >> 16) / kCellLanes;
+      for (int64_t cell = 0; cell < cells; ++cell) {
+        int64_t at = (first_cell + cell) * kColumns + (element & 0xffff);
+        touches.push_back({iteration, at, same && !elected ? thread / 32 : actor});
+      }
     });
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
@@ -319,7 +350,7 @@ bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
 }
 
 // The same in both accesses: equal expressions of what does not change between them.
-bool SameUniformPart(const SharedAccess& a, const SharedAccess& b, bool carried) {
+bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
   if (Contains(a.uniform, {ExprKind::kLoad, ExprKind::kCall})) return false;
   if (carried && (a.moves || b.moves)) return false;
   return arith::Analyzer().CanProveEqual(a.uniform, b.uniform);
@@ -339,6 +370,34 @@ bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
     // Threads that store the same element at the same time store the same value.
     if (same_store && x == OwnerMap::kReplicated) continue;
     if (x != y || x < 0) return true;
+  }
+  return false;
+}
+
+// The warp that touches each group of kCellLanes lanes.
+std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
+  std::vector<int32_t> owners(layout::kTmemLanes / kCellLanes, OwnerMap::kNobody);
+  for (size_t i = 0; i < cells.owner.size(); ++i) {
+    if (cells.owner[i] == OwnerMap::kNobody) continue;
+    int32_t& owner = owners[static_cast<size_t>(cells.ElementAt(i) / kColumns)];
+    owner =
+        owner == OwnerMap::kNobody || owner == cells.owner[i] ? cells.owner[i] : OwnerMap::kMany;
+  }
+  return owners;
+}
+
+// Of two accesses whose tiles have columns in common.
+bool CellsConflict(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
+  if (!a.owners || !b.owners) return true;
+  if (SameUniformPart(a, b, carried)) return OwnersConflict(*a.owners, *b.owners, false);
+  // Columns are chosen at run time. Lanes are not: a warp has its quarter of them for good.
+  if (a.proxy == Proxy::kAsync || b.proxy == Proxy::kAsync) return true;
+  if (a.in_rows_of_warpgroup && b.in_rows_of_warpgroup) return false;
+  std::vector<int32_t> of_a = OwnersOfLanes(*a.owners);
+  std::vector<int32_t> of_b = OwnersOfLanes(*b.owners);
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    if (of_a[i] == OwnerMap::kNobody || of_b[i] == OwnerMap::kNobody) continue;
+    if (of_a[i] != of_b[i] || of_a[i] < 0) return true;
   }
   return false;
 }
@@ -388,8 +447,22 @@ bool IsSamePlace(const AccessContext& a, const AccessContext& b) {
          std::equal(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end(), same_loop);
 }
 
+void AccessContext::Bind(const BindNode* op) {
+  if (op->var.same_as(tensor_memory_base)) {
+    values.Set(op->var, Const(op->var.dtype(), 0));
+  } else {
+    values.Set(op->var, Substitute(op->value, values));
+  }
+}
+
 AccessContext ContextOf(const KernelLaunchNode* launch) {
   AccessContext context;
+  if (auto base = launch->attrs.Get("tmem_base")) {
+    context.tensor_memory_base = (*base).cast<Var>();
+    context.tensor_memory =
+        Buffer("tensor memory", dtypes::kUInt32, {Const(dtypes::kInt32, kColumns)}, {},
+               "shared.tmem", {}, launch->span);
+  }
   std::unordered_set<const ffi::Object*> known;
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
     context.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
@@ -422,10 +495,11 @@ void CollectAccesses(const Stmt& s, const AccessContext& context,
   Collector(context, offsets, out).VisitStmt(s);
 }
 
-bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool carried) {
+bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   if (!earlier.write && !later.write) return false;
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (earlier.atomic && later.atomic) return false;
+  if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);
   if (earlier.proxy != later.proxy) return true;
   if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
   if (earlier.proxy == Proxy::kAsync) return true;

@@ -1,7 +1,8 @@
 // Accesses of memory that a block's threads share, and whether two of them by different threads may
-// conflict: shared memory, and tensors that a block both writes and reads or writes in two places.
-#ifndef TILELANG_TRANSFORM_SHARED_ACCESS_H_
-#define TILELANG_TRANSFORM_SHARED_ACCESS_H_
+// conflict: shared memory, tensor memory, and tensors that a block both writes and reads or writes
+// in two places.
+#ifndef TILELANG_TRANSFORM_MEMORY_ACCESS_H_
+#define TILELANG_TRANSFORM_MEMORY_ACCESS_H_
 
 #include <memory>
 #include <unordered_map>
@@ -29,9 +30,15 @@ struct AccessContext {
   std::vector<Range> samples;
   std::vector<Range> moving;          // those of them that are variables of loops
   ir::Map<ir::Var, ir::Expr> values;  // of Bind variables
+  // Stands for all of the block's tensor memory, if it has any; its address counts as zero.
+  ir::Buffer tensor_memory;
+  ir::Var tensor_memory_base;
+
+  void Bind(const ir::BindNode* op);
 };
 
-// Which thread touches each element.
+// Which thread touches each element; of tensor memory: which warp touches each cell, 16 lanes of a
+// column.
 struct OwnerMap {
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kReplicated = -2;  // several threads in one iteration
@@ -48,7 +55,7 @@ struct OwnerMap {
   size_t Find(int64_t element) const;
 };
 
-struct SharedAccess {
+struct MemoryAccess {
   ir::Buffer buffer;
   bool read = false;
   bool write = false;
@@ -56,9 +63,12 @@ struct SharedAccess {
   ir::Proxy proxy = ir::Proxy::kGeneric;
   bool by_warpgroup = false;   // of wgmma
   bool in_bulk_group = false;  // a store by TMA: its thread waits for it, by its groups
-  int64_t begin = 0;  // bytes of the buffer in shared memory; tensors have ranges of their own
+  // Bytes of the buffer in shared memory; tensors have ranges of their own, and so have the columns
+  // of the tile in tensor memory.
+  int64_t begin = 0;
   int64_t end = 0;
-  ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
+  bool in_rows_of_warpgroup = false;  // of a tile in tensor memory
+  ir::Buffer barrier;                 // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
@@ -69,7 +79,7 @@ struct SharedAccess {
   // All that may execute it lie in this range; of an elected thread: its warp.
   op::ThreadRange actors;
 };
-using AccessPtr = std::shared_ptr<const SharedAccess>;
+using AccessPtr = std::shared_ptr<const MemoryAccess>;
 
 // The tensors among whose accesses by threads barriers may be needed: a block writes and reads
 // them, or writes them in two places. What one statement writes in several iterations counts as
@@ -91,8 +101,8 @@ void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
 // none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to
 // engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
 // iteration of a loop around both.
-bool MayConflict(const SharedAccess& earlier, const SharedAccess& later, bool carried);
+bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 }  // namespace tilelang::transform
 
-#endif  // TILELANG_TRANSFORM_SHARED_ACCESS_H_
+#endif  // TILELANG_TRANSFORM_MEMORY_ACCESS_H_

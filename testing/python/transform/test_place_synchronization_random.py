@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from thread_ir import Buf, Kernel, call, evaluate, if_, insert_sync, ir, loop, seq, var
+from thread_ir import Buf, Kernel, call, evaluate, if_, place_synchronization, ir, loop, seq, var
 
 EVENTS = {"sync_threads": "|", "fence_proxy_async": "F", "tl::read": "Er", "tl::write": "Ew"}
 
@@ -64,7 +64,7 @@ class Program:
         return seq(*stmts)
 
     def func(self) -> Any:
-        return insert_sync(
+        return place_synchronization(
             self.k.func(
                 self.s.alloc(), self.bar.alloc(), self.block(3, False), self.block(2, False)
             )

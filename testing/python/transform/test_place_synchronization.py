@@ -11,7 +11,7 @@ from thread_ir import (
     call,
     evaluate,
     if_,
-    insert_sync,
+    place_synchronization,
     ir,
     loop,
     seq,
@@ -44,11 +44,11 @@ class Case:
 
     def text(self, *stmts) -> str:
         """The statements after the pass, a word each: W, R, |, F, {, }, ..."""
-        func = insert_sync(self.k.func(self.s.alloc(), *stmts))
+        func = place_synchronization(self.k.func(self.s.alloc(), *stmts))
         return " ".join(words(func.body.body))
 
     def func(self, *stmts):
-        return insert_sync(self.k.func(self.s.alloc(), *stmts))
+        return place_synchronization(self.k.func(self.s.alloc(), *stmts))
 
 
 def words(s) -> list[str]:
