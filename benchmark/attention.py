@@ -223,7 +223,7 @@ def measure_backward(text: str) -> None:
     kernels, sums = backward(text), torch.empty_like(lse)
     gradients = [torch.full_like(x, float("nan")) for x in inputs]
     runs = {
-        name: functools.partial(peer(case, inputs, backend, True), d_out.transpose(1, 2))
+        name: functools.partial(peer(case, inputs, backend, True), d_out)
         for name, backend in PEERS.items()
     }
     launch = functools.partial(kernels.launch, *inputs, out, d_out, lse, sums, gradients)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/effects.h"
+#include "ir/intrinsics.h"
 #include "op/copy_tmem.h"
 #include "op/tmem.h"
 
@@ -56,6 +57,15 @@ bool MayTouch(const ir::CopyNode* copy, const ir::CopyNode* store) {
   return true;
 }
 
+// Whether warps of another warpgroup may store what `earlier` has stored: those of one have their
+// lanes for good, and their stores come one after the other.
+bool MayChangeWarps(const ir::CopyNode* earlier, const ir::CopyNode* later) {
+  constexpr int64_t kWarpgroup = 128;
+  bool keeps = earlier->annotations.count(ir::kRowsOfWarpgroups) != 0 &&
+               later->annotations.count(ir::kRowsOfWarpgroups) != 0;
+  return !keeps && op::TilePlanOf(later)->threads.count > kWarpgroup;
+}
+
 // 32-bit registers of a thread that the copy moves.
 int64_t RegistersOf(const ir::CopyNode* copy) {
   const auto* plan = static_cast<const op::TmemLdStPlanNode*>(op::TilePlanOf(copy));
@@ -82,7 +92,8 @@ void FindWaits(const std::vector<const ir::CopyNode*>& run, const std::vector<si
     for (; next < run.size() && !IsStore(run[next]); ++next) {
       wait = wait || touched(run[next]) || in_flight + RegistersOf(run[next]) > kMostInFlight;
     }
-    (*waits)[at[i]] = wait || next == run.size() || touched(run[next]);
+    bool last = next == run.size();
+    (*waits)[at[i]] = wait || last || (MayChangeWarps(run[i], run[next]) && touched(run[next]));
     if ((*waits)[at[i]]) in_flight = 0;
   }
 }

@@ -40,9 +40,6 @@ _EITHER = (
     "Two barriers without anything in between that needs both: each alone orders the waits for the "
     "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
 )
-_FENCES = (
-    "Of the writers before they arrive, and of the threads around the issuing one: one would do."
-)
 _CLEARED = (
     "Around the first stores to the accumulators, which nobody has touched before; the threads "
     "fence again before the turn that adds to them. A loop that is run again has the same text."
@@ -64,8 +61,6 @@ REDUNDANT = {
     ),
     ("turns", _AFTER, 3): _CLEARED,
     ("turns", _BEFORE, 1): _CLEARED,
-    ("ring_of_roles", "fence.proxy.async.shared::cta", 0): _FENCES,
-    ("ring_of_roles", "fence.proxy.async.shared::cta", 1): _FENCES,
     ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
         "It is the barrier of the cluster that makes the mbarrier known to the other block."
     ),

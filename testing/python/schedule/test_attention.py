@@ -221,6 +221,7 @@ ON_A_GPU = [
 
 
 @pytest.mark.requires_cuda
+@pytest.mark.may_spill("two blocks of keys are code without a loop, and too long to schedule well")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", ON_A_GPU, ids=str)
 def test_on_a_gpu(sizes, causal: bool) -> None:

@@ -1,0 +1,173 @@
+"""Attention of packed sequences beside torch's: examples/flash_attention/attention_varlen.py.
+
+    python benchmark/attention_packed.py [--cases 16,16,128,32,4096 16,4,128,32,4096,causal]
+
+A case is heads, heads of K and V, head dimension, number of sequences and the most tokens that one
+has; then whether it is causal. Lengths are uniform between 1 and the most. The peers are torch's:
+FlashAttention 2 (torch.nn.attention.varlen) and cuDNN on nested tensors, where it takes them. All
+else is as in benchmark/attention.py; operations are those of each sequence, ratios those to flash.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from ahead import compile_ahead
+from attention import TILES, warm
+from attention_varlen import PASS_CONFIGS, Shape, attention_varlen, offsets, reference_varlen
+from gemm import tflops
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
+
+import tilelang
+from tilelang.profiler import do_bench
+
+CASES = [
+    "16,16,128,32,4096",
+    "16,16,128,32,4096,causal",
+    "16,4,128,32,4096,causal",
+    "16,16,64,32,4096,causal",
+]
+
+
+class Case(NamedTuple):
+    """What the command line calls a case."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    lengths: tuple[int, ...]
+    causal: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Case:
+        """From the command line."""
+        heads, kv_heads, dim, count, most = map(int, text.split(",")[:5])
+        generator = torch.Generator().manual_seed(0)
+        lengths = torch.randint(1, most + 1, (count,), generator=generator)
+        return cls(heads, kv_heads, dim, tuple(lengths.tolist()), "causal" in text)
+
+    @property
+    def flops(self) -> int:
+        squares = sum(length**2 for length in self.lengths)
+        return 4 * self.heads * self.dim * squares // (2 if self.causal else 1)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Random Q, K and V (tokens, heads, dim)."""
+        heads = (self.heads, self.kv_heads, self.kv_heads)
+        return [torch.randn(sum(self.lengths), n, self.dim).cuda().bfloat16() for n in heads]
+
+
+class Schedule(NamedTuple):
+    """One kernel of a case."""
+
+    case: Case
+    tiles: tuple[int, int, int, int]
+    lazy: bool
+
+    def compile(self) -> tilelang.JITKernel:
+        case, tokens = self.case, sum(self.case.lengths)
+        heads = (case.heads, case.kv_heads)
+        shape = Shape(len(case.lengths), tokens, tokens, *heads, case.dim, case.dim)
+        function = attention_varlen(
+            shape, max(case.lengths), case.causal, "bfloat16", *self.tiles, lazy=self.lazy
+        )
+        return tilelang.compile(function, pass_configs=PASS_CONFIGS)
+
+
+def schedules(case: Case) -> list[Schedule]:
+    """The kernels to choose from."""
+    return [Schedule(case, t, lazy) for lazy in (False, True) for t in TILES[case.dim]]
+
+
+def peers(case: Case, inputs: list[torch.Tensor]) -> dict[str, Callable[[], torch.Tensor]]:
+    """What torch has for it."""
+    ends, longest = offsets(case.lengths, "cuda"), max(case.lengths)
+    gqa = case.heads != case.kv_heads
+
+    def flash() -> torch.Tensor:
+        window = (-1, 0) if case.causal else (-1, -1)
+        return varlen_attn(
+            *inputs, ends, ends, longest, longest, window_size=window, enable_gqa=gqa
+        )
+
+    jagged = torch.nested.nested_tensor_from_jagged
+    nested = [jagged(x, ends, max_seqlen=longest).transpose(1, 2) for x in inputs]
+
+    def cudnn() -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            out = scaled_dot_product_attention(*nested, is_causal=case.causal, enable_gqa=gqa)
+        return out.transpose(1, 2).values()
+
+    return {"flash": flash, "cuDNN": cudnn}
+
+
+def runner(kernel: Callable[..., None], case: Case, inputs: list[torch.Tensor]):
+    """The kernel on these tensors; it returns the result."""
+    ends = offsets(case.lengths, "cuda")
+    out = torch.full_like(inputs[0], float("nan"))
+    lse = torch.full((case.heads, out.shape[0]), float("nan"), device="cuda")
+
+    def run() -> torch.Tensor:
+        kernel(*inputs, ends, ends, out, lse)
+        return out
+
+    return run
+
+
+def check(case: Case, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
+    """Compares the first and the last sequence, and that all is written."""
+    assert not out.isnan().any()
+    for rows in (slice(0, case.lengths[0]), slice(sum(case.lengths[:-1]), None)):
+        own = [x[rows] for x in inputs]
+        ends = offsets([own[0].shape[0]])
+        want, _ = reference_varlen(*own, ends, ends, case.causal)
+        error = (out[rows].double() - want).norm() / want.norm()
+        assert error < 5e-3, f"relative error {error:.2g}"
+
+
+def measure(text: str) -> None:
+    """Prints the line of one case."""
+    case = Case.parse(text)
+    inputs = case.tensors()
+    runs: dict[str, Callable[[], torch.Tensor]] = {}
+    for name, run in peers(case, inputs).items():
+        try:
+            check(case, inputs, run())
+            runs[name] = run
+        except (RuntimeError, AssertionError) as error:  # a peer that does not know the case
+            print(f"    {name}: {str(error).splitlines()[0]}")
+    warm()
+    for lazy in (False, True):
+        timed = []
+        for schedule in schedules(case):
+            if schedule.lazy == lazy:
+                run = runner(schedule.compile(), case, inputs)
+                check(case, inputs, run())
+                timed.append((do_bench(run, rep=50, return_mode="median"), schedule.tiles, run))
+        _, tiles, runs["lazy" if lazy else "tilelang"] = min(timed, key=lambda item: item[0])
+        print(f"    lazy={lazy}: {tiles}")
+    speeds = {name: tflops(run, case.flops) for name, run in runs.items()}
+    base = speeds.get("flash", float("nan"))
+    line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
+    print(f"{text}:  {line}", flush=True)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="*", default=CASES)
+    options = parser.parse_args()
+    cases = [Case.parse(text) for text in options.cases]
+    compile_ahead(Schedule.compile, [s for case in cases for s in schedules(case)])
+    print(f"{torch.cuda.get_device_name()}, TFLOP/s (x flash)")
+    for text in options.cases:
+        measure(text)
+
+
+if __name__ == "__main__":
+    main()
