@@ -393,9 +393,10 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   std::vector<AccessPtr> accesses = AccessesOf(whole);
   BarrierList begun = PhasesUsedIn(whole).BegunAlone();
   // Who learns from the tensor core that it is done may go on while others still wait.
-  bool on_tensor_core = own && std::any_of(accesses.begin(), accesses.end(), [](const auto& access) {
-    return access->buffer.IsTmem() && access->proxy == Proxy::kAsync;
-  });
+  bool on_tensor_core =
+      own && std::any_of(accesses.begin(), accesses.end(), [](const auto& access) {
+        return access->buffer.IsTmem() && access->proxy == Proxy::kAsync;
+      });
   if (on_tensor_core) {
     for (const Buffer& barrier : state->phases().OfProgram(*group)) begun.push_back(barrier);
   }

@@ -8,10 +8,10 @@ namespace tilelang::transform {
 
 // Threads synchronize between two accesses that may conflict: of shared memory, by threads or
 // asynchronous engines; of tensor memory, by warps or the tensor core; of the elements of a tensor
-// that a block writes and reads, or writes in two places (the launch's attrs["ordered_tensors"] lists
-// those that got a barrier; blocks cannot wait for each other). They synchronize between the wait for
-// a phase of an mbarrier and what begins the next (OpenPhases). "fence_proxy_async" stands before the
-// barrier between a thread's store and an engine's access of the same bytes. Runs after
+// that a block writes and reads, or writes in two places (the launch's attrs["ordered_tensors"]
+// lists those that got a barrier; blocks cannot wait for each other). They synchronize between the
+// wait for a phase of an mbarrier and what begins the next (OpenPhases). "fence_proxy_async" stands
+// before the barrier between a thread's store and an engine's access of the same bytes. Runs after
 // PlanSharedMemory and PlanTensorMemory, so that buffers which share bytes or columns are seen.
 //
 // Barriers come as late as possible, but not inside a loop that the earlier access is outside of,

@@ -11,8 +11,8 @@ namespace tilelang::transform {
 // For each statement of a sequence: whether tcgen05.wait::st stands after it, if it is a store. One
 // wait serves all stores before it. It stands after the last of a run of copies between registers
 // and tensor memory with nothing between them but work on registers, before a load that may read
-// what they wrote and a store of other warps that may overwrite it, and before a load that needs the
-// registers which they may still read.
+// what they wrote and a store of other warps that may overwrite it, and before a load that needs
+// the registers which they may still read.
 std::vector<bool> FindStoreWaits(const ir::Array<ir::Stmt>& stmts);
 
 }  // namespace tilelang::transform

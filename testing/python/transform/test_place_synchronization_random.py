@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from thread_ir import Buf, Kernel, call, evaluate, if_, place_synchronization, ir, loop, seq, var
+from thread_ir import Buf, Kernel, call, evaluate, if_, ir, loop, place_synchronization, seq, var
 
 EVENTS = {"sync_threads": "|", "fence_proxy_async": "F", "tl::read": "Er", "tl::write": "Ew"}
 
