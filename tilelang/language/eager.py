@@ -147,8 +147,15 @@ class EagerParameters(Parameters):
         pass
 
     def check_return(self, value: Any) -> None:
-        for item in value if isinstance(value, (tuple, list)) else (value,):
+        items = value if isinstance(value, (tuple, list)) else (value,)
+        for number, item in enumerate(items):
             self._check_returned(item)
+            if any(item.same_as(other) for other in items[:number]):
+                raise errors.SemanticsError(
+                    f"{item.name} is returned twice",
+                    span=span.here(),
+                    notes=["return it once; the caller can use the tensor twice"],
+                )
 
     def _check_returned(self, value: Any) -> None:
         name = getattr(value, "name", None)
@@ -310,12 +317,7 @@ def _values(
 def _outputs(builder: Builder, returned: list[Buffer]) -> list[Buffer]:
     """Makes parameters of the allocations that are returned."""
     block = builder.blocks[0]
-    for number, buffer in enumerate(returned):
-        if any(buffer.same_as(other) for other in returned[:number]):
-            raise errors.SemanticsError(
-                f"{buffer.name} is returned twice",
-                notes=["return it once; the caller can use the tensor twice"],
-            )
+    for buffer in returned:
         stmt = next((s for b, s in builder.workspaces if b.same_as(buffer)), None)
         kept = [each for each in block.stmts if stmt is None or not each.same_as(stmt)]
         if len(kept) == len(block.stmts):

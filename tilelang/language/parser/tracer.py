@@ -110,6 +110,15 @@ class Tracer:
                 span=span.here(),
                 notes=["parameters of a macro need no type: take the declaration away"],
             )
+        if len(self._builder.blocks) > 1:
+            raise errors.ScopeError(
+                f"parameter {name} is declared under control flow that is not known yet",
+                span=span.here(),
+                notes=[
+                    "conditions of declarations may use Python values, such as whether an argument "
+                    "is None, but nothing that follows from tensors: no T.const, no T.dynamic"
+                ],
+            )
         return self._builder.parameters.declare(name, annotation, value)
 
     def context(self, value: Any) -> Any:
