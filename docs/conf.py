@@ -29,6 +29,7 @@ _REFERENCE = {
     "language": ["tilelang.language"],
     "python": [
         "tilelang.jit",
+        "tilelang.autotuner",
         "tilelang.runtime",
         "tilelang.layout",
         "tilelang.schedule",

@@ -307,7 +307,12 @@ class EagerFunction:
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """What to compile for, where tensors may be missing or described."""
         given = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        values = {name: given.pop(name) for name in self._names if name in given}
+        optional = {
+            name: default
+            for name, default in zip(self._names, self._defaults, strict=True)
+            if name in self._runtime and default is not inspect.Parameter.empty
+        }
+        values = {**optional, **{name: given.pop(name) for name in self._names if name in given}}
         return self._described(values, given)
 
     def _described(self, values: Mapping[str, Any], consts: Mapping[str, Any]) -> Call:

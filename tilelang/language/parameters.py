@@ -47,6 +47,8 @@ class Parameters:
         self.values: dict[str, Any] = {}
         self.symbols: dict[str, Any] = {}
         self.places: dict[str, errors.Span | None] = {}
+        # Those that stand for nothing until the body declares them.
+        self._undeclared: dict[str, errors.Span] = {}
 
     def annotated(self, name: str, annotation: Any, where: errors.Span) -> Any:
         """Declares a parameter by its annotation and returns what stands for it."""
@@ -73,7 +75,13 @@ class Parameters:
             )
         self.places[name] = span.here()
         self.values[name] = self._make(name, annotation)
+        self._undeclared.pop(name, None)
         return self.values[name]
+
+    def expect(self, name: str, where: errors.Span) -> Undeclared:
+        """Returns what stands for a parameter that the body is to declare."""
+        self._undeclared[name] = where
+        return Undeclared(name)
 
     def const(self, name: str, dtype: DType) -> Any:
         """Returns a constant of ``T.const``.
@@ -127,6 +135,12 @@ class Parameters:
         Raises:
             SemanticsError: one that the body should declare was not.
         """
+        for name, where in self._undeclared.items():
+            raise errors.SemanticsError(
+                f"parameter {name} of {self.name} was not declared",
+                span=where,
+                notes=[f"no statement {name}: T.Tensor((M, N), dtype) of the body was executed"],
+            )
         return [self.values[name] for name in self.names if name in self.values]
 
     def _make(self, name: str, annotation: Any) -> Any:
@@ -222,7 +236,7 @@ def parameters_of(
         if name in annotations:
             values[name] = parameters.annotated(name, annotations[name], place)
         elif name in tables.declared:
-            values[name] = Undeclared(name)
+            values[name] = parameters.expect(name, place)
         elif parameter.default is not parameter.empty:
             values[name] = parameter.default
         else:

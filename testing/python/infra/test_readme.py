@@ -36,3 +36,15 @@ def test_the_first_guide_adds(tmp_path: Path, capsys) -> None:
     run_examples("docs/getting_started.md", tmp_path)  # compares with torch itself
     printed = capsys.readouterr().out
     assert "__global__" in printed and ".entry" in printed
+
+
+def test_the_guide_to_eager_functions_runs(tmp_path: Path, capsys) -> None:
+    run_examples("docs/eager.md", tmp_path)
+    assert "A: float16[128, 64]" in capsys.readouterr().out
+
+
+def test_the_guide_to_autotuning_runs(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    run_examples("docs/autotuning.md", tmp_path)
+    printed = capsys.readouterr().out
+    assert "of 3 candidates" in printed and "threads=256" in printed

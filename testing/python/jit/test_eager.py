@@ -297,6 +297,28 @@ def test_tensors_that_may_be_none():
         torch.testing.assert_close(linear(a), a)
         torch.testing.assert_close(linear(a, b), a + b)
     assert kernels_of(linear) == 2
+    torch.testing.assert_close(linear.compile(N=9)(a), a)
+    described = linear.compile(N=9, Bias=T.Tensor((9,), T.float32))
+    torch.testing.assert_close(described(a, b), a + b)
+
+
+def test_tensors_that_are_passed_in_vain():
+    @tilelang.jit
+    def linear(A, Bias, use_bias=True):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        if use_bias:
+            Bias: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = A[i] + Bias[i] if use_bias else A[i]
+        return B
+
+    a, b = torch.randn(9), torch.randn(9)
+    for _ in range(2):
+        torch.testing.assert_close(linear(a, b), a + b)
+        torch.testing.assert_close(linear(a, b[:3], use_bias=False), a)
 
 
 def test_annotations_computed_before():

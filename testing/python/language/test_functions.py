@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilelang.language as T
+from tilelang import errors
 from tilelang.ir import dtype_of
 from tilelang.ir.expr import var
 
@@ -191,3 +192,38 @@ def test_print_formats(dtype):
     text = formats.get(dtype, "%f")
     assert f'print("thread (%d): 100%% of = {text}\\n", tx, ' in body_of(main)[0]
     assert dtype_of(dtype) == dtype
+
+
+def test_parameters_declared_in_the_body():
+    M = T.dynamic("M")
+
+    @T.prim_func
+    def scale(A, B, factor):
+        dtype = "float32"
+        A: T.Tensor((M, 8), dtype)
+        B: T.Tensor[[M, 8], dtype]
+        factor: T.float32
+        with T.Kernel(M, threads=32) as i:
+            for j in T.Parallel(8):
+                B[i, j] = A[i, j] * factor
+
+    @T.prim_func
+    def expected(A: T.Tensor((M, 8), "float32"), B: T.Tensor((M, 8), "float32"), factor: T.float32):
+        with T.Kernel(M, threads=32) as i:
+            for j in T.Parallel(8):
+                B[i, j] = A[i, j] * factor
+
+    assert str(scale).split("\n")[1:] == str(expected).split("\n")[1:]
+    assert [str(param.name) for param in scale.params] == ["A", "B", "factor"]
+
+
+def test_a_parameter_that_the_body_leaves_undeclared():
+    with pytest.raises(errors.SemanticsError, match="parameter B of main was not declared"):
+
+        @T.prim_func
+        def main(A, B):
+            A: T.Tensor((8,), "float32")
+            if A.shape[0] > 8:
+                B: T.Tensor((8,), "float32")
+            with T.Kernel(1, threads=32):
+                A[0] = 1
