@@ -184,6 +184,7 @@ Signature::Param Signature::MakeTensor(const ir::Buffer& buffer, int64_t alignme
   param.name = buffer->name;
   param.dtype = buffer->dtype;
   param.is_tensor = true;
+  param.is_packed = buffer->attrs.count("packed") > 0;
   param.alignment = alignment;
   param.shape = MakeExtents(buffer->shape, slots);
   param.strides = MakeExtents(buffer->strides, slots);
@@ -399,7 +400,8 @@ std::string Signature::Expectation(const Extent& extent, int64_t value) const {
 
 void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
                             const CallState& state) const {
-  if (tensor.dtype != param.dtype) {
+  bool is_bytes = param.is_packed && tensor.dtype.bits * tensor.dtype.lanes == 8;
+  if (tensor.dtype != param.dtype && !is_bytes) {
     Fail("argument '", param.name, "' must have dtype ", ir::ToString(param.dtype), ", but has ",
          ir::ToString(tensor.dtype));
   }

@@ -65,11 +65,21 @@ class Buffer(tvm_ffi.Object):
 
         return call(HANDLE, "address_of", [load(self, [0] * self.ndim)])
 
-    def __getitem__(self, index: Any) -> Load | Region:
+    def __getitem__(self, index: Any) -> Any:
+        if _has_vector(index):
+            from ..language.lanes import gather
+
+            return gather(self, index)
         return element_or_region(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         from .stmt import emit_store
+
+        if _has_vector(index) or _has_vector(value):
+            from ..language.lanes import scatter
+
+            scatter(self, index, value)
+            return
 
         emit_store(self, index, value)
 
@@ -100,6 +110,13 @@ class Buffer(tvm_ffi.Object):
         return self.describe()
 
     __repr__ = __str__
+
+
+def _has_vector(value: Any) -> bool:
+    """Whether it is a vector (language/lanes.py), or an index with one in it."""
+    if isinstance(value, tuple):
+        return any(map(_has_vector, value))
+    return type(value).__name__ == "Lanes"
 
 
 _LOOP_HINT = ["loop over its indices with T.serial or T.Parallel"]

@@ -9,7 +9,6 @@ from ..ir.dtype import KNOWN_UNSUPPORTED as _UNSUPPORTED_TYPES
 from ..ir.dtype import SUPPORTED as _TYPES
 from ..ir.dtype import DType as dtype
 from ..ir.dtype import dtype_of as _dtype_of
-from ..ir.expr import cast
 from . import math as _math
 from .allocate import (
     alloc_barrier,
@@ -51,14 +50,32 @@ from .cluster import (
     copy_cluster,
     tma_copy,
 )
+from .codec import CODECS as _CODECS
+from .codec import NarrowType as _NarrowType
 from .copy import clear, copy, fill, transpose
 from .debug import device_assert, print
+from .dot import dp4a
 from .eager import const
 from .early_return import thread_return
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
 from .kernel import ClusterKernel, Kernel
+from .lanes import ACCESSES as _ACCESSES
+from .lanes import PAIRS as _PAIRS
+from .lanes import (
+    Broadcast,
+    Ramp,
+    Shuffle,
+    broadcast,
+    extract_lane,
+    ramp,
+    vectorcombine,
+    vectorhigh,
+    vectorlow,
+)
+from .lanes import VectorType as _VectorType
+from .lanes import is_vector as _is_vector
 from .loops import (
     Parallel,
     Persistent,
@@ -145,6 +162,7 @@ from .reduce import (
     reduce_min,
     reduce_sum,
 )
+from .reducer import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from .scalar import (
     Cast,
     Select,
@@ -171,7 +189,9 @@ from .scalar import (
     truncmod,
 )
 from .scalar import abs_value as abs
-from .scan import cumsum
+from .scalar import convert as cast
+from .scan import cummax, cumsum
+from .scheduler import BaseTileScheduler, PersistentTileScheduler
 from .sync import (
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
@@ -241,13 +261,17 @@ from .threads import (
     warp_reduce_min,
     warp_reduce_sum,
 )
+from .tile_tests import all_of, any_of
 from .unsupported import refuse as _refuse
 from .view import reshape, view
 from .warpgroup import ws
 
 globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
+globals().update({name: _NarrowType(name) for name in _CODECS})
 globals().update(_math.FUNCTIONS)
 globals().update(_OPERATORS)
+globals().update(_ACCESSES)
+globals().update(_PAIRS)
 
 __all__ = [
     *(
@@ -266,9 +290,8 @@ def __getattr__(name: str) -> _Any:
         return getattr(layout, name)
     if name in _UNSUPPORTED_TYPES:
         return _dtype_of(name)
-    base, _, lanes = name.rpartition("x")
-    if base in _TYPES and lanes.isdigit():
-        return _dtype_of(name)
+    if _is_vector(name):
+        return _VectorType(name)
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     raise _refuse(name, __all__)

@@ -12,9 +12,11 @@ from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Operand, as_expr
 from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
+from .codec import narrow_type
 from .tensor import check_extent
 from .variable import Ref
 from .variable import allocate as allocate_variable
+from .view import tile_of
 
 _alloc = _ffi.get("ir.Alloc")
 
@@ -52,12 +54,15 @@ def _allocate(what: str, shape: Any, dtype: DType, scope: str, attrs: dict[str, 
     return buffer
 
 
-def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Buffer:
+def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
     if scope not in _SCOPES:
         raise errors.ScopeError(
             f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
         )
-    return _allocate(what, _constant_shape(what, shape), dtype_of(dtype), _SCOPES[scope], {})
+    dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
+    if narrow is not None:
+        return tile_of(_allocate(what, dims, narrow.codec.value, _SCOPES[scope], {}), narrow)
+    return _allocate(what, dims, dtype_of(dtype), _SCOPES[scope], {})
 
 
 def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
@@ -66,7 +71,7 @@ def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
     return _allocate("scratch memory", dims, dtype_of(dtype), "shared.dyn", {"scratch": True})
 
 
-def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """A tile in the shared memory of the thread block.
 
     Raises:
@@ -75,12 +80,12 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
     return _tile("T.alloc_shared", shape, dtype, scope)
 
 
-def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
     """A tile in registers, distributed over the threads of the block; its layout is inferred."""
     return _tile("T.alloc_fragment", shape, dtype, scope)
 
 
-def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     """An array private to each thread."""
     return _tile("T.alloc_local", shape, dtype, scope)
 

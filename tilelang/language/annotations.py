@@ -148,9 +148,11 @@ def assume(cond: Any = None) -> None:
         if not cond:
             raise errors.SemanticsError("T.assume of a false condition", span=span.here())
         return
+    fact = _assume(condition(cond), span.current())
     if builder.kernel is None:
-        raise errors.ScopeError("T.assume is outside of `with T.Kernel(...)`", span=span.here())
-    emit(_assume(condition(cond), span.current()))
+        builder.facts.append(fact)  # for every kernel of the function from here on
+    else:
+        emit(fact)
 
 
 def import_source(source: str | None = None) -> None:

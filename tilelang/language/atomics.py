@@ -13,6 +13,7 @@ from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .copy import copy_regions
 from .ignored import remark_ignored
+from .lanes import Lanes
 from .pointer import address_of, element_of
 from .region import as_region, significant
 from .variable import Ref
@@ -190,29 +191,53 @@ def atomic_xor(
     return _bitwise("atomic_xor", dst, value, memory_order, return_prev)
 
 
-def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> None:
+def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> Any:
     in_kernel(f"T.{name}")
-    if return_prev:
-        raise errors.UnsupportedError(f"T.{name} cannot return the old values", span=span.here())
-    target, source = _element(f"T.{name}", dst), as_region(f"value of T.{name}", value)
+    target = _element(f"T.{name}", dst)
+    if isinstance(value, Lanes):
+        return _lane_by_lane(name, width, target, value, return_prev)
+    source = as_region(f"value of T.{name}", value)
     if source.dtype != target.dtype:
         raise errors.DTypeError(
             f"T.{name} of {source.dtype} values to {target.dtype} elements; the types must agree",
             span=span.here(),
         )
+    if return_prev:
+        mins = list(source.mins)
+        values = [load(source.buffer, [*mins[:-1], mins[-1] + n]) for n in range(width)]
+        return _lane_by_lane(name, width, target, values, return_prev)
     first = load(source.buffer, source.mins)
     operation = call(VOID, name, [address_of(target), address_of(first)], {"elements": width})
     emit(_evaluate(operation, span.current()))
+    return None
 
 
-def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> None:
-    """Adds two adjacent values to two adjacent elements; ``dst`` and ``value`` name the first."""
-    _vector("atomic_addx2", 2, dst, value, return_prev)
+def _lane_by_lane(name: str, width: int, target: Load, values: Any, return_prev: bool) -> Any:
+    if len(values) != width:
+        raise errors.ShapeError(
+            f"T.{name} of {len(values)} values; it adds {width}", span=span.here()
+        )
+    places = [
+        load(target.buffer, [*target.indices[:-1], target.indices[-1] + n]) for n in range(width)
+    ]
+    old = [atomic_add(at, each, None, return_prev) for at, each in zip(places, values, strict=True)]
+    return Lanes(old) if return_prev else None
 
 
-def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> None:
-    """Adds four adjacent values to four adjacent elements; both name the first."""
-    _vector("atomic_addx4", 4, dst, value, return_prev)
+def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
+    """Adds two adjacent values to two adjacent elements; ``dst`` and ``value`` name the first.
+
+    Args:
+        dst: an element.
+        value: an element, or a vector of two lanes.
+        return_prev: return a vector of the values before; the elements are not updated together.
+    """
+    return _vector("atomic_addx2", 2, dst, value, return_prev)
+
+
+def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
+    """Adds four adjacent values to four adjacent elements; see :func:`atomic_addx2`."""
+    return _vector("atomic_addx4", 4, dst, value, return_prev)
 
 
 def atomic_load(src: Any, memory_order: str = "seq_cst") -> Expr:

@@ -60,6 +60,8 @@ class Builder:
         self.parameters: Any = None
         # What allocates the global buffers, outside of kernels.
         self.workspaces: list[tuple[Any, Stmt]] = []
+        # What T.assume states outside of kernels.
+        self.facts: list[Stmt] = []
         # Annotations of the function.
         self.attrs: dict[str, Any] = {}
         # Open loops, innermost last: the kind, and how many blocks were open at its start.
@@ -74,6 +76,8 @@ class Builder:
         self.reducer: Any = None
         self.tir_blocks: list[Any] = []
         self.tir_ifs: list[Any] = []
+        # What T.alloc_reducer made.
+        self.reducers: list[Any] = []
         # Macros being expanded, one inside the other.
         self.macro_depth = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..ir.dtype import FLOAT32, UINT32, dtype_of
-from ..ir.expr import Expr, call, cast, const, select
+from ..ir.expr import Expr, as_expr, call, cast, const, select
 
 _INT8, _UINT8, _UINT16 = dtype_of("int8"), dtype_of("uint8"), dtype_of("uint16")
 _FLOAT16 = dtype_of("float16")
@@ -89,10 +89,49 @@ def _e8m0_bits(value: Expr) -> Expr:
     return cast(select(exponent == 255, exponent, exponent + cast(up, UINT32)), _UINT8)
 
 
+class NarrowType(str):
+    """A type that tensors and tiles hold, and arithmetic does on a wider one: ``T.int4``.
+
+    ``T.int4(x)`` is the value that ``x`` becomes when it is stored.
+
+    Attributes:
+        codec: how it lies in memory.
+        bits: of an element in a tensor.
+    """
+
+    __slots__ = ()
+
+    @property
+    def codec(self) -> Codec:
+        return CODECS[str(self)]
+
+    @property
+    def bits(self) -> int:
+        return self.codec.bits
+
+    @property
+    def packing(self) -> int:
+        """How many elements share a byte."""
+        return 8 // self.bits
+
+    def __call__(self, value: Any) -> Expr:
+        """Returns the nearest value of this type."""
+        return self.codec.rounded(as_expr(value))
+
+    def __repr__(self) -> str:
+        return f"T.{self!s}"
+
+
+def narrow_type(dtype: Any) -> NarrowType | None:
+    """Returns the type if it is one of :data:`CODECS`, by name or as torch's; else None."""
+    name = str(dtype).removeprefix("torch.").removesuffix("_x2")
+    return NarrowType(name) if name in CODECS else None
+
+
+#: Name of a type of elements -> how it lies in memory.
 CODECS: dict[str, Codec] = {
     "int4": Codec(4, _INT8, _signed, _low_bits),
     "uint4": Codec(4, _UINT8, lambda bits: bits, _low_bits),
     "float4_e2m1fn": Codec(4, _FLOAT16, _e2m1_value, _e2m1_bits),
     "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
 }
-"""Name of a type of elements -> how it lies in memory."""

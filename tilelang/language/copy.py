@@ -13,7 +13,7 @@ from ..ir.stmt import emit, store
 from .builder import in_block
 from .ignored import remark_ignored
 from .region import as_part, as_region, corner, significant
-from .view_copy import VIEWS, boxed, copy_elements, elementwise, sides
+from .view_copy import VIEWS, boxed, copy_elements, elementwise, is_dynamic, sides
 
 _copy = _ffi.get("ir.Copy")
 _fill = _ffi.get("ir.Fill")
@@ -84,6 +84,9 @@ def copy(
         source, target = first, second
     else:
         source, target = copy_regions("T.copy", src, dst)
+        if is_dynamic(source) or is_dynamic(target):
+            copy_elements("T.copy", source, target)
+            return
     notes = {
         "coalesced_width": coalesced_width,
         "disable_tma": disable_tma or None,
@@ -126,6 +129,9 @@ def fill(buffer: Any, value: Any) -> None:
         buffer = dst
     target = as_region("buffer of T.fill", buffer)
     dtype = target.dtype
+    if is_dynamic(target):
+        elementwise("T.fill", target, lambda _: as_expr(value, dtype))
+        return
     emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
 
 

@@ -194,7 +194,7 @@ class EagerParameters(Parameters):
                 f"{len(argument.shape)}, shape {argument.shape}",
                 span=self.places[name],
             )
-        if argument.dtype != str(declared.dtype):
+        if declared.narrow is None and argument.dtype != str(declared.dtype):
             raise errors.ArgumentError(
                 f"{text}, but the argument has dtype {argument.dtype}",
                 span=self.places[name],
@@ -343,7 +343,10 @@ def _equations(parameters: EagerParameters) -> Iterator[_Equation]:
         argument = parameters.call.arguments.get(name)
         if argument is None or argument.shape is None:
             continue
-        sides = [("dimension", declared.shape, argument.shape)]
+        shape = argument.shape
+        if declared.narrow is not None:
+            shape = (*shape[:-1], shape[-1] * declared.narrow.packing)
+        sides = [("dimension", declared.shape, shape)]
         if declared.strides:
             strides = argument.strides or _contiguous(argument.shape)
             sides.append(("stride", declared.strides, strides))

@@ -41,6 +41,9 @@ IGNORED: dict[str, dict[str, Ignored]] = {
         )
     },
     "T.atomic_add": {"use_tma": Ignored("threads do atomic operations")},
+    "T.alloc_reducer": {
+        "replication": Ignored("contributions go to one tile in shared memory", (None, "none"))
+    },
     "T.annotate_l2_hit_ratio": {
         "l2_hit_ratio_map": Ignored("the L2 cache gets no hints of this kind", ({},))
     },

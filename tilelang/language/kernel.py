@@ -24,13 +24,16 @@ class KernelFrame:
 
     Attributes:
         grid: the extents of the grid, x first.
+        folded: those of the third and further dimensions, which are one of the grid.
         block_vars, thread_vars: the indices, x first.
         threads: the constant extents of the block, x first.
         attrs: annotations of the launch.
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
-        self.grid = [grid_extent(extent) for extent in blocks]
+        extents = [grid_extent(extent) for extent in blocks]
+        self.grid = [*extents[:2], _product(extents[2:])] if len(extents) > 3 else extents
+        self.folded = extents[2:] if len(extents) > 3 else []
         self.threads = threads
         self.attrs: dict[str, Any] = attrs
         self.block_vars: list[Expr] = []
@@ -55,14 +58,27 @@ class KernelFrame:
         self._where = span.current()
         names = ("bx", "by", "bz")
         self.block_vars = [var(builder.take_hint(n), INT32) for n in names[: len(self.grid)]]
+        given = self._unfolded(builder)
         self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
         self._builder, builder.kernel = builder, self
         self._block = builder.push("kernel")
-        return self.indices()
+        self._block.stmts += builder.facts
+        return self.indices() if given is None else given
 
     def indices(self) -> Any:
         """What ``with`` gives: the index of the block, or a list of them."""
         return self.block_vars[0] if len(self.block_vars) == 1 else list(self.block_vars)
+
+    def _unfolded(self, builder: Builder) -> list[Expr] | None:
+        """The indices of a grid of more than three dimensions; None of any other."""
+        if not self.folded:
+            return None
+        rest: Any = self.block_vars[2]
+        found: list[Expr] = self.block_vars[:2]
+        for extent in self.folded[:-1]:
+            found.append(rest % extent)
+            rest = rest // extent
+        return [*found, rest]
 
     def __exit__(self, error: Any, *_rest: Any) -> None:
         if error is None and self._block is not None:
@@ -90,9 +106,16 @@ def grid_extent(extent: Any) -> Expr:
             notes=["divide integers with // or T.ceildiv"],
         )
     constant = plain(value)
-    if isinstance(constant, int) and constant < 1:
-        raise errors.ShapeError(f"grid extent {constant} is not positive", span=span.here())
+    if isinstance(constant, int) and constant < 0:
+        raise errors.ShapeError(f"grid extent {constant} is negative", span=span.here())
     return value
+
+
+def _product(extents: list[Expr]) -> Expr:
+    result = extents[0]
+    for extent in extents[1:]:
+        result = result * extent
+    return result
 
 
 def thread_extents(threads: Any) -> tuple[int, ...]:
@@ -138,8 +161,9 @@ def Kernel(
     """Launches a grid: ``with T.Kernel(gx, gy, threads=128) as (bx, by):``.
 
     Args:
-        blocks: one to three extents of the grid, x first; constants or expressions of
-            parameters.
+        blocks: extents of the grid, x first; constants or expressions of parameters. Without any
+            there is one block; dimensions from the third on share that of the grid; with an extent
+            of 0 nothing runs.
         threads: threads of a block, or up to three extents, x first; 128 by default.
         prelude: C++ source placed before the kernel.
         cluster_dims: blocks of a cluster, or up to three extents.
@@ -150,18 +174,12 @@ def Kernel(
     Raises:
         ShapeError, ResourceError, DTypeError: extents that no grid or block can have.
     """
-    if not 1 <= len(blocks) <= 3:
-        raise errors.ShapeError(
-            f"T.Kernel takes one to three grid extents, got {len(blocks)}",
-            span=span.here(),
-            notes=["with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:"],
-        )
     attrs: dict[str, Any] = {}
     if prelude is not None:
         attrs["prelude"] = prelude
     if cluster_dims is not None:
         attrs["cluster_dims"] = _cluster(cluster_dims)
-    return KernelFrame(blocks, thread_extents(threads), attrs)
+    return KernelFrame(blocks or (1,), thread_extents(threads), attrs)
 
 
 def ClusterKernel(

@@ -11,7 +11,7 @@ from ..ir.buffer import difference, plain
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, as_expr, cast, var
 from ..ir.stmt import Stmt
-from .builder import Builder
+from .builder import Builder, current
 from .ignored import remark_ignored
 from .pipeline_order import order_of
 
@@ -245,7 +245,7 @@ def Parallel(
     """Independent iterations, spread over the threads and their vector lanes.
 
     Args:
-        extents: one for each loop variable.
+        extents: one for each loop variable; those known at run time are worked off in chunks.
         coalesced_width: elements that one thread accesses together.
         loop_layout: a Fragment that maps iterations to threads.
         prefer_async: accepted; the compiler decides.
@@ -267,6 +267,8 @@ def Parallel(
 
     def open_loop(hints: Sequence[str]) -> Opened:
         names = hints if len(hints) == len(sizes) else [f"i{n}" for n in range(len(sizes))]
+        if not all(isinstance(plain(size), int) for size in sizes):
+            return _in_chunks(names, sizes, notes)
         variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
         value = variables[0] if len(variables) == 1 else tuple(variables)
 
@@ -276,6 +278,55 @@ def Parallel(
         return Opened(value, close)
 
     return Loop("T.Parallel", open_loop)
+
+
+def _chunks(sizes: Sequence[Expr]) -> list[int | None]:
+    """How many iterations of each dimension are spread at once; None for all of a constant extent.
+
+    The innermost dimension of unknown extent gets as many as make four for each thread.
+    """
+    constants = [plain(size) for size in sizes]
+    static = 1
+    for extent in constants:
+        static *= extent if isinstance(extent, int) else 1
+    threads = current("T.Parallel").kernel.thread_count
+    chunk = max(1, 4 * threads // max(static, 1))
+    found: list[int | None] = []
+    for extent in reversed(constants):
+        found.append(None if isinstance(extent, int) else chunk)
+        chunk = chunk if isinstance(extent, int) else 1
+    return found[::-1]
+
+
+def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any]) -> Opened:
+    """A parallel loop with extents known at run time: chunks of it, one after the other."""
+    variables: list[Expr] = []
+    extents: list[Expr] = []
+    values: list[Expr] = []
+    bounds: list[Expr] = []
+    serial_loops: list[tuple[Expr, Expr]] = []
+    for name, size, chunk in zip(names, sizes, _chunks(sizes), strict=True):
+        inner = var(name, size.dtype)
+        variables.append(inner)
+        extents.append(size if chunk is None else as_expr(chunk, size.dtype))
+        if chunk is None:
+            values.append(inner)
+            continue
+        outer = var(f"{name}_chunk", size.dtype)
+        serial_loops.append((outer, _ceildiv(size, chunk)))
+        values.append(outer * chunk + inner)
+        bounds.append(values[-1] < size)
+    value = values[0] if len(values) == 1 else tuple(values)
+
+    def close(body: Stmt, where: Any) -> Stmt:
+        for bound in bounds:
+            body = _if(bound, body, None, where)
+        body = _parallel(variables, extents, body, notes, where)
+        for index, count in reversed(serial_loops):
+            body = _for(index, as_expr(0, index.dtype), count, _SERIAL, body, {}, where)
+        return body
+
+    return Opened(value, close)
 
 
 def grid(*extents: Any) -> Loop:

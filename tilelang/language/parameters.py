@@ -15,6 +15,7 @@ from ..ir.expr import var
 from .parser.rewrite import Tables
 from .tensor import PointerType, TensorType
 from .variable import Poison
+from .view import View
 
 
 class Undeclared(Poison):
@@ -141,7 +142,8 @@ class Parameters:
                 span=where,
                 notes=[f"no statement {name}: T.Tensor((M, N), dtype) of the body was executed"],
             )
-        return [self.values[name] for name in self.names if name in self.values]
+        declared = [self.values[name] for name in self.names if name in self.values]
+        return [value.source if isinstance(value, View) else value for value in declared]
 
     def _make(self, name: str, annotation: Any) -> Any:
         if isinstance(annotation, TensorType):

@@ -28,6 +28,9 @@ def as_region(what: str, operand: Any) -> Region:
         return make_region(operand.buffer, operand.indices, [1] * len(operand.indices))
     if isinstance(operand, Ref):
         return whole(operand.buffer)
+    tile = getattr(operand, "__tl_tile__", None)
+    if tile is not None:
+        return as_region(what, tile())
     if isinstance(operand, (View, Part, Element)):
         return _box(what, operand)
     if isinstance(operand, Poison):

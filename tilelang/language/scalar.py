@@ -24,6 +24,7 @@ from ..ir.expr import (
     select,
     unary,
 )
+from .codec import narrow_type
 
 _arithmetic = _ffi.get("ir.Arithmetic")
 AND, OR = BinaryOp.AND, BinaryOp.OR
@@ -168,7 +169,7 @@ def Select(condition: Any, true_value: Any, false_value: Any) -> Any:
 where = if_then_else
 
 
-def reinterpret(value: Any, dtype: Any) -> Expr:
+def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of ``value`` as a value of ``dtype``, a type of the same size.
 
     Raises:
@@ -176,6 +177,10 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
     """
     if isinstance(value, (str, DType)) or type(value).__name__ == "dtype":
         value, dtype = dtype, value  # T.reinterpret("float32", x), the older order
+    if type(value).__name__ == "Lanes":
+        from .lanes import bitcast
+
+        return bitcast(value, dtype)
     target, source = dtype_of(dtype), as_expr(value)
     if target.bits != source.dtype.bits:
         raise errors.DTypeError(
@@ -187,9 +192,35 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
     return source if target == source.dtype else call(target, "reinterpret", [source])
 
 
+def convert(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any = None) -> Expr:
+    """``value`` converted to ``dtype``.
+
+    Args:
+        value: a number or an expression.
+        dtype: a type; of a narrow one (int4, float4_e2m1fn, float8_e8m0fnu) the result is the
+            nearest value, in the type that holds it.
+        round: "" or "rn", to the nearest value, ties to even.
+        sat: values beyond the range of 8-bit floats become the greatest.
+        rbits: random bits of stochastic rounding; not supported.
+
+    Raises:
+        UnsupportedError: another rounding.
+    """
+    if round not in ("", "rn") or not sat or rbits is not None:
+        raise errors.UnsupportedError(
+            f"T.cast with round={round!r}, sat={sat}, rbits={rbits}",
+            span=span.here(),
+            notes=['values are rounded to the nearest ("rn") and saturated'],
+        )
+    narrow = narrow_type(dtype)
+    if type(value).__name__ == "Lanes":
+        return value.astype(getattr(dtype, "base", dtype))
+    return cast(value, dtype) if narrow is None else narrow(value)
+
+
 def Cast(dtype: Any, value: Any) -> Expr:
     """``value`` converted to ``dtype``; as ``T.cast(value, dtype)``."""
-    return cast(value, dtype)
+    return convert(value, dtype)
 
 
 def bitwise_and(a: Any, b: Any) -> Any:

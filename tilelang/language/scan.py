@@ -1,4 +1,4 @@
-"""Prefix sums of a tile along one dimension."""
+"""Prefix sums and maxima of a tile along one dimension."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .function import macro
 from .loops import Parallel
 from .region import as_region
 from .scalar import if_then_else
+from .scalar import max as maximum
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
@@ -32,21 +33,30 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
         ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
             another shape.
     """
-    in_block("T.cumsum")
-    source = as_region("src of T.cumsum", src)
-    target = source if dst is None else as_region("dst of T.cumsum", dst)
+    _scan("T.cumsum", _add_neighbours, src, dst, dim, reverse)
+
+
+def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+    """Inclusive prefix maximum; see :func:`cumsum`."""
+    _scan("T.cummax", _greatest_neighbours, src, dst, dim, reverse)
+
+
+def _scan(what: str, combine: Any, src: Any, dst: Any, dim: int, reverse: bool) -> None:
+    in_block(what)
+    source = as_region(f"src of {what}", src)
+    target = source if dst is None else as_region(f"dst of {what}", dst)
     shape = tuple(plain(extent) for extent in source.shape)
     if not all(isinstance(extent, int) for extent in shape) or shape != tuple(
         map(plain, target.shape)
     ):
         raise errors.ShapeError(
-            f"T.cumsum of {shape_text(source.shape)} into {shape_text(target.shape)}",
+            f"{what} of {shape_text(source.shape)} into {shape_text(target.shape)}",
             span=span.here(),
             notes=["both have the same constant shape"],
         )
     if isinstance(dim, bool) or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         raise errors.ShapeError(
-            f"dim={dim} of T.cumsum of a tile of rank {len(shape)}",
+            f"dim={dim} of {what} of a tile of rank {len(shape)}",
             span=span.here(),
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
@@ -56,7 +66,7 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
     distance = 1
     while distance < shape[dim]:
         copy(sums, before)
-        _add_neighbours(sums, before, dim % len(shape), -distance if not reverse else distance)
+        combine(sums, before, dim % len(shape), -distance if not reverse else distance)
         distance *= 2
     copy(sums, target)
 
@@ -71,4 +81,14 @@ def _add_neighbours(sums: Any, before: Any, dim: Any, offset: Any) -> None:
         sums[here] = sums[here] + if_then_else(inside, before[there], 0)
 
 
-__all__ = ["cumsum"]
+@macro
+def _greatest_neighbours(sums: Any, before: Any, dim: Any, offset: Any) -> None:
+    """Takes the maximum with the element ``offset`` further along ``dim``, where there is one."""
+    for place in Parallel(*sums.shape):
+        here = place if isinstance(place, tuple) else (place,)
+        there = (*here[:dim], here[dim] + offset, *here[dim + 1 :])
+        inside = here[dim] >= -offset if offset < 0 else here[dim] < sums.shape[dim] - offset
+        sums[here] = if_then_else(inside, maximum(sums[here], before[there]), sums[here])
+
+
+__all__ = ["cummax", "cumsum"]

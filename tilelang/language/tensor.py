@@ -7,8 +7,10 @@ from typing import Any
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer
-from ..ir.dtype import DType, dtype_of
+from ..ir.dtype import dtype_of
 from ..ir.expr import Operand, Var, var
+from .codec import narrow_type
+from .view import View, tensor_of
 
 Shape = tuple[Any, ...]
 
@@ -30,7 +32,12 @@ class TensorType:
     def __init__(self, shape: Any, dtype: Any, strides: Any = (), scope: str = "global") -> None:
         self.scope = scope
         self.shape = _shape(shape)
-        self.dtype: DType = dtype_of(dtype)
+        self.narrow = narrow_type(dtype)
+        self.dtype: Any = self.narrow or dtype_of(dtype)
+        if self.narrow and (strides or scope != "global"):
+            raise errors.UnsupportedError(
+                f"a tensor of {self.narrow} with strides, or in {scope} memory", span=span.here()
+            )
         self.strides = _shape(strides) if strides else ()
         if self.strides and len(self.strides) != len(self.shape):
             raise errors.ShapeError(
@@ -40,7 +47,7 @@ class TensorType:
         for extent in self.shape:
             check_extent(extent)
 
-    def buffer(self, name: str, symbols: dict[str, Var]) -> Buffer:
+    def buffer(self, name: str, symbols: dict[str, Var]) -> Buffer | View:
         """Returns the parameter; ``symbols`` holds the dimensions given by name.
 
         Raises:
@@ -52,6 +59,8 @@ class TensorType:
                 span=span.here(),
             )
         shape = [_symbol(extent, symbols) for extent in self.shape]
+        if self.narrow:
+            return tensor_of(name, shape, self.narrow)
         strides = [_symbol(stride, symbols) for stride in self.strides]
         return make_buffer(name, self.dtype, shape, "global", strides)
 

@@ -62,9 +62,7 @@ REASONS: dict[str, tuple[str, ...]] = {
             sync_grid""",
         "programmatic dependent launch is not there yet": "pdl_sync pdl_trigger",
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
-            ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64
-            sts128 Ramp Broadcast ramp broadcast Shuffle vectorlow vectorhigh vectorcombine
-            vscale extract_lane get_active_lane_mask add2 mul2 fma2 max2 min2 sub2 abs2""",
+            vscale get_active_lane_mask""",
         "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "
         "`continue`": "loop_break break_loop continue_loop ret",
         "the grid and its threads are opened by T.Kernel": "IterVar KernelLaunchFrame",
@@ -76,10 +74,7 @@ REASONS: dict[str, tuple[str, ...]] = {
             make_tensor make_tensor_from_addr""",
         "an address is made by T.access_ptr and T.address_of": "handle_add_byte_offset",
         "use T.reduce_sum and the like": """
-            alloc_reducer reducer_init reducer_update finalize_reducer any_of all_of CommReducer
-            Reduce warp_reduce_bitand warp_reduce_bitor""",
-        "use T.cumsum, or a loop": "cummax",
-        "use T.gemm on int8": "dp4a",
+            CommReducer Reduce warp_reduce_bitand warp_reduce_bitor""",
         "expressions are written with operators and T.if_then_else": "CallEffectKind",
         "it stands for a value that nothing defines; T.alloc_var without init= declares a "
         "variable": "undef",
@@ -94,8 +89,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "the shape of the cluster is cluster_dims=, the rank T.block_rank_in_cluster()": """
             get_cluster_id get_cluster_ids get_cluster_size get_cluster_extent
             get_cluster_extents get_cluster_dims""",
-        "use T.Persistent, or a loop over tiles": """
-            PersistentTileScheduler BaseTileScheduler""",
         "Python's own classes and functions, with @T.macro, do it": """
             meta_class meta_var inline has_let_value get_let_value lookup_param""",
         "CUDA source has no kernel of its own; use T.import_source and T.call_extern": """

@@ -8,11 +8,21 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Buffer, Load, Region, load, make_region, plain, shape_text
+from ..ir.buffer import (
+    Buffer,
+    Load,
+    Region,
+    element_or_region,
+    load,
+    make_buffer,
+    make_region,
+    plain,
+    shape_text,
+)
 from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Expr, Operand, as_expr, cast, const
 from ..ir.stmt import emit, store
-from .codec import CODECS, Codec, reinterpreted
+from .codec import Codec, NarrowType, reinterpreted
 from .variable import Ref
 
 tvm_ffi = _ffi.tvm_ffi
@@ -88,15 +98,23 @@ class View:
         shape: of the view.
         dtype: of its elements.
         codec: how elements of a type without arithmetic lie in memory, or None.
+        is_unpacked: whether an element of the source is a value of the view: in tiles of such a
+            type.
     """
 
     def __init__(
-        self, source: Buffer, shape: Sequence[Any], dtype: Any, codec: Codec | None
+        self,
+        source: Buffer,
+        shape: Sequence[Any],
+        dtype: Any,
+        codec: Codec | None,
+        is_unpacked: bool = False,
     ) -> None:
         self.source = source
         self.shape = tuple(map(plain, shape))
         self.dtype = dtype
         self.codec = codec
+        self.is_unpacked = is_unpacked
 
     name = property(lambda self: self.source.name)
     scope = property(lambda self: self.source.scope)
@@ -111,11 +129,6 @@ class View:
     @property
     def _bits(self) -> int:
         return self.codec.bits if self.codec else int(self.dtype.bits)
-
-    @property
-    def is_unpacked(self) -> bool:
-        """Whether an element of the source is a value of the view: a tile of a narrow type."""
-        return self.codec is not None and self.source.dtype == self.codec.value
 
     def describe(self) -> str:
         """Returns e.g. ``A: int4[128, 64] (global)``."""
@@ -133,8 +146,6 @@ class View:
 
     def __getitem__(self, index: Any) -> Element | Part:
         # The shape decides what an index means: the rules are those of a buffer.
-        from ..ir.buffer import element_or_region, make_buffer
-
         scope = self.scope if self.scope != "local.var" else "local"
         stand_in = make_buffer(self.name, self.value_type, self.shape, scope)
         found = element_or_region(stand_in, index)
@@ -450,6 +461,23 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
     return _checked("T.view", src, shape, dtype)
 
 
-def packed(source: Buffer, shape: Sequence[Any], dtype: str) -> View:
-    """The view of a buffer whose elements are of a type in :data:`CODECS`."""
-    return View(source, shape, dtype, CODECS[dtype])
+def tensor_of(name: str, shape: Sequence[Any], dtype: NarrowType) -> View:
+    """A tensor parameter of a narrow type: bytes, elements that share one in the order of bits.
+
+    Raises:
+        ShapeError: rows that do not fill their bytes.
+    """
+    last = plain(shape[-1])
+    if isinstance(last, int) and last % dtype.packing:
+        raise errors.ShapeError(
+            f"the last extent of {name}: {dtype}{list(shape)} is odd; two elements share a byte",
+            span=span.here(),
+        )
+    extents = [*shape[:-1], last // dtype.packing]
+    source = make_buffer(name, dtype_of("uint8"), extents, "global", attrs={"packed": True})
+    return View(source, shape, dtype, dtype.codec)
+
+
+def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
+    """A tile whose elements are values of a narrow type, each in an element of ``buffer``."""
+    return View(buffer, buffer.shape, dtype, dtype.codec, is_unpacked=True)

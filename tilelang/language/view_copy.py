@@ -8,16 +8,15 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Load, Region, load, plain, shape_text
-from ..ir.dtype import INT32
-from ..ir.expr import Expr, as_expr, condition, const, select, var
+from ..ir.expr import Expr, as_expr, condition, const, select
 from ..ir.stmt import emit, store
 from .builder import current
+from .loops import Parallel
 from .region import as_part, as_region, corner, corner_extents, significant
 from .scalar import AND, logical
 from .view import Element, Part, View
 
 _if = _ffi.get("ir.If")
-_parallel = _ffi.get("ir.ParallelFor")
 VIEWS = (View, Part, Element)
 Side = Part | Region
 
@@ -73,7 +72,7 @@ class _Walk:
         """The place of an element in the tensor."""
         inner = iter(variables)
         return [
-            low if extent == 1 else low + next(inner)
+            low if isinstance(extent, int) and extent == 1 else low + next(inner)
             for low, extent in zip(map(plain, self.side.mins), self.extents, strict=True)
         ]
 
@@ -111,13 +110,17 @@ class _Walk:
         return 1 if isinstance(self.side, Region) else self.side.view.sharing
 
 
+def is_dynamic(region: Any) -> bool:
+    """Whether the shape of a tile is known only at run time."""
+    return isinstance(region, Region) and not all(isinstance(n, int) for n in region.shape)
+
+
 def _loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
     builder, where = current("T.copy"), span.current()
-    variables = [var(f"i{n}", INT32) for n, _ in enumerate(extents)]
+    opened = Parallel(*extents).open([], builder)
     block = builder.push("T.Parallel")
-    body(list(variables))
-    stmt = builder.pop(block)
-    emit(_parallel(variables, [as_expr(extent) for extent in extents], stmt, {}, where))
+    body(list(opened.value) if isinstance(opened.value, tuple) else [opened.value])
+    builder.emit(opened.close(builder.pop(block), where))
 
 
 def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> None:
@@ -165,4 +168,4 @@ def copy_elements(what: str, src: Side, dst: Side) -> None:
     elementwise(what, dst, lambda variables: source.read(source.indices(variables)))
 
 
-__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "sides"]
+__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "is_dynamic", "sides"]

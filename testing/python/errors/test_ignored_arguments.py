@@ -95,6 +95,9 @@ CALLS = {
     "T.attr: attr_key='pragma_x'": lambda A, t: T.attr(A, "pragma_x", 1),
     "T.func_attr: attrs=['tir.noalias']": lambda A, t: T.func_attr({"tir.noalias": True}),
     "T.sblock_attr: attrs=['x']": lambda A, t: T.sblock_attr({"x": 1}),
+    "T.alloc_reducer: replication='all'": lambda A, t: T.alloc_reducer(
+        (4,), "float32", replication="all"
+    ),
     "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
         A[0, 0] < 1, "message", no_stack_info=True
     ),

@@ -131,15 +131,17 @@ def case_cluster():
     tilelang.compile(main, target="sm_80")
 
 
-def case_symbolic_parallel_extent():
-    """ShapeError: the extents of T.Parallel (n) must be constants ... a serial loop"""
+def case_fragment_of_fewer_elements_than_iterations():
+    """ShapeError: index 64 of dimension 0 is outside fragment F of shape (64)"""
     n = T.dynamic("n")
 
     @T.prim_func
     def main(A: T.Tensor((n,), "float32")):
         with T.Kernel(1):
-            for i in T.Parallel(n):  # WRONG
-                A[i] = 1
+            F = T.alloc_fragment((64,), "float32")
+            for i in T.Parallel(n):
+                F[i] = A[i]  # WRONG
+            T.copy(F, A[0:64])
 
     tilelang.compile(main, target="sm_90a")
 

@@ -198,12 +198,12 @@ def case_unknown_dtype():
 
 
 def case_unsupported_dtype():
-    """UnsupportedError: data type float4_e2m1fn is not supported"""
+    """UnsupportedError: data type float6_e2m3fn is not supported"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(1):
-            T.alloc_shared((64,), T.float4_e2m1fn)  # WRONG
+            T.alloc_shared((64,), "float6_e2m3fn")  # WRONG
 
 
 def case_bit_operation_on_floats():

@@ -67,12 +67,12 @@ def case_symbolic_threads():
             A[bx] = 0
 
 
-def case_grid_rank():
-    """ShapeError: T.Kernel takes one to three grid extents, got 4"""
+def case_negative_grid_extent():
+    """ShapeError: grid extent -1 is negative"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
-        with T.Kernel(1, 2, 3, 4):  # WRONG
+        with T.Kernel(1, 2, 3, -1):  # WRONG
             A[0] = 0
 
 

@@ -14,6 +14,7 @@ from ...ir.buffer import Buffer, Load, Region, make_region
 from ...ir.dtype import FLOAT32
 from ...ir.expr import Expr, FloatImm, IntImm, Operand, StringImm, Var, as_expr
 from ..builder import Builder
+from ..lanes import Lanes
 from ..variable import Poison, Ref, Unset
 from ..view import Element
 
@@ -32,6 +33,8 @@ def bind(builder: Builder, name: str, value: Any) -> Any:
             value.fresh = False
             return value
         return builder.bind(name, as_expr(value))
+    if kind is Lanes:
+        return Lanes([bind(builder, f"{name}_{n}", item) for n, item in enumerate(value)])
     if kind is Element:
         return builder.bind(name, as_expr(value))
     if kind is Load and value.buffer.scope == "shared.barrier":

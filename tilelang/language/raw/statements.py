@@ -305,10 +305,13 @@ def buffer_store(buffer: Any, value: Any, indices: Any, predicate: Any = None) -
     """``buffer[indices] = value``, where ``predicate`` holds."""
     in_kernel("T.buffer_store")
     index = tuple(indices) if isinstance(indices, (list, tuple)) else indices
+    with guarded(predicate):
+        buffer[index] = value
+
+
+def guarded(predicate: Any) -> Any:
+    """A `with` block whose statements run where ``predicate`` holds; None: everywhere."""
     if predicate is None:
-        buffer[index] = value
-        return
-    frame = _Frame("if", lambda opened: emit(_if(test, opened.body(), None, span.current())))
-    test = condition(predicate)
-    with frame:
-        buffer[index] = value
+        return _Nothing()
+    test, where = condition(predicate), span.current()
+    return _Frame("if", lambda opened: emit(_if(test, opened.body(), None, where)))

@@ -1,0 +1,198 @@
+"""Vectors of a thread: ramps, wide accesses, lanes, pairs of floats, dot products of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from conformance.running import close, equal, integers, normal, poison, run
+
+import tilelang.language as T
+
+N = 64
+
+
+def test_ramps_and_broadcasts(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4 * N,), "float32"), B: T.Tensor((4 * N,), "float32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            B[T.Ramp(t * 4, 1, 4)] = A[T.Ramp(t * 4 + 3, -1, 4)] * T.Broadcast(T.float32(2), 4)
+            B[T.ramp(t * 4, 2, 2)] = T.broadcast(T.float32(1), 2)
+
+    a = normal(4 * N)
+    expected = a.view(N, 4).flip(1) * 2
+    expected[:, ::2] = 1
+    equal(run(main, target, a, poison(4 * N)), expected.reshape(-1))
+
+
+GLOBAL = {
+    32: (T.ldg32, T.stg32),
+    64: (T.ldg64, T.stg64),
+    128: (T.ldg128, T.stg128),
+    256: (T.ldg256, T.stg256),
+}
+SHARED = {32: (T.lds32, T.sts32), 64: (T.lds64, T.sts64), 128: (T.lds128, T.sts128)}
+
+
+@pytest.mark.parametrize("bits", GLOBAL)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_wide_accesses_of_tensors(bits: int, dtype: str, target: str) -> None:
+    count = bits // T.dtype(dtype).bits
+    read, write = GLOBAL[bits]
+
+    @T.prim_func
+    def main(A: T.Tensor((N, count), dtype), B: T.Tensor((N, count), dtype)):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            value = read(A[t, 0:count])
+            write(B[N - 1 - t, 0], value, pred=t != 5)
+
+    a = integers(N, count, dtype=dtype)
+    b = torch.zeros(N, count, dtype=a.dtype)
+    run(main, target, a, b)
+    expected = a.flip(0)
+    expected[N - 6] = 0
+    equal(b, expected)
+
+
+@pytest.mark.parametrize("bits", SHARED)
+def test_wide_accesses_of_shared_memory(bits: int, target: str) -> None:
+    count = bits // 32
+    read, write = SHARED[bits]
+
+    @T.prim_func
+    def main(A: T.Tensor((N, count), "float32"), B: T.Tensor((N, count), "float32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            S = T.alloc_shared((N, count), "float32")
+            write(S[t, 0], GLOBAL[bits][0](A[t, 0]))
+            T.sync_threads()
+            value = T.reinterpret(read(S[N - 1 - t, 0]), "float32")
+            if bits == 32:
+                B[t, 0] = value
+            else:
+                B[t, 0:count] = value
+
+    a = normal(N, count)
+    equal(run(main, target, a, poison(N, count)), a.flip(0))
+
+
+def test_predicated_reads_give_zeros(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            B[t, 0:4] = T.reinterpret(T.float32x4, T.ldg128(A[t, 0:4], pred=t < 9))
+
+    a = normal(N, 4)
+    expected = torch.where(torch.arange(N)[:, None] < 9, a, 0.0)
+    equal(run(main, target, a, poison(N, 4)), expected)
+
+
+def test_lanes(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "int32"), B: T.Tensor((N, 4), "int32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            v = A[t, T.Ramp(0, 1, 4)]
+            w = T.Shuffle([v, v * 10], [7, 0, 5, 2])
+            B[t, T.Ramp(0, 1, 4)] = T.vectorcombine(T.vectorhigh(w), T.vectorlow(-w))
+            B[t, 3] = T.extract_lane(w, 0) + T.Shuffle([v], [1])
+
+    a = integers(N, 4)
+    _, x1, x2, x3 = a.unbind(1)
+    expected = torch.stack([x1 * 10, x2, -x3 * 10, x3 * 10 + x1], 1)
+    equal(run(main, target, a, poison(N, 4, dtype="int32")), expected)
+
+
+PAIRS: dict[str, Any] = {
+    "add2": (T.add2, lambda x, y: x + y),
+    "sub2": (T.sub2, lambda x, y: x - y),
+    "mul2": (T.mul2, lambda x, y: x * y),
+    "max2": (T.max2, torch.maximum),
+    "min2": (T.min2, torch.minimum),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs(name: str, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 2)), B: T.Tensor((N, 2)), C: T.Tensor((N, 2))):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            x = T.reinterpret(T.ldg64(A[t, 0]), T.float32x2)
+            y = B[t, T.Ramp(0, 1, 2)]
+            C[t, 0:2] = PAIRS[name][0](x, y)
+
+    a, b = normal(N, 2), normal(N, 2)
+    equal(run(main, target, a, b, poison(N, 2)), PAIRS[name][1](a, b))
+
+
+def test_fused_pairs_and_conversions(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 2), "float16"), C: T.Tensor((N, 2), "bfloat16")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            x = T.cast(A[t, T.Ramp(0, 1, 2)], T.float32x2)
+            y = T.fma2(x, T.abs2(x), T.float32x2(1.0))
+            C[t, 0:2] = T.bfloat16x2(y)
+
+    a = normal(N, 2, dtype="float16")
+    expected = (a.double() * a.double().abs() + 1).bfloat16()
+    close(run(main, target, a, poison(N, 2, dtype="bfloat16")), expected, 2**-7)
+
+
+VECTORS = [
+    *(T.float16x2, T.float32x4, T.float32x8, T.float8_e4m3fnx8, T.bfloat16x2, T.bfloat16x4),
+    *(T.bfloat16x8, T.bfloat16x16, T.bfloat16x32, T.bfloat16x64),
+]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=str)
+def test_types_of_vectors(vector: Any, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((8, vector.lanes)), B: T.Tensor((8, vector.lanes), vector.base)):
+        with T.Kernel(1, threads=8):
+            t = T.get_thread_binding()
+            B[t, 0 : vector.lanes] = vector(A[t, T.Ramp(0, 1, vector.lanes)])
+
+    a = normal(8, vector.lanes)
+    b = run(main, target, a, poison(8, vector.lanes, dtype=str(vector.base)))
+    equal(b.float(), a.to(b.dtype).float())
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_atomic_additions_of_vectors_give_what_was_there(lanes: int, target: str) -> None:
+    add = {2: T.atomic_addx2, 4: T.atomic_addx4}[lanes]
+
+    @T.prim_func
+    def main(A: T.Tensor((N, lanes)), B: T.Tensor((N, lanes)), C: T.Tensor((N, lanes))):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            C[t, 0:lanes] = add(B[t, 0], A[t, 0:lanes], return_prev=True)
+            add(B[t, 0], T.Broadcast(T.float32(1), lanes))
+
+    a, b, c = normal(N, lanes), normal(N, lanes), poison(N, lanes)
+    before = b.clone()
+    run(main, target, a, b, c)
+    equal(c, before)
+    close(b, before + a + 1)
+
+
+def test_dot_products_of_bytes(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 8), "int8"), B: T.Tensor((N, 8), "int8"), C: T.Tensor((N,), "int32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            total = T.alloc_local((1,), "int32")
+            total[0] = 0
+            for k in T.serial(2):
+                T.dp4a(A[t, k * 4], B[t, k * 4], total[0])
+            C[t] = total[0]
+
+    a, b = (integers(N, 8, low=-128, high=128, dtype="int8") for _ in range(2))
+    c = poison(N, dtype="int32")
+    run(main, target, a, b, c)
+    equal(c, (a.long() * b.long()).sum(1))
