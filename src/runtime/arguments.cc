@@ -294,7 +294,11 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     const Param& param = params_[i];
     if (param.is_output) continue;
     if (param.is_tensor) {
-      state->tensors[i] = BindTensor(param, args[next++], state);
+      ffi::AnyView arg = args[next++];
+      // None is a null pointer: the kernel, told so by another argument, does not use it.
+      bool absent = arg.type_index() == ffi::TypeIndex::kTVMFFINone;
+      if (absent) CheckAbsent(i);
+      state->tensors[i] = absent ? nullptr : BindTensor(param, arg, state);
     } else {
       state->values[param.slot] = BindScalar(param, args[next++], state);
     }
@@ -313,7 +317,7 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     if (params_[i].is_output) {
       state->outputs.push_back(Allocate(params_[i], *state));
       state->tensors[i] = ObjectOf(state->outputs.back());
-    } else if (params_[i].is_tensor) {
+    } else if (params_[i].is_tensor && state->tensors[i] != nullptr) {
       CheckTensor(params_[i], *state->tensors[i], *state);
     }
   }
@@ -326,10 +330,11 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
 bool Signature::Overlap(const CallState& state) const {
   if (!compares_addresses_) return false;
   for (size_t i = 0; i < params_.size(); ++i) {
-    if (!params_[i].is_written || params_[i].is_output) continue;
+    if (!params_[i].is_written || params_[i].is_output || !state.tensors[i]) continue;
     auto [start, end] = AddressRange(*state.tensors[i]);
     for (size_t j = 0; j < params_.size(); ++j) {
       if (i == j || !params_[j].is_tensor || params_[j].is_output) continue;
+      if (!state.tensors[j]) continue;
       auto [other_start, other_end] = AddressRange(*state.tensors[j]);
       if (start < other_end && other_start < end) return true;
     }
@@ -370,8 +375,21 @@ const ffi::TensorObj* Signature::BindTensor(const Param& param, ffi::AnyView arg
   return tensor;
 }
 
+void Signature::CheckAbsent(size_t index) const {
+  const Param& param = params_[index];
+  bool needed = false;
+  for (const Solution& solution : solutions_) needed |= solution.param == index;
+  for (const auto* extents : {&param.shape, &param.strides}) {
+    for (const Extent& extent : *extents) needed |= extent.binds;
+  }
+  if (!needed) return;
+  Fail("argument '", param.name,
+       "' is None, but its shape determines symbolic dimensions of the kernel");
+}
+
 int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const {
   if (param.dtype.code == kDLOpaqueHandle) {
+    if (arg.type_index() == ffi::TypeIndex::kTVMFFINone) return 0;
     if (auto* tensor = arg.as<ffi::TensorObj>()) {
       state->pointees.push_back(tensor);
       if (!state->device) {

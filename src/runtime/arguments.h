@@ -17,8 +17,9 @@ namespace tilelang::runtime {
 
 // What one call knows after its arguments were bound.
 struct CallState {
-  std::vector<int64_t> values;                  // by slot: integers, bits of a double, or addresses
-  std::vector<const ffi::TensorObj*> tensors;   // by parameter, then by workspace; null for scalars
+  std::vector<int64_t> values;  // by slot: integers, bits of a double, or addresses
+  std::vector<const ffi::TensorObj*>
+      tensors;  // by parameter, then by workspace; null for scalars, None
   std::vector<const ffi::TensorObj*> pointees;  // passed for parameters that are pointers
   std::vector<ffi::Tensor> outputs;             // allocated for the caller
   std::vector<ffi::Tensor> workspaces;
@@ -84,10 +85,13 @@ class Signature {
   void MarkBinding(Param* param);
   // Solves products and sums for the variables that remain.
   void SolveRemaining(VarSlots* slots);
+  // Whether the dimension or stride gives a value to a variable that had none.
   bool TrySolve(size_t param, bool of_stride, size_t dimension, VarSlots* slots);
 
   // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
   const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
+  // Refuses None for a tensor parameter that determines a variable.
+  void CheckAbsent(size_t index) const;
   int64_t BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const;
   void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
   void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;

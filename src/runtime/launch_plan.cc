@@ -120,7 +120,8 @@ void LaunchPlan::Launch(driver::Kernel kernel, const CallState& state,
   for (size_t i = 0; i < args_.size(); ++i) {
     pointers[i] = &scalars[i];
     if (auto* tensor = std::get_if<TensorArg>(&args_[i])) {
-      scalars[i] = reinterpret_cast<uint64_t>(Address(*state.tensors[tensor->index]));
+      const ffi::TensorObj* passed = state.tensors[tensor->index];
+      scalars[i] = passed ? reinterpret_cast<uint64_t>(Address(*passed)) : 0;
     } else if (auto* scalar = std::get_if<ScalarArg>(&args_[i])) {
       scalars[i] = scalar->Encode(state);
     } else {
@@ -155,8 +156,11 @@ void LaunchPlan::CheckLaunch(driver::Result result, const Geometry& geometry) co
 
 ffi::Any LaunchPlan::EmulatedArg(const Arg& arg, const CallState& state) const {
   if (auto* map = std::get_if<TensorMapPlan>(&arg)) return map->Describe(state);
-  if (auto* tensor = std::get_if<TensorArg>(&arg))
-    return ffi::GetRef<ffi::Tensor>(state.tensors[tensor->index]);
+  if (auto* tensor = std::get_if<TensorArg>(&arg)) {
+    const ffi::TensorObj* passed = state.tensors[tensor->index];
+    if (passed == nullptr) return ffi::Bytes(std::string(sizeof(uint64_t), '\0'));
+    return ffi::GetRef<ffi::Tensor>(passed);
+  }
   const ScalarArg& scalar = std::get<ScalarArg>(arg);
   uint64_t bits = scalar.Encode(state);
   return ffi::Bytes(reinterpret_cast<const char*>(&bits), ir::Bytes(scalar.dtype));

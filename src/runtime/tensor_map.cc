@@ -53,6 +53,9 @@ TensorMapPlan::TensorMapPlan(const TensorMapSpec& spec, const Signature& signatu
 
 TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   Geometry geometry;
+  if (state.tensors[tensor_index_] == nullptr) {
+    Fail(spec_, "it is None; compile with tl.disable_tma_lower, or pass a tensor of its shape");
+  }
   const DLTensor& tensor = *state.tensors[tensor_index_];
   geometry.address = static_cast<char*>(tensor.data) + tensor.byte_offset;
   if (reinterpret_cast<uintptr_t>(geometry.address) % 16 != 0) {

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import target as targets
 from ..errors import ArgumentError, ConfigError, boundary
+from ..language.eager import OUTPUTS
 from . import pass_config
 from .kernel import JITKernel, normalize_out_idx
 from .lower import LoweredKernel, ir_function, lower
@@ -33,7 +34,7 @@ def compile(
     Args:
         func: what ``@T.prim_func`` gives.
         out_idx: indices of the tensor parameters that each call allocates and returns; negative
-            ones count from the end.
+            ones count from the end. By default those that an eager function returns.
         execution_backend: accepted for compatibility; there is one way to launch.
         target: see :mod:`tilelang.target`.
         target_host: accepted for compatibility; no host code is generated.
@@ -54,6 +55,8 @@ def compile(
             f"a kernel is what @T.prim_func gives, but this is {type(func).__name__}"
             + ("; call the function that returns the kernel first" if callable(func) else "")
         )
+    if out_idx is None:  # those that the function itself returns: it is of the eager style
+        out_idx = [int(i) for i in ir_function(func).attrs.get(OUTPUTS, [])] or None
     normalize_out_idx(out_idx, len(ir_function(func).params))
     lowered = lower(func, resolved, configs, pass_config.ignored(pass_configs))
     kernel = JITKernel(

@@ -124,6 +124,7 @@ class EagerFunction:
         # How many arguments have no default: with those alone a call needs no search of names.
         self._required = sum(each is inspect.Parameter.empty for each in self._defaults)
         self._plans: dict[Any, _Plan] = {}
+        self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
         self._lock = threading.RLock()
         # The parameters that a kernel may be passed; None for one of them is a constant.
@@ -183,8 +184,7 @@ class EagerFunction:
         """Returns the function in the IR, and the options to compile it with."""
         traced = trace(self._function, self._call(args, kwargs))
         device = next((each.device for each in self._given(args, kwargs)), None)
-        options = {**self._options, "target": self._target(device)}
-        return traced.func, {**options, "out_idx": traced.outputs or None}
+        return traced.func, {**self._options, "target": self._target(device)}
 
     def constants_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
         """Returns the values of ``T.const`` that follow from arguments; others may be missing."""
@@ -313,6 +313,9 @@ class EagerFunction:
             if name in self._runtime and default is not inspect.Parameter.empty
         }
         values = {**optional, **{name: given.pop(name) for name in self._names if name in given}}
+        for name in self._runtime - optional.keys():
+            if values.get(name, name) is None:  # stands for a tensor that is not there yet
+                del values[name]
         return self._described(values, given)
 
     def _described(self, values: Mapping[str, Any], consts: Mapping[str, Any]) -> Call:
@@ -372,8 +375,13 @@ class EagerFunction:
                 f"{self._function.__name__} has neither a parameter nor a T.const {unknown[0]!r}",
                 notes=[f"its parameters are {', '.join(self._names)}"],
             )
-        options = {**self._options, "target": self._target(device)}
-        return compiler.compile(traced.func, out_idx=traced.outputs or None, **options), traced
+        target = targets.resolve(self._target(device))
+        key = str(traced.func), str(target)
+        if key not in self._kernels:
+            self._kernels[key] = compiler.compile(
+                traced.func, **{**self._options, "target": target}
+            )
+        return self._kernels[key], traced
 
     def _check_names(self, call: Call) -> None:
         for name, value in call.consts.items():

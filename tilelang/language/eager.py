@@ -28,6 +28,9 @@ from .tracing import definition_span, explained, tracer_of, tracing
 
 _func = _ffi.get("ir.Func")
 
+#: The annotation of a function that names the parameters it allocates and returns.
+OUTPUTS = "outputs"
+
 
 class Argument(NamedTuple):
     """What a call passes for a parameter, as far as the compiled code may depend on it.
@@ -257,8 +260,9 @@ def trace(function: FunctionType, call: Call) -> Traced:
         outputs = _outputs(builder, [] if result is None else returned)
         inputs = parameters.in_order()
         body = builder.pop(builder.blocks[0])
-        func = _func(function.__name__, [*inputs, *outputs], body, builder.attrs, where)
-    indices = list(range(len(inputs), len(inputs) + len(outputs)))
+        indices = list(range(len(inputs), len(inputs) + len(outputs)))
+        attrs = {**builder.attrs, OUTPUTS: indices} if indices else builder.attrs
+        func = _func(function.__name__, [*inputs, *outputs], body, attrs, where)
     return Traced(func, indices, isinstance(result, (tuple, list)), parameters)
 
 

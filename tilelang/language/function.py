@@ -59,7 +59,8 @@ def prim_func(
 
     Args:
         func: the function.
-        private, eager_jit: accepted for compatibility; eager functions are not supported.
+        private: accepted for compatibility.
+        eager_jit: refused: decorate the function with ``@tilelang.jit`` instead.
 
     Returns:
         The traced function.
@@ -69,8 +70,8 @@ def prim_func(
     """
     if eager_jit:
         raise errors.UnsupportedError(
-            "functions of the eager style are not supported",
-            notes=["return a T.prim_func from a function decorated with @tilelang.jit"],
+            "eager_jit=True: a T.prim_func is not of the eager style",
+            notes=["decorate a function whose body is the kernel with @tilelang.jit alone"],
         )
     if func is None:
         return prim_func

@@ -416,6 +416,12 @@ def test_compiled_without_tensors():
     torch.testing.assert_close(scale.compile(a, factor=4.0)(a), a * 4)
     assert "__global__" in scale.get_kernel_source(M=4, N=40)
     assert "A: float32[4, 40]" in str(scale.get_tir(M=4, N=40))
+    assert scale.compile(M=4, N=40, block=32) is kernel
+    function = scale.get_tir(None, M=4, N=40)
+    torch.testing.assert_close(tilelang.compile(function)(a), a * 2)
+    out = torch.empty(4, 40)
+    tilelang.compile(function, out_idx=[])(a, out)
+    torch.testing.assert_close(out, a * 2)
     kernels = scale.par_compile([{"M": 4, "N": 40, "factor": 5.0}, (a, 6.0)])
     for kernel, factor in zip(kernels, (5, 6), strict=True):
         torch.testing.assert_close(kernel(a), a * factor)

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+import tilelang
+import tilelang.language as T
 from runtime import handmade as hm
 from tilelang import _ffi, target
-from tilelang.errors import ArgumentError, SemanticsError, TargetError, UnsupportedError
+from tilelang.errors import (
+    ArgumentError,
+    EmulatorError,
+    SemanticsError,
+    TargetError,
+    UnsupportedError,
+)
 
 
 class Recorder:
@@ -69,7 +77,7 @@ REFUSED = {
     ),
     "no tensor": (lambda a: [1.5, *a[1:]], r"'A' must be a tensor of float32, not a float"),
     "a list": (lambda a: [a[0], a[1], [1], *a[3:]], r"'C' must be a tensor of float16, not a"),
-    "None": (lambda a: [None, *a[1:]], r"'A' must be a tensor of float32, not a None"),
+    "None": (lambda a: [None, *a[1:]], r"'A' is None, but its shape determines symbolic dim"),
     "tensor as scalar": (lambda a: [*a[:3], a[0], 3], r"'alpha' must be a number .*not a tensor"),
     "text as scalar": (lambda a: [*a[:4], "x"], r"'count' must be an integer \(int8\), not a str"),
     "float as int": (lambda a: [*a[:4], 2.5], r"'count' must be an integer \(int8\), not a float"),
@@ -293,3 +301,38 @@ def test_a_kernel_for_another_gpu_says_how_to_emulate():
     kernel = make_launcher(spec, [], b"", target.resolve(other), Recorder(), None)
     with pytest.raises(TargetError, match=rf"compiled for {other}, but cuda:0 has .*\n.*emulator"):
         kernel(torch.zeros(1, device="cuda"))
+
+
+@tilelang.jit(target="sm_90a")
+def with_bias(N):
+    @T.prim_func
+    def main(
+        A: T.Tensor((N,), "float32"), Bias: T.Tensor((N,), "float32"), Raw: T.ptr, use: T.bool
+    ):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                if use:
+                    A[i] += Bias[i]
+
+    return main
+
+
+def test_none_is_a_null_pointer():
+    a, bias = torch.randn(16), torch.randn(16)
+    once, twice = a.clone(), a.clone()
+    kernel = with_bias(16)
+    kernel(once, None, None, False)
+    assert torch.equal(once, a)
+    kernel(twice, bias, None, True)
+    torch.testing.assert_close(twice, a + bias)
+    with pytest.raises(EmulatorError, match="0x0"):
+        kernel(a, None, None, True)
+
+
+@pytest.mark.requires_cuda
+def test_none_is_a_null_pointer_on_a_gpu():
+    a = torch.randn(16, device="cuda")
+    kernel = tilelang.jit(with_bias.__wrapped__)(16)
+    once = a.clone()
+    kernel(once, None, None, False)
+    assert torch.equal(once, a)

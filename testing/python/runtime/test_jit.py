@@ -36,7 +36,7 @@ def core(monkeypatch, tmp_path):
 
 
 def prim_func(number):
-    return SimpleNamespace(number=number, params=[hm.tensor("X", "float32", (32,))])
+    return SimpleNamespace(number=number, attrs={}, params=[hm.tensor("X", "float32", (32,))])
 
 
 def test_compile_passes_target_and_options(core):
