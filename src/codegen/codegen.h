@@ -2,7 +2,7 @@
 #ifndef TILELANG_CODEGEN_CODEGEN_H_
 #define TILELANG_CODEGEN_CODEGEN_H_
 
-#include "codegen/compiled.h"
+#include "ir/compiled.h"
 #include "target/target.h"
 
 namespace tilelang {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compiled.h"
+#include "ir/compiled.h"
 #include "op/access.h"
 #include "op/instruction.h"
 

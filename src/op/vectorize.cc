@@ -6,10 +6,10 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/access.h"
 #include "op/index_eval.h"
-#include "transform/remark.h"
 
 namespace tilelang::op {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "analysis/thread_set.h"
 #include "ir/visitor.h"
 #include "op/wgmma.h"
-#include "transform/thread_set.h"
 
 namespace tilelang::order {
 
@@ -60,7 +60,7 @@ class Signatures {
     }
   }
 
-  transform::BlockThreads threads_;
+  analysis::BlockThreads threads_;
   std::vector<int> signature_;
 };
 

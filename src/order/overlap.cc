@@ -6,10 +6,10 @@
 
 namespace tilelang::order {
 
+using analysis::MemoryAccess;
+using analysis::OwnerMap;
 using ir::Expr;
 using ir::Stmt;
-using transform::MemoryAccess;
-using transform::OwnerMap;
 
 namespace {
 
@@ -68,7 +68,7 @@ Overlap::Overlap(const Program& program, const Agents& agents, const Instances& 
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
     context_.threads.push_back({launch->thread_vars[i], 0, *ir::AsInt(launch->threads[i])});
   }
-  transform::BlockThreads threads(launch);
+  analysis::BlockThreads threads(launch);
   for (int i = 0; i < program.num_steps(); ++i) {
     const Stmt& s = program.step(i).stmt;
     const auto* op = s.defined() ? s.as<ir::BindNode>() : nullptr;
@@ -115,7 +115,7 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
   auto [it, is_new] = accesses_.try_emplace(key);
   if (!is_new) return it->second;
   const Step& step = program_.step(access.site->step);
-  transform::AccessContext context = context_;
+  analysis::AccessContext context = context_;
   for (const Expr& guard : step.guards) {
     Stmt resolved = Resolved(ir::Evaluate(guard), step, access.touch.instance);
     context.guards.push_back(resolved.as<ir::EvaluateNode>()->value);
@@ -132,9 +132,9 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
   ir::Map<ir::Buffer, int64_t> offsets;
   offsets.Set(access.site->buffer, access.site->begin);
   Accesses all;
-  transform::CollectAccesses(Resolved(s, step, access.touch.instance), context, offsets, &all);
+  analysis::CollectAccesses(Resolved(s, step, access.touch.instance), context, offsets, &all);
   bool together = IsByWarps(s);
-  for (const transform::AccessPtr& part : all) {
+  for (const analysis::AccessPtr& part : all) {
     bool wanted = (access.site->reads && part->read) || (access.site->writes && part->write);
     if (!wanted) continue;
     auto copy = std::make_shared<MemoryAccess>(*part);
@@ -164,7 +164,7 @@ std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
   auto known = spans_.find(key);
   if (known != spans_.end()) return known->second;
   std::pair<int64_t, int64_t> span{access.site->end, access.site->begin};
-  for (const transform::AccessPtr& part : AccessesOf(access)) {
+  for (const analysis::AccessPtr& part : AccessesOf(access)) {
     bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
     if (!exact) {
       span = {access.site->begin, access.site->end};
@@ -186,7 +186,7 @@ bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   if (last <= begin || end <= first) return false;
   // The first and the last byte are touched.
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
-  for (const transform::AccessPtr& part : AccessesOf(access)) {
+  for (const analysis::AccessPtr& part : AccessesOf(access)) {
     bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
     if (!exact) return true;
     int64_t size = ir::Bytes(part->buffer->dtype);

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/memory_access.h"
+#include "analysis/thread_set.h"
 #include "order/trace.h"
-#include "transform/memory_access.h"
-#include "transform/thread_set.h"
 
 namespace tilelang::order {
 
@@ -37,22 +37,22 @@ class Overlap {
   bool IsEmpty(const Access& access);
 
  private:
-  using Accesses = std::vector<transform::AccessPtr>;
+  using Accesses = std::vector<analysis::AccessPtr>;
 
   // What the threads touch of the site's buffer, with the values of the instance.
   const Accesses& AccessesOf(const Access& access);
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
   // The bytes of shared memory between the first and the last that the agent's threads touch.
   std::pair<int64_t, int64_t> SpanOf(const Access& access);
-  bool OwnersConflict(const transform::MemoryAccess& a, size_t agent_a,
-                      const transform::MemoryAccess& b, size_t agent_b, bool same) const;
+  bool OwnersConflict(const analysis::MemoryAccess& a, size_t agent_a,
+                      const analysis::MemoryAccess& b, size_t agent_b, bool same) const;
   ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
   bool IsOf(int32_t owner, size_t agent) const;
 
   const Program& program_;
   const Agents& agents_;
   const Instances& instances_;
-  transform::AccessContext context_;
+  analysis::AccessContext context_;
   std::unordered_map<const ir::ffi::Object*, ir::Expr> constants_;  // of the launch
   std::unordered_map<const ir::ffi::Object*, ir::Expr> bound_;  // variables that differ by thread
   std::map<std::pair<int, int>, Accesses> accesses_;            // by site and instance

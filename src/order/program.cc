@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/sync_calls.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "order/control.h"
 #include "order/site_finder.h"
-#include "transform/sync_calls.h"
 
 namespace tilelang::order {
 
@@ -21,9 +21,9 @@ namespace {
 
 // Waits on a barrier of the program, and so orders itself.
 bool IsRole(const Stmt& s) {
-  return transform::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
+  return analysis::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
     if (OperationOf(call).kind != OperationKind::kWaitPhase) return false;
-    ir::Buffer barrier = transform::MbarrierOf(call);
+    ir::Buffer barrier = analysis::MbarrierOf(call);
     return barrier.defined() && op::IsProgramBarrier(barrier);
   });
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/thread_set.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
-#include "transform/thread_set.h"
 
 namespace tilelang::order {
 
@@ -68,7 +68,7 @@ SiteFinder::SiteFinder(const ir::KernelLaunchNode* launch, const Program* progra
     for (const ir::Var& var : vars) constant_.insert(var.get());
   }
   Objects set;
-  transform::BlockThreads threads(launch);
+  analysis::BlockThreads threads(launch);
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     if (const auto* op = s.as<ir::BindNode>()) {
       set.insert(op->var.get());

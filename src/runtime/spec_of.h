@@ -1,7 +1,7 @@
 #ifndef TILELANG_RUNTIME_SPEC_OF_H_
 #define TILELANG_RUNTIME_SPEC_OF_H_
 
-#include "codegen/compiled.h"
+#include "ir/compiled.h"
 #include "runtime/kernel_spec.h"
 
 namespace tilelang::runtime {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "ir/effects.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
 #include "layout/layout.h"
 #include "op/copy_cluster.h"
 #include "op/instruction.h"
-#include "transform/remark.h"
 
 namespace tilelang::schedule {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/kernel_scope.h"
+#include "analysis/scoped_visitor.h"
 #include "ir/effects.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
-#include "transform/kernel_scope.h"
-#include "transform/scoped_visitor.h"
 
 namespace tilelang::schedule {
 
@@ -54,10 +54,10 @@ std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stm
 }
 
 // Finds the stores in loops, and the outermost loop that the threads of each run together.
-class StagingFinder : public transform::ScopedVisitor {
+class StagingFinder : public analysis::ScopedVisitor {
  public:
   explicit StagingFinder(const ir::KernelLaunchNode* launch)
-      : launch_(launch), threads_(transform::ThreadsOf(launch)) {
+      : launch_(launch), threads_(analysis::ThreadsOf(launch)) {
     Visit(launch);
   }
   std::vector<Staging> found;
@@ -87,7 +87,7 @@ class StagingFinder : public transform::ScopedVisitor {
  private:
   template <typename Fn>
   void Loop(const ir::StmtNode* op, const Fn& visit) {
-    loops_.emplace_back(op, transform::ActiveThreads(threads_, &analyzer_));
+    loops_.emplace_back(op, analysis::ActiveThreads(threads_, &analyzer_));
     visit();
     loops_.pop_back();
   }
@@ -98,7 +98,7 @@ class StagingFinder : public transform::ScopedVisitor {
   }
 
   const ir::KernelLaunchNode* launch_;
-  transform::LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
   std::vector<std::pair<const ir::StmtNode*, op::ThreadRange>> loops_;  // outermost first
 };
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "ir/effects.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
 #include "op/tmem.h"
 #include "op/wgmma.h"
-#include "transform/remark.h"
 
 namespace tilelang::schedule {
 

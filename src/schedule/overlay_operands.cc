@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "analysis/kernel_scope.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
@@ -9,7 +10,6 @@
 #include "op/tmem.h"
 #include "op/wgmma.h"
 #include "schedule/channel.h"
-#include "transform/kernel_scope.h"
 
 namespace tilelang::schedule {
 
@@ -90,7 +90,7 @@ Buffer Overlaid(const Buffer& a, const Buffer& c) {
 }  // namespace
 
 Stmt OverlayOperands(const Stmt& launch, int64_t columns) {
-  int64_t threads = transform::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count;
+  int64_t threads = analysis::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count;
   if (threads % kBlockRows != 0 || op::ColumnsOfTiles(launch) <= columns) return launch;
   ir::Map<Buffer, Buffer> replacement;
   ir::WalkStmts(launch, [&](const Stmt& s) {

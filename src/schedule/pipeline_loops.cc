@@ -6,8 +6,11 @@
 #include <map>
 #include <utility>
 
+#include "analysis/kernel_scope.h"
+#include "analysis/uniformity.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/remark.h"
 #include "layout/layout.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
@@ -22,9 +25,6 @@
 #include "schedule/producer.h"
 #include "schedule/program_order.h"
 #include "schedule/ring.h"
-#include "transform/kernel_scope.h"
-#include "transform/remark.h"
-#include "transform/uniformity.h"
 
 namespace tilelang::schedule {
 
@@ -58,7 +58,7 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     }
     return true;
   });
-  transform::Uniformity uniformity(launch);
+  analysis::Uniformity uniformity(launch);
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     if (gemm != nullptr && gemm->mbar.defined()) reason = "the program waits for gemms itself";
@@ -80,7 +80,7 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
 
 // Why the threads of a block are not joined by others, to `threads` in all; nothing when they are.
 std::string WhyOneRole(const ir::KernelLaunchNode* launch, int64_t threads) {
-  if (transform::ThreadsOf(launch).linear->kind != ir::ExprKind::kVar) {
+  if (analysis::ThreadsOf(launch).linear->kind != ir::ExprKind::kVar) {
     return "the threads of the block are not counted along one dimension";
   }
   if (threads % kWarp != 0) return "the threads of the block are not whole warps";
@@ -167,7 +167,7 @@ class Launches : public ir::StmtMutator {
     Description description(op->span);
     Stmt ordered = OrderWriter(&description.notes).MutateStmt(launch);
     const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
-    description.AddRole("threads", {0, transform::ThreadsOf(op).count}, 0, body);
+    description.AddRole("threads", {0, analysis::ThreadsOf(op).count}, 0, body);
     description.Record();
     return ordered;
   }
@@ -288,7 +288,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   Stmt self = OverlayOperands(launch, target_->tmem_columns);
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op);
-  transform::LaunchThreads threads = transform::ThreadsOf(op);
+  analysis::LaunchThreads threads = analysis::ThreadsOf(op);
   // Registers are given away by whole warpgroups, and a single warp beside several warpgroups takes
   // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
   bool shares = threads.count > kWarpgroup && threads.count % kWarpgroup == 0;

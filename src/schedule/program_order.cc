@@ -9,8 +9,8 @@
 
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
-#include "transform/remark.h"
 
 namespace tilelang::schedule {
 

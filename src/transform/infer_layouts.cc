@@ -6,18 +6,18 @@
 #include <map>
 #include <memory>
 
+#include "analysis/kernel_scope.h"
+#include "check/check_layouts.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/remark.h"
 #include "op/copy_tmem_cp.h"
 #include "op/instruction.h"
 #include "op/parallel.h"
 #include "op/relayout.h"
 #include "op/shared_layout.h"
-#include "transform/check_layouts.h"
 #include "transform/guard_accesses.h"
-#include "transform/kernel_scope.h"
-#include "transform/remark.h"
 #include "transform/scoped_mutator.h"
 #include "transform/select_instructions.h"
 
@@ -56,7 +56,8 @@ struct Operator {
 // Lists the operators of a launch in program order.
 class OperatorCollector : public ScopedMutator {
  public:
-  OperatorCollector(const ir::Func& func, const LaunchThreads& threads) : threads_(threads) {
+  OperatorCollector(const ir::Func& func, const analysis::LaunchThreads& threads)
+      : threads_(threads) {
     analyzer_.BindParams(func->params);
   }
   std::vector<Operator> operators;
@@ -93,20 +94,20 @@ class OperatorCollector : public ScopedMutator {
   Operator& Add(Stmt stmt) {
     Operator result;
     result.stmt = std::move(stmt);
-    result.threads = ActiveThreads(threads_, &analyzer_);
+    result.threads = analysis::ActiveThreads(threads_, &analyzer_);
     result.known = known_;
     operators.push_back(std::move(result));
     return operators.back();
   }
 
-  LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
   Known known_;
 };
 
 class KernelInference {
  public:
   KernelInference(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
-      : func_(func), launch_(launch), target_(target), threads_(ThreadsOf(launch)) {
+      : func_(func), launch_(launch), target_(target), threads_(analysis::ThreadsOf(launch)) {
     Map<Buffer, ir::Any> annotated;
     if (auto given = launch->attrs.Get("layout_map")) {
       annotated = (*given).cast<Map<Buffer, ir::Any>>();
@@ -115,7 +116,7 @@ class KernelInference {
     OperatorCollector collector(func, threads_);
     collector.MutateStmt(ffi::GetRef<Stmt>(launch));
     operators_ = std::move(collector.operators);
-    for (const Operator& op : operators_) CheckGivenLayouts(op.stmt, op.threads, layouts_);
+    for (const Operator& op : operators_) check::CheckGivenLayouts(op.stmt, op.threads, layouts_);
   }
 
   void Run() {
@@ -273,7 +274,7 @@ class KernelInference {
   const ir::Func& func_;
   const ir::KernelLaunchNode* launch_;
   Target target_;
-  LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
   op::LayoutMap layouts_;
   std::vector<Operator> operators_;
 };

@@ -41,14 +41,14 @@ PassContext::PassContext(const Target& target)
       verify_synchronization_(Environment("TILELANG_VERIFY_SYNCHRONIZATION") == "1") {}
 
 Func PassContext::RunTimed(const char* name, const std::function<Func()>& pass, const Func& before,
-                           std::optional<Stage> reaches) {
+                           std::optional<check::Stage> reaches) {
   if (!dump_directory_.empty() && dumped_ == 0) Dump("input", before, 0);
   auto start = std::chrono::steady_clock::now();
   Func after = pass();
   std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   if (!dump_directory_.empty()) Dump(name, after, time.count());
   stage_ = reaches.value_or(stage_);
-  if (verify_) Verify(after, stage_, name);
+  if (verify_) check::Verify(after, stage_, name);
   return after;
 }
 

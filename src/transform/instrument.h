@@ -7,10 +7,10 @@
 #include <string>
 #include <type_traits>
 
+#include "check/verify.h"
 #include "ir/function.h"
+#include "ir/remark.h"
 #include "target/target.h"
-#include "transform/remark.h"
-#include "transform/verify.h"
 
 namespace tilelang::transform {
 
@@ -29,7 +29,7 @@ class PassContext {
   // result, when the pass leads to a new one.
   template <typename Pass>
   ir::Func Run(const char* name, const Pass& pass, const ir::Func& func,
-               std::optional<Stage> reaches = std::nullopt) {
+               std::optional<check::Stage> reaches = std::nullopt) {
     if constexpr (std::is_invocable_v<Pass, const ir::Func&>) {
       return RunTimed(name, [&] { return pass(func); }, func, reaches);
     } else {
@@ -42,12 +42,12 @@ class PassContext {
 
  private:
   ir::Func RunTimed(const char* name, const std::function<ir::Func()>& pass, const ir::Func& before,
-                    std::optional<Stage> reaches);
+                    std::optional<check::Stage> reaches);
   void Dump(const std::string& name, const ir::Func& func, double milliseconds);
 
   Target target_;
   RemarkCollector collector_;
-  Stage stage_ = Stage::kTile;
+  check::Stage stage_ = check::Stage::kTile;
   std::string dump_directory_;  // empty: no dumps
   std::string last_text_;
   int dumped_ = 0;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "analysis/kernel_scope.h"
 #include "ir/error.h"
+#include "memory/cta_resources.h"
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
@@ -14,11 +16,9 @@
 #include "op/parallel.h"
 #include "op/thread_sync.h"
 #include "op/vectorize.h"
-#include "transform/cta_resources.h"
-#include "transform/issue_in_order.h"
-#include "transform/kernel_scope.h"
+#include "sync/issue_in_order.h"
+#include "sync/store_waits.h"
 #include "transform/scoped_mutator.h"
-#include "transform/store_waits.h"
 
 namespace tilelang::transform {
 
@@ -37,7 +37,7 @@ class KernelLowerer : public ScopedMutator {
  public:
   KernelLowerer(const ir::Func& func, const ir::KernelLaunchNode* launch,
                 const Map<Buffer, Buffer>& globals, const Target& target)
-      : threads_(ThreadsOf(launch)),
+      : threads_(analysis::ThreadsOf(launch)),
         layouts_(launch->attrs["layout_map"].cast<Map<Buffer, ir::Any>>()),
         buffers_(&layouts_, globals),
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
@@ -69,11 +69,11 @@ class KernelLowerer : public ScopedMutator {
     return ir::WithPlace(s.span(), [&] { return ScopedMutator::MutateStmt(s); });
   }
   Expr Mutate(const Expr& e) override {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
     return scalar_.Mutate(e);
   }
   Stmt Rewrite(const ir::StoreNode* op) override {
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
     return scalar_.Rewrite(op);
   }
   Stmt Rewrite(const ir::AllocNode* op) override {
@@ -84,10 +84,10 @@ class KernelLowerer : public ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     size_t outer = allocated_.size();
     std::vector<Stmt> stmts;
-    auto waits = FindStoreWaits(op->stmts);
+    auto waits = sync::FindStoreWaits(op->stmts);
     for (size_t i = 0; i < op->stmts.size();) {
       waits_for_stores_ = waits[i];
-      OperatorGroup group = GroupAt(op->stmts, i, ctx_);
+      sync::OperatorGroup group = sync::GroupAt(op->stmts, i, ctx_);
       stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : Lower(group));
       i += std::max<size_t>(1, group.size());
     }
@@ -121,7 +121,7 @@ class KernelLowerer : public ScopedMutator {
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     bool waits = call != nullptr && call->name == op::kWaitTmaStores;
     if (!syncs && !arrives && !waits) return ScopedMutator::Rewrite(op);
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
     if (waits) return op::WaitTmaStores(ctx_, op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
@@ -131,7 +131,7 @@ class KernelLowerer : public ScopedMutator {
     for (size_t i = 0; i < op->vars.size(); ++i) {
       analyzer_.Bind(op->vars[i], ir::Const(op->vars[i].dtype(), 0), op->extents[i]);
     }
-    ctx_.threads = ActiveThreads(threads_, &analyzer_);
+    ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
     auto layout = op->annotations["loop_layout"].cast<layout::Fragment>();
     op::ParallelInfo info(op);
     op::CheckIndependent(info, &ctx_);
@@ -153,10 +153,10 @@ class KernelLowerer : public ScopedMutator {
     return ir::MakeSeq({ir::Bind(warpgroup_, index, body.span()), body});
   }
 
-  Stmt Lower(const OperatorGroup& group) {
+  Stmt Lower(const sync::OperatorGroup& group) {
     return ir::WithPlace(group.front()->span, [&] {
       op::Lowering lowering = MakeLowering();
-      return IssueInOrder(group, &resources_, &lowering);
+      return sync::IssueInOrder(group, &resources_, &lowering);
     });
   }
 
@@ -192,13 +192,13 @@ class KernelLowerer : public ScopedMutator {
     return found;
   }
 
-  LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
   ir::Var warpgroup_{"warpgroup", ir::dtypes::kInt32};
   op::LayoutMap layouts_;
   op::PhysicalBuffers buffers_;
   op::Context ctx_;
   op::AccessLowerer scalar_;
-  CtaResources resources_;
+  memory::CtaResources resources_;
   std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
   std::vector<Buffer> allocated_;               // what exists where the lowering is
   op::TensorMaps tensor_maps_;

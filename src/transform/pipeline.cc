@@ -6,25 +6,25 @@
 #include <string_view>
 #include <vector>
 
+#include "check/check_program.h"
+#include "check/remark_arguments.h"
+#include "check/remark_registers.h"
 #include "codegen/codegen.h"
+#include "memory/plan_shared_memory.h"
+#include "memory/plan_tensor_memory.h"
 #include "order/verify_synchronization.h"
 #include "schedule/defer_stores.h"
 #include "schedule/description.h"
 #include "schedule/pipeline_loops.h"
-#include "transform/assign_arrivals.h"
-#include "transform/check_program.h"
+#include "sync/assign_arrivals.h"
+#include "sync/number_barriers.h"
+#include "sync/place_synchronization.h"
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
-#include "transform/number_barriers.h"
-#include "transform/place_synchronization.h"
-#include "transform/plan_shared_memory.h"
-#include "transform/plan_tensor_memory.h"
 #include "transform/promote_accumulators.h"
-#include "transform/remark_arguments.h"
-#include "transform/remark_registers.h"
 #include "transform/resolve_roles.h"
 #include "transform/select_instructions.h"
 #include "transform/simplify.h"
@@ -48,9 +48,10 @@ using Pass = std::function<Func(const Func&, const Target&)>;
 struct Step {
   const char* name;
   Pass pass;
-  std::optional<Stage> reaches = std::nullopt;  // the stage of its result, where it is a new one
-  const char* setting = nullptr;                // under which it runs
-  Pass instead = nullptr;                       // in this way
+  std::optional<check::Stage> reaches =
+      std::nullopt;               // the stage of its result, where it is a new one
+  const char* setting = nullptr;  // under which it runs
+  Pass instead = nullptr;         // in this way
 };
 
 // A pass that does not depend on the target.
@@ -72,20 +73,20 @@ Pass Pipelining(bool with_roles) {
 
 Pass Synchronization(bool between_statements) {
   return [between_statements](const Func& func, const Target&) {
-    return PlaceSynchronization(func, between_statements);
+    return sync::PlaceSynchronization(func, between_statements);
   };
 }
 
 // In this order.
 const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
-      {"remark_arguments", ForAll(RemarkArguments)},
-      {"check_program", CheckProgram},
+      {"remark_arguments", ForAll(check::RemarkArguments)},
+      {"check_program", check::CheckProgram},
       {"simplify", ForAll(Simplify)},
       {"expand_unrolled", ForAll(ExpandUnrolled)},
       {"promote_accumulators", ForAll(PromoteAccumulators)},
       {"resolve_roles", ResolveRoles},
-      {"assign_arrivals", AssignArrivals},
+      {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
       {"stage_tensor_memory", StageTensorMemory},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
@@ -94,15 +95,15 @@ const std::vector<Step>& Pipeline() {
        Pipelining(false)},
       {"defer_stores", ForAll(schedule::DeferStores)},
       {"guard_accesses", ForAll(GuardAccesses)},
-      {"infer_layouts", InferLayouts, Stage::kLaidOut},
-      {"plan_tensor_memory", PlanTensorMemory},
-      {"lower_tile_ops", LowerTileOps, Stage::kThread},
+      {"infer_layouts", InferLayouts, check::Stage::kLaidOut},
+      {"plan_tensor_memory", memory::PlanTensorMemory},
+      {"lower_tile_ops", LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(Simplify)},
-      {"remark_registers", RemarkRegisters},
-      {"plan_shared_memory", PlanSharedMemory, Stage::kPlanned},
+      {"remark_registers", check::RemarkRegisters},
+      {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       {"place_synchronization", Synchronization(true), std::nullopt,
        "tl.disable_thread_storage_sync", Synchronization(false)},
-      {"number_barriers", ForAll(NumberBarriers)},
+      {"number_barriers", ForAll(sync::NumberBarriers)},
   };
   return steps;
 }

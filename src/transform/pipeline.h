@@ -2,7 +2,7 @@
 #ifndef TILELANG_TRANSFORM_PIPELINE_H_
 #define TILELANG_TRANSFORM_PIPELINE_H_
 
-#include "codegen/compiled.h"
+#include "ir/compiled.h"
 #include "target/target.h"
 
 namespace tilelang::transform {

@@ -2,14 +2,14 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "analysis/kernel_scope.h"
+#include "analysis/uniformity.h"
+#include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "op/issue.h"
-#include "transform/check_parts.h"
-#include "transform/kernel_scope.h"
-#include "transform/uniformity.h"
 
 namespace tilelang::transform {
 
@@ -22,7 +22,7 @@ namespace {
 
 // The name of what threads must execute together; null for other statements.
 const char* CollectiveName(const Stmt& s) {
-  if (const char* name = TileOpName(s)) return name;
+  if (const char* name = check::TileOpName(s)) return name;
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   bool arrives = call != nullptr && call->name == "tcgen05_mma_arrive";
@@ -52,7 +52,7 @@ class RoleResolver : public ir::StmtMutator {
   explicit RoleResolver(const ir::KernelLaunchNode* launch)
       : uniformity_(launch),
         threads_(uniformity_.threads()),
-        linear_(ThreadsOf(launch).linear),
+        linear_(analysis::ThreadsOf(launch).linear),
         active_(threads_.All()) {}
 
   using StmtMutator::Rewrite;
@@ -66,8 +66,8 @@ class RoleResolver : public ir::StmtMutator {
 
   Stmt Rewrite(const ir::IfNode* op) override {
     if (!HasCollective(ffi::GetRef<Stmt>(op))) return ffi::GetRef<Stmt>(op);
-    ThreadSelection selection = threads_.Select(op->condition, active_);
-    const ThreadSet& chosen = selection.threads;
+    analysis::ThreadSelection selection = threads_.Select(op->condition, active_);
+    const analysis::ThreadSet& chosen = selection.threads;
     Expr rest;
     for (const Expr& part : selection.rest) {
       if (!uniformity_.IsUniform(part, chosen)) {
@@ -77,7 +77,7 @@ class RoleResolver : public ir::StmtMutator {
     }
     if (chosen.IsEmpty()) return Else(op);
     bool all = chosen == active_;
-    ThreadSet others = active_ - chosen;
+    analysis::ThreadSet others = active_ - chosen;
     if (rest.defined()) {
       if (!all && !op->else_case.defined()) {
         // One condition around the other: then passes see that all of `chosen` decide alike.
@@ -110,7 +110,7 @@ class RoleResolver : public ir::StmtMutator {
   };
 
   // A condition that holds in these of the active threads, in terms of the linear index.
-  Expr Spell(const ThreadSet& chosen, const Expr& condition) const {
+  Expr Spell(const analysis::ThreadSet& chosen, const Expr& condition) const {
     auto range = chosen.AsRange();
     if (!range) return condition;
     auto constant = [](int64_t value) { return ir::Const(ir::dtypes::kInt32, value); };
@@ -127,7 +127,7 @@ class RoleResolver : public ir::StmtMutator {
 
   // Who takes a branch; `why`: the compiler cannot tell.
   struct Side {
-    ThreadSet threads;
+    analysis::ThreadSet threads;
     const char* why = nullptr;
   };
   static constexpr const char* kUnknown =
@@ -144,7 +144,7 @@ class RoleResolver : public ir::StmtMutator {
   }
 
   Stmt Within(const Stmt& body, const Side& side, const Expr& condition) {
-    ThreadSet outer = active_;
+    analysis::ThreadSet outer = active_;
     Expr outer_condition = condition_;
     std::optional<Obstacle> outer_obstacle = obstacle_;
     if (side.threads != active_) condition_ = condition;
@@ -204,11 +204,11 @@ class RoleResolver : public ir::StmtMutator {
                           "all threads pass");
   }
 
-  Uniformity uniformity_;
-  const BlockThreads& threads_;
+  analysis::Uniformity uniformity_;
+  const analysis::BlockThreads& threads_;
   Expr linear_;
-  ThreadSet active_;  // reach the current statement, unless there is an obstacle
-  Expr condition_;    // the innermost that selects among threads
+  analysis::ThreadSet active_;  // reach the current statement, unless there is an obstacle
+  Expr condition_;              // the innermost that selects among threads
   std::optional<Obstacle> obstacle_;
 };
 

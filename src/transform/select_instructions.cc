@@ -6,9 +6,12 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analysis/kernel_scope.h"
+#include "analysis/uniformity.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/remark.h"
 #include "op/copy.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
@@ -16,10 +19,7 @@
 #include "op/gemm_wgmma.h"
 #include "op/reduce.h"
 #include "schedule/channel.h"
-#include "transform/kernel_scope.h"
-#include "transform/remark.h"
 #include "transform/scoped_mutator.h"
-#include "transform/uniformity.h"
 
 namespace tilelang::transform {
 
@@ -68,7 +68,7 @@ class Selector : public ScopedMutator {
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    threads_ = ThreadsOf(op);
+    threads_ = analysis::ThreadsOf(op);
     uniformity_.emplace(op);
     uses_.emplace(op);
     return ScopedMutator::Rewrite(op);
@@ -134,7 +134,7 @@ class Selector : public ScopedMutator {
     Stmt self = ffi::GetRef<Stmt>(op);
     if (op->plan.defined()) return self;
     obstacle_.clear();
-    op::Context ctx{target_,         ActiveThreads(threads_, &analyzer_),
+    op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
     ctx.pipelined = pipelined_;
@@ -199,7 +199,7 @@ class Selector : public ScopedMutator {
 
   // One thread asks for all, so all must agree on what.
   std::string TmaObstacle(const ir::CopyNode* op, const op::Context& ctx) {
-    ThreadSet active = uniformity_->threads().Of(ctx.threads);
+    analysis::ThreadSet active = uniformity_->threads().Of(ctx.threads);
     for (const ir::Region& region : {op->src, op->dst}) {
       for (const Expr& min : region->mins) {
         if (!uniformity_->IsUniform(min, active)) {
@@ -231,8 +231,8 @@ class Selector : public ScopedMutator {
   Target target_;
   bool use_tma_;
   std::unordered_set<const ffi::Object*> params_;
-  LaunchThreads threads_{Expr(), 0};
-  std::optional<Uniformity> uniformity_;
+  analysis::LaunchThreads threads_{Expr(), 0};
+  std::optional<analysis::Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
   int loops_ = 0;
   std::string obstacle_;  // of the last instruction that was asked

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/kernel_scope.h"
+#include "check/check_parts.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
-#include "transform/check_parts.h"
-#include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -45,16 +45,16 @@ std::string Text(const Group& group) {
 
 class Groups : public ScopedMutator {
  public:
-  explicit Groups(const ir::KernelLaunchNode* launch) : threads_(ThreadsOf(launch)) {
+  explicit Groups(const ir::KernelLaunchNode* launch) : threads_(analysis::ThreadsOf(launch)) {
     MutateStmt(ffi::GetRef<Stmt>(launch));
   }
 
   Stmt MutateStmt(const Stmt& s) override {
-    if (TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
+    if (check::TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
     std::vector<ir::Effect> effects = ir::EffectsOf(s);
     std::erase_if(effects, [](const ir::Effect& effect) { return !effect.buffer.IsFragment(); });
     if (effects.empty()) return s;
-    ThreadRange threads = ActiveThreads(threads_, &analyzer_);
+    ThreadRange threads = analysis::ActiveThreads(threads_, &analyzer_);
     for (const ir::Effect& effect : effects) {
       GroupOf(effect.buffer, threads, s.span()).writes |= effect.Writes();
     }
@@ -76,7 +76,7 @@ class Groups : public ScopedMutator {
     return known->second.back();
   }
 
-  LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
 };
 
 // The groups of one fragment can have one each.
@@ -85,7 +85,7 @@ void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
     for (size_t j = 0; j < i; ++j) {
       if (!Overlap(groups[i].threads, groups[j].threads)) continue;
       TL_USER_ERROR(kSemantics, groups[i].first,
-                    "fragment " << Describe(buffer) << " is used by " << Text(groups[j])
+                    "fragment " << check::Describe(buffer) << " is used by " << Text(groups[j])
                                 << " and by " << Text(groups[i])
                                 << ": its elements are spread over the registers of one group or "
                                    "of the other, not both. Use a fragment for each group, and "
@@ -93,7 +93,7 @@ void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
     }
     if (groups[i].writes) continue;
     TL_USER_ERROR(kSemantics, groups[i].first,
-                  "fragment " << Describe(buffer) << " is read by " << Text(groups[i])
+                  "fragment " << check::Describe(buffer) << " is read by " << Text(groups[i])
                               << ", which never write it, and also used by "
                               << Text(groups[i == 0 ? 1 : 0])
                               << ": registers belong to their threads. Pass the values through "
@@ -105,12 +105,12 @@ class Splitter : public ScopedMutator {
  public:
   Splitter(const ir::KernelLaunchNode* launch,
            const std::vector<std::pair<Buffer, std::vector<Group>>>& split)
-      : threads_(ThreadsOf(launch)), split_(split) {}
+      : threads_(analysis::ThreadsOf(launch)), split_(split) {}
 
   using ScopedMutator::Rewrite;
   Stmt MutateStmt(const Stmt& s) override {
-    if (TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
-    ThreadRange threads = ActiveThreads(threads_, &analyzer_);
+    if (check::TileOpName(s) == nullptr) return ScopedMutator::MutateStmt(s);
+    ThreadRange threads = analysis::ActiveThreads(threads_, &analyzer_);
     Map<Buffer, Buffer> own;
     for (const auto& [buffer, groups] : split_) {
       for (const Group& group : groups) {
@@ -139,7 +139,7 @@ class Splitter : public ScopedMutator {
     return false;
   }
 
-  LaunchThreads threads_;
+  analysis::LaunchThreads threads_;
   const std::vector<std::pair<Buffer, std::vector<Group>>>& split_;
 };
 
@@ -169,8 +169,9 @@ class Launches : public ir::StmtMutator {
     auto layouts = op->attrs.Get("layout_map");
     if (!layouts || (*layouts).cast<Map<Buffer, ir::Any>>().count(buffer) == 0) return;
     TL_USER_ERROR(kLayout, groups[1].first,
-                  "fragment " << Describe(buffer) << " has an annotated layout, but is used by "
-                              << Text(groups[0]) << " and by " << Text(groups[1])
+                  "fragment " << check::Describe(buffer)
+                              << " has an annotated layout, but is used by " << Text(groups[0])
+                              << " and by " << Text(groups[1])
                               << ": a layout names the threads of one group. Allocate and annotate "
                                  "a fragment for each");
   }

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
+#include "analysis/gemm_in_flight.h"
+#include "analysis/kernel_scope.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "transform/column_pieces.h"
-#include "transform/gemm_in_flight.h"
-#include "transform/kernel_scope.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -63,17 +63,17 @@ class Owner : public ScopedMutator {
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    launch_ = ThreadsOf(op);
+    launch_ = analysis::ThreadsOf(op);
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
-    if (op->c->buffer.same_as(c_)) threads = ActiveThreads(launch_, &analyzer_);
+    if (op->c->buffer.same_as(c_)) threads = analysis::ActiveThreads(launch_, &analyzer_);
     return ffi::GetRef<Stmt>(op);
   }
 
  private:
   Buffer c_;
-  LaunchThreads launch_;
+  analysis::LaunchThreads launch_;
 };
 
 class Stager : public ScopedMutator {
@@ -84,7 +84,7 @@ class Stager : public ScopedMutator {
   using ScopedMutator::Rewrite;
 
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    launch_ = ThreadsOf(op);
+    launch_ = analysis::ThreadsOf(op);
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::AllocNode* op) override {
@@ -138,7 +138,7 @@ class Stager : public ScopedMutator {
  private:
   // By the threads that own C: a run may span what others do.
   Stmt ByOwner(const Stmt& s) {
-    op::ThreadRange here = ActiveThreads(launch_, &analyzer_);
+    op::ThreadRange here = analysis::ActiveThreads(launch_, &analyzer_);
     if (here == owner_) return s;
     auto constant = [](int64_t value) { return ir::Const(ir::dtypes::kInt32, value); };
     int64_t end = owner_.begin + owner_.count;
@@ -246,15 +246,15 @@ class Stager : public ScopedMutator {
     for (const Stmt& inner : seq->stmts) result->push_back(inner);
   }
 
-  GemmInFlight Gemms() const {
-    return GemmInFlight([this](const ir::GemmNode* gemm) {
+  analysis::GemmInFlight Gemms() const {
+    return analysis::GemmInFlight([this](const ir::GemmNode* gemm) {
       return gemm->c->buffer.same_as(c_) || gemm->c->buffer.same_as(tmem_);
     });
   }
 
   // The copy back reads what is complete.
   void CheckComplete(const std::vector<Stmt>& run) const {
-    GemmInFlight gemms = Gemms();
+    analysis::GemmInFlight gemms = Gemms();
     for (const Stmt& s : run) gemms.VisitStmt(s);
     if (!gemms.InFlight()) return;
     const ir::GemmNode* gemm = gemms.Gemm();
@@ -276,7 +276,7 @@ class Stager : public ScopedMutator {
     size_t start = begin;
     if (IsZeroFill(op->stmts[begin], c_)) ++start;
     size_t end = begin;
-    GemmInFlight gemms = Gemms();
+    analysis::GemmInFlight gemms = Gemms();
     for (size_t i = start; i < op->stmts.size(); ++i) {
       const Stmt& s = op->stmts[i];
       // The copy back stands at the end of the run: nothing leaves it earlier.
@@ -381,7 +381,7 @@ class Stager : public ScopedMutator {
   Buffer c_;
   Buffer tmem_;
   op::ThreadRange owner_;
-  LaunchThreads launch_;
+  analysis::LaunchThreads launch_;
   bool resident_ = false;  // C is in tensor memory wherever nothing else is said
 };
 

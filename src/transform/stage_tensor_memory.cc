@@ -2,14 +2,14 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "analysis/gemm_in_flight.h"
 #include "ir/error.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
-#include "transform/gemm_in_flight.h"
-#include "transform/remark.h"
 #include "transform/stage_accumulators.h"
 
 namespace tilelang::transform {
@@ -149,7 +149,7 @@ class Stager : public ir::StmtMutator {
   // is complete by then.
   void CheckReuse(const ir::GemmNode* op) const {
     if (!loop_body_.defined()) return;
-    GemmInFlight gemms([op](const ir::GemmNode* gemm) { return gemm == op; });
+    analysis::GemmInFlight gemms([op](const ir::GemmNode* gemm) { return gemm == op; });
     gemms.VisitStmt(loop_body_);
     if (!gemms.InFlight()) return;
     const Buffer& operand = op->a->buffer.IsFragment() ? op->a->buffer : op->b->buffer;

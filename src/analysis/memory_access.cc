@@ -1,0 +1,514 @@
+#include "analysis/memory_access.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "analysis/sync_calls.h"
+#include "analysis/thread_set.h"
+#include "arith/analyzer.h"
+#include "arith/host_eval.h"
+#include "ir/effects.h"
+#include "ir/visitor.h"
+#include "layout/tcgen05_layout.h"
+
+namespace tilelang::analysis {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// Beyond this many (thread, iteration) pairs an access counts as one of all threads.
+constexpr int64_t kMaxPoints = 1 << 17;
+// Cells of tensor memory.
+constexpr int64_t kCellLanes = 16;
+constexpr int64_t kColumns = 512;
+// Before shared memory.
+constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
+
+bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const auto& range) { return UsesVar(e, range.var); });
+}
+
+// Sums and products alone, as far as the variables of `ranges` are concerned.
+bool IsPolynomial(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  if (!UsesAny(e, ranges) || e->kind == ExprKind::kVar) return true;
+  if (const auto* cast = e.as<CastNode>()) return IsPolynomial(cast->value, ranges);
+  const auto* op = e.as<BinaryNode>();
+  if (op == nullptr) return false;
+  bool fits =
+      op->Op() == BinaryOp::kAdd || op->Op() == BinaryOp::kSub || op->Op() == BinaryOp::kMul;
+  return fits && IsPolynomial(op->a, ranges) && IsPolynomial(op->b, ranges);
+}
+
+bool IsElection(const Expr& e) {
+  const auto* call = e.as<CallNode>();
+  return call != nullptr && call->name == "elect_one";
+}
+
+// Integer arithmetic on the given variables alone.
+bool IsComputable(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
+  bool result = true;
+  WalkExprs(e, [&](const Expr& part) {
+    if (part->kind == ExprKind::kVar) {
+      result &= std::any_of(ranges.begin(), ranges.end(),
+                            [&](const auto& range) { return range.var.same_as(part); });
+    }
+    result &=
+        part->kind != ExprKind::kLoad && part->kind != ExprKind::kCall && !IsFloat(part.dtype());
+    return result;
+  });
+  return result;
+}
+
+// e == varying + uniform, where `uniform` uses none of the ranges.
+void Split(const Expr& e, bool negative, const std::vector<AccessContext::Range>& ranges,
+           Expr* varying, Expr* uniform) {
+  const auto* op = e.as<BinaryNode>();
+  if (op != nullptr && (op->Op() == BinaryOp::kAdd || op->Op() == BinaryOp::kSub)) {
+    Split(op->a, negative, ranges, varying, uniform);
+    Split(op->b, negative != (op->Op() == BinaryOp::kSub), ranges, varying, uniform);
+    return;
+  }
+  Expr* target = UsesAny(e, ranges) || AsInt(e) ? varying : uniform;
+  *target = negative ? *target - e : *target + e;
+}
+
+// Runs through the values of all variables, loops outside, threads inside.
+class Enumeration {
+ public:
+  Enumeration(const AccessContext& context, const Array<Expr>& exprs) {
+    for (const auto& range : context.loops) {
+      bool used = false;
+      for (const Expr& e : exprs) used |= UsesVar(e, range.var);
+      if (used) ranges_.push_back(range);
+    }
+    num_loops_ = ranges_.size();
+    for (auto it = context.threads.rbegin(); it != context.threads.rend(); ++it) {
+      ranges_.push_back(*it);
+    }
+    Array<Var> vars;
+    for (const auto& range : ranges_) {
+      vars.push_back(range.var);
+      points_ *= range.extent;
+    }
+    threads_ = 1;
+    for (const auto& range : context.threads) threads_ *= range.extent;
+    if (points_ <= kMaxPoints) program_ = arith::HostProgram(exprs, vars);
+  }
+
+  bool TooLarge() const { return points_ > kMaxPoints; }
+  int64_t threads() const { return threads_; }
+
+  // visit(iteration, thread, values of the expressions)
+  template <typename Visit>
+  void Run(const Visit& visit) const {
+    std::vector<int64_t> inputs;
+    for (const auto& range : ranges_) inputs.push_back(range.min);
+    std::vector<int64_t> outputs(program_.num_outputs());
+    for (int64_t point = 0; point < points_; ++point) {
+      program_.Run(inputs.data(), outputs.data());
+      visit(point / threads_, static_cast<int32_t>(point % threads_), outputs);
+      for (size_t i = ranges_.size(); i-- > 0;) {
+        if (++inputs[i] < ranges_[i].min + ranges_[i].extent) break;
+        inputs[i] = ranges_[i].min;
+      }
+    }
+  }
+
+ private:
+  std::vector<AccessContext::Range> ranges_;
+  size_t num_loops_ = 0;
+  int64_t points_ = 1;
+  int64_t threads_ = 1;
+  arith::HostProgram program_;
+};
+
+struct Touch {
+  int64_t iteration;
+  int64_t element;
+  int32_t thread;
+};
+
+OwnerMap MakeOwnerMap(const std::vector<Touch>& touches, int64_t lanes) {
+  OwnerMap map;
+  if (touches.empty()) return map;
+  int64_t last = touches[0].element;
+  map.first = last;
+  for (const Touch& touch : touches) {
+    map.first = std::min(map.first, touch.element);
+    last = std::max(last, touch.element);
+  }
+  bool close = last - map.first < kMaxPoints * 2;
+  if (!close) {
+    for (const Touch& touch : touches) {
+      for (int64_t lane = 0; lane < lanes; ++lane) map.elements.push_back(touch.element + lane);
+    }
+    std::sort(map.elements.begin(), map.elements.end());
+    map.elements.erase(std::unique(map.elements.begin(), map.elements.end()), map.elements.end());
+  }
+  size_t size = close ? static_cast<size_t>(last + lanes - map.first) : map.elements.size();
+  map.owner.assign(size, OwnerMap::kNobody);
+  std::vector<int64_t> when(map.owner.size(), -1);
+  for (const Touch& touch : touches) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      size_t at = map.Find(touch.element + lane);
+      int32_t& owner = map.owner[at];
+      if (owner == OwnerMap::kNobody) {
+        owner = touch.thread;
+      } else if (owner != touch.thread) {
+        bool together = when[at] == touch.iteration && owner != OwnerMap::kMany;
+        owner = together ? OwnerMap::kReplicated : OwnerMap::kMany;
+      }
+      when[at] = touch.iteration;
+    }
+  }
+  return map;
+}
+
+class Collector : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  Collector(const AccessContext& context, const Map<Buffer, int64_t>& offsets,
+            std::vector<AccessPtr>* out)
+      : context_(context), offsets_(offsets), out_(out) {}
+
+  void Visit(const LoadNode* op) override {
+    StmtVisitor::Visit(op);
+    Add({op->buffer, op->indices[0], 1, true, false}, false);
+  }
+  void Visit(const StoreNode* op) override {
+    StmtVisitor::Visit(op);
+    Add({op->buffer, op->indices[0], 1, false, true}, false);
+  }
+  void Visit(const CallNode* op) override {
+    if (op->name == "address_of") return;
+    StmtVisitor::Visit(op);
+    const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
+    bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
+    barrier_ = MbarrierOf(op);
+    in_bulk_group_ = IsTmaStore(op);
+    for (const MemoryEffect& effect : CallEffects(op)) {
+      if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
+    }
+    if (!context_.tensor_memory.defined()) return;
+    for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
+  }
+  void Visit(const ForNode* op) override {
+    VisitExpr(op->extent);
+    std::optional<int64_t> min = AsInt(op->min);
+    std::optional<int64_t> extent = AsInt(op->extent);
+    bool constant = min && extent;
+    if (op->Kind() == ForKind::kVectorized) lanes_ = op;
+    if (constant) context_.loops.push_back({op->var, *min, *extent});
+    VisitStmt(op->body);
+    if (constant) context_.loops.pop_back();
+    if (op->Kind() == ForKind::kVectorized) lanes_ = nullptr;
+  }
+  void Visit(const BindNode* op) override {
+    VisitExpr(op->value);
+    context_.Bind(op);
+  }
+  void Visit(const IfNode* op) override {
+    VisitExpr(op->condition);
+    context_.guards.push_back(op->condition);
+    VisitStmt(op->then_case);
+    context_.guards.back() = Not(op->condition);
+    if (op->else_case.defined()) VisitStmt(op->else_case);
+    context_.guards.pop_back();
+  }
+
+ private:
+  void Add(const MemoryEffect& effect, bool atomic) {
+    auto place = offsets_.find(effect.buffer);
+    if (place == offsets_.end()) return;
+    auto access = std::make_shared<MemoryAccess>();
+    access->buffer = effect.buffer;
+    access->read = effect.read;
+    access->write = effect.write;
+    access->atomic = atomic;
+    access->proxy = effect.proxy;
+    access->by_warpgroup = effect.by_warpgroup;
+    if (effect.proxy == Proxy::kAsync) {
+      access->barrier = barrier_;
+      access->in_bulk_group = in_bulk_group_;
+    }
+    access->begin = (*place).second;
+    int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
+    access->end = access->begin + elements * Bytes(effect.buffer->dtype);
+    Locate(effect, 0, access.get());
+    out_->push_back(access);
+  }
+
+  void Add(const TmemEffect& effect, const CallNode* call) {
+    auto access = std::make_shared<MemoryAccess>();
+    access->buffer = context_.tensor_memory;
+    access->read = !effect.write;
+    access->write = effect.write;
+    access->proxy = ProxyOf(call);
+    access->begin = kPlaceOfTensorMemory + effect.first;
+    access->end = kPlaceOfTensorMemory + effect.end;
+    access->in_rows_of_warpgroup = call->attrs.count(kRowsOfWarpgroups) != 0;
+    MemoryEffect box{context_.tensor_memory, effect.address, effect.columns};
+    Locate(box, effect.lanes / kCellLanes, access.get());
+    out_->push_back(access);
+  }
+
+  // Fills in who touches which elements; cells: above each other at each column, of tensor memory.
+  void Locate(const MemoryEffect& effect, int64_t cells, MemoryAccess* access) const {
+    std::vector<AccessContext::Range> ranges = context_.threads;
+    ranges.insert(ranges.end(), context_.loops.begin(), context_.loops.end());
+    bool elected = false;
+    Array<Expr> exprs;
+    std::vector<Expr> guards;
+    for (const Expr& guard : context_.guards) {
+      Conjuncts(Substitute(guard, context_.values), &guards);
+    }
+    for (const Expr& guard : guards) {
+      elected |= IsElection(guard);
+      if (IsComputable(guard, ranges)) exprs.push_back(guard);
+    }
+    size_t num_guards = exprs.size();
+    Expr varying = 0;
+    int64_t lanes = std::max<int64_t>(effect.elements, 1);
+    bool known = effect.index.defined();
+    if (known) {
+      Expr index = Substitute(effect.index, context_.values);
+      access->uniform = Const(index.dtype(), 0);
+      varying = access->uniform;
+      if (lanes_ != nullptr) {
+        if (IsVectorAccess(lanes_, effect.buffer, {index})) {
+          lanes = *AsInt(lanes_->extent);
+          index = Substitute(index, {{lanes_->var, lanes_->min}});
+        }
+      }
+      Split(index, false, ranges, &varying, &access->uniform);
+      access->moves = UsesAny(index, context_.moving);
+      known = IsComputable(varying, ranges);
+    }
+    AccessContext context = context_;
+    if (!known && effect.buffer.IsGlobal() && IsPolynomial(varying, context_.samples)) {
+      context.loops.insert(context.loops.end(), context_.samples.begin(), context_.samples.end());
+      ranges.insert(ranges.end(), context_.samples.begin(), context_.samples.end());
+      known = IsComputable(varying, ranges);
+    }
+    exprs.push_back(known ? varying : Expr(0));
+    Enumeration points(context, exprs);
+    access->actors = {0, points.threads()};
+    if (points.TooLarge()) return;
+    std::vector<Touch> touches;
+    std::optional<int32_t> single;
+    bool several = false;
+    int64_t first = points.threads();
+    int64_t last = -1;
+    points.Run([&](int64_t iteration, int32_t thread, const std::vector<int64_t>& values) {
+      for (size_t i = 0; i < num_guards; ++i) {
+        if (values[i] == 0) return;
+      }
+      int32_t actor = elected ? MemoryAccess::kElected + thread / 32 : thread;
+      several |= single.value_or(actor) != actor;
+      single = actor;
+      first = std::min<int64_t>(first, elected ? thread / 32 * 32 : thread);
+      last = std::max<int64_t>(
+          last, elected ? std::min<int64_t>(thread / 32 * 32 + 31, points.threads() - 1) : thread);
+      int64_t element = known ? values[num_guards] : 0;
+      if (known && cells == 0) touches.push_back({iteration, element, actor});
+      // The threads of a warp give one address.
+      bool same = elected || access->proxy == Proxy::kGeneric;
+      if (!known || (same && thread % 32 != 0)) return;
+      int64_t first_cell = (element >> 16) / kCellLanes;
+      for (int64_t cell = 0; cell < cells; ++cell) {
+        int64_t at = (first_cell + cell) * kColumns + (element & 0xffff);
+        touches.push_back({iteration, at, same && !elected ? thread / 32 : actor});
+      }
+    });
+    access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
+    if (single && !several) access->single_thread = *single;
+    if (known) access->owners = std::make_shared<OwnerMap>(MakeOwnerMap(touches, lanes));
+  }
+
+  AccessContext context_;
+  const Map<Buffer, int64_t>& offsets_;
+  std::vector<AccessPtr>* out_;
+  const ForNode* lanes_ = nullptr;
+  Buffer barrier_;  // of the last call
+  bool in_bulk_group_ = false;
+};
+
+bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
+  bool result = false;
+  WalkExprs(e, [&](const Expr& part) {
+    result |= std::find(kinds.begin(), kinds.end(), part->kind) != kinds.end();
+    return !result;
+  });
+  return result;
+}
+
+// The same in both accesses: equal expressions of what does not change between them.
+bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
+  if (Contains(a.uniform, {ExprKind::kLoad, ExprKind::kCall})) return false;
+  if (carried && (a.moves || b.moves)) return false;
+  return arith::Analyzer().CanProveEqual(a.uniform, b.uniform);
+}
+
+bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
+  if (a.owner.empty() || b.owner.empty()) return false;
+  size_t i = a.Find(b.ElementAt(0));
+  size_t j = b.Find(a.ElementAt(0));
+  while (i < a.owner.size() && j < b.owner.size()) {
+    int64_t order = a.ElementAt(i) - b.ElementAt(j);
+    int32_t x = a.owner[i];
+    int32_t y = b.owner[j];
+    i += order <= 0;
+    j += order >= 0;
+    if (order != 0 || x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+    // Threads that store the same element at the same time store the same value.
+    if (same_store && x == OwnerMap::kReplicated) continue;
+    if (x != y || x < 0) return true;
+  }
+  return false;
+}
+
+// The warp that touches each group of kCellLanes lanes.
+std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
+  std::vector<int32_t> owners(layout::kTmemLanes / kCellLanes, OwnerMap::kNobody);
+  for (size_t i = 0; i < cells.owner.size(); ++i) {
+    if (cells.owner[i] == OwnerMap::kNobody) continue;
+    int32_t& owner = owners[static_cast<size_t>(cells.ElementAt(i) / kColumns)];
+    owner =
+        owner == OwnerMap::kNobody || owner == cells.owner[i] ? cells.owner[i] : OwnerMap::kMany;
+  }
+  return owners;
+}
+
+// Of two accesses whose tiles have columns in common.
+bool CellsConflict(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
+  if (!a.owners || !b.owners) return true;
+  if (SameUniformPart(a, b, carried)) return OwnersConflict(*a.owners, *b.owners, false);
+  // Columns are chosen at run time. Lanes are not: a warp has its quarter of them for good.
+  if (a.proxy == Proxy::kAsync || b.proxy == Proxy::kAsync) return true;
+  if (a.in_rows_of_warpgroup && b.in_rows_of_warpgroup) return false;
+  std::vector<int32_t> of_a = OwnersOfLanes(*a.owners);
+  std::vector<int32_t> of_b = OwnersOfLanes(*b.owners);
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    if (of_a[i] == OwnerMap::kNobody || of_b[i] == OwnerMap::kNobody) continue;
+    if (of_a[i] != of_b[i] || of_a[i] < 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+size_t OwnerMap::Find(int64_t element) const {
+  if (!elements.empty()) {
+    return std::lower_bound(elements.begin(), elements.end(), element) - elements.begin();
+  }
+  return static_cast<size_t>(std::max<int64_t>(element - first, 0));
+}
+
+std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
+  struct Uses {
+    bool read = false;
+    int writes = 0;
+  };
+  std::vector<std::pair<Buffer, Uses>> tensors;
+  WalkEffects(launch->body, [&](const Effect& effect) {
+    if (!effect.buffer.IsGlobal()) return;
+    auto it = std::find_if(tensors.begin(), tensors.end(),
+                           [&](const auto& t) { return t.first.same_as(effect.buffer); });
+    if (it == tensors.end()) it = tensors.insert(it, {effect.buffer, {}});
+    it->second.read |= effect.kind == EffectKind::kRead;
+    it->second.writes += effect.Writes();
+  });
+  std::vector<Buffer> result;
+  for (const auto& [buffer, uses] : tensors) {
+    if (uses.writes > 1 || (uses.writes == 1 && uses.read)) result.push_back(buffer);
+  }
+  return result;
+}
+
+bool IsSamePlace(const AccessContext& a, const AccessContext& b) {
+  auto same_guard = [](const Expr& x, const Expr& y) {
+    const auto* not_x = x.as<UnaryNode>();
+    const auto* not_y = y.as<UnaryNode>();
+    bool negated = not_x != nullptr && not_y != nullptr && not_x->Op() == not_y->Op() &&
+                   not_x->a.same_as(not_y->a);
+    bool constant = AsInt(x) && AsInt(x) == AsInt(y);
+    return x.same_as(y) || negated || constant;
+  };
+  auto same_loop = [](const auto& x, const auto& y) { return x.var.same_as(y.var); };
+  return std::equal(a.guards.begin(), a.guards.end(), b.guards.begin(), b.guards.end(),
+                    same_guard) &&
+         std::equal(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end(), same_loop);
+}
+
+void AccessContext::Bind(const BindNode* op) {
+  if (op->var.same_as(tensor_memory_base)) {
+    values.Set(op->var, Const(op->var.dtype(), 0));
+  } else {
+    values.Set(op->var, Substitute(op->value, values));
+  }
+}
+
+AccessContext ContextOf(const KernelLaunchNode* launch) {
+  AccessContext context;
+  if (auto base = launch->attrs.Get("tmem_base")) {
+    context.tensor_memory_base = (*base).cast<Var>();
+    context.tensor_memory =
+        Buffer("tensor memory", dtypes::kUInt32, {Const(dtypes::kInt32, kColumns)}, {},
+               "shared.tmem", {}, launch->span);
+  }
+  std::unordered_set<const ffi::Object*> known;
+  for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
+    context.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
+    known.insert(launch->thread_vars[i].get());
+  }
+  auto sample = [&](const Var& var) {
+    if (!known.insert(var.get()).second) return false;
+    // Odd and large: multiples of it and sums of them are far apart.
+    constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
+    uint64_t number = context.samples.size() + 1;
+    context.samples.push_back({var, static_cast<int64_t>(number * kStep >> 34 | 1), 1});
+    return true;
+  };
+  WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* op = s.as<ForNode>();
+    if (op == nullptr) return true;
+    if (AsInt(op->min) && AsInt(op->extent)) known.insert(op->var.get());
+    if (sample(op->var)) context.moving.push_back(context.samples.back());
+    return true;
+  });
+  WalkExprs(launch->body, [&](const Expr& e) {
+    if (e->kind == ExprKind::kVar) sample(tvm::ffi::GetRef<Var>(e.as<VarNode>()));
+    return true;
+  });
+  return context;
+}
+
+void CollectAccesses(const Stmt& s, const AccessContext& context,
+                     const Map<Buffer, int64_t>& offsets, std::vector<AccessPtr>* out) {
+  Collector(context, offsets, out).VisitStmt(s);
+}
+
+bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
+  if (!earlier.write && !later.write) return false;
+  if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
+  if (earlier.atomic && later.atomic) return false;
+  if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);
+  if (earlier.proxy != later.proxy) return true;
+  if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
+  if (earlier.proxy == Proxy::kAsync) return true;
+  if (!earlier.buffer.same_as(later.buffer)) return true;
+  if (carried && &earlier == &later && !later.read && later.buffer.IsGlobal()) return false;
+  if (!earlier.owners || !later.owners) return true;
+  if (!SameUniformPart(earlier, later, carried)) return true;
+  bool same_store = &earlier == &later && !later.read;
+  return OwnersConflict(*earlier.owners, *later.owners, same_store);
+}
+
+}  // namespace tilelang::analysis

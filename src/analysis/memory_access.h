@@ -1,0 +1,108 @@
+// Accesses of memory that a block's threads share, and whether two of them by different threads may
+// conflict: shared memory, tensor memory, and tensors that a block both writes and reads or writes
+// in two places.
+#ifndef TILELANG_ANALYSIS_MEMORY_ACCESS_H_
+#define TILELANG_ANALYSIS_MEMORY_ACCESS_H_
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/intrinsics.h"
+#include "ir/stmt.h"
+#include "op/context.h"
+
+namespace tilelang::analysis {
+
+// The statements around an access, as far as they decide which thread touches what.
+struct AccessContext {
+  struct Range {
+    ir::Var var;
+    int64_t min;
+    int64_t extent;
+  };
+  std::vector<Range> threads;    // thread variables, x first
+  std::vector<Range> loops;      // those with constant bounds, outermost first
+  std::vector<ir::Expr> guards;  // conditions that hold
+  // Variables of other kinds, each with one arbitrary value. Indices of tensors are polynomials in
+  // sizes and block indices: two that are equal for an arbitrary value are equal for all, or leave
+  // the bounds of the tensor.
+  std::vector<Range> samples;
+  std::vector<Range> moving;          // those of them that are variables of loops
+  ir::Map<ir::Var, ir::Expr> values;  // of Bind variables
+  // Stands for all of the block's tensor memory, if it has any; its address counts as zero.
+  ir::Buffer tensor_memory;
+  ir::Var tensor_memory_base;
+
+  void Bind(const ir::BindNode* op);
+};
+
+// Which thread touches each element; of tensor memory: which warp touches each cell, 16 lanes of a
+// column.
+struct OwnerMap {
+  static constexpr int32_t kNobody = -1;
+  static constexpr int32_t kReplicated = -2;  // several threads in one iteration
+  static constexpr int32_t kMany = -3;        // different threads in different iterations
+  int64_t first = 0;
+  // The elements in ascending order; empty when they lie so close that owner[i] is of first + i.
+  std::vector<int64_t> elements;
+  std::vector<int32_t> owner;
+
+  int64_t ElementAt(size_t i) const {
+    return elements.empty() ? first + static_cast<int64_t>(i) : elements[i];
+  }
+  // The index of the first element that is not less.
+  size_t Find(int64_t element) const;
+};
+
+struct MemoryAccess {
+  ir::Buffer buffer;
+  bool read = false;
+  bool write = false;
+  bool atomic = false;
+  ir::Proxy proxy = ir::Proxy::kGeneric;
+  bool by_warpgroup = false;   // of wgmma
+  bool in_bulk_group = false;  // a store by TMA: its thread waits for it, by its groups
+  // Bytes of the buffer in shared memory; tensors have ranges of their own, and so have the columns
+  // of the tile in tensor memory.
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool in_rows_of_warpgroup = false;  // of a tile in tensor memory
+  ir::Buffer barrier;                 // the mbarrier that an engine's call names; null: none
+  bool moves = false;  // the elements depend on a loop's variable that is not enumerated
+  // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
+  ir::Expr uniform;
+  std::shared_ptr<OwnerMap> owners;
+  // The one thread that executes the access, or -1. Elected threads count from kElected.
+  int32_t single_thread = -1;
+  static constexpr int32_t kElected = 1 << 20;
+  // All that may execute it lie in this range; of an elected thread: its warp.
+  op::ThreadRange actors;
+};
+using AccessPtr = std::shared_ptr<const MemoryAccess>;
+
+// The tensors among whose accesses by threads barriers may be needed: a block writes and reads
+// them, or writes them in two places. What one statement writes in several iterations counts as
+// different elements; and so does what functions that are given an address do.
+std::vector<ir::Buffer> SharedTensors(const ir::KernelLaunchNode* launch);
+
+// Whether the two are inside the same loops and branches of one launch.
+bool IsSamePlace(const AccessContext& a, const AccessContext& b);
+
+// The context of a launch's body.
+AccessContext ContextOf(const ir::KernelLaunchNode* launch);
+
+// The accesses that a statement without control flow makes, in no particular order, appended to
+// `out`. offsets: places of the buffers, bytes; of others nothing is said.
+void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
+                     const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
+
+// True unless every two threads that touch common bytes, one of them writing, are one thread, and
+// none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to
+// engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
+// iteration of a loop around both.
+bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_MEMORY_ACCESS_H_

@@ -1,0 +1,177 @@
+#include "analysis/sync_calls.h"
+
+#include <string>
+#include <string_view>
+
+#include "ir/visitor.h"
+#include "op/copy_tma.h"
+#include "op/gemm_wgmma.h"
+#include "op/issue.h"
+
+namespace tilelang::analysis {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::string_view NameOf(const CallNode* call) { return {call->name.data(), call->name.size()}; }
+
+// The call's mbarrier is one of the program.
+bool IsForProgram(const CallNode* call) {
+  bool own = false;
+  WalkExprs(call->args[0], [&](const Expr& e) {
+    const auto* load = e.as<LoadNode>();
+    own |= load != nullptr && op::ThreadsWaitingOn(load->buffer).has_value();
+    return true;
+  });
+  return !own;
+}
+
+// The function that a statement calls for its effect, or "".
+std::string_view CalledBy(const Stmt& s) {
+  const auto* op = s.as<EvaluateNode>();
+  const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
+  return call != nullptr ? std::string_view(call->name.data(), call->name.size()) : "";
+}
+
+}  // namespace
+
+bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intrinsic*)>& test) {
+  bool found = false;
+  WalkExprs(s, [&](const Expr& e) {
+    if (const auto* call = e.as<CallNode>()) {
+      found |= test(call, FindIntrinsic({call->name.data(), call->name.size()}));
+    }
+    return !found;
+  });
+  return found;
+}
+
+Buffer MbarrierOf(const CallNode* call) {
+  Buffer result;
+  for (const Expr& arg : call->args) {
+    WalkExprs(arg, [&](const Expr& e) {
+      const auto* load = e.as<LoadNode>();
+      if (load != nullptr && load->buffer.IsBarrier()) result = load->buffer;
+      return true;
+    });
+  }
+  return result;
+}
+
+Buffer MbarrierWaitedOn(const Stmt& s) {
+  Buffer result;
+  HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
+    bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+    if (waits) result = MbarrierOf(call);
+    return waits;
+  });
+  return result;
+}
+
+bool WaitsOnMbarrier(const Stmt& s) {
+  return HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+  });
+}
+
+bool WaitsForStores(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    return intrinsic == nullptr && NameOf(call).starts_with(op::kTmaStoreWait);
+  });
+}
+
+bool WaitsForEngines(const Stmt& s) { return WaitsOnMbarrier(s) || WaitsForStores(s); }
+
+bool IsTmaStore(const CallNode* call) {
+  // With a template argument, or without.
+  std::string_view rest = NameOf(call);
+  if (!rest.starts_with(op::kTmaStore)) return false;
+  rest.remove_prefix(std::string_view(op::kTmaStore).size());
+  return rest.empty() || rest.front() == '<';
+}
+
+bool IsRole(const Stmt& s) {
+  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier && IsForProgram(call);
+  });
+}
+
+bool IsArrival(const Stmt& s) {
+  return s->kind == StmtKind::kEvaluate && HasCall(s, [](const CallNode* call, const Intrinsic*) {
+           std::string_view name(call->name.data(), call->name.size());
+           bool arrives = name == "mbarrier_arrive" || name == "mbarrier_arrive_expect_tx";
+           return arrives && IsForProgram(call);
+         });
+}
+
+bool EngineUses(const Stmt& s, const Buffer& buffer) {
+  return HasCall(s, [&](const CallNode* call, const Intrinsic*) {
+    if (buffer.IsTmem()) {
+      return ProxyOf(call) == Proxy::kAsync && !TmemEffects(call).empty();
+    }
+    for (const MemoryEffect& effect : CallEffects(call)) {
+      if (effect.proxy == Proxy::kAsync && effect.buffer.same_as(buffer)) return true;
+    }
+    return false;
+  });
+}
+
+bool UsesProgramBarrier(const Stmt& s) {
+  bool found = false;
+  WalkExprs(s, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call != nullptr && call->name == "mbarrier_init") return false;
+    const auto* load = e.as<LoadNode>();
+    found |= load != nullptr && op::IsProgramBarrier(load->buffer);
+    return !found;
+  });
+  return found;
+}
+
+ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active, const BlockThreads& threads,
+                    const Buffer& buffer) {
+  ThreadSet result = threads.Of({0, 0});
+  if (const auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& child : seq->stmts)
+      result = result | WaitersIn(child, active, threads, buffer);
+  } else if (const auto* op = s.as<IfNode>()) {
+    ThreadSelection selection = threads.Select(op->condition, active);
+    if (!selection.rest.empty()) return result;
+    bool divides = op->else_case.defined() && buffer.defined();
+    bool then_uses = !divides || EngineUses(op->then_case, buffer);
+    bool else_uses = !divides || EngineUses(op->else_case, buffer);
+    // Each side waits for what it asked for; neither for what the other did.
+    if (divides && then_uses && else_uses) return result;
+    if (then_uses || !else_uses)
+      result = WaitersIn(op->then_case, selection.threads, threads, buffer);
+    if (op->else_case.defined() && (else_uses || !then_uses)) {
+      result = result | WaitersIn(op->else_case, active - selection.threads, threads, buffer);
+    }
+  } else if (const auto* op = s.as<ForNode>()) {
+    result = WaitersIn(op->body, active, threads, buffer);
+  } else if (const auto* op = s.as<WhileNode>()) {
+    result = WaitersIn(op->body, active, threads, buffer);
+  } else if (WaitsForEngines(s)) {
+    result = active;
+  }
+  return result;
+}
+
+std::optional<int> WgmmaLeftBy(const Stmt& s) {
+  std::string_view name = CalledBy(s);
+  if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
+  return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));
+}
+
+bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
+
+bool IsWgmmaCommit(const Stmt& s) { return CalledBy(s) == op::kWgmmaCommit; }
+
+bool WaitsForWgmma(const Stmt& s) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& part) { return !(found |= WgmmaLeftBy(part) == 0); });
+  return found;
+}
+
+}  // namespace tilelang::analysis

@@ -1,0 +1,51 @@
+// What the calls in a statement mean for the order of accesses.
+#ifndef TILELANG_ANALYSIS_SYNC_CALLS_H_
+#define TILELANG_ANALYSIS_SYNC_CALLS_H_
+
+#include <functional>
+#include <optional>
+
+#include "analysis/thread_set.h"
+#include "ir/intrinsics.h"
+#include "ir/stmt.h"
+
+namespace tilelang::analysis {
+
+// Whether `test` holds for a call in `s`; its Intrinsic is null for device functions.
+bool HasCall(const ir::Stmt& s,
+             const std::function<bool(const ir::CallNode*, const ir::Intrinsic*)>& test);
+// The mbarriers among the arguments of a call: their buffer, null for none.
+ir::Buffer MbarrierOf(const ir::CallNode* call);
+// The mbarriers on which all that a statement waits for completes; null: waits for something else.
+ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
+// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own thread.
+bool WaitsOnMbarrier(const ir::Stmt& s);
+bool WaitsForStores(const ir::Stmt& s);
+bool WaitsForEngines(const ir::Stmt& s);
+// A store by TMA, part of a bulk group.
+bool IsTmaStore(const ir::CallNode* call);
+// Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
+// issued the work themselves, which orders them with nobody else.
+bool IsRole(const ir::Stmt& s);
+// Hands over to those who wait on a barrier of the program what the thread has done.
+bool IsArrival(const ir::Stmt& s);
+// Whether a call in it has an engine read or write the buffer.
+bool EngineUses(const ir::Stmt& s, const ir::Buffer& buffer);
+// Names a barrier that the program allocates.
+bool UsesProgramBarrier(const ir::Stmt& s);
+// The threads of `active` that wait for engines inside; with a buffer, those that wait for what
+// engines do to it: a side of a branch waits for its own.
+ThreadSet WaitersIn(const ir::Stmt& s, const ThreadSet& active, const BlockThreads& threads,
+                    const ir::Buffer& buffer = {});
+// fence.proxy.async
+bool IsFence(const ir::Stmt& s);
+// Ends a group of wgmma.
+bool IsWgmmaCommit(const ir::Stmt& s);
+// How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
+std::optional<int> WgmmaLeftBy(const ir::Stmt& s);
+// Somewhere in the statement all wgmma are waited for.
+bool WaitsForWgmma(const ir::Stmt& s);
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_SYNC_CALLS_H_

@@ -1,0 +1,94 @@
+// Which threads of a block a condition on the thread index selects.
+#ifndef TILELANG_ANALYSIS_THREAD_SET_H_
+#define TILELANG_ANALYSIS_THREAD_SET_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+#include "op/context.h"
+
+namespace tilelang::analysis {
+
+// Threads of a block by their linear index, x fastest.
+class ThreadSet {
+ public:
+  ThreadSet() = default;
+  explicit ThreadSet(std::vector<bool> members) : members_(std::move(members)) {}
+
+  bool operator==(const ThreadSet&) const = default;
+  bool Has(int64_t thread) const { return members_[static_cast<size_t>(thread)]; }
+  int64_t Count() const;
+  bool IsEmpty() const { return Count() == 0; }
+  bool IsWholeBlock() const { return Count() == BlockSize(); }
+  bool Contains(const ThreadSet& other) const { return (other - *this).IsEmpty(); }
+  bool Overlaps(const ThreadSet& other) const { return !(*this & other).IsEmpty(); }
+  ThreadSet operator&(const ThreadSet& other) const;
+  ThreadSet operator|(const ThreadSet& other) const;
+  ThreadSet operator-(const ThreadSet& other) const;
+
+  // The set when its threads are consecutive; nullopt for others and for the empty set.
+  std::optional<op::ThreadRange> AsRange() const;
+  // The set when it is a range that divides no warp: a group that can run tile operators.
+  std::optional<op::ThreadRange> AsWarps() const;
+  // "threads 0 to 127 and 256 to 383"
+  std::string ToString() const;
+
+ private:
+  int64_t BlockSize() const { return static_cast<int64_t>(members_.size()); }
+  // Maximal ranges, ascending.
+  std::vector<op::ThreadRange> Ranges() const;
+
+  std::vector<bool> members_;
+};
+
+// A condition split into what depends on the thread index alone, and the rest.
+struct ThreadSelection {
+  ThreadSet threads;           // for which the former holds
+  std::vector<ir::Expr> rest;  // conditions joined by `and`
+};
+
+// The threads of a launch, for which expressions are evaluated one by one.
+class BlockThreads {
+ public:
+  explicit BlockThreads(const ir::KernelLaunchNode* launch);
+
+  int64_t count() const { return count_; }
+  const ThreadSet& All() const { return all_; }
+  ThreadSet Of(const op::ThreadRange& range) const;
+  // The condition that the thread has this linear index.
+  ir::Expr Is(int64_t thread) const;
+  // From here on the variable stands for its value.
+  void Bind(const ir::Var& var, const ir::Expr& value);
+
+  bool UsesThread(const ir::Expr& e) const;
+  // The value of an integer expression in each thread; nullopt when it depends on anything but
+  // the thread index and constants. (A shuffle from a fixed lane gives the value itself where
+  // that is the same in all lanes of each warp.)
+  std::optional<std::vector<int64_t>> ValuesOf(const ir::Expr& e) const;
+  // The threads in which a condition of that kind holds.
+  std::optional<ThreadSet> Where(const ir::Expr& condition) const;
+  // The condition as `active` decide it.
+  ThreadSelection Select(const ir::Expr& condition, const ThreadSet& active) const;
+  // e with parts that have one value in all of `active` replaced by it.
+  ir::Expr Fold(const ir::Expr& e, const ThreadSet& active) const;
+
+ private:
+  friend class ThreadFolder;
+  ir::Expr Resolve(const ir::Expr& e) const;
+  std::optional<std::vector<int64_t>> Evaluate(const ir::Expr& resolved) const;
+
+  ir::Array<ir::Var> vars_;
+  std::vector<int64_t> extents_;
+  int64_t count_ = 1;
+  ThreadSet all_;
+  ir::Map<ir::Var, ir::Expr> values_;
+};
+
+// Appends the operands of nested `and`s.
+void Conjuncts(const ir::Expr& e, std::vector<ir::Expr>* out);
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_THREAD_SET_H_

@@ -1,0 +1,179 @@
+#include "analysis/uniformity.h"
+
+#include <algorithm>
+
+#include "ir/intrinsics.h"
+#include "ir/visitor.h"
+
+namespace tilelang::analysis {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+// Adds what varies under the present assumptions; run until nothing changes.
+class VariationFinder : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  explicit VariationFinder(Uniformity* result)
+      : result_(result), active_(result->threads_.All()), loop_active_(active_) {}
+  bool changed = false;
+
+  void Visit(const BindNode* op) override {
+    result_->threads_.Bind(op->var, op->value);
+    if (!IsUniform(op->value)) Mark(&result_->varying_, op->var.get());
+  }
+  void Visit(const AllocNode* op) override {
+    auto init = op->buffer->attrs.find("init");
+    bool is_uniform = init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>());
+    if (op->buffer.IsLocal() && !is_uniform) Mark(&result_->varying_, op->buffer.get());
+  }
+  void Visit(const StoreNode* op) override {
+    bool uniform = IsUniform(op->value);
+    for (const Expr& index : op->indices) uniform = uniform && IsUniform(index);
+    Write(op->buffer, uniform);
+  }
+  void Visit(const FillNode* op) override { Write(op->dst->buffer, IsUniform(op->value)); }
+  void Visit(const ReduceNode* op) override { Write(op->dst->buffer, false); }
+  void Visit(const CopyNode* op) override { Write(op->dst->buffer, false); }
+  void Visit(const EvaluateNode* op) override {
+    WalkExprs(op->value, [&](const Expr& e) {
+      if (const auto* call = e.as<CallNode>()) {
+        for (const MemoryEffect& effect : CallEffects(call)) {
+          if (!effect.write) continue;
+          if (effect.buffer.IsGlobal()) Mark(&result_->written_, effect.buffer.get());
+          if (effect.buffer.IsLocal()) Mark(&result_->varying_, effect.buffer.get());
+        }
+      }
+      return true;
+    });
+  }
+  void Visit(const IfNode* op) override {
+    ThreadSet outer = active_;
+    bool outer_divergent = divergent_;
+    bool outer_in_loop = divergent_in_loop_;
+    ThreadSelection selection = result_->threads_.Select(op->condition, outer);
+    const std::vector<Expr>& rest = selection.rest;
+    bool uniform = std::all_of(rest.begin(), rest.end(), [&](const Expr& part) {
+      return result_->IsUniform(part, selection.threads);
+    });
+    active_ = selection.threads;
+    divergent_ |= !uniform;
+    divergent_in_loop_ |= !uniform;
+    VisitStmt(op->then_case);
+    active_ = rest.empty() ? outer - selection.threads : outer;
+    bool known = rest.empty() || (uniform && selection.threads == outer);
+    divergent_ |= !known;
+    divergent_in_loop_ |= !known;
+    if (op->else_case.defined()) VisitStmt(op->else_case);
+    active_ = outer;
+    divergent_ = outer_divergent;
+    divergent_in_loop_ = outer_in_loop;
+  }
+  void Visit(const ForNode* op) override {
+    bool uniform = IsUniform(op->min) && IsUniform(op->extent);
+    if (!uniform) Mark(&result_->varying_, op->var.get());
+    Loop(op, op->body, uniform);
+  }
+  void Visit(const ParallelForNode* op) override {
+    for (const Var& var : op->vars) Mark(&result_->varying_, var.get());
+    // Each thread runs iterations of its own, or none.
+    bool outer = std::exchange(divergent_, true);
+    StmtVisitor::Visit(op);
+    divergent_ = outer;
+  }
+  void Visit(const WhileNode* op) override { Loop(op, op->body, IsUniform(op->condition)); }
+  void Visit(const BreakNode* op) override { Leave(); }
+  void Visit(const ContinueNode* op) override { Leave(); }
+
+ private:
+  void Mark(std::unordered_set<const ffi::Object*>* set, const ffi::Object* object) {
+    changed |= set->insert(object).second;
+  }
+  bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_); }
+  // A value, the same in all threads that get here or not, goes to an element of a buffer.
+  void Write(const Buffer& buffer, bool uniform) {
+    if (buffer.IsGlobal()) Mark(&result_->written_, buffer.get());
+    if (!buffer.IsLocal()) return;
+    if (divergent_ || !uniform) {
+      Mark(&result_->varying_, buffer.get());
+    } else if (!active_.IsWholeBlock()) {
+      MarkRole(buffer.get());
+    }
+  }
+  void MarkRole(const ffi::Object* buffer) {
+    std::vector<ThreadSet>& stores = result_->role_stores_[buffer];
+    if (std::find(stores.begin(), stores.end(), active_) != stores.end()) return;
+    stores.push_back(active_);
+    changed = true;
+  }
+  void Loop(const StmtNode* loop, const Stmt& body, bool uniform) {
+    if (!uniform) Mark(&result_->varying_loops_, loop);
+    bool outer = divergent_;
+    bool outer_in_loop = divergent_in_loop_;
+    const StmtNode* outer_loop = loop_;
+    ThreadSet outer_active = loop_active_;
+    loop_ = loop;
+    loop_active_ = active_;
+    divergent_ |= !result_->IsUniformLoop(loop);
+    divergent_in_loop_ = false;
+    VisitStmt(body);
+    divergent_ = outer;
+    divergent_in_loop_ = outer_in_loop;
+    loop_ = outer_loop;
+    loop_active_ = outer_active;
+  }
+  void Leave() {
+    bool alone = divergent_in_loop_ || active_ != loop_active_;
+    if (alone && loop_ != nullptr) Mark(&result_->varying_loops_, loop_);
+  }
+
+  Uniformity* result_;
+  const StmtNode* loop_ = nullptr;
+  ThreadSet active_;                // by the conditions on the thread index around
+  ThreadSet loop_active_;           // the same at the loop
+  bool divergent_ = false;          // other conditions divide them further
+  bool divergent_in_loop_ = false;  // between the loop and here
+};
+
+Uniformity::Uniformity(const KernelLaunchNode* launch) : threads_(launch) {
+  for (const Var& var : launch->thread_vars) varying_.insert(var.get());
+  bool changed = true;
+  while (changed) {
+    VariationFinder finder(this);
+    finder.VisitStmt(launch->body);
+    changed = finder.changed;
+  }
+}
+
+bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
+  if (varying_.count(buffer.get())) return false;
+  if (buffer.IsShared()) return true;
+  if (buffer.IsGlobal()) return !written_.count(buffer.get());
+  if (!buffer.IsLocal()) return false;
+  auto stores = role_stores_.find(buffer.get());
+  if (stores == role_stores_.end()) return true;
+  // The threads have seen the same stores.
+  return std::all_of(stores->second.begin(), stores->second.end(), [&](const ThreadSet& by) {
+    return by.Contains(active) || !by.Overlaps(active);
+  });
+}
+
+bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
+  Expr folded = active.IsWholeBlock() ? e : threads_.Fold(e, active);
+  bool uniform = true;
+  WalkExprs(folded, [&](const Expr& part) {
+    if (part->kind == ExprKind::kVar) {
+      uniform &= !varying_.count(part.get());
+    } else if (const auto* load = part.as<LoadNode>()) {
+      uniform &= IsShared(load->buffer, active);
+    } else if (const auto* call = part.as<CallNode>()) {
+      const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
+      bool votes = intrinsic != nullptr && intrinsic->sync == SyncKind::kCta;
+      uniform &= intrinsic != nullptr && (intrinsic->pure || votes);
+    }
+    return uniform;
+  });
+  return uniform;
+}
+
+}  // namespace tilelang::analysis

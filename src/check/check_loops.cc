@@ -1,0 +1,98 @@
+// What may stand in loops whose iterations run side by side.
+#include "check/check_parts.h"
+#include "ir/error.h"
+#include "ir/intrinsics.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+
+namespace tilelang::check {
+
+namespace {
+
+class LoopChecker : public ir::StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  void VisitStmt(const ir::Stmt& s) override {
+    if (outer_ != nullptr) CheckInside(s);
+    StmtVisitor::VisitStmt(s);
+  }
+
+  void Visit(const ir::ParallelForNode* op) override { Inside("T.Parallel", op->body); }
+
+  void Visit(const ir::ForNode* op) override {
+    int serial = serial_;
+    if (op->Kind() != ir::ForKind::kVectorized) {
+      ++serial_;
+      StmtVisitor::Visit(op);
+      serial_ = serial;
+      return;
+    }
+    if (!ir::AsInt(op->extent)) {
+      TL_USER_ERROR(
+          kSemantics, op->span,
+          "T.vectorized takes a constant number of iterations, not " << ir::Print(op->extent));
+    }
+    Inside("T.vectorized", op->body);
+  }
+
+  void Visit(const ir::WhileNode* op) override {
+    int serial = serial_++;
+    StmtVisitor::Visit(op);
+    serial_ = serial;
+  }
+
+  void Visit(const ir::CallNode* op) override {
+    const ir::Intrinsic* intrinsic =
+        ir::FindIntrinsic(std::string_view(op->name.data(), op->name.size()));
+    if (outer_ != nullptr && intrinsic != nullptr &&
+        intrinsic->participants != ir::Participants::kThread) {
+      TL_USER_ERROR(kSemantics, op->span,
+                    "T." << std::string(op->name) << " inside " << outer_
+                         << ": threads must execute it together, but iterations are spread over "
+                            "threads; put it before or after the loop");
+    }
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  void Inside(const char* loop, const ir::Stmt& body) {
+    const char* outer = outer_;
+    int serial = serial_;
+    outer_ = loop;
+    serial_ = 0;
+    VisitStmt(body);
+    outer_ = outer;
+    serial_ = serial;
+  }
+
+  void CheckInside(const ir::Stmt& s) {
+    if (const char* name = TileOpName(s)) {
+      TL_USER_ERROR(kSemantics, s.span(),
+                    (s->kind == ir::StmtKind::kParallelFor ? "another " : "")
+                        << name << " inside " << outer_
+                        << ": it works on a whole tile with all threads, the loop on single "
+                           "elements; put it before or after the loop");
+    }
+    bool jump = s->kind == ir::StmtKind::kBreak || s->kind == ir::StmtKind::kContinue;
+    if (jump && serial_ == 0) {
+      TL_USER_ERROR(kSemantics, s.span(),
+                    "break or continue in " << outer_ << ": iterations run side by side; use `if`");
+    }
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && !alloc->buffer.IsLocal()) {
+      TL_USER_ERROR(kScope, s.span(),
+                    Describe(alloc->buffer)
+                        << " is allocated inside " << outer_ << "; allocate it before the loop");
+    }
+  }
+
+  const char* outer_ = nullptr;  // the innermost loop of independent iterations
+  int serial_ = 0;               // serial loops inside it
+};
+
+}  // namespace
+
+void CheckLoops(const ir::Func& func) { LoopChecker().VisitStmt(func->body); }
+
+}  // namespace tilelang::check

@@ -1,0 +1,223 @@
+// The operands of tile operators fit together.
+#include "check/check_parts.h"
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "ir/visitor.h"
+
+namespace tilelang::check {
+
+using ir::Expr;
+
+namespace {
+
+using Extents = std::vector<Expr>;
+
+// The extents of a region without those of 1.
+Extents Significant(const ir::Region& region) {
+  Extents extents;
+  for (const Expr& e : region->extents) {
+    if (!ir::IsConst(e, 1)) extents.push_back(e);
+  }
+  return extents;
+}
+
+std::string Text(const Extents& extents) {
+  std::string text = "(";
+  for (size_t i = 0; i < extents.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + ir::Print(extents[i]);
+  }
+  return text + ")";
+}
+
+bool Differ(const Expr& a, const Expr& b) {
+  return ir::AsInt(a) && ir::AsInt(b) && ir::AsInt(a) != ir::AsInt(b);
+}
+
+bool Differ(const Extents& a, const Extents& b) {
+  if (a.size() != b.size()) return true;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (Differ(a[i], b[i])) return true;
+  }
+  return false;
+}
+
+bool IsFloat16(ir::DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
+
+// Accumulator types of the tensor cores for operands of one type (PTX ISA, mma and tcgen05.mma).
+bool Accumulates(ir::DType operand, ir::DType accumulator) {
+  if (ir::IsIntegral(operand)) return accumulator == ir::dtypes::kInt32;
+  if (operand == ir::dtypes::kFloat64) return accumulator == operand;
+  bool half = accumulator == ir::dtypes::kFloat16 &&
+              (operand == ir::dtypes::kFloat16 || ir::IsFloat8(operand));
+  return half || accumulator == ir::dtypes::kFloat32;
+}
+
+bool IsOperand(ir::DType t) {
+  return IsFloat16(t) || ir::IsFloat8(t) || t == ir::dtypes::kFloat32 ||
+         t == ir::dtypes::kFloat64 || t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8;
+}
+
+class TileOpChecker : public ir::StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  void Visit(const ir::CopyNode* op) override {
+    RefuseBarrier("T.copy", op->src, op->span);
+    RefuseBarrier("T.copy", op->dst, op->span);
+    Extents src = Significant(op->src), dst = Significant(op->dst);
+    if (!Differ(src, dst)) return;
+    TL_USER_ERROR(kShape, op->span,
+                  "T.copy of a tile of shape "
+                      << Text(src) << " to one of shape " << Text(dst) << ": " << ir::Print(op->src)
+                      << " to " << ir::Print(op->dst) << "; slice both to the same extents");
+  }
+
+  void Visit(const ir::FillNode* op) override { RefuseBarrier("T.fill", op->dst, op->span); }
+
+  void Visit(const ir::ReduceNode* op) override {
+    const ir::Array<Expr>& extents = op->src->extents;
+    int64_t rank = static_cast<int64_t>(extents.size());
+    if (op->dim < 0 || op->dim >= rank) {
+      TL_USER_ERROR(kShape, op->span,
+                    "reduction over dimension " << op->dim << " of " << Describe(op->src->buffer)
+                                                << " of rank " << rank);
+    }
+    int64_t partials = op->Partials();
+    if (partials > 1 && *ir::AsInt(extents[op->dim]) % partials != 0) {
+      TL_USER_ERROR(kShape, op->span,
+                    "reduction of " << ir::Print(op->src) << " over dimension " << op->dim
+                                    << " into " << partials << " partial results of each row: "
+                                    << *ir::AsInt(extents[op->dim]) << " elements cannot be "
+                                    << "shared equally");
+    }
+    Extents expected;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (d != op->dim && !ir::IsConst(extents[d], 1)) expected.push_back(extents[d]);
+    }
+    if (partials == 1 && Differ(expected, Significant(op->dst))) {
+      TL_USER_ERROR(kShape, op->span,
+                    "reduction of " << ir::Print(op->src) << " over dimension " << op->dim
+                                    << " gives a tile of shape " << Text(expected) << ", but "
+                                    << ir::Print(op->dst) << " has shape "
+                                    << Text(Significant(op->dst)));
+    }
+    CheckReducedType(op);
+  }
+
+  void Visit(const ir::GemmNode* op) override {
+    CheckGemmShapes(op);
+    CheckGemmTypes(op);
+    CheckPromotion(op);
+    for (const ir::Region& operand : {op->a, op->b, op->c}) {
+      const ir::Buffer& buffer = operand->buffer;
+      if (!buffer.IsGlobal() && !buffer.IsLocal() && !buffer.IsBarrier()) continue;
+      TL_USER_ERROR(kScope, op->span,
+                    "T.gemm on " << Describe(buffer)
+                                 << "; operands lie in shared memory, fragments or tensor "
+                                    "memory: T.copy it there first");
+    }
+  }
+
+ private:
+  void RefuseBarrier(const char* what, const ir::Region& region, const ir::Span& span) {
+    if (!region->buffer.IsBarrier()) return;
+    TL_USER_ERROR(kScope, span,
+                  what << " on the barrier " << std::string(region->buffer->name)
+                       << "; barriers are used by T.mbarrier_* alone");
+  }
+
+  void CheckReducedType(const ir::ReduceNode* op) {
+    ir::DType t = op->src->buffer->dtype;
+    bool bitwise = std::string(op->op).rfind("bit", 0) == 0;
+    if (bitwise ? ir::IsIntegral(t) : !ir::IsBool(t)) return;
+    TL_USER_ERROR(kDType, op->span,
+                  "reduction \"" << std::string(op->op) << "\" of " << Describe(op->src->buffer)
+                                 << (bitwise ? "; bit operations take integers"
+                                             : "; bools have no arithmetic: copy them to int32"));
+  }
+
+  // The last two extents; those before them must be 1.
+  Extents Matrix(const ir::GemmNode* op, const ir::Region& region, const char* name) {
+    size_t rank = region->extents.size();
+    bool matrix = rank >= 2;
+    for (size_t d = 0; d + 2 < rank; ++d) matrix = matrix && ir::IsConst(region->extents[d], 1);
+    if (!matrix) {
+      TL_USER_ERROR(kShape, op->span,
+                    name << " of T.gemm is " << ir::Print(region) << " of "
+                         << Describe(region->buffer) << ", which is no matrix");
+    }
+    return {region->extents[rank - 2], region->extents[rank - 1]};
+  }
+
+  void CheckGemmShapes(const ir::GemmNode* op) {
+    Extents a = Matrix(op, op->a, "A"), b = Matrix(op, op->b, "B"), c = Matrix(op, op->c, "C");
+    const Expr& m = a[op->trans_a ? 1 : 0];
+    const Expr& k = a[op->trans_a ? 0 : 1];
+    const Expr& k_of_b = b[op->trans_b ? 1 : 0];
+    const Expr& n = b[op->trans_b ? 0 : 1];
+    auto shapes = [&] {
+      return std::string("A ") + Text(a) + (op->trans_a ? " transposed" : "") + ", B " + Text(b) +
+             (op->trans_b ? " transposed" : "") + ", C " + Text(c);
+    };
+    auto check = [&](const char* dim, const Expr& x, const char* of_x, const Expr& y,
+                     const char* of_y) {
+      if (!Differ(x, y)) return;
+      TL_USER_ERROR(kShape, op->span,
+                    "T.gemm: " << dim << " is " << ir::Print(x) << " in " << of_x << " and "
+                               << ir::Print(y) << " in " << of_y << " (" << shapes()
+                               << "); A is (M, K), B (K, N), C (M, N), with transpose_A=True "
+                                  "(K, M), with transpose_B=True (N, K)");
+    };
+    check("K", k, "A", k_of_b, "B");
+    check("M", m, "A", c[0], "C");
+    check("N", n, "B", c[1], "C");
+  }
+
+  // promote_every=
+  void CheckPromotion(const ir::GemmNode* op) {
+    auto given = op->annotations.Get(ir::kPromoteEvery);
+    if (!given) return;
+    auto step = (*given).cast<int64_t>();
+    auto refuse = [&](ir::ErrorClass kind, const std::string& what) {
+      ir::ThrowUserError(kind, op->span,
+                         "T.gemm with promote_every=" + std::to_string(step) + what);
+    };
+    const ir::Buffer& c = op->c->buffer;
+    if (!c.IsFragment() || c->dtype != ir::dtypes::kFloat32) {
+      refuse(ir::ErrorClass::kDType, " into " + Describe(c) +
+                                         "; partial sums are added in registers: C is a fragment "
+                                         "of float32");
+    }
+    if (op->mbar.defined() || op->annotations.count("wg_wait") != 0) {
+      refuse(ir::ErrorClass::kSemantics,
+             " adds its result to C, so that it must wait for it: leave out mbar= and wg_wait=");
+    }
+    auto k = ir::AsInt(op->a->extents[op->a->extents.size() - (op->trans_a ? 2 : 1)]);
+    if (k && *k % step == 0) return;
+    refuse(ir::ErrorClass::kShape,
+           ": K = " + (k ? std::to_string(*k) : std::string("of unknown size")) +
+               " is no multiple of it; choose a divisor of the K of the tiles");
+  }
+
+  void CheckGemmTypes(const ir::GemmNode* op) {
+    ir::DType a = op->a->buffer->dtype, b = op->b->buffer->dtype, c = op->c->buffer->dtype;
+    bool mixed = (ir::IsFloat8(a) && ir::IsFloat8(b)) || (ir::IsIntegral(a) && ir::IsIntegral(b));
+    if (!IsOperand(a) || !IsOperand(b) || (a != b && !mixed)) {
+      TL_USER_ERROR(kDType, op->span,
+                    "T.gemm of A " << ir::ToString(a) << " and B " << ir::ToString(b)
+                                   << "; both have one of the types float16, bfloat16, float32, "
+                                      "float64, float8, int8, uint8");
+    }
+    if (Accumulates(a, c)) return;
+    TL_USER_ERROR(kDType, op->span,
+                  "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c) << "; MMAs of "
+                               << (ir::IsIntegral(a) ? "integers are summed in int32"
+                                                     : "floats are summed in float32"));
+  }
+};
+
+}  // namespace
+
+void CheckTileOps(const ir::Func& func) { TileOpChecker().VisitStmt(func->body); }
+
+}  // namespace tilelang::check

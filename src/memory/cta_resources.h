@@ -1,0 +1,61 @@
+// What a CTA sets up before its work and releases after it: mbarriers and tensor memory.
+#ifndef TILELANG_MEMORY_CTA_RESOURCES_H_
+#define TILELANG_MEMORY_CTA_RESOURCES_H_
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "op/issue.h"
+
+namespace tilelang::memory {
+
+class CtaResources {
+ public:
+  // Finds the barriers and the tensor memory that the body of a launch allocates. Columns come
+  // from launch->attrs["tmem_columns"] (see PlanTensorMemory).
+  CtaResources(const ir::KernelLaunchNode* launch, const Target& target);
+
+  // Buffers whose allocation moves to the set-up.
+  bool Owns(const ir::Buffer& buffer) const;
+  const op::TensorMemory* tensor_memory() const { return &tmem_; }
+  // Where operations of an engine ("mma", "tma") that these threads issue now complete. Threads
+  // that issue together wait together, so each range has barriers of its own. Tensor copies ("tma")
+  // that follow each other have different ones, up to a number: those who have waited for one
+  // need not synchronize before the next is issued.
+  // `arrivals` complete a phase.
+  const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads,
+                                     int64_t arrivals = 1);
+
+  int64_t cluster_size() const { return cluster_; }
+
+  // Set-up, the lowered body, release.
+  ir::Stmt Wrap(const ir::Stmt& body);
+
+ private:
+  void SetUpBarriers(std::vector<ir::Stmt>* stmts) const;
+  void AllocateTensorMemory(std::vector<ir::Stmt>* stmts) const;
+  void ReleaseTensorMemory(std::vector<ir::Stmt>* stmts) const;
+
+  ir::Span span_;
+  ir::Expr thread_;
+  bool has_async_proxy_;
+  int64_t cluster_ = 1;          // blocks
+  bool reaches_blocks_ = false;  // others of the cluster
+  bool leaves_blocks_open_ = false;
+  int64_t columns_ = 0;  // to allocate: 0, or a power of two from 32
+  op::TensorMemory tmem_;
+  ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
+  std::vector<ir::Buffer> barriers_;
+  struct Ring {
+    std::vector<op::Completion> completions;
+    size_t uses = 0;
+  };
+  // By engine, first thread and number of threads.
+  std::map<std::tuple<std::string, int64_t, int64_t>, Ring> completions_;
+};
+
+}  // namespace tilelang::memory
+
+#endif  // TILELANG_MEMORY_CTA_RESOURCES_H_

@@ -1,0 +1,309 @@
+#include "memory/plan_shared_memory.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "analysis/uniformity.h"
+#include "ir/error.h"
+#include "ir/intrinsics.h"
+#include "ir/visitor.h"
+#include "op/copy_cluster.h"
+#include "op/copy_tma.h"
+#include "op/issue.h"
+
+namespace tilelang::memory {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+int64_t RoundUp(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// Times count the statements of a walk through the program.
+struct Block {
+  Buffer buffer;
+  int64_t bytes = 0;
+  int64_t align = 16;
+  int64_t depth = 0;  // loops around the allocation
+  int64_t first = kForever;
+  int64_t last = -1;
+  int64_t offset = 0;
+
+  bool IsUsed() const { return last >= 0; }
+  bool OverlapsInTime(const Block& other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+// The buffers whose counterparts in other blocks the call writes.
+Array<Buffer> RemoteWrites(const CallNode* call) {
+  if (auto given = call->attrs.Get(op::kRemoteWrites)) return (*given).cast<Array<Buffer>>();
+  if (call->name != op::kStoreToBlock) return {};
+  return {call->args[0].as<CallNode>()->args[0].as<LoadNode>()->buffer};
+}
+
+bool IsPlanned(const Buffer& buffer) { return buffer.IsShared() || buffer.IsBarrier(); }
+
+class LiveRanges : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  explicit LiveRanges(const KernelLaunchNode* launch) : uniformity_(launch) {
+    VisitStmt(launch->body);
+    for (auto& [buffer, uses] : pending_) Extend(buffer, kForever);
+  }
+  std::vector<Block> blocks;
+  // Some warps wait, inside a branch, for others on barriers of the program.
+  bool has_roles = false;
+
+  void VisitStmt(const Stmt& s) override {
+    ++time_;
+    StmtVisitor::VisitStmt(s);
+  }
+  void Visit(const AllocNode* op) override {
+    const Buffer& buffer = op->buffer;
+    if (!IsPlanned(buffer)) return;
+    std::optional<int64_t> size = AsInt(buffer->shape[0]);
+    TL_CHECK(buffer->shape.size() == 1 && size.has_value(), op->span,
+             buffer->name << " is not a flat buffer of constant size");
+    Block block{.buffer = buffer};
+    // NVRTC joins loads of neighbours to one of 16 bytes, even of three elements: the fourth must
+    // exist, and nobody may write to it meanwhile.
+    block.bytes = RoundUp(*size * Bytes(buffer->dtype), block.align);
+    if (buffer.IsBarrier()) {
+      block.bytes = *size * Bytes(buffer->dtype);
+      block.align = 8;
+      block.first = 0;
+      block.last = kForever;
+    }
+    auto align = buffer->attrs.find("align");
+    if (align != buffer->attrs.end()) block.align = (*align).second.cast<int64_t>();
+    block.depth = static_cast<int64_t>(spans_.size());
+    index_[buffer.get()] = blocks.size();
+    blocks.push_back(block);
+  }
+  void Visit(const BindNode* op) override {
+    // The variable may hold an address of a buffer.
+    VisitExpr(op->value);
+    WalkExprs(op->value, [&](const Expr& e) {
+      const auto* call = e.as<CallNode>();
+      if (call != nullptr && call->name == "address_of") {
+        aliases_[op->var.get()].push_back(call->args[0].as<LoadNode>()->buffer);
+      }
+      return true;
+    });
+  }
+  void Visit(const VarNode* op) override {
+    auto it = aliases_.find(op);
+    if (it == aliases_.end()) return;
+    for (const Buffer& buffer : it->second) Use(buffer);
+  }
+  void Visit(const CallNode* op) override {
+    for (const MemoryEffect& effect : CallEffects(op)) {
+      Use(effect.buffer);
+      if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared()) {
+        pending_[effect.buffer].push_back(BarrierOf(op).get());
+      }
+    }
+    std::string_view name(op->name.data(), op->name.size());
+    for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
+    if (name == "tl::tcgen05_commit") Attach(BarrierOf(op));
+    if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
+    if (name.starts_with(op::kTmaStoreWait)) Await(Buffer());
+    const Intrinsic* intrinsic = FindIntrinsic(name);
+    bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+    Buffer barrier = waits ? BarrierOf(op) : Buffer();
+    bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
+    has_roles |= programs && divergent_ > 0;
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const IfNode* op) override {
+    VisitExpr(op->condition);
+    bool divergent = !uniformity_.IsUniform(op->condition);
+    divergent_ += divergent;
+    auto sides = [&] {
+      VisitStmt(op->then_case);
+      if (op->else_case.defined()) VisitStmt(op->else_case);
+    };
+    divergent ? Enclosed(true, sides) : sides();
+    divergent_ -= divergent;
+  }
+  void Visit(const ForNode* op) override {
+    Enclosed(false, [&] { StmtVisitor::Visit(op); });
+  }
+  void Visit(const WhileNode* op) override {
+    Enclosed(false, [&] { StmtVisitor::Visit(op); });
+  }
+
+ protected:
+  void VisitBuffer(const Buffer& buffer) override { Use(buffer); }
+
+ private:
+  void Use(const Buffer& buffer) { Extend(buffer, time_); }
+  // Other blocks write it at any time.
+  void Remote(const Buffer& buffer) {
+    Extend(buffer, 0);
+    Extend(buffer, kForever);
+  }
+  void Extend(const Buffer& buffer, int64_t time) {
+    auto it = index_.find(buffer.get());
+    if (it == index_.end()) return;
+    Block& block = blocks[it->second];
+    block.first = std::min(block.first, time);
+    block.last = std::max(block.last, time);
+    // Touched in a region that its allocation is outside of: live all through the region. Sides of
+    // a branch that different threads take run at the same time: so do their own buffers live.
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      bool outside = i >= static_cast<size_t>(block.depth);
+      if (outside || spans_[i].divergent) spans_[i].touched.push_back(it->second);
+    }
+  }
+  template <typename Body>
+  void Enclosed(bool divergent, const Body& body) {
+    int64_t begin = time_;
+    spans_.push_back({.divergent = divergent, .touched = {}});
+    body();
+    std::vector<size_t> touched = std::move(spans_.back().touched);
+    spans_.pop_back();
+    int64_t end = ++time_;
+    for (size_t i : touched) {
+      blocks[i].first = std::min(blocks[i].first, begin);
+      blocks[i].last = std::max(blocks[i].last, end);
+    }
+  }
+  static Buffer BarrierOf(const CallNode* op) {
+    for (const Expr& arg : op->args) {
+      const auto* load = arg.as<LoadNode>();
+      const auto* call = arg.as<CallNode>();
+      if (call != nullptr && call->name == "address_of") load = call->args[0].as<LoadNode>();
+      if (load != nullptr && load->buffer.IsBarrier()) return load->buffer;
+    }
+    return Buffer();
+  }
+  // Instructions issued so far complete on this barrier.
+  void Attach(const Buffer& barrier) {
+    for (auto& [buffer, barriers] : pending_) {
+      std::replace(barriers.begin(), barriers.end(), static_cast<const Object*>(nullptr),
+                   static_cast<const Object*>(barrier.get()));
+    }
+  }
+  void Await(const Buffer& barrier) {
+    for (auto it = pending_.begin(); it != pending_.end();) {
+      Use(it->first);
+      std::erase(it->second, static_cast<const Object*>(barrier.get()));
+      it = it->second.empty() ? pending_.erase(it) : std::next(it);
+    }
+  }
+
+  using Object = ffi::Object;
+  struct Enclosing {
+    bool divergent;
+    std::vector<size_t> touched;
+  };
+  analysis::Uniformity uniformity_;
+  int64_t time_ = 0;
+  int divergent_ = 0;
+  std::vector<Enclosing> spans_;
+  std::unordered_map<const Object*, size_t> index_;
+  std::unordered_map<const Object*, std::vector<Buffer>> aliases_;
+  // Buffers in asynchronous use and the barriers that tell the end; null: not known yet.
+  std::unordered_map<Buffer, std::vector<const Object*>, ffi::ObjectPtrHash, ffi::ObjectPtrEqual>
+      pending_;
+};
+
+// The lowest offset at which `block` overlaps no placed block that lives at the same time.
+int64_t FirstFit(const Block& block, const std::vector<const Block*>& placed) {
+  std::vector<const Block*> rivals;
+  for (const Block* other : placed) {
+    if (block.OverlapsInTime(*other)) rivals.push_back(other);
+  }
+  std::sort(rivals.begin(), rivals.end(),
+            [](const Block* a, const Block* b) { return a->offset < b->offset; });
+  int64_t offset = 0;
+  for (const Block* rival : rivals) {
+    if (offset + block.bytes <= rival->offset) break;
+    offset = std::max(offset, RoundUp(rival->offset + rival->bytes, block.align));
+  }
+  return offset;
+}
+
+// Places all blocks, big ones first; returns the bytes in use.
+int64_t Place(std::vector<Block>* blocks) {
+  std::vector<Block*> order;
+  for (Block& block : *blocks) {
+    if (block.IsUsed()) order.push_back(&block);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Block* a, const Block* b) {
+    return std::pair(a->align, a->bytes) > std::pair(b->align, b->bytes);
+  });
+  std::vector<const Block*> placed;
+  int64_t total = 0;
+  for (Block* block : order) {
+    block->offset = FirstFit(*block, placed);
+    total = std::max(total, block->offset + block->bytes);
+    placed.push_back(block);
+  }
+  return total;
+}
+
+[[noreturn]] void TooMuch(const KernelLaunchNode* launch, const Target& target, int64_t total,
+                          const std::vector<Block>& blocks) {
+  std::string list;
+  for (const Block& block : blocks) {
+    if (!block.IsUsed()) continue;
+    list += "\n  " + std::string(block.buffer->name) + ": " + std::to_string(block.bytes) +
+            " bytes at offset " + std::to_string(block.offset);
+    const Span& span = block.buffer->span;
+    if (span.defined()) list += ", allocated in line " + std::to_string(span->line);
+  }
+  TL_USER_ERROR(kResource, launch->span,
+                "the kernel needs " << total << " bytes of shared memory; " << target->arch
+                                    << " has " << target->shared_memory_per_block
+                                    << " bytes for a block. Use smaller tiles or fewer stages."
+                                    << list);
+}
+
+class Planner : public StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+
+  explicit Planner(Target target) : target_(std::move(target)) {}
+
+  Stmt Rewrite(const KernelLaunchNode* op) override {
+    LiveRanges ranges(op);
+    if (ranges.has_roles) {
+      for (Block& block : ranges.blocks) {
+        if (block.IsUsed()) block.first = 0, block.last = kForever;
+      }
+    }
+    int64_t total = Place(&ranges.blocks);
+    if (total > target_->shared_memory_per_block) TooMuch(op, target_, total, ranges.blocks);
+    Map<Buffer, int64_t> offsets;
+    for (const Block& block : ranges.blocks) offsets.Set(block.buffer, block.offset);
+    Map<String, Any> attrs = op->attrs;
+    attrs.Set("smem_offsets", offsets);
+    attrs.Set("dyn_smem_bytes", total);
+    return KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                        op->span);
+  }
+
+ private:
+  Target target_;
+};
+
+}  // namespace
+
+Func PlanSharedMemory(const Func& func, const Target& target) {
+  return func.WithBody(Planner(target).MutateStmt(func->body));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  ffi::reflection::GlobalDef().def("tl.transform.PlanSharedMemory", [](Func func, String arch) {
+    return PlanSharedMemory(func, GetTarget(arch));
+  });
+}
+
+}  // namespace tilelang::memory

@@ -1,0 +1,20 @@
+#ifndef TILELANG_MEMORY_PLAN_TENSOR_MEMORY_H_
+#define TILELANG_MEMORY_PLAN_TENSOR_MEMORY_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::memory {
+
+// Gives every buffer in tensor memory its first column, in one allocation for the kernel. Buffers
+// that are never in use at the same time share columns. Where program order says nothing about
+// time they do not: buffers of gemms that the kernel waits for itself, and those that different
+// threads use, by branches on the thread index. Raises ResourceError, listing every buffer, when
+// 512 columns do not suffice.
+// Results: KernelLaunch.attrs["tmem_columns"] : Map<Buffer, int>, ["tmem_allocation"] : int, the
+// columns to allocate (a power of two, at least 32).
+ir::Func PlanTensorMemory(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::memory
+
+#endif  // TILELANG_MEMORY_PLAN_TENSOR_MEMORY_H_

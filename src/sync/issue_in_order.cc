@@ -1,0 +1,258 @@
+#include "sync/issue_in_order.h"
+
+#include <algorithm>
+
+#include "arith/structural.h"
+#include "ir/visitor.h"
+#include "op/copy_cluster.h"
+#include "op/copy_tma.h"
+#include "op/effect.h"
+#include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
+#include "op/issue.h"
+#include "op/tmem.h"
+
+namespace tilelang::sync {
+
+using ir::Expr;
+using ir::Stmt;
+using op::DeviceEffect;
+using op::Engine;
+
+namespace {
+
+const ir::TileOpNode* PlannedAt(const ir::Array<Stmt>& stmts, size_t i) {
+  const auto* op = i < stmts.size() ? stmts[i].as<ir::TileOpNode>() : nullptr;
+  return op != nullptr && op->plan.defined() ? op : nullptr;
+}
+
+Engine EngineOf(const ir::TileOpNode* op) { return op::InstructionOf(op)->engine(); }
+
+// The barrier of another role on which a load completes; null: its own threads wait for it.
+Expr BarrierOf(const ir::TileOpNode* op) {
+  return EngineOf(op) == Engine::kTmaLoad ? op::AsCopy(op)->mbar : Expr();
+}
+
+bool SameBarrier(const Expr& a, const Expr& b) {
+  return a.defined() && b.defined() ? arith::SameStructure(a, b) : a.defined() == b.defined();
+}
+
+int64_t MaskOf(const ir::TileOpNode* op) {
+  return op->kind == ir::StmtKind::kCopy ? op::ClusterMask(op::AsCopy(op)) : 0;
+}
+
+bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
+  return MaskOf(a) == MaskOf(b) && EngineOf(a) == EngineOf(b) &&
+         op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
+         SameBarrier(BarrierOf(a), BarrierOf(b));
+}
+
+// The copy's regions do not depend on memory that another writes.
+bool HasFixedRegions(const ir::CopyNode* op) {
+  bool fixed = true;
+  for (const ir::Region& region : {op->src, op->dst}) {
+    for (const Expr& min : region->mins) {
+      ir::WalkExprs(min, [&](const Expr& e) {
+        const auto* load = e.as<ir::LoadNode>();
+        fixed = fixed && (load == nullptr || load->buffer->scope == "local.var");
+        return fixed;
+      });
+    }
+  }
+  return fixed;
+}
+
+// A and C of the later gemm are not in flight, but for C of an earlier one: wgmma add in order.
+bool CanFollow(const ir::GemmNode* later, const OperatorGroup& group) {
+  return std::all_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
+    const ir::GemmNode* earlier = op::AsGemm(op);
+    bool c_is_operand = earlier->a->buffer.same_as(later->c->buffer);
+    return !c_is_operand && op::GroupsInFlight(later) == 0 &&
+           !earlier->c->buffer.same_as(later->a->buffer) && op::GroupsInFlight(earlier) == 0;
+  });
+}
+
+bool Independent(const ir::TileOpNode* later, const OperatorGroup& group, const op::Context& ctx) {
+  const ir::CopyNode* copy = op::AsCopy(later);
+  bool tma = EngineOf(later) != Engine::kTcgen05;
+  if (tma && !HasFixedRegions(copy)) return false;
+  return std::none_of(group.begin(), group.end(), [&](const ir::TileOpNode* other) {
+    const ir::Buffer& written = op::AsCopy(other)->dst->buffer;
+    return tma ? written.same_as(copy->dst->buffer)
+               : op::ShareColumns(written, copy->dst->buffer, *ctx.layouts, *ctx.tmem);
+  });
+}
+
+void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<Stmt>* stmts) {
+  for (const ir::TileOpNode* op : group) op::InstructionOf(op)->Issue(op, lowering, stmts);
+}
+
+// The blocks of a mask announce their bytes, each on its own barrier. The one of lowest rank loads
+// for all of them; where they wait here, too, when each has said on `ready` that its tile is free.
+void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Completion* ready,
+                    memory::CtaResources* resources, op::Lowering* lowering,
+                    std::vector<Stmt>* stmts) {
+  const ir::Span& span = group.front()->span;
+  Expr is_leader = ir::MakeEq(op::BlockRank(), op::I32(op::Leader(mask)));
+  std::vector<Stmt> member;
+  std::vector<Stmt> load;
+  if (ready != nullptr) {
+    Expr barrier = op::AddressOf(*ready);
+    member.push_back(op::Effect("mbarrier_arrive", {barrier, op::U32(op::Leader(mask))}, span));
+    Expr parity = ir::Load(ready->parity, {ir::Expr(0)});
+    load.push_back(DeviceEffect("cluster.h", "mbarrier_wait_cluster", {barrier, parity}, span));
+  }
+  lowering->multicast = mask;
+  IssueAll(group, lowering, &load);
+  lowering->multicast = 0;
+  member.push_back(ir::If(is_leader, op::Sequence(load, span), Stmt(), span));
+  Stmt members = op::Sequence(member, span);
+  Expr in_mask = op::IsInMask(mask, resources->cluster_size());
+  if (ir::IsTrue(in_mask)) return stmts->push_back(members);
+  std::vector<Stmt> others;
+  IssueAll(group, lowering, &others);
+  stmts->push_back(ir::If(in_mask, members, op::Sequence(others, span), span));
+}
+
+Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
+               op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  Expr others = BarrierOf(group.front());
+  op::Completion completion;
+  if (!others.defined()) completion = resources->CompletionOf("tma", lowering->ctx->threads);
+  lowering->barrier = others.defined() ? op::BarrierAddress(others) : op::AddressOf(completion);
+  int64_t bytes = 0;
+  for (const ir::TileOpNode* op : group) bytes += op::TmaPlanOf(op)->bytes;
+  // Who hands the tiles over to others arrives when it has issued all of them.
+  const char* announce = others.defined() ? "mbarrier_expect_tx" : "mbarrier_arrive_expect_tx";
+  std::vector<Stmt> issue = {op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span)};
+  int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
+  const op::Completion* ready = nullptr;
+  if (mask != 0 && !others.defined()) {
+    ready = &resources->CompletionOf("ready_" + std::to_string(mask), lowering->ctx->threads,
+                                     op::CountBlocks(mask));
+  }
+  if (mask == 0) {
+    IssueAll(group, lowering, &issue);
+  } else {
+    IssueMulticast(group, mask, ready, resources, lowering, &issue);
+  }
+  std::vector<Stmt> stmts = {op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span)};
+  if (!others.defined()) op::Wait(completion, span, &stmts);
+  if (ready != nullptr) stmts.push_back(op::NextPhase(*ready, span));
+  return op::Sequence(stmts, span);
+}
+
+// The issuing thread waits: until shared memory has been read, or until global memory is written;
+// here, unless that is done elsewhere.
+Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
+  auto any = [&](const char* annotation) {
+    return std::any_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
+      return op::AsCopy(op)->annotations.count(annotation) != 0;
+    });
+  };
+  issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
+  if (!any(op::kTmaDeferredAnnotation)) {
+    bool written = any(op::kTmaWrittenAnnotation);
+    const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
+    issue.push_back(DeviceEffect("copy_sm90.h", wait, {}, span));
+  }
+  return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+}
+
+// Who waits is in another block.
+Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.front()->span;
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
+  return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+}
+
+Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources,
+                     op::Lowering* lowering) {
+  const ir::TileOpNode* last = group.back();
+  const auto* gemm = last->kind == ir::StmtKind::kGemm ? op::AsGemm(last) : nullptr;
+  bool waits = gemm == nullptr || op::WaitsItself(gemm);
+  op::Completion completion;
+  Expr barrier;
+  if (waits) {
+    completion = resources->CompletionOf(gemm == nullptr ? "cp" : "mma", lowering->ctx->threads);
+    barrier = op::AddressOf(completion);
+  } else if (gemm->mbar.defined()) {
+    barrier = op::BarrierAddress(gemm->mbar);
+  }
+  std::vector<Stmt> issue;
+  IssueAll(group, lowering, &issue);
+  bool ordered = gemm != nullptr && op::IsOrdered(gemm);
+  std::vector<Stmt> stmts = {
+      op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span)};
+  if (waits) op::WaitTcgen05(completion, last->span, &stmts);
+  return op::Sequence(stmts, last->span);
+}
+
+// Each warpgroup waits for its own.
+Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
+  const ir::Span& span = group.back()->span;
+  std::vector<Stmt> stmts;
+  IssueAll(group, lowering, &stmts);
+  stmts.push_back(op::CommitWgmma(span));
+  int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
+  if (left < 0) return op::Sequence(stmts, span);
+  stmts.push_back(op::WaitWgmma(left, span));
+  std::vector<const ir::GemmNode*> complete = lowering->in_flight;
+  for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
+  op::HoldRegisters(complete, lowering, &stmts);
+  return op::Sequence(stmts, span);
+}
+
+}  // namespace
+
+OperatorGroup GroupAt(const ir::Array<Stmt>& stmts, size_t first, const op::Context& ctx) {
+  const ir::TileOpNode* op = PlannedAt(stmts, first);
+  if (op == nullptr) return {};
+  OperatorGroup group = {op};
+  Engine engine = EngineOf(op);
+  bool joins =
+      engine != Engine::kThreads && engine != Engine::kTmemLdSt && engine != Engine::kBlockCopy;
+  while (joins && group.back()->kind == ir::StmtKind::kCopy) {
+    const ir::TileOpNode* next = PlannedAt(stmts, first + group.size());
+    if (next == nullptr || !SameGroup(op, next)) break;
+    bool is_copy = next->kind == ir::StmtKind::kCopy;
+    joins = is_copy ? Independent(next, group, ctx) : op::WaitsItself(op::AsGemm(next));
+    if (joins) group.push_back(next);
+  }
+  while (engine == Engine::kWgmma) {
+    const ir::TileOpNode* next = PlannedAt(stmts, first + group.size());
+    if (next == nullptr || !SameGroup(op, next) || !CanFollow(op::AsGemm(next), group)) break;
+    group.push_back(next);
+  }
+  return group;
+}
+
+Stmt IssueInOrder(const OperatorGroup& group, memory::CtaResources* resources,
+                  op::Lowering* lowering) {
+  lowering->ctx->threads = op::TilePlanOf(group.front())->threads;
+  switch (EngineOf(group.front())) {
+    case Engine::kTmaLoad:
+      return LoadByTma(group, resources, lowering);
+    case Engine::kTmaStore:
+      return StoreByTma(group, lowering);
+    case Engine::kBlockCopy:
+      return CopyToBlocks(group, lowering);
+    case Engine::kTcgen05:
+      return RunOnTensorCore(group, resources, lowering);
+    case Engine::kWgmma:
+      return RunOnWarpgroups(group, lowering);
+    case Engine::kThreads:
+    case Engine::kTmemLdSt:
+      break;
+  }
+  std::vector<Stmt> stmts;
+  IssueAll(group, lowering, &stmts);
+  return ir::MakeSeq(stmts, group.front()->span);
+}
+
+}  // namespace tilelang::sync

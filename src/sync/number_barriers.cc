@@ -1,0 +1,90 @@
+#include "sync/number_barriers.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "analysis/scoped_visitor.h"
+#include "ir/error.h"
+#include "op/effect.h"
+
+namespace tilelang::sync {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kBarriers = 16;
+
+// The numbers that barriers of the program may have.
+class TakenNumbers : public analysis::ScopedVisitor {
+ public:
+  explicit TakenNumbers(const ir::Func& func) {
+    analyzer_.BindParams(func->params);
+    taken[0] = true;
+  }
+  std::array<bool, kBarriers> taken{};
+
+  using ScopedVisitor::Visit;
+  void Visit(const ir::CallNode* op) override {
+    ScopedVisitor::Visit(op);
+    if (op->name != "sync_threads" || op->args.empty()) return;
+    arith::Interval bounds = analyzer_.ConstBounds(op->args[0]);
+    int64_t first = std::max<int64_t>(bounds.lo, 0);
+    for (int64_t i = first; i < kBarriers && i <= bounds.hi; ++i) taken[i] = true;
+  }
+};
+
+class Numberer : public ir::StmtMutator {
+ public:
+  explicit Numberer(const ir::Func& func) : func_(func) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    TakenNumbers program(func_);
+    program.Visit(op);
+    taken_ = program.taken;
+    numbers_.clear();
+    return StmtMutator::Rewrite(op);
+  }
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr || call->name != "sync_range") return StmtMutator::Rewrite(op);
+    int64_t number = NumberOf(*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1]), op->span);
+    return op::Effect("sync_threads", {op::I32(number), call->args[1]}, op->span);
+  }
+
+ private:
+  // From the top, where kernels that number their own begin last.
+  int64_t NumberOf(int64_t first, int64_t count, const ir::Span& span) {
+    auto [it, is_new] = numbers_.try_emplace({first, count}, 0);
+    if (!is_new) return it->second;
+    for (it->second = kBarriers - 1; taken_[it->second]; --it->second) {
+      if (it->second == 0) Exhausted(first, count, span);
+    }
+    taken_[it->second] = true;
+    return it->second;
+  }
+  [[noreturn]] void Exhausted(int64_t first, int64_t count, const ir::Span& span) const {
+    TL_USER_ERROR(kResource, span,
+                  "threads " << first << " to " << first + count - 1
+                             << " must wait for each other here, but no barrier is left: a CTA "
+                                "has "
+                             << kBarriers << ", one for all threads, " << numbers_.size() - 1
+                             << " for other groups of threads, and the rest may be those of the "
+                                "program's T.sync_threads(barrier_id, ..). Use fewer numbers, or "
+                                "constants for barrier_id");
+  }
+
+  const ir::Func& func_;
+  std::array<bool, kBarriers> taken_{};
+  std::map<std::pair<int64_t, int64_t>, int64_t> numbers_;
+};
+
+}  // namespace
+
+ir::Func NumberBarriers(const ir::Func& func) {
+  return func.WithBody(Numberer(func).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::sync

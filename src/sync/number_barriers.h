@@ -1,0 +1,16 @@
+// The hardware's numbers of the barriers of groups of threads.
+#ifndef TILELANG_SYNC_NUMBER_BARRIERS_H_
+#define TILELANG_SYNC_NUMBER_BARRIERS_H_
+
+#include "ir/function.h"
+
+namespace tilelang::sync {
+
+// "sync_range"(first, count) becomes "sync_threads"(number, count): each range of threads has a
+// number of its own, which no barrier of the program has. Numbers are 0 to 15; 0 belongs to all
+// threads (PTX ISA, "bar, barrier"). ResourceError when they do not suffice.
+ir::Func NumberBarriers(const ir::Func& func);
+
+}  // namespace tilelang::sync
+
+#endif  // TILELANG_SYNC_NUMBER_BARRIERS_H_

@@ -1,0 +1,132 @@
+#include "sync/pending_accesses.h"
+
+#include <algorithm>
+
+#include "op/wgmma.h"
+
+namespace tilelang::sync {
+
+using ir::Proxy;
+
+bool PendingAccess::operator==(const PendingAccess& other) const {
+  return access == other.access && carried == other.carried && by_role == other.by_role &&
+         barrier == other.barrier && fenced == other.fenced && complete == other.complete &&
+         known == other.known && groups == other.groups;
+}
+
+bool PendingAccess::IsStoreByThreads() const {
+  return access->write && access->proxy == Proxy::kGeneric;
+}
+
+bool PendingAccess::WaitsForEngine() const {
+  return access->proxy == Proxy::kAsync && !access->by_warpgroup && !complete;
+}
+
+void PendingAccesses::Add(const PendingAccess& access) {
+  if (std::find(all_.begin(), all_.end(), access) == all_.end()) all_.push_back(access);
+}
+
+void PendingAccesses::Merge(const PendingAccesses& other) {
+  for (const PendingAccess& access : other.all_) Add(access);
+  phases_.Merge(other.phases_);
+}
+
+bool PendingAccesses::Covers(const PendingAccesses& other) const {
+  if (!phases_.Covers(other.phases_)) return false;
+  return std::all_of(other.all_.begin(), other.all_.end(), [&](const PendingAccess& access) {
+    return std::find(all_.begin(), all_.end(), access) != all_.end();
+  });
+}
+
+void PendingAccesses::SetCarried(bool carried) {
+  PendingAccesses result;
+  for (PendingAccess& access : all_) {
+    access.carried = carried;
+    result.Add(access);
+  }
+  all_ = std::move(result.all_);
+}
+
+void PendingAccesses::PassBarrier(const ir::ffi::Object* barrier) {
+  std::erase_if(all_, [](const PendingAccess& p) {
+    if (p.access->proxy == Proxy::kAsync) return p.complete;
+    return !p.access->write || p.fenced;
+  });
+  for (PendingAccess& p : all_) {
+    if (p.IsStoreByThreads() && p.barrier == nullptr) p.barrier = barrier;
+  }
+}
+
+void PendingAccesses::PassFence() {
+  std::erase_if(all_, [](const PendingAccess& p) { return p.barrier != nullptr; });
+  for (PendingAccess& p : all_) p.fenced = p.IsStoreByThreads();
+}
+
+void PendingAccesses::PassWait(const ir::Buffer& barrier) {
+  std::erase_if(all_, [&](const PendingAccess& p) {
+    const ir::Buffer& own = p.access->barrier;
+    bool other = own.defined() && barrier.defined() && !own.same_as(barrier);
+    return p.WaitsForEngine() && !p.access->in_bulk_group && !other;
+  });
+}
+
+void PendingAccesses::PassStoreWait() {
+  std::erase_if(
+      all_, [](const PendingAccess& p) { return p.WaitsForEngine() && p.access->in_bulk_group; });
+}
+
+void PendingAccesses::PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier,
+                               bool for_stores) {
+  for (PendingAccess& p : all_) {
+    if (!p.WaitsForEngine() || !(p.access->in_bulk_group ? for_stores : on_mbarrier)) continue;
+    p.known = waiters;
+    p.complete = true;
+  }
+}
+
+void PendingAccesses::PassWgmmaCommit() {
+  constexpr int kMostGroups = 8;  // that a wait counts
+  for (PendingAccess& p : all_) {
+    if (p.access->by_warpgroup && !p.complete) p.groups = std::min(p.groups + 1, kMostGroups);
+  }
+}
+
+void PendingAccesses::PassWgmmaWait(int pending, const analysis::BlockThreads& threads) {
+  for (PendingAccess& p : all_) {
+    if (!p.access->by_warpgroup || p.complete || p.groups <= pending) continue;
+    p.complete = true;
+    p.known = KnownToWarpgroup(*p.access, threads);
+  }
+}
+
+analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
+                                     const analysis::BlockThreads& threads) {
+  bool alone = access.actors.begin % op::kWarpgroup == 0 && access.actors.count == op::kWarpgroup;
+  return threads.Of(alone ? access.actors : op::ThreadRange{0, 0});
+}
+
+void PendingAccesses::TakeFences(const analysis::MemoryAccess& access,
+                                 const std::function<void(const ir::ffi::Object*)>& require) {
+  if (access.proxy != Proxy::kAsync) return;
+  std::vector<const ir::ffi::Object*> fenced;
+  for (const PendingAccess& p : all_) {
+    if (p.barrier != nullptr && analysis::MayConflict(*p.access, access, true))
+      fenced.push_back(p.barrier);
+  }
+  for (const ir::ffi::Object* barrier : fenced) require(barrier);
+  std::erase_if(all_, [&](const PendingAccess& p) {
+    return std::find(fenced.begin(), fenced.end(), p.barrier) != fenced.end();
+  });
+}
+
+bool NeedsBarrier(const PendingAccess& earlier, const analysis::MemoryAccess& later,
+                  const analysis::BlockThreads& threads) {
+  if (earlier.barrier != nullptr) return false;
+  if (!analysis::MayConflict(*earlier.access, later, earlier.carried)) return false;
+  if (earlier.access->proxy == Proxy::kGeneric) return true;
+  // Until somebody has waited, engines are ordered among themselves or by the program.
+  if (!earlier.complete) return later.proxy == Proxy::kGeneric;
+  return !earlier.known.Contains(threads.Of(later.actors));
+}
+
+}  // namespace tilelang::sync

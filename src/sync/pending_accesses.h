@@ -1,0 +1,88 @@
+// Accesses of memory that later ones may have to wait for.
+#ifndef TILELANG_SYNC_PENDING_ACCESSES_H_
+#define TILELANG_SYNC_PENDING_ACCESSES_H_
+
+#include <functional>
+#include <vector>
+
+#include "analysis/memory_access.h"
+#include "analysis/thread_set.h"
+#include "sync/open_phases.h"
+
+namespace tilelang::sync {
+
+// One access and how far it is ordered before what comes. An access by threads is ordered by a
+// barrier; a store among them then still lacks its fence.proxy.async, if an engine uses the bytes.
+// What an engine does is ordered for the threads that have waited for it, and by a barrier
+// of these for all.
+struct PendingAccess {
+  analysis::AccessPtr access;
+  bool carried = false;  // in an earlier iteration of the innermost loop
+  bool by_role = false;  // in a branch that orders itself by mbarriers
+
+  // By threads: the first barrier after it, and whether a fence came before that barrier.
+  const ir::ffi::Object* barrier = nullptr;
+  bool fenced = false;
+
+  // By an engine: complete for `known` and for the thread that issued it.
+  bool complete = false;
+  analysis::ThreadSet known = {};
+  // By wgmma: how many groups have been committed since, at least; complete for its warpgroup
+  // alone.
+  int groups = 0;
+
+  bool operator==(const PendingAccess& other) const;
+  bool IsStoreByThreads() const;
+  // By an engine that completes on an mbarrier or in a bulk group, and nobody has waited yet.
+  bool WaitsForEngine() const;
+};
+
+// What is pending at one point of the program, on any path to it.
+class PendingAccesses {
+ public:
+  void Add(const PendingAccess& access);
+  void Merge(const PendingAccesses& other);
+  bool Covers(const PendingAccesses& other) const;
+  void SetCarried(bool carried);
+  OpenPhases& phases() { return phases_; }
+  const OpenPhases& phases() const { return phases_; }
+  // Of whatever leads to this point.
+  const std::vector<PendingAccess>& All() const { return all_; }
+
+  // The threads that all of this is about wait for each other.
+  void PassBarrier(const ir::ffi::Object* barrier);
+  // They execute fence.proxy.async.
+  void PassFence();
+  // They have waited for the engines: for what nobody has waited for yet, unless that completes on
+  // other mbarriers. What is complete for other threads was waited for on other mbarriers.
+  void PassWait(const ir::Buffer& barrier);
+  // Or for their stores by TMA.
+  void PassStoreWait();
+  // Some of them have: on mbarriers, for stores.
+  void PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier, bool for_stores);
+  // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.
+  void PassWgmmaCommit();
+  void PassWgmmaWait(int pending, const analysis::BlockThreads& threads);
+
+  // Removes the stores that an engine's access needs fenced before a barrier which they have
+  // passed; `require` is told each such barrier.
+  void TakeFences(const analysis::MemoryAccess& access,
+                  const std::function<void(const ir::ffi::Object*)>& require);
+
+ private:
+  std::vector<PendingAccess> all_;
+  OpenPhases phases_;
+};
+
+// The threads that know that wgmma has read its operands once they have waited for their own: one
+// warpgroup does not know of another.
+analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
+                                     const analysis::BlockThreads& threads);
+
+// Whether threads must synchronize between the two.
+bool NeedsBarrier(const PendingAccess& earlier, const analysis::MemoryAccess& later,
+                  const analysis::BlockThreads& threads);
+
+}  // namespace tilelang::sync
+
+#endif  // TILELANG_SYNC_PENDING_ACCESSES_H_
