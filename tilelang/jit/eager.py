@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -32,22 +33,21 @@ from .freeze import freeze
 from .kernel import JITKernel
 from .style import declared_parameters
 
-_WHOLE = attrgetter("shape", "dtype", "device")
+_whole = attrgetter("shape", "dtype", "device")
 
 
 class _Plan:
     """What the calls with the same constants share.
 
     Attributes:
-        select: takes what the kernel is passed from the arguments of a call.
         read: gives what the compiled code depends on, besides constants; hashable.
-        kernels: by that.
+        kernels: by that: what to call, and what takes its arguments from those of a call.
+        places: where the parameters are declared.
     """
 
     def __init__(self, positions: list[int], parameters: EagerParameters) -> None:
         names = parameters.names
-        self.select = _select(positions)
-        self.kernels: dict[Any, Callable[..., Any]] = {}
+        self.kernels: dict[Any, tuple[Callable[..., Any], _Selection]] = {}
         self.places = parameters.places
         self._readers = [
             (position, _reader(parameters, names[position]))
@@ -59,7 +59,10 @@ class _Plan:
         return tuple([read(args[position]) for position, read in self._readers])
 
 
-def _select(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+_Selection = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+def _select(positions: list[int]) -> _Selection:
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda args: tuple(args[position] for position in positions)
@@ -69,20 +72,17 @@ def _reader(parameters: EagerParameters, name: str) -> Callable[[Any], Any]:
     """Returns what reads off a tensor what the compiled code depends on."""
     declared = parameters.types[name]
     if parameters.asked:
-        return lambda arg: (*_WHOLE(arg), _strides(arg))
+        return lambda arg: (*_whole(arg), _strides(arg))
     constant = [i for i, extent in enumerate(declared.shape) if _is_constant(extent, parameters)]
     strided = any(_is_constant(stride, parameters) for stride in declared.strides)
     if len(constant) == len(declared.shape) and not strided:
-        return _WHOLE
+        return _whole
     if strided:
-        return lambda arg: (*_WHOLE(arg), _strides(arg))
-    rest = attrgetter("dtype", "device")
-
-    def read(arg: Any) -> Any:
-        shape = arg.shape
-        return (len(shape), *[shape[i] for i in constant if i < len(shape)], *rest(arg))
-
-    return read
+        return lambda arg: (*_whole(arg), _strides(arg))
+    if not constant:
+        return attrgetter("dtype", "device")
+    pick = itemgetter(*constant)
+    return lambda arg: (pick(arg.shape), arg.dtype, arg.device)
 
 
 def _strides(arg: Any) -> Any:
@@ -124,6 +124,8 @@ class EagerFunction:
         # How many arguments have no default: with those alone a call needs no search of names.
         self._required = sum(each is inspect.Parameter.empty for each in self._defaults)
         self._plans: dict[Any, _Plan] = {}
+        # That of calls with those arguments alone that have no defaults, if these are tensors.
+        self._usual: _Plan | None = None
         self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
         self._lock = threading.RLock()
@@ -146,20 +148,26 @@ class EagerFunction:
             CompileError: the kernel cannot be compiled for these arguments.
             ArgumentError: an argument does not fit its declaration.
         """
-        consts: tuple[Any, ...] = ()
-        if kwargs or not self._required <= len(args) <= len(self._defaults):
-            args, consts = self._arranged(args, kwargs)
-        elif len(args) < len(self._defaults):
-            args += self._defaults[len(args) :]
         if torch_op.is_compiling():
-            return self._in_graph(args, consts)
+            return self._in_graph(*self._completed(args, kwargs))
+        if self._usual is not None and len(args) == self._required and not kwargs:
+            try:
+                run, select = self._usual.kernels[self._usual.read(args)]
+            except (LookupError, AttributeError, TypeError):
+                pass
+            else:
+                return self._run(run, select(args), self._usual)
+        args, consts = self._completed(args, kwargs)
         try:
             plan = self._plans[self._constants(args), consts]
-            run = plan.kernels[plan.read(args)]
-        except (KeyError, AttributeError, TypeError):  # unknown, or an argument of another kind
+            run, select = plan.kernels[plan.read(args)]
+        except (LookupError, AttributeError, TypeError):  # unknown, or an argument of another kind
             return self._prepare(args, consts)
+        return self._run(run, select(args), plan)
+
+    def _run(self, run: Callable[..., Any], args: tuple[Any, ...], plan: _Plan) -> Any:
         try:
-            return run(*plan.select(args))
+            return run(*args)
         except ArgumentError as error:
             raise _placed(error, plan) from None
 
@@ -281,6 +289,14 @@ class EagerFunction:
             return freeze(key)
         return key
 
+    def _completed(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """As :meth:`_arranged`, faster where there are no keywords."""
+        if kwargs or not self._required <= len(args) <= len(self._defaults):
+            return self._arranged(args, kwargs)
+        return (*args, *self._defaults[len(args) :]), ()
+
     def _arranged(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -341,12 +357,22 @@ class EagerFunction:
                 i for i, name in enumerate(self._names) if name in traced.parameters.values
             ]
             plan = self._plan((self._constants(args), consts), positions, call, traced)
-            run = _tupled(kernel) if traced.is_tuple else kernel
-            plan.kernels[plan.read(args)] = run
-        try:
-            return run(*plan.select(args))
-        except ArgumentError as error:
-            raise _placed(error, plan) from None
+            run = _tupled(kernel) if traced.is_tuple else kernel.run
+            select = _select(positions)
+            # Arrays that do not tell their device (NumPy before 2.0) are prepared for every call.
+            with contextlib.suppress(AttributeError):
+                plan.kernels[plan.read(args)] = run, select
+            if self._is_usual(args, consts, positions):
+                self._usual = plan
+        return self._run(run, select(args), plan)
+
+    def _is_usual(
+        self, args: tuple[Any, ...], consts: tuple[Any, ...], positions: list[int]
+    ) -> bool:
+        """Whether the kernel takes the arguments without defaults, and the others have theirs."""
+        pairs = zip(args[self._required :], self._defaults[self._required :], strict=True)
+        others = all(arg is default for arg, default in pairs)
+        return positions == list(range(self._required)) and others and not consts
 
     def _plan(self, key: Any, positions: list[int], call: Call, traced: Traced) -> _Plan:
         plan = self._plans.get(key)
@@ -402,7 +428,7 @@ def _without(types: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str
 
 def _tupled(kernel: JITKernel) -> Callable[..., Any]:
     def run(*args: Any) -> tuple[Any, ...]:
-        result = kernel(*args)
+        result = kernel.run(*args)
         return tuple(result) if isinstance(result, list) else (result,)
 
     return run

@@ -107,6 +107,10 @@ class JITKernel:
             args = self._positional(args, kwargs)
         if torch_op.is_compiling():
             return torch_op.listed(torch_op.call(self.own_op(), args))
+        return self.run(*args)
+
+    def run(self, *args: Any) -> Any:
+        """As calling the kernel, for callers in this package that torch.compile does not trace."""
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
         if self._tensorless and len(args) == len(self._inputs):

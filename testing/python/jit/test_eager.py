@@ -364,6 +364,50 @@ def test_arguments_asked_for_their_shape():
     assert kernels_of(copy_) == 3
 
 
+def test_declarations_that_depend_on_the_type_of_another():
+    @tilelang.jit
+    def load(A, Scale):
+        N = T.const("N")
+        dtype = A.dtype
+        if dtype == "int8":
+            Scale: T.Tensor((1,), T.float32)
+        A: T.Tensor((N,), dtype)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = A[i] * (Scale[0] if dtype == "int8" else 1.0)
+        return B
+
+    a, scale_ = torch.randint(-9, 9, (8,), dtype=torch.int8), torch.tensor([0.5])
+    for _ in range(2):
+        torch.testing.assert_close(load(a, scale_), a * 0.5)
+        torch.testing.assert_close(load(a.float(), scale_), a.float())
+
+
+def test_arrays_that_do_not_tell_their_device():
+    class Old:
+        """An array as NumPy had them before 2.0."""
+
+        def __init__(self, array):
+            for name in ("shape", "dtype", "strides", "size", "itemsize", "__dlpack__"):
+                setattr(self, name, getattr(array, name))
+            type(self).__dlpack__ = lambda _, **options: array.__dlpack__(**options)
+            type(self).__dlpack_device__ = lambda _: (1, 0)
+
+    @tilelang.jit
+    def double(A):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                A[i] *= 2
+
+    array = np.arange(8, dtype=np.float32)
+    for factor in (2, 4):
+        double(Old(array))
+        np.testing.assert_array_equal(array, np.arange(8) * factor)
+
+
 def test_scratch_memory_and_several_grids():
     @tilelang.jit
     def total(A):
