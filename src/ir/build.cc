@@ -111,6 +111,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](Expr c, Expr a, Expr b, Span span) { return MakeSelect(c, a, b, span); })
       .def("tl.ir.Cast", [](DType t, Expr value, Span span) { return CastTo(t, value, span); })
       .def("tl.ir.Condition", [](Expr value) { return AsCondition(value); })
+      .def("tl.ir.CudaName", [](DType t) { return String(CudaName(t)); })
       .def("tl.ir.Promote", [](DType a, DType b) { return Promote(a, b); });
 }
 

@@ -110,6 +110,13 @@ constexpr Intrinsic kIntrinsics[] = {
     Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),
     Warp("warp_reduce_min", "tl::warp_reduce_min"),
     {.name = "pipeline_part"},  // marks statements until loops are pipelined
+    Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
+    Warp("warp_reduce_bitor", "tl::warp_reduce_or"),
+    Warp("match_any_sync", "tl::match_any"), Warp("match_all_sync", "tl::match_all"),
+    {.name = "named_barrier_arrive", .spelling = "tl::named_barrier_arrive", .header = "barrier.h",
+     .participants = Participants::kWarp},
+    Fence("pdl_sync", "tl::wait_for_previous_grid", "grid.h"),
+    Fence("pdl_trigger", "tl::let_next_grid_start", "grid.h"),
     {.name = "sync_warp", .spelling = "__syncwarp", .sync = SyncKind::kWarp,
      .participants = Participants::kWarp},
 

@@ -22,6 +22,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"syncthreads_and", kBarrier},
       {"syncthreads_count", kBarrier},
       {"sync_warp", kWarpBarrier},
+      {"named_barrier_arrive", kUnsupported},
       {"cluster_sync", kUnsupported},
       {"cluster_arrive", kUnsupported},
       {"cluster_arrive_relaxed", kUnsupported},

@@ -418,7 +418,7 @@ std::string Signature::Expectation(const Extent& extent, int64_t value) const {
 
 void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
                             const CallState& state) const {
-  bool is_bytes = param.is_packed && tensor.dtype.bits * tensor.dtype.lanes == 8;
+  bool is_bytes = param.is_packed && tensor.dtype.bits * tensor.dtype.lanes == param.dtype.bits;
   if (tensor.dtype != param.dtype && !is_bytes) {
     Fail("argument '", param.name, "' must have dtype ", ir::ToString(param.dtype), ", but has ",
          ir::ToString(tensor.dtype));

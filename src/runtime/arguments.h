@@ -61,7 +61,7 @@ class Signature {
     bool is_tensor = false;
     bool is_output = false;
     bool is_written = false;
-    bool is_packed = false;  // elements of a type without arithmetic: any type of one byte will do
+    bool is_packed = false;  // bits that the program reads its own way: any type of their size
     int slot = -1;  // of a scalar
     std::vector<Extent> shape;
     std::vector<Extent> strides;  // empty: contiguous

@@ -28,7 +28,8 @@ class TakenNumbers : public analysis::ScopedVisitor {
   using ScopedVisitor::Visit;
   void Visit(const ir::CallNode* op) override {
     ScopedVisitor::Visit(op);
-    if (op->name != "sync_threads" || op->args.empty()) return;
+    bool is_barrier = op->name == "sync_threads" || op->name == "named_barrier_arrive";
+    if (!is_barrier || op->args.empty()) return;
     arith::Interval bounds = analyzer_.ConstBounds(op->args[0]);
     int64_t first = std::max<int64_t>(bounds.lo, 0);
     for (int64_t i = first; i < kBarriers && i <= bounds.hi; ++i) taken[i] = true;

@@ -30,7 +30,15 @@ class Guard : public ScopedMutator {
       return load;
     }
     if (ir::IsTrue(inside)) return load;
-    return ir::Select(inside, load, ir::Const(load.dtype(), 0), op->span);
+    auto safe = safe_values_.find(op->buffer);
+    Expr outside = safe == safe_values_.end() ? ir::Const(load.dtype(), 0) : (*safe).second;
+    return ir::Select(inside, load, outside, op->span);
+  }
+
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    auto safe = op->attrs.Get("safe_values");
+    safe_values_ = safe ? (*safe).cast<ir::Map<Buffer, Expr>>() : ir::Map<Buffer, Expr>();
+    return ScopedMutator::Rewrite(op);
   }
 
   Stmt Rewrite(const ir::StoreNode* op) override {
@@ -93,6 +101,7 @@ class Guard : public ScopedMutator {
     return condition;
   }
 
+  ir::Map<Buffer, Expr> safe_values_;  // read outside of these tensors (T.annotate_safe_value)
   bool in_address_of_ = false;
   Expr address_condition_ = True();
   Expr statement_condition_ = True();

@@ -58,13 +58,19 @@ def compile(
     if out_idx is None:  # those that the function itself returns: it is of the eager style
         out_idx = [int(i) for i in ir_function(func).attrs.get(OUTPUTS, [])] or None
     normalize_out_idx(out_idx, len(ir_function(func).params))
+    attrs = ir_function(func).attrs  # T.annotate_pass_configs, T.annotate_compile_flags
+    configs = {**dict(attrs.get("pass_configs", {})), **configs}
     lowered = lower(func, resolved, configs, pass_config.ignored(pass_configs))
     kernel = JITKernel(
         func,
         lowered,
         resolved,
         out_idx,
-        (*pass_config.nvrtc_options(configs), *_flags(compile_flags)),
+        (
+            *pass_config.nvrtc_options(configs),
+            *map(str, attrs.get("compile_flags", ())),
+            *_flags(compile_flags),
+        ),
     )
     if verbose:
         _logger.warning("%r:\n%s", kernel, lowered.source)

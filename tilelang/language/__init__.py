@@ -22,9 +22,13 @@ from .allocate import (
     empty,
 )
 from .annotations import (
+    annotate_compile_flags,
     annotate_l2_hit_ratio,
     annotate_layout,
     annotate_min_blocks_per_sm,
+    annotate_pass_configs,
+    annotate_restrict_buffers,
+    annotate_safe_value,
     assume,
     import_source,
     use_swizzle,
@@ -90,6 +94,8 @@ from .loops import (
 )
 from .math import fabs, fma, ldexp, pow, round
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
+from .pointer import ldg as _ldg
+from .random import rng_init, rng_rand, rng_rand_float
 from .raw.allreduce import comm_reducer, tvm_thread_allreduce
 from .raw.buffers import (
     alloc_buffer,
@@ -151,6 +157,7 @@ from .raw.statements import (
     where,
     writes,
 )
+from .raw_memory import make_tensor, make_tensor_from_addr
 from .reduce import (
     reduce,
     reduce_absmax,
@@ -205,7 +212,10 @@ from .sync import (
     mbarrier_arrive_expect_tx,
     mbarrier_expect_tx,
     mbarrier_wait_parity,
+    named_barrier_arrive,
     no_set_max_nreg,
+    pdl_sync,
+    pdl_trigger,
     set_max_nreg,
     sync_threads,
     sync_warp,
@@ -240,6 +250,12 @@ from .threads import (
     get_block_bindings,
     get_block_extent,
     get_block_extents,
+    get_cluster_dims,
+    get_cluster_extent,
+    get_cluster_extents,
+    get_cluster_id,
+    get_cluster_ids,
+    get_cluster_size,
     get_lane_idx,
     get_thread_binding,
     get_thread_bindings,
@@ -248,6 +264,8 @@ from .threads import (
     get_warp_group_idx,
     get_warp_idx,
     get_warp_idx_sync,
+    match_all_sync,
+    match_any_sync,
     shfl_down,
     shfl_sync,
     shfl_up,
@@ -257,6 +275,8 @@ from .threads import (
     tvm_warp_shuffle,
     tvm_warp_shuffle_down,
     tvm_warp_shuffle_up,
+    warp_reduce_bitand,
+    warp_reduce_bitor,
     warp_reduce_max,
     warp_reduce_min,
     warp_reduce_sum,
@@ -270,6 +290,7 @@ globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name
 globals().update({name: _NarrowType(name) for name in _CODECS})
 globals().update(_math.FUNCTIONS)
 globals().update(_OPERATORS)
+globals()["__ldg"] = _ldg
 globals().update(_ACCESSES)
 globals().update(_PAIRS)
 
@@ -280,6 +301,7 @@ __all__ = [
         if not name.startswith("_") and type(value).__name__ not in ("module", "_Feature")
     ),
     *(name for name in _math.FUNCTIONS if name.startswith("__")),
+    "__ldg",
 ]
 
 

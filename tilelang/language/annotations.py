@@ -9,7 +9,7 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, plain
-from ..ir.expr import Operand, condition
+from ..ir.expr import Operand, as_expr, cast, condition
 from ..ir.stmt import emit
 from .builder import current, in_kernel
 from .ignored import remark_ignored
@@ -160,3 +160,57 @@ def import_source(source: str | None = None) -> None:
     if source:
         attrs = in_kernel("T.import_source").kernel.attrs
         attrs["prelude"] = "\n".join(filter(None, [attrs.get("prelude"), source]))
+
+
+def annotate_pass_configs(configs: dict[Any, Any]) -> None:
+    """Options of the compiler for this function; those of ``tilelang.compile`` come first.
+
+    Raises:
+        ConfigError: an unknown option.
+    """
+    from ..jit import pass_config
+
+    builder = current("T.annotate_pass_configs")
+    remarks = builder.attrs.setdefault("ignored_arguments", [])
+    remarks += [[span.current(), text] for text in pass_config.ignored(configs)]
+    builder.attrs.setdefault("pass_configs", {}).update(pass_config.normalize(configs))
+
+
+def annotate_compile_flags(flags: Any) -> None:
+    """Further options of NVRTC for this function.
+
+    Args:
+        flags: text, or a list.
+    """
+    given = flags.split() if isinstance(flags, str) else list(flags)
+    current("T.annotate_compile_flags").attrs.setdefault("compile_flags", []).extend(given)
+
+
+def annotate_restrict_buffers(*buffers: Any) -> None:
+    """Says of tensors that they may share memory, or do not; the compiler finds out itself.
+
+    A kernel's tensors are compared when it is called, and what shares memory is reported.
+    """
+    current("T.annotate_restrict_buffers")
+    remark_ignored("T.annotate_restrict_buffers", buffers=buffers)
+
+
+def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
+    """What is read outside of a tensor, in place of 0.
+
+    Args:
+        safe_value_map: from tensors to values.
+
+    Raises:
+        ScopeError: a buffer that is no tensor of the device.
+    """
+    kernel = in_kernel("T.annotate_safe_value").kernel
+    values = kernel.attrs.setdefault("safe_values", {})
+    for buffer, value in safe_value_map.items():
+        if not isinstance(buffer, Buffer) or buffer.scope != "global":
+            raise errors.ScopeError(
+                f"T.annotate_safe_value of `{buffer}`, which is no tensor of the device",
+                span=span.here(),
+                notes=["tiles are read inside of their bounds alone"],
+            )
+        values[buffer] = cast(as_expr(value, buffer.dtype), buffer.dtype)

@@ -78,6 +78,8 @@ class Builder:
         self.tir_ifs: list[Any] = []
         # What T.alloc_reducer made.
         self.reducers: list[Any] = []
+        # The state of T.rng_init.
+        self.random: Any = None
         # Macros being expanded, one inside the other.
         self.macro_depth = 0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Load, Region, load, shape_text
+from ..ir.buffer import Load, Region, difference, load, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import as_expr, cast, var
 from ..ir.stmt import emit, store
@@ -85,17 +85,36 @@ def copy(
     else:
         source, target = copy_regions("T.copy", src, dst)
         if is_dynamic(source) or is_dynamic(target):
+            _check_equal(source, target)
             copy_elements("T.copy", source, target)
             return
     notes = {
         "coalesced_width": coalesced_width,
-        "disable_tma": disable_tma or None,
+        "disable_tma": disable_tma or _has_safe_value(source.buffer) or None,
         "eviction_policy": eviction_policy_name(eviction_policy),
         "prefer_instruction": prefer_instruction,
         "loop_layout": loop_layout,
     }
     given = {name: value for name, value in notes.items() if value is not None}
     emit(_copy(source, target, given, span.current()))
+
+
+def _check_equal(source: Region, target: Region) -> None:
+    """Refuses extents that are not known to be the same."""
+    for a, b in zip(significant(source.shape), significant(target.shape), strict=True):
+        distance = difference(a, b)
+        if not isinstance(distance, int) or distance:
+            raise errors.ShapeError(
+                f"T.copy of `{source}` to `{target}`: the extents {a} and {b} are not known to be "
+                "the same",
+                span=span.here(),
+                notes=["write both slices with the same bounds: A[i : i + n], B[j : j + n]"],
+            )
+
+
+def _has_safe_value(buffer: Any) -> bool:
+    """Whether elements outside of a tensor are not 0: only threads read them so."""
+    return buffer in in_block("T.copy").kernel.attrs.get("safe_values", {})
 
 
 _EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")

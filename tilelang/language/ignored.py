@@ -50,6 +50,9 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.attr": {"attr_key": Ignored("no pass of this compiler reads it")},
     "T.func_attr": {"attrs": Ignored("no pass of this compiler reads them", ([],))},
     "T.sblock_attr": {"attrs": Ignored("no pass of this compiler reads them", ([],))},
+    "T.annotate_restrict_buffers": {
+        "buffers": Ignored("whether tensors share memory is found out at each call", ((),))
+    },
     "T.device_assert": {"no_stack_info": Ignored("a failed assertion names its line alone")},
 }
 

@@ -25,7 +25,6 @@ _FAST = (
 )
 _BINARY = ("atan2", "hypot", "copysign", "nextafter", "fmod")
 _PREDICATES = ("isnan", "isinf", "isfinite")
-_BITS = ("popcount", "clz")
 _ROUNDED = {"ieee_add": 2, "ieee_sub": 2, "ieee_mul": 2, "ieee_fdiv": 2, "ieee_fmaf": 3} | {
     "ieee_frcp": 1,
     "ieee_fsqrt": 1,
@@ -88,7 +87,7 @@ def _bit_count(name: str) -> Callable[[Any], Expr]:
             value = cast(value, "int32" if value.dtype.is_signed else "uint32")
         return call(INT32, name, [value])
 
-    return _named(function, name, f"``{name}(x)`` of an integer, an int32.")
+    return _named(function, name, f"``{name}(x)`` of the bits of an integer, an int32.")
 
 
 def _rounded(name: str, count: int) -> Callable[..., Expr]:
@@ -161,9 +160,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name in (*_UNARY, *_FAST)},
     **{name: _binary(name) for name in _BINARY},
     **{name: _predicate(name) for name in _PREDICATES},
-    **{name: _bit_count(name) for name in _BITS},
+    **{name: _bit_count(name) for name in ("popcount", "clz")},
     **{name: _rounded(name, count) for name, count in _ROUNDED.items()},
     **{name: _to_integer(name) for name in ("floor", "ceil", "trunc", "nearbyint")},
+    "__ffs": _bit_count("ffs"),
     "fast_rcp": _unary("__rcp", "fast_rcp"),
 }
 

@@ -80,6 +80,11 @@ def access_ptr(
     return call(HANDLE, "address_of", [load(buffer, [linear, *reversed(indices)])])
 
 
+def ldg(element: Any) -> Expr:
+    """Reads an element; of a tensor that the kernel only reads, every read is ``ld.global.nc``."""
+    return as_expr(element_of(element))
+
+
 def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call | None:
     """A call of a C++ function that the kernel's prelude or a device header defines.
 

@@ -23,6 +23,23 @@ def emit_call(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> Non
     emit(_evaluate(call(VOID, name, args, attrs), span.current()))
 
 
+def _named(what: str, barrier_id: Any, arrive_count: Any) -> tuple[Expr, Expr]:
+    """The number of a named barrier and its threads, checked where they are constants."""
+    total = in_kernel(what).kernel.thread_count
+    count = plain(total if arrive_count is None else arrive_count)
+    number = plain(barrier_id)
+    if isinstance(number, int) and not 0 <= number < 16:
+        raise errors.ResourceError(
+            f"barrier_id={number} of {what}; named barriers are 0 to 15", span=span.here()
+        )
+    if isinstance(count, int) and (count % 32 or not 0 < count <= MAX_THREADS):
+        raise errors.SemanticsError(
+            f"arrive_count={count} of {what} is not a multiple of 32 up to {MAX_THREADS}",
+            span=span.here(),
+        )
+    return cast(barrier_id, INT32), cast(count, INT32)
+
+
 def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
     """Waits for all threads of the block, or for ``arrive_count`` on named barrier ``barrier_id``.
 
@@ -34,19 +51,30 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
     if barrier_id is None:
         emit_call("sync_threads")
         return
-    total = in_kernel("T.sync_threads").kernel.thread_count
-    count = plain(total if arrive_count is None else arrive_count)
-    number = plain(barrier_id)
-    if isinstance(number, int) and not 0 <= number < 16:
-        raise errors.ResourceError(
-            f"barrier_id={number} of T.sync_threads; named barriers are 0 to 15", span=span.here()
-        )
-    if isinstance(count, int) and (count % 32 or not 0 < count <= MAX_THREADS):
-        raise errors.SemanticsError(
-            f"arrive_count={count} of T.sync_threads is not a multiple of 32 up to {MAX_THREADS}",
-            span=span.here(),
-        )
-    emit_call("sync_threads", cast(barrier_id, INT32), cast(count, INT32))
+    emit_call("sync_threads", *_named("T.sync_threads", barrier_id, arrive_count))
+
+
+def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
+    """Counts the warp in on a named barrier without waiting: others wait by ``T.sync_threads``.
+
+    Args:
+        barrier_id: 0 to 15.
+        thread_count: threads that arrive or wait, a multiple of 32.
+    """
+    emit_call("named_barrier_arrive", *_named("T.named_barrier_arrive", barrier_id, thread_count))
+
+
+def pdl_sync() -> None:
+    """Waits for the grids before this one, where it was launched to start before their end.
+
+    Kernels are launched after the end of what precedes them in their stream, so it returns at once.
+    """
+    emit_call("pdl_sync")
+
+
+def pdl_trigger() -> None:
+    """Lets a grid that waits by :func:`pdl_sync` start, once every block has come here."""
+    emit_call("pdl_trigger")
 
 
 syncthreads = sync_threads

@@ -33,7 +33,8 @@ class TensorType:
         self.scope = scope
         self.shape = _shape(shape)
         self.narrow = narrow_type(dtype)
-        self.dtype: Any = self.narrow or dtype_of(dtype)
+        self.is_of_pointers = dtype is PointerType or isinstance(dtype, PointerType)
+        self.dtype: Any = self.narrow or dtype_of("uint64" if self.is_of_pointers else dtype)
         if self.narrow and (strides or scope != "global"):
             raise errors.UnsupportedError(
                 f"a tensor of {self.narrow} with strides, or in {scope} memory", span=span.here()
@@ -62,7 +63,9 @@ class TensorType:
         if self.narrow:
             return tensor_of(name, shape, self.narrow)
         strides = [_symbol(stride, symbols) for stride in self.strides]
-        return make_buffer(name, self.dtype, shape, "global", strides)
+        # Addresses come as integers of 64 bits, with or without a sign.
+        attrs = {"packed": True} if self.is_of_pointers else {}
+        return make_buffer(name, self.dtype, shape, "global", strides, attrs)
 
     def __repr__(self) -> str:
         return f"T.Tensor({self.shape}, {self.dtype!r})"
@@ -171,7 +174,7 @@ def buffer_annotation(
 
 
 class PointerType:
-    """The annotation of a raw pointer parameter."""
+    """The annotation of a raw pointer parameter, and the element type of a tensor of pointers."""
 
     def __init__(self, dtype: Any = None, storage_scope: str = "global") -> None:
         if storage_scope != "global":

@@ -206,6 +206,67 @@ def warp_reduce_min(value: Any) -> Expr:
     return _warp_reduce("warp_reduce_min", value)
 
 
+def warp_reduce_bitand(value: Any) -> Expr:
+    """The bitwise and over the 32 lanes of the warp, in every lane."""
+    return _warp_reduce("warp_reduce_bitand", value)
+
+
+def warp_reduce_bitor(value: Any) -> Expr:
+    """The bitwise or over the 32 lanes of the warp, in every lane."""
+    return _warp_reduce("warp_reduce_bitor", value)
+
+
+def _match(name: str, value: Any, mask: Any) -> Expr:
+    builder = in_kernel(f"T.{name}")
+    args = [as_expr(value), *([] if mask is None else [cast(mask, UINT32)])]
+    return builder.bind(builder.take_hint("same"), call(UINT32, name, args))
+
+
+def match_any_sync(value: Any, mask: Any = None) -> Expr:
+    """A bit for each lane of the mask whose value has the same bits (uint32)."""
+    return _match("match_any_sync", value, mask)
+
+
+def match_all_sync(value: Any, mask: Any = None) -> Expr:
+    """The mask where the values of all its lanes have the same bits, else 0 (uint32)."""
+    return _match("match_all_sync", value, mask)
+
+
+def get_cluster_dims() -> list[int]:
+    """Blocks of a cluster along x, y and z; 1 without clusters."""
+    dims = list(_kernel("T.get_cluster_dims").attrs.get("cluster_dims", []))
+    return [*dims, *[1] * (3 - len(dims))]
+
+
+def get_cluster_size() -> int:
+    """Blocks of a cluster."""
+    x, y, z = get_cluster_dims()
+    return x * y * z
+
+
+def get_cluster_ids() -> list[Expr]:
+    """The index of the cluster in the grid, x first."""
+    blocks, dims = get_block_bindings(), get_cluster_dims()
+    return [index // extent for index, extent in zip(blocks, dims, strict=False)]
+
+
+def get_cluster_id(dim: int = 0) -> Expr:
+    """The index of the cluster in the grid along x (0), y (1) or z (2)."""
+    return _pick("T.get_cluster_id", get_cluster_ids(), dim, 0)
+
+
+def get_cluster_extents() -> list[Any]:
+    """Clusters of the grid along its dimensions, x first."""
+    dims = get_cluster_dims()
+    return [extent // n for extent, n in zip(get_block_extents(), dims, strict=False)]
+
+
+def get_cluster_extent(dim: int = 0) -> Any:
+    """Clusters of the grid along a dimension."""
+    extents = get_cluster_extents()
+    return extents[dim] if dim < len(extents) else 1
+
+
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Expr:
     """As :func:`shfl_sync`, with the arguments in the order of TIR."""
     del warp_size

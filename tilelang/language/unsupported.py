@@ -60,7 +60,6 @@ REASONS: dict[str, tuple[str, ...]] = {
             ptx_cp_async_barrier""",
         "a grid's blocks need not run at the same time; launch a second T.Kernel": """
             sync_grid""",
-        "programmatic dependent launch is not there yet": "pdl_sync pdl_trigger",
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
             vscale get_active_lane_mask""",
         "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "
@@ -70,35 +69,20 @@ REASONS: dict[str, tuple[str, ...]] = {
             block_name_suffix_context func_name func_ret Assert""",
         "a buffer is made by T.alloc_shared, T.alloc_fragment, T.alloc_local or a parameter": """
             buffer buffer_var arg index_map PartialFragment""",
-        "pointers are parameters alone; declare the parameter as T.Tensor or T.StridedTensor": """
-            make_tensor make_tensor_from_addr""",
         "an address is made by T.access_ptr and T.address_of": "handle_add_byte_offset",
-        "use T.reduce_sum and the like": """
-            CommReducer Reduce warp_reduce_bitand warp_reduce_bitor""",
+        "use T.reduce_sum and the like": "CommReducer Reduce",
         "expressions are written with operators and T.if_then_else": "CallEffectKind",
         "it stands for a value that nothing defines; T.alloc_var without init= declares a "
         "variable": "undef",
-        "there are no random numbers yet": "rng_init rng_rand rng_rand_float",
         "barriers of the block are T.alloc_barrier and T.mbarrier_*, or T.sync_threads": """
-            named_barrier_arrive create_barriers ptx_init_barrier_thread_count
-            ptx_fence_barrier_init""",
+            create_barriers ptx_init_barrier_thread_count ptx_fence_barrier_init""",
         "communication within a warp is T.shfl_sync, T.any_sync, T.ballot_sync and the like": """
-            match_any_sync match_all_sync __fns""",
-        "use T.clz or T.popcount": "__ffs",
-        "read the element": "__ldg",
-        "the shape of the cluster is cluster_dims=, the rank T.block_rank_in_cluster()": """
-            get_cluster_id get_cluster_ids get_cluster_size get_cluster_extent
-            get_cluster_extents get_cluster_dims""",
+            __fns""",
         "Python's own classes and functions, with @T.macro, do it": """
             meta_class meta_var inline has_let_value get_let_value lookup_param""",
         "CUDA source has no kernel of its own; use T.import_source and T.call_extern": """
             CUDASourceCodeKernel""",
-        "options are given to @tilelang.jit and tilelang.compile": """
-            annotate_pass_configs annotate_compile_flags target""",
-        "tensors are not assumed to be apart; nothing needs to be said": """
-            annotate_restrict_buffers""",
-        "elements outside of a tensor are read as 0; use T.if_then_else for another value": """
-            annotate_safe_value""",
+        "options are given to @tilelang.jit and tilelang.compile": "target",
         "a pass of another compiler gives it its meaning": """
             ignore_loop_partition start_profile_intrinsic end_profile_intrinsic
             llvm_lookup_intrinsic_id call_llvm_intrin call_llvm_pure_intrin q_multiply_shift

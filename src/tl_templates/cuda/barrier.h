@@ -7,6 +7,10 @@ namespace tl {
 TL_DEVICE void sync_threads(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Counts this warp in on such a barrier, without waiting.
+TL_DEVICE void named_barrier_arrive(int id, int threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // An mbarrier is 8 bytes of shared memory. Its phases are numbered from 0; the parity of the
 // phase that runs is its number modulo 2.

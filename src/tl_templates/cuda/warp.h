@@ -86,5 +86,25 @@ template <typename T>
 TL_DEVICE T warp_reduce_min(T value) {
   return warp_reduce(value, [](T a, T b) { return min(a, b); });
 }
+template <typename T>
+TL_DEVICE T warp_reduce_and(T value) {
+  return warp_reduce(value, [](T a, T b) { return static_cast<T>(a & b); });
+}
+template <typename T>
+TL_DEVICE T warp_reduce_or(T value) {
+  return warp_reduce(value, [](T a, T b) { return static_cast<T>(a | b); });
+}
+
+// The lanes of the mask whose value has the same bits.
+template <typename T>
+TL_DEVICE uint32_t match_any(T value, uint32_t mask = 0xffffffffu) {
+  return __match_any_sync(mask, to_word(value));
+}
+// The mask where all of its lanes have the same bits, else 0.
+template <typename T>
+TL_DEVICE uint32_t match_all(T value, uint32_t mask = 0xffffffffu) {
+  int same;
+  return __match_all_sync(mask, to_word(value), &same);
+}
 
 }  // namespace tl

@@ -87,3 +87,37 @@ def test_a_fact_and_a_hint(target: str) -> None:
     a, b = normal(N), torch.zeros(N)
     run(main, target, a, b, 40)
     close(b, torch.cat([a[:40] + 1, torch.zeros(24)]))
+
+
+def test_values_outside_of_a_tensor(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((20, 24), "float32"), n: T.int32, B: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            T.annotate_safe_value({A: -1.5})
+            S = T.alloc_shared((32, 32), "float32")
+            T.copy(A[4, 0], S)
+            T.copy(S, B)
+            if T.get_thread_binding() == 0:
+                B[0, 0] = A[n, 0]
+
+    a = normal(20, 24)
+    expected = torch.full((32, 32), -1.5)
+    expected[:16, :24] = a[4:]
+    expected[0, 0] = -1.5
+    equal(run(main, target, a, 30, poison(32, 32)), expected)
+
+
+def test_options_of_a_function(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        T.annotate_pass_configs({"tl.disable_tma_lower": True})
+        T.annotate_compile_flags("-DFACTOR=3")
+        T.annotate_restrict_buffers(A)
+        with T.Kernel(
+            1, threads=N, prelude="__device__ float times(float x) { return FACTOR * x; }"
+        ):
+            t = T.get_thread_binding()
+            B[t] = T.call_extern("float32", "times", A[t])
+
+    a = normal(N)
+    close(run(main, target, a, poison(N)), a * 3)

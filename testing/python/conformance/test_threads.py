@@ -203,3 +203,75 @@ def test_fences_of_tensor_memory() -> None:
     a = torch.randn(128, 64).bfloat16()
     c = run(main, "sm_100a", a, poison(128, 64))
     torch.testing.assert_close(c.double(), a.double() @ a[:64].double().T, rtol=1e-3, atol=1e-3)
+
+
+def test_matches_in_a_warp(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N, 4), "uint32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            B[t, 0] = T.match_any_sync(A[t])
+            B[t, 1] = T.match_all_sync(t // 32)
+            B[t, 2] = T.cast(T.warp_reduce_bitand(A[t] | 12), "uint32")
+            B[t, 3] = T.cast(T.warp_reduce_bitor(A[t]), "uint32") * 100 + T.cast(
+                T.__ffs(A[t]), "uint32"
+            )
+
+    a = integers(N, low=0, high=4)
+    b = torch.zeros(N, 4, dtype=torch.uint32)
+    run(main, target, a, b)
+    for t in range(N):
+        warp = a[t // 32 * 32 : t // 32 * 32 + 32].tolist()
+        value = int(a[t])
+        same = sum(1 << lane for lane, other in enumerate(warp) if other == value)
+        lowest = (value & -value).bit_length()
+        both = [0xFFFFFFFF, 0]
+        for other in warp:
+            both = [both[0] & (other | 12), both[1] | other]
+        assert b[t].tolist() == [same, 0xFFFFFFFF, both[0], both[1] * 100 + lowest]
+
+
+def test_a_warp_arrives_and_another_waits(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            T.call_extern("void", "put", T.address_of(B[0]), t, A[t % 32])
+            if t < 32:
+                T.named_barrier_arrive(5, 64)
+            else:
+                T.sync_threads(5, 64)
+            T.import_source(
+                "__device__ void put(int* to, int t, int x) { if (t < 32) to[t] = x * 2; }"
+            )
+
+    a = integers(32)
+    equal(run(main, target, a, poison(32, dtype="int32")), a * 2)
+
+
+def test_dependent_launches(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            T.pdl_sync()
+            B[T.get_thread_binding()] = A[T.get_thread_binding()]
+            T.pdl_trigger()
+
+    a = torch.randn(N)
+    equal(run(main, target, a, poison(N)), a)
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_shapes_of_clusters(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 2, 3), "int32")):
+        with T.Kernel(4, 2, cluster_dims=(2, 1), threads=32) as (bx, by):
+            x, y = T.get_cluster_ids()
+            A[bx, by, 0] = x * 10 + y
+            A[bx, by, 1] = T.get_cluster_size() * 100 + T.get_cluster_dims()[0]
+            A[bx, by, 2] = T.get_cluster_extent(0) * 10 + T.get_cluster_extents()[1]
+            A[bx, by, 0] += T.get_cluster_id(0) * 100
+
+    actual = run(main, arch, poison(4, 2, 3, dtype="int32"))
+    rows = [[[x // 2 * 110 + y, 202, 22] for y in range(2)] for x in range(4)]
+    equal(actual, torch.tensor(rows))

@@ -98,6 +98,7 @@ CALLS = {
     "T.alloc_reducer: replication='all'": lambda A, t: T.alloc_reducer(
         (4,), "float32", replication="all"
     ),
+    "T.annotate_restrict_buffers: buffers=": lambda A, t: T.annotate_restrict_buffers(A),
     "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
         A[0, 0] < 1, "message", no_stack_info=True
     ),
