@@ -193,6 +193,7 @@ class Collector : public StmtVisitor {
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
     barrier_ = MbarrierOf(op);
     in_bulk_group_ = IsTmaStore(op);
+    ordered_ = op->name == "cp_async_ordered";
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
@@ -232,6 +233,7 @@ class Collector : public StmtVisitor {
     access->read = effect.read;
     access->write = effect.write;
     access->atomic = atomic;
+    access->ordered = ordered_;
     access->proxy = effect.proxy;
     access->by_warpgroup = effect.by_warpgroup;
     if (effect.proxy == Proxy::kAsync) {
@@ -338,6 +340,7 @@ class Collector : public StmtVisitor {
   const ForNode* lanes_ = nullptr;
   Buffer barrier_;  // of the last call
   bool in_bulk_group_ = false;
+  bool ordered_ = false;
 };
 
 bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
@@ -497,6 +500,7 @@ void CollectAccesses(const Stmt& s, const AccessContext& context,
 
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   if (!earlier.write && !later.write) return false;
+  if (earlier.ordered || later.ordered) return false;
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);

@@ -109,6 +109,12 @@ constexpr Intrinsic kIntrinsics[] = {
     Warp("activemask", "__activemask"), Warp("elect_one", "tl::elect_one"),
     Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),
     Warp("warp_reduce_min", "tl::warp_reduce_min"),
+    // (target, source, bytes, bytes that are read). "ordered": barriers that stand in the program
+    // order the write with other accesses.
+    {.name = "cp_async", .spelling = "tl::cp_async", .header = "copy_sm80.h", .reads = 2,
+     .writes = 1},
+    {.name = "cp_async_ordered", .spelling = "tl::cp_async", .header = "copy_sm80.h", .reads = 2,
+     .writes = 1},
     {.name = "pipeline_part"},  // marks statements until loops are pipelined
     Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
     Warp("warp_reduce_bitor", "tl::warp_reduce_or"),

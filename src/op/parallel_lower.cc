@@ -7,8 +7,10 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/remark.h"
 #include "layout/symbolic.h"
 #include "op/access.h"
+#include "op/copy_async.h"
 #include "op/store_matrix.h"
 #include "op/vectorize.h"
 
@@ -185,6 +187,10 @@ class ParallelLowerer : public AccessLowerer {
 
   // One loop over the lanes for each store, inside the conditions around it.
   Stmt Vectorize(const Stmt& s) {
+    if (IsCopyAsync(info_.loop())) {
+      Stmt copy = AsCopyAsync(s);
+      if (copy.defined()) return OncePerElement(copy);
+    }
     if (width_ == 1) return OncePerElement(MutateStmt(s));
     if (const auto* seq = s.as<ir::SeqNode>()) {
       std::vector<Stmt> stmts;
@@ -214,6 +220,32 @@ class ParallelLowerer : public AccessLowerer {
                     ? ir::For(lane, 0, lanes, ir::ForKind::kUnrolled, body, {}, s.span())
                     : ir::VectorLoop(lane, lanes, body, vectors, s.span());
     return OncePerElement(s->kind == ir::StmtKind::kStore ? DividedByReplica(s, loop) : loop);
+  }
+
+  // The statement as one copy of width_ elements; null where they are not next to each other, or
+  // too few for an instruction.
+  Stmt AsCopyAsync(const Stmt& s) {
+    const auto* store = s.as<ir::StoreNode>();
+    bool vectors = store != nullptr;
+    ir::WalkExprs(s, [&](const Expr& e) {
+      const auto* load = e.as<ir::LoadNode>();
+      if (load != nullptr) vectors &= MovesAsVector(load->buffer, load->indices);
+      return true;
+    });
+    vectors = vectors && MovesAsVector(store->buffer, store->indices);
+    if (width_ > 1 && !vectors) return Stmt();
+    Map<Var, Expr> first;
+    first.Set(lane_, ir::Expr(0));
+    bool ordered = info_.loop()->annotations[kCopyAsync].cast<bool>();
+    Stmt copy = CopyAsync(ir::Substitute(MutateStmt(s), first), width_, ordered);
+    if (!copy.defined()) {
+      Remark(s.span(), "copy",
+             std::string(store->buffer->name) + " is not copied by cp.async: " +
+                 std::to_string(width_ * ir::Bytes(store->buffer->dtype)) +
+                 " bytes of it are known to be next to each other, the instruction takes 4, 8 or "
+                 "16");
+    }
+    return copy;
   }
 
   // Where several threads run the same iteration, memory outside them is touched by the first. A

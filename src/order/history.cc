@@ -73,7 +73,13 @@ Missing History::Lacks(const Site& earlier, size_t line, uint32_t time, const Si
 Missing History::LacksShared(const Site& earlier, size_t line, uint32_t time, const Site& later,
                              size_t agent, const AgentState& state) const {
   bool known = state.knows.happened[line] >= time;
-  bool by_engine = IsAsynchronous(later.by);
+  // Copies by cp.async are of the threads' own proxy.
+  bool by_engine = IsAsynchronous(later.by) && later.by != OperationKind::kCopyAsync;
+  if (earlier.by == OperationKind::kCopyAsync) {
+    if (!known) return Missing::kCompletion;
+    bool seen = !by_engine || !earlier.writes || state.knows.fenced[line] >= time;
+    return seen ? Missing::kNothing : Missing::kProxyFence;
+  }
   if (IsAsynchronous(earlier.by)) {
     // The pipe of one thread's tcgen05 instructions is in order.
     bool in_pipe = later.by == OperationKind::kTensorCore && line == state.tensor.line;

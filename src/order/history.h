@@ -59,6 +59,7 @@ struct AgentState {
   Pipe wgmma;
   size_t registers_line = 0;  // of what wgmma does to the agent's registers
   Pipe stores;
+  Pipe copies;
   Pipe tensor;
   Pipe tmem_stores;
 };

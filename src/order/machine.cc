@@ -61,6 +61,7 @@ Machine::Machine(const Program& program, const Agents& agents, const std::vector
     state.wgmma.line = line(agent, kWgmma);
     state.registers_line = registers.count(agent) != 0 ? registers[agent] : unused;
     state.stores.line = line(agent, kTmaStore);
+    state.copies.line = line(agent, kCopyAsync);
     state.tensor.line = line(agent, kTensorCore);
     state.tmem_stores.line = line(agent, kTmemStore);
   }
@@ -138,10 +139,28 @@ bool Machine::Execute(size_t agent, const Event& event) {
     case kAfterSync:
       Fence(agent, event);
       return true;
+    case kWaitWgmma:
+      if (!HaveCommitted(agent, event)) return false;
+      ExecuteEngine(agent, event);
+      return true;
     default:
       ExecuteEngine(agent, event);
       return true;
   }
+}
+
+// Whether the other warps of the warpgroup, too, have issued the groups that the agent waits for: a
+// group is complete for all of them at once.
+bool Machine::HaveCommitted(size_t agent, const Event& event) const {
+  auto wanted = static_cast<int64_t>(states_[agent].wgmma.groups.size()) - event.number;
+  for (size_t other = 0; other < agents_.size(); ++other) {
+    bool together =
+        states_[other].wgmma.line == states_[agent].wgmma.line &&
+        agents_[other].thread / op::kWarpgroup == agents_[agent].thread / op::kWarpgroup;
+    auto committed = static_cast<int64_t>(states_[other].wgmma.groups.size());
+    if (together && committed < wanted) return false;
+  }
+  return true;
 }
 
 void Machine::Touch(size_t agent, const Event& event, size_t line, uint32_t time) {
@@ -302,6 +321,12 @@ void Machine::ExecuteEngine(size_t agent, const Event& event) {
     case kWaitStores:
       happened.Set(state.stores.line, state.stores.Before(event.number));
       break;
+    case kCommitCopies:
+      state.copies.groups.push_back(state.copies.issued);
+      break;
+    case kWaitCopies:
+      happened.Set(state.copies.line, state.copies.Before(event.number));
+      break;
     case kCommitWgmma:
       state.wgmma.groups.push_back(state.wgmma.issued);
       break;
@@ -353,6 +378,7 @@ void Machine::Issue(size_t agent, const Event& event) {
     return;
   }
   AgentState::Pipe& pipe = event.kind == kTmaStore     ? state.stores
+                           : event.kind == kCopyAsync  ? state.copies
                            : event.kind == kWgmma      ? state.wgmma
                            : event.kind == kTensorCore ? state.tensor
                                                        : state.tmem_stores;

@@ -58,6 +58,7 @@ class Machine {
   void Count(size_t agent, const Event& event, Phase* phase);
   void Complete(const Event& event, Phase* phase);
   void ExecuteEngine(size_t agent, const Event& event);
+  bool HaveCommitted(size_t agent, const Event& event) const;
   void Issue(size_t agent, const Event& event);
   void Commit(size_t agent, Phase* phase);
   void Fence(size_t agent, const Event& event);

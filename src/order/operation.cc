@@ -38,6 +38,10 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"mbarrier_try_wait", kUnsupported},
       {"mbarrier_inval", kUnsupported},
       {"fence_proxy_async", kProxyFence},
+      {"cp_async", kCopyAsync},
+      {"cp_async_ordered", kCopyAsync},
+      {"cp_async_commit", kCommitCopies},
+      {"cp_async_wait", kWaitCopies},
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_commit", kCommitStores},
@@ -114,7 +118,8 @@ bool HasOperation(const ir::Expr& e) {
 }
 
 bool IsAsynchronous(OperationKind kind) {
-  return kind == kTmaLoad || kind == kTmaStore || kind == kWgmma || kind == kTensorCore;
+  return kind == kTmaLoad || kind == kTmaStore || kind == kCopyAsync || kind == kWgmma ||
+         kind == kTensorCore;
 }
 
 const char* Describe(OperationKind kind) {
@@ -123,6 +128,8 @@ const char* Describe(OperationKind kind) {
       return "load by TMA";
     case kTmaStore:
       return "store by TMA";
+    case kCopyAsync:
+      return "copy by cp.async";
     case kWgmma:
       return "wgmma";
     case kTensorCore:

@@ -30,6 +30,10 @@ enum class OperationKind : uint8_t {
   kTmaStore,
   kCommitStores,
   kWaitStores,  // until they have read shared memory, at least
+  // Copies by each thread to shared memory
+  kCopyAsync,
+  kCommitCopies,
+  kWaitCopies,
   // wgmma
   kWgmma,
   kWgmmaFence,

@@ -58,6 +58,15 @@ bool IsByWarps(const Stmt& s) {
 
 }  // namespace
 
+namespace {
+
+// Each thread touches elements of its own.
+bool IsByThreads(const Site& site) {
+  return site.by == OperationKind::kNone || site.by == OperationKind::kCopyAsync;
+}
+
+}  // namespace
+
 Overlap::Overlap(const Program& program, const Agents& agents, const Instances& instances,
                  const Scenario& scenario)
     : program_(program), agents_(agents), instances_(instances) {
@@ -223,15 +232,15 @@ bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const Memory
 }
 
 bool Overlap::IsEmpty(const Access& access) {
-  if (access.site->by != OperationKind::kNone) return false;
+  if (!IsByThreads(*access.site)) return false;
   auto [first, last] = SpanOf(access);
   return last <= std::max(first, access.site->begin) || first >= access.site->end;
 }
 
 bool Overlap::Conflict(const Access& a, const Access& b) {
   if (a.site->space != Space::kShared) return true;
-  bool engine_a = a.site->by != OperationKind::kNone;
-  bool engine_b = b.site->by != OperationKind::kNone;
+  bool engine_a = !IsByThreads(*a.site);
+  bool engine_b = !IsByThreads(*b.site);
   if (engine_a && engine_b) return true;
   if (engine_a) return TouchesBytes(b, a.touch.begin, a.touch.end);
   if (engine_b) return TouchesBytes(a, b.touch.begin, b.touch.end);

@@ -231,6 +231,8 @@ ProgramBuilder::StepPtr ProgramBuilder::BuildOperation(const Stmt& s) {
         call->args[0].as<ir::CallNode>()->args[0].as<ir::LoadNode>()->buffer.get();
   }
   AddSites(step.get(), finder_.FindOfOperation(s, step->operation.kind));
+  // Of each thread its own elements.
+  if (step->operation.kind == OperationKind::kCopyAsync) step->free = finder_.FreeOf(s);
   return step;
 }
 

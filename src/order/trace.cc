@@ -251,6 +251,7 @@ void Tracer::Operate(const Step& step) {
       SetBarrier(call->args[1], &event);
       break;
     case OperationKind::kWaitStores:
+    case OperationKind::kWaitCopies:
     case OperationKind::kWaitWgmma:
       event.number = step.operation.left;
       break;

@@ -6,6 +6,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "layout/layout.h"
+#include "op/copy_async.h"
 #include "op/copy_cluster.h"
 #include "op/instruction.h"
 
@@ -28,11 +29,13 @@ struct Tile {
   Buffer buffer;
   int64_t slots = 0;
   std::vector<Handover> handovers;
-  std::vector<const ir::CopyNode*> loads;
+  std::vector<Stmt> loads;
 };
 
 class LoadFinder : public ir::StmtVisitor {
  public:
+  explicit LoadFinder(Loader loader) : loader_(loader) {}
+
   using StmtVisitor::Visit;
 
   std::vector<Tile> tiles;
@@ -46,29 +49,42 @@ class LoadFinder : public ir::StmtVisitor {
   void Visit(const ir::SeqNode* op) override {
     if (stages_ >= 2) {
       for (size_t i = 0; i < op->stmts.size(); ++i) {
-        if (const ir::CopyNode* load = AsTmaLoad(op->stmts[i])) Add(op, i, load);
+        Buffer tile = LoadedBy(op->stmts[i]);
+        if (tile.defined()) Add(op, i, tile);
       }
     }
     StmtVisitor::Visit(op);
   }
 
  private:
-  void Add(const ir::SeqNode* seq, size_t at, const ir::CopyNode* load) {
-    const Buffer& buffer = load->dst->buffer;
+  Buffer LoadedBy(const Stmt& s) const {
+    if (loader_ == Loader::kThreads) {
+      auto copy = op::AsTileCopy(s);
+      return copy ? copy->tile : Buffer();
+    }
+    const ir::CopyNode* load = AsTmaLoad(s);
+    return load != nullptr ? load->dst->buffer : Buffer();
+  }
+  void Add(const ir::SeqNode* seq, size_t at, const Buffer& buffer) {
     auto tile = std::find_if(tiles.begin(), tiles.end(),
                              [&](const Tile& t) { return t.buffer.same_as(buffer); });
     if (tile == tiles.end()) tile = tiles.insert(tiles.end(), {buffer, 0, {}, {}});
     tile->slots = std::max(tile->slots, stages_);
-    tile->loads.push_back(load);
+    tile->loads.push_back(seq->stmts[at]);
     auto& handovers = tile->handovers;
     if (handovers.empty() || handovers.back().seq != seq) handovers.push_back({seq, {}, 0, 0});
     handovers.back().loads.push_back(at);
   }
 
+  Loader loader_;
   int64_t stages_ = 0;  // of the innermost pipelined loop
 };
 
-int64_t MaskOf(const Tile& tile) { return op::ClusterMask(tile.loads.front()); }
+int64_t MaskOf(const Stmt& load) {
+  const auto* copy = load.as<ir::CopyNode>();
+  return copy != nullptr ? op::ClusterMask(copy) : 0;
+}
+int64_t MaskOf(const Tile& tile) { return MaskOf(tile.loads.front()); }
 
 // Whether a gemm reads it that runs beside the threads and tells of its end by tcgen05.commit.
 bool UsedByTensorCoreAlone(const ir::KernelLaunchNode* launch, const Buffer& buffer) {
@@ -93,6 +109,7 @@ bool TakesAddress(const Stmt& s, const Buffer& buffer) {
 
 // Constant boxes that do not overlap and are together as large as the buffer.
 bool CoverWhole(const std::vector<const ir::CopyNode*>& loads) {
+  if (loads.front() == nullptr) return loads.size() == 1;  // by threads: of all elements
   if (loads.size() == 1) return loads.front()->dst.IsWhole();
   const Buffer& buffer = loads.front()->dst->buffer;
   std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> boxes;
@@ -147,8 +164,8 @@ std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
            "T.tma_copy "
            "with mbarriers of the program makes a pipeline";
   }
-  for (const ir::CopyNode* load : tile->loads) {
-    if (op::ClusterMask(load) != MaskOf(*tile)) {
+  for (const Stmt& load : tile->loads) {
+    if (MaskOf(load) != MaskOf(*tile)) {
       return "its loads are for different blocks of the cluster";
     }
   }
@@ -174,16 +191,22 @@ int64_t StagesOf(const ir::ForNode* loop) {
   return stages ? (*stages).cast<int64_t>() : 0;
 }
 
-std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch) {
-  LoadFinder finder;
+void RemarkLoad(const Stmt& load, const std::string& text) {
+  if (const auto* copy = load.as<ir::CopyNode>()) return RemarkCopy(copy, text);
+  auto copy = op::AsTileCopy(load);
+  Remark(load.span(), "copy",
+         "the load of " + std::string(copy->tile->name) + " from " +
+             std::string(copy->source->name) + " " + text);
+}
+
+std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch, Loader loader) {
+  LoadFinder finder(loader);
   finder.VisitStmt(launch->body);
   std::vector<Channel> channels;
   for (Tile& tile : finder.tiles) {
     std::string reason = FindUses(launch, &tile);
     if (!reason.empty()) {
-      for (const ir::CopyNode* load : tile.loads) {
-        RemarkCopy(load, "is not pipelined: " + reason);
-      }
+      for (const Stmt& load : tile.loads) RemarkLoad(load, "is not pipelined: " + reason);
       continue;
     }
     // Tiles that go together share the barriers.

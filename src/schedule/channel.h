@@ -38,11 +38,17 @@ struct Channel {
 // The stages of a pipelined loop; 0 for other loops.
 int64_t StagesOf(const ir::ForNode* loop);
 
-// The channels of a launch with planned copies: the tiles that loads by TMA bring inside of loops
+// By whom tiles are loaded: TMA, or threads, each element by one (op/copy_async.h).
+enum class Loader : uint8_t { kTma, kThreads };
+
+// The channels of a launch with planned copies: the tiles that such loads bring inside of loops
 // that are pipelined over two stages or more, where every access of the tile is a load of the whole
 // of it, or a use after that in the same sequence. In the order of the program. Remarks say which
 // loads are not pipelined, and why.
-std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch);
+std::vector<Channel> FindChannels(const ir::KernelLaunchNode* launch, Loader loader);
+
+// A remark on a load of either kind.
+void RemarkLoad(const ir::Stmt& load, const std::string& text);
 
 }  // namespace tilelang::schedule
 

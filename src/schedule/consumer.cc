@@ -20,7 +20,7 @@ using op::I32;
 
 namespace {
 
-class ConsumerWriter : public ir::StmtMutator {
+class ConsumerWriter : public SlotMutator {
  public:
   ConsumerWriter(const std::vector<Ring>& rings, const GemmTurns& turns, const Expr& thread,
                  IterationNotes* notes)
@@ -43,7 +43,7 @@ class ConsumerWriter : public ir::StmtMutator {
     return op::Sequence(stmts, body.span());
   }
 
-  using StmtMutator::Rewrite;
+  using SlotMutator::Rewrite;
   Stmt Rewrite(const ir::SeqNode* op) override {
     std::vector<Stmt> stmts;
     for (const Task& task : TasksOf(op)) {
@@ -58,31 +58,18 @@ class ConsumerWriter : public ir::StmtMutator {
       if (ordered) RemarkProgramOrder(op, "a warp of its own issues the gemms, as they are ready");
       return BesideTurns(*turns);
     }
-    if ((StagesOf(op) < 2 && !ordered) || body == nullptr) return StmtMutator::Rewrite(op);
+    if ((StagesOf(op) < 2 && !ordered) || body == nullptr) return SlotMutator::Rewrite(op);
     if (ordered) RemarkPlacesOfLoads(op, body);
     return OverlapIterations(op, TasksOf(body), notes_);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
-    Stmt copied = StmtMutator::Rewrite(op);
+    Stmt copied = SlotMutator::Rewrite(op);
     if (turns_.blocks() == 1 || !op::IsTmemCopy(op)) return copied;
     if (!turns_.Touch(op->src->buffer) && !turns_.Touch(op->dst->buffer)) return copied;
     const auto* copy = copied.as<ir::CopyNode>();
     auto annotations = copy->annotations;
     annotations.Set(ir::kRowsOfWarpgroups, true);
     return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
-  }
-  Expr Rewrite(const ir::LoadNode* op) override {
-    auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
-    return ir::Load(buffer, indices, op->span);
-  }
-  Stmt Rewrite(const ir::StoreNode* op) override {
-    auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
-    return ir::Store(buffer, indices, Mutate(op->value), op->span);
-  }
-
- protected:
-  ir::Region MutateRegion(const ir::Region& region) override {
-    return slots_.InSlot(StmtMutator::MutateRegion(region));
   }
 
  private:
@@ -211,8 +198,7 @@ class ConsumerWriter : public ir::StmtMutator {
   const GemmTurns& turns_;
   IterationNotes* notes_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
-  SlotMap slots_;
-  Expr block_;  // of rows
+  Expr block_;                                            // of rows
   Phases done_;
 };
 

@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "layout/layout.h"
+#include "op/copy_async.h"
 #include "op/instruction.h"
 #include "op/issue.h"
 
@@ -178,6 +179,7 @@ class StepFinder : public ir::StmtVisitor {
   void Visit(const ir::ParallelForNode* op) override {
     auto extents = ir::AsInts(op->extents);
     AddElementwise(op, extents ? layout::Product(*extents) : 0);
+    if (op::IsCopyAsync(op)) ChangeEngine("cp.async");
   }
   // Of one element; counters of the compiler are no step.
   void Visit(const ir::StoreNode* op) override {
@@ -216,7 +218,13 @@ class StepFinder : public ir::StmtVisitor {
       StepPtr step = NewStep("wait", "wgmma", op->span);
       step->index = ir::AsInt(call->args[0]).value_or(0);
       Add(step);
-    } else if (name == op::kSyncForTcgen05) {
+    } else if (auto left = op::CopiesLeftBy(call)) {
+      StepPtr step = NewStep("wait", "cp.async", op->span);
+      step->index = *left;
+      Add(step);
+    } else if (op::IsCommitOfCopies(call)) {
+      Add(NewStep("commit", "cp.async", op->span));
+    } else if (name == op::kSyncForTcgen05 || name == "sync_threads") {
       Add(NewStep("sync", "threads", op->span));
     } else if (!IsInPassing(name)) {
       Add(NewStep("call", name, op->span));
@@ -248,6 +256,14 @@ class StepFinder : public ir::StmtVisitor {
     step->subject = step->barrier;
     step->engine = engine;
     Add(step);
+  }
+  // Of the last step.
+  void ChangeEngine(const char* engine) {
+    if (steps.empty()) return;
+    auto step =
+        tvm::ffi::make_object<StepNode>(*steps.back().cast<tvm::ffi::ObjectRef>().as<StepNode>());
+    step->engine = engine;
+    steps.Set(static_cast<int64_t>(steps.size()) - 1, tvm::ffi::ObjectRef(step));
   }
   static StepPtr Named(const char* action, const std::vector<Buffer>& reads,
                        const std::vector<Buffer>& writes, const ir::Span& span) {

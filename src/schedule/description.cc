@@ -44,7 +44,7 @@ void Description::AddRole(const std::string& name, const op::ThreadRange& thread
 }
 
 void Description::AddRing(const Ring& ring, const std::string& producer,
-                          const std::string& consumer, int64_t releases) {
+                          const std::string& consumer, const std::string& release) {
   auto channel = tvm::ffi::make_object<ChannelNode>();
   channel->name = ring.channel->Name();
   for (const Buffer& tile : ring.channel->tiles) {
@@ -53,11 +53,11 @@ void Description::AddRing(const Ring& ring, const std::string& producer,
   }
   channel->memory = ring.slots.front().IsTmem() ? "tensor memory" : "shared";
   channel->slots = ring.channel->slots;
-  channel->full = ring.full->name;
-  channel->empty = ring.empty->name;
+  if (ring.full.defined()) channel->full = ring.full->name;
+  if (ring.empty.defined()) channel->empty = ring.empty->name;
   channel->producer = producer;
   channel->consumer = consumer;
-  channel->release = releases == 0 ? "tcgen05.commit" : std::to_string(releases) + " threads";
+  channel->release = release;
   launch_->channels.push_back(tvm::ffi::ObjectRef(channel));
 }
 

@@ -17,7 +17,7 @@ namespace tilelang::schedule {
 class StepNode : public tvm::ffi::Object {
  public:
   // "loop", "if", "wait", "arrive", "sync", "load", "store", "copy", "gemm", "reduce",
-  // "elementwise" or "call".
+  // "elementwise", "commit" or "call".
   ir::String action;
   ir::String subject;    // "a, b -> c" of operators; the barrier; the loop's variable; a condition
   ir::String iteration;  // "" is that of the loop around; else "i+1", "i-1", "first", "last"
@@ -26,8 +26,9 @@ class StepNode : public tvm::ffi::Object {
   // Of one execution: "global", "shared" or "tmem" bytes, "flops" of a gemm and the "bits" of its
   // operands, "mufu" and "fp32" operations. What does not follow from constants is left out.
   ir::Map<ir::String, int64_t> work;
-  // Of a barrier of several, which; of a wait for wgmma, how many gemms may stay in flight; of a
-  // branch of one of several groups of threads, its number. -1: the threads' own, or all.
+  // Of a barrier of several, which; of a wait for wgmma or cp.async, how many groups may stay in
+  // flight; of a branch of one of several groups of threads, its number. -1: the threads' own, or
+  // all.
   int64_t index = -1;
   int64_t stages = 0;  // of a loop: num_stages; 0: it is not pipelined
   int64_t trips = -1;  // of a loop; -1: not constant
@@ -116,9 +117,9 @@ class Description {
 
   void AddRole(const std::string& name, const op::ThreadRange& threads, int64_t registers,
                const ir::Stmt& program);
-  // `releases`: by how many arrivals a slot is given back; 0: by a commit.
+  // `release`: what gives a slot back.
   void AddRing(const Ring& ring, const std::string& producer, const std::string& consumer,
-               int64_t releases);
+               const std::string& release);
   // Turns of the role `mma` for each of some blocks of rows.
   void AddTurns(const ir::Buffer& ready, const ir::Buffer& done, int64_t blocks,
                 const std::string& threads, const std::string& mma);

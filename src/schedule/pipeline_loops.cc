@@ -11,10 +11,10 @@
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
-#include "layout/layout.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/wgmma.h"
+#include "schedule/async_copies.h"
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
 #include "schedule/description.h"
@@ -151,7 +151,8 @@ class Launches : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
     Stmt flat = BodyFlattener().MutateStmt(self);
-    Stmt launch = with_roles_ ? WithRoles(flat) : OneRole(flat);
+    Stmt launch = with_roles_ ? WithRoles(flat)
+                              : OneRole(flat, "the pass option tl.disable_warp_specialized is set");
     return StmtMutator::Rewrite(launch.as<ir::KernelLaunchNode>());
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -162,15 +163,7 @@ class Launches : public ir::StmtMutator {
 
  private:
   Stmt WithRoles(const Stmt& launch) const;
-  static Stmt OneRole(const Stmt& launch) {
-    const auto* op = launch.as<ir::KernelLaunchNode>();
-    Description description(op->span);
-    Stmt ordered = OrderWriter(&description.notes).MutateStmt(launch);
-    const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
-    description.AddRole("threads", {0, analysis::ThreadsOf(op).count}, 0, body);
-    description.Record();
-    return ordered;
-  }
+  Stmt OneRole(const Stmt& launch, const std::string& reason) const;
 
   Target target_;
   bool with_roles_;
@@ -243,25 +236,6 @@ Stmt SetRegisters(int64_t count, bool more, const ir::Span& span) {
   return op::Effect("set_max_nreg", {I32(count), I32(more)}, span);
 }
 
-Map<ir::String, ir::Any> WithStackedLayouts(const ir::KernelLaunchNode* launch,
-                                            const std::vector<Ring>& rings) {
-  Map<ir::String, ir::Any> attrs = launch->attrs;
-  auto annotated = attrs.Get("layout_map");
-  if (!annotated) return attrs;
-  auto layouts = (*annotated).cast<Map<Buffer, ir::Any>>();
-  for (const Ring& ring : rings) {
-    for (size_t i = 0; i < ring.slots.size(); ++i) {
-      const Buffer& tile = ring.channel->tiles[i];
-      auto layout = layouts.Get(tile);
-      if (!layout) continue;
-      layouts.erase(tile);
-      layouts.Set(ring.slots[i], (*layout).cast<layout::Layout>().Stack(ring.channel->slots));
-    }
-  }
-  attrs.Set("layout_map", layouts);
-  return attrs;
-}
-
 // Remarks on the loops whose stages no channel makes use of.
 void RemarkSerialLoops(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
                        const std::string& reason) {
@@ -284,10 +258,43 @@ void RemarkSerialLoops(const ir::KernelLaunchNode* launch, const std::vector<Cha
   });
 }
 
+// Tiles go from the role that loads them to the one that releases them, results from the tensor
+// core to `count` threads.
+void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& results,
+                      const GemmTurns& turns, int64_t count, Description* description) {
+  std::string by_threads = std::to_string(count) + " threads";
+  for (const Ring& ring : rings) {
+    bool by_mma = turns.Releases(*ring.channel);
+    description->AddRing(ring, "load", by_mma ? "mma" : "threads",
+                         by_mma ? "tcgen05.commit" : by_threads);
+  }
+  for (const Ring& ring : results) description->AddRing(ring, "mma", "threads", by_threads);
+  if (turns.empty()) return;
+  description->AddTurns(turns.ready(), turns.done(), turns.blocks(), "threads", "mma");
+}
+
+// The threads of the program do everything: `reason` is why nobody loads for them.
+Stmt Launches::OneRole(const Stmt& launch, const std::string& reason) const {
+  const auto* op = launch.as<ir::KernelLaunchNode>();
+  std::string own = OwnRoles(op);
+  AsyncCopies copies{launch, {}};
+  if (own.empty()) copies = OverlapCopies(op);
+  RemarkSerialLoops(op, copies.channels, own.empty() ? reason : own);
+  Description description(op->span);
+  for (const Channel& channel : copies.channels) {
+    description.AddRing(MakeSlots(channel), "threads", "threads", "the barrier of an iteration");
+  }
+  Stmt ordered = OrderWriter(&description.notes).MutateStmt(copies.launch);
+  const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
+  description.AddRole("threads", {0, analysis::ThreadsOf(op).count}, 0, body);
+  description.Record();
+  return ordered;
+}
+
 Stmt Launches::WithRoles(const Stmt& launch) const {
   Stmt self = OverlayOperands(launch, target_->tmem_columns);
   const auto* op = self.as<ir::KernelLaunchNode>();
-  std::vector<Channel> channels = FindChannels(op);
+  std::vector<Channel> channels = FindChannels(op, Loader::kTma);
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
   // Registers are given away by whole warpgroups, and a single warp beside several warpgroups takes
   // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
@@ -296,12 +303,14 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   std::string reason = WhyOneRole(op, threads.count + std::max(service, 2 * kWarp));
   if (!reason.empty()) channels.clear();
   if (reason.empty()) {
-    reason = "no tile of the loop is loaded by the tensor memory accelerator alone";
+    reason = target_->has_tma
+                 ? "no tile of the loop is loaded by the tensor memory accelerator alone"
+                 : "threads copy no whole tile in the body of the loop";
   }
   RoleSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
+  if (channels.empty()) return OneRole(self, reason);
   RemarkSerialLoops(op, channels, reason);
-  if (channels.empty()) return OneRole(self);
 
   GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
   if (service == kWarp && !turns.empty()) service = 2 * kWarp;
@@ -331,14 +340,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   } else if (service > kWarp) {
     service_work = ir::If(before(producers), service_work, Stmt(), op->span);
   }
-  for (const Ring& ring : rings) {
-    bool by_mma = turns.Releases(*ring.channel);
-    description.AddRing(ring, "load", by_mma ? "mma" : "threads", by_mma ? 0 : threads.count);
-  }
-  for (const Ring& ring : results) description.AddRing(ring, "mma", "threads", threads.count);
-  if (!turns.empty()) {
-    description.AddTurns(turns.ready(), turns.done(), turns.blocks(), "threads", "mma");
-  }
+  DescribeChannels(rings, results, turns, threads.count, &description);
   rings.insert(rings.end(), results.begin(), results.end());
   Stmt work = WriteConsumers(rings, turns, threads.linear, op->body, &description.notes);
   description.AddRole("threads", {0, threads.count}, registers.consumer, work);

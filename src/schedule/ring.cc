@@ -1,7 +1,10 @@
 #include "schedule/ring.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 
+#include "layout/layout.h"
 #include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/issue.h"
@@ -17,7 +20,7 @@ using ir::Stmt;
 using op::I32;
 using op::U32;
 
-Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
+Ring MakeSlots(const Channel& channel) {
   Ring ring{&channel, {}, {}, {}};
   for (const Buffer& tile : channel.tiles) {
     Array<Expr> shape = {I32(channel.slots)};
@@ -27,6 +30,11 @@ Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
     ring.slots.emplace_back(tile->name, tile->dtype, shape, Array<Expr>{}, tile->scope, attrs,
                             tile->span);
   }
+  return ring;
+}
+
+Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers) {
+  Ring ring = MakeSlots(channel);
   const ir::Span& span = channel.tiles.front()->span;
   ring.full = op::MakeRingBarrier(channel.Name() + "_full", channel.slots, producers, span);
   Expr releases = I32(consumers);
@@ -135,6 +143,39 @@ std::pair<Buffer, Array<Expr>> SlotMap::InSlot(const Buffer& buffer,
   Array<Expr> all = {it->second.second};
   for (const Expr& index : indices) all.push_back(index);
   return {it->second.first, all};
+}
+
+Expr SlotMutator::Rewrite(const ir::LoadNode* op) {
+  auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
+  return ir::Load(buffer, indices, op->span);
+}
+
+Stmt SlotMutator::Rewrite(const ir::StoreNode* op) {
+  auto [buffer, indices] = slots_.InSlot(op->buffer, MutateExprs(op->indices));
+  return ir::Store(buffer, indices, Mutate(op->value), op->span);
+}
+
+Region SlotMutator::MutateRegion(const Region& region) {
+  return slots_.InSlot(StmtMutator::MutateRegion(region));
+}
+
+ir::Map<ir::String, ir::Any> WithStackedLayouts(const ir::KernelLaunchNode* launch,
+                                                const std::vector<Ring>& rings) {
+  ir::Map<ir::String, ir::Any> attrs = launch->attrs;
+  auto annotated = attrs.Get("layout_map");
+  if (!annotated) return attrs;
+  auto layouts = (*annotated).cast<ir::Map<Buffer, ir::Any>>();
+  for (const Ring& ring : rings) {
+    for (size_t i = 0; i < ring.slots.size(); ++i) {
+      const Buffer& tile = ring.channel->tiles[i];
+      auto layout = layouts.Get(tile);
+      if (!layout) continue;
+      layouts.erase(tile);
+      layouts.Set(ring.slots[i], (*layout).cast<layout::Layout>().Stack(ring.channel->slots));
+    }
+  }
+  attrs.Set("layout_map", layouts);
+  return attrs;
 }
 
 }  // namespace tilelang::schedule

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/visitor.h"
 #include "schedule/channel.h"
 
 namespace tilelang::schedule {
@@ -17,6 +18,8 @@ struct Ring {
   ir::Buffer full;
   ir::Buffer empty;
 };
+// The slots alone.
+Ring MakeSlots(const Channel& channel);
 // `producers` and `consumers` are the arrivals that fill and empty a slot.
 Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers);
 
@@ -81,6 +84,25 @@ class SlotMap {
  private:
   std::map<const tvm::ffi::Object*, std::pair<ir::Buffer, ir::Expr>> current_;
 };
+
+// Rewrites the accesses of tiles.
+class SlotMutator : public ir::StmtMutator {
+ public:
+  void Enter(const Ring& ring, const ir::Expr& slot) { slots_.Enter(ring, slot); }
+
+  using StmtMutator::Rewrite;
+  ir::Expr Rewrite(const ir::LoadNode* op) override;
+  ir::Stmt Rewrite(const ir::StoreNode* op) override;
+
+ protected:
+  ir::Region MutateRegion(const ir::Region& region) override;
+
+  SlotMap slots_;
+};
+
+// The attributes of a launch, with annotated layouts of tiles for all their slots.
+ir::Map<ir::String, ir::Any> WithStackedLayouts(const ir::KernelLaunchNode* launch,
+                                                const std::vector<Ring>& rings);
 
 }  // namespace tilelang::schedule
 

@@ -19,12 +19,13 @@ class Step:
 
     Attributes:
         action: "loop", "if", "wait", "arrive", "sync", "load", "store", "copy", "gemm", "reduce",
-            "elementwise" or "call".
+            "elementwise", "commit" or "call".
         subject: ``a, b -> c`` of an operator; the barrier; the loop's variable; the condition.
         iteration: "" for that of the loop around; else "i+1", "i-1", "first" or "last".
         engine: "threads", "TMA", "cp.async", "tcgen05.mma", "wgmma", "mma.sync".
         barrier: on which it completes, or which it waits for or arrives on; else "".
-        index: of several barriers, which; of a wait for wgmma, how many gemms stay in flight; of
+        index: of several barriers, which; of a wait for wgmma or cp.async, how many groups stay in
+            flight; of
             a branch of one of several groups of threads, its number; -1 for all, or the own one.
         work: of one execution: "global", "shared" and "tmem" bytes; "flops" of a gemm and the
             "bits" of its operands; "mufu" and "fp32" operations.

@@ -86,10 +86,13 @@ def _loop(loop: Step, launch: Launch, arch: str) -> list[str]:
 
 def _ahead(bodies: Sequence[Step], launch: Launch) -> Iterator[str]:
     """How far the role that fills slots in a loop may be before the one that uses them."""
+    inner = [step for top in bodies for step in top.walk()]
     waited = {step.barrier for step in bodies if step.action == "wait"}
     for channel in launch.channels:
-        if channel.tiles and channel.empty in waited:
-            tiles, slots = ", ".join(channel.tiles), channel.slots
+        tiles, slots = ", ".join(channel.tiles), channel.slots
+        if any(s.engine == "cp.async" and s.subject.endswith(f"-> {channel.name}") for s in inner):
+            yield f"{channel.producer} load {tiles} {slots - 1} iterations ahead"
+        if channel.tiles and channel.empty and channel.empty in waited:
             times = "iteration" if slots == 1 else "iterations"
             yield (
                 f"{channel.producer} fills {tiles} up to {slots} {times} before"
@@ -138,8 +141,10 @@ def _rows(steps: Sequence[Step]) -> Iterator[str]:
 
 def _text(step: Step) -> str:
     if step.action == "wait" and not step.barrier:
-        left = f", {step.index} in flight" if step.index > 0 else ""
+        left = f", {step.index} left in flight" if step.index > 0 else ""
         return f"wait for {step.subject}{left}"
+    if step.action == "commit":
+        return f"commit {step.subject}"
     if step.action in ("wait", "arrive"):
         index = f"[{step.index}]" if step.index >= 0 else ""
         commit = "commit" if step.engine != "threads" else step.action

@@ -42,6 +42,8 @@ class _Lane:
         self.waits: dict[tuple[str, int], int] = defaultdict(int)
         self.loads: dict[str, float] = {}
         self.gemms: list[float] = []
+        self.copies = 0.0
+        self.groups: list[float] = []  # of copies by cp.async
         self.program = _unrolled(role.steps, number, lanes, 0)
         self.next: tuple[Step, int] | None = next(self.program, None)
 
@@ -112,6 +114,8 @@ class Timeline:
             return self._wait(lane, step)
         if step.action == "arrive":
             self._arrive(lane, step)
+        elif step.action == "commit":
+            lane.groups.append(lane.copies)
         elif step.engine in ("tcgen05.mma", "wgmma", "TMA", "cp.async"):
             self._ask(lane, step, iteration)
         else:
@@ -135,6 +139,8 @@ class Timeline:
             landed = end + self._rates.latency
             if step.barrier:
                 lane.loads[step.barrier] = landed
+            elif step.engine == "cp.async":
+                lane.copies = max(lane.copies, landed)
             else:
                 lane.time = landed
         elif step.action == "gemm":
@@ -159,8 +165,8 @@ class Timeline:
 
     def _wait(self, lane: _Lane, step: Step) -> bool:
         if not step.barrier:
-            kept = max(step.index, 0)
-            done = lane.gemms[: len(lane.gemms) - kept]
+            issued = lane.groups if step.subject == "cp.async" else lane.gemms
+            done = issued[: len(issued) - max(step.index, 0)]
             lane.time = max(lane.time, *done) if done else lane.time
             return True
         channel = self._channels.get(step.barrier)

@@ -13,6 +13,7 @@ from tilelang.transform import pipeline, run_pass
 #: calls that order accesses: barriers, mbarriers, fences, commits, waits
 SYNCHRONIZING = re.compile(
     r"(tl::)?(sync_\w+|mbarrier_(arrive|expect|wait)\w*|fence_\w+|tma_store_(commit|wait)\w*|"
+    r"cp_async_(commit|wait)|"
     r"wgmma_(fence|commit|wait)|tcgen05_(commit|wait_st|before_thread_sync|after_thread_sync))"
     r"(<.*>)?"
 )

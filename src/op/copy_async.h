@@ -1,0 +1,39 @@
+// Copies by cp.async: each thread asks for its elements of a tile, and waits for them by groups.
+#ifndef TILELANG_OP_COPY_ASYNC_H_
+#define TILELANG_OP_COPY_ASYNC_H_
+
+#include <optional>
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// An annotation of parallel loops that copy a tile from global to shared memory: the stores of
+// threads become copies by cp.async, which somebody waits for. Its value is whether barriers that
+// stand in the program already order them with other accesses of the tile.
+inline constexpr const char* kCopyAsync = "cp_async";
+bool IsCopyAsync(const ir::ParallelForNode* loop);
+
+// The loop copies a tile: its one statement stores an element of global memory, of the same type,
+// as each element of a buffer in shared memory.
+struct TileCopy {
+  Buffer tile;
+  Buffer source;
+};
+std::optional<TileCopy> AsTileCopy(const Stmt& s);
+
+// The copy for a lowered store of `elements` that follow each other, of a loop so annotated; null
+// where cp.async cannot carry it out.
+Stmt CopyAsync(const Stmt& store, int64_t elements, bool ordered);
+
+// The thread's copies since the last commit become a group; it waits until all groups but the
+// `left` newest are complete.
+Stmt CommitCopies(const Span& span);
+Stmt WaitForCopies(int64_t left, const Span& span);
+bool IsCommitOfCopies(const ir::CallNode* call);
+// How many groups may be left, if the call is such a wait.
+std::optional<int64_t> CopiesLeftBy(const ir::CallNode* call);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_COPY_ASYNC_H_

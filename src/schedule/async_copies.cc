@@ -1,0 +1,306 @@
+#include "schedule/async_copies.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "analysis/uniformity.h"
+#include "ir/effects.h"
+#include "ir/fresh_copy.h"
+#include "ir/intrinsics.h"
+#include "ir/remark.h"
+#include "op/copy_async.h"
+#include "op/effect.h"
+#include "op/instruction.h"
+#include "schedule/program_order.h"
+
+namespace tilelang::schedule {
+
+namespace ffi = tvm::ffi;
+
+using ir::Expr;
+using ir::Stmt;
+using op::I32;
+
+namespace {
+
+using Objects = std::unordered_set<const ffi::Object*>;
+
+// What threads may evaluate some iterations ahead.
+class Foreseeable {
+ public:
+  explicit Foreseeable(const ir::KernelLaunchNode* launch) {
+    ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+      if (effect.Writes()) written_.insert(effect.buffer.get());
+    });
+  }
+  bool IsWritten(const ir::Buffer& buffer) const { return written_.count(buffer.get()) != 0; }
+
+  // Why the value may be another one in its own iteration; nothing if it is the same.
+  std::string WhyNot(const Expr& e, const Objects& unknown) const {
+    std::string reason;
+    ir::WalkExprs(e, [&](const Expr& part) {
+      if (const auto* load = part.as<ir::LoadNode>()) {
+        bool fixed = load->buffer.IsGlobal() && !IsWritten(load->buffer);
+        if (!fixed) reason = "its index depends on " + std::string(load->buffer->name);
+      } else if (const auto* call = part.as<ir::CallNode>()) {
+        const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
+        bool pure = known != nullptr && known->pure;
+        if (!pure) reason = "its index depends on " + std::string(call->name);
+      } else if (unknown.count(part.get()) != 0) {
+        reason = "its index depends on " + std::string(part.as<ir::VarNode>()->name);
+      }
+      return reason.empty();
+    });
+    return reason;
+  }
+
+ private:
+  Objects written_;
+};
+
+// A pipelined loop with loads that can be ahead.
+struct AsyncLoop {
+  const ir::ForNode* loop;
+  const ir::SeqNode* body;
+  std::vector<Stmt> values;  // names of values in its body, which loads may use
+  Objects unknown;           // names of values that may not be known ahead
+};
+
+class LoopFinder : public ir::StmtVisitor {
+ public:
+  LoopFinder(const ir::KernelLaunchNode* launch, const Foreseeable& ahead)
+      : ahead_(ahead), uniformity_(launch) {}
+  std::vector<AsyncLoop> loops;
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::ForNode* op) override {
+    const auto* body = op->body.as<ir::SeqNode>();
+    std::string reason = body != nullptr && StagesOf(op) >= 2 ? WhyNot(op) : "it is none";
+    if (reason.empty()) Add(op, body);
+    bool outer = std::exchange(together_, together_ && uniformity_.IsUniformLoop(op));
+    StmtVisitor::Visit(op);
+    together_ = outer;
+  }
+  void Visit(const ir::WhileNode* op) override {
+    bool outer = std::exchange(together_, together_ && uniformity_.IsUniformLoop(op));
+    StmtVisitor::Visit(op);
+    together_ = outer;
+  }
+  void Visit(const ir::IfNode* op) override {
+    bool outer = std::exchange(together_, together_ && uniformity_.IsUniform(op->condition));
+    StmtVisitor::Visit(op);
+    together_ = outer;
+  }
+
+ private:
+  std::string WhyNot(const ir::ForNode* op) const {
+    std::string reason;
+    if (!together_ || !uniformity_.IsUniformLoop(op)) {
+      reason = "not all threads run the loop together";
+    } else if (ir::MayLeaveLoop(op->body)) {
+      reason = "the loop may be left, or an iteration of it, in the middle";
+    } else if (HasProgramOrder(op)) {
+      reason = "the program gives the order of its statements";
+    }
+    if (!reason.empty()) Remark(op->span, "pipeline", "loads do not run ahead: " + reason);
+    return reason;
+  }
+  void Add(const ir::ForNode* op, const ir::SeqNode* body) {
+    AsyncLoop loop{op, body, {}, {}};
+    for (const Stmt& s : body->stmts) {
+      const auto* bind = s.as<ir::BindNode>();
+      if (bind == nullptr) continue;
+      if (ahead_.WhyNot(bind->value, loop.unknown).empty()) {
+        loop.values.push_back(s);
+      } else {
+        loop.unknown.insert(bind->var.get());
+      }
+    }
+    loops.push_back(std::move(loop));
+  }
+
+  const Foreseeable& ahead_;
+  analysis::Uniformity uniformity_;
+  bool together_ = true;  // all threads get here
+};
+
+const AsyncLoop* FindLoop(const std::vector<AsyncLoop>& loops, const ir::StmtNode* loop_or_body) {
+  auto it = std::find_if(loops.begin(), loops.end(), [&](const AsyncLoop& l) {
+    return l.loop == loop_or_body || l.body == loop_or_body;
+  });
+  return it == loops.end() ? nullptr : &*it;
+}
+
+// Why a load of the channel cannot be ahead; nothing when all can.
+std::string WhyInPlace(const Channel& channel, const std::vector<AsyncLoop>& loops,
+                       const Foreseeable& ahead) {
+  for (const Handover& handover : channel.handovers) {
+    const AsyncLoop* loop = FindLoop(loops, handover.seq);
+    if (loop == nullptr)
+      return "it does not stand in the body of a loop that can be pipelined itself";
+    for (size_t at : handover.loads) {
+      const Stmt& load = handover.seq->stmts[at];
+      const ir::Buffer source = op::AsTileCopy(load)->source;
+      if (ahead.IsWritten(source)) return "the kernel also writes " + std::string(source->name);
+      const auto* store = load.as<ir::ParallelForNode>()->body.as<ir::StoreNode>();
+      for (const Expr& index : store->value.as<ir::LoadNode>()->indices) {
+        std::string reason = ahead.WhyNot(index, loop->unknown);
+        if (!reason.empty()) return reason;
+      }
+    }
+  }
+  return "";
+}
+
+// Whether an engine reads the tile that sees other threads' writes only after a proxy fence.
+bool IsReadByEngine(const ir::SeqNode* body, const Channel& channel) {
+  bool found = false;
+  ir::WalkStmts(ffi::GetRef<Stmt>(body), [&](const Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    const op::TileInstruction* instruction = gemm != nullptr ? op::InstructionOf(gemm) : nullptr;
+    bool engine = instruction != nullptr && instruction->engine() != op::Engine::kThreads;
+    found |= engine && (channel.Has(gemm->a->buffer) || channel.Has(gemm->b->buffer));
+    const auto* copy = s.as<ir::CopyNode>();
+    found |= copy != nullptr && channel.Has(copy->src->buffer);
+    return !found;
+  });
+  return found;
+}
+
+class AsyncWriter : public SlotMutator {
+ public:
+  AsyncWriter(const std::vector<AsyncLoop>& loops, const std::vector<Ring>& rings)
+      : loops_(loops), rings_(rings) {}
+
+  using SlotMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    const AsyncLoop* loop = FindLoop(loops_, op);
+    std::vector<const Ring*> own;
+    if (loop != nullptr) {
+      for (const Ring& ring : rings_) {
+        if (FindHandover(ring, loop->body) != nullptr) own.push_back(&ring);
+      }
+    }
+    return own.empty() ? SlotMutator::Rewrite(op) : Pipelined(*loop, own);
+  }
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    auto has = [&](const Ring& ring) { return ring.channel->Has(op->buffer); };
+    bool replaced = std::any_of(rings_.begin(), rings_.end(), has);
+    return replaced ? Stmt(ir::Seq(ir::Array<Stmt>())) : SlotMutator::Rewrite(op);
+  }
+
+ private:
+  Stmt Pipelined(const AsyncLoop& loop, const std::vector<const Ring*>& rings) {
+    const ir::ForNode* op = loop.loop;
+    const ir::Span& span = op->span;
+    int64_t ahead = StagesOf(op) - 1;
+    auto number = [&](int64_t n) { return ir::Const(op->var.dtype(), n); };
+    std::vector<Stmt> stmts;
+    for (int64_t i = 0; i < ahead; ++i) {
+      Stmt loads = Loads(loop, rings, op->min + number(i), number(i), /*ordered=*/false);
+      stmts.push_back(If(number(i) < op->extent, loads));
+      stmts.push_back(op::CommitCopies(span));
+    }
+    std::vector<Stmt> body = {op::WaitForCopies(ahead - 1, span)};
+    bool engine = std::any_of(rings.begin(), rings.end(), [&](const Ring* ring) {
+      return IsReadByEngine(loop.body, *ring->channel);
+    });
+    if (engine) body.push_back(op::Effect("fence_proxy_async", {}, span));
+    body.push_back(op::Effect("sync_threads", {}, span));
+    Expr use = op->var - op->min;
+    Stmt loads = Loads(loop, rings, op->var + number(ahead), use + number(ahead), true);
+    body.push_back(If(use + number(ahead) < op->extent, loads));
+    body.push_back(op::CommitCopies(span));
+    for (const Ring* ring : rings) {
+      ir::Var slot(ring->channel->Name() + "_slot", ir::dtypes::kInt32, span);
+      body.push_back(ir::Bind(slot, SlotOf(*ring, use), span));
+      slots_.Enter(*ring, slot);
+    }
+    for (const Stmt& s : loop.body->stmts) {
+      if (RingLoadedBy(s, rings) == nullptr) body.push_back(MutateStmt(s));
+    }
+    stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial,
+                            op::Sequence(body, op->body.span()), op->annotations, span));
+    return op::Sequence(stmts, span);
+  }
+
+  static Stmt If(const Expr& condition, const Stmt& body) {
+    return ir::IsTrue(condition) ? body : Stmt(ir::If(condition, body, Stmt(), body.span()));
+  }
+  static Expr SlotOf(const Ring& ring, const Expr& use) {
+    Expr slots = ir::Const(use.dtype(), ring.channel->slots);
+    return ir::CastTo(ir::dtypes::kInt32, ir::FloorMod(use, slots));
+  }
+  static const Ring* RingLoadedBy(const Stmt& s, const std::vector<const Ring*>& rings) {
+    auto copy = op::AsTileCopy(s);
+    auto loads = [&](const Ring* ring) { return copy && ring->channel->Has(copy->tile); };
+    auto it = std::find_if(rings.begin(), rings.end(), loads);
+    return it == rings.end() ? nullptr : *it;
+  }
+
+  // The loads of an iteration, use number `use` of their rings.
+  static Stmt Loads(const AsyncLoop& loop, const std::vector<const Ring*>& rings,
+                    const Expr& iteration, const Expr& use, bool ordered) {
+    ir::FreshCopy copy;
+    copy.Set(loop.loop->var, iteration);
+    std::vector<Stmt> stmts;
+    for (const Stmt& s : loop.body->stmts) {
+      bool value = std::any_of(loop.values.begin(), loop.values.end(),
+                               [&](const Stmt& known) { return known.same_as(s); });
+      if (value) stmts.push_back(copy.MutateStmt(s));
+      const Ring* ring = RingLoadedBy(s, rings);
+      if (ring == nullptr) continue;
+      ir::Var slot(ring->channel->Name() + "_slot", ir::dtypes::kInt32, s.span());
+      stmts.push_back(ir::Bind(slot, SlotOf(*ring, use), s.span()));
+      SlotMutator in_slot;
+      in_slot.Enter(*ring, slot);
+      Stmt load = in_slot.MutateStmt(copy.MutateStmt(s));
+      const auto* op = load.as<ir::ParallelForNode>();
+      auto annotations = op->annotations;
+      annotations.Set(op::kCopyAsync, ordered);
+      stmts.push_back(ir::ParallelFor(op->vars, op->extents, op->body, annotations, op->span));
+    }
+    return op::Sequence(stmts, loop.loop->span);
+  }
+
+  const std::vector<AsyncLoop>& loops_;
+  const std::vector<Ring>& rings_;
+};
+
+}  // namespace
+
+AsyncCopies OverlapCopies(const ir::KernelLaunchNode* launch) {
+  AsyncCopies result{ffi::GetRef<Stmt>(launch), {}};
+  Foreseeable ahead(launch);
+  LoopFinder finder(launch, ahead);
+  finder.VisitStmt(launch->body);
+  for (const Channel& channel : FindChannels(launch, Loader::kThreads)) {
+    std::string reason = WhyInPlace(channel, finder.loops, ahead);
+    if (reason.empty()) {
+      result.channels.push_back(channel);
+      continue;
+    }
+    for (const Handover& handover : channel.handovers) {
+      for (size_t at : handover.loads) {
+        RemarkLoad(handover.seq->stmts[at], "is not pipelined: " + reason);
+      }
+    }
+  }
+  if (result.channels.empty()) return result;
+  std::vector<Ring> rings;
+  for (const Channel& channel : result.channels) rings.push_back(MakeSlots(channel));
+  std::vector<Stmt> body;
+  for (const Ring& ring : rings) {
+    for (const ir::Buffer& slots : ring.slots) body.push_back(ir::Alloc(slots, slots->span));
+  }
+  body.push_back(AsyncWriter(finder.loops, rings).MutateStmt(launch->body));
+  result.launch = ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars,
+                                   launch->threads, WithStackedLayouts(launch, rings),
+                                   op::Sequence(body, launch->span), launch->span);
+  return result;
+}
+
+}  // namespace tilelang::schedule
