@@ -62,7 +62,7 @@ class Signature {
     bool is_output = false;
     bool is_written = false;
     bool is_packed = false;  // bits that the program reads its own way: any type of their size
-    int slot = -1;  // of a scalar
+    int slot = -1;           // of a scalar
     std::vector<Extent> shape;
     std::vector<Extent> strides;  // empty: contiguous
     int64_t alignment = 1;

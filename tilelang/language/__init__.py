@@ -45,6 +45,8 @@ from .atomics import (
     atomic_store,
     atomic_xor,
 )
+from .automatic import FUNCTIONS as _AUTOMATIC
+from .automatic import warpgroup_wait
 from .cluster import (
     block_rank_in_cluster,
     cluster_arrive,
@@ -64,6 +66,7 @@ from .early_return import thread_return
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
+from .im2col import c2d_im2col, im2col
 from .kernel import ClusterKernel, Kernel
 from .lanes import ACCESSES as _ACCESSES
 from .lanes import PAIRS as _PAIRS
@@ -153,6 +156,7 @@ from .raw.statements import (
     reads,
     sblock,
     sblock_attr,
+    target,
     tvm_storage_sync,
     where,
     writes,
@@ -199,6 +203,7 @@ from .scalar import abs_value as abs
 from .scalar import convert as cast
 from .scan import cummax, cumsum
 from .scheduler import BaseTileScheduler, PersistentTileScheduler
+from .source_kernel import CUDASourceCodeKernel
 from .sync import (
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
@@ -292,6 +297,7 @@ globals().update(_math.FUNCTIONS)
 globals().update(_OPERATORS)
 globals()["__ldg"] = _ldg
 globals().update(_ACCESSES)
+globals().update(_AUTOMATIC)
 globals().update(_PAIRS)
 
 __all__ = [

@@ -133,5 +133,6 @@ CODECS: dict[str, Codec] = {
     "int4": Codec(4, _INT8, _signed, _low_bits),
     "uint4": Codec(4, _UINT8, lambda bits: bits, _low_bits),
     "float4_e2m1fn": Codec(4, _FLOAT16, _e2m1_value, _e2m1_bits),
+    "float4_e2m1_unpacked": Codec(8, _FLOAT16, lambda bits: _e2m1_value(bits & 15), _e2m1_bits),
     "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
 }

@@ -68,3 +68,13 @@ def remark_ignored(what: str, **given: Any) -> None:
             continue
         remarks = builder.attrs.setdefault("ignored_arguments", [])
         remarks.append([span.current(), f"{what}: {name}={value!r} has no effect: {why}"])
+
+
+def remark_by_itself(what: str, why: str, arguments: Any, options: Any) -> None:
+    """Leaves a remark at this line: a call asks for what the compiler does anyway."""
+    builder = active()
+    if builder is None:
+        return
+    given = ", ".join([*map(str, arguments), *(f"{k}={v}" for k, v in options.items())])
+    remarks = builder.attrs.setdefault("ignored_arguments", [])
+    remarks.append([span.current(), f"{what}({given}) has no effect: {why}"])

@@ -36,17 +36,10 @@ REASONS: dict[str, tuple[str, ...]] = {
             alloc_tcgen05_instruction_desc initialize_wgmma_descriptor
             initialize_tcgen05_descriptor increase_descriptor_offset compute_umma_descriptor
             compute_gmma_descriptor""",
-        "waits and fences of wgmma are placed by the compiler; use T.wgmma_gemm and "
-        "T.wait_wgmma": """
-            warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand""",
         "descriptors of the tensor memory accelerator are made by the compiler; use T.copy or"
         " T.tma_copy": """
             tma_load tma_load_2sm create_tma_descriptor tma_gather4 tma_scatter4
-            tma_gather4_bytes im2col c2d_im2col ptx_cp_async_bulk""",
-        "stores by the tensor memory accelerator are waited for by the compiler; use T.copy": """
-            tma_store_arrive tma_store_wait""",
-        "tensor memory is released by the compiler, where its last use ends": """
-            deallocate_tmem""",
+            tma_gather4_bytes ptx_cp_async_bulk""",
         "cluster launch control is not there yet; use T.Persistent, or a loop over tiles": """
             clc_is_canceled clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z
             clc_try_cancel clc_try_cancel_multicast""",
@@ -75,14 +68,11 @@ REASONS: dict[str, tuple[str, ...]] = {
         "it stands for a value that nothing defines; T.alloc_var without init= declares a "
         "variable": "undef",
         "barriers of the block are T.alloc_barrier and T.mbarrier_*, or T.sync_threads": """
-            create_barriers ptx_init_barrier_thread_count ptx_fence_barrier_init""",
+            create_barriers ptx_init_barrier_thread_count""",
         "communication within a warp is T.shfl_sync, T.any_sync, T.ballot_sync and the like": """
             __fns""",
         "Python's own classes and functions, with @T.macro, do it": """
             meta_class meta_var inline has_let_value get_let_value lookup_param""",
-        "CUDA source has no kernel of its own; use T.import_source and T.call_extern": """
-            CUDASourceCodeKernel""",
-        "options are given to @tilelang.jit and tilelang.compile": "target",
         "a pass of another compiler gives it its meaning": """
             ignore_loop_partition start_profile_intrinsic end_profile_intrinsic
             llvm_lookup_intrinsic_id call_llvm_intrin call_llvm_pure_intrin q_multiply_shift

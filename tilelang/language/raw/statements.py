@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _ffi, errors
+from ... import target as targets
 from ...ir import span
 from ...ir.buffer import plain
 from ...ir.expr import Expr, as_expr, condition
@@ -73,6 +74,12 @@ def func_attr(attrs: dict[str, Any]) -> None:
     """Attributes of the function; they change nothing and leave a remark."""
     current("T.func_attr")
     remark_ignored("T.func_attr", attrs=sorted(attrs))
+
+
+def target(target_config: Any = "auto", host: Any = None) -> Any:
+    """The architecture that a description names, for :func:`func_attr`."""
+    del host  # no host code is generated
+    return targets.resolve(target_config)
 
 
 class _BlockFrame:
