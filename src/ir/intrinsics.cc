@@ -115,6 +115,7 @@ constexpr Intrinsic kIntrinsics[] = {
      .writes = 1},
     {.name = "cp_async_ordered", .spelling = "tl::cp_async", .header = "copy_sm80.h", .reads = 2,
      .writes = 1},
+    {.name = "cp_async_arrive", .spelling = "tl::cp_async_arrive", .header = "copy_sm80.h"},
     {.name = "pipeline_part"},  // marks statements until loops are pipelined
     Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
     Warp("warp_reduce_bitor", "tl::warp_reduce_or"),

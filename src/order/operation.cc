@@ -42,6 +42,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"cp_async_ordered", kCopyAsync},
       {"cp_async_commit", kCommitCopies},
       {"cp_async_wait", kWaitCopies},
+      {"cp_async_arrive", kUnsupported},
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_commit", kCommitStores},

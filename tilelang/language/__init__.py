@@ -59,6 +59,14 @@ from .cluster import (
 from .codec import CODECS as _CODECS
 from .codec import NarrowType as _NarrowType
 from .copy import clear, copy, fill, transpose
+from .copy_async import (
+    async_copy,
+    cp_async_barrier_noinc,
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_cp_async_barrier,
+    ptx_wait_group,
+)
 from .debug import device_assert, print
 from .dot import dp4a
 from .eager import const

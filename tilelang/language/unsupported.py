@@ -48,9 +48,6 @@ REASONS: dict[str, tuple[str, ...]] = {
             annotate_ws_schedule annotate_ws_pipeline_depth ws_op WSSync WSScope WSSchedule
             WSRole WSPipeline WSID WSSyncKind WSInstr WSOpRef WarpSpecialize WarpSpecializeFrame
             ProducerLoad""",
-        "asynchronous copies by hand are not there yet; use T.copy inside T.Pipelined": """
-            async_copy ptx_cp_async ptx_commit_group ptx_wait_group cp_async_barrier_noinc
-            ptx_cp_async_barrier""",
         "a grid's blocks need not run at the same time; launch a second T.Kernel": """
             sync_grid""",
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """

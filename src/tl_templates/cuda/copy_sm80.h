@@ -31,4 +31,10 @@ TL_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
+// An arrival on the mbarrier, one of those it was made for, when the thread's copies are there.
+TL_DEVICE void cp_async_arrive(uint64_t& barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barrier))
+               : "memory");
+}
+
 }  // namespace tl

@@ -20,12 +20,12 @@ def case_unknown_language_name():
 
 
 def case_unsupported_language_name():
-    """UnsupportedError: T.async_copy is not supported by this version ... use T.copy inside"""
+    """UnsupportedError: T.gemm_sp is not supported by this version ... use T.gemm on dense"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(1):
-            T.async_copy(A, A)  # WRONG
+            T.gemm_sp(A, A, A, A)  # WRONG
 
 
 def case_unknown_python_name():

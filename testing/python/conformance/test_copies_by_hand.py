@@ -1,0 +1,174 @@
+"""Copies that the program waits for itself: cp.async by groups and by mbarriers, TMA."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conformance.running import close, equal, integers, normal, poison, run
+
+import tilelang
+import tilelang.language as T
+from tilelang import emulator
+
+N = 64
+
+
+def test_tiles_copied_ahead(target: str) -> None:
+    """A ring of three tiles, filled by T.async_copy."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 32, N), "float16"), B: T.Tensor((8, N, 32), "float16")):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((3, 32, N), "float16")
+            for k in T.serial(2):
+                T.async_copy(A[k, 0, 0], S[k, :, :])
+            for k in T.serial(8):
+                if k + 2 < 8:
+                    T.async_copy(A[k + 2, :, :], S[(k + 2) % 3, :, :])
+                else:
+                    T.ptx_commit_group()
+                T.ptx_wait_group(2)
+                T.sync_threads()
+                for i, j in T.Parallel(N, 32):
+                    B[k, i, j] = S[k % 3, j, i] * 2
+                T.sync_threads()
+
+    a = normal(8, 32, N, dtype="float16")
+    b = run(main, target, a, poison(8, N, 32, dtype="float16"))
+    equal(b, a.transpose(1, 2) * 2)
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("float16", 8), ("float32", 2), ("int8", 4)])
+def test_elements_copied_by_each_thread(dtype: str, count: int, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, count), dtype), B: T.Tensor((N, count), dtype), n: T.int32):
+        with T.Kernel(1, threads=N):
+            S = T.alloc_shared((N, count), dtype)
+            t = T.get_thread_binding()
+            T.ptx_cp_async(
+                T.access_ptr(S[t, 0], "w", count), T.access_ptr(A[t, 0], "r", count), count, t < n
+            )
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.sync_threads()
+            for i in T.serial(count):
+                B[t, i] = S[N - 1 - t, i]
+
+    a = integers(N, count, dtype=dtype)
+    b = poison(N, count, dtype=dtype)
+    run(main, target, a, b, 50)
+    expected = a.clone()
+    expected[50:] = 0
+    equal(b, expected.flip(0))
+
+
+def test_the_older_form(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):
+        with T.Kernel(1, threads=N):
+            S = T.alloc_shared((N, 4), "float32")
+            t = T.get_thread_binding()
+            T.ptx_cp_async("float32", S.data, t * 4, A.data, (N - 1 - t) * 4, 16)
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            for i in T.serial(4):
+                B[t, i] = S[t, i]
+
+    a = normal(N, 4)
+    equal(run(main, target, a, poison(N, 4)), a.flip(0))
+
+
+@pytest.mark.parametrize("arrive", [T.cp_async_barrier_noinc, T.ptx_cp_async_barrier])
+def test_copies_that_arrive_on_a_barrier(arrive, target: str) -> None:
+    """cp_async_barrier_noinc ptx_cp_async_barrier"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):
+        with T.Kernel(1, threads=2 * N):
+            S = T.alloc_shared((N, 4), "float32")
+            ready = T.alloc_barrier(N)
+            t = T.get_thread_binding()
+            if t < N:
+                T.ptx_cp_async(T.access_ptr(S[t, 0], "w", 4), T.access_ptr(A[t, 0], "r", 4), 4)
+                arrive(ready[0])
+            else:
+                T.mbarrier_wait_parity(ready[0], 0)
+                for i in T.serial(4):
+                    B[t - N, i] = S[2 * N - 1 - t, i]
+
+    a = normal(N, 4)
+    equal(run(main, target, a, poison(N, 4)), a.flip(0))
+
+
+def test_a_missing_wait_is_reported() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):
+        with T.Kernel(1, threads=N):
+            S = T.alloc_shared((N, 4), "float32")
+            t = T.get_thread_binding()
+            T.ptx_cp_async(T.access_ptr(S[t, 0], "w", 4), T.access_ptr(A[t, 0], "r", 4), 4)
+            T.ptx_commit_group()
+            T.ptx_wait_group(1)
+            B[t, 0] = S[t, 0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILELANG_VERIFY_SYNCHRONIZATION", "0")
+        kernel = tilelang.compile(main, target="sm_80")
+    with pytest.raises(emulator.EmulatorError, match=r"cp\.async"):
+        kernel(normal(N, 4), poison(N, 4))
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_tiles_loaded_by_tma_on_a_barrier(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, N, N), "float16"), B: T.Tensor((4, N, N), "float16")):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((2, N, N), "float16")
+            full = T.alloc_barrier([1, 1])
+            for k in T.serial(4):
+                T.tma_copy(A[k, 0, 0], S[k % 2, :, :], barrier=full[k % 2])
+                if T.get_thread_binding() == 0:
+                    T.mbarrier_arrive(full[k % 2])
+                T.mbarrier_wait_parity(full[k % 2], k // 2 % 2)
+                for i, j in T.Parallel(N, N):
+                    B[k, i, j] = S[k % 2, j, i]
+                T.sync_threads()
+
+    a = normal(4, N, N, dtype="float16")
+    equal(run(main, arch, a, poison(4, N, N, dtype="float16")), a.transpose(1, 2))
+
+
+def test_asynchronous_gemms_of_warpgroups() -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((N, 128), "float16"), B: T.Tensor((128, N), "float16"), C: T.Tensor((N, N))
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((N, 128), "float16")
+            b = T.alloc_shared((128, N), "float16")
+            c = T.alloc_fragment((N, N), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.wgmma_gemm(a[:, 0:64], b[0:64, :], c, clear_accum=True)
+            T.wgmma_gemm(a[:, 64:128], b[64:128, :], c)
+            T.wait_wgmma(0)
+            T.copy(c, C)
+
+    a, b = normal(N, 128, dtype="float16"), normal(128, N, dtype="float16")
+    close(run(main, "sm_90a", a, b, poison(N, N)), a.double() @ b.double(), 1e-3)
+
+
+def test_equal_words_of_torch(target: str) -> None:
+    """A copy of a whole tensor in shared memory and back, bit by bit."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, N), "bfloat16"), B: T.Tensor((N, N), "bfloat16")):
+        with T.Kernel(1, threads=32):
+            S = T.alloc_shared((N, N), "bfloat16")
+            T.async_copy(A, S)
+            T.ptx_wait_group(0)
+            T.copy(S, B)
+
+    a = normal(N, N, dtype="bfloat16")
+    b = run(main, target, a, poison(N, N, dtype="bfloat16"))
+    assert torch.equal(b.view(torch.int16), a.view(torch.int16))
