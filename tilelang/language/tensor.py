@@ -36,8 +36,10 @@ class TensorType:
         self.is_of_pointers = dtype is PointerType or isinstance(dtype, PointerType)
         self.dtype: Any = self.narrow or dtype_of("uint64" if self.is_of_pointers else dtype)
         if self.narrow and (strides or scope != "global"):
+            what = "with strides" if strides else f"in {scope} memory"
             raise errors.UnsupportedError(
-                f"a tensor of {self.narrow} with strides, or in {scope} memory", span=span.here()
+                f"a tensor of {self.narrow} {what}; it is contiguous, in global memory",
+                span=span.here(),
             )
         self.strides = _shape(strides) if strides else ()
         if self.strides and len(self.strides) != len(self.shape):
