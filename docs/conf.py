@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,13 @@ def _write_reference(app: Any) -> None:
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n")
 
 
+def _write_names(app: Any) -> None:
+    sys.path.insert(0, str(Path(app.srcdir).parent / "testing" / "python"))
+    from conformance.surface import page
+
+    (Path(app.srcdir) / "generated" / "names.md").write_text(page())
+
+
 def _draw_layouts(app: Any) -> None:
     from tilelang.layout import TmemLayout, tmem_fragment
     from tilelang.tools import plot_layout
@@ -83,4 +91,5 @@ def _draw_layouts(app: Any) -> None:
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", _write_reference)
+    app.connect("builder-inited", _write_names)
     app.connect("builder-inited", _draw_layouts)

@@ -11,6 +11,9 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
+import tilelang.language as T
+from tilelang import errors
+
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 # Tests of names alone, and of programs that are refused: they run nothing.
@@ -70,3 +73,25 @@ def users() -> dict[str, str]:
             for name in _used(node):
                 found.setdefault(name, where)
     return found
+
+
+def _entry(name: str) -> str:
+    """What a name is, and the test that runs it; or why it is refused."""
+    try:
+        value = getattr(T, name)
+    except errors.UnsupportedError as refusal:
+        return f"| `T.{name}` | *refused*: {'; '.join(note.text for note in refusal.notes)} | |"
+    described = callable(value) and not isinstance(value, str)
+    first = (value.__doc__ or "").strip().split("\n\n")[0] if described else "a type"
+    line = " ".join(first.split()).replace("|", "\\|")
+    return f"| `T.{name}` | {line} | `{users().get(name, '')}` |"
+
+
+def page() -> str:
+    """The page of the documentation that lists every name, by category."""
+    parts = ["# All names", "Every name of the language, what it is, and a test that runs it."]
+    for category in dict.fromkeys(each.category for each in names()):
+        rows = [_entry(each.name) for each in names() if each.category == category]
+        parts.append(f"## {category.capitalize()}")
+        parts.append("\n".join(["| name | what it is | test |", "|---|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"

@@ -48,3 +48,11 @@ def test_the_guide_to_autotuning_runs(tmp_path: Path, capsys, monkeypatch) -> No
     run_examples("docs/autotuning.md", tmp_path)
     printed = capsys.readouterr().out
     assert "of 3 candidates" in printed and "threads=256" in printed
+
+
+def test_the_guide_to_the_language_runs(tmp_path: Path) -> None:
+    run_examples("docs/language.md", tmp_path)  # compares with torch itself
+
+
+def test_the_guide_for_programs_of_tilelang_runs(tmp_path: Path) -> None:
+    run_examples("docs/migration.md", tmp_path)
