@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ConfigError, boundary
 from ..jit import EagerFunction, JITFunction
 from ..jit.freeze import freeze
+from ..language.tensor import TensorType
 from ..runtime.arguments import describe
 from . import candidates
 from .inputs import get_autotune_inputs
@@ -39,6 +40,8 @@ class AutotunedFunction:
         self._signature = inspect.signature(function.__wrapped__)  # type: ignore[union-attr]
         self._lock = threading.RLock()
         self.results: dict[Any, AutotuneResult | None] = {}
+        # What completes the arguments of calls of eager functions without keywords.
+        self._tails: dict[Any, tuple[Any, ...] | None] = {}
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -48,12 +51,25 @@ class AutotunedFunction:
             The kernel, of a function that returns a ``T.prim_func``; what the body returns, of one
             whose body is the kernel.
         """
+        tail = self._tails.get(_key(args, kwargs))
+        if tail is not None:
+            return self._function(*args, *tail)
         result = self._tuned(args, kwargs)
         if result is None:
             return self._function(*args, **kwargs)
         if isinstance(self._function, JITFunction):
             return result.kernel
-        return self._function(*args, **{**kwargs, **result.config})
+        given = self._given(args, kwargs)
+        rest = {name: value for name, value in result.config.items() if name not in given}
+        if not kwargs:
+            self._tails[_key(args, kwargs)] = self._tail(len(args), rest)
+        return self._function(*args, **kwargs, **rest)
+
+    def _tail(self, count: int, config: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The arguments after the first ``count``; None where one has no value."""
+        known = {**self._defaults(), **config}
+        names = list(self._signature.parameters)[count:]
+        return tuple(known[name] for name in names) if all(n in known for n in names) else None
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the best kernel for the arguments, without running it."""
@@ -75,7 +91,7 @@ class AutotunedFunction:
         return str(self.__qualname__)  # type: ignore[attr-defined]
 
     def _tuned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AutotuneResult | None:
-        key = freeze((tuple(map(_kind, args)), {k: _kind(v) for k, v in kwargs.items()}))
+        key = _key(args, kwargs)
         if key not in self.results:
             with self._lock:
                 if key not in self.results:
@@ -84,7 +100,7 @@ class AutotunedFunction:
 
     def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AutotuneResult | None:
         names = list(self._signature.parameters)
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = self._given(args, kwargs)
         consts: Mapping[str, int] = {}
         if isinstance(self._function, EagerFunction) and callable(self._configs):
             consts = self._function.constants_of(args, kwargs)
@@ -102,6 +118,9 @@ class AutotunedFunction:
 
         return Search(traced, candidates.narrowed(configs, given), self._settings, inputs).run()
 
+    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        return {**dict(zip(self._signature.parameters, args, strict=False)), **kwargs}
+
     def _defaults(self) -> dict[str, Any]:
         return {
             name: parameter.default
@@ -110,11 +129,26 @@ class AutotunedFunction:
         }
 
 
+def _key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a search depends on of the arguments of a call."""
+    key = (*map(_kind, args), *((name, _kind(kwargs[name])) for name in sorted(kwargs)))
+    try:
+        hash(key)
+    except TypeError:
+        return freeze(key)
+    return key
+
+
 def _kind(arg: Any) -> Any:
-    """What a search depends on of an argument."""
-    if not hasattr(arg, "__dlpack__"):
-        return arg
-    return (*describe(arg), str(getattr(arg, "device", "")))
+    try:
+        return arg.shape, arg.dtype, arg.device, arg.is_contiguous() or arg.stride()
+    except AttributeError:  # no tensor of torch
+        pass
+    if isinstance(arg, TensorType):
+        return repr(arg), arg.strides
+    if hasattr(arg, "__dlpack__"):
+        return (*describe(arg), str(getattr(arg, "device", "")))
+    return type(arg), arg
 
 
 def autotune(

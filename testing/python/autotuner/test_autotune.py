@@ -55,8 +55,12 @@ def test_eager_functions_run_with_the_best():
         torch.testing.assert_close(tuned(a, factor), a * factor)
         torch.testing.assert_close(tuned(a, factor=factor), a * factor)
     assert [result.config["block"] for result in tuned.results.values()] == [64] * 4
+    torch.testing.assert_close(tuned(a, 5.0, 32), a * 5)  # a tuned parameter by position
+    torch.testing.assert_close(tuned(a, 5.0, 32), a * 5)
+    assert list(tuned.results.values())[-1].config == {"block": 32, "repeat": 1}
     kernel = tuned.compile(a)
     assert kernel.config == {"block": 64, "repeat": 1}
+    assert tuned.compile(A=T.Tensor((300,), T.float32)).config == kernel.config
     without = tuned.compile(N=300, factor=4.0)
     torch.testing.assert_close(without(a), a * 4)
 
