@@ -18,6 +18,9 @@ from ..language.parser.liveness import declared_names
 from ..language.parser.source import definition
 from ..language.tensor import PointerType, TensorType
 
+# What only functions use whose body is a kernel.
+_KERNEL_NAMES = frozenset({"Kernel", "ClusterKernel", "const"})
+
 
 def runtime_types(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
     """Returns the parameters whose annotation is a tensor, a pointer or a type of the language.
@@ -42,12 +45,14 @@ def runtime_types(function: FunctionType, frame: FrameType | None) -> dict[str, 
 
 def _value(text: str, function: FunctionType, scope: dict[str, Any]) -> Any:
     """The value of an annotation as text; None where it means nothing to the language."""
-    try:
-        value = eval(text, function.__globals__, scope)
-    except Exception:  # of annotations for type checkers only
-        value = text
-    if not isinstance(value, str):
-        return value
+    value: Any = text
+    for _ in range(2):  # a string may be written as such, in a file where all annotations are
+        try:
+            value = eval(value, function.__globals__, scope)
+        except Exception:  # of annotations for type checkers only
+            break
+        if not isinstance(value, str):
+            return value
     try:
         return dtype_of(value)
     except errors.TileLangError:
@@ -60,10 +65,15 @@ def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
     Args:
         function: a Python function; one without readable source is lazy.
         types: its :func:`runtime_types`.
+
+    Raises:
+        UnsupportedSyntaxError: it is eager, as the names that it uses tell, but has no source.
     """
     try:
         node = definition(function)
     except errors.UnsupportedSyntaxError:
+        if _KERNEL_NAMES & set(function.__code__.co_names):
+            raise
         return False
     if any(isinstance(kind, (TensorType, PointerType)) for kind in types.values()):
         return True

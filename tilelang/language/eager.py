@@ -310,7 +310,10 @@ def _values(
             raise errors.SemanticsError(
                 f"a tensor is passed for {name}, but {function.__name__} does not declare it",
                 span=place,
-                notes=[f"declare it in the body: {name}: T.Tensor((M, N), dtype)"],
+                notes=[
+                    f"declare it in the body: {name}: T.Tensor((M, N), dtype); "
+                    f"for a constant pass a number, {name}.item()"
+                ],
             )
         elif parameter.default is not parameter.empty:
             yield name, parameter.default

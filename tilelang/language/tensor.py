@@ -88,10 +88,15 @@ def check_extent(extent: Any) -> None:
     else:
         valid = hasattr(extent, "__index__") and not isinstance(extent, bool) and int(extent) > 0
     if not valid:
+        is_empty = isinstance(extent, int) and extent == 0
         raise errors.ShapeError(
             f"extent {extent!r} of a tensor is not a positive integer",
             span=span.here(),
-            notes=['use an int, or T.dynamic("name") for a dimension known at run time'],
+            notes=[
+                'a dimension that may be 0 is one of the run: M = T.dynamic("M")'
+                if is_empty
+                else 'use an int, or T.dynamic("name") for a dimension known at run time'
+            ],
         )
 
 

@@ -440,6 +440,35 @@ def test_variable_parameters():
     )
 
 
+def test_an_empty_tensor():
+    @tilelang.jit
+    def function(A):
+        M = T.const("M")
+        A: T.Tensor((M,), T.float32)
+        with T.Kernel(1, threads=32):
+            A[0] = 1
+
+    fails(
+        lambda: function(torch.empty(0)),
+        errors.ShapeError,
+        "extent 0 of a tensor",
+        'one of the run: M = T.dynamic("M")',
+        at="T.Tensor((M,), T.float32)",
+    )
+
+
+def test_a_function_without_source():
+    text = "def function(A):\n    M = T.const('M')\n    with T.Kernel(M): pass\n"
+    names = {"T": T}
+    exec(text, names)
+    fails(
+        lambda: tilelang.jit(names["function"]),
+        errors.UnsupportedSyntaxError,
+        "the source of function 'function' cannot be read",
+        "not through exec",
+    )
+
+
 def test_out_idx():
     def function(A):
         A: T.Tensor((4, 4), T.float32)

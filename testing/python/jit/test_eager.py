@@ -261,6 +261,21 @@ def test_annotated_parameters_and_run_time_scalars():
     assert kernels_of(axpy) == 1
 
 
+def test_annotations_that_are_strings_twice():
+    @tilelang.jit
+    def add(A: "T.Tensor((8,), 'float32')", n: "int" = 2, dtype: "T.dtype" = T.float32):  # noqa: UP037
+        B = T.empty((8,), dtype)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = A[i] + n
+        return B
+
+    a = torch.randn(8)
+    torch.testing.assert_close(add(a), a + 2)
+    torch.testing.assert_close(add(a, 3), a + 3)
+    assert kernels_of(add) == 2
+
+
 def test_scalars_declared_in_the_body():
     @tilelang.jit
     def add(A, n):
