@@ -144,7 +144,7 @@ class Search:
             future.cancel()
             return self._out_of_time(candidate.config)
         try:
-            kernel = self._compiled(future)
+            kernel = self._compiled(candidate, future)
             latency, rough = _within(self._settings.timeout, lambda: self._measured(kernel))
         except _Skipped as skipped:
             trial = Trial(candidate.config, reason=str(skipped))
@@ -156,16 +156,20 @@ class Search:
         self._keep(candidate, trial)
         return trial
 
-    def _compiled(self, future: Future[JITKernel]) -> JITKernel:
+    def _compiled(self, candidate: _Candidate, future: Future[JITKernel]) -> JITKernel:
+        timeout = self._settings.timeout
         try:
-            return future.result(timeout=self._settings.timeout)
+            return future.result(timeout=timeout)
         except (FutureTimeout, TimeoutError):
             future.cancel()
-            raise _Skipped(
-                f"compiling took longer than {self._settings.timeout:g} s", False
-            ) from None
+            raise _Skipped(f"compiling took longer than {timeout:g} s", False) from None
+        except TileLangError as error:
+            raise _Skipped(_reason(error), True) from None
         except Exception as error:
-            raise _Skipped(_reason(error), isinstance(error, TileLangError)) from None
+            if self._settings.executor is None:
+                raise _Skipped(_reason(error), False) from None
+        # Executors of other processes cannot carry every candidate, and may lose one.
+        return _within(timeout, lambda: compile_candidate(candidate.func, candidate.options))
 
     def _measured(self, kernel: JITKernel) -> tuple[float, bool]:
         assert self._bench is not None

@@ -121,8 +121,9 @@ class EagerFunction:
         signature = inspect.signature(function)
         self._names = list(signature.parameters)
         self._defaults = tuple(each.default for each in signature.parameters.values())
-        # How many arguments have no default: with those alone a call needs no search of names.
-        self._required = sum(each is inspect.Parameter.empty for each in self._defaults)
+        # How many arguments have to be given; a call with those alone needs no search of names.
+        missing = [i for i, each in enumerate(self._defaults) if each is inspect.Parameter.empty]
+        self._required = missing[-1] + 1 if missing else 0
         self._plans: dict[Any, _Plan] = {}
         # That of calls with those arguments alone that have no defaults, if these are tensors.
         self._usual: _Plan | None = None

@@ -60,6 +60,24 @@ def kernels_of(function) -> int:
     return sum(len(plan.kernels) for plan in function._plans.values())
 
 
+def test_arguments_by_keyword_alone():
+    @tilelang.jit
+    def times(A, n=1, *, dtype):
+        N = T.const("N")
+        A: T.Tensor((N,), dtype)
+        B = T.empty((N,), dtype)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = A[i] * n
+        return B
+
+    a = torch.randn(8)
+    torch.testing.assert_close(times(a, 3, dtype=T.float32), a * 3)
+    torch.testing.assert_close(times(A=a, dtype=T.float32, n=2), a * 2)
+    with pytest.raises(tilelang.errors.ArgumentError, match="'dtype' is missing"):
+        times(a, 3)
+
+
 def test_what_a_kernel_is_compiled_for():
     @tilelang.jit
     def double(A, n=2, dtype=T.float32):

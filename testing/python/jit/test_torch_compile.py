@@ -149,6 +149,35 @@ def test_operators_pass_the_checks_of_torch():
         assert getattr(torch.ops.tests, name) is not None
 
 
+def test_operators_take_gradients():
+    operator = add.compile(N=16, scale=3).as_torch_op(f"tests::add_{next(numbers)}")
+    operator.register_autograd(lambda _, grad: (grad, 3 * grad.sum(0)))
+    x, y = torch.randn(4, 16, requires_grad=True), torch.randn(16, requires_grad=True)
+    weight = torch.randn(4, 16)
+    for run in (operator, compiled(lambda x, y: operator(x, y))):
+        x.grad = y.grad = None
+        (run(x, y) * weight).sum().backward()
+        torch.testing.assert_close(x.grad, weight)
+        torch.testing.assert_close(y.grad, 3 * weight.sum(0))
+
+
+def test_functions_that_return_kernels_break_the_graph():
+    @tilelang.jit(out_idx=-1)
+    def copies(N):
+        @T.prim_func
+        def main(A: T.Tensor((N,), T.float32), B: T.Tensor((N,), T.float32)):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(N):
+                    B[i] = A[i]
+
+        return main
+
+    torch._dynamo.reset()
+    x = torch.randn(8)
+    run = torch.compile(lambda x: copies(8)(x * 2) + 1, backend="aot_eager")
+    torch.testing.assert_close(run(x), x * 2 + 1)
+
+
 def test_the_fake_kernel_knows_sizes_from_products():
     n, k = T.dynamic("n, k")
 

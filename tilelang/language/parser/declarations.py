@@ -10,14 +10,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .liveness import Names, assignments, reads, target_names
+from .liveness import Names, assignments, nested, reads, target_names
 
 _NONE: Names = frozenset()
 
 
 def declaring_part(node: ast.FunctionDef) -> ast.FunctionDef:
     """Returns ``node`` with those statements alone; the tree is changed."""
-    local = frozenset(assignments(node.body))
+    imports = (s for s in nested(node.body) if isinstance(s, (ast.Import, ast.ImportFrom)))
+    local = frozenset(assignments(node.body)).union(*map(_bound, imports))
     needed = _NONE
     while True:  # what an assignment needs may be assigned before it or, in a loop, after it
         found = needed.union(*(_needs(stmt, needed) for stmt in node.body)) & local
