@@ -160,7 +160,7 @@ def _instructions(kernel: Any, args: Sequence[Any]) -> int:
 
 @contextlib.contextmanager
 def on_device_of(inputs: Sequence[Any] | None):  # type: ignore[no-untyped-def]
-    """Makes the GPU of the arguments the current one of this thread."""
+    """Makes the GPU of the arguments the current one of this thread, once they are computed."""
     device = next((each.device for each in inputs or () if hasattr(each, "device")), None)
     if getattr(device, "type", None) != "cuda":
         yield
@@ -168,4 +168,5 @@ def on_device_of(inputs: Sequence[Any] | None):  # type: ignore[no-untyped-def]
     import torch
 
     with torch.cuda.device(device):
+        torch.cuda.synchronize()  # of the caller's stream, which is not this thread's
         yield

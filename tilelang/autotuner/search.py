@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextvars
 import threading
 import time
@@ -97,14 +98,16 @@ class Search:
     # Candidates -----------------------------------------------------------------------------
 
     def _submitted(self, executor: Executor):  # type: ignore[no-untyped-def]
-        """Gives number, candidate and compilation of each, traced a few ahead."""
-        ahead: list[tuple[int, _Candidate | Trial, Future[JITKernel] | None]] = []
-        depth = 2 * (self._settings.workers or 8)
-        for number, config in enumerate(self._configs):
-            ahead.append((number, *self._submit(executor, config)))
-            if len(ahead) > depth:
-                yield ahead.pop(0)
-        yield from ahead
+        """Gives number, candidate and compilation of each, so many at a time."""
+        size = 2 * (self._settings.workers or 8)
+        for start in range(0, len(self._configs), size):
+            batch = [self._submit(executor, each) for each in self._configs[start : start + size]]
+            if self._device != "emulator":
+                # Compiling beside a measurement would delay its launches.
+                futures = [future for _, future in batch if future is not None]
+                concurrent.futures.wait(futures, timeout=self._settings.timeout)
+            for number, (candidate, future) in enumerate(batch, start):
+                yield number, candidate, future
 
     def _submit(
         self, executor: Executor, config: dict[str, Any]
