@@ -78,54 +78,107 @@ void Split(const Expr& e, bool negative, const std::vector<AccessContext::Range>
   *target = negative ? *target - e : *target + e;
 }
 
-// Runs through the values of all variables, loops outside, threads inside.
+// Runs through the values of all variables for which guards hold, loops outside, threads inside.
 class Enumeration {
  public:
-  Enumeration(const AccessContext& context, const Array<Expr>& exprs) {
+  Enumeration(const AccessContext& context, const std::vector<Expr>& guards, const Expr& value)
+      : threads_(context.threads.rbegin(), context.threads.rend()) {
+    auto uses = [](const Expr& e, const auto& range) { return UsesVar(e, range.var); };
     for (const auto& range : context.loops) {
-      bool used = false;
-      for (const Expr& e : exprs) used |= UsesVar(e, range.var);
-      if (used) ranges_.push_back(range);
+      bool used = uses(value, range) || std::any_of(guards.begin(), guards.end(),
+                                                    [&](const Expr& e) { return uses(e, range); });
+      if (used) loops_.push_back(range);
     }
-    num_loops_ = ranges_.size();
-    for (auto it = context.threads.rbegin(); it != context.threads.rend(); ++it) {
-      ranges_.push_back(*it);
-    }
+    for (const auto& range : loops_) iterations_ *= range.extent;
+    for (const auto& range : threads_) num_threads_ *= range.extent;
+    if (TooLarge()) return;
+    // Guards that ask for the thread alone are asked once.
+    Array<Expr> of_threads;
+    Array<Expr> others;
+    for (const Expr& guard : guards)
+      (UsesAny(guard, loops_) ? others : of_threads).push_back(guard);
+    others.push_back(value);
+    Array<Var> thread_vars;
+    for (const auto& range : threads_) thread_vars.push_back(range.var);
     Array<Var> vars;
-    for (const auto& range : ranges_) {
-      vars.push_back(range.var);
-      points_ *= range.extent;
-    }
-    threads_ = 1;
-    for (const auto& range : context.threads) threads_ *= range.extent;
-    if (points_ <= kMaxPoints) program_ = arith::HostProgram(exprs, vars);
+    for (const auto& range : loops_) vars.push_back(range.var);
+    for (const Var& var : thread_vars) vars.push_back(var);
+    filter_ = arith::HostProgram(of_threads, thread_vars);
+    program_ = arith::HostProgram(others, vars);
   }
 
-  bool TooLarge() const { return points_ > kMaxPoints; }
-  int64_t threads() const { return threads_; }
+  bool TooLarge() const { return iterations_ * num_threads_ > kMaxPoints; }
+  int64_t threads() const { return num_threads_; }
 
-  // visit(iteration, thread, values of the expressions)
+  // visit(iteration, thread, value)
   template <typename Visit>
   void Run(const Visit& visit) const {
-    std::vector<int64_t> inputs;
-    for (const auto& range : ranges_) inputs.push_back(range.min);
-    std::vector<int64_t> outputs(program_.num_outputs());
-    for (int64_t point = 0; point < points_; ++point) {
-      program_.Run(inputs.data(), outputs.data());
-      visit(point / threads_, static_cast<int32_t>(point % threads_), outputs);
-      for (size_t i = ranges_.size(); i-- > 0;) {
-        if (++inputs[i] < ranges_[i].min + ranges_[i].extent) break;
-        inputs[i] = ranges_[i].min;
+    Columns threads = Threads();
+    std::vector<int64_t> active = Active(&threads);
+    size_t count = active.size();
+    Columns inputs;
+    for (const auto& range : loops_) inputs.emplace_back(count, range.min);
+    inputs.insert(inputs.end(), threads.begin(), threads.end());
+    Columns outputs;
+    for (int64_t iteration = 0; iteration < iterations_; ++iteration) {
+      program_.RunMany(inputs, count, &outputs);
+      for (size_t p = 0; p < count; ++p) {
+        if (AllHold(outputs, outputs.size() - 1, p)) {
+          visit(iteration, static_cast<int32_t>(active[p]), outputs.back()[p]);
+        }
+      }
+      for (size_t i = loops_.size(); i-- > 0 && count > 0;) {
+        int64_t next = inputs[i][0] + 1;
+        bool wraps = next == loops_[i].min + loops_[i].extent;
+        std::fill(inputs[i].begin(), inputs[i].end(), wraps ? loops_[i].min : next);
+        if (!wraps) break;
       }
     }
   }
 
  private:
-  std::vector<AccessContext::Range> ranges_;
-  size_t num_loops_ = 0;
-  int64_t points_ = 1;
-  int64_t threads_ = 1;
-  arith::HostProgram program_;
+  using Columns = arith::HostProgram::Columns;
+
+  // The variables of every thread, by its number.
+  Columns Threads() const {
+    Columns columns;
+    int64_t stride = num_threads_;
+    for (const auto& range : threads_) {
+      stride /= range.extent;
+      std::vector<int64_t>& column = columns.emplace_back();
+      for (int64_t t = 0; t < num_threads_; ++t) {
+        column.push_back(range.min + t / stride % range.extent);
+      }
+    }
+    return columns;
+  }
+  // The numbers of those for which the filter holds; the others leave the columns.
+  std::vector<int64_t> Active(Columns* threads) const {
+    Columns holds;
+    filter_.RunMany(*threads, static_cast<size_t>(num_threads_), &holds);
+    std::vector<int64_t> active;
+    for (int64_t t = 0; t < num_threads_; ++t) {
+      if (AllHold(holds, holds.size(), static_cast<size_t>(t))) active.push_back(t);
+    }
+    for (std::vector<int64_t>& column : *threads) {
+      for (size_t p = 0; p < active.size(); ++p) column[p] = column[active[p]];
+      column.resize(active.size());
+    }
+    return active;
+  }
+  static bool AllHold(const Columns& guards, size_t count, size_t point) {
+    for (size_t i = 0; i < count; ++i) {
+      if (guards[i][point] == 0) return false;
+    }
+    return true;
+  }
+
+  std::vector<AccessContext::Range> loops_;
+  std::vector<AccessContext::Range> threads_;  // x last
+  int64_t iterations_ = 1;
+  int64_t num_threads_ = 1;
+  arith::HostProgram filter_;   // guards, of a thread
+  arith::HostProgram program_;  // guards, of an iteration and a thread; then the value
 };
 
 struct Touch {
@@ -266,16 +319,15 @@ class Collector : public StmtVisitor {
     std::vector<AccessContext::Range> ranges = context_.threads;
     ranges.insert(ranges.end(), context_.loops.begin(), context_.loops.end());
     bool elected = false;
-    Array<Expr> exprs;
+    std::vector<Expr> conditions;
     std::vector<Expr> guards;
     for (const Expr& guard : context_.guards) {
       Conjuncts(Substitute(guard, context_.values), &guards);
     }
     for (const Expr& guard : guards) {
       elected |= IsElection(guard);
-      if (IsComputable(guard, ranges)) exprs.push_back(guard);
+      if (IsComputable(guard, ranges)) conditions.push_back(guard);
     }
-    size_t num_guards = exprs.size();
     Expr varying = 0;
     int64_t lanes = std::max<int64_t>(effect.elements, 1);
     bool known = effect.index.defined();
@@ -299,8 +351,7 @@ class Collector : public StmtVisitor {
       ranges.insert(ranges.end(), context_.samples.begin(), context_.samples.end());
       known = IsComputable(varying, ranges);
     }
-    exprs.push_back(known ? varying : Expr(0));
-    Enumeration points(context, exprs);
+    Enumeration points(context, conditions, known ? varying : Expr(0));
     access->actors = {0, points.threads()};
     if (points.TooLarge()) return;
     std::vector<Touch> touches;
@@ -308,17 +359,13 @@ class Collector : public StmtVisitor {
     bool several = false;
     int64_t first = points.threads();
     int64_t last = -1;
-    points.Run([&](int64_t iteration, int32_t thread, const std::vector<int64_t>& values) {
-      for (size_t i = 0; i < num_guards; ++i) {
-        if (values[i] == 0) return;
-      }
+    points.Run([&](int64_t iteration, int32_t thread, int64_t element) {
       int32_t actor = elected ? MemoryAccess::kElected + thread / 32 : thread;
       several |= single.value_or(actor) != actor;
       single = actor;
       first = std::min<int64_t>(first, elected ? thread / 32 * 32 : thread);
       last = std::max<int64_t>(
           last, elected ? std::min<int64_t>(thread / 32 * 32 + 31, points.threads() - 1) : thread);
-      int64_t element = known ? values[num_guards] : 0;
       if (known && cells == 0) touches.push_back({iteration, element, actor});
       // The threads of a warp give one address.
       bool same = elected || access->proxy == Proxy::kGeneric;

@@ -40,6 +40,18 @@ ffi::Array<int64_t> HostEvaluateAll(ffi::Array<Expr> exprs, ffi::Array<ir::Var> 
   return ffi::Array<int64_t>(outputs.begin(), outputs.end());
 }
 
+// With a column of values for each variable; gives a column for each expression.
+ffi::Array<ffi::Array<int64_t>> HostEvaluateMany(ffi::Array<Expr> exprs, ffi::Array<ir::Var> vars,
+                                                 ffi::Array<ffi::Array<int64_t>> values) {
+  HostProgram::Columns inputs;
+  for (const auto& column : values) inputs.emplace_back(column.begin(), column.end());
+  HostProgram::Columns outputs;
+  HostProgram(exprs, vars).RunMany(inputs, inputs.empty() ? 1 : inputs[0].size(), &outputs);
+  ffi::Array<ffi::Array<int64_t>> result;
+  for (const auto& column : outputs) result.push_back({column.begin(), column.end()});
+  return result;
+}
+
 }  // namespace
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -76,7 +88,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              auto stride = Of(a).LinearIn(e, var);
              return stride ? ffi::Optional<Expr>(*stride) : ffi::Optional<Expr>();
            })
-      .def("tl.arith.HostEvaluate", HostEvaluateAll);
+      .def("tl.arith.HostEvaluate", HostEvaluateAll)
+      .def("tl.arith.HostEvaluateMany", HostEvaluateMany);
 }
 
 }  // namespace tilelang::arith

@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "ir/error.h"
@@ -124,7 +126,122 @@ int64_t Apply(ir::BinaryOp op, ir::DType t, int64_t a, int64_t b) {
   return *value;
 }
 
+// a[p] = a[p] op b[p]
+template <typename Op>
+void ForAll(size_t count, int64_t* a, const int64_t* b, const Op& op) {
+  for (size_t p = 0; p < count; ++p) a[p] = op(a[p], b[p]);
+}
+
+// The exponent, where all are the same power of two.
+std::optional<int> CommonShift(size_t count, const int64_t* values) {
+  int64_t value = values[0];
+  if (value <= 0 || (value & (value - 1)) != 0) return std::nullopt;
+  bool same = std::all_of(values, values + count, [&](int64_t v) { return v == value; });
+  return same ? std::optional<int>(std::countr_zero(static_cast<uint64_t>(value))) : std::nullopt;
+}
+
+void ApplyMany(ir::BinaryOp op, ir::DType t, size_t count, int64_t* a, const int64_t* b) {
+  auto unsign = [](int64_t v) { return static_cast<uint64_t>(v); };
+  bool divides = op == ir::BinaryOp::kFloorDiv || op == ir::BinaryOp::kFloorMod;
+  std::optional<int> shift = divides && !ir::IsUInt(t) ? CommonShift(count, b) : std::nullopt;
+  if (shift && op == ir::BinaryOp::kFloorDiv) {
+    return ForAll(count, a, b, [&](int64_t x, int64_t) { return x >> *shift; });
+  }
+  if (shift) return ForAll(count, a, b, [](int64_t x, int64_t y) { return x & (y - 1); });
+  switch (op) {
+    case ir::BinaryOp::kAdd:
+      return ForAll(count, a, b, [&](int64_t x, int64_t y) {
+        return static_cast<int64_t>(unsign(x) + unsign(y));
+      });
+    case ir::BinaryOp::kSub:
+      return ForAll(count, a, b, [&](int64_t x, int64_t y) {
+        return static_cast<int64_t>(unsign(x) - unsign(y));
+      });
+    case ir::BinaryOp::kMul:
+      return ForAll(count, a, b, [&](int64_t x, int64_t y) {
+        return static_cast<int64_t>(unsign(x) * unsign(y));
+      });
+    case ir::BinaryOp::kBitXor:
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return x ^ y; });
+    case ir::BinaryOp::kAnd:
+    case ir::BinaryOp::kBitAnd:
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return x & y; });
+    default:
+      ForAll(count, a, b, [&](int64_t x, int64_t y) { return Apply(op, t, x, y); });
+  }
+}
+
+void WrapMany(ir::DType t, size_t count, int64_t* a) {
+  bool int32 = ir::IsInt(t) && t.bits == 32;
+  for (size_t p = 0; p < count; ++p) {
+    a[p] = int32 ? static_cast<int32_t>(a[p]) : ir::Wrap(t, a[p]);
+  }
+}
+
 }  // namespace
+
+void HostProgram::RunMany(const Columns& inputs, size_t count, Columns* outputs) const {
+  constexpr size_t kBatch = 256;
+  outputs->resize(num_outputs_);
+  for (std::vector<int64_t>& column : *outputs) column.resize(count);
+  bool jumps = std::any_of(code_.begin(), code_.end(), [](const Instruction& i) {
+    return i.code == Code::kJump || i.code == Code::kJumpIfZero;
+  });
+  if (!jumps) {
+    Columns stack(stack_size_, std::vector<int64_t>(kBatch));
+    for (size_t first = 0; first < count; first += kBatch) {
+      RunBatch(inputs, first, std::min(kBatch, count - first), &stack, outputs);
+    }
+    return;
+  }
+  std::vector<int64_t> in(num_inputs_);
+  std::vector<int64_t> out(num_outputs_);
+  for (size_t p = 0; p < count; ++p) {
+    for (size_t i = 0; i < num_inputs_; ++i) in[i] = inputs[i][p];
+    Run(in.data(), out.data());
+    for (size_t k = 0; k < num_outputs_; ++k) (*outputs)[k][p] = out[k];
+  }
+}
+
+void HostProgram::RunBatch(const Columns& inputs, size_t first, size_t count, Columns* stack,
+                           Columns* outputs) const {
+  size_t top = 0;
+  for (const Instruction& i : code_) {
+    int64_t* last = top > 0 ? (*stack)[top - 1].data() : nullptr;
+    switch (i.code) {
+      case Code::kConst:
+        std::fill_n((*stack)[top++].begin(), count, i.value);
+        break;
+      case Code::kInput:
+        std::copy_n(inputs[i.value].begin() + static_cast<int64_t>(first), count,
+                    (*stack)[top++].begin());
+        break;
+      case Code::kBinary:
+        --top;
+        ApplyMany(i.op, i.dtype, count, (*stack)[top - 1].data(), last);
+        break;
+      case Code::kNeg:
+        for (size_t p = 0; p < count; ++p) last[p] = static_cast<int64_t>(-uint64_t(last[p]));
+        break;
+      case Code::kBitNot:
+        for (size_t p = 0; p < count; ++p) last[p] = ~last[p];
+        break;
+      case Code::kNot:
+        for (size_t p = 0; p < count; ++p) last[p] = last[p] == 0;
+        break;
+      case Code::kWrap:
+        WrapMany(i.dtype, count, last);
+        break;
+      case Code::kOut:
+        std::copy_n(last, count, (*outputs)[i.value].begin() + static_cast<int64_t>(first));
+        --top;
+        break;
+      case Code::kJumpIfZero:
+      case Code::kJump:
+        break;
+    }
+  }
+}
 
 void HostProgram::Run(const int64_t* inputs, int64_t* outputs) const {
   int64_t small[kSmallStack];

@@ -24,6 +24,10 @@ class HostProgram {
   // inputs[i] is the value of vars[i]; outputs[k] becomes the value of exprs[k].
   // A division by zero is a SemanticsError.
   void Run(const int64_t* inputs, int64_t* outputs) const;
+  // The same at `count` points: inputs[i][p] and outputs[k][p] are those of point p. The outputs
+  // are resized.
+  using Columns = std::vector<std::vector<int64_t>>;
+  void RunMany(const Columns& inputs, size_t count, Columns* outputs) const;
 
  private:
   friend class HostCompiler;
@@ -45,6 +49,10 @@ class HostProgram {
     ir::DType dtype;  // of the operands of kBinary; the type that kWrap wraps to
     int64_t value;    // the constant; which input or output; where a jump goes
   };
+
+  // Points first to first + count, of a program without jumps, on columns for its stack.
+  void RunBatch(const Columns& inputs, size_t first, size_t count, Columns* stack,
+                Columns* outputs) const;
 
   std::vector<Instruction> code_;
   size_t num_inputs_ = 0;

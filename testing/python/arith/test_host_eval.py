@@ -61,6 +61,37 @@ def test_random_expressions(data):
     assert _evaluate([pair.ir], [v.ir for v in variables], [env[n] for n in names])[0] == expected
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_many_points_at_once(dtype, data):
+    """Two expressions at 600 points, against Python."""
+    from arith.exprs import OverflowSkip, Pair
+
+    names = ["a", "b"]
+    variables = [Pair(var(n, dtype), lambda env, n=n: env[n]) for n in names]
+    pairs = [data.draw(integers_over(variables, dtype)) for _ in range(2)]
+    first, step = data.draw(st.integers(-500, 500)), data.draw(st.integers(1, 7))
+    points = [{"a": first + step * p, "b": p % 13 - 6} for p in range(600)]
+    try:
+        expected = [[int(pair.value(env)) for env in points] for pair in pairs]
+    except OverflowSkip:
+        return
+    columns = [[env[n] for env in points] for n in names]
+    found = _ffi.get("arith.HostEvaluateMany")(
+        [pair.ir for pair in pairs], [v.ir for v in variables], columns
+    )
+    assert [list(column) for column in found] == expected
+
+
+def test_division_by_zero_at_one_of_many_points():
+    x, y = var("x"), var("y")
+    run = _ffi.get("arith.HostEvaluateMany")
+    assert list(run([binary("//", x, y)], [x, y], [[7, -7], [2, 4]])[0]) == [3, -2]
+    with pytest.raises(errors.SemanticsError):
+        run([binary("//", x, y)], [x, y], [[7, 7], [2, 0]])
+
+
 def test_several_outputs_and_deep_expressions():
     x = var("x")
     deep = x
