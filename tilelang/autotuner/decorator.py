@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, boundary
@@ -15,6 +15,7 @@ from ..language.tensor import TensorType
 from ..runtime.arguments import describe
 from . import candidates
 from .inputs import get_autotune_inputs
+from .measure import Inputs
 from .result import AutotuneResult
 from .search import Search
 from .settings import ProfileArgs
@@ -108,7 +109,7 @@ class AutotunedFunction:
         candidates.check_names(configs, names, self.__name__)  # type: ignore[attr-defined]
         if configs and all(name in given for config in configs for name in config):
             return None
-        inputs: Sequence[Any] | None = get_autotune_inputs()
+        inputs: Inputs = get_autotune_inputs()
         if inputs is None and isinstance(self._function, EagerFunction):
             inputs = self._function.kernel_arguments(args, kwargs)
 

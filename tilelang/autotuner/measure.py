@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir.buffer import Buffer
@@ -11,6 +11,9 @@ from ..profiler import Profiler, compare, do_bench
 from ..runtime.arguments import describe
 from ..target import Target, device_target
 from .settings import ProfileArgs
+
+#: Arguments of a call, in order, or by name: each kernel takes those of its parameters.
+Inputs = Sequence[Any] | Mapping[str, Any] | None
 
 REMARK = (
     "no GPU of this machine can run the kernels: they are ranked by the warp instructions that the "
@@ -32,11 +35,11 @@ class Bench:
 
     Args:
         settings: of the search.
-        inputs: arguments of a call that are given; None to make them.
+        inputs: arguments of a call that are given, in order or by name; None to make them.
         on_gpu: whether to measure on a GPU.
     """
 
-    def __init__(self, settings: ProfileArgs, inputs: Sequence[Any] | None, on_gpu: bool) -> None:
+    def __init__(self, settings: ProfileArgs, inputs: Inputs, on_gpu: bool) -> None:
         self._settings = settings
         self._given = inputs
         self._on_gpu = on_gpu
@@ -45,10 +48,12 @@ class Bench:
     def inputs(self, kernel: Any) -> list[Any]:
         """Returns the arguments of a call."""
         settings = self._settings
-        if self._given is not None:
-            return list(self._given)
         outputs = kernel.out_idx or []
         params = [param for i, param in enumerate(kernel.params) if i not in outputs]
+        if isinstance(self._given, Mapping):
+            return [self._given[str(param.name)] for param in params]
+        if self._given is not None:
+            return list(self._given)
         key = tuple(map(_signature, params))
         if key in self._made and settings.cache_input_tensors:
             return self._made[key]
@@ -129,9 +134,14 @@ def _signature(param: Any) -> str:
     return f"{param.name} {param.dtype} {param.shape if isinstance(param, Buffer) else ''}"
 
 
-def signatures(inputs: Sequence[Any] | None) -> list[str]:
+def values_of(inputs: Inputs) -> list[Any]:
+    """Returns the arguments that are given."""
+    return list(inputs.values() if isinstance(inputs, Mapping) else inputs or ())
+
+
+def signatures(inputs: Inputs) -> list[str]:
     """Returns what an outcome depends on of arguments that are given."""
-    return [repr(describe(each)) for each in inputs or ()]
+    return [repr(describe(each)) for each in values_of(inputs)]
 
 
 def _written(kernel: Any) -> list[int]:
@@ -159,9 +169,9 @@ def _instructions(kernel: Any, args: Sequence[Any]) -> int:
 
 
 @contextlib.contextmanager
-def on_device_of(inputs: Sequence[Any] | None):  # type: ignore[no-untyped-def]
+def on_device_of(inputs: Inputs):  # type: ignore[no-untyped-def]
     """Makes the GPU of the arguments the current one of this thread, once they are computed."""
-    device = next((each.device for each in inputs or () if hasattr(each, "device")), None)
+    device = next((each.device for each in values_of(inputs) if hasattr(each, "device")), None)
     if getattr(device, "type", None) != "cuda":
         yield
         return

@@ -59,7 +59,7 @@ class Search:
         describe: Describe,
         configs: Sequence[Mapping[str, Any]],
         settings: ProfileArgs,
-        inputs: Sequence[Any] | None,
+        inputs: measure.Inputs,
     ) -> None:
         if not configs:
             raise ConfigError("there are no configurations to choose from")
@@ -239,8 +239,8 @@ class Search:
         return result
 
 
-def _on_cpu(inputs: Sequence[Any] | None) -> bool:
-    devices = [str(each.device) for each in inputs or () if hasattr(each, "device")]
+def _on_cpu(inputs: measure.Inputs) -> bool:
+    devices = [str(each.device) for each in measure.values_of(inputs) if hasattr(each, "device")]
     return bool(devices) and all(device.startswith("cpu") for device in devices)
 
 

@@ -182,7 +182,7 @@ class EagerFunction:
         Raises:
             CompileError: the kernel cannot be compiled.
         """
-        return self._compiled(self._call(args, kwargs), None)[0]
+        return self._compiled(self._call(args, kwargs), _device((*args, *kwargs.values())))[0]
 
     @boundary
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
@@ -192,7 +192,7 @@ class EagerFunction:
     def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Returns the function in the IR, and the options to compile it with."""
         traced = trace(self._function, self._call(args, kwargs))
-        device = next((each.device for each in self._given(args, kwargs)), None)
+        device = _device((*args, *kwargs.values()))
         return traced.func, {**self._options, "target": self._target(device)}
 
     def constants_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
@@ -205,18 +205,13 @@ class EagerFunction:
 
     def kernel_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> list[Any] | None:
-        """Returns what a call passes to the kernel; None if it has no tensors."""
-        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
-        values = [named[name] for name in self._names if name in named and name in self._runtime]
-        if any(isinstance(value, TensorType) for value in values) or not self._given(args, kwargs):
-            return None
-        return [value for value in values if value is not None]
-
-    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The tensors of a call that tell their device."""
-        values = (*args, *kwargs.values())
-        return [each for each in values if hasattr(each, "__dlpack__") and hasattr(each, "device")]
+    ) -> dict[str, Any] | None:
+        """Returns what a call may pass to the kernel, by name; None if it has no tensors."""
+        defaults = zip(self._names, self._defaults, strict=True)
+        named = {**dict(defaults), **dict(zip(self._names, args, strict=False)), **kwargs}
+        given = {name: value for name, value in named.items() if name in self._runtime}
+        tensors = [value for value in given.values() if hasattr(value, "__dlpack__")]
+        return given if tensors else None
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """Returns the generated CUDA C++; arguments as for ``compile``."""
@@ -243,21 +238,27 @@ class EagerFunction:
 
     def _in_graph(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
         """A call that torch.compile traces: of the operator of the kernel for these arguments."""
-        runtime = [args[i] for i in self._runtime_positions]
-        described = tuple([torch_op.description(arg) for arg in runtime])
+        described = tuple([torch_op.description(args[i]) for i in self._runtime_positions])
         constants = tuple([args[i] for i in self._constant_positions])
-        kind, name = self._op_for(described, constants, consts).split()
-        result = torch_op.call(name, [arg for arg in runtime if arg is not None])
+        kind, name, *positions = self._op_for(described, constants, consts).split()
+        result = torch_op.call(name, [args[int(i)] for i in positions])
         return (result,) if kind == "single" else result
 
     def _op_for(self, described: Any, constants: Any, consts: Any) -> str:
-        """The operator's name; before it "single" for one tensor that is to be a tuple."""
+        """How to call the operator: words, as torch.compile takes them for a constant.
+
+        "single" where it returns a tensor that is to be a tuple, else "plain"; its name; which
+        arguments it takes.
+        """
         key = "op", described, freeze(constants), consts
         if key not in self._ops:
             call, device = self._call_of(described, constants, dict(consts))
             kernel, traced = self._compiled(call, device)
             single = traced.is_tuple and len(traced.outputs) == 1
-            self._ops[key] = f"{'single' if single else 'plain'} {kernel.own_op()}"
+            taken = self._positions(lambda name: name in traced.parameters.values)
+            self._ops[key] = " ".join(
+                ["single" if single else "plain", kernel.own_op(), *map(str, taken)]
+            )
         return self._ops[key]
 
     # torch.compile calls it while it traces, instead of looking into it.
@@ -351,12 +352,10 @@ class EagerFunction:
     def _prepare(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
         """The first call of its kind: compiles, keeps the kernel, and runs it."""
         call = self._described(dict(zip(self._names, args, strict=True)), dict(consts))
-        device = self._device(args, call)
+        device = _device(args)
         with self._lock:
             kernel, traced = self._compiled(call, device)
-            positions = [
-                i for i, name in enumerate(self._names) if name in traced.parameters.values
-            ]
+            positions = self._positions(lambda name: name in traced.parameters.values)
             plan = self._plan((self._constants(args), consts), positions, call, traced)
             run = _tupled(kernel) if traced.is_tuple else kernel.run
             select = _select(positions)
@@ -384,13 +383,6 @@ class EagerFunction:
             plan = self._plans[key] = _Plan(positions, declared)
             plan.kernels = kernels
         return plan
-
-    def _device(self, args: tuple[Any, ...], call: Call) -> Any:
-        """The device of the tensors; the first one's, as the launch compares them."""
-        for name, arg in zip(self._names, args, strict=True):
-            if name in call.arguments and hasattr(arg, "device"):
-                return arg.device
-        return None
 
     @boundary
     def _compiled(self, call: Call, device: Any) -> tuple[JITKernel, Traced]:
@@ -421,6 +413,12 @@ class EagerFunction:
         if getattr(device, "type", None) != "cuda" or target not in ("auto", "cuda", None):
             return target
         return targets.device_target(index or 0) or target
+
+
+def _device(values: Iterable[Any]) -> Any:
+    """The device of the first tensor; the launch compares it with those of the others."""
+    tensors = (each for each in values if hasattr(each, "__dlpack__"))
+    return next((each.device for each in tensors if hasattr(each, "device")), None)
 
 
 def _without(types: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,27 @@ def test_a_tensor_that_is_updated_is_left_alone_by_the_search():
     assert torch.equal(a, torch.ones(100))
 
 
+def test_arguments_that_only_some_candidates_take():
+    @tilelang.jit
+    def shifted(A, Shift=None, n: T.int32 = 3, use_shift=False, block=32):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        if use_shift:
+            Shift: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, block), threads=32) as bx:
+            for i in T.Parallel(block):
+                k = bx * block + i
+                B[k] = A[k] * n + (Shift[k] if use_shift else 0.0)
+        return B
+
+    a, shift = torch.randn(64), torch.zeros(64)
+    tuned = autotune(configs=[{"use_shift": flag} for flag in (True, False)])(shifted)
+    torch.testing.assert_close(tuned(a, shift), a * 3)
+    assert tuned.tune(a, shift).skipped == []
+    torch.testing.assert_close(tuned(a, shift, 5), a * 5)
+
+
 def test_values_of_the_caller_stay():
     tuned = autotune(configs=[{"block": 32, "repeat": 1}, {"block": 64, "repeat": 2}])(copies)
     result = tuned.tune(128, repeat=3)

@@ -94,6 +94,28 @@ def test_several_outputs_and_scalars():
     torch.testing.assert_close(compiled(model)(x, 7), x.floor())
 
 
+def test_arguments_that_the_kernel_does_not_take():
+    @tilelang.jit
+    def shifted(A, Shift, Bias=None, use_shift=False):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        if use_shift:
+            Shift: T.Tensor((N,), T.float32)
+        if Bias is not None:
+            Bias: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = A[i] + (Shift[i] if use_shift else 0.0) + (0.0 if Bias is None else Bias[i])
+        return B
+
+    x, y, z = torch.randn(3, 8)
+    torch.testing.assert_close(compiled(lambda x, y: shifted(x, y))(x, y), x)
+    torch.testing.assert_close(compiled(lambda x, y, z: shifted(x, y, z))(x, y, z), x + z)
+    run = compiled(lambda x, y, z: shifted(x, y, Bias=z, use_shift=True))
+    torch.testing.assert_close(run(x, y, z), x + y + z)
+
+
 def test_a_tuple_of_one():
     def model(x):
         (y,) = one_of(x)
