@@ -105,13 +105,27 @@ def case_try():
                 A[1] = 0
 
 
-def case_walrus():
-    """UnsupportedSyntaxError: the walrus operator `:=` cannot be used in a kernel"""
+def case_walrus_under_a_condition():
+    """UnsupportedSyntaxError: the walrus operator `:=` cannot be used in a kernel ... evaluated
+    under a condition ... assign in a statement of its own
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(4) as bx:
-            A[(y := bx + 1)] = y  # WRONG  # noqa: F821, F841
+            if bx > 2 and (y := bx + 1) < 4:  # WRONG
+                A[bx] = y
+
+
+def case_pattern_that_takes_a_value_apart():
+    """UnsupportedSyntaxError: match cannot be used in a kernel ... values, `|`, a name and `_`"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(4) as bx:
+            match (bx, 1):  # WRONG
+                case (x, 1):
+                    A[x] = 0
 
 
 def case_loop_else():

@@ -8,6 +8,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from .declarations import declaring_part
+from .desugar import desugared
 from .rewrite import TRACER, Tables, function_def, located, rewrite
 from .source import definition
 
@@ -50,7 +51,7 @@ def _cached(
     key = original.co_filename, original
     found = cache.get(key)
     if found is None:
-        node, tables = rewrite(part(definition(function)), original.co_filename)
+        node, tables = rewrite(desugared(part(definition(function))), original.co_filename)
         found = cache[key] = Compiled(_compile(node, original), tables)
         CODES.add(found.code)
     return found

@@ -192,7 +192,8 @@ class Rewriter(ast.NodeTransformer):
         for stmt in statements:
             rewrite = getattr(self, f"_stmt_{type(stmt).__name__}", None)
             if rewrite is None:
-                raise self._error(stmt, f"{_describe(stmt)} cannot be used in a kernel")
+                notes = _INSTEAD.get(type(stmt).__name__, ())
+                raise self._error(stmt, f"{_describe(stmt)} cannot be used in a kernel", *notes)
             number = len(self.tables.places)
             place = _header_place(stmt)
             self.tables.places.append(place)
@@ -410,7 +411,8 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _refuse(self, node: ast.AST) -> ast.AST:
-        raise self._error(node, f"{_describe(node)} cannot be used in a kernel")
+        notes = _INSTEAD.get(type(node).__name__, ())
+        raise self._error(node, f"{_describe(node)} cannot be used in a kernel", *notes)
 
     visit_NamedExpr = visit_Await = visit_Yield = visit_YieldFrom = _refuse
 
@@ -429,6 +431,16 @@ _DESCRIPTIONS = {
     "Delete": "del",
     "Match": "match",
     "TypeAlias": "a type alias",
+}
+
+
+# What is left of them after desugar.py.
+_INSTEAD = {
+    "NamedExpr": (
+        "here it is evaluated under a condition, later, or after a call; assign in a statement of "
+        "its own before",
+    ),
+    "Match": ("patterns are values, `|`, a name and `_`; take values apart by assignment",),
 }
 
 
