@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
+import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,10 @@ class _Skipped(Exception):
     def __init__(self, reason: str, lasting: bool) -> None:
         super().__init__(reason)
         self.lasting = lasting
+
+
+class _Abandoned(BaseException):
+    """Ends a measurement that took too long, in its thread."""
 
 
 def compile_candidate(func: Any, options: Mapping[str, Any]) -> JITKernel:
@@ -259,7 +264,11 @@ def _reason(error: BaseException) -> str:
 
 
 def _within(seconds: float, action: Callable[[], Any]) -> Any:
-    """Runs an action in a thread of its own; what takes too long is left to itself."""
+    """Runs an action in a thread of its own; what takes too long is told to end.
+
+    It ends when it is back in Python: a launch of the emulator soon, a kernel on a GPU that never
+    ends not at all.
+    """
     outcome: list[Any] = []
     context = contextvars.copy_context()
 
@@ -273,6 +282,8 @@ def _within(seconds: float, action: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(seconds)
     if not outcome:
+        ident = ctypes.c_ulong(thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Abandoned))
         raise _Skipped(f"running it took longer than {seconds:g} s", False)
     succeeded, value = outcome[0]
     if succeeded:

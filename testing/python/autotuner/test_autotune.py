@@ -272,14 +272,36 @@ def test_a_candidate_that_takes_too_long_is_skipped():
     def hang(actual, expected):
         if threading.current_thread() is not threading.main_thread() and not done:
             done.append(1)
-            time.sleep(3)
+            for _ in range(80):
+                time.sleep(0.1)
 
     done: list[int] = []
-    tuned = autotune(configs=REPEATS, ref_prog=lambda a: a, manual_check_prog=hang, timeout=1.5)
+    autotune(configs=REPEATS)(copies).tune(64)  # so that compiling takes no time
+    tuned = autotune(configs=REPEATS, ref_prog=lambda a: a, manual_check_prog=hang, timeout=4)
     result = tuned(copies).tune(64)
-    assert [trial.reason for trial in result.skipped] == ["running it took longer than 1.5 s"]
+    assert [trial.reason for trial in result.skipped] == ["running it took longer than 4 s"]
     again = tuned(copies).tune(64)  # it may do better
     assert [trial.cached for trial in again.trials] == [False, True, True]
+
+
+def test_a_launch_that_takes_too_long_ends():
+    def kernel(turns):
+        @T.prim_func
+        def main(A: T.Tensor((1,), T.float32)):
+            with T.Kernel(1, threads=32):
+                for _ in T.serial(turns):
+                    T.sync_threads()
+                A[0] = 1
+
+        return main
+
+    configs = [{"turns": 1 << 30}, {"turns": 1}]
+    result = AutoTuner.from_kernel(kernel, configs).set_profile_args(timeout=3).run()
+    assert [trial.config for trial in result.skipped] == configs[:1]
+    end = time.monotonic() + 20
+    while any(thread.name == "tilelang-autotune" for thread in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 @pytest.mark.slow
