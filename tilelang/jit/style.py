@@ -14,6 +14,7 @@ from typing import Any
 from .. import errors
 from ..ir.dtype import DType, dtype_of
 from ..language.parameters import scope_of
+from ..language.parser.desugar import desugared
 from ..language.parser.liveness import declared_names
 from ..language.parser.source import definition
 from ..language.tensor import PointerType, TensorType
@@ -70,7 +71,7 @@ def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
         UnsupportedSyntaxError: it is eager, as the names that it uses tell, but has no source.
     """
     try:
-        node = definition(function)
+        node = desugared(definition(function))
     except errors.UnsupportedSyntaxError:
         if _KERNEL_NAMES & set(function.__code__.co_names):
             raise
@@ -82,7 +83,7 @@ def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
 
 def declared_parameters(function: FunctionType) -> frozenset[str]:
     """Returns the parameters that the body of an eager function declares."""
-    return _declared(definition(function))
+    return _declared(desugared(definition(function)))
 
 
 def _declared(node: ast.FunctionDef) -> frozenset[str]:

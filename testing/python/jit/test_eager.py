@@ -377,6 +377,27 @@ def test_annotations_computed_before():
         dequant(torch.zeros(3, 13, dtype=torch.int8), torch.randn(3, 4))
 
 
+def test_declarations_under_match_and_assignment_expressions():
+    @tilelang.jit
+    def first(A, kind="wide"):
+        match kind:
+            case "wide":
+                shape = (4, 8)
+                A: T.Tensor(shape, T.float32)
+            case _:
+                shape = ((rows := 8), 4)
+                A: T.Tensor((rows, 4), T.float32)
+        B = T.empty((n := shape[0],), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                B[i] = A[i, 0]
+        return B
+
+    a = torch.randn(4, 8)
+    assert torch.equal(first(a), a[:, 0])
+    assert torch.equal(first(a.T.contiguous(), "tall"), a.T[:, 0])
+
+
 def test_arguments_asked_for_their_shape():
     @tilelang.jit
     def copy_(A, B):

@@ -51,7 +51,7 @@ def _cached(
     key = original.co_filename, original
     found = cache.get(key)
     if found is None:
-        node, tables = rewrite(desugared(part(definition(function))), original.co_filename)
+        node, tables = rewrite(part(desugared(definition(function))), original.co_filename)
         found = cache[key] = Compiled(_compile(node, original), tables)
         CODES.add(found.code)
     return found
