@@ -300,7 +300,14 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
     for (std::string line; std::getline(lines, line);) source.Line(line);
   };
   for (const std::string& definition : definitions) add_lines(definition);
-  for (const std::string& prelude : preludes) add_lines(prelude);
+  for (const std::string& prelude : preludes) {
+    if (prelude.empty()) continue;
+    // tilelang/runtime/nvrtc.py finds the user's own lines between these two.
+    source.Line("");
+    source.Line("// C++ source of the program");
+    add_lines(prelude);
+    source.Line("// end of it");
+  }
   source.Append(kernels);
   result->source = source.Readable();
   result->lined_source = source.WithLineDirectives();

@@ -82,7 +82,7 @@ constexpr Intrinsic kIntrinsics[] = {
     Function("abs", "abs"), Function("fabs", "abs"), Function("fma", "fma"),
     Function("min_nan", "min_nan", "math.h"), Function("max_nan", "max_nan", "math.h"),
     Function("popcount", "tl::popcount", "math.h"), Function("clz", "tl::clz", "math.h"),
-    Function("ffs", "tl::ffs", "math.h"),
+    Function("ffs", "tl::ffs", "math.h"), Function("fns", "__fns"),
 
     Fast("__exp", "__expf"), Fast("__exp2", "tl::fast_exp2"), Fast("__exp10", "__exp10f"),
     Fast("__log", "__logf"), Fast("__log2", "__log2f"), Fast("__log10", "__log10f"),

@@ -294,6 +294,7 @@ from .threads import (
     warp_reduce_min,
     warp_reduce_sum,
 )
+from .threads import fns as _fns
 from .tile_tests import all_of, any_of
 from .unsupported import refuse as _refuse
 from .view import reshape, view
@@ -303,7 +304,7 @@ globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name
 globals().update({name: _NarrowType(name) for name in _CODECS})
 globals().update(_math.FUNCTIONS)
 globals().update(_OPERATORS)
-globals()["__ldg"] = _ldg
+globals().update({"__ldg": _ldg, "__fns": _fns})
 globals().update(_ACCESSES)
 globals().update(_AUTOMATIC)
 globals().update(_PAIRS)
@@ -315,6 +316,7 @@ __all__ = [
         if not name.startswith("_") and type(value).__name__ not in ("module", "_Feature")
     ),
     *(name for name in _math.FUNCTIONS if name.startswith("__")),
+    "__fns",
     "__ldg",
 ]
 

@@ -232,6 +232,15 @@ def match_all_sync(value: Any, mask: Any = None) -> Expr:
     return _match("match_all_sync", value, mask)
 
 
+def fns(mask: Any, base: Any, offset: Any) -> Expr:
+    """The position of a set bit of ``mask``: the ``offset``-th from bit ``base`` on (uint32).
+
+    Negative offsets count downward; 0 asks for bit ``base`` itself. 0xFFFFFFFF if there is none.
+    """
+    in_kernel("T.__fns")
+    return call(UINT32, "fns", [cast(mask, UINT32), cast(base, UINT32), cast(offset, INT32)])
+
+
 def get_cluster_dims() -> list[int]:
     """Blocks of a cluster along x, y and z; 1 without clusters."""
     dims = list(_kernel("T.get_cluster_dims").attrs.get("cluster_dims", []))

@@ -66,8 +66,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "variable": "undef",
         "barriers of the block are T.alloc_barrier and T.mbarrier_*, or T.sync_threads": """
             create_barriers ptx_init_barrier_thread_count""",
-        "communication within a warp is T.shfl_sync, T.any_sync, T.ballot_sync and the like": """
-            __fns""",
         "Python's own classes and functions, with @T.macro, do it": """
             meta_class meta_var inline has_let_value get_let_value lookup_param""",
         "a pass of another compiler gives it its meaning": """

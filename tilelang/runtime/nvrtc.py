@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _ffi
-from ..errors import ConfigError, DriverError, InternalError
+from ..errors import CompileError, ConfigError, DriverError, InternalError
 
 # "--minimal" leaves out textures and the device runtime, which no kernel uses: a fifth of the time.
 # What ptxas says of registers is read from the log, which a hit of NVRTC's own cache (there is one
@@ -112,7 +112,9 @@ def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifac
         extra: further NVRTC options.
 
     Raises:
-        InternalError: the program does not compile; holds the log and the lines at fault.
+        CompileError: source that the user brings along does not compile, or a function of it is
+            missing.
+        InternalError: generated source does not compile; holds the log and the lines at fault.
         ConfigError: NVRTC does not know one of the options.
     """
     nvrtc = _nvrtc()
@@ -157,7 +159,28 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
     if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
         return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
     excerpt = "\n".join(_lines_at_fault(source, log))
+    if cause := _user_mistake(source, log):
+        return CompileError(f"{cause}\n{log.strip()}\n{excerpt}")
     return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")
+
+
+def _user_mistake(source: str, log: str) -> str | None:
+    """What the user did wrong, if the first error is in C++ source of theirs or for want of it."""
+    error = re.search(r"^(.+?)\((\d+)\): (?:catastrophic )?error: (.*)", log, re.M)
+    at = _physical_lines(source).get((error[1], int(error[2]))) if error else None
+    if error is None or at is None:
+        return None
+    before = source.split("\n")[:at]
+    opened, closed = (
+        max((n for n, line in enumerate(before) if line == mark), default=-1)
+        for mark in ("// C++ source of the program", "// end of it")
+    )
+    if opened > closed:
+        return "the C++ source that the kernel brings along does not compile"
+    missing = re.fullmatch(r'identifier "(\w+)" is undefined', error[3].strip())
+    if missing and f"{missing[1]}(" in source.split("\n")[at]:
+        return f"no C++ source of the kernel defines {missing[1]}, which T.call_extern calls"
+    return None
 
 
 def _lines_at_fault(source: str, log: str) -> list[str]:

@@ -90,6 +90,24 @@ def test_source_without_the_function() -> None:
             T.CUDASourceCodeKernel(1, source_code_or_path=SOURCE)
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("__device__ int f(int x) { return x + ; }", "C\\+\\+ source that the kernel brings along"),
+        ("__device__ int g(int x) { return x; }", "no C\\+\\+ source of the kernel defines f"),
+    ],
+)
+def test_source_that_does_not_compile_is_the_users(source: str, message: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32, prelude=source):
+            t = T.get_thread_binding()
+            A[t] = T.call_extern("int32", "f", A[t])
+
+    with pytest.raises(errors.CompileError, match=message):
+        tilelang.compile(main, target="sm_90a")(poison(32, dtype="int32"))
+
+
 @pytest.mark.parametrize("name", AUTOMATIC)
 def test_what_happens_by_itself(name: str) -> None:
     """warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand tma_store_arrive ..."""

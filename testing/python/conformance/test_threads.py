@@ -275,3 +275,20 @@ def test_shapes_of_clusters(arch: str) -> None:
     actual = run(main, arch, poison(4, 2, 3, dtype="int32"))
     rows = [[[x // 2 * 110 + y, 202, 22] for y in range(2)] for x in range(4)]
     equal(actual, torch.tensor(rows))
+
+
+def test_places_of_set_bits(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "uint32"), B: T.Tensor((N, 2), "uint32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            B[t, 0] = T.__fns(A[t], 3, 2)
+            B[t, 1] = T.__fns(A[t], 31, -1)
+
+    a = integers(N, low=0, high=2**16, dtype="int64").to(torch.uint32)
+    b = torch.zeros(N, 2, dtype=torch.uint32)
+    run(main, target, a, b)
+    for value, (second, highest) in zip(a.tolist(), b.tolist(), strict=True):
+        above = [bit for bit in range(3, 32) if value >> bit & 1]
+        assert second == (above[1] if len(above) > 1 else 0xFFFFFFFF)
+        assert highest == (value.bit_length() - 1) % 2**32
