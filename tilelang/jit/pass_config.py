@@ -54,6 +54,19 @@ class PassConfigKey(str, Enum):
     TIR_MERGE_STATIC_SMEM = "tir.merge_static_smem"
     TIR_ADD_LOWER_PASS = "tir.add_lower_pass"
     TIR_NOALIAS = "tir.noalias"
+    TL_AST_PRINT_ENABLE = "tl.ast_print_enable"
+    TL_FORCE_LET_INLINE = "tl.force_let_inline"
+    TL_ENABLE_AGGRESSIVE_LOOP_UNSWITCHING = "tl.enable_aggressive_loop_unswitching"
+    TL_DISABLE_BUFFER_INIT_CHECK = "tl.disable_buffer_init_check"
+    TL_DISABLE_PRELOWER_SEMANTIC_CHECK = "tl.disable_prelower_semantic_check"
+    TL_SIMPLIFY_TRANSITIVELY_PROVE_INEQUALITIES = "transitively_prove_inequalities"
+    TL_SIMPLIFY_CONVERT_BOOLEAN_TO_AND_OF_ORS = "convert_boolean_to_and_of_ors"
+    TL_SIMPLIFY_APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES = "apply_constraints_to_boolean_branches"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_PROVE_CONDITIONAL = "propagate_knowns_to_prove_conditional"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_SIMPLIFY_EXPRESSIONS = (
+        "propagate_knowns_to_simplify_expressions"
+    )
+    TL_SIMPLIFY_ENABLE_LET_INLINE = "enable_simplify_let_inline"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
 
     def __str__(self) -> str:

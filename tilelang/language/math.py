@@ -173,9 +173,9 @@ def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:
 
     Args:
         x: a value; integers stay themselves.
-        rounding_mode: "ties-to-even", or "ties-away" (from zero).
+        rounding_mode: "ties-to-even", or "ties-away-from-zero" (also "ties-away").
     """
-    names = {"ties-to-even": "nearbyint", "ties-away": "round"}
+    names = {"ties-to-even": "nearbyint", "ties-away-from-zero": "round", "ties-away": "round"}
     if rounding_mode not in names:
         raise errors.SemanticsError(
             f"unknown rounding mode {rounding_mode!r} of T.round",

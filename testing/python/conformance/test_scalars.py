@@ -53,6 +53,10 @@ OF_FLOATS = {
     "trunc": (T.trunc, torch.trunc),
     "nearbyint": (lambda x: T.nearbyint(x * 4), lambda x: torch.round(x * 4)),
     "round": (lambda x: T.round(x * 4), lambda x: torch.round(x * 4)),
+    "round away": (
+        lambda x: T.round(T.trunc(x * 4) / 2, "ties-away-from-zero"),
+        lambda x: ((x * 4).trunc() / 2).abs().add(0.5).floor() * x.sign(),
+    ),
     "ldexp": (lambda x: T.ldexp(x, 3), lambda x: x * 8),
     "fast_rcp": (lambda x: T.fast_rcp(T.fabs(x) + 0.5), lambda x: 1 / (x.abs() + 0.5)),
     "__exp10": (lambda x: T.__exp10(x / 4), lambda x: 10.0 ** (x / 4)),
