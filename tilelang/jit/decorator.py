@@ -134,6 +134,6 @@ def _jit(
 ) -> JITFunction | EagerFunction:
     if isinstance(function, FunctionType):
         types = runtime_types(function, frame)
-        if is_eager(function, types):
+        if is_eager(function, types, frame):
             return EagerFunction(function, options, types)
     return JITFunction(function, options)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import errors
 from ..ir.dtype import DType, dtype_of
-from ..language.parameters import scope_of
+from ..language.parameters import remember_scope, scope_of
 from ..language.parser.desugar import desugared
 from ..language.parser.liveness import declared_names
 from ..language.parser.source import definition
@@ -60,12 +60,13 @@ def _value(text: str, function: FunctionType, scope: dict[str, Any]) -> Any:
         return None
 
 
-def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
+def is_eager(function: FunctionType, types: dict[str, Any], frame: FrameType | None = None) -> bool:
     """Whether the body of a function is a kernel.
 
     Args:
         function: a Python function; one without readable source is lazy.
         types: its :func:`runtime_types`.
+        frame: where it is defined.
 
     Raises:
         UnsupportedSyntaxError: it is eager, as the names that it uses tell, but has no source.
@@ -76,6 +77,7 @@ def is_eager(function: FunctionType, types: dict[str, Any]) -> bool:
         if _KERNEL_NAMES & set(function.__code__.co_names):
             raise
         return False
+    remember_scope(function, node, frame)
     if any(isinstance(kind, (TensorType, PointerType)) for kind in types.values()):
         return True
     return bool(_declared(node)) or any(_opens_kernel(each) for each in _own_nodes(node))

@@ -13,9 +13,10 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.stmt import Func
 from .builder import Builder, active, current
-from .parameters import parameters_of
+from .parameters import parameters_of, remember_scope
 from .parser.compiled import bind_tracer, compiled
 from .parser.names import bind
+from .parser.source import definition
 from .tracing import definition_span, explained, tracer_of, tracing
 from .variable import Ref
 
@@ -30,6 +31,8 @@ def _trace(function: FunctionType, frame: FrameType | None) -> Func:
     where = definition_span(function)
     with explained(), tracing(builder, lambda: where):
         code = compiled(function)
+        if code.tables.declared:
+            remember_scope(function, definition(function), frame)
         tracer = tracer_of(code, builder)
         builder.parameters, values = parameters_of(function, frame, code.tables)
         block = builder.push("function")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import functools
 import inspect
 from collections.abc import Callable
@@ -12,10 +14,17 @@ from .. import errors
 from ..ir import span
 from ..ir.dtype import HANDLE, DType, dtype_of
 from ..ir.expr import var
+from .parser.compiled import SCOPE
+from .parser.liveness import nested, reads
 from .parser.rewrite import Tables
-from .tensor import PointerType, TensorType
+from .tensor import PointerType, StridedTensor, Tensor, TensorType
 from .variable import Poison
 from .view import View
+
+_EXAMPLES: dict[Any, str] = {
+    Tensor: "(M, N), dtype",
+    StridedTensor: "(M, N), (stride, 1), dtype",
+}
 
 
 class Undeclared(Poison):
@@ -150,6 +159,12 @@ class Parameters:
             return annotation.buffer(name, self.symbols)
         if isinstance(annotation, PointerType) or annotation in (PointerType, "handle"):
             return var(name, HANDLE)
+        if annotation is Tensor or annotation is StridedTensor:
+            raise errors.ShapeError(
+                f"parameter {name} is declared as {annotation!r}, without a shape and a type",
+                span=self.places[name],
+                notes=[f"write {name}: {annotation!r}({_EXAMPLES[annotation]})"],
+            )
         if callable(annotation) and not isinstance(annotation, (type, DType)):
             return self._make(name, annotation())
         try:
@@ -183,6 +198,33 @@ def scope_of(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
             scope.update(each.f_locals)
     scope.update(inspect.getclosurevars(function).nonlocals)
     return scope
+
+
+def remember_scope(function: FunctionType, declared: ast.FunctionDef, frame: Any) -> None:
+    """Lets declarations in the body use names of the scopes around the function.
+
+    Python does not evaluate annotations of local names, and under ``from __future__ import
+    annotations`` does not even keep what they use.
+
+    Args:
+        function: the function.
+        declared: its definition.
+        frame: where it is defined.
+    """
+    used = frozenset().union(
+        *(
+            reads(stmt.annotation)
+            for stmt in nested(declared.body)
+            if isinstance(stmt, ast.AnnAssign) and stmt.value is None
+        )
+    )
+    code = function.__code__
+    known = {*code.co_freevars, *code.co_varnames, *code.co_cellvars, *function.__globals__}
+    missing = used - known - set(dir(builtins))
+    if missing:
+        scope = scope_of(function, frame)
+        found = {name: scope[name] for name in missing if name in scope}
+        function.__dict__.setdefault(SCOPE, {}).update(found)
 
 
 def evaluated(function: FunctionType, name: str, text: str, scope: dict[str, Any]) -> Any:

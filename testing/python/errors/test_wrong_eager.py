@@ -390,6 +390,32 @@ def test_wrong_declarations():
     fails(lambda: no_type(A4), errors.DTypeError, "neither a tensor nor a scalar type", at="A")
 
 
+@pytest.mark.parametrize("factory", [T.Tensor, T.StridedTensor])
+def test_a_declaration_without_a_shape(factory):
+    @tilelang.jit
+    def function(A):
+        A: factory
+        with T.Kernel(1, threads=32):
+            A[0, 0] = 1
+
+    text = f"parameter A is declared as {factory!r}, without a shape and a type"
+    fails(
+        lambda: function(A4),
+        errors.ShapeError,
+        text,
+        f"write A: {factory!r}((M, N)",
+        at="A: factory",
+    )
+
+    def in_prim_func():
+        @T.prim_func
+        def main(A: factory):
+            with T.Kernel(1, threads=32):
+                A[0, 0] = 1
+
+    fails(in_prim_func, errors.ShapeError, text)
+
+
 def test_a_declaration_that_depends_on_what_it_determines():
     @tilelang.jit
     def circular(A, B):

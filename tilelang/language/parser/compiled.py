@@ -24,6 +24,9 @@ class Compiled(NamedTuple):
 _compiled: dict[tuple[str, CodeType], Compiled] = {}
 _declaring: dict[tuple[str, CodeType], Compiled] = {}
 _INNER = "__tl_inner"
+#: The attribute of a function with values of names that its code does not know: see
+#: :func:`parameters.remember_scope`.
+SCOPE = "__tilelang_scope__"
 #: The code objects of all rewritten functions.
 CODES: set[CodeType] = set()
 
@@ -77,11 +80,12 @@ def bind_tracer(function: FunctionType, rewritten: Compiled, tracer: Any) -> Cal
     Globals, the cells of the closure and the defaults are those of the original.
     """
     code = rewritten.code
+    names = function.__globals__
+    if SCOPE in function.__dict__:
+        names = {**names, **function.__dict__[SCOPE]}
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[TRACER] = CellType(tracer)
     closure = tuple(cells[name] for name in code.co_freevars)
-    bound = FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, closure
-    )
+    bound = FunctionType(code, names, function.__name__, function.__defaults__, closure)
     bound.__kwdefaults__ = function.__kwdefaults__
     return bound
