@@ -29,11 +29,11 @@ def leave_kernel(builder: Builder) -> None:
     """
     for block in builder.blocks:
         if block.kind not in _THROUGH:
-            kind = "a conditional expression" if block.kind == "lazy" else f"a {block.kind} loop"
+            kind = "a conditional expression" if block.kind == "lazy" else block.kind
             raise errors.UnsupportedSyntaxError(
                 f"return under a condition known only at run time, in {kind}",
                 span=span.here(),
-                notes=["leave the loop by `break`, and put the rest of the body under `if`"],
+                notes=["leave a loop by `break`, and put the rest of the body under `if`"],
             )
     block = builder.blocks[-1]
     block.leaves = ALWAYS

@@ -9,6 +9,7 @@ from ..ir import span
 from ..ir.expr import Expr
 from ..ir.stmt import emit
 from .builder import Block, Builder, in_block
+from .early_return import path_of, skip_the_rest
 from .scalar import OR, logical
 from .threads import get_warp_group_idx
 
@@ -30,8 +31,10 @@ class WarpgroupFrame:
     def __exit__(self, error: Any, *_rest: Any) -> None:
         if error is not None or self._block is None:
             return
-        body = self._builder.pop(self._block)
-        emit(_if(self._condition, body, None, self._where))
+        self._builder.end(self._block)
+        leaves = path_of(self._condition, [self._block])
+        emit(_if(self._condition, self._block.body(), None, self._where))
+        skip_the_rest(self._builder, leaves)
         self._builder.left = "a T.ws block"
 
 

@@ -357,6 +357,23 @@ def test_leaving_early(target: str) -> None:
     equal(b, torch.where(i < 70, expected, 0))
 
 
+def test_leaving_early_in_a_warpgroup(target: str) -> None:
+    @T.prim_func
+    def main(B: T.Tensor((256,), "int32"), n: T.int32):
+        with T.Kernel(1, threads=256):
+            t = T.get_thread_binding()
+            with T.ws(1):
+                if t < n:
+                    return
+                B[t] = 1
+            B[t] = B[t] + 10
+
+    b = torch.zeros(256, dtype=torch.int32)
+    run(main, target, b, 200)
+    t = torch.arange(256)
+    equal(b, torch.where(t < 128, 10, torch.where(t < 200, 0, 11)))
+
+
 def test_mbarriers_by_older_names() -> None:
     for arch in ("sm_90a", "sm_100a"):
 

@@ -423,6 +423,19 @@ def case_early_return_in_a_macro():
             half(A, bx)
 
 
+def case_return_in_a_block_of_tir():
+    """UnsupportedSyntaxError: return under a condition known only at run time, in T.sblock"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(N) as bx:
+            with T.sblock("A"):
+                if bx > 3:
+                    return  # WRONG
+                A[bx] = 0
+            A[bx] = 1
+
+
 def case_unknown_pass_option_of_a_function():
     """ConfigError: unknown pass option 'tl.disable_tma_lowering' ... 'tl.disable_tma_lower'?"""
 

@@ -141,8 +141,8 @@ def case_loop_else():
 
 
 def case_return_in_a_loop():
-    """UnsupportedSyntaxError: return under a condition known only at run time, in a T.serial
-    loop ... leave the loop by `break`
+    """UnsupportedSyntaxError: return under a condition known only at run time, in T.serial ...
+    leave a loop by `break`
     """
 
     @T.prim_func

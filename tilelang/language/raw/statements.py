@@ -92,7 +92,7 @@ class _BlockFrame:
     def __enter__(self) -> None:
         builder = current("T.sblock")
         builder.tir_blocks.append(self)
-        self._open = builder.push("if")
+        self._open = builder.push("T.sblock")
 
     def __exit__(self, error: Any, *_: Any) -> None:
         if error is not None or self._open is None:
@@ -184,7 +184,7 @@ def init() -> _Frame:
             first = logical(AND, first, start)
         emit(_if(first, opened.body(), None, where))
 
-    return _Frame("if", close)
+    return _Frame("T.init", close)
 
 
 def where(cond: Any, *values: Any) -> Any:
@@ -239,7 +239,7 @@ def _branch(what: str) -> _Frame:
     def close(opened: Block) -> None:
         frame.branches[what] = opened
 
-    return _Frame("if", close)
+    return _Frame(what, close)
 
 
 def Then() -> _Frame:
