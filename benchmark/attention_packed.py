@@ -91,9 +91,8 @@ def peers(case: Case, inputs: list[torch.Tensor]) -> dict[str, Callable[[], torc
 
     def flash() -> torch.Tensor:
         window = (-1, 0) if case.causal else (-1, -1)
-        return varlen_attn(
-            *inputs, ends, ends, longest, longest, window_size=window, enable_gqa=gqa
-        )
+        options = {"enable_gqa": True} if gqa else {}  # not every version of torch has it
+        return varlen_attn(*inputs, ends, ends, longest, longest, window_size=window, **options)
 
     jagged = torch.nested.nested_tensor_from_jagged
     nested = [jagged(x, ends, max_seqlen=longest).transpose(1, 2) for x in inputs]
@@ -139,7 +138,11 @@ def measure(text: str) -> None:
         try:
             check(case, inputs, run())
             runs[name] = run
-        except (RuntimeError, AssertionError) as error:  # a peer that does not know the case
+        except (
+            RuntimeError,
+            TypeError,
+            AssertionError,
+        ) as error:  # a peer that does not know the case
             print(f"    {name}: {str(error).splitlines()[0]}")
     warm()
     for lazy in (False, True):

@@ -123,6 +123,10 @@ enum class ForKind : int64_t {
   kPipelined,   // annotations: num_stages (int), order, stage
 };
 
+// An annotation of two loops that were one, over the first iterations and over the others:
+// Array<int>, the number of the pair, and 0 or 1.
+inline constexpr const char* kSplitLoop = "split_loop";
+
 // for var in [min, min + extent): the step is 1 (the frontend normalises others).
 class ForNode : public StmtNode {
  public:

@@ -1,7 +1,11 @@
 #include "order/trace.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
+
+#include "ir/visitor.h"
 
 namespace tilelang::order {
 
@@ -33,6 +37,14 @@ class Tracer {
       if (period_ < kMostPeriod) period_ = std::lcm(period_, 2 * slots);
     }
     period_ = std::min(period_, kMostPeriod);
+    ir::WalkStmts(program.launch()->body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::ForNode>();
+      auto split = loop != nullptr ? loop->annotations.Get(ir::kSplitLoop) : std::nullopt;
+      if (!split) return true;
+      auto numbers = (*split).cast<ir::Array<int64_t>>();
+      if (numbers[1] == 1) rests_[numbers[0]] = loop;
+      return true;
+    });
   }
 
   Trace Run() {
@@ -73,6 +85,9 @@ class Tracer {
     if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken;
     return (Arbitrary(scenario_.decisions + static_cast<uint64_t>(step.id), iteration_) & 1) != 0;
   }
+  int64_t ExtentOf(const ir::ForNode* loop);
+  // Of a loop that was split from another: the iterations before, and those of both.
+  std::pair<int64_t, int64_t> PlaceInWhole(const ir::ForNode* loop, int64_t extent);
   // An iteration of a loop.
   template <typename Fn>
   bool Iterate(int64_t number, const Fn& body);
@@ -84,6 +99,9 @@ class Tracer {
   Environment env_;
   int64_t period_ = 2;
   uint64_t iteration_ = 0;  // the numbers of those of the loops around
+  // The second loops of pairs, and the iterations of the first ones.
+  std::map<int64_t, const ir::ForNode*> rests_;
+  std::map<int64_t, int64_t> before_rest_;
   Trace trace_;
 };
 
@@ -160,19 +178,36 @@ bool Tracer::Iterate(int64_t number, const Fn& body) {
 Tracer::Flow Tracer::VisitFor(const Step& step) {
   const auto* op = step.stmt.as<ir::ForNode>();
   Own(step);
-  constexpr int64_t kUnknownExtent = 3;
   int64_t min = Number(op->min, "the range of a loop");
-  Value known = env_.Evaluate(op->extent);
-  int64_t extent = known.IsNumber() ? known.number : kUnknownExtent;
+  int64_t extent = ExtentOf(op);
+  auto [before, whole] = PlaceInWhole(op, extent);
   constexpr int64_t kLast = 3;
   int64_t first = period_ + 2;
-  int64_t left_out = left_out_->Of(extent, first + kLast, period_);
+  int64_t left_out = left_out_->Of(whole, first + kLast, period_);
   for (int64_t i = 0; i < extent; ++i) {
-    if (i == first) i += left_out;
+    if (before + i >= first) i = std::max(i, std::min(extent, first + left_out - before));
+    if (i == extent) break;
     env_.Set(op->var, Value::Number(min + i));
     if (!Iterate(i, [&] { return VisitParts(step); })) break;
   }
   return Flow::kOn;
+}
+
+int64_t Tracer::ExtentOf(const ir::ForNode* loop) {
+  constexpr int64_t kUnknownExtent = 3;
+  Value known = env_.Evaluate(loop->extent);
+  return known.IsNumber() ? known.number : kUnknownExtent;
+}
+
+std::pair<int64_t, int64_t> Tracer::PlaceInWhole(const ir::ForNode* loop, int64_t extent) {
+  auto split = loop->annotations.Get(ir::kSplitLoop);
+  if (!split) return {0, extent};
+  int64_t pair = (*split).cast<ir::Array<int64_t>>()[0];
+  bool is_rest = (*split).cast<ir::Array<int64_t>>()[1] == 1;
+  if (is_rest) return {before_rest_[pair], before_rest_[pair] + extent};
+  before_rest_[pair] = extent;
+  auto rest = rests_.find(pair);
+  return {0, extent + (rest == rests_.end() ? 0 : ExtentOf(rest->second))};
 }
 
 Tracer::Flow Tracer::VisitWhile(const Step& step) {

@@ -89,19 +89,22 @@ std::string WhyOneRole(const ir::KernelLaunchNode* launch, int64_t threads) {
 }
 
 // Makes one sequence of the body of each pipelined loop: the order of its operators is the
-// schedule's to choose.
+// schedule's to choose. Iterations that overlap already are not unrolled: several of them in a row
+// need more registers, and gain nothing.
 class BodyFlattener : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::ForNode* op) override {
     Stmt body = MutateStmt(op->body);
     const auto* seq = body.as<ir::SeqNode>();
+    auto annotations = op->annotations;
     if (op->Kind() == ir::ForKind::kPipelined && seq != nullptr) {
       std::vector<Stmt> stmts;
       AppendFlat(seq, &stmts);
       body = op::Sequence(stmts, body.span());
+      annotations.Set("unroll_factor", int64_t{1});
     }
-    return ir::For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span);
+    return ir::For(op->var, op->min, op->extent, op->Kind(), body, annotations, op->span);
   }
 
  private:

@@ -29,6 +29,7 @@
 #include "transform/select_instructions.h"
 #include "transform/simplify.h"
 #include "transform/split_fragments.h"
+#include "transform/split_loops.h"
 #include "transform/stage_tensor_memory.h"
 
 namespace tilelang::transform {
@@ -93,6 +94,7 @@ const std::vector<Step>& Pipeline() {
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
        Pipelining(false)},
+      {"split_loops", ForAll(SplitLoops)},
       {"defer_stores", ForAll(schedule::DeferStores)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, check::Stage::kLaidOut},

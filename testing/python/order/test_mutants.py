@@ -28,9 +28,9 @@ _FIRST = (
 REDUNDANT = {
     ("gemm_sm_100a", "mbarrier_wait_parity", 1): _FIRST,
     ("attention_sm_90a", "mbarrier_arrive", 5): _LAST,
-    ("causal_attention", "mbarrier_arrive", 5): _LAST,
+    **{("causal_attention", "mbarrier_arrive", n): _LAST for n in (5, 6, 7)},
     ("attention_sm_90a", "tl::wgmma_fence", 2): _EARLIER,
-    ("causal_attention", "tl::wgmma_fence", 2): _EARLIER,
+    **{("causal_attention", "tl::wgmma_fence", n): _EARLIER for n in (2, 4)},
     ("chained_gemms", "tl::wgmma_fence", 2): _EARLIER,
     ("chained_gemms", "mbarrier_arrive", 5): _LAST,
     ("chained_gemms", "tl::wgmma_commit", 1): _LATER,
