@@ -166,9 +166,23 @@ void ApplyMany(ir::BinaryOp op, ir::DType t, size_t count, int64_t* a, const int
     case ir::BinaryOp::kAnd:
     case ir::BinaryOp::kBitAnd:
       return ForAll(count, a, b, [](int64_t x, int64_t y) { return x & y; });
+    case ir::BinaryOp::kEq:
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return int64_t{x == y}; });
+    case ir::BinaryOp::kNe:
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return int64_t{x != y}; });
+    case ir::BinaryOp::kLt:
+      if (ir::IsUInt(t)) break;
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return int64_t{x < y}; });
+    case ir::BinaryOp::kLe:
+      if (ir::IsUInt(t)) break;
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return int64_t{x <= y}; });
+    case ir::BinaryOp::kGe:
+      if (ir::IsUInt(t)) break;
+      return ForAll(count, a, b, [](int64_t x, int64_t y) { return int64_t{x >= y}; });
     default:
-      ForAll(count, a, b, [&](int64_t x, int64_t y) { return Apply(op, t, x, y); });
+      break;
   }
+  ForAll(count, a, b, [&](int64_t x, int64_t y) { return Apply(op, t, x, y); });
 }
 
 void WrapMany(ir::DType t, size_t count, int64_t* a) {

@@ -351,6 +351,7 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
   bool on_mbarrier = WaitsOnMbarrier(s);
   bool for_stores = WaitsForStores(s);
   state->PassWait(waiters, on_mbarrier, for_stores);
+  std::unordered_map<const ffi::Object*, ThreadSet> waiting;  // for engines, by buffer
   for (const AccessPtr& access : AccessesOf(s)) {
     if (access->by_warpgroup) {
       state->Add({.access = access,
@@ -360,11 +361,12 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
       continue;
     }
     bool engine = access->proxy == Proxy::kAsync;
-    ThreadSet known = engine ? WaitersIn(s, team_.threads, threads_, access->buffer) : waiters;
+    ThreadSet& own = waiting[access->buffer.get()];
+    if (engine && own.IsEmpty()) own = WaitersIn(s, team_.threads, threads_, access->buffer);
     PendingAccess pending = Pending(access);
     pending.by_role = role || (ordered && access->buffer.IsTmem());
     pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
-    pending.known = known;
+    pending.known = engine ? own : waiters;
     state->Add(pending);
   }
 }
