@@ -32,8 +32,10 @@ def scaled(A, factor=2.0, block=32, repeat=1):
     A: T.Tensor((N,), T.float32)
     B = T.empty((N,), T.float32)
     with T.Kernel(T.ceildiv(N, block), threads=32) as bx:
+        tile = T.alloc_shared((block,), T.float32)
         for _ in T.serial(repeat):
             T.sync_threads()
+            T.copy(A[bx * block], tile)
             for i in T.Parallel(block):
-                B[bx * block + i] = A[bx * block + i] * factor
+                B[bx * block + i] = tile[i] * factor
     return B
