@@ -114,7 +114,7 @@ class JITKernel:
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
         if self._tensorless and len(args) == len(self._inputs):
-            args = (*args, placeholder(self.target))
+            args = (*args, placeholder(self.target, args))
         if self._strided or may_be_negated(args, self._signed):
             check_signs(args, self._passed)
         try:

@@ -35,14 +35,18 @@ std::string Hex(uint64_t value) {
 }
 
 void CheckPlace(uint64_t address, uint64_t size, const std::string& name) {
-  if (address >= kMaxBuffer && address < kAddressEnd &&
-      (address >> kBufferShift) == ((address + size - 1) >> kBufferShift)) {
+  // Of slice 0, what lies before the windows: a host's heap may.
+  bool low = address >= kLeastAddress && size <= kSharedWindow && address <= kSharedWindow - size;
+  if (low || (address >= kMaxBuffer && address < kAddressEnd &&
+              (address >> kBufferShift) == ((address + size - 1) >> kBufferShift))) {
     return;
   }
-  throw EmulatorError(
-      "address", "'" + name + "' of " + std::to_string(size) + " bytes at " + Hex(address) +
-                     ": chosen addresses are from " + Hex(kMaxBuffer) + " to " + Hex(kAddressEnd) +
-                     ", and a buffer does not cross a multiple of " + Hex(kMaxBuffer));
+  throw EmulatorError("address", "'" + name + "' of " + std::to_string(size) + " bytes at " +
+                                     Hex(address) + ": chosen addresses are from " +
+                                     Hex(kLeastAddress) + " to " + Hex(kSharedWindow) +
+                                     " and from " + Hex(kMaxBuffer) + " to " + Hex(kAddressEnd) +
+                                     ", and a buffer does not cross a multiple of " +
+                                     Hex(kMaxBuffer));
 }
 
 }  // namespace
@@ -138,7 +142,8 @@ void GlobalMemory::Unmap(uint64_t address) {
     return range.begin >= buffer.begin && range.end <= buffer.end;
   });
   slice.buffers.erase(slice.buffers.begin() + (&buffer - slice.buffers.data()));
-  if (slice.buffers.empty()) free_.push_back(static_cast<uint32_t>(index));
+  // Slice 0 belongs to the windows.
+  if (slice.buffers.empty() && index != 0) free_.push_back(static_cast<uint32_t>(index));
 }
 
 uint8_t* GlobalMemory::FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes,

@@ -20,6 +20,8 @@ constexpr uint64_t kSharedWindow = 0x7'0000'0000;
 constexpr uint64_t kLocalWindow = 0x8'0000'0000;
 constexpr uint64_t kParamWindow = 0x9'0000'0000;
 constexpr uint64_t kConstWindow = 0xA'0000'0000;
+// Before this, addresses are taken for null pointers and offsets from them.
+constexpr uint64_t kLeastAddress = uint64_t{1} << 16;
 // Global addresses have 49 bits, as on a GPU.
 constexpr uint64_t kAddressEnd = uint64_t{1} << 49;
 

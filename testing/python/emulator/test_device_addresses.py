@@ -79,6 +79,8 @@ def test_chosen_addresses_that_cannot_be():
         (y, base + 1023, "'x' lies there"),
         (y, base - 1023, "'y' of 1024 bytes"),
         (y, 1 << 35, "from 0x1000000000"),
+        (y, 1 << 15, "from 0x10000 to 0x700000000"),
+        (y, 0x7_0000_0000 - 1023, "from 0x10000 to 0x700000000"),
         (y, 1 << 49, "to 0x2000000000000"),
         (y, (1 << 41) - 512, "does not cross"),
         (y, 0, "at least"),
@@ -93,6 +95,22 @@ def test_chosen_addresses_that_cannot_be():
     first.release()
     third = device.map(z, address=base - 512)
     assert (beside.address, third.address) == (base + 1024, base - 512)
+
+
+@pytest.mark.parametrize("address", [1 << 16, 0x29D4_3640, 0x7_0000_0000 - 8])
+def test_low_addresses(address):
+    """The heap of a host may lie there; nothing else is mapped there, then or later."""
+    device, x = Device(), np.arange(8, dtype=np.uint8)
+    kernel = device.load_ptx(SHOW)["k"]
+    mapping = device.map(x, address=address)
+    out = np.zeros(1, np.uint64)
+    kernel.launch(1, 1, [mapping, out])
+    assert out[0] == address
+    mapping.release()
+    other = device.map(np.zeros(8, np.uint8))
+    assert other.address >= 1 << 36
+    kernel.launch(1, 1, [x, out])
+    assert out[0] >= 1 << 36
 
 
 def test_arrays_beside_each_other_in_the_address_space():
