@@ -78,7 +78,7 @@ def test_float16() -> None:
     check((1, 96, 150, 2, 1, 64, 64), causal=True, dtype="float16")
 
 
-@pytest.mark.parametrize("tiles", [(128, 96, 256, 2), (128, 64, 256, 1)], ids=str)
+@pytest.mark.parametrize("tiles", [(128, 96, 256, 2), (128, 64, 256, 1), (64, 64, 128, 2)], ids=str)
 def test_tiles(tiles) -> None:
     both = (example()["Tiles"](*tiles),) * 2
     check((1, 200, 333, 1, 1, 64, 64), causal=True, tiles=both)
