@@ -404,8 +404,15 @@ class EagerFunction:
 
     def _check_names(self, call: Call) -> None:
         for name, value in call.consts.items():
-            if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise ArgumentError(f"{name}={value!r} for {self._function.__name__} is no integer")
+            if not isinstance(value, bool) and hasattr(value, "__index__"):
+                continue
+            function = self._function.__name__
+            if name in self._options:
+                raise ArgumentError(
+                    f"{name}={value!r} is an option of the compilation, not of {function}",
+                    notes=[f"write @tilelang.jit({name}={value!r}) above {function}"],
+                )
+            raise ArgumentError(f"{name}={value!r} for {function} is no integer")
 
     def _target(self, device: Any) -> Any:
         target = self._options["target"]

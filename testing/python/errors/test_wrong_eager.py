@@ -169,6 +169,12 @@ def test_compiling_without_all_constants():
         errors.ArgumentError,
         "K=2.5 for product is no integer",
     )
+    fails(
+        lambda: product.compile(M=4, N=4, K=4, target="sm_100a"),
+        errors.ArgumentError,
+        "target='sm_100a' is an option of the compilation, not of product",
+        "@tilelang.jit(target='sm_100a')",
+    )
 
 
 def test_arguments_by_wrong_names():
