@@ -16,6 +16,7 @@ from ptx_kernels import HEADER
 import tilelang
 import tilelang.language as T
 from emulator import test_smoke_kernel as smoke
+from order import worked_kernels
 from tilelang.emulator import Device
 
 
@@ -47,31 +48,9 @@ def _normal(*shape: int) -> torch.Tensor:
 
 
 def gemm_from_tensor_memory() -> Case:
-    """A by TMA and registers to tensor memory, B by threads to shared memory: products along K."""
-    m, n, k, block = 128, 32, 128, 32
-
-    @T.prim_func
-    def main(
-        A: T.Tensor((m, k), "bfloat16"),
-        B: T.Tensor((n, k), "bfloat16"),
-        C: T.Tensor((m, n), "float32"),
-    ):
-        with T.Kernel(1, threads=128):
-            a = T.alloc_shared((m, block), "bfloat16")
-            b = T.alloc_shared((n, block), "bfloat16")
-            local = T.alloc_fragment((m, block), "bfloat16")
-            a_tmem = T.alloc_tmem((m, block), "bfloat16")
-            c_tmem = T.alloc_tmem((m, n), "float32")
-            for step in T.serial(k // block):
-                T.copy(A[0, step * block], a)
-                for i, j in T.Parallel(n, block):
-                    b[i, j] = B[i, step * block + j] * 0.5
-                T.copy(a, local)
-                T.copy(local, a_tmem)
-                T.gemm(a_tmem, b, c_tmem, transpose_B=True, clear_accum=step == 0)
-            T.copy(c_tmem, C)
-
-    return _compiled(main, "sm_100a", _normal(m, k), _normal(n, k), torch.empty(m, n))
+    """A by TMA and registers to tensor memory, B by threads to shared memory: sums along K."""
+    tensors = (_normal(128, 128), _normal(32, 128), torch.empty(128, 32))
+    return _compiled(worked_kernels.gemm_of_tensor_memory(), "sm_100a", *tensors)
 
 
 def chained_gemms() -> Case:
