@@ -10,8 +10,8 @@ row (wgmma: four of them, two columns side by side each) none waits for the othe
 ``lazy`` rescales rows only when the maximum of one grew so much that weights would be 2**8 times
 too large: they are up to 2**8 instead of 1. Nothing overflows, and the sums normalize the result as
 before; but the largest weight of a row is no longer exactly 1, it is rounded as the others are. Of
-1024 keys of normal random bfloat16 the relative error of the result is 2.3e-3 instead of 2.2e-3; where
-scores are six times as large, 2.0e-3 instead of 1.7e-3.
+1024 keys of normal random bfloat16 the relative error of the result is 2.3e-3 instead of 2.2e-3;
+where scores are six times as large, 2.0e-3 instead of 1.7e-3.
 
 ``group`` heads run side by side, of causal attention their blocks with many keys first.
 
