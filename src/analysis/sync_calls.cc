@@ -27,14 +27,13 @@ bool IsForProgram(const CallNode* call) {
   return !own;
 }
 
-// The function that a statement calls for its effect, or "".
+}  // namespace
+
 std::string_view CalledBy(const Stmt& s) {
   const auto* op = s.as<EvaluateNode>();
   const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
-  return call != nullptr ? std::string_view(call->name.data(), call->name.size()) : "";
+  return call != nullptr ? NameOf(call) : "";
 }
-
-}  // namespace
 
 bool HasCall(const Stmt& s, const std::function<bool(const CallNode*, const Intrinsic*)>& test) {
   bool found = false;

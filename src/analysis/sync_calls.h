@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "analysis/thread_set.h"
 #include "ir/intrinsics.h"
@@ -11,6 +12,8 @@
 
 namespace tilelang::analysis {
 
+// The function that a statement calls for its effect, or "".
+std::string_view CalledBy(const ir::Stmt& s);
 // Whether `test` holds for a call in `s`; its Intrinsic is null for device functions.
 bool HasCall(const ir::Stmt& s,
              const std::function<bool(const ir::CallNode*, const ir::Intrinsic*)>& test);

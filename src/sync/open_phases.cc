@@ -86,7 +86,7 @@ void OpenPhases::Merge(const OpenPhases& other) {
   for (const Phase& phase : other.open_) Open(phase);
 }
 
-void OpenPhases::Pass(const Stmt& leaf, int64_t block_threads,
+void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_threads,
                       const std::optional<op::ThreadRange>& group) {
   ir::WalkExprs(leaf, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
@@ -109,7 +109,7 @@ void OpenPhases::Pass(const Stmt& leaf, int64_t block_threads,
     }
     return true;
   });
-  for (const Buffer& barrier : PhasesUsedIn(leaf).waited) {
+  for (const Buffer& barrier : uses.waited) {
     Open({barrier, *op::ThreadsWaitingOn(barrier)});
   }
 }

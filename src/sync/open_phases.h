@@ -37,9 +37,9 @@ class OpenPhases {
   bool Covers(const OpenPhases& other) const;
   void Merge(const OpenPhases& other);
 
-  // A statement without control flow, in a block of so many threads; group: those that execute it,
-  // if they can wait for each other.
-  void Pass(const ir::Stmt& leaf, int64_t block_threads,
+  // A statement without control flow, and what it does with the barriers, in a block of so many
+  // threads; group: those that execute it, if they can wait for each other.
+  void Pass(const ir::Stmt& leaf, const PhaseUses& uses, int64_t block_threads,
             const std::optional<op::ThreadRange>& group);
   // These threads synchronize.
   void PassBarrier(const op::ThreadRange& threads);

@@ -68,13 +68,6 @@ Stmt WithoutBarriers(const Stmt& s) {
   return seq == nullptr ? s : seq->stmts.back();
 }
 
-// The copies of tensor memory stand between two fences.
-bool IsTmemFence(const Stmt& s, const char* name) {
-  const auto* evaluate = s.as<EvaluateNode>();
-  const auto* call = evaluate != nullptr ? evaluate->value.as<CallNode>() : nullptr;
-  return call != nullptr && call->name == name;
-}
-
 class SyncPlacer {
  public:
   SyncPlacer(const KernelLaunchNode* launch, bool between_statements)
@@ -216,9 +209,10 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
 
 std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) {
   std::vector<AccessPtr> result;
-  if (!IsTmemFence(op->stmts[fence], "tl::tcgen05_after_thread_sync")) return result;
+  // They stand between two fences.
+  if (CalledBy(op->stmts[fence]) != "tl::tcgen05_after_thread_sync") return result;
   for (size_t i = fence + 1; i < op->stmts.size(); ++i) {
-    if (IsTmemFence(op->stmts[i], "tl::tcgen05_before_thread_sync")) return result;
+    if (CalledBy(op->stmts[i]) == "tl::tcgen05_before_thread_sync") return result;
     const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
     result.insert(result.end(), accesses.begin(), accesses.end());
   }
@@ -241,14 +235,14 @@ std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t fi
 Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   const std::vector<AccessPtr>& accesses = AccessesOf(s);
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
-  std::vector<Stmt> stmts =
-      BarriersBefore(s.span(), accesses, PhasesUsedIn(s).BegunAlone(), false, state);
+  PhaseUses phases = PhasesUsedIn(s);
+  std::vector<Stmt> stmts = BarriersBefore(s.span(), accesses, phases.BegunAlone(), false, state);
   if (IsArrival(s) && fences_.Lacks(*state)) {
     stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
     state->PassFence();
   }
   for (const AccessPtr& access : accesses) state->Add(Pending(access));
-  state->phases().Pass(s, threads_.count(), team_.Group());
+  state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (IsFence(s)) state->PassFence();
