@@ -15,8 +15,6 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm90"
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("gemm_fp8", ["--k", "1024"]),
-        ("gemm_fp8", ["--m", "72", "--n", "200", "--k", "800", "--dtype", "float8_e5m2"]),
         ("gemm_multicast", []),
         ("gemm_multicast", ["--m", "128", "--k", "640", "--blocks", "4"]),
     ],

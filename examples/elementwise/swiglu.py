@@ -1,0 +1,58 @@
+"""Y = silu(G) * U, where X = [G, U] is the result of one gemm: the gate of a SwiGLU layer.
+
+Both halves of a row are read once, and computed with in float32.
+
+    python swiglu.py [--rows 100] [--columns 1001] [--dtype bfloat16] [--target sm_90a]
+                     [--device cpu]
+"""
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def swiglu(rows, columns, dtype, block_rows=4, block_columns=512, threads=256):
+    """Returns Y (rows, columns) of X (rows, 2 * columns), both of ``dtype``, as a prim_func."""
+
+    @T.prim_func
+    def swiglu(
+        X: T.Tensor((rows, 2 * columns), dtype),
+        Y: T.Tensor((rows, columns), dtype),
+    ):
+        grid = T.ceildiv(columns, block_columns), T.ceildiv(rows, block_rows)
+        with T.Kernel(*grid, threads=threads) as (bx, by):
+            for i, j in T.Parallel(block_rows, block_columns):
+                row, column = by * block_rows + i, bx * block_columns + j
+                if column < columns:  # what lies beyond G is U
+                    gate = T.cast(X[row, column], "float32")
+                    up = T.cast(X[row, columns + column], "float32")
+                    Y[row, column] = gate / (1 + T.exp(-gate)) * up
+
+    return swiglu
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        rows=Option("rows of X", 100, 16384),
+        columns=Option("columns of Y, half those of X", 1001, 8192),
+        dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
+    )
+    args = example.args
+    kernel = example.compile(swiglu(args.rows, args.columns, args.dtype))
+    x = example.normal(args.rows, 2 * args.columns, dtype=args.dtype)
+    y = example.output(args.rows, args.columns, dtype=args.dtype)
+    kernel(x, y)
+
+    def reference(x):
+        gate, up = x.chunk(2, dim=1)
+        return torch.nn.functional.silu(gate) * up
+
+    example.check("Y", y, reference(x.double()))
+    example.speed(lambda: kernel(x, y), lambda: reference(x), moved=x.nbytes + y.nbytes)
+
+
+if __name__ == "__main__":
+    main()

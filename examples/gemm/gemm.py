@@ -1,0 +1,62 @@
+"""C = A @ B: the tile operators of every gemm, and what the compiler makes of them.
+
+A block computes a tile of C. The loop over K is pipelined: tiles of A and B arrive while the tensor
+core multiplies those before. Which instructions do so (cp.async and mma.sync, TMA and wgmma or
+tcgen05.mma) follows from the target; ``--schedule`` shows it. Tiles at the edges need no care.
+
+    python gemm.py [--m 200] [--n 136] [--k 328] [--dtype bfloat16] [--target sm_90a] [--device cpu]
+"""
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256, num_stages=3):
+    """Returns C (M, N) = A (M, K) @ B (K, N), all of ``dtype``, as a prim_func."""
+
+    @T.prim_func
+    def gemm(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((K, N), dtype),
+        C: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, block_K), dtype)
+            B_shared = T.alloc_shared((block_K, block_N), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            C_shared = T.alloc_shared((block_M, block_N), dtype)
+            T.use_swizzle(8)  # neighbouring blocks share tiles in the L2 cache
+
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[k * block_K, bx * block_N], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C_shared)  # rounds, and collects whole rows to store
+            T.copy(C_shared, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        m=Option("rows of A and C", 200, 4096),
+        n=Option("columns of B and C", 136, 4096),
+        k=Option("columns of A, rows of B", 328, 4096),
+        block_n=Option("columns of a tile of C", 128, 256),
+        dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
+    )
+    args = example.args
+    kernel = example.compile(gemm(args.m, args.n, args.k, args.dtype, block_N=args.block_n))
+    a = example.normal(args.m, args.k, dtype=args.dtype)
+    b = example.normal(args.k, args.n, dtype=args.dtype)
+    c = example.output(args.m, args.n, dtype=args.dtype)
+    kernel(a, b, c)
+    example.check("C", c, a.double() @ b.double())
+    example.speed(lambda: kernel(a, b, c), lambda: a @ b, flops=2 * args.m * args.n * args.k)
+
+
+if __name__ == "__main__":
+    main()

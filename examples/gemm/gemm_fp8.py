@@ -1,0 +1,95 @@
+"""C = (A * scales) @ (B * scales)^T of float8, its sums kept in float32.
+
+Rows of A and of B come with a scale each, which makes the most of the few values of float8. The
+scales are multiplied into the sums. The tensor core of Hopper keeps 13 bits of a sum of float8:
+with promote_every= it sums so many products along K, and the threads add these sums in float32.
+
+    python gemm_fp8.py [--m 200] [--n 136] [--k 2048] [--dtype float8_e4m3fn]
+                       [--promote_every 128] [--target sm_90a] [--device cpu]
+"""
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def gemm_fp8(
+    M, N, K, promote_every, dtype, out_dtype, block_M=128, block_N=128, block_K=128, threads=256,
+    num_stages=3,
+):  # fmt: skip
+    """Returns C (M, N) = A (M, K) @ B (N, K)^T of ``dtype``, scaled, as a prim_func.
+
+    ``promote_every`` divides ``block_K``; 0 leaves the sums to the tensor core. ScaleA (M,) and
+    ScaleB (N,) are float32.
+    """
+    promotion = {"promote_every": promote_every} if promote_every else {}
+
+    @T.prim_func
+    def gemm_fp8(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((N, K), dtype),
+        ScaleA: T.Tensor((M,), "float32"),
+        ScaleB: T.Tensor((N,), "float32"),
+        C: T.Tensor((M, N), out_dtype),
+    ):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, block_K), dtype)
+            B_shared = T.alloc_shared((block_N, block_K), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            scale_a = T.alloc_fragment((block_M,), "float32")
+            scale_b = T.alloc_fragment((block_N,), "float32")
+
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[bx * block_N, k * block_K], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True, **promotion)
+            T.copy(ScaleA[by * block_M], scale_a)
+            T.copy(ScaleB[bx * block_N], scale_b)
+            for i, j in T.Parallel(block_M, block_N):
+                C_local[i, j] *= scale_a[i] * scale_b[j]
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm_fp8
+
+
+def quantized(x, dtype):
+    """Returns the rows of ``x`` scaled to the range of a torch dtype, and float32 scales."""
+    scales = x.abs().amax(1) / torch.finfo(dtype).max
+    return (x / scales[:, None]).to(dtype), scales
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        targets=("sm_90a", "sm_100a"),  # sm_80 has no float8
+        m=Option("rows of A and C", 200, 4096),
+        n=Option("rows of B, columns of C", 136, 4096),
+        k=Option("columns of A and B", 2048, 4096),
+        dtype=Option("element type", "float8_e4m3fn", choices=("float8_e4m3fn", "float8_e5m2")),
+        out_dtype=Option("element type of C", "float32", "bfloat16", ("float32", "bfloat16")),
+        promote_every=Option("products summed by the tensor core; 0 for all", 128),
+    )
+    args = example.args
+    sizes, dtypes = (args.m, args.n, args.k), (args.dtype, args.out_dtype)
+    kernel = example.compile(gemm_fp8(*sizes, args.promote_every, *dtypes))
+    kind = getattr(torch, args.dtype)
+    a, scale_a = quantized(example.normal(args.m, args.k), kind)
+    b, scale_b = quantized(example.normal(args.n, args.k), kind)
+    c = example.output(args.m, args.n, dtype=args.out_dtype)
+    kernel(a, b, scale_a, scale_b, c)
+    want = (a.double() * scale_a[:, None]) @ (b.double() * scale_b[:, None]).T
+    example.check("C", c, want, tolerance=2**-12 if args.promote_every else 2**-8)
+
+    def by_torch():
+        scales = scale_a[:, None], scale_b[None, :]
+        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16)
+
+    flops = 2 * args.m * args.n * args.k
+    example.speed(lambda: kernel(a, b, scale_a, scale_b, c), by_torch, flops=flops)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Each script of examples/ checks itself, for each target; on a GPU, too, and prints its speed."""
+
+from __future__ import annotations
+
+import functools
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tilelang import emulator
+from tilelang.target import device_target
+from tilelang.tools.example import Example, Option
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TARGETS = ("sm_80", "sm_90a", "sm_100a")
+#: of asynchronous operations; each script runs with all of them, on different targets
+SCHEDULES = ("late", "eager", 1)
+#: scripts whose kernels need what a target does not have
+ONLY = {"gemm/gemm_fp8": ("sm_90a", "sm_100a")}
+#: of scripts that are run more than once, and of those whose default sizes take long
+ARGUMENTS = {
+    "gemm/gemm_dequantize": ["--weights int4", "--weights fp4 --dtype bfloat16"],
+    "gemm/gemm_fp8": [
+        "--k 1024",
+        "--m 72 --n 200 --k 800 --dtype float8_e5m2",
+        "--k 1024 --promote_every 0 --out_dtype bfloat16",
+    ],
+}
+
+
+@functools.cache
+def scripts() -> list[str]:
+    """All that use the command line of examples."""
+    return [
+        str(path.relative_to(EXAMPLES).with_suffix(""))
+        for path in sorted(EXAMPLES.rglob("*.py"))
+        if "Example(" in path.read_text()
+    ]
+
+
+def run(monkeypatch, script: str, *arguments: str) -> None:
+    path = EXAMPLES / f"{script}.py"
+    monkeypatch.syspath_prepend(str(path.parent))  # where a script finds those beside it
+    monkeypatch.setattr(sys, "argv", [path.name, *arguments])
+    runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "target", "schedule"),
+    [
+        pytest.param(
+            script, arguments, target, SCHEDULES[(i + j) % 3], id=f"{script} {arguments}-{target}"
+        )
+        for i, script in enumerate(scripts())
+        for arguments in ARGUMENTS.get(script, [""])
+        for j, target in enumerate(TARGETS)
+        if target in ONLY.get(script, TARGETS)
+    ],
+)
+def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedule):
+    with emulator.options(schedule=schedule):
+        run(monkeypatch, script, *arguments.split(), "--target", target, "--device", "cpu")
+    captured = capsys.readouterr()
+    assert captured.out.endswith("correct\n")
+    assert captured.err == ""
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("script", scripts())
+def test_on_a_gpu(monkeypatch, capsys, script):
+    target = str(device_target())
+    if target not in ONLY.get(script, TARGETS):
+        pytest.skip(f"needs {ONLY[script]}")
+    run(monkeypatch, script, "--device", "cuda")
+    printed = capsys.readouterr().out
+    assert "correct\n" in printed
+    assert re.search(r"^this kernel +\d", printed, re.MULTILINE)
+
+
+def example(monkeypatch, **options: Option) -> Example:
+    monkeypatch.setattr(sys, "argv", ["script.py", "--device", "cpu"])
+    return Example("A script.", **options)
+
+
+def test_wrong_results_are_noticed(monkeypatch):
+    ours = example(monkeypatch)
+    want = torch.tensor([[1.0, 100.0]], dtype=torch.float64)
+    ours.check("C", want.float() + 1e-4, want)
+    with pytest.raises(AssertionError, match=r"C: the error is 0\.01, at most 1e-05"):
+        ours.check("C", want.float() + 1, want)
+    with pytest.raises(AssertionError, match="nan"):
+        ours.check("C", ours.output(1, 2), want)
+    with pytest.raises(AssertionError, match=r"C is \(2,\), not \(1, 2\)"):
+        ours.check("C", want[0], want)
+    with pytest.raises(AssertionError, match=r"the error is 0\.01, at most 0"):
+        ours.check("C", want.int() + 1, want, tolerance=0)
+
+
+def test_options(monkeypatch, capsys):
+    options = {
+        "rows": Option("rows of X", 10, 4096),
+        "causal": Option("hide later keys", False),
+        "sizes": Option("of the groups", [1, 2]),
+        "dtype": Option("element type", "float16", choices=("float16", "bfloat16")),
+    }
+    args = example(monkeypatch, **options).args
+    assert (args.rows, args.causal, args.sizes, args.dtype) == (10, False, [1, 2], "float16")
+    monkeypatch.setattr(sys, "argv", ["script.py", "--help"])
+    with pytest.raises(SystemExit):
+        Example("A script.", **options)
+    text = " ".join(capsys.readouterr().out.split())
+    for part in ("A script.", "rows of X; 10 (4096 on a GPU)", "hide later keys", "[1, 2]"):
+        assert part in text

@@ -1,0 +1,196 @@
+"""What the scripts in ``examples/`` share: the command line, the check, the speed beside torch.
+
+A script makes one :class:`Example`, compiles its kernels by it, runs them on inputs and poisoned
+outputs that it makes, and checks what they have written::
+
+    example = Example(__doc__, rows=Option("rows of X", 100, 32768))
+    kernel = example.compile(scale(example.args.rows))
+    x, y = example.normal(example.args.rows), example.output(example.args.rows)
+    kernel(x, y)
+    example.check("Y", y, 2 * x.double())
+    example.speed(lambda: kernel(x, y), lambda: 2 * x, moved=2 * x.nbytes)
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import tilelang
+
+from ..profiler import do_bench
+from ..target import device_target
+
+#: Seconds of work after which the clock of a GPU no longer changes much.
+_WARM_UP = 0.5
+
+
+class Option(NamedTuple):
+    """An option of the command line.
+
+    Attributes:
+        help: what it means.
+        small: its value on the emulator by default; its type is that of the option.
+        large: its value on a GPU by default; None for the same.
+        choices: the values that there are; None for all.
+    """
+
+    help: str
+    small: Any
+    large: Any = None
+    choices: Sequence[Any] | None = None
+
+
+class Example:
+    """A script that shows a kernel.
+
+    Attributes:
+        args: the command line: the script's options, ``target`` ("sm_90a"), ``device`` ("cpu" or
+            "cuda"), ``seed``, and what to print.
+    """
+
+    def __init__(
+        self,
+        description: str | None,
+        targets: Sequence[str] = ("sm_80", "sm_90a", "sm_100a"),
+        **options: Option,
+    ) -> None:
+        """Reads the command line.
+
+        Args:
+            description: of the script; its first lines are printed by ``--help``.
+            targets: for which the kernels can be compiled.
+            options: by name; those of a bool are flags.
+        """
+        parser = argparse.ArgumentParser(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        for name, option in options.items():
+            _add(parser, name, option)
+        gpu = str(device_target() or "")
+        parser.add_argument(
+            "--target",
+            choices=targets,
+            default=gpu if gpu in targets else targets[-1],
+            help="architecture to compile for; by default that of the GPU, else %(default)s",
+        )
+        parser.add_argument(
+            "--device",
+            choices=("cpu", "cuda"),
+            help="cpu: the emulator; by default cuda where there is a GPU of the target",
+        )
+        parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+        parser.add_argument("--source", action="store_true", help="print the CUDA C++")
+        parser.add_argument("--schedule", action="store_true", help="print what runs beside what")
+        parser.add_argument("--pictures", type=Path, help="a folder for pictures of the schedules")
+        self.args = parser.parse_args()
+        self.args.device = self.args.device or ("cuda" if self.args.target == gpu else "cpu")
+        for name, option in options.items():
+            if getattr(self.args, name) is None:
+                on_gpu = self.args.device == "cuda" and option.large is not None
+                setattr(self.args, name, option.large if on_gpu else option.small)
+        torch.manual_seed(self.args.seed)
+
+    def compile(self, function: Any, **options: Any) -> Any:
+        """Returns the kernel of a prim_func; ``options`` are those of ``tilelang.compile``."""
+        kernel = tilelang.compile(function, target=self.args.target, **options)
+        if self.args.source:
+            print(kernel.get_kernel_source())
+        if self.args.schedule:
+            print(kernel.schedule())
+        if self.args.pictures:
+            self.args.pictures.mkdir(parents=True, exist_ok=True)
+            (self.args.pictures / f"{kernel.name}.svg").write_text(kernel.schedule().svg())
+        return kernel
+
+    def normal(self, *shape: int, dtype: str = "float32", scale: float = 1.0) -> torch.Tensor:
+        """Returns normal random numbers, the same on every device."""
+        return (torch.randn(*shape) * scale).to(getattr(torch, dtype)).to(self.args.device)
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "int32") -> torch.Tensor:
+        """Returns random integers of ``low`` up to, not including, ``high``."""
+        return torch.randint(low, high, shape, dtype=getattr(torch, dtype)).to(self.args.device)
+
+    def output(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
+        """Returns a tensor for a result: NaN, or the least integer, where nothing is written."""
+        element = getattr(torch, dtype)
+        poison = float("nan") if element.is_floating_point else torch.iinfo(element).min
+        return torch.full(shape, poison, dtype=element, device=self.args.device)
+
+    def check(
+        self, name: str, got: torch.Tensor, want: torch.Tensor, tolerance: float = 1e-5
+    ) -> None:
+        """Compares a result with ``want``, in float64.
+
+        Args:
+            name: of the result.
+            got, want: what the kernel has written, and what it should have.
+            tolerance: the largest error allowed beside that of rounding to the type of the result,
+                relative to the largest element of ``want``.
+
+        Raises:
+            AssertionError: the error of an element is larger, or it is not a number.
+        """
+        assert got.shape == want.shape, f"{name} is {tuple(got.shape)}, not {tuple(want.shape)}"
+        error = (got.double() - want.double()).abs().max().item()
+        relative = error / max(want.double().abs().max().item(), 1e-300)
+        where = torch.cuda.get_device_name() if self.args.device == "cuda" else "the emulator"
+        print(f"{name} on {where} ({self.args.target}): relative error {relative:.2g}")
+        allowed = tolerance + (torch.finfo(got.dtype).eps / 2 if got.is_floating_point() else 0)
+        assert relative <= allowed, f"{name}: the error is {relative:.2g}, at most {allowed:.2g}"
+        print("correct")
+
+    def speed(
+        self,
+        run: Callable[[], Any],
+        peers: Callable[[], Any] | Mapping[str, Callable[[], Any]],
+        moved: int = 0,
+        flops: int = 0,
+    ) -> None:
+        """Prints the median time of ``run`` and of ``peers`` on a GPU; nothing on the emulator.
+
+        Args:
+            run: launches the kernels.
+            peers: the same by torch, or by several others by name.
+            moved: bytes of global memory that must be read and written.
+            flops: floating-point operations that must be done.
+        """
+        if self.args.device != "cuda":
+            return
+        peers = {"torch": peers} if callable(peers) else peers
+        own = 0.0
+        for name, function in {"this kernel": run, **peers}.items():
+            milliseconds = _median(function)
+            own = own or milliseconds
+            rates = [f"{moved / milliseconds / 1e9:.2f} TB/s"] if moved else []
+            rates += [f"{flops / milliseconds / 1e9:.0f} TFLOP/s"] if flops else []
+            ratio = f"{milliseconds / own:.2f} times as long"
+            print(f"{name:<12}{milliseconds:9.4f} ms  {', '.join([*rates, ratio])}")
+
+
+def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:
+    """Adds an option whose value is None where the command line does not give it."""
+    text = f"{option.help}; {option.small}"
+    text += f" ({option.large} on a GPU)" if option.large is not None else ""
+    if isinstance(option.small, bool):
+        parser.add_argument(f"--{name}", action="store_true", help=option.help)
+    elif isinstance(option.small, (list, tuple)):
+        kind = type(option.small[0])
+        parser.add_argument(f"--{name}", type=kind, nargs="+", help=text)
+    else:
+        kind = type(option.small)
+        parser.add_argument(f"--{name}", type=kind, choices=option.choices, help=text)
+
+
+def _median(function: Callable[[], Any]) -> float:
+    """Returns milliseconds on a GPU whose clock is up."""
+    end = time.monotonic() + _WARM_UP
+    while time.monotonic() < end:
+        function()
+        torch.cuda.synchronize()
+    return do_bench(function, return_mode="median")
