@@ -1,0 +1,215 @@
+"""Shared and global memory: latencies, bank conflicts, sectors, caches, bandwidth of some CTAs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from program import Probe, text
+
+_WIDTHS = {4: ("u32", ""), 8: ("v2.u32", "2"), 16: ("v4.u32", "4")}
+_LINKS = 32
+
+
+def _group(base: int, width: int) -> str:
+    names = [f"%r{base + i}" for i in range(width // 4)]
+    return names[0] if width == 4 else "{" + ", ".join(names) + "}"
+
+
+def _shared_chase(load: str) -> str:
+    setup = """
+    mov.u32 %r8, buffer;
+    st.shared.u32 [%r8], %r8;
+    st.shared.v4.u32 [%r8], {%r8, %r8, %r8, %r8};
+    bar.sync 0;"""
+    return text([load] * _LINKS, setup, sinks=["%r8"], shared=1024)
+
+
+def _shared_latency() -> Iterator[Probe]:
+    loads = {
+        "ld.shared.u32": "ld.shared.u32 %r8, [%r8];",
+        "ld.shared.v4": "ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r8];",
+        "ldmatrix.x4": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r8, %r9, %r10, %r11}, [%r8];",
+        "ldmatrix.x1": "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r8];",
+        "atom.shared.add": "atom.shared.add.u32 %r9, [%r8], 0; and.b32 %r9, %r9, 0; "
+        "add.u32 %r8, %r8, %r9;",
+    }
+    for name, load in loads.items():
+        if name == "atom.shared.add":  # its result is the next address only formally
+            load = "atom.shared.max.u32 %r8, [%r8], 0;"
+            name = "atom.shared.max"
+        yield Probe(f"{name} latency", "clk", _shared_chase(load), _LINKS)
+
+
+def _conflicts() -> Iterator[Probe]:
+    """A warp's lanes are ``stride`` bytes apart; the port's time a warp instruction."""
+    for width, (kind, _) in _WIDTHS.items():
+        for stride in [
+            0,
+            *(s for s in (4, 8, 12, 16, 20, 32, 48, 64, 128, 132, 144) if s >= width),
+        ]:
+            if stride % width:
+                continue
+            setup = f"""
+    mov.u32 %r8, buffer;
+    mad.lo.u32 %r8, %lane, {stride}, %r8;"""
+            for access in ("ld", "st"):
+                body = [
+                    f"ld.volatile.shared.{kind} {_group(16 + 4 * (i % 8), width)}, [%r8];"
+                    if access == "ld"
+                    else f"st.volatile.shared.{kind} [%r8], {_group(16, width)};"
+                    for i in range(_LINKS)
+                ]
+                values = "\n".join(f"    mov.u32 %r{16 + i}, 0;" for i in range(4))
+                yield Probe(
+                    f"{access}.shared.{kind} stride {stride}", "clk/warp/SM",
+                    text(body, setup + "\n" + values, shared=8192), _LINKS,
+                    warps=8, how="sm", parameters={"width": width, "stride": stride},
+                )  # fmt: skip
+
+
+def _matrices() -> Iterator[Probe]:
+    for stride in (16, 32, 64, 128, 144):
+        setup = f"""
+    mov.u32 %r8, buffer;
+    mad.lo.u32 %r8, %lane, {stride}, %r8;
+    mov.u32 %r16, 0;
+    mov.u32 %r17, 0;
+    mov.u32 %r18, 0;
+    mov.u32 %r19, 0;"""
+        forms = {
+            "ldmatrix.x4": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {0}, [%r8];",
+            "ldmatrix.x4.trans": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {0}, [%r8];",
+            "stmatrix.x4": "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r8], {0};",
+        }
+        for name, form in forms.items():
+            # Each load waits for none: eight groups of registers in turn.
+            body = [form.format(_group(16 + 4 * (i % 8) * (name[0] == "l"), 16))
+                    for i in range(_LINKS)]  # fmt: skip
+            sinks = [f"%r{16 + i}" for i in range(32)] if name[0] == "l" else []
+            yield Probe(
+                f"{name} row stride {stride}", "clk/warp/SM",
+                text(body, setup, sinks=sinks, shared=8192), _LINKS,
+                warps=8, how="sm", parameters={"stride": stride},
+            )  # fmt: skip
+
+
+def _global_latency() -> Iterator[Probe]:
+    """Chases through working sets that lie in L1, in L2, and in neither."""
+    body = ["cvt.u64.u32 %d8, %r8; add.u64 %d8, %data, %d8; ld.global{op}.u32 %r8, [%d8];"] * _LINKS
+    places = [
+        ("L1", "", 16 << 10, 128, 64),
+        ("L2, 1 MiB", ".cg", 1 << 20, 128, 256),
+        ("L2, 16 MiB", ".cg", 16 << 20, 2048, 256),
+        ("HBM, 256 MiB", ".cg", 256 << 20, 128, 128),
+        ("HBM, 1 GiB", ".cg", 1 << 30, 4096, 128),
+    ]
+    for name, op, size, line, repeat in places:
+        program = text([link.format(op=op) for link in body], "    mov.u32 %r8, 0;", sinks=["%r8"])
+        yield Probe(
+            f"ld.global latency, {name}", "clk", program, _LINKS, repeat=repeat,
+            data=(size, f"chase {line}"),
+        )  # fmt: skip
+    atomic = "atom.global.max.u32 %r8, [%data], %r8;"
+    yield Probe("atom.global latency", "clk", text([atomic] * 8, sinks=["%r8"]), 8)
+
+
+_STREAM = """
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r1, %nctaid.x;
+    mul.wide.u32 %row, %r0, {chunk};
+    add.u64 %row, %data, %row;
+    mul.wide.u32 %d8, %thread, {lane_bytes};
+    add.u64 %row, %row, %d8;
+    mul.wide.u32 %d9, %r1, {chunk};
+    mov.u64 %at, %row;"""
+
+
+def _stream(
+    width: int, loads: int, threads: int, lane_bytes: int, store: bool, again: bool = False
+) -> str:
+    """CTAs take chunks in turn; a thread has ``loads`` accesses in flight.
+
+    The second pass takes other bytes than the first one unless it is to find them in L2 ``again``.
+    """
+    chunk = loads * threads * lane_bytes
+    kind = _WIDTHS[width][0]
+    setup = _STREAM.format(chunk=chunk, lane_bytes=lane_bytes)
+    zeros = "\n".join(f"    mov.u32 %r{100 + i}, 0;" for i in range(4 * loads))
+    body = [
+        f"st.global.{kind} [%at+{i * threads * lane_bytes}], {_group(100, width)};"
+        if store
+        else f"ld.global.{kind} {_group(100 + 4 * i, width)}, [%at+{i * threads * lane_bytes}];"
+        for i in range(loads)
+    ]
+    if not store:
+        body += [f"xor.b32 %sink, %sink, %r{100 + 4 * i};" for i in range(loads)]
+    body.append("add.u64 %at, %at, %d9;")
+    return text(body, setup + "\n" + zeros, finish="    mov.u64 %at, %row;" if again else "")
+
+
+def _bandwidth() -> Iterator[Probe]:
+    """Bytes a nanosecond of CTAs with 1024 threads: of HBM, of L2, stores; by number of CTAs."""
+    threads, loads = 1024, 4
+    for ctas in (1, 2, 4, 8, 16, 33, 66, 132):
+        for store in (False, True):
+            program = _stream(16, loads, threads, 16, store)
+            chunk = loads * threads * 16
+            total = min(1 << 30, ctas * chunk * 256)
+            kind = "st" if store else "ld"
+            yield Probe(
+                f"HBM {kind} bandwidth, {ctas} CTAs", "B/ns", program, loads * 32 * 16 * 2,
+                warps=32, ctas=ctas, repeat=total // (ctas * chunk), data=(2 << 30, "zeros"),
+                how="bandwidth", parameters={"ctas": ctas},
+            )  # fmt: skip
+        program = _stream(16, loads, threads, 16, False, again=True).replace(
+            "ld.global.", "ld.global.cg."
+        )
+        yield Probe(
+            f"L2 ld bandwidth, {ctas} CTAs", "B/ns", program, loads * 32 * 16, warps=32,
+            ctas=ctas, repeat=2, data=(2 << 30, "zeros"), how="sm", parameters={"ctas": ctas},
+        )  # fmt: skip
+
+
+def _in_flight() -> Iterator[Probe]:
+    """Bandwidth of HBM by what a multiprocessor has in flight."""
+    for warps in (2, 4, 8, 16):
+        for loads in (1, 2, 4, 8):
+            chunk = loads * warps * 512
+            yield Probe(
+                f"HBM ld, 132 CTAs of {warps} warps, {loads} x 16 B in flight", "B/ns",
+                _stream(16, loads, warps * 32, 16, False), loads * 32 * 16 * 2, warps=warps,
+                ctas=132, repeat=max(1, (64 << 20) // (132 * chunk)) * 4,
+                data=(2 << 30, "zeros"), how="bandwidth",
+                parameters={"bytes_in_flight": chunk},
+            )  # fmt: skip
+
+
+def _sectors() -> Iterator[Probe]:
+    """Lanes some bytes apart: time of a warp's load where all hit L1, and where L2 answers."""
+    for op, place in (("ca", "L1"), ("cg", "L2")):
+        for stride in (4, 8, 16, 32, 64, 128):
+            setup = f"""
+    ld.global.u32 %r9, [%data];
+    cvt.u64.u32 %d9, %r9;
+    mul.wide.u32 %d8, %thread, {stride};
+    add.u64 %d8, %data, %d8;"""
+            offsets = [i * 128 * stride for i in range(8)]  # four warps side by side
+            body = [f"ld.global.{op}.u32 %r{16 + i}, [%d8+{at}];" for i, at in enumerate(offsets)]
+            body += [f"xor.b32 %sink, %sink, %r{16 + i};" for i in range(8)]
+            body.append("add.u64 %d8, %d8, %d9;")  # zero, which the compiler does not know
+            yield Probe(
+                f"ld.global {place} stride {stride}", "clk/warp/SM", text(body, setup), 8,
+                warps=4, repeat=32, data=(1 << 20, "zeros"), how="sm",
+                parameters={"stride": stride},
+            )  # fmt: skip
+
+
+def probes() -> Iterator[Probe]:
+    """All of them."""
+    yield from _shared_latency()
+    yield from _conflicts()
+    yield from _matrices()
+    yield from _global_latency()
+    yield from _in_flight()
+    yield from _sectors()
+    yield from _bandwidth()

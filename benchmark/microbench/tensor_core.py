@@ -1,0 +1,123 @@
+"""mma.sync and wgmma: latency of a chain on one accumulator, and the tensor pipe's interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from program import Probe, text
+
+#: shape, types of D, A, B and C, registers of D, A and B, letter of D
+_MMA = [
+    ("m16n8k16", "f32.bf16.bf16.f32", (4, 4, 2), "f"),
+    ("m16n8k16", "f32.f16.f16.f32", (4, 4, 2), "f"),
+    ("m16n8k16", "f16.f16.f16.f16", (2, 4, 2), "r"),
+    ("m16n8k8", "f32.bf16.bf16.f32", (4, 2, 1), "f"),
+    ("m16n8k8", "f32.tf32.tf32.f32", (4, 4, 2), "f"),
+    ("m16n8k32", "s32.s8.s8.s32", (4, 4, 2), "r"),
+    ("m16n8k32", "f32.e4m3.e4m3.f32", (4, 4, 2), "f"),
+    ("m8n8k4", "f64.f64.f64.f64", (2, 1, 1), "g"),
+]
+_LINKS = 32
+#: wgmma: types, elements of K, operands
+_WGMMA = [
+    ("f32.bf16.bf16", 16, 2),
+    ("f32.f16.f16", 16, 2),
+    ("f16.f16.f16", 16, 2),
+    ("f32.tf32.tf32", 8, 4),
+    ("f32.e4m3.e4m3", 32, 1),
+    ("s32.s8.s8", 32, 1),
+]
+
+
+def _list(letter: str, base: int, count: int) -> str:
+    return "{" + ", ".join(f"%{letter}{base + i}" for i in range(count)) + "}"
+
+
+def _mma(shape: str, types: str, counts: tuple[int, int, int], letter: str, chains: int) -> str:
+    d, a, b = counts
+    operand = "g" if letter == "g" else "r"
+    first = {"r": 500, "g": 40}[operand]
+    move = {"f": "mov.f32 {}, %fa;", "r": "mov.b32 {}, %thread;", "g": "mov.f64 {}, %ga;"}
+    fill = {"r": "mov.b32 {}, %one;", "g": "mov.f64 {}, %ga;"}[operand]
+    setup = [move[letter].format(f"%{letter}{8 + i}") for i in range(d * chains)]
+    setup += [fill.format(f"%{operand}{first + i}") for i in range(a + b)]
+    rows = ".row.col"
+    body = []
+    for i in range(_LINKS):
+        sums = _list(letter, 8 + d * (i % chains), d)
+        body.append(
+            f"mma.sync.aligned.{shape}{rows}.{types} {sums}, {_list(operand, first, a)}, "
+            f"{_list(operand, first + a, b)}, {sums};"
+        )
+    narrow = {"f": "mov.b32 %r{1}, %f{0};", "r": "mov.b32 %r{1}, %r{0};",
+              "g": "cvt.rn.f32.f64 %f1, %g{0}; mov.b32 %r{1}, %f1;"}[letter]  # fmt: skip
+    finish = [narrow.format(8 + d * i, 600 + i) for i in range(chains)]
+    program = text(body, "\n".join(setup), sinks=[f"%r{600 + i}" for i in range(chains)])
+    return program.replace("    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1)
+
+
+def _mma_probes() -> Iterator[Probe]:
+    for shape, types, counts, letter in _MMA:
+        name = f"mma.sync {shape} {types}"
+        yield Probe(f"{name} latency", "clk", _mma(shape, types, counts, letter, 1), _LINKS)
+        for warps in (4, 8):
+            yield Probe(
+                f"{name} interval, {warps} warps", "clk/warp/sub-core",
+                _mma(shape, types, counts, letter, 8), _LINKS, warps=warps, how="interval",
+            )  # fmt: skip
+
+
+def _wgmma(types: str, n: int, k: int, from_registers: bool, batch: int) -> str:
+    """``batch`` instructions on one accumulator, and the wait for all of them."""
+    whole = types.startswith("s32")
+    letter = "r" if whole or types.startswith("f16") else "f"
+    count = n // 4 if types.startswith("f16") else n // 2
+    sums = _list(letter, 8, count)
+    zero = {"r": "mov.b32 {}, 0;", "f": "mov.f32 {}, 0f00000000;"}[letter]
+    setup = [zero.format(f"%{letter}{8 + i}") for i in range(count)]
+    setup += [f"mov.b32 %r{500 + i}, 0;" for i in range(4)]
+    # 128-byte swizzle, rows of eight at 1024 bytes: 64 rows of A, then n of B.
+    setup += [
+        "mov.u32 %r1, buffer;", "shr.u32 %r1, %r1, 4;", "and.b32 %r1, %r1, 16383;",
+        "cvt.u64.u32 %d8, %r1;", f"mov.u64 %d10, {(1 << 62) | (64 << 32) | (1 << 16)};",
+        "or.b64 %d8, %d8, %d10;", "add.u64 %d9, %d8, 512;",
+        "mov.u32 %r2, buffer;",
+    ]  # fmt: skip
+    a = _list("r", 500, 4) if from_registers else "%d8"
+    half = ".bf16" in types or ".f16" in types
+    scales = "" if whole else ", 1, 1"
+    transposes = "" if not half else (", 0" if from_registers else ", 0, 0")
+    one = (
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{types} {sums}, {a}, %d9, 1{scales}{transposes};"
+    )
+    body = ["wgmma.fence.sync.aligned;", *[one] * batch,
+            "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]  # fmt: skip
+    narrow = "mov.b32 %r{1}, %{2}{0};"
+    finish = [narrow.format(8 + i, 600 + i, letter) for i in range(count)]
+    program = text(body, "\n".join(setup), sinks=[f"%r{600 + i}" for i in range(count)],
+                   shared=45056)  # fmt: skip
+    return program.replace("    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1)
+
+
+def _wgmma_probes() -> Iterator[Probe]:
+    for types, k, _ in _WGMMA:
+        shapes = (8, 16, 32, 64, 96, 128, 192, 256) if types.endswith("bf16.bf16") else (64, 256)
+        for n in shapes:
+            for form in ("SS", "RS"):
+                name = f"wgmma m64n{n}k{k} {types} {form}"
+                settings = {"n": n, "form": form, "types": types}
+                for batch, warps in ((1, 4), (16, 4), (16, 8)):
+                    if batch == 1 and form == "RS" and n not in (64, 256):
+                        continue
+                    program = _wgmma(types, n, k, form == "RS", batch)
+                    what = "latency" if batch == 1 else f"of {batch}, {warps} warps"
+                    yield Probe(
+                        f"{name} {what}", "clk/warpgroup/SM", program, batch * 0.25, warps=warps,
+                        how="sm", parameters=settings,
+                    )  # fmt: skip
+
+
+def probes() -> Iterator[Probe]:
+    """All of them."""
+    yield from _mma_probes()
+    yield from _wgmma_probes()

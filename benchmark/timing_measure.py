@@ -1,0 +1,255 @@
+"""Measures the cases of timing_cases.py on a GPU.
+
+    python benchmark/timing_measure.py build FOLDER             # what others compiled; needs no GPU
+    python benchmark/timing_measure.py measure FOLDER --save kernels.json [--only TEXT]
+
+The GPU is warmed for two seconds, and by each kernel for 0.15 s more. Then, fifteen times: the L2
+cache is flushed by writing 256 MB, the kernel runs, and a probe of one warp compares the
+multiprocessor's clock with the time. ``event_us`` is the median time between events around the
+kernel, ``us`` of what CUPTI says of the kernel alone, ``warm_us`` the time of a run without flushes
+in a row of runs; ``mhz`` the clock that the probe saw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from timing_cases import Case, Foreign, cases, fitted
+
+_FLUSH_BYTES = 256 << 20
+_RUNS = 15
+_PROBE = r"""
+extern "C" __global__ void clock_probe(long long* sums, int nanoseconds) {
+  long long t0, c0, t1, c1;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t0) :: "memory");
+  asm volatile("mov.u64 %0, %clock64;" : "=l"(c0) :: "memory");
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t1) :: "memory");
+  while (t1 - t0 < nanoseconds);
+  asm volatile("mov.u64 %0, %clock64;" : "=l"(c1) :: "memory");
+  sums[0] += c1 - c0;
+  sums[1] += t1 - t0;
+}"""
+_DTYPES = {
+    "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16,
+    "e4m3": torch.float8_e4m3fn, "s8": torch.int8, "s32": torch.int32,
+}  # fmt: skip
+
+
+def tensors(args: tuple[Any, ...], device: str) -> list[Any]:
+    """The arguments of a case: see timing_cases.py."""
+    result: list[Any] = []
+    for arg in args:
+        if not isinstance(arg, str):
+            result.append(arg)
+            continue
+        kind, extents = arg[:-1].split("[")
+        shape = [int(x) for x in extents.split(",")]
+        dtype = _DTYPES[kind]
+        if kind == "s32" and result:
+            result.append(torch.randint(0, result[0].shape[0], shape, dtype=dtype, device=device))
+        elif dtype in (torch.int8, torch.int32):
+            result.append(torch.randint(-9, 10, shape, dtype=dtype, device=device))
+        else:
+            wide = torch.float64 if kind == "f64" else torch.float32
+            result.append(torch.randn(shape, dtype=wide, device=device).to(dtype))
+    return result
+
+
+class Driver:
+    """Launches machine code through the CUDA driver, on the current stream of torch."""
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        self._driver = driver
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")
+
+    def _check(self, result: Any) -> Any:
+        status, *values = result
+        if status != self._driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"the CUDA driver says {status.name}")
+        return values[0] if values else None
+
+    def function(self, kernel: Foreign, args: list[Any]) -> Callable[[], None]:
+        """What launches a kernel on arguments; they stay alive with it."""
+        driver = self._driver
+        module = self._check(driver.cuModuleLoadData(kernel.cubin))
+        function = self._check(driver.cuModuleGetFunction(module, kernel.entry.encode()))
+        if kernel.smem > 48 << 10:
+            attribute = driver.CUfunction_attribute
+            self._check(driver.cuFuncSetAttribute(
+                function, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.smem
+            ))  # fmt: skip
+        cells: list[Any] = []
+        for arg in args:
+            if isinstance(arg, torch.Tensor):
+                cells.append(ctypes.c_uint64(arg.data_ptr()))
+            elif isinstance(arg, float):
+                cells.append(ctypes.c_float(arg))
+            else:
+                cells.append(ctypes.c_int64(arg))
+        pointers = (ctypes.c_void_p * len(cells))(*(ctypes.addressof(cell) for cell in cells))
+        grid = (*kernel.grid, 1, 1)[:3]
+        stream = torch.cuda.current_stream().cuda_stream
+
+        def run(alive: tuple[Any, ...] = (args, cells)) -> None:
+            self._check(driver.cuLaunchKernel(
+                function, *grid, kernel.threads, 1, 1, kernel.smem, stream,
+                ctypes.addressof(pointers), 0,
+            ))  # fmt: skip
+
+        return run
+
+    def clock_probe(self) -> tuple[Callable[[], None], torch.Tensor]:
+        """What runs the probe, and its sums: clocks and nanoseconds."""
+        from tilelang.runtime.nvrtc import compile_cuda
+
+        artifact = compile_cuda(_PROBE, "sm_90a")
+        sums = torch.zeros(2, dtype=torch.int64, device="cuda")
+        probe = Foreign(artifact.ptx, artifact.cubin, "clock_probe", (1,), 32, 0, ())
+        return self.function(probe, [sums, 20000]), sums
+
+
+def build(folder: Path) -> None:
+    """Compiles the kernels that are not ours, and fills the cache with ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in cases():
+        made = case.make()
+        if isinstance(made, Foreign):
+            made.save(folder / case.stem)
+
+
+def launcher(case: Case, folder: Path, driver: Driver) -> Callable[[], Any]:
+    """What runs a case on new random arguments."""
+    stem = folder / case.stem
+    if stem.with_suffix(".json").exists():
+        kernel = Foreign.load(stem)
+        arguments = tensors(kernel.args, "cuda")
+        run = driver.function(kernel, arguments)
+        check_product(case, run, arguments)
+        return run
+    kernel = case.make()
+    arguments = tensors(case.args, "cuda")
+    return lambda: kernel(*arguments)
+
+
+def check_product(case: Case, run: Callable[[], Any], arguments: list[Any]) -> None:
+    """Compares the result of a foreign matrix product with torch's."""
+    if not case.kind.startswith(("gemm", "matmul")):
+        return
+    a, b, c = arguments[:3]
+    c.fill_(float("nan"))
+    run()
+    want = a[:256].double() @ (b if "SIMT" in case.kind else b.T).double()
+    error = (c[:256].double() - want).norm() / want.norm()
+    assert error < 5e-3, f"relative error {error:.2g}"
+    assert not c.isnan().any()
+
+
+class Bench:
+    """Measures functions that launch one kernel each."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._flushed = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+        self._probe, self._sums = driver.clock_probe()
+
+    def measure(self, run: Callable[[], Any]) -> dict[str, float]:
+        """The numbers of one case."""
+        run()
+        torch.cuda.synchronize()
+        warm = self._row(run, 3)
+        warm = self._row(run, max(3, min(1000, math.ceil(0.15e6 / warm))))
+        self._sums.zero_()
+        times = [self._once(run) for _ in range(_RUNS)]
+        clocks, nanoseconds = self._sums.tolist()
+        result = {"event_us": statistics.median(times), "warm_us": warm,
+                  "mhz": clocks / nanoseconds * 1e3, "least_event_us": min(times)}  # fmt: skip
+        return result | self._by_profiler(run)
+
+    def _row(self, run: Callable[[], Any], count: int) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(count):
+            run()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3 / count
+
+    def _once(self, run: Callable[[], Any]) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._flushed.zero_()
+        start.record()
+        run()
+        end.record()
+        self._probe()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3
+
+    def _by_profiler(self, run: Callable[[], Any]) -> dict[str, float]:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for _ in range(7):
+                self._flushed.zero_()
+                run()
+            torch.cuda.synchronize()
+        own = [
+            event.device_time for event in profile.events()
+            if "elementwise" not in event.name and "Memset" not in event.name
+            and "fill" not in event.name.lower() and event.device_time > 0
+        ]  # fmt: skip
+        return {"us": statistics.median(own), "least_us": min(own)} if own else {}
+
+
+def measure(folder: Path, only: str, save: str | None) -> None:
+    """Measures and prints all cases."""
+    driver = Driver()
+    bench, rows, own = Bench(driver), [], fitted()
+    square = torch.randn(2, 8192, 8192, device="cuda").bfloat16()
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        torch.mm(*square)
+        torch.cuda.synchronize()
+    for case in (case for case in cases() if only in case.name):
+        try:
+            numbers = bench.measure(launcher(case, folder, driver))
+        except Exception as error:  # one kernel that fails is not to end all others
+            print(f"{case.name}: {type(error).__name__} {error}", flush=True)
+            continue
+        rows.append({"name": case.name, "kind": case.kind, "fitted": case.name in own,
+                     "flops": case.flops, "bytes": case.bytes, **numbers})  # fmt: skip
+        us = numbers.get("us", numbers["event_us"])
+        print(f"{case.name:56} {us:9.2f} us  events {numbers['event_us']:9.2f}  "
+              f"warm {numbers['warm_us']:9.2f}  {numbers['mhz']:6.0f} MHz  "
+              f"{case.flops / us / 1e6:7.1f} TFLOP/s {case.bytes / us / 1e6:6.2f} TB/s",
+              flush=True)  # fmt: skip
+        torch.cuda.empty_cache()
+    if save:
+        document = {"gpu": torch.cuda.get_device_name(), "rows": rows}
+        Path(save).write_text(json.dumps(document, indent=1))
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=("build", "measure"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--save")
+    options = parser.parse_args()
+    if options.action == "build":
+        build(options.folder)
+    else:
+        measure(options.folder, options.only, options.save)
+
+
+if __name__ == "__main__":
+    main()
