@@ -42,8 +42,8 @@ class Gpu:
         device = self._check(driver.cuDeviceGet(0))
         context = self._check(driver.cuDevicePrimaryCtxRetain(device))
         self._check(driver.cuCtxSetCurrent(context))
-        self._out = self._check(driver.cuMemAlloc(1 << 24))
-        self._flushed = self._check(driver.cuMemAlloc(_FLUSH_BYTES))
+        self._out = int(self._check(driver.cuMemAlloc(1 << 24)))
+        self._flushed = int(self._check(driver.cuMemAlloc(_FLUSH_BYTES)))
         self._events = [self._check(driver.cuEventCreate(0)) for _ in range(2)]
         self._data: dict[tuple[int, str], object] = {}
 
@@ -55,7 +55,7 @@ class Gpu:
 
     def _buffer(self, data: tuple[int, str]):
         if data not in self._data:
-            address = self._check(self._driver.cuMemAlloc(data[0]))
+            address = int(self._check(self._driver.cuMemAlloc(data[0])))
             if data[1] == "zeros":
                 self._check(self._driver.cuMemsetD32(address, 0, data[0] // 4))
             else:
@@ -93,7 +93,7 @@ class Gpu:
             ))  # fmt: skip
         address = self._buffer(probe.data)
         arguments = (
-            (int(self._out), int(address), probe.repeat, probe.value, self._map(probe, address)),
+            (int(self._out), address, probe.repeat, probe.value, self._map(probe, address)),
             (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_float, None),
         )
         values = []

@@ -86,9 +86,9 @@ class Probe:
         box: of the tensor map, outer extent first, with its swizzle; None for none.
         value: the operand that the compiler does not know.
         how: ``"latency"``: clocks a count of one warp; ``"interval"``: clocks a count of a
-            sub-core, whose warps are every fourth of the CTA; ``"sm"``: clocks a count of a CTA;
-            ``"time"``: microseconds of the launch; ``"bandwidth"``: bytes (``per_warp``) a
-            nanosecond of the launch.
+            sub-core, whose warps are every fourth of the CTA; ``"sm"``: clocks a count of a CTA,
+            ``"rate"``: the other way round; ``"time"``: microseconds of the launch;
+            ``"bandwidth"``: bytes (``per_warp``) a nanosecond of the launch.
         parameters: what varies in a family of benchmarks.
     """
 
@@ -134,4 +134,4 @@ def value_of(probe: Probe, clocks, microseconds: float) -> float:
     elapsed = float(cta[:, 1].max() - cta[:, 0].min())
     if probe.how == "interval":
         return elapsed / (counts * max(1, probe.warps // 4))
-    return elapsed / (counts * probe.warps)
+    return counts * probe.warps / elapsed if probe.how == "rate" else elapsed / counts / probe.warps

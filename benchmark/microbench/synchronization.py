@@ -50,11 +50,6 @@ def _mbarriers() -> Iterator[Probe]:
     alone = ["@%p6 " + _ARRIVE.format("%r8"), *_wait("W0", "%r8"), flip]
     yield Probe("mbarrier arrive + wait, one thread", "clk",
                 text(alone, _SETUP.format(count=1), shared=1024), 1, repeat=64)  # fmt: skip
-    ready = _wait("W0", "%r8")[1:2] * 8
-    yield Probe(
-        "mbarrier try_wait that succeeds", "clk",
-        text(ready, _SETUP.format(count=1) + "\n    mov.u32 %r10, 1;", shared=1024), 8,
-    )  # fmt: skip
     arrivals = ["@%p6 " + _ARRIVE.format("%r8")] * 8
     yield Probe("mbarrier arrive, back to back", "clk",
                 text(arrivals, _SETUP.format(count=1), shared=1024), 8)  # fmt: skip
