@@ -11,19 +11,20 @@ never leave the registers, since each kernel computes them as its second gemms t
 
     python attention_backward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
                         [--dim 128] [--causal] [--dtype bfloat16] [--target sm_90a]
+                        [--device cpu]
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from typing import NamedTuple
 
 import torch
-from attention_forward import PASS_CONFIGS, Shape, hide, reference
+from attention_forward import PASS_CONFIGS, Shape, by_torch, hide, options, reference
 
 import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example
 
 LOG2E = math.log2(math.e)
 
@@ -37,10 +38,10 @@ class Tiles(NamedTuple):
     num_stages: int
 
 
-def default_tiles(dim):
-    """Returns Tiles of dkv and of dq that the registers of sm_90a have room for, ``dim`` <= 128."""
+def default_tiles(dim, target="sm_90a"):
+    """Returns Tiles of dkv and of dq that the registers have room for, ``dim`` <= 128."""
     both = Tiles(128, 64, 256, 2)
-    return both, Tiles(192, 64, 384, 2) if dim <= 64 else both
+    return both, Tiles(192, 64, 384, 2) if dim <= 64 and target != "sm_100a" else both
 
 
 def delta(shape, dtype="bfloat16", rows=64, threads=128):
@@ -218,7 +219,10 @@ class Backward:
     gradients of q, k and v.
     """
 
-    def __init__(self, shape, causal=False, dtype="bfloat16", tiles=None, target="auto"):
+    def __init__(
+        self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others
+    ):
+        """``compile`` is called with each prim_func, its pass options and ``others``."""
         of_dkv, of_dq = tiles or default_tiles(shape.dim)
         functions = (
             delta(shape, dtype),
@@ -226,8 +230,7 @@ class Backward:
             dq(shape, causal, dtype, of_dq),
         )
         self.kernels = [
-            tilelang.compile(function, target=target, pass_configs=PASS_CONFIGS)
-            for function in functions
+            compile(function, pass_configs=PASS_CONFIGS, **others) for function in functions
         ]
 
     def __call__(self, q, k, v, out, d_out, lse):
@@ -252,49 +255,39 @@ def reference_gradients(q, k, v, d_out, causal):
     return out.detach(), lse.detach(), list(gradients)
 
 
-def parse_arguments():
-    """Returns the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    sizes = {"batch": 1, "queries": 256, "keys": 256, "heads": 2, "kv_heads": 1, "dim": 128}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--causal", action="store_true")
-    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
-    parser.add_argument("--source", action="store_true", help="print the generated CUDA C++")
-    return parser.parse_args()
-
-
 def main():
-    """Compiles, runs and checks the kernels."""
-    args = parse_arguments()
+    """Runs the kernels, checks them, and on a GPU compares their speed with torch."""
+    names = "batch queries keys heads kv_heads dim causal dtype"
+    example = Example(__doc__, **options(names, 256, 4096))
+    args = example.args
     lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
-    backward = Backward(shape, args.causal, args.dtype, target=args.target)
-    if args.source:
-        for kernel in backward.kernels:
-            print(kernel.get_kernel_source())
+    tiles = default_tiles(args.dim, args.target)
+    backward = Backward(shape, args.causal, args.dtype, tiles, compile=example.compile)
 
-    dtype = getattr(torch, args.dtype)
     q, d_out = (
-        torch.randn(args.batch, args.queries, args.heads, args.dim).to(args.device, dtype)
+        example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
         for _ in range(2)
     )
     k, v = (
-        torch.randn(args.batch, args.keys, args.kv_heads, args.dim).to(args.device, dtype)
+        example.normal(args.batch, args.keys, args.kv_heads, args.dim, dtype=args.dtype)
         for _ in range(2)
     )
     out, lse, want = reference_gradients(q, k, v, d_out, args.causal)
-    out, lse = out.to(dtype).contiguous(), lse.float().contiguous()
+    out, lse = out.to(q.dtype).contiguous(), lse.float().contiguous()
     got = backward(q, k, v, out, d_out, lse)
     for name, gradient, exact in zip(("dQ", "dK", "dV"), got, want, strict=True):
-        error = ((gradient.double() - exact).norm() / exact.norm()).item()
-        print(f"relative error of {name}: {error:.2g}")
-        assert error < 2**-6
-    print("correct")
+        example.check(name, gradient, exact, tolerance=2**-6)
+
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    result = by_torch(*inputs, args.causal)
+    # Five gemms, where the forward pass has two; half of each where it is causal.
+    flops = 10 * args.batch * args.queries * args.keys * args.heads * args.dim
+    example.speed(
+        lambda: backward.launch(q, k, v, out, d_out, lse, torch.empty_like(lse), got),
+        lambda: torch.autograd.grad(result, inputs, d_out, retain_graph=True),
+        flops=flops // (2 if args.causal else 1),
+    )
 
 
 if __name__ == "__main__":

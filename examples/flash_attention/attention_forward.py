@@ -1,6 +1,6 @@
 """Attention of many heads: Out = softmax(Q @ K^T / sqrt(dim)) @ V, and its log-sum-exp.
 
-One program for Hopper and Blackwell. The softmax is the online form: a running maximum and a
+One program for all targets. The softmax is the online form: a running maximum and a
 running sum for each row of Q. Blocks of keys that all rows of a block see come first; the mask of
 those at the diagonal (causal) and at the end of the keys stands in a branch that the others skip.
 
@@ -16,12 +16,11 @@ where scores are six times as large, 2.0e-3 instead of 1.7e-3.
 ``group`` heads run side by side, of causal attention their blocks with many keys first.
 
     python attention_forward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1] [--dim 128]
-                        [--causal] [--dtype bfloat16] [--target sm_90a]
+                        [--causal] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from typing import NamedTuple
 
@@ -29,6 +28,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 #: of compiling: exp2 and the division are the fast ones of the hardware
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
@@ -48,6 +48,8 @@ def default_tiles(target, dim):
             "num_stages": 2,
             "parts": 1,
         }
+    if target == "sm_80":
+        return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2, "parts": 4}
     return {
         "block_M": 128,
         "block_N": 128 if dim <= 192 else 64,
@@ -183,50 +185,57 @@ def reference(q, k, v, causal):
     return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(3), v), scores.logsumexp(3)
 
 
-def parse_arguments():
-    """Returns the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    sizes = {"batch": 1, "queries": 256, "keys": 256, "heads": 2, "kv_heads": 1, "dim": 128}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--dim_v", type=int, default=None)
-    parser.add_argument("--causal", action="store_true")
-    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
-    parser.add_argument("--source", action="store_true", help="print the generated CUDA C++")
-    return parser.parse_args()
+def options(names, small, large):
+    """Returns those of these options by name; ``small`` and ``large`` are lengths of sequences."""
+    found = {
+        "batch": Option("sequences", 1, 4),
+        "queries": Option("queries of a sequence", small, large),
+        "keys": Option("keys of a sequence", small, large),
+        "heads": Option("heads of Q", 2, 16),
+        "kv_heads": Option("heads of K and V, a divisor of heads", 1, 16),
+        "dim": Option("elements of a head of Q and K", 128),
+        "causal": Option("a query sees the keys up to its own", False),
+        "dtype": Option("element type", "bfloat16", choices=("bfloat16", "float16")),
+    }
+    return {name: found[name] for name in names.split()}
+
+
+def by_torch(q, k, v, causal):
+    """Returns Out as torch computes it; tensors as of ``attention``."""
+    heads_first = (x.transpose(1, 2) for x in (q, k, v))
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return attend(*heads_first, is_causal=causal, enable_gqa=True).transpose(1, 2)
 
 
 def main():
-    """Compiles, runs and checks the kernel."""
-    args = parse_arguments()
-    dim_v = args.dim_v or args.dim
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        **options("batch queries keys heads kv_heads dim causal dtype", 256, 4096),
+        dim_v=Option("elements of a head of V; 0 for as many as of K", 0),
+    )
+    args = example.args
     lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
-    shape = Shape(args.batch, *lengths, *heads, args.dim, dim_v)
+    shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
     tiles = default_tiles(args.target, args.dim)
     function = attention(shape, args.causal, args.dtype, **tiles)
-    kernel = tilelang.compile(function, target=args.target, pass_configs=PASS_CONFIGS)
-    if args.source:
-        print(kernel.get_kernel_source())
+    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
-    dtype = getattr(torch, args.dtype)
-    q = torch.randn(args.batch, args.queries, args.heads, args.dim).to(args.device, dtype)
-    k = torch.randn(args.batch, args.keys, args.kv_heads, args.dim).to(args.device, dtype)
-    v = torch.randn(args.batch, args.keys, args.kv_heads, dim_v).to(args.device, dtype)
-    # A result that the kernel does not write must not pass.
-    out = torch.full((*q.shape[:3], dim_v), float("nan"), dtype=dtype, device=args.device)
-    lse = torch.full((args.batch, args.heads, args.queries), float("nan"), device=args.device)
+    q = example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
+    k = example.normal(args.batch, args.keys, args.kv_heads, args.dim, dtype=args.dtype)
+    v = example.normal(args.batch, args.keys, args.kv_heads, shape.dim_v, dtype=args.dtype)
+    out = example.output(*q.shape[:3], shape.dim_v, dtype=args.dtype)
+    lse = example.output(args.batch, args.heads, args.queries)
     kernel(q, k, v, out, lse)
     want_out, want_lse = reference(q, k, v, args.causal)
-    error = ((out.double() - want_out).norm() / want_out.norm()).item()
-    lse_error = (lse.double() - want_lse).abs().max().item()
-    print(f"relative error {error:.2g}, largest error of the log-sum-exp {lse_error:.2g}")
-    assert error < 2**-7
-    assert lse_error < 2**-9
-    print("correct")
+    example.check("Lse", lse, want_lse, tolerance=1e-4)
+    example.check("Out", out, want_out, tolerance=2**-7)
+    flops = 2 * args.batch * args.queries * args.keys * args.heads * (args.dim + shape.dim_v)
+    example.speed(
+        lambda: kernel(q, k, v, out, lse),
+        lambda: by_torch(q, k, v, args.causal),
+        flops=flops // (2 if args.causal else 1),
+    )
 
 
 if __name__ == "__main__":

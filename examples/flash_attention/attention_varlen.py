@@ -5,27 +5,28 @@ that cu_keys says in the same way. The softmax is that of attention_forward. Til
 the next sequence: its keys are masked, and a block stores only the rows of its own queries.
 
     python attention_varlen.py [--lengths 100 0 256 77] [--heads 2] [--kv_heads 1] [--dim 128]
-                        [--causal] [--dtype bfloat16] [--target sm_90a]
+                        [--causal] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 
 import torch
 from attention_forward import (
     PASS_CONFIGS,
     Shape,
+    by_torch,
     default_tiles,
     hide,
     normalize,
     online_softmax,
+    options,
     reference,
 )
 
-import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 
 @T.macro
@@ -126,47 +127,42 @@ def reference_varlen(q, k, v, cu_queries, cu_keys, causal):
     return out, lse
 
 
-def parse_arguments():
-    """Returns the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[100, 0, 256, 77])
-    for name, default in {"heads": 2, "kv_heads": 1, "dim": 128}.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--causal", action="store_true")
-    parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--device", default="cpu", help="cpu (the emulator) or cuda")
-    return parser.parse_args()
-
-
 def main():
-    """Compiles, runs and checks the kernel."""
-    args = parse_arguments()
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        lengths=Option("of the sequences", [100, 0, 256, 77], [4096, 1000, 3000, 512, 2048] * 4),
+        **options("heads kv_heads dim causal dtype", 0, 0),
+    )
+    args = example.args
     total = sum(args.lengths)
     shape = Shape(len(args.lengths), total, total, args.heads, args.kv_heads, args.dim, args.dim)
     tiles = default_tiles(args.target, args.dim)
     function = attention_varlen(shape, max(args.lengths), args.causal, args.dtype, **tiles)
-    kernel = tilelang.compile(function, target=args.target, pass_configs=PASS_CONFIGS)
+    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
-    dtype = getattr(torch, args.dtype)
     q, k, v = (
-        torch.randn(total, heads, args.dim).to(args.device, dtype)
+        example.normal(total, heads, args.dim, dtype=args.dtype)
         for heads in (args.heads, args.kv_heads, args.kv_heads)
     )
     ends = offsets(args.lengths, args.device)
-    # A result that the kernel does not write must not pass.
-    out = torch.full_like(q, float("nan"))
-    lse = torch.full((args.heads, total), float("nan"), device=args.device)
+    out = example.output(*q.shape, dtype=args.dtype)
+    lse = example.output(args.heads, total)
     kernel(q, k, v, ends, ends, out, lse)
     want_out, want_lse = reference_varlen(q, k, v, ends, ends, args.causal)
-    error = ((out.double() - want_out).norm() / want_out.norm()).item()
-    lse_error = (lse.double() - want_lse).abs().max().item()
-    print(f"relative error {error:.2g}, largest error of the log-sum-exp {lse_error:.2g}")
-    assert error < 2**-7
-    assert lse_error < 2**-9
-    print("correct")
+    example.check("Lse", lse, want_lse, tolerance=1e-4)
+    example.check("Out", out, want_out, tolerance=2**-7)
+
+    def one_by_one():
+        each = zip(*(x[None].split(args.lengths, 1) for x in (q, k, v)), strict=True)
+        return [by_torch(*tensors, args.causal) for tensors in each]
+
+    flops = 4 * sum(length**2 for length in args.lengths) * args.heads * args.dim
+    example.speed(
+        lambda: kernel(q, k, v, ends, ends, out, lse),
+        {"one by one": one_by_one},
+        flops=flops // (2 if args.causal else 1),
+    )
 
 
 if __name__ == "__main__":

@@ -5,15 +5,16 @@ compiler puts into tensor memory around the two gemms (SS, then TS). The softmax
 form: a running maximum and a running sum for each row of Q.
 
     python attention.py [--queries 256] [--keys 256] [--dim 64] [--dtype bfloat16]
+                        [--device cpu]
 """
 
 import math
 
 import torch
-from common import parse_arguments, random_matrix, run_and_check
+from common import TARGETS, dtype_option, random_matrix
 
-import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 
 def attention(queries, keys, dim, block_M, block_N, in_dtype, out_dtype, threads=128):
@@ -73,20 +74,32 @@ def attention(queries, keys, dim, block_M, block_N, in_dtype, out_dtype, threads
 
 
 def main():
-    """Compiles, runs and checks the kernel."""
-    args = parse_arguments(
-        __doc__, ("bfloat16", "float16"), queries=256, keys=256, dim=64, block_m=128, block_n=64
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        TARGETS,
+        queries=Option("rows of Q, a multiple of block_m", 256, 16384),
+        keys=Option("rows of K and V, a multiple of block_n", 256, 16384),
+        dim=Option("columns of Q, K and V", 64),
+        block_m=Option("queries of a block", 128),
+        block_n=Option("keys of a step", 64),
+        dtype=dtype_option("bfloat16", "float16"),
     )
+    args = example.args
     blocks = (args.block_m, args.block_n)
-    function = attention(args.queries, args.keys, args.dim, *blocks, args.dtype, args.out_dtype)
-    kernel = tilelang.compile(function, target=args.target)
-    q = random_matrix(args.queries, args.dim, args)
-    k, v = (random_matrix(args.keys, args.dim, args) for _ in range(2))
-    scores = q.cpu().double() @ k.cpu().double().T / math.sqrt(args.dim)
-    reference = torch.softmax(scores, dim=1) @ v.cpu().double()
-    # The weights round to the element type too, and their errors add up.
-    args.tolerance *= 4
-    run_and_check(kernel, (q, k, v), reference, args)
+    function = attention(args.queries, args.keys, args.dim, *blocks, args.dtype, args.dtype)
+    kernel = example.compile(function)
+    q = random_matrix(example, args.queries, args.dim)
+    k, v = (random_matrix(example, args.keys, args.dim) for _ in range(2))
+    out = example.output(args.queries, args.dim, dtype=args.dtype)
+    kernel(q, k, v, out)
+    scores = q.double() @ k.double().T / math.sqrt(args.dim)
+    # The weights round to the element type, too, and their errors add up.
+    example.check("Out", out, torch.softmax(scores, dim=1) @ v.double(), tolerance=2**-7)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    flops = 4 * args.queries * args.keys * args.dim
+    heads = [x[None, None] for x in (q, k, v)]
+    example.speed(lambda: kernel(q, k, v, out), lambda: attend(*heads), flops=flops)
 
 
 if __name__ == "__main__":

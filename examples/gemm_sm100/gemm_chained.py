@@ -7,11 +7,10 @@ gemm reads it from there as its A operand (TS).
     python gemm_chained.py [--m 256] [--k 128] [--s 128] [--n 64] [--dtype bfloat16]
 """
 
-import torch
-from common import parse_arguments, random_matrix, run_and_check
+from common import TARGETS, TYPES, dtype_option, random_matrix
 
-import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 
 def gemm_chained(M, K, S, N, block_M, in_dtype, out_dtype, accum_dtype, threads=128):
@@ -49,18 +48,31 @@ def gemm_chained(M, K, S, N, block_M, in_dtype, out_dtype, accum_dtype, threads=
 
 
 def main():
-    """Compiles, runs and checks the kernel."""
-    dtypes = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
-    args = parse_arguments(__doc__, dtypes, m=256, k=128, s=128, n=64)
-    function = gemm_chained(
-        args.m, args.k, args.s, args.n, 128, args.dtype, args.out_dtype, args.accum_dtype
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        TARGETS,
+        m=Option("rows of A and C", 256, 65536),
+        k=Option("columns of A, rows of B1", 128),
+        s=Option("columns of B1, rows of B2", 128),
+        n=Option("columns of B2 and C", 64),
+        dtype=dtype_option("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"),
     )
-    kernel = tilelang.compile(function, target=args.target)
-    a = random_matrix(args.m, args.k, args)
-    b1 = random_matrix(args.k, args.s, args)
-    b2 = random_matrix(args.s, args.n, args)
-    between = (a.cpu().double() @ b1.cpu().double()).to(getattr(torch, args.dtype))
-    run_and_check(kernel, (a, b1, b2), between.double() @ b2.cpu().double(), args)
+    args = example.args
+    accum_dtype, out_dtype, tolerance = TYPES[args.dtype]
+    sizes = (args.m, args.k, args.s, args.n)
+    kernel = example.compile(gemm_chained(*sizes, 128, args.dtype, out_dtype, accum_dtype))
+    a = random_matrix(example, args.m, args.k)
+    b1 = random_matrix(example, args.k, args.s)
+    b2 = random_matrix(example, args.s, args.n)
+    c = example.output(args.m, args.n, dtype=out_dtype)
+    kernel(a, b1, b2, c)
+    between = (a.double() @ b1.double()).to(a.dtype)
+    example.check("C", c, between.double() @ b2.double(), tolerance)
+    x, y, z = (w.bfloat16() for w in (a, b1, b2))
+    flops = 2 * args.m * args.s * (args.k + args.n)
+    peer = {"in bfloat16": lambda: x @ y @ z}
+    example.speed(lambda: kernel(a, b1, b2, c), peer, flops=flops)
 
 
 if __name__ == "__main__":

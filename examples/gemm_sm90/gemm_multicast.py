@@ -5,15 +5,11 @@ a cluster at once; who loads it must know that its slot is free in all of them, 
 every block release it in every block. (T.Pipelined is shorter, and the L2 cache merges loads of
 neighbouring blocks anyway: measure before you use this.)
 
-    python gemm_multicast.py [--m 256] [--n 256] [--k 256] [--blocks 2]
+    python gemm_multicast.py [--m 256] [--n 256] [--k 256] [--blocks 2] [--device cpu]
 """
 
-import argparse
-
-import torch
-
-import tilelang
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 
 def gemm(M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="bfloat16"):
@@ -61,22 +57,24 @@ def gemm(M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="
 
 
 def main():
-    """Compiles, runs and checks the kernel."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("m", 256), ("n", 256), ("k", 256), ("blocks", 2)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args()
-    kernel = tilelang.compile(gemm(args.m, args.n, args.k, args.blocks), target="sm_90a")
-    a = torch.randn(args.m, args.k).bfloat16().to(args.device)
-    b = torch.randn(args.n, args.k).bfloat16().to(args.device)
-    c = torch.full((args.m, args.n), float("nan"), device=args.device)
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        ("sm_90a",),
+        m=Option("rows of A and C, a multiple of 128", 256, 4096),
+        n=Option("rows of B, columns of C, a multiple of 64 * blocks", 256, 4096),
+        k=Option("columns of A and B, a multiple of 64", 256, 4096),
+        blocks=Option("of a cluster", 2),
+    )
+    args = example.args
+    kernel = example.compile(gemm(args.m, args.n, args.k, args.blocks))
+    a = example.normal(args.m, args.k, dtype="bfloat16")
+    b = example.normal(args.n, args.k, dtype="bfloat16")
+    c = example.output(args.m, args.n)
     kernel(a, b, c)
-    exact = a.cpu().double() @ b.cpu().double().T
-    error = ((c.cpu().double() - exact).norm() / exact.norm()).item()
-    print(f"relative error {error:.2g}")
-    assert error < 1e-5
-    print("correct")
+    example.check("C", c, a.double() @ b.double().T)
+    flops = 2 * args.m * args.n * args.k
+    example.speed(lambda: kernel(a, b, c), lambda: a @ b.T, flops=flops)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,16 @@ TARGETS = ("sm_80", "sm_90a", "sm_100a")
 #: of asynchronous operations; each script runs with all of them, on different targets
 SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
-ONLY = {"gemm/gemm_fp8": ("sm_90a", "sm_100a")}
+ONLY = {"gemm/gemm_fp8": ("sm_90a", "sm_100a"), "gemm_sm90/gemm_multicast": ("sm_90a",)}
+ONLY |= dict.fromkeys(("gemm_sm100/attention", "gemm_sm100/gemm_chained"), ("sm_100a",))
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
+    "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
+    "flash_attention/attention_forward": ["", "--queries 77 --keys 200 --causal"],
+    "flash_attention/attention_window": [
+        "--keys 333 --kv_heads 2 --dim 64",
+        "--queries 130 --keys 130 --window 33 --no_sink",
+    ],
     "gemm/gemm_dequantize": ["--weights int4", "--weights fp4 --dtype bfloat16"],
     "gemm/gemm_fp8": [
         "--k 1024",
@@ -34,11 +41,11 @@ ARGUMENTS = {
 
 @functools.cache
 def scripts() -> list[str]:
-    """All that use the command line of examples."""
+    """Those that have a main function of their own."""
     return [
         str(path.relative_to(EXAMPLES).with_suffix(""))
         for path in sorted(EXAMPLES.rglob("*.py"))
-        if "Example(" in path.read_text()
+        if "\ndef main():" in path.read_text()
     ]
 
 

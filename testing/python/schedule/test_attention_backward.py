@@ -41,7 +41,7 @@ def check(shape, causal=False, dtype="bfloat16", tiles=None, target="sm_90a", de
     )
     out, lse, want = example()["reference_gradients"](q, k, v, d_out, causal)
     rounded = out.to(torch_dtype).contiguous(), lse.float().contiguous()
-    backward = example()["Backward"](shape, causal, dtype, tiles, target)
+    backward = example()["Backward"](shape, causal, dtype, tiles, target=target)
     inputs = [x.to(device) for x in (q, k, v, rounded[0], d_out, rounded[1])]
     for name, got, exact in zip(("dQ", "dK", "dV"), backward(*inputs), want, strict=True):
         # The gradient of an output that is rounded is off by that much where others cancel it.

@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm100"
 
 def run_example(monkeypatch, name: str, *arguments: str) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments, "--device", "cpu"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
 
 
@@ -30,7 +30,7 @@ ALL_TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "
 def test_gemm(monkeypatch, capsys, name, dtype):
     run_example(monkeypatch, name, "--dtype", dtype, "--m", "256", "--n", "128", "--k", "192")
     captured = capsys.readouterr()
-    assert "ran on the emulator" in captured.out
+    assert "C on the emulator" in captured.out
     assert captured.out.endswith("correct\n")
     assert captured.err == ""
 
@@ -67,22 +67,3 @@ def test_attention_by_threads(monkeypatch, threads):
     scores = q.double() @ k.double().T / 32**0.5
     expected = torch.softmax(scores, 1) @ v.double()
     assert (out.double() - expected).abs().max() < 2e-2
-
-
-def test_a_wrong_result_is_noticed(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import argparse
-
-    import common
-
-    class Wrong:
-        name = "wrong"
-
-        def __call__(self, result):
-            result.fill_(1.0)
-
-    args = argparse.Namespace(
-        source=False, out_dtype="float32", device="cpu", target="", dtype="", tolerance=1e-3
-    )
-    with pytest.raises(AssertionError, match="expected at most"):
-        common.run_and_check(Wrong(), (), torch.tensor([[1.0, 1.1]], dtype=torch.float64), args)

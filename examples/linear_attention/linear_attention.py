@@ -1,0 +1,104 @@
+"""Causal linear attention: o_t = q_t S_t with S_t = sum over s <= t of k_s^T v_s.
+
+The state S has a size that does not grow with the sequence. Within a chunk the sum is carried out
+as attention without a softmax, over earlier chunks by the state:
+
+    O = (Q K^T, masked) V + Q S        S += K^T V
+
+A block keeps ``block_V`` columns of the state of one head in registers, and goes through the
+chunks.
+
+    python linear_attention.py [--batch 1] [--length 200] [--heads 2] [--dim 64] [--dim_v 128]
+                        [--dtype bfloat16] [--target sm_90a] [--device cpu]
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def linear_attention(
+    batch, length, heads, dim, dim_v, dtype="bfloat16", chunk=64, block_V=64, threads=128
+):
+    """Returns a prim_func of Q, K (batch, length, heads, dim), V and Out (.., dim_v), and State.
+
+    State (batch, heads, dim, dim_v) float32 is S after the last token.
+    """
+
+    @T.prim_func
+    def linear_attention(
+        Q: T.Tensor((batch, length, heads, dim), dtype),
+        K: T.Tensor((batch, length, heads, dim), dtype),
+        V: T.Tensor((batch, length, heads, dim_v), dtype),
+        Out: T.Tensor((batch, length, heads, dim_v), dtype),
+        State: T.Tensor((batch, heads, dim, dim_v), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(dim_v, block_V), heads, batch, threads=threads) as (bx, h, b):
+            q, k = (T.alloc_shared((chunk, dim), dtype) for _ in range(2))
+            v = T.alloc_shared((chunk, block_V), dtype)
+            state = T.alloc_fragment((dim, block_V), "float32")
+            state_shared = T.alloc_shared((dim, block_V), dtype)
+            scores = T.alloc_fragment((chunk, chunk), "float32")
+            visible = T.alloc_shared((chunk, chunk), dtype)
+            out = T.alloc_fragment((chunk, block_V), "float32")
+            column = bx * block_V
+
+            T.clear(state)
+            for c in T.Pipelined(T.ceildiv(length, chunk), num_stages=2):
+                t = c * chunk
+                T.copy(Q[b, t : t + chunk, h, :], q)
+                T.copy(K[b, t : t + chunk, h, :], k)
+                T.copy(V[b, t : t + chunk, h, column : column + block_V], v)
+                T.copy(state, state_shared)
+                T.gemm(q, state_shared, out, clear_accum=True)
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(chunk, chunk):
+                    visible[i, j] = T.if_then_else(i >= j, scores[i, j], 0)
+                T.gemm(visible, v, out)
+                T.gemm(k, v, state, transpose_A=True)
+                T.copy(out, Out[b, t : t + chunk, h, column : column + block_V])
+            T.copy(state, State[b, h, :, column : column + block_V])
+
+    return linear_attention
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        batch=Option("sequences", 1, 4),
+        length=Option("tokens of a sequence", 200, 8192),
+        heads=Option("heads", 2, 16),
+        dim=Option("elements of a head of Q and K", 64, 128),
+        dim_v=Option("elements of a head of V", 128),
+        dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
+    )
+    args = example.args
+    sizes = args.batch, args.length, args.heads, args.dim, args.dim_v
+    kernel = example.compile(linear_attention(*sizes, args.dtype))
+    q, k = (
+        example.normal(args.batch, args.length, args.heads, args.dim, dtype=args.dtype)
+        for _ in range(2)
+    )
+    v = example.normal(args.batch, args.length, args.heads, args.dim_v, dtype=args.dtype)
+    out = example.output(*v.shape, dtype=args.dtype)
+    state = example.output(args.batch, args.heads, args.dim, args.dim_v)
+    kernel(q, k, v, out, state)
+
+    def quadratic(q, k, v):
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k).tril()
+        return torch.einsum("bhqk,bkhd->bqhd", scores, v)
+
+    example.check("State", state, torch.einsum("bthd,bthe->bhde", k.double(), v.double()))
+    example.check("Out", out, quadratic(q.double(), k.double(), v.double()), tolerance=2**-8)
+    tokens = args.batch * args.length * args.heads
+    flops = 2 * tokens * (2 * args.dim * args.dim_v + 32 * (args.dim + args.dim_v))
+    peer = {"quadratic": lambda: quadratic(q, k, v)}
+    example.speed(lambda: kernel(q, k, v, out, state), peer, flops=flops)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Mamba-2: the outputs of each chunk, from its inputs and the state before it.
+
+    y_t = exp(DA[t]) C_t S  +  sum over s <= t of  (C_t B_s) exp(DA[t] - DA[s]) dt_s x_s  +  D x_t
+
+The first term is what earlier chunks left in the state, the second a masked attention within the
+chunk, whose weights decay. DA holds the sums of dt A up to and with each token of the chunk.
+
+    python chunk_scan.py [--batch 1] [--chunks 2] [--chunk 128] [--heads 3] [--head_dim 64]
+                         [--state 64] [--dtype bfloat16] [--target sm_90a] [--device cpu]
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from chunk_state import random_steps
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def chunk_scan(
+    batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_T=64, threads=128
+):
+    """Returns a prim_func of X, B, C, Dt, DA, D, States and Y.
+
+    X, Y are (batch, chunks * chunk, heads, head_dim); B, C (batch, chunks * chunk, state); Dt, DA
+    (batch, heads, chunks, chunk) float32; D (heads,) float32; States (batch, chunks, heads,
+    head_dim, state), those before each chunk. ``block_T`` divides ``chunk``.
+    """
+    tokens, log2e = chunks * chunk, math.log2(math.e)
+
+    @T.prim_func
+    def chunk_scan(
+        X: T.Tensor((batch, tokens, heads, head_dim), dtype),
+        B: T.Tensor((batch, tokens, state), dtype),
+        C: T.Tensor((batch, tokens, state), dtype),
+        Dt: T.Tensor((batch, heads, chunks, chunk), "float32"),
+        DA: T.Tensor((batch, heads, chunks, chunk), "float32"),
+        D: T.Tensor((heads,), "float32"),
+        States: T.Tensor((batch, chunks, heads, head_dim, state), dtype),
+        Y: T.Tensor((batch, tokens, heads, head_dim), dtype),
+    ):
+        grid = chunk // block_T, chunks, batch * heads
+        with T.Kernel(*grid, threads=threads) as (block, c, bh):
+            own_c = T.alloc_shared((block_T, state), dtype)
+            before = T.alloc_shared((head_dim, state), dtype)
+            tile_b = T.alloc_shared((block_T, state), dtype)
+            x = T.alloc_shared((block_T, head_dim), dtype)
+            scores = T.alloc_fragment((block_T, block_T), "float32")
+            weights = T.alloc_fragment((block_T, block_T), dtype)
+            y = T.alloc_fragment((block_T, head_dim), "float32")
+            decay = T.alloc_fragment((block_T,), "float32")
+            column_decay, dt = (T.alloc_fragment((block_T,), "float32") for _ in range(2))
+            b, h = bh // heads, bh % heads
+            first = block * block_T  # in the chunk
+            row = c * chunk + first  # in the sequence
+
+            T.copy(C[b, row : row + block_T, :], own_c)
+            T.copy(States[b, c, h, :, :], before)
+            T.copy(DA[b, h, c, first : first + block_T], decay)
+            T.gemm(own_c, before, y, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(block_T, head_dim):
+                y[i, j] *= T.exp2(decay[i] * log2e)
+
+            for k in T.Pipelined(block + 1, num_stages=2):
+                s, column = k * block_T, c * chunk + k * block_T
+                T.copy(B[b, column : column + block_T, :], tile_b)
+                T.copy(X[b, column : column + block_T, h, :], x)
+                T.copy(DA[b, h, c, s : s + block_T], column_decay)
+                T.copy(Dt[b, h, c, s : s + block_T], dt)
+                T.gemm(own_c, tile_b, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(block_T, block_T):
+                    # Later tokens would grow instead of decay, beyond the largest number.
+                    between = T.min(decay[i] - column_decay[j], 0)
+                    weight = scores[i, j] * T.exp2(between * log2e) * dt[j]
+                    weights[i, j] = T.if_then_else(first + i >= s + j, weight, 0)
+                T.gemm(weights, x, y)
+            for i, j in T.Parallel(block_T, head_dim):
+                Y[b, row + i, h, j] = y[i, j] + D[h] * X[b, row + i, h, j]
+
+    return chunk_scan
+
+
+def reference(x, b, c, dt, da, d, states):
+    """Returns Y, of the type of the arguments; shapes as of ``chunk_scan``."""
+    chunks, chunk = dt.shape[2:]
+    x, b, c = (y.unflatten(1, (chunks, chunk)) for y in (x, b, c))
+    between = (da[..., :, None] - da[..., None, :]).tril()
+    weights = torch.einsum("bcln,bcsn->bcls", c, b)[:, None] * torch.exp(between).tril()
+    weights = weights * dt[..., None, :]
+    y = torch.einsum("bhcls,bcshp->bclhp", weights, x)
+    y += torch.einsum("bcln,bchpn,bhcl->bclhp", c, states, torch.exp(da))
+    return (y + d[:, None] * x).flatten(1, 2)
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        batch=Option("sequences", 1, 8),
+        chunks=Option("chunks of a sequence", 2, 16),
+        chunk=Option("tokens of a chunk", 128, 256),
+        heads=Option("heads", 3, 80),
+        head_dim=Option("elements of a head", 64),
+        state=Option("columns of the state", 64, 128),
+        dtype=Option("element type of X, B and C", "bfloat16", choices=("float16", "bfloat16")),
+    )
+    args = example.args
+    sizes = args.batch, args.chunks, args.chunk, args.heads, args.head_dim, args.state
+    kernel = example.compile(chunk_scan(*sizes, args.dtype))
+    tokens = args.chunks * args.chunk
+    x = example.normal(args.batch, tokens, args.heads, args.head_dim, dtype=args.dtype)
+    b, c = (example.normal(args.batch, tokens, args.state, dtype=args.dtype) for _ in range(2))
+    dt, da = random_steps(example, args.batch, args.heads, args.chunks, args.chunk)
+    d = example.normal(args.heads)
+    states = example.normal(
+        args.batch, args.chunks, args.heads, args.head_dim, args.state, dtype=args.dtype
+    )
+    y = example.output(*x.shape, dtype=args.dtype)
+    inputs = x, b, c, dt, da, d, states
+    kernel(*inputs, y)
+    example.check("Y", y, reference(*(z.double() for z in inputs)), tolerance=2**-8)
+    flops = 2 * args.batch * tokens * args.heads * args.state * args.head_dim
+    flops += args.batch * tokens * args.heads * args.chunk * (args.state + args.head_dim)
+    peer = {"einsum": lambda: reference(*(z.float() for z in inputs))}
+    moved = sum(z.nbytes for z in (x, b, c, states, y))
+    example.speed(lambda: kernel(*inputs, y), peer, moved=moved, flops=flops)
+
+
+if __name__ == "__main__":
+    main()

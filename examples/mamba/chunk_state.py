@@ -1,0 +1,122 @@
+"""Mamba-2: what each chunk of a sequence adds to the state of the model.
+
+With decay a_t = exp(dt_t A) between tokens, the state after a chunk of L tokens that begins with
+none is
+
+    S = sum over t of  exp(sum of dt_s A over s > t)  dt_t  x_t^T B_t
+
+DA holds the sums of dt A up to and with each token, so the exponent is DA[L - 1] - DA[t]. Weights
+are multiplied into X on its way to the gemm. All chunks are computed at once; passing the states on
+from chunk to chunk is cheap.
+
+    python chunk_state.py [--batch 1] [--chunks 2] [--chunk 128] [--heads 3] [--head_dim 64]
+                        [--state 72] [--dtype bfloat16] [--target sm_90a] [--device cpu]
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+
+def chunk_state(
+    batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_P=64, block_N=128,
+    block_T=64, threads=128,
+):  # fmt: skip
+    """Returns a prim_func of X, B, Dt, DA and States.
+
+    X is (batch, chunks * chunk, heads, head_dim), B (batch, chunks * chunk, state), common to all
+    heads; Dt and DA (batch, heads, chunks, chunk) float32; States (batch, chunks, heads, head_dim,
+    state) float32. ``block_T`` divides ``chunk``.
+    """
+    tokens, log2e = chunks * chunk, math.log2(math.e)
+
+    @T.prim_func
+    def chunk_state(
+        X: T.Tensor((batch, tokens, heads, head_dim), dtype),
+        B: T.Tensor((batch, tokens, state), dtype),
+        Dt: T.Tensor((batch, heads, chunks, chunk), "float32"),
+        DA: T.Tensor((batch, heads, chunks, chunk), "float32"),
+        States: T.Tensor((batch, chunks, heads, head_dim, state), "float32"),
+    ):
+        grid = T.ceildiv(head_dim, block_P) * T.ceildiv(state, block_N), chunks, batch * heads
+        with T.Kernel(*grid, threads=threads) as (tile, c, bh):
+            x = T.alloc_shared((block_T, block_P), dtype)
+            x_weighed = T.alloc_fragment((block_P, block_T), dtype)
+            tile_b = T.alloc_shared((block_T, block_N), dtype)
+            weight = T.alloc_fragment((block_T,), "float32")
+            sums = T.alloc_fragment((block_P, block_N), "float32")
+            b, h = bh // heads, bh % heads
+            p = tile // T.ceildiv(state, block_N) * block_P
+            n = tile % T.ceildiv(state, block_N) * block_N
+
+            T.clear(sums)
+            for k in T.Pipelined(chunk // block_T, num_stages=2):
+                t = k * block_T
+                first = c * chunk + t
+                T.copy(X[b, first : first + block_T, h, p : p + block_P], x)
+                T.copy(B[b, first, n], tile_b)
+                for i in T.Parallel(block_T):
+                    decay = T.exp2((DA[b, h, c, chunk - 1] - DA[b, h, c, t + i]) * log2e)
+                    weight[i] = decay * Dt[b, h, c, t + i]
+                for i, j in T.Parallel(block_P, block_T):
+                    x_weighed[i, j] = x[j, i] * weight[j]
+                T.gemm(x_weighed, tile_b, sums)
+            T.copy(sums, States[b, c, h, p, n])
+
+    return chunk_state
+
+
+def random_steps(example, batch, heads, chunks, chunk):
+    """Returns Dt and DA, as models have them: steps of softplus, decay by -1 to -16 times those."""
+    dt = torch.nn.functional.softplus(example.normal(batch, heads, chunks, chunk) - 3)
+    rate = -1 - 15 * torch.rand(1, heads, 1, 1).to(dt.device)
+    return dt, (dt * rate).cumsum(3)
+
+
+def reference(x, b, dt, da):
+    """Returns States, of the type of the arguments; shapes as of ``chunk_state``."""
+    chunks, chunk = dt.shape[2:]
+    x, b = (y.unflatten(1, (chunks, chunk)) for y in (x, b))
+    weight = dt * torch.exp(da[..., -1:] - da)
+    return torch.einsum("bclhp,bhcl,bcln->bchpn", x, weight, b)
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        batch=Option("sequences", 1, 8),
+        chunks=Option("chunks of a sequence", 2, 16),
+        chunk=Option("tokens of a chunk", 128, 256),
+        heads=Option("heads", 3, 80),
+        head_dim=Option("elements of a head", 64),
+        state=Option("columns of the state", 72, 128),
+        dtype=Option("element type of X and B", "bfloat16", choices=("float16", "bfloat16")),
+    )
+    args = example.args
+    sizes = args.batch, args.chunks, args.chunk, args.heads, args.head_dim, args.state
+    kernel = example.compile(chunk_state(*sizes, args.dtype))
+    tokens = args.chunks * args.chunk
+    x = example.normal(args.batch, tokens, args.heads, args.head_dim, dtype=args.dtype)
+    b = example.normal(args.batch, tokens, args.state, dtype=args.dtype)
+    dt, da = random_steps(example, args.batch, args.heads, args.chunks, args.chunk)
+    states = example.output(args.batch, args.chunks, args.heads, args.head_dim, args.state)
+    kernel(x, b, dt, da, states)
+    want = reference(*(y.double() for y in (x, b, dt, da)))
+    example.check("States", states, want, tolerance=2**-8)
+    flops = 2 * args.batch * tokens * args.heads * args.head_dim * args.state
+    example.speed(
+        lambda: kernel(x, b, dt, da, states),
+        {"einsum": lambda: reference(x.float(), b.float(), dt, da)},
+        moved=x.nbytes + b.nbytes + states.nbytes,
+        flops=flops,
+    )
+
+
+if __name__ == "__main__":
+    main()
