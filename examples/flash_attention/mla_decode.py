@@ -35,12 +35,12 @@ def mla_decode(
 ):  # fmt: skip
     """Returns a prim_func of Q, Cache, Lengths and Out.
 
-    Q is (batch, heads, latent + rope), Cache (batch, keys, latent + rope), Out (batch, heads,
-    latent); Lengths (batch,) int32 says how many tokens a sequence has, from 1 to ``keys``. A block
-    computes ``block_V`` columns of Out. Scores are scaled by 1 / sqrt(128 + rope), the size of a
-    head before compression.
+    Shapes are those below; Lengths (int32) says how many tokens a sequence has, from 1 to ``keys``.
+    A block computes ``block_V`` columns of Out. Scores are scaled by 1 / sqrt(128 + rope), the size
+    of a head before compression.
     """
     scale = math.log2(math.e) / math.sqrt(128 + rope)  # powers of two in place of e
+    columns = {"policy": T.GemmWarpPolicy.FullCol}  # divided among the warps, not the rows
 
     @T.prim_func
     def mla_decode(
@@ -63,8 +63,8 @@ def mla_decode(
             result = T.alloc_fragment((block_H, block_V), "float32")
             highest = T.alloc_fragment((block_H,), "float32")
             sums = T.alloc_fragment((block_H, 1), "float32")
-            head, length = bx * block_H, Lengths[b]
-            split, column = by % splits, by // splits * block_V
+            head, split, column = bx * block_H, by % splits, by // splits * block_V
+            length = Lengths[b]
             blocks = T.ceildiv(T.ceildiv(length, block_N), splits)  # of this part
             begin = split * blocks * block_N
 
@@ -77,8 +77,6 @@ def mla_decode(
                 key = begin + k * block_N
                 T.copy(Cache[b, key : key + block_N, :latent], tokens)
                 T.copy(Cache[b, key : key + block_N, latent:], tokens_rope)
-                # Columns of the result are divided among the warpgroups, those of scores, too.
-                columns = {"policy": T.GemmWarpPolicy.FullCol}
                 T.gemm(Q_shared, tokens, scores, transpose_B=True, clear_accum=True, **columns)
                 T.gemm(Q_rope, tokens_rope, scores, transpose_B=True, **columns)
                 if key + block_N > length:

@@ -51,8 +51,7 @@ def chunk_scan(
             scores = T.alloc_fragment((block_T, block_T), "float32")
             weights = T.alloc_fragment((block_T, block_T), dtype)
             y = T.alloc_fragment((block_T, head_dim), "float32")
-            decay = T.alloc_fragment((block_T,), "float32")
-            column_decay, dt = (T.alloc_fragment((block_T,), "float32") for _ in range(2))
+            decay, column_decay, dt = (T.alloc_fragment((block_T,), "float32") for _ in range(3))
             b, h = bh // heads, bh % heads
             first = block * block_T  # in the chunk
             row = c * chunk + first  # in the sequence
