@@ -18,6 +18,7 @@
 #include "emulator/core/report.h"
 #include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
+#include "emulator/timing/result.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -138,11 +139,24 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
 // schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
-// file, line.
+// file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
+using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool>;
+
+TimingOptions TimingOf(const TimingSettings& settings) {
+  TimingOptions options;
+  options.arch = std::string(settings.get<0>());
+  options.clock_mhz = settings.get<1>();
+  options.ctas = static_cast<uint64_t>(settings.get<2>());
+  options.sampled = settings.get<3>();
+  options.warm = settings.get<4>();
+  options.record = settings.get<5>();
+  return options;
+}
+
 LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
                       ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
-                      Suppressions suppressions, ffi::Bytes params) {
+                      Suppressions suppressions, TimingSettings timing, ffi::Bytes params) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
   const Kernel* kernel = module->module->Find(std::string(name));
@@ -160,6 +174,7 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
   options.threads = static_cast<int>(settings[5]);
   options.sanitize = settings[6] != 0;
   options.keep_going = settings[7] != 0;
+  options.timing = TimingOf(timing);
   for (const auto& [kind, kernel, file, line] : suppressions) {
     options.suppressions.push_back(
         {std::string(kind), std::string(kernel), std::string(file), static_cast<int>(line)});
@@ -203,8 +218,17 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                     static_cast<double>(launch->launch->options.grid.count());
            })
       .def("tl.emulator.Cancel", [](LaunchRef launch) { launch->Join(); })
-      .def("tl.emulator.LaunchReport", [](LaunchRef launch) {
-        return ffi::String(DescribeLaunch(*launch->launch, launch->seconds));
+      .def("tl.emulator.LaunchReport",
+           [](LaunchRef launch) {
+             return ffi::String(DescribeLaunch(*launch->launch, launch->seconds));
+           })
+      .def("tl.emulator.TimingReport",
+           [](LaunchRef launch) {
+             const TimingResult* timing = launch->launch->timing.get();
+             return ffi::String(timing ? DescribeTiming(*timing) : "");
+           })
+      .def("tl.emulator.TimingColumn", [](LaunchRef launch, ffi::String name) {
+        return ffi::Bytes(TimingColumn(*launch->launch->timing, std::string(name)));
       });
 }
 

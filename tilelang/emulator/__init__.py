@@ -12,6 +12,7 @@ from tilelang.emulator.launch_options import Options, Suppression, options
 from tilelang.emulator.memory import Mapping
 from tilelang.emulator.reachable import reachable
 from tilelang.emulator.tensor_map import Im2col, TensorMap
+from tilelang.emulator.timed import Timing, TimingOptions
 
 __all__ = [
     "Device",
@@ -28,6 +29,8 @@ __all__ = [
     "Pointer",
     "Suppression",
     "TensorMap",
+    "Timing",
+    "TimingOptions",
     "options",
     "reachable",
 ]

@@ -17,6 +17,7 @@ from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
+from tilelang.emulator.timed import NOT_TIMED, Timing, timing_of, timing_options
 from tilelang.errors import UserError
 
 _SCHEDULES = {"late": 0, "eager": 1}
@@ -61,6 +62,7 @@ class LaunchReport:
             :class:`~tilelang.emulator.errors.EmulatorError` for each kind and PTX line.
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
             and the fields of ``EmulatorError``.
+        timing: with ``timing=True`` what the launch takes on the GPU; else None.
     """
 
     instructions: int
@@ -70,6 +72,7 @@ class LaunchReport:
     output: str = ""
     warnings: list[dict[str, Any]] = field(default_factory=list)
     findings: list[EmulatorError] = field(default_factory=list)
+    timing: Timing | None = None
 
 
 class Device:
@@ -240,8 +243,9 @@ class Kernel:
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
-                ``suppress`` and ``progress`` as in :class:`~tilelang.emulator.Options`; those not
-                given are what :func:`~tilelang.emulator.options` set.
+                ``suppress``, ``timing`` and ``progress`` as in
+                :class:`~tilelang.emulator.Options`; those not given are what
+                :func:`~tilelang.emulator.options` set.
 
         Raises:
             ~tilelang.emulator.errors.EmulatorError: the program did something wrong.
@@ -255,11 +259,13 @@ class Kernel:
         try:
             params = binder.pack(args)
             mode, seed = _schedule(chosen.schedule)
+            timed = timing_options(chosen.timing)
             handle = _ffi.get("emulator.Launch")(
                 self.module._handle, self.name, dims.flat,
                 [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
                  chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
-                list(chosen.lint), [entry.fields() for entry in chosen.suppress], params,
+                list(chosen.lint), [entry.fields() for entry in chosen.suppress],
+                timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
             )  # fmt: skip
             Progress(handle, self.name, chosen.progress).wait()
         finally:
@@ -397,5 +403,5 @@ def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
     lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(
         report["instructions"], lane_instructions, report["seconds"], by_class, output,
-        report["warnings"], findings,
+        report["warnings"], findings, timing_of(handle),
     )  # fmt: skip

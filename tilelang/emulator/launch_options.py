@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.emulator.errors import EmulatorWarning
 from tilelang.emulator.numbers import integer
+from tilelang.emulator.timed import timing_options
 from tilelang.errors import UserError
 
 #: The kinds of what the checks of ordering find; they can be suppressed.
@@ -83,6 +84,9 @@ class Options:
             prints a summary to stderr; False makes kernels that use much shared memory faster.
         suppress: findings not to report, pairs of a kind and a place as in
             :class:`Suppression`; one that nothing needed leaves a warning.
+        timing: also find out what the launch would take on the GPU: True, or
+            :class:`~tilelang.emulator.TimingOptions`. Asynchronous operations then act in the
+            order of the modelled clock, whatever ``schedule`` says.
         progress: show a progress bar when the launch takes more than two seconds.
 
     Raises:
@@ -96,6 +100,7 @@ class Options:
     sanitize: bool | str = True
     suppress: Iterable[Any] = ()
     progress: bool = True
+    timing: Any = False
 
     def __post_init__(self) -> None:
         if isinstance(self.schedule, str) and self.schedule not in _SCHEDULES:
@@ -114,6 +119,7 @@ class Options:
         self._set("lint", lint)
         if isinstance(self.sanitize, str) and self.sanitize != "report":
             raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
+        timing_options(self.timing)
         self._set("suppress", _suppressions(self.suppress))
 
     def _set(self, name: str, value: Any) -> None:

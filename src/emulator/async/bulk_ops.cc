@@ -100,6 +100,8 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     if (route == Route::kSend) CheckSentBytes(w, issuer, ends, barrier);
     Delivery delivery{"cp.async.bulk"};
     delivery.atomic = form.reduces;
+    if (route == Route::kSend) delivery.work = AsyncWork::Kind::kBulkSend;
+    if (route == Route::kLoad) delivery.runs = {{ends.source, ends.bytes}};
     IssueLoad(
         w, lane, delivery,
         LoadTargets(w, lane, static_cast<uint32_t>(ends.destination), barrier, form.multicast,
@@ -145,7 +147,8 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
                  uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
                                             form.written_as(), Proxy::kAsync, kBulkEngine);
                  WriteGlobal(form, data, to, byte_mask);
-               });
+               },
+               {{ends.destination, ends.bytes}});
   });
   return Flow::kNext;
 }
@@ -218,8 +221,8 @@ Flow WaitGroup(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t pending = static_cast<uint32_t>(op.immediate);
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
-    const uint32_t done = engines.FinishGroups(ChannelKind::kBulkRead, issuer, pending);
-    if (!reads_only) engines.FinishGroups(ChannelKind::kBulkWrite, issuer, pending);
+    const uint32_t done = engines.FinishGroups(ChannelKind::kBulkRead, issuer, pending, issuer);
+    if (!reads_only) engines.FinishGroups(ChannelKind::kBulkWrite, issuer, pending, issuer);
     Sanitizer* sanitizer = engines.sanitizer();
     if (!sanitizer || done == 0) return;
     sanitizer->Learn(issuer, StoreReads(engines, issuer), done);

@@ -135,6 +135,10 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
     step.issuer = issuer;
     step.name = delivery.name;
     step.completes = target.barrier;
+    step.work.kind = delivery.work;
+    step.work.bytes = bytes;
+    step.work.multicast = &target != &targets[0];
+    step.work.runs = delivery.runs;
     step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {
       std::vector<uint8_t> data(bytes);
       produce(data);
@@ -153,7 +157,8 @@ ActorId StoreWrites(Engines& engines, const Issuer& issuer) {
 }
 
 void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                std::vector<uint32_t> units, Collect collect, Deliver deliver) {
+                std::vector<uint32_t> units, Collect collect, Deliver deliver,
+                std::vector<GlobalRun> runs) {
   const Issuer issuer = w.Here(lane);
   Delivery how{name};
   how.units = std::move(units);
@@ -174,7 +179,9 @@ void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t b
   PendingStep read;
   read.issuer = issuer;
   read.name = name;
-  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver, order] {
+  read.work.kind = AsyncWork::Kind::kBulkRead;
+  read.work.bytes = bytes;
+  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver, order, runs] {
     CheckAccess(cluster, issuer, source, bytes, how, AccessKind::kRead);
     auto data = std::make_shared<std::vector<uint8_t>>(bytes);
     collect(*data, cluster.SharedOwner(source)->shared.at(0), source & 0xFFFFFF);
@@ -182,6 +189,9 @@ void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t b
     write.issuer = issuer;
     write.name = how.name;
     write.order = order;
+    write.work.kind = AsyncWork::Kind::kBulkWrite;
+    write.work.bytes = bytes;
+    write.work.runs = runs;
     write.act = [data, deliver] { deliver(*data); };
     engines.Queue(ChannelKind::kBulkWrite, std::move(write));
   };

@@ -67,6 +67,9 @@ struct Delivery {
   bool atomic = false;  // others may reduce into the same bytes at the same time
   // The 16-byte units of the window that are written, if they are not one run.
   std::vector<uint32_t> units = {};
+  // For timed launches: which work it is, and what it reads in global memory.
+  AsyncWork::Kind work = AsyncWork::Kind::kBulkLoad;
+  std::vector<GlobalRun> runs = {};
 };
 
 // Issues a load of `bytes` bytes: checks ordering now, acts later.
@@ -83,9 +86,10 @@ using Collect =
 using Deliver = std::function<void(const std::vector<uint8_t>& bytes)>;
 
 // Issues a store from `bytes` bytes at shared address `source`, or from `units` of 16 bytes of the
-// window unless empty, in the thread's open bulk group.
+// window unless empty, in the thread's open bulk group. `runs`, for timed launches: where to.
 void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                std::vector<uint32_t> units, Collect collect, Deliver deliver);
+                std::vector<uint32_t> units, Collect collect, Deliver deliver,
+                std::vector<GlobalRun> runs);
 
 }  // namespace tilelang::emulator
 

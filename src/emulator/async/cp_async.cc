@@ -71,6 +71,7 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
     }
     pending.issuer = issuer;
     pending.name = kEngine;
+    pending.work.kind = AsyncWork::Kind::kThreadCopy;
     pending.act = [&cluster, issuer, destination, source, bytes = form.bytes, source_bytes] {
       PerformCopy(cluster, issuer, destination, source, bytes, source_bytes);
     };
@@ -100,6 +101,7 @@ void DecodeCopy(Decoder& d) {
       has_fourth && (d.RegisterBits(d.operand(3)) == 1 || d.operand(3).negated);
   d.Push(has_fourth && !is_predicate ? d.Source(d.operand(3), Type::kU32) : kNoSlot);
   d.Push(is_predicate ? d.Predicate(d.operand(3)) : kNoSlot);
+  d.op.immediate = form.bytes;
   d.op.handler = Copy;
 }
 
@@ -116,7 +118,8 @@ void FinishAndLearn(Warp& w, uint32_t mask, uint32_t pending) {
   uint32_t finished = ~0u;
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
-    finished = std::min(finished, engines.FinishGroups(ChannelKind::kCopy, issuer, pending));
+    finished =
+        std::min(finished, engines.FinishGroups(ChannelKind::kCopy, issuer, pending, issuer));
   });
   if (Sanitizer* sanitizer = engines.sanitizer()) {
     const Issuer issuer = w.Here(__builtin_ctz(mask));

@@ -15,6 +15,13 @@ bool IsMbarrierWait(const Split& split) {
   return split.waiting && split.mask != 0 && std::string_view(split.wait.object) == "mbarrier";
 }
 
+// What waits for steps of the channel are waits for.
+AsyncWork::Kind WorkOf(ChannelKind kind) {
+  return kind == ChannelKind::kWarpgroup     ? AsyncWork::Kind::kWgmma
+         : kind == ChannelKind::kTensorStore ? AsyncWork::Kind::kTensorStore
+                                             : AsyncWork::Kind::kThreadCopy;
+}
+
 }  // namespace
 
 std::unique_ptr<AsyncEngines> MakeAsyncEngines(Cluster& cluster) {
@@ -34,6 +41,9 @@ Engines::Channel& Engines::ChannelOf(ChannelKind kind, const Issuer& issuer) {
 void Engines::Queue(ChannelKind kind, PendingStep step) {
   Channel& channel = ChannelOf(kind, step.issuer);
   step.age = next_age_++;
+  SetReady(step, channel.ready);
+  channel.ready = step.ready;
+  if (step.ends_group && cluster_.timing) channel.group_ends.push_back(step.ready);
   channel.steps.push_back(std::move(step));
   while (cluster_.launch.options.schedule == Schedule::kEager && !channel.steps.empty()) {
     ActFirst(channel);
@@ -42,15 +52,26 @@ void Engines::Queue(ChannelKind kind, PendingStep step) {
 
 void Engines::QueueFree(PendingStep step) {
   step.age = next_age_++;
+  SetReady(step, 0);
   free_.push_back(std::move(step));
   if (cluster_.launch.options.schedule == Schedule::kEager) ActFree(free_.size() - 1);
+}
+
+void Engines::SetReady(PendingStep& step, Cycle after) {
+  if (!cluster_.timing) return;
+  step.ready = std::max(after, cluster_.timing->Start(step.issuer, step.work));
+  step.work.runs = {};
+  last_ready_ = std::max(last_ready_, step.ready);
+  if (step.completes.owner) signals_.push(step.ready);
 }
 
 void Engines::Act(const PendingStep& step) {
   if (!step.act) return;
   const EngineStep before =
       std::exchange(acting_, step.order);  // steps may queue others, which act
+  const Cycle time = cluster_.timing ? cluster_.timing->Enter(step.ready) : 0;
   step.act();
+  if (cluster_.timing) cluster_.timing->Leave(time);
   acting_ = before;
 }
 
@@ -95,12 +116,37 @@ void Engines::CommitBulkGroup(const Issuer& issuer) {
 void Engines::Finish(ChannelKind kind, const Issuer& issuer) {
   Channel& channel = ChannelOf(kind, issuer);
   while (!channel.steps.empty()) ActFirst(channel);
+  if (cluster_.timing) cluster_.timing->Await(issuer, WorkOf(kind), channel.ready);
 }
 
-uint32_t Engines::FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending) {
+uint32_t Engines::FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending,
+                               const Issuer& waiter) {
   Channel& channel = ChannelOf(kind, issuer);
   while (channel.committed - channel.finished > pending) ActFirst(channel);
-  return channel.committed - std::min(channel.committed, pending);
+  const uint32_t done = channel.committed - std::min(channel.committed, pending);
+  if (cluster_.timing && done > 0) {
+    cluster_.timing->Await(waiter, WorkOf(kind), channel.group_ends[done - 1]);
+  }
+  return done;
+}
+
+Cycle Engines::NextSignal() const { return signals_.empty() ? kNever : signals_.top(); }
+
+void Engines::ActUntil(Cycle now) {
+  while (!signals_.empty() && signals_.top() <= now) signals_.pop();
+  for (size_t i = 0; i < free_.size();) {
+    if (free_[i].ready <= now) {
+      ActFree(i);
+    } else {
+      ++i;
+    }
+  }
+  const auto signals = [&](const PendingStep& step) {
+    return step.completes.owner && step.ready <= now;
+  };
+  for (auto& [key, channel] : channels_) {
+    while (std::any_of(channel.steps.begin(), channel.steps.end(), signals)) ActFirst(channel);
+  }
 }
 
 ActorId Engines::ActorOf(ActorKind kind, const Issuer& issuer, const char* prefix, bool per_warp) {

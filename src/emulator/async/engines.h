@@ -8,10 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <queue>
 #include <random>
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "emulator/async/cta_state.h"
 #include "emulator/core/machine.h"
@@ -34,8 +36,10 @@ struct PendingStep {
   Issuer issuer;
   const char* name = "";  // for reports, e.g. "tcgen05.mma"
   std::function<void()> act;
-  EngineStep order;         // of its accesses to global memory; set with the sanitizer
-  BarrierRef completes;     // the mbarrier that it signals, if any
+  EngineStep order;      // of its accesses to global memory; set with the sanitizer
+  BarrierRef completes;  // the mbarrier that it signals, if any
+  AsyncWork work;
+  Cycle ready = 0;          // of timed launches: when it is complete
   bool ends_group = false;  // a commit_group marker
   uint64_t age = 0;         // set when queued
 };
@@ -50,9 +54,10 @@ class Engines : public AsyncEngines {
   void Queue(ChannelKind kind, PendingStep step);
   // Queues a step that is ordered with nothing.
   void QueueFree(PendingStep step);
-  // Acts on the issuer's channel until at most `pending` groups are left. Returns how many groups
-  // that makes complete for sure.
-  uint32_t FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending);
+  // Acts on the issuer's channel until at most `pending` groups are left, for which `waiter` waits.
+  // Returns how many groups that makes complete for sure.
+  uint32_t FinishGroups(ChannelKind kind, const Issuer& issuer, uint32_t pending,
+                        const Issuer& waiter);
   // Acts on all steps of the issuer's channel.
   void Finish(ChannelKind kind, const Issuer& issuer);
   void CommitGroup(ChannelKind kind, const Issuer& issuer);
@@ -75,6 +80,9 @@ class Engines : public AsyncEngines {
   bool Advance(bool stalled) override;
   void Drain() override;
   std::string Describe() const override;
+  Cycle NextSignal() const override;
+  void ActUntil(Cycle now) override;
+  Cycle LastReady() const override { return last_ready_; }
 
  private:
   struct ChannelKey {
@@ -88,11 +96,14 @@ class Engines : public AsyncEngines {
     std::deque<PendingStep> steps;
     uint32_t committed = 0;  // groups; of a pipe: instructions
     uint32_t finished = 0;
+    Cycle ready = 0;                // of the last step
+    std::vector<Cycle> group_ends;  // of timed launches
   };
 
   Channel& ChannelOf(ChannelKind kind, const Issuer& issuer);
   void QueueMarker(ChannelKind kind, const Issuer& issuer, std::function<void()> act);
   void Act(const PendingStep& step);
+  void SetReady(PendingStep& step, Cycle after);
   void ActFirst(Channel& channel);
   void ActFree(size_t index);
   bool ActOldest();
@@ -110,6 +121,9 @@ class Engines : public AsyncEngines {
   std::mt19937_64 random_;
   uint64_t next_age_ = 0;
   uint64_t idle_rounds_ = 0;
+  // Of timed launches: when steps that complete on mbarriers are ready, not all of them pending.
+  std::priority_queue<Cycle, std::vector<Cycle>, std::greater<Cycle>> signals_;
+  Cycle last_ready_ = 0;
 };
 
 }  // namespace tilelang::emulator

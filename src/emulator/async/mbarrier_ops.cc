@@ -192,7 +192,7 @@ Flow Wait(Warp& w, const Op& op, uint32_t mask) {
     CheckInitialised(w.Here(lane), barrier, Proxy::kGeneric);
     if (IsDone(w, op, form, lane, barrier)) {
       done |= 1u << lane;
-      ObserveCompletion(w.Here(lane), barrier);
+      ObserveCompletion(w, lane, barrier);
     } else {
       blocked = barrier;
       if (form.parity) parity = w.Reg<uint32_t>(op.a[1])[lane];

@@ -37,10 +37,13 @@ auto Update(const Issuer& issuer, const BarrierRef& barrier, const Knowledge* be
             Change change) {
   BarrierEntry& entry = EntryOf(issuer, barrier);
   if (before) Reach(entry, *before);
+  Timing* timing = barrier.owner->cluster.timing;
+  if (timing) timing->Arrive(&entry, issuer);
   const uint64_t phase = entry.object.completed_phases();
   return Located(issuer, barrier.address(), "shared memory", [&] {
     const auto result = change(entry);
     if (entry.object.completed_phases() != phase) {
+      if (timing) timing->Complete(&entry, false);
       entry.gathering.executed.Join(entry.reached);
       CheckWaits(issuer, barrier, entry);
       entry.completed.Join(entry.gathering);
@@ -151,7 +154,11 @@ ActorId TransactionActor(const Issuer& issuer, const BarrierRef& barrier, uint32
   return entry.transactions;
 }
 
-void ObserveCompletion(const Issuer& issuer, const BarrierRef& barrier) {
+void ObserveCompletion(Warp& warp, int lane, const BarrierRef& barrier) {
+  const Issuer issuer = warp.Here(lane);
+  if (Timing* timing = warp.cta.cluster.timing) {
+    timing->Pass(&EntryOf(issuer, barrier), warp, false);
+  }
   Sanitizer* sanitizer = SanitizerOf(barrier);
   if (!sanitizer) return;
   BarrierEntry& entry = EntryOf(issuer, barrier);

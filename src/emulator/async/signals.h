@@ -46,8 +46,8 @@ void ExpectTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t
 // The sanitizer's actor for bulk copies that complete on `barrier`, and the step that a copy
 // issued now will be.
 ActorId TransactionActor(const Issuer& issuer, const BarrierRef& barrier, uint32_t* step);
-// A wait of the issuer for the last completed phase succeeded.
-void ObserveCompletion(const Issuer& issuer, const BarrierRef& barrier);
+// A wait of the lane for the last completed phase succeeded.
+void ObserveCompletion(Warp& warp, int lane, const BarrierRef& barrier);
 
 }  // namespace tilelang::emulator
 

@@ -40,7 +40,9 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
                           form.reduces ? "red.async reduces into" : "st.async writes",
                           bytes,
                           Proxy::kGeneric,
-                          form.reduces};
+                          form.reduces,
+                          {},
+                          AsyncWork::Kind::kRemoteStore};
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
     const uint32_t destination = ToSharedAddress(w, lane, form.space, form.destination.At(w, lane));

@@ -290,6 +290,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   PendingStep step;
   step.issuer = WarpIssuer(w);
   step.name = "tcgen05.st";
+  step.work.kind = AsyncWork::Kind::kTensorStore;
   step.act = [&tensor = TensorOf(w), cells = CellsOf(w, op, form, place)] {
     for (const auto& [index, value] : cells) tensor.StoreAt(index, value);
   };

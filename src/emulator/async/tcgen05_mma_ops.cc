@@ -138,6 +138,16 @@ void PerformMma(Cta& cta, const Issuer& issuer, const MmaPlan& plan) {
   RunMma(plan, cta.shared.at(0), tensor);
 }
 
+AsyncWork WorkOf(const MmaPlan& plan) {
+  AsyncWork work;
+  work.kind = AsyncWork::Kind::kTensorMma;
+  work.m = plan.instruction.m;
+  work.n = plan.instruction.n;
+  work.a_in_shared = !plan.operands.a_in_tmem;
+  work.flops = int64_t{2} * work.m * work.n * plan.depth;
+  return work;
+}
+
 Flow Mma(Warp& w, const Op& op, uint32_t mask) {
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
@@ -148,6 +158,7 @@ Flow Mma(Warp& w, const Op& op, uint32_t mask) {
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.mma";
+    step.work = WorkOf(*plan);
     step.act = [cta = &w.cta, issuer, plan] { PerformMma(*cta, issuer, *plan); };
     Engines::Of(w).Queue(ChannelKind::kPipe, std::move(step));
   });
@@ -277,6 +288,8 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.cp";
+    step.work.kind = AsyncWork::Kind::kTensorCopy;
+    step.work.bytes = static_cast<uint32_t>(plan->units.size()) * kUnitBytes;
     step.act = [cta = &w.cta, issuer, plan] {
       WarnUninitialised(*cta, issuer, plan->units);
       RunCopy(*plan, cta->shared.at(0), CtaState::Of(*cta).tensor());
@@ -336,6 +349,7 @@ Flow Shift(Warp& w, const Op& op, uint32_t mask) {
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.shift";
+    step.work.kind = AsyncWork::Kind::kTensorShift;
     step.act = [cta = &w.cta, address] { RunShift(address, CtaState::Of(*cta).tensor()); };
     engines.Queue(ChannelKind::kPipe, std::move(step));
   });
@@ -387,6 +401,7 @@ Flow Commit(Warp& w, const Op& op, uint32_t mask) {
       PendingStep step;
       step.issuer = issuer;
       step.name = "tcgen05.commit";
+      step.work.kind = AsyncWork::Kind::kTensorCommit;
       step.completes = target.barrier;
       step.act = [issuer, target = target.barrier, known] {
         Arrive(issuer, target, 1, false, known.get());

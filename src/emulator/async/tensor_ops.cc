@@ -87,6 +87,16 @@ uint32_t BytesOf(const TensorRequest& request) {
          static_cast<uint32_t>(request.walk.rows.size());
 }
 
+// The rows in global memory, for timed launches.
+std::vector<GlobalRun> RunsOf(const Warp& w, const TensorRequest& request) {
+  std::vector<GlobalRun> runs;
+  if (!w.cta.cluster.timing) return runs;
+  for (const TensorRow& row : request.walk.rows) {
+    if (row.count != 0) runs.push_back({row.address, request.map.GlobalBytes(row.count)});
+  }
+  return runs;
+}
+
 // Rows of a gather need not begin a swizzle pattern: four of them are less than one, and several
 // gathers fill it.
 void CheckSharedAlignment(const Issuer& issuer, const TensorForm& form, const TensorMap& map,
@@ -131,6 +141,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
         form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
     Delivery delivery{"cp.async.bulk.tensor"};
     delivery.units = SparseUnits(request->map, BytesOf(*request), destination & 0xFFFFFF);
+    delivery.runs = RunsOf(w, *request);
     IssueLoad(
         w, lane, delivery, LoadTargets(w, lane, destination, barrier, form.multicast, ctas),
         BytesOf(*request),
@@ -208,7 +219,8 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
         },
         [&cluster, &form, issuer, request](const std::vector<uint8_t>& data) {
           WriteRows(cluster, issuer, form, *request, data);
-        });
+        },
+        RunsOf(w, *request));
   });
   return Flow::kNext;
 }

@@ -65,10 +65,21 @@ void CheckOrder(Warp& w, const Op& op, Warpgroup& group, const WgmmaPlan& plan) 
   sanitizer->SharedUnits(w.cta, plan.b_units, kUnitBytes, step);
 }
 
+AsyncWork WorkOf(const WgmmaForm& form) {
+  AsyncWork work;
+  work.kind = AsyncWork::Kind::kWgmma;
+  work.m = kWgmmaRows;
+  work.n = form.n;
+  work.a_in_shared = !form.a_in_registers;
+  work.flops = int64_t{2} * kWgmmaRows * form.n * form.depth();
+  return work;
+}
+
 void Queue(Warp& w, const Op& op, Warpgroup& group, const std::shared_ptr<WgmmaPlan>& plan) {
   PendingStep step;
   step.issuer = group.Owner(op);
   step.name = "wgmma.mma_async";
+  step.work = WorkOf(*plan->form);
   step.act = [cta = &w.cta, issuer = step.issuer, plan, warps = group.warps()] {
     WarnUninitialised(*cta, issuer, plan->a_units);
     WarnUninitialised(*cta, issuer, plan->b_units);
@@ -302,7 +313,7 @@ Flow WaitGroup(Warp& w, const Op& op, uint32_t mask) {
   }
   Engines& engines = Engines::Of(w);
   const Issuer owner = group.Owner(op);
-  engines.FinishGroups(ChannelKind::kWarpgroup, owner, all - finished);
+  engines.FinishGroups(ChannelKind::kWarpgroup, owner, all - finished, w.Here(0));
   if (Sanitizer* sanitizer = engines.sanitizer()) {
     const ActorId actor = ActorOf(engines, owner);
     sanitizer->Learn(w.Here(0), actor, finished);

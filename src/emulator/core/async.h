@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "emulator/core/timing.h"
+
 namespace tilelang::emulator {
 
 class Cluster;
@@ -21,6 +23,11 @@ class AsyncEngines {
   virtual bool Advance(bool stalled) = 0;
   // All threads have exited: perform what is pending (stores drain at kernel end).
   virtual void Drain() = 0;
+  // Of timed launches: when the next operation completes on an mbarrier, what does so until `now`
+  // acts, and when the last of all operations is complete.
+  virtual Cycle NextSignal() const = 0;
+  virtual void ActUntil(Cycle now) = 0;
+  virtual Cycle LastReady() const = 0;
   // For deadlock reports: one line for each pending operation; empty if none.
   virtual std::string Describe() const = 0;
 };

@@ -188,6 +188,7 @@ uint32_t Decoder::Predicate(const ptx::Operand& operand) {
   if (!reg || reg->type != Type::kPred) {
     Illegal("'" + operand.name + "' is not a declared predicate register");
   }
+  use.predicate_reads.push_back(reg->slot);
   return reg->slot | (operand.negated ? 1u : 0u);
 }
 
@@ -197,6 +198,8 @@ uint32_t Decoder::PredicateDestination(const ptx::Operand& operand) {
   if (operand.kind != ptx::Operand::Kind::kName || (slot & 1)) {
     Illegal("the predicate destination of '" + inst.Spelling() + "' is not a register");
   }
+  use.predicate_reads.pop_back();
+  use.predicate_writes.push_back(slot);
   return slot;
 }
 
@@ -209,6 +212,7 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
   if (base.kind == ptx::Operand::Kind::kInteger) {
     address.wide = true;
     address.slot = Constant(Type::kU64, base.bits + static_cast<uint64_t>(operand.offset));
+    use.addresses.push_back(address);
     return address;
   }
   if (base.kind != ptx::Operand::Kind::kName) Illegal("malformed address");
@@ -221,6 +225,7 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
     address.slot = reg->slot;
     address.wide = bits == 64;
     address.offset = operand.offset;
+    use.addresses.push_back(address);
     return address;
   }
   Placement placement;
@@ -230,6 +235,7 @@ AddressOperand Decoder::Address(const ptx::Operand& operand) {
   address.wide = true;
   address.symbol_space = placement.space;
   address.slot = function_.AddressSlot(placement, operand.offset, 64);
+  use.addresses.push_back(address);
   return address;
 }
 

@@ -44,17 +44,6 @@ class Modifiers {
   std::vector<std::string> names_;
 };
 
-// An address operand [base + offset]. `slot` holds a 32-bit or 64-bit register (or constant).
-struct AddressOperand {
-  uint32_t slot = kNoSlot;
-  bool wide = false;
-  // Of the variable that the address names; kGeneric when it starts from a register. Parameters
-  // of device functions live in local memory.
-  Space symbol_space = Space::kGeneric;
-  int64_t offset = 0;
-  inline uint64_t At(const Warp& warp, int lane) const;  // in machine.h
-};
-
 // Given to the decode function of a family; one per instruction.
 class Decoder {
  public:

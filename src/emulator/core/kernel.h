@@ -17,6 +17,7 @@ namespace tilelang::emulator {
 
 class GlobalMemory;
 class Module;
+class Warp;
 
 // Local memory addresses start here, parameters end before: a register that holds the address of
 // a device function's parameter tells by its value that this lives in local memory.
@@ -83,13 +84,25 @@ struct SlotInit {
   uint64_t value = 0;  // of constants; added to the value of specials
 };
 
-// Registers that an instruction reads and writes (predicates left out), for checks of what flows
-// where.
+// An address operand [base + offset]. `slot` holds a 32-bit or 64-bit register (or constant).
+struct AddressOperand {
+  uint32_t slot = kNoSlot;
+  bool wide = false;
+  // Of the variable that the address names; kGeneric when it starts from a register. Parameters
+  // of device functions live in local memory.
+  Space symbol_space = Space::kGeneric;
+  int64_t offset = 0;
+  inline uint64_t At(const Warp& warp, int lane) const;  // in machine.h
+};
+
+// Registers that an instruction reads and writes, for checks of what flows where and for its time.
 struct OperandUse {
   // kSelect: selp; kCollective: results of a lane depend on operands of others.
   enum class Kind : uint8_t { kOther, kMove, kSelect, kCollective, kTensorLoad, kTensorWait };
   Kind kind = Kind::kOther;
-  std::vector<uint32_t> reads, writes;
+  std::vector<uint32_t> reads, writes;  // without predicates
+  std::vector<uint32_t> predicate_reads, predicate_writes;
+  std::vector<AddressOperand> addresses;
 };
 
 struct SourceLine {

@@ -76,6 +76,15 @@ class Worker {
     Count();
   }
 
+  void RunTimedClusters() {
+    PrepareToThrow();
+    try {
+      RunTimed(launch_, shadow_.get(), &current_);
+    } catch (...) {
+      Report();
+    }
+  }
+
   // Looks for races with what another host thread ran.
   void Compare(const Worker& other) {
     if (!shadow_ || launch_.cancelled) return;
@@ -99,7 +108,7 @@ class Worker {
         launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany && active_ < max_residents_;
     if (active_ > 0 && !wants_company) return true;
     rounds_ = 0;
-    uint64_t index = launch_.next_cluster++;
+    uint64_t index = NextCluster();
     if (index >= launch_.clusters()) return active_ > 0;
     Resident* free = nullptr;
     for (Resident& resident : residents_) {
@@ -115,6 +124,14 @@ class Worker {
     ++active_;
     watch_.Restart();
     return true;
+  }
+
+  // Those that were timed have run.
+  uint64_t NextCluster() {
+    const auto& timed = launch_.timed_clusters;
+    uint64_t index = launch_.next_cluster++;
+    while (index < timed.size() && timed[index]) index = launch_.next_cluster++;
+    return index;
   }
 
   void Step() {
@@ -169,15 +186,8 @@ class Worker {
 
   void Count() {
     std::lock_guard<std::mutex> lock(launch_.mutex);
-    const Kernel& kernel = launch_.kernel;
     for (const Resident& resident : residents_) {
-      const auto& counts = resident.runner->cluster().counts;
-      for (size_t i = 0; i < counts.size(); ++i) {
-        const InstructionClass kind = kernel.sources[kernel.code[i].source].kind;
-        InstructionCount& sum = launch_.counts[static_cast<size_t>(kind)];
-        sum.warps += counts[i].warps;
-        sum.lanes += counts[i].lanes;
-      }
+      CountInstructions(launch_, resident.runner->cluster());
     }
   }
 
@@ -219,6 +229,9 @@ void RunWorkers(Launch& launch) {
   int count = Threads(launch);
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
+  const TimingOptions& timing = launch.options.timing;
+  if (!timing.arch.empty()) workers[0]->RunTimedClusters();
+  if (launch.cancelled || timing.sampled) return;
   {
     std::vector<std::jthread> threads;
     for (int i = 1; i < count; ++i) {
@@ -234,6 +247,16 @@ void RunWorkers(Launch& launch) {
 }
 
 }  // namespace
+
+void CountInstructions(Launch& launch, const Cluster& cluster) {
+  const Kernel& kernel = launch.kernel;
+  for (size_t i = 0; i < cluster.counts.size(); ++i) {
+    const InstructionClass kind = kernel.sources[kernel.code[i].source].kind;
+    InstructionCount& sum = launch.counts[static_cast<size_t>(kind)];
+    sum.warps += cluster.counts[i].warps;
+    sum.lanes += cluster.counts[i].lanes;
+  }
+}
 
 bool Suppression::Covers(const EmulatorError& error) const {
   if (!kind.empty() && kind != error.kind) return false;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -28,6 +29,19 @@ struct Suppression {
   bool Covers(const EmulatorError& error) const;
 };
 
+// Whether and how a launch is timed.
+struct TimingOptions {
+  std::string arch;      // of the device; empty: it is not timed
+  bool sampled = false;  // only the CTAs that are timed run
+  bool warm = false;     // inputs lie in L2 at the start
+  bool record = true;    // keep what happened when
+  double clock_mhz = 0;  // 0: that of the architecture
+  uint64_t ctas = 0;     // most CTAs to time in detail; 0: chosen
+};
+
+struct TimingResult;
+class Cluster;
+
 struct LaunchOptions {
   Dim3 grid, block, cluster;
   bool explicit_cluster = false;
@@ -40,6 +54,7 @@ struct LaunchOptions {
   std::vector<Suppression> suppressions;
   int threads = 0;  // host threads; 0: chosen
   std::set<std::string> lints;
+  TimingOptions timing;
 };
 
 struct Warning {
@@ -62,7 +77,9 @@ struct Launch {
   LaunchOptions options;
   std::vector<uint8_t> params;
   AccessObserver* observer = nullptr;
-  uint64_t grid_workspace = 0;  // of cooperative groups; 0: the kernel does not ask for it
+  std::vector<bool> timed_clusters;      // have been run
+  std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
+  uint64_t grid_workspace = 0;           // of cooperative groups; 0: the kernel does not ask for it
 
   // Shared by the host threads.
   std::atomic<uint64_t> next_cluster{0};
@@ -86,6 +103,9 @@ struct Launch {
   void Report(const EmulatorError& error);
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
 };
+
+// Adds what a cluster has executed, by class. Takes no lock.
+void CountInstructions(Launch& launch, const Cluster& cluster);
 
 // Runs to completion on options.threads host threads (blocking); on one if CTAs exchange values
 // through global memory. The error, if any, is in launch.error: that of the lowest CTA that failed,

@@ -13,6 +13,7 @@
 #include "emulator/core/kernel.h"
 #include "emulator/core/launch.h"
 #include "emulator/core/op.h"
+#include "emulator/core/timing.h"
 #include "emulator/memory/access.h"
 #include "emulator/memory/global.h"
 #include "emulator/memory/shared.h"
@@ -194,6 +195,7 @@ class Cluster {
   uint64_t engine_acts = 0;                         // rounds in which they acted
   uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
   GridShadow* grid_shadow = nullptr;  // with the sanitizer: of the host thread's clusters
+  Timing* timing = nullptr;           // of timed launches
   // How often each instruction of the kernel was executed, by all clusters that this object was.
   std::vector<InstructionCount> counts;
 

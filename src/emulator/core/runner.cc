@@ -60,6 +60,13 @@ int WarpRunner::OldestRunnable(const Warp& warp) {
 }
 
 void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice) {
+  if (warp.cta.cluster.timing) return RunOne<true>(warp, budget, boosted, slice);
+  RunOne<false>(warp, budget, boosted, slice);
+}
+
+template <bool timed>
+void WarpRunner::RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice) {
+  Timing* timing = warp.cta.cluster.timing;
   const Op* code = warp.cta.cluster.kernel().code.data();
   uint32_t pc = warp.split().pc;
   uint32_t mask = warp.split().mask;
@@ -72,8 +79,13 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
       slice->stopped = true;
       break;
     }
+    if (timed && !timing->MayIssue(warp)) {
+      slice->stopped = true;
+      break;
+    }
     uint32_t active = mask;
     if (op.guard != kNoSlot) active &= warp.Predicate(op.guard);
+    if constexpr (timed) timing->Issue(warp, pc, active);
     if (active) {
       warp.op = &op;
       if (warp.pending_loads) warp.pending_loads->Check(warp, op);
@@ -84,6 +96,7 @@ void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slic
         warp.split().waiting = true;
         break;
       }
+      if constexpr (timed) timing->Done(warp, pc, active);
       ++executed;
       InstructionCount& count = counts[pc];
       ++count.warps;

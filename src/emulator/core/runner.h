@@ -25,6 +25,9 @@ class WarpRunner {
 
  private:
   // Runs the current split until it waits, yields, meets another split or the budget ends.
+  // `timed`: or others come first by the cluster's clock.
+  template <bool timed>
+  static void RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
   static void RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
   static bool PollWaiting(Warp& warp, Slice* slice);
   static bool MergeCurrent(Warp& warp);
@@ -45,6 +48,12 @@ class ClusterRunner {
   Status Round();
   Cluster& cluster() { return cluster_; }
 
+  // For those who choose themselves what runs.
+  void CheckLimit(uint64_t executed);
+  bool ExpireTimedWaits();
+  [[noreturn]] void Deadlock();
+  void Finish();
+
  private:
   uint64_t Budget();
   // Whether the warp stays away in this round (random schedules: often for long, and most of all
@@ -52,10 +61,6 @@ class ClusterRunner {
   bool StaysAway(size_t warp);
   void MayLeave(size_t warp);
   void AllReturn();
-  void CheckLimit(uint64_t executed);
-  bool ExpireTimedWaits();
-  [[noreturn]] void Deadlock();
-  void Finish();
 
   Cluster cluster_;
   std::mt19937_64 random_;

@@ -29,7 +29,8 @@ bool Complete(const Cta& cta, const NamedBarrier& barrier) {
   return barrier.arrived > 0 && barrier.arrived >= expected;
 }
 
-void Open(NamedBarrier& barrier) {
+void Open(NamedBarrier& barrier, Timing* timing) {
+  if (timing) timing->Complete(&barrier, true);
   barrier.result = barrier.reduction_popc;
   barrier.result_and = barrier.reduction_and;
   barrier.result_or = barrier.reduction_or;
@@ -106,6 +107,7 @@ void Notify(Warp& w, SyncEvent event, uint32_t id, uint32_t mask) {
 Flow Barrier(Warp& w, const Op& op, uint32_t mask) {
   const BarrierOp& b = op.Extra<BarrierOp>();
   uint32_t id = w.Reg<uint32_t>(b.id)[std::countr_zero(mask)];
+  Timing* timing = w.cta.cluster.timing;
   if (w.split().resume == 0) {
     if (b.aligned) {
       if (Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
@@ -115,15 +117,19 @@ Flow Barrier(Warp& w, const Op& op, uint32_t mask) {
     uint32_t rest = w.split().mask & ~mask;
     if (rest && b.action != Action::kArrive) w.SplitOff(rest, w.Pc() + 1);
     Arrive(w, b, mask, barrier, id);
+    if (timing) timing->Arrive(&barrier, w.Here(std::countr_zero(mask)));
     Notify(w, SyncEvent::kBarrierArrive, id, mask);
     w.split().resume = barrier.phase + 1;
-    if (Complete(w.cta, barrier)) Open(barrier);
+    if (Complete(w.cta, barrier)) Open(barrier, timing);
     if (b.action == Action::kArrive) return Flow::kNext;
   }
   NamedBarrier& barrier = w.cta.barriers[id];
-  if (barrier.phase + 1 == w.split().resume && Complete(w.cta, barrier)) Open(barrier);
+  if (barrier.phase + 1 == w.split().resume && Complete(w.cta, barrier)) {
+    Open(barrier, timing);
+  }
   if (barrier.phase + 1 != w.split().resume) {
     WriteResult(w, b, mask, barrier);
+    if (timing) timing->Pass(&barrier, w, true);
     Notify(w, SyncEvent::kBarrierPass, id, mask);
     return Flow::kNext;
   }
@@ -195,6 +201,7 @@ uint64_t LiveThreads(const Cluster& cluster) {
 void OpenClusterIfComplete(Cluster& cluster) {
   if (cluster.barrier_arrived == 0 || cluster.barrier_arrived < LiveThreads(cluster)) return;
   cluster.barrier_arrived = 0;
+  if (cluster.timing) cluster.timing->Complete(&cluster.barrier_phase, true);
   ++cluster.barrier_phase;
 }
 
@@ -211,6 +218,7 @@ Flow ClusterArrive(Warp& w, const Op& op, uint32_t mask) {
     w.cluster_arrived_phase[lane] = cluster.barrier_phase + 1;
   });
   Notify(w, SyncEvent::kBarrierArrive, kClusterBarrierId, mask);
+  if (cluster.timing) cluster.timing->Arrive(&cluster.barrier_phase, w.Here(0));
   cluster.barrier_arrived += static_cast<uint64_t>(std::popcount(mask));
   OpenClusterIfComplete(cluster);
   return Flow::kNext;
@@ -230,6 +238,7 @@ Flow ClusterWait(Warp& w, const Op& op, uint32_t mask) {
     open &= w.cluster_arrived_phase[lane] <= cluster.barrier_phase;
   });
   if (open) {
+    if (cluster.timing) cluster.timing->Pass(&cluster.barrier_phase, w, true);
     Notify(w, SyncEvent::kBarrierPass, kClusterBarrierId, mask);
     ForEachLane(mask, [&](int lane) { w.cluster_arrived_phase[lane] = 0; });
     return Flow::kNext;

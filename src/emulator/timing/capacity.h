@@ -1,0 +1,38 @@
+// A resource that serves so many units a cycle, asked for in any order of time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/core/timing.h"
+
+namespace tilelang::emulator {
+
+// Time is cut into bins of `width` cycles that hold `width * rate` units each. A claim takes what
+// is left from its time on, so that it may come after a later one.
+class Capacity {
+ public:
+  Capacity(double rate, int width);
+
+  // When the last of `units` is served, if the first may be at `from`.
+  Cycle Claim(Cycle from, double units);
+  // From when on units are served that are claimed at `from`, all earlier claims first.
+  Cycle Next(Cycle from) const;
+  double served() const { return served_; }
+  double rate() const { return rate_; }
+  // No claim will come before `time`.
+  void Forget(Cycle time);
+
+ private:
+  // A claim beyond so many bins from what is forgotten is served at once.
+  static constexpr int64_t kBins = 1024;
+  float& Used(int64_t bin) { return used_[static_cast<size_t>(bin & (kBins - 1))]; }
+
+  double rate_, served_ = 0;
+  double width_, room_;
+  int64_t first_ = 0;  // bins before are forgotten
+  int64_t full_ = 0;   // all bins before are full or forgotten
+  std::vector<float> used_;
+};
+
+}  // namespace tilelang::emulator

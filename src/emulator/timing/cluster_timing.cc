@@ -1,0 +1,224 @@
+#include "emulator/timing/cluster_timing.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tilelang::emulator {
+
+ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms)
+    : machine_(machine),
+      cluster_(cluster),
+      sms_(std::move(sms)),
+      warps_(cluster.ctas[0]->warps.size()) {
+  for (size_t i = 0; i < warps_ * cluster.ctas.size(); ++i) {
+    clocks_.push_back(std::make_unique<WarpClock>(machine.costs, machine.figures));
+  }
+}
+
+void ClusterTiming::Restart(Cycle at) {
+  barriers_.clear();
+  tensor_queues_.clear();
+  engine_ends_.clear();
+  now_ = started_ = at;
+  for (const auto& cta : cluster_.ctas) {
+    for (const auto& warp : cta->warps) {
+      Track track;
+      track.cta = static_cast<int64_t>(cta->linear_id);
+      track.warp = static_cast<int>(warp->index);
+      track.sm = static_cast<int>(cta->rank);
+      track.name = "CTA " + std::to_string(track.cta) + " warp " + std::to_string(track.warp);
+      ClockOf(*warp).Restart(at, machine_.recorder.AddTrack(std::move(track)),
+                             static_cast<int>(warp->index) % kSubCores,
+                             static_cast<int>(cta->rank));
+    }
+  }
+}
+
+Cycle ClusterTiming::NextWarp(Warp** warp, Cycle* others) const {
+  Cycle first = kNever, second = kNever;
+  for (const auto& cta : cluster_.ctas) {
+    for (const auto& candidate : cta->warps) {
+      if (!candidate->live) continue;
+      const WarpClock& clock = ClockOf(*candidate);
+      if (clock.blocked && clock.seen_signals == signals_) continue;
+      if (clock.front < first) {
+        second = first;
+        first = clock.front;
+        if (warp) *warp = candidate.get();
+      } else {
+        second = std::min(second, clock.front);
+      }
+    }
+  }
+  if (others) *others = second;
+  return first;
+}
+
+Cycle ClusterTiming::End() const {
+  Cycle end = 0;
+  for (const auto& clock : clocks_) end = std::max(end, clock->front);
+  return end;
+}
+
+uint32_t ClusterTiming::PcOf(const Issuer& issuer) const {
+  return issuer.op ? static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data()) : 0;
+}
+
+bool ClusterTiming::MayIssue(const Warp& warp) { return ClockOf(warp).front <= horizon_; }
+
+Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
+  if (cost.unit != Unit::kWgmma) return 0;
+  const auto found = tensor_queues_.find({warp.cta.rank, static_cast<int>(warp.index / 4 * 4)});
+  if (found == tensor_queues_.end()) return 0;
+  const size_t most = static_cast<size_t>(machine_.figures.wgmma_queue);
+  return found->second.size() < most ? 0 : found->second[found->second.size() - most];
+}
+
+void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
+  const OpCost& cost = machine_.costs[pc];
+  WarpClock& clock = ClockOf(warp);
+  const WarpClock::Operands operands = clock.OperandsOf(cost);
+  operands_at_ = operands.ready;
+  operands_reason_ = operands.reason;
+  if (cost.free) {
+    clock.Write(pc, cost, operands.ready, operands.reason);
+    return;
+  }
+  if (clock.IsRepeated(pc, cost)) return;
+  const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest();
+  now_ = std::max(earliest, operands.ready);
+  if (!cost.waits || mask == 0) return Commit(warp, pc, mask);
+  if (cost.waits_tensor_loads && clock.tensor_loads > now_) {
+    clock.Wait(clock.tensor_loads, Reason::kTensorMemory, -1);
+  }
+  const Cycle admitted = Admission(warp, cost);
+  if (admitted <= now_) return;
+  clock.Wait(admitted, Reason::kTensorPipe, -1);
+  now_ = admitted;
+}
+
+void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
+  const OpCost& cost = machine_.costs[pc];
+  if (!cost.waits) return;
+  if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
+    Signal();
+  }
+  Commit(warp, pc, mask);
+}
+
+// The running instruction takes its slot and its pipe.
+void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
+  const OpCost& cost = machine_.costs[pc];
+  WarpClock& clock = ClockOf(warp);
+  SubCore& core = SmOf(warp).cores[static_cast<size_t>(clock.sub_core)];
+  const Cycle from = std::max(now_, clock.await);
+  const Cycle slot = core.issue.Claim(from, cost.slots);
+  const Cycle start = slot - cost.slots;
+  Issued issued = mask ? Execute(warp, pc, cost, mask, start) : Issued{start, slot};
+  // A pipe that is taken holds its warp back.
+  const Cycle end = std::max(slot, issued.at + cost.slots);
+  Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end);
+  clock.Issued(end - cost.slots);
+  clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
+  if (cost.ends_block || cost.in_order) clock.EndBlock(clock.front);
+  clock.await = 0;
+  clock.await_slice = -1;
+  ++machine_.counts[pc].issues;
+  ++machine_.instructions;
+  if (cost.flops == 0) return;
+  const bool tensor = cost.unit == Unit::kMma;
+  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : std::popcount(mask));
+  machine_.flops += flops;
+  if (tensor) machine_.tensor_flops += flops;
+}
+
+// The warp's front moves to the end of the instruction; what moved it is accounted for.
+void ClusterTiming::Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason,
+                           const Issued& issued, Cycle start, Cycle end) {
+  Recorder& recorder = machine_.recorder;
+  Cycle at = clock.front;
+  const auto until = [&](Cycle time, Reason why) {
+    const Cycle stop = std::min(time, end);
+    if (stop <= at) return -1;
+    const int32_t slice = recorder.Warp(clock.track, pc, at, stop, why);
+    at = stop;
+    return slice;
+  };
+  until(std::min(dependency, operands_at_), reason);
+  const int32_t waiting = until(clock.await, clock.await_reason);
+  if (waiting >= 0) recorder.Flow(clock.await_slice, waiting);
+  until(start, issued.delay);
+  until(end, Reason::kIssue);
+  clock.front = std::max(clock.front, end);
+  const OpCost& cost = machine_.costs[pc];
+  if (cost.in_order && cost.latency > 1) {
+    until(kNever, Reason::kIssue);
+    const Cycle over = end + cost.latency - 1;
+    recorder.Warp(clock.track, pc, std::max(at, end), over, Reason::kDependency);
+    clock.front = over;
+  }
+}
+
+void ClusterTiming::Leave(Cycle before) {
+  now_ = before;
+  --acting_;
+}
+
+Cycle ClusterTiming::Enter(Cycle now) {
+  const Cycle before = now_;
+  now_ = now;
+  ++acting_;
+  ++signals_;
+  const auto found = engine_ends_.find(now);
+  acting_slice_ = found == engine_ends_.end() ? -1 : found->second.first;
+  acting_reason_ = found == engine_ends_.end() ? Reason::kBarrierThreads : found->second.second;
+  return before;
+}
+
+void ClusterTiming::Await(const Issuer& issuer, AsyncWork::Kind kind, Cycle ready) {
+  if (issuer.warp < 0) return;
+  WarpClock& clock = ClockOf(issuer);
+  using K = AsyncWork::Kind;
+  const auto found = engine_ends_.find(ready);
+  clock.Wait(ready,
+             kind == K::kWgmma         ? Reason::kTensorPipe
+             : kind == K::kTensorStore ? Reason::kTensorMemory
+                                       : Reason::kAsyncGroup,
+             found == engine_ends_.end() ? -1 : found->second.first);
+}
+
+void ClusterTiming::Arrive(const void* barrier, const Issuer& issuer) {
+  ++signals_;
+  BarrierClock& state = barriers_[barrier];
+  ++state.arrivals;
+  if (now_ < state.gathering) return;
+  state.gathering = now_;
+  state.who = acting_ ? acting_reason_ : Reason::kBarrierThreads;
+  state.slice = acting_           ? acting_slice_
+                : issuer.warp < 0 ? -1
+                                  : machine_.recorder.Last(ClockOf(issuer).track);
+}
+
+void ClusterTiming::Complete(const void* barrier, bool named) {
+  ++signals_;
+  BarrierClock& state = barriers_[barrier];
+  const Figures& figures = machine_.figures;
+  const double takes = named ? figures.barrier_warp_cycles * state.arrivals
+                       : state.who == Reason::kBarrierThreads ? figures.mbarrier_signal
+                                                              : 0;
+  state.completed = std::max(state.completed, state.gathering + takes);
+  state.arrivals = 0;
+  state.completed_by = state.who;
+  state.completed_slice = state.slice;
+  state.gathering = 0;
+}
+
+void ClusterTiming::Pass(const void* barrier, Warp& warp, bool named) {
+  const BarrierClock& state = barriers_[barrier];
+  WarpClock& clock = ClockOf(warp);
+  if (state.completed <= now_) return;
+  clock.Wait(state.completed, named ? Reason::kNamedBarrier : state.completed_by,
+             state.completed_slice);
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,127 @@
+// The clock of a cluster: times its warps' instructions and its engines' operations.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "emulator/core/machine.h"
+#include "emulator/timing/op_cost.h"
+#include "emulator/timing/recorder.h"
+#include "emulator/timing/sm.h"
+#include "emulator/timing/warp_clock.h"
+
+namespace tilelang::emulator {
+
+// What the clusters of a launch share.
+struct TimedMachine {
+  const Figures& figures;
+  const CostTable& costs;
+  Recorder& recorder;
+  MemorySystem& memory;
+  // By instruction.
+  struct Count {
+    int64_t issues = 0, wavefronts = 0, conflicts = 0, sectors = 0;
+  };
+  std::vector<Count> counts;
+  double flops = 0, tensor_flops = 0;
+  uint64_t instructions = 0;
+};
+
+class ClusterTiming : public Timing {
+ public:
+  // `sms`: one for each CTA of the cluster.
+  ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms);
+  // The cluster starts.
+  void Restart(Cycle at);
+  // Warps run up to there.
+  void SetHorizon(Cycle horizon) { horizon_ = horizon; }
+  // The earliest time of a warp that can run, kNever if none can; which one that is, and the
+  // earliest time of the others (either may be null).
+  Cycle NextWarp(Warp** warp, Cycle* others) const;
+  // Something has happened that warps may have waited for.
+  void Signal() { ++signals_; }
+  uint64_t signals() const { return signals_; }
+  Cycle started() const { return started_; }
+  // When the last warp has ended.
+  Cycle End() const;
+  WarpClock& ClockOf(const Warp& warp) const { return *clocks_[IndexOf(warp)]; }
+
+  bool MayIssue(const Warp& warp) override;
+  void Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
+  void Done(Warp& warp, uint32_t pc, uint32_t mask) override;
+  Cycle Start(const Issuer& issuer, const AsyncWork& work) override;
+  Cycle Enter(Cycle now) override;
+  void Leave(Cycle before) override;
+  void Await(const Issuer& issuer, AsyncWork::Kind kind, Cycle ready) override;
+  void Arrive(const void* barrier, const Issuer& issuer) override;
+  void Complete(const void* barrier, bool named) override;
+  void Pass(const void* barrier, Warp& warp, bool named) override;
+
+ private:
+  struct BarrierClock {
+    Cycle gathering = 0, completed = 0;
+    Reason who = Reason::kBarrierThreads, completed_by = Reason::kBarrierThreads;
+    int32_t slice = -1, completed_slice = -1;
+    int arrivals = 0;  // of the running phase
+  };
+  struct Issued {     // an instruction that goes to a pipe
+    Cycle at = 0;     // from when its operands are there
+    Cycle ready = 0;  // its results
+    Reason result = Reason::kDependency;
+    Reason delay = Reason::kNotSelected;  // why it did not start at once
+  };
+
+  size_t IndexOf(const Warp& warp) const { return warp.cta.rank * warps_ + warp.index; }
+  WarpClock& ClockOf(const Issuer& issuer) {
+    return *clocks_[issuer.cta->rank * warps_ + static_cast<size_t>(issuer.warp)];
+  }
+  Sm& SmOf(const Warp& warp) { return *sms_[warp.cta.rank]; }
+  uint32_t PcOf(const Issuer& issuer) const;
+
+  void Commit(Warp& warp, uint32_t pc, uint32_t mask);
+  void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
+              Cycle start, Cycle end);
+  // Sends it to its unit from `at` on.
+  Issued Execute(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
+  Issued Memory(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
+  Issued SharedAccess(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
+                      const uint64_t* addresses);
+  Issued GlobalAccess(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
+                      const uint64_t* addresses);
+  Issued ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
+  // Why a full tensor pipe lets a warp issue no earlier.
+  Cycle Admission(const Warp& warp, const OpCost& cost);
+
+  Cycle Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm);
+  Cycle Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm);
+  Cycle TensorPipe(const Issuer& issuer, Sm& sm, double cycles, double wavefronts, Cycle* begin);
+  void EngineSlice(int32_t* track, const char* name, const Issuer& issuer, Cycle begin, Cycle end);
+
+  TimedMachine& machine_;
+  Cluster& cluster_;
+  std::vector<Sm*> sms_;
+  size_t warps_;  // of a CTA
+  std::vector<std::unique_ptr<WarpClock>> clocks_;
+  std::map<const void*, BarrierClock> barriers_;
+  // Ends of the matrix instructions of a warpgroup, or of a thread's pipe, that may still run.
+  std::map<std::pair<uint32_t, int>, std::deque<Cycle>> tensor_queues_;
+  std::vector<LineAccess> lines_;
+  uint64_t signals_ = 0;
+  Cycle started_ = 0;
+  Cycle horizon_ = kNever;
+  Cycle now_ = 0;          // of the running instruction, or of the engine that acts
+  Cycle operands_at_ = 0;  // of the running instruction
+  Reason operands_reason_ = Reason::kDependency;
+  int acting_ = 0;  // engines that act, one within the other
+  int32_t acting_slice_ = -1;
+  Reason acting_reason_ = Reason::kBarrierTma;
+  std::map<Cycle, std::pair<int32_t, Reason>> engine_ends_;  // which slice ended then
+};
+
+// The lines of global memory that lanes access, `bytes` each.
+void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
+                  std::vector<LineAccess>* lines);
+
+}  // namespace tilelang::emulator

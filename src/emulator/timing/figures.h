@@ -1,0 +1,92 @@
+// What the timing model knows of an architecture. One file for each of them fills this table and
+// names the source of each figure.
+#pragma once
+
+#include <string>
+
+namespace tilelang::emulator {
+
+// All rates are of one SM, or of one of its four sub-cores where that is said, for a cycle of the
+// SM clock; all latencies are cycles.
+struct Figures {
+  const char* arch = "";
+  const char* gpu = "";
+  int sms = 0;
+  double clock_mhz = 0;  // that short kernels run at
+  double launch_us = 0;  // from the start of an empty kernel to its end
+  // Limits of residence.
+  int registers = 65536, register_unit = 256, threads = 2048, ctas = 32;
+  int shared_bytes = 0;        // for all CTAs
+  int shared_reserved = 1024;  // by the system, for each CTA
+
+  // Cycles that a warp instruction occupies a pipe of a sub-core, and after which its result can
+  // be used.
+  double fma_cycles = 1, alu_cycles = 2, half_rate_cycles = 4, mufu_cycles = 8, fp64_cycles = 2;
+  int fma_latency = 4, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18, fp64_latency = 8;
+  int predicate_latency = 4;
+  int shuffle_latency = 23, vote_latency = 12;
+  int branch_latency = 6;
+  int barrier_latency = 13;  // of a named barrier, and so many more for each warp:
+  double barrier_warp_cycles = 2;
+  int mbarrier_latency = 17;  // of an arrival, for the warp
+  int mbarrier_signal = 40;   // from the last arrival to the end of the phase
+  int mbarrier_wake = 27;     // from there, or from the wait, to the next instruction
+  int fence_latency = 10, gpu_fence_latency = 267;
+  // An SM starts a CTA in so many cycles, at least, and each of its warps.
+  double cta_launch = 158, warp_launch = 12.7;
+  int window = 64;  // instructions that ptxas moves past one that waits, in a basic block
+
+  // Shared memory: 128 bytes are one wavefront.
+  int shared_latency = 23, matrix_latency = 29;
+  double shared_wavefronts = 1;
+  int shared_atomic_latency = 60;
+
+  // Global memory.
+  int l1_latency = 34, l2_latency = 200, dram_latency = 500, atomic_latency = 300;
+  double l1_bytes = 128;   // a cycle
+  double l1_capacity = 0;  // bytes of an SM, shared memory included
+  double l2_bytes = 64;    // a cycle, loads of one SM
+  double l2_store_bytes = 32;
+  double l2_total_bytes = 0;     // a cycle, of all
+  double l2_capacity = 0;        // bytes
+  double dram_gbs = 0;           // 10^9 bytes a second that loads reach
+  double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
+
+  // TMA.
+  int tma_issue = 0;     // cycles of one instruction in the unit
+  int tma_latency = 0;   // more than a load through L1 takes
+  double tma_bytes = 0;  // a cycle
+  int tma_store_latency = 0;
+
+  // Tensor core: operations (2 for a multiply-add) of 16-bit operands a cycle.
+  double mma_flops = 0;         // mma.sync
+  double mma_fp64_flops = 128;  // of f64
+  int mma_latency = 0;          // of m16n8k16
+  double wgmma_flops = 0;
+  int wgmma_latency = 0;           // beyond its cycles
+  int wgmma_register_latency = 0;  // the same with A in registers
+  int wgmma_least = 13;            // cycles of the smallest instruction
+  int wgmma_queue = 0;             // instructions of a warpgroup that the pipe accepts ahead
+  double tcgen05_flops = 0;
+  int tcgen05_ss_latency = 0, tcgen05_ts_latency = 0;
+  int tcgen05_queue = 0;
+  int commit_latency = 0;
+  // Tensor memory.
+  double tmem_columns = 0;  // of a sub-core, a cycle (32 lanes of 32 bits)
+  int tmem_load_latency = 0, tmem_store_latency = 0, tmem_alloc = 0;
+  double tmem_copy_bytes = 0;  // tcgen05.cp, a cycle
+  int tmem_copy_latency = 0, tmem_shift = 0;
+
+  // Power: the clock that the chip sustains is power_limit over what the work would take.
+  double power_base = 1;    // share of the limit that work takes always
+  double power_tensor = 0;  // more with tensor cores always busy
+  double power_dram = 0;    // more at full bandwidth of HBM
+};
+
+const Figures& Sm80Figures();
+const Figures& Sm90Figures();
+const Figures& Sm100Figures();
+// Of "sm_90a" and so on.
+const Figures& FiguresOf(const std::string& arch);
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,134 @@
+// From what was timed in detail to the whole grid.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "emulator/timing/timed_run.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// Clock that the power limit leaves, as a share: power grows with what works.
+double PowerFactor(const Figures& f, double tensor, double dram) {
+  const double power = f.power_base + f.power_tensor * tensor + f.power_dram * dram;
+  return std::min(1.0, 1 / power);
+}
+
+}  // namespace
+
+// Clusters end one after the other; what is not timed takes as long as the last rounds.
+void TimedRun::Extrapolate(TimingResult* result) const {
+  const double cluster = static_cast<double>(launch_.options.cluster.count());
+  std::vector<double> ends, durations;
+  for (const Ended& ended : ended_) {
+    ends.push_back(ended.ended);
+    durations.push_back(ended.ended - ended.started);
+  }
+  std::sort(ends.begin(), ends.end());
+  const double span = ends.back();
+  const double mean =
+      std::accumulate(durations.begin(), durations.end(), 0.0) / static_cast<double>(ends.size());
+  const uint64_t clusters = launch_.clusters();
+  const double groups =
+      static_cast<double>(std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters));
+  const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
+  const uint64_t of_sm =
+      (clusters + static_cast<uint64_t>(groups) - 1) / static_cast<uint64_t>(groups);
+  result->span_cycles = span;
+  result->cta_cycles = mean;
+  result->waves = static_cast<double>(clusters) / (groups * static_cast<double>(at_once));
+  result->wave_cycles = ends[std::min<size_t>(ends.size(), at_once) - 1];
+  result->grid_cycles = span;
+  const double timed = static_cast<double>(ends.size());
+  double missing = everything_ ? 0 : static_cast<double>(of_sm) - timed;
+  if (missing > 0) {
+    // Once all places are taken, an SM ends so many clusters in so many cycles.
+    const size_t first = std::min<size_t>(at_once, ends.size() - 1);
+    const double rate = first > 0 && ends.back() > ends[first - 1]
+                            ? (timed - static_cast<double>(first)) / (ends.back() - ends[first - 1])
+                            : timed / span;
+    result->grid_cycles += missing / rate;
+  }
+  const double scale = static_cast<double>(clusters) / timed;
+  result->flops = machine_->flops * scale;
+  result->tensor_flops = machine_->tensor_flops * scale;
+  result->dram_bytes = memory_->dram_bytes() * scale;
+  result->l2_bytes = memory_->l2_bytes() * scale;
+  result->timed_ctas = static_cast<uint64_t>(timed * cluster);
+}
+
+void TimedRun::CountEngines(TimingResult* result) const {
+  const double span = std::max(1.0, result->span_cycles);
+  double sms = 0;
+  std::array<double, kSubCores * 16> sums{};
+  double tensor = 0, shared = 0, lsu = 0, tma = 0;
+  for (const Group& group : groups_) {
+    for (const auto& sm : group.sms) {
+      ++sms;
+      tensor += sm->tensor.served();
+      shared += sm->shared.served();
+      lsu += sm->lsu.served();
+      tma += sm->tma.served();
+      for (const SubCore& core : sm->cores) {
+        int i = 0;
+        for (const Capacity* pipe : {&core.issue, &core.fma, &core.alu, &core.half_rate, &core.mufu,
+                                     &core.fp64, &core.mma, &core.tensor_memory}) {
+          sums[static_cast<size_t>(i++)] += pipe->served() / kSubCores;
+        }
+      }
+    }
+  }
+  const auto add = [&](const char* name, double busy) {
+    result->engines.push_back({name, busy / sms, std::min(1.0, busy / sms / span)});
+  };
+  add("tensor pipe", tensor + sums[6]);
+  add("MUFU", sums[4]);
+  add("FMA", sums[1]);
+  add("ALU", sums[2]);
+  add("conversion", sums[3]);
+  add("FP64", sums[5]);
+  add("issue", sums[0]);
+  add("LSU", lsu);
+  add("shared memory", shared);
+  add("tensor memory", sums[7]);
+  add("TMA", tma);
+  add("L2", memory_->l2().served() / memory_->l2().rate() * sms);
+  add("HBM", memory_->dram().served() / memory_->dram().rate() * sms);
+}
+
+void TimedRun::ListInstructions(TimingResult* result) const {
+  const Kernel& kernel = launch_.kernel;
+  for (uint32_t pc = 0; pc < kernel.code.size(); ++pc) {
+    const SourceLine& source = kernel.sources[kernel.code[pc].source];
+    const Where where = PlaceOf(kernel, pc);
+    const TimedMachine::Count& count = machine_->counts[pc];
+    result->instructions.push_back({source.spelling, where.source_file, source.ptx_line,
+                                    where.source_line, costs_[pc].free, count.issues,
+                                    count.wavefronts, count.conflicts, count.sectors});
+  }
+}
+
+TimingResult TimedRun::Result() {
+  TimingResult result;
+  result.arch = figures_.arch;
+  result.gpu = figures_.gpu;
+  result.kernel = launch_.kernel.name;
+  result.sms = figures_.sms;
+  result.clock_mhz = clock_mhz_;
+  result.launch_us = figures_.launch_us;
+  result.ctas = launch_.options.grid.count();
+  result.occupancy = occupancy_;
+  Extrapolate(&result);
+  CountEngines(&result);
+  ListInstructions(&result);
+  result.power_factor =
+      PowerFactor(figures_, result.engines.front().share, result.engines.back().share);
+  result.tracks = recorder_.tracks();
+  result.slices = recorder_.slices();
+  result.flows = recorder_.flows();
+  result.stalls = recorder_.Stalls();
+  result.path = recorder_.CriticalPath();
+  return result;
+}
+
+}  // namespace tilelang::emulator

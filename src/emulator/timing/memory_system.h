@@ -1,0 +1,68 @@
+// L2 and HBM as queues that the SMs share.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "emulator/timing/capacity.h"
+#include "emulator/timing/figures.h"
+
+namespace tilelang::emulator {
+
+// Sectors of 32 bytes of one line of 128 bytes: a bit for each.
+struct LineAccess {
+  uint64_t line = 0;  // address / 128
+  uint32_t sectors = 0xF;
+  uint32_t bytes() const { return static_cast<uint32_t>(__builtin_popcount(sectors)) * 32; }
+};
+
+// How many CTAs of a wave touch a line, by the lines of some of them.
+class Sharing {
+ public:
+  // Counts a line of one of the CTAs that are looked at.
+  void Note(uint64_t line, uint64_t cta);
+  void Resolve(int ctas_looked_at, double ctas_of_wave);
+  double SharersOf(uint64_t line) const;
+
+ private:
+  struct Seen {
+    uint64_t last_cta = ~uint64_t{0};
+    int ctas = 0;
+  };
+  std::unordered_map<uint64_t, Seen> lines_;
+  double others_for_each_ = 0;
+  int looked_at_ = 0;
+};
+
+class MemorySystem {
+ public:
+  // `timed`: SMs whose accesses come here, of `active` that work at the same time.
+  MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
+
+  // When the sectors are there that a load asks for at `from`.
+  Cycle Load(Cycle from, const LineAccess& access);
+  // When a store has left.
+  Cycle Store(Cycle from, const LineAccess& access);
+  Cycle Atomic(Cycle from, const LineAccess& access);
+  // From when on one more store would be accepted without a queue longer than is natural.
+  Cycle Accepts(Cycle from) const;
+  void Forget(Cycle time);
+
+  Sharing sharing;
+  const Capacity& l2() const { return l2_; }
+  const Capacity& dram() const { return dram_; }
+  double dram_bytes() const { return dram_bytes_; }
+  double l2_bytes() const { return l2_bytes_; }
+
+ private:
+  // Whether HBM has to be asked for these sectors; notes that they are in L2 then.
+  bool Misses(const LineAccess& access);
+
+  const Figures& figures_;
+  bool warm_;
+  Capacity l2_, dram_;
+  double dram_bytes_ = 0, l2_bytes_ = 0;
+  std::unordered_map<uint64_t, uint32_t> present_;  // sectors in L2, by line
+};
+
+}  // namespace tilelang::emulator

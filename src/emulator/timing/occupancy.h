@@ -1,0 +1,25 @@
+// How many CTAs of a launch an SM holds at once.
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/core/launch.h"
+#include "emulator/timing/figures.h"
+
+namespace tilelang::emulator {
+
+struct Occupancy {
+  int ctas = 1;               // of an SM
+  const char* limit = "";     // what allows no more
+  int registers = 0;          // of a thread
+  int threads = 0;            // of a CTA
+  uint32_t shared_bytes = 0;  // of a CTA, the system's part included
+  int groups = 1;             // SMs that take a CTA each, of a cluster: SMs / cluster
+};
+
+// `estimate`: registers of 32 bits that a thread is thought to need.
+Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int estimate);
+// Registers that are live at the same time, at most, and some for what ptxas adds.
+int EstimateRegisters(const Kernel& kernel);
+
+}  // namespace tilelang::emulator

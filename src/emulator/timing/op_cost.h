@@ -1,0 +1,110 @@
+// What each instruction of a kernel costs a warp, from its PTX text and an architecture's figures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulator/core/kernel.h"
+#include "emulator/timing/figures.h"
+
+namespace tilelang::emulator {
+
+// Who executes an instruction.
+enum class Unit : uint8_t {
+  kNone,  // it needs no instruction of the machine
+  kFma,
+  kAlu,
+  kHalfRate,  // conversions, bit counts
+  kMufu,
+  kFp64,
+  kShuffle,
+  kVote,
+  kShared,
+  kMatrixMove,  // ldmatrix, stmatrix
+  kGlobal,
+  kGeneric,  // shared or global memory, by the address
+  kMma,
+  kWgmma,
+  kTensorLoad,  // tcgen05.ld
+  kTensorStore,
+  kAsync,    // an operation for an engine; its handler describes it
+  kCopy,     // cp.async
+  kBarrier,  // named barriers, mbarriers, waits
+  kFence,
+  kBranch,
+  kOther,
+};
+
+struct OpCost {
+  Unit unit = Unit::kAlu;
+  bool free = false;        // ptxas makes no instruction of it
+  bool pure = false;        // depends on its operands alone: leaves a loop in which they stay
+  bool in_order = false;    // nothing moves across it
+  bool ends_block = false;  // a basic block
+  bool load = false, store = false, atomic = false;
+  bool waits = false;  // may have to wait: Done tells when it did not
+  bool waits_tensor_loads = false;
+  uint8_t slots = 1;   // instructions of the machine
+  uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory
+  int latency = 0;
+  double cycles = 0;  // of its pipe, all slots together
+  int64_t flops = 0;  // of a lane; of the warp for matrix instructions
+  int guard = -1;
+  uint32_t first_read = 0, reads = 0, first_write = 0, writes = 0;  // in CostTable::registers
+  const AddressOperand* address = nullptr;
+  const AddressOperand* source = nullptr;  // of cp.async
+};
+
+// The costs of a kernel's instructions. Registers are numbered without gaps.
+class CostTable {
+ public:
+  CostTable(const Kernel& kernel, const Figures& figures);
+
+  const OpCost& operator[](uint32_t pc) const { return costs_[pc]; }
+  size_t size() const { return costs_.size(); }
+  const uint32_t* reads(const OpCost& cost) const { return pool_.data() + cost.first_read; }
+  const uint32_t* writes(const OpCost& cost) const { return pool_.data() + cost.first_write; }
+  uint32_t registers() const { return registers_; }
+  // Registers of 32 bits that a thread needs, as ptxas might allot them.
+  int RegisterEstimate() const { return register_estimate_; }
+
+ private:
+  uint32_t Number(uint32_t slot);
+  void Connect(const Kernel& kernel);
+  void FindBlocks(const Kernel& kernel);
+
+  std::vector<OpCost> costs_;
+  std::vector<uint32_t> pool_;
+  std::vector<uint32_t> numbers_;  // by slot / 32, plus one
+  uint32_t registers_ = 0;
+  int register_estimate_ = 0;
+};
+
+// Opcode and modifiers of an instruction.
+class Spelling {
+ public:
+  explicit Spelling(std::string_view text);
+  std::string_view opcode() const { return parts_.front(); }
+  bool Is(std::string_view opcode) const { return parts_.front() == opcode; }
+  bool Has(std::string_view modifier) const;
+  bool HasAny(std::initializer_list<std::string_view> modifiers) const;
+  // The modifier that begins so, or "".
+  std::string_view Prefixed(std::string_view prefix) const;
+  std::string_view part(size_t i) const { return i < parts_.size() ? parts_[i] : ""; }
+  size_t size() const { return parts_.size(); }
+  // Bytes that a lane of a load or store moves.
+  int AccessBytes() const;
+  int ElementBits() const;  // of the last type
+
+ private:
+  std::vector<std::string_view> parts_;
+};
+
+// Cost of one instruction, its neighbours left out of account.
+OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
+// Marks what ptxas joins with a neighbour, or drops.
+void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs);
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,94 @@
+#include "emulator/timing/sm.h"
+
+#include <algorithm>
+
+namespace tilelang::emulator {
+
+void SubCore::Forget(Cycle time) {
+  for (Capacity* pipe : {&issue, &fma, &alu, &half_rate, &mufu, &fp64, &mma, &tensor_memory}) {
+    pipe->Forget(time);
+  }
+}
+
+L1::L1(double bytes)
+    : sets_(std::max<size_t>(1, static_cast<size_t>(bytes) / 128 / kWays)), lines_(sets_ * kWays) {}
+
+const L1::Line* L1::Lookup(uint64_t line) const {
+  const Line* set = &lines_[line % sets_ * kWays];
+  const Line* found = std::find_if(set, set + kWays, [&](const Line& l) { return l.line == line; });
+  return found == set + kWays ? nullptr : found;
+}
+
+Cycle L1::Find(const LineAccess& access) const {
+  const Line* line = Lookup(access.line);
+  return line && (access.sectors & ~line->sectors) == 0 ? line->ready : kNever;
+}
+
+void L1::Fill(const LineAccess& access, Cycle ready) {
+  Line* line = const_cast<Line*>(Lookup(access.line));
+  if (!line) {
+    Line* set = &lines_[access.line % sets_ * kWays];
+    line = std::min_element(set, set + kWays,
+                            [](const Line& a, const Line& b) { return a.used < b.used; });
+    *line = {access.line, 0, 0, 0};
+  }
+  line->sectors |= access.sectors;
+  line->ready = std::max(line->ready, ready);
+  line->used = ++clock_;
+}
+
+Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
+    : shared(figures.shared_wavefronts, 16),
+      lsu(1, 16),
+      l2_port(figures.l2_bytes, 32),
+      l2_store_port(figures.l2_store_bytes, 32),
+      launcher(1, 64),
+      tma(1, 32),
+      tensor(1, 32),
+      tensor_copy(figures.tmem_copy_bytes, 32),
+      memory(memory),
+      figures_(figures),
+      l1_(l1_bytes) {}
+
+Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1) {
+  Cycle ready = from;
+  for (const LineAccess& access : lines) {
+    const Cycle at = lsu.Claim(from, 1);
+    Cycle there = through_l1 ? l1_.Find(access) : kNever;
+    if (there == kNever) {
+      const Cycle port = l2_port.Claim(at, access.bytes());
+      there = std::max(memory.Load(at, access), port + figures_.l2_latency);
+      if (through_l1) l1_.Fill(access, there);
+    }
+    ready = std::max({ready, there, at + figures_.l1_latency});
+  }
+  return ready;
+}
+
+Cycle Sm::StoreLines(Cycle from, const std::vector<LineAccess>& lines) {
+  Cycle done = from;
+  for (const LineAccess& access : lines) {
+    const Cycle at = l2_store_port.Claim(lsu.Claim(from, 1), access.bytes());
+    done = std::max(done, memory.Store(at, access));
+  }
+  return done;
+}
+
+Cycle Sm::AtomicLines(Cycle from, const std::vector<LineAccess>& lines) {
+  Cycle done = from;
+  for (const LineAccess& access : lines) {
+    const Cycle at = l2_store_port.Claim(lsu.Claim(from, 1), access.bytes());
+    done = std::max(done, memory.Atomic(at, access));
+  }
+  return done;
+}
+
+void Sm::Forget(Cycle time) {
+  for (SubCore& core : cores) core.Forget(time);
+  for (Capacity* pipe :
+       {&shared, &lsu, &l2_port, &l2_store_port, &launcher, &tma, &tensor, &tensor_copy}) {
+    pipe->Forget(time);
+  }
+}
+
+}  // namespace tilelang::emulator

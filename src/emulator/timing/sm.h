@@ -1,0 +1,73 @@
+// The pipes of one SM.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "emulator/timing/capacity.h"
+#include "emulator/timing/figures.h"
+#include "emulator/timing/memory_system.h"
+
+namespace tilelang::emulator {
+
+constexpr int kSubCores = 4;
+
+// Each pipe serves cycles: one a cycle.
+struct SubCore {
+  Capacity issue{1, 8}, fma{1, 16}, alu{1, 16}, half_rate{1, 16}, mufu{1, 16}, fp64{1, 16},
+      mma{1, 16}, tensor_memory{1, 16};
+  void Forget(Cycle time);
+};
+
+// Lines of global memory that an SM keeps.
+class L1 {
+ public:
+  explicit L1(double bytes);
+  // The time at which the sectors are there; kNever if they are not.
+  Cycle Find(const LineAccess& access) const;
+  void Fill(const LineAccess& access, Cycle ready);
+
+ private:
+  static constexpr int kWays = 4;
+  struct Line {
+    uint64_t line = ~uint64_t{0};
+    uint32_t sectors = 0;
+    uint64_t used = 0;
+    Cycle ready = 0;
+  };
+  const Line* Lookup(uint64_t line) const;
+  size_t sets_;
+  uint64_t clock_ = 0;
+  std::vector<Line> lines_;
+};
+
+class Sm {
+ public:
+  Sm(const Figures& figures, MemorySystem& memory, double l1_bytes);
+
+  // Loads and stores of global memory. `lines` lie in one instruction of a warp.
+  Cycle LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1);
+  Cycle StoreLines(Cycle from, const std::vector<LineAccess>& lines);
+  Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
+  void Forget(Cycle time);
+
+  std::array<SubCore, kSubCores> cores;
+  Capacity shared;         // wavefronts
+  Capacity lsu;            // lines
+  Capacity l2_port;        // bytes that are loaded
+  Capacity l2_store_port;  // bytes that are stored
+  Capacity launcher;       // cycles that starting CTAs takes
+  Capacity tma;            // cycles of the unit
+  Capacity tensor;         // cycles of the tensor core, wgmma and tcgen05
+  Capacity tensor_copy;    // bytes of tcgen05.cp
+  MemorySystem& memory;
+  // Tracks of its engines, -1 before.
+  int32_t tensor_track = -1, tma_track = -1;
+
+ private:
+  const Figures& figures_;
+  L1 l1_;
+};
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,59 @@
+// B200.
+#include "emulator/timing/figures.h"
+
+namespace tilelang::emulator {
+
+const Figures& Sm100Figures() {
+  static const Figures figures = [] {
+    Figures f;
+    f.arch = "sm_100a";
+    f.gpu = "B200";
+    f.sms = 148;         // SemiAnalysis, B200
+    f.clock_mhz = 1850;  // FlashAttention-4 paper (arXiv 2603.05451): 1.85 GHz boost
+    f.launch_us = 2.3;   // as on the H200
+    f.shared_bytes = 228 * 1024;
+    // FlashAttention-4 paper: 128 FMA, 16 MUFU; the others as on sm_90.
+    f.fma_cycles = 1;
+    f.alu_cycles = 2;
+    f.half_rate_cycles = 4;
+    f.mufu_cycles = 8;
+    f.fp64_cycles = 2;
+    f.l1_capacity = 256 * 1024;
+    f.l2_capacity = 126e6;
+    f.l2_bytes = 96;  // fills of 26 TB/s over 148 SMs
+    f.l2_total_bytes = 14000;
+    f.l2_latency = 300;  // SemiAnalysis
+    f.dram_latency = 800;
+    f.dram_gbs = 7100;  // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal
+    f.mma_flops = 2560;
+    f.mma_latency = 33;
+    f.tma_issue = 48;  // one cp.async.bulk
+    f.tma_latency = 120;
+    f.tma_bytes = 128;
+    f.tma_store_latency = 300;
+    // SemiAnalysis, B200: 8192 operations of 16-bit operands a cycle.
+    f.tcgen05_flops = 8192;
+    f.tcgen05_ss_latency = 136;  // M = 128, one CTA; TS 104
+    f.tcgen05_ts_latency = 104;
+    f.tcgen05_queue = 24;  // about 6 for each sub-core
+    f.commit_latency = 8;
+    f.tmem_columns = 2;  // of 32 lanes: 256 bytes a cycle
+    f.tmem_load_latency = 24;
+    f.tmem_store_latency = 16;
+    f.tmem_alloc = 253;
+    f.tmem_copy_bytes = 32;
+    f.tmem_copy_latency = 70;
+    f.tmem_shift = 12;
+    f.power_base = 0.6;
+    f.power_tensor = 0.4;
+    return f;
+  }();
+  return figures;
+}
+
+const Figures& FiguresOf(const std::string& arch) {
+  if (arch == "sm_80") return Sm80Figures();
+  return arch == "sm_90a" ? Sm90Figures() : Sm100Figures();
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,229 @@
+#include "emulator/timing/timed_run.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace tilelang::emulator {
+namespace {
+
+// Cycles that a warp may run ahead of the others.
+constexpr double kAhead = 24;
+constexpr uint64_t kSliceInstructions = 4096;
+// Rounds of residence of an SM that are timed in detail, when there are more.
+constexpr uint64_t kRounds = 2;
+
+std::vector<int> LinesOf(const Kernel& kernel) {
+  std::map<std::pair<int, int>, int> numbers;
+  std::vector<int> lines;
+  for (const Op& op : kernel.code) {
+    const SourceLine& source = kernel.sources[op.source];
+    const auto& at = source.location;
+    const bool known = at.line > 0;
+    const std::pair<int, int> key =
+        known ? std::make_pair(at.file, at.line) : std::make_pair(-1, source.ptx_line);
+    lines.push_back(numbers.try_emplace(key, static_cast<int>(numbers.size())).first->second);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
+    : launch_(launch),
+      shadow_(shadow),
+      current_(current),
+      figures_(FiguresOf(launch.options.timing.arch)),
+      costs_(launch.kernel, figures_),
+      occupancy_(OccupancyOf(launch, figures_, EstimateRegisters(launch.kernel))),
+      recorder_(LinesOf(launch.kernel), launch.options.timing.record),
+      clock_mhz_(launch.options.timing.clock_mhz > 0 ? launch.options.timing.clock_mhz
+                                                     : figures_.clock_mhz) {}
+
+// Which clusters are timed: those of one SM, or, when CTAs exchange values, all.
+void TimedRun::Choose() {
+  const uint64_t clusters = launch_.clusters();
+  const uint64_t groups = std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters);
+  const int extent = static_cast<int>(launch_.options.cluster.count());
+  everything_ = launch_.kernel.communicates;
+  const uint64_t timed_groups = everything_ ? groups : 1;
+  memory_ = std::make_unique<MemorySystem>(figures_, static_cast<int>(timed_groups) * extent,
+                                           static_cast<int>(groups) * extent,
+                                           launch_.options.timing.warm, clock_mhz_);
+  machine_ = std::make_unique<TimedMachine>(
+      TimedMachine{figures_, costs_, recorder_, *memory_, {}, 0, 0, 0});
+  machine_->counts.resize(costs_.size());
+  if (everything_) {
+    for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
+    return;
+  }
+  const uint64_t of_sm = (clusters + groups - 1) / groups;
+  const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
+  uint64_t count = of_sm;
+  if (of_sm > (kRounds + 1) * at_once) count = kRounds * at_once + of_sm % at_once;
+  if (launch_.options.timing.ctas > 0) {
+    count =
+        std::clamp<uint64_t>(launch_.options.timing.ctas / static_cast<uint64_t>(extent), 1, count);
+  }
+  std::vector<uint64_t> chosen;
+  for (uint64_t i = count; i-- > 0;) {
+    chosen.push_back(std::min(i * of_sm / count * groups, clusters - 1));
+  }
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  MakeGroup(std::move(chosen));
+}
+
+void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
+  Group group;
+  const double l1 =
+      figures_.l1_capacity - static_cast<double>(occupancy_.ctas) * occupancy_.shared_bytes;
+  for (uint64_t i = 0; i < launch_.options.cluster.count(); ++i) {
+    group.sms.push_back(std::make_unique<Sm>(figures_, *memory_, std::max(l1, 16384.0)));
+  }
+  group.queue = std::move(clusters);
+  for (int slot = 0; slot < occupancy_.ctas; ++slot) {
+    Resident resident;
+    resident.group = groups_.size();
+    residents_.push_back(std::move(resident));
+  }
+  groups_.push_back(std::move(group));
+}
+
+bool TimedRun::Admit(Resident& resident, Cycle at) {
+  Group& group = groups_[resident.group];
+  const double warps = static_cast<double>(occupancy_.threads) / kLanes;
+  uint64_t index;
+  if (everything_) {
+    index = launch_.next_cluster++;
+    if (index >= launch_.clusters()) return false;
+  } else {
+    if (group.queue.empty()) return false;
+    index = group.queue.back();
+    group.queue.pop_back();
+    launch_.timed_clusters[index] = true;
+  }
+  if (!resident.runner) {
+    resident.runner = std::make_unique<ClusterRunner>(launch_, shadow_);
+    std::vector<Sm*> sms;
+    for (const auto& sm : group.sms) sms.push_back(sm.get());
+    resident.timing =
+        std::make_unique<ClusterTiming>(*machine_, resident.runner->cluster(), std::move(sms));
+    resident.runner->cluster().timing = resident.timing.get();
+  }
+  *current_ = &resident.runner->cluster();
+  const double launch = std::max(figures_.cta_launch, figures_.warp_launch * warps);
+  at = group.sms[0]->launcher.Claim(at, launch) - launch;
+  resident.runner->Start(index);
+  resident.timing->Restart(at);
+  resident.active = true;
+  resident.next = at;
+  ++active_;
+  return true;
+}
+
+void TimedRun::Run() {
+  launch_.timed_clusters.assign(launch_.clusters(), false);
+  Choose();
+  // SMs take a CTA each before they take a second one.
+  for (int slot = 0; slot < occupancy_.ctas; ++slot) {
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      Admit(residents_[group * static_cast<size_t>(occupancy_.ctas) + static_cast<size_t>(slot)],
+            0);
+    }
+  }
+  while (active_ > 0 && !launch_.cancelled) Step();
+  for (const Resident& resident : residents_) {
+    if (resident.runner) CountInstructions(launch_, resident.runner->cluster());
+  }
+  if (!launch_.cancelled) launch_.timing = std::make_shared<TimingResult>(Result());
+}
+
+void TimedRun::Step() {
+  Resident* first = nullptr;
+  Cycle second = kNever;
+  for (Resident& resident : residents_) {
+    if (!resident.active) continue;
+    if (!first || resident.next < first->next) {
+      if (first) second = std::min(second, first->next);
+      first = &resident;
+    } else {
+      second = std::min(second, resident.next);
+    }
+  }
+  if (first->next >= kNever) return Unblock();
+  *current_ = &first->runner->cluster();
+  AsyncEngines& engines = *first->runner->cluster().engines;
+  const Cycle signal = engines.NextSignal();
+  if (signal <= first->next) {
+    engines.ActUntil(signal);
+  } else {
+    RunWarp(*first, second);
+  }
+  first->next = std::min(first->timing->NextWarp(nullptr, nullptr), engines.NextSignal());
+  bool alive = false;
+  for (const auto& cta : first->runner->cluster().ctas) alive |= cta->live_threads > 0;
+  if (!alive) Finish(*first);
+}
+
+// The warp that comes first, until another does.
+void TimedRun::RunWarp(Resident& resident, Cycle until) {
+  Warp* warp = nullptr;
+  Cycle others = kNever;
+  const Cycle now = resident.timing->NextWarp(&warp, &others);
+  const Cycle signal = resident.runner->cluster().engines->NextSignal();
+  resident.timing->SetHorizon(std::min({until, others, signal}) + kAhead);
+  WarpClock& clock = resident.timing->ClockOf(*warp);
+  clock.seen_signals = resident.timing->signals();
+  const uint32_t live = warp->live;
+  const WarpRunner::Slice slice = WarpRunner::Run(*warp, kSliceInstructions, false);
+  if (warp->live != live) resident.timing->Signal();
+  clock.blocked = slice.blocked() && !slice.stopped;
+  resident.runner->CheckLimit(slice.executed);
+  if (now > forgotten_ + 2048) Forget(std::min(now, until));
+}
+
+void TimedRun::Forget(Cycle time) {
+  // Claims of the past may still come from instructions whose operands were there long ago.
+  forgotten_ = time;
+  const Cycle kept = std::max(0.0, time - 64);
+  memory_->Forget(kept);
+  for (Group& group : groups_) {
+    for (auto& sm : group.sms) sm->Forget(kept);
+  }
+}
+
+// No warp can run and no engine will signal: what is pending may help, or waits that end alone.
+void TimedRun::Unblock() {
+  bool any = false;
+  for (Resident& resident : residents_) {
+    if (!resident.active) continue;
+    *current_ = &resident.runner->cluster();
+    if (!resident.runner->cluster().engines->Advance(true) &&
+        !resident.runner->ExpireTimedWaits()) {
+      continue;
+    }
+    any = true;
+    resident.timing->Signal();
+    resident.next = resident.timing->NextWarp(nullptr, nullptr);
+  }
+  if (any) return;
+  for (Resident& resident : residents_) {
+    if (resident.active) resident.runner->Deadlock();
+  }
+}
+
+void TimedRun::Finish(Resident& resident) {
+  resident.runner->Finish();
+  const Cycle end =
+      std::max(resident.timing->End(), resident.runner->cluster().engines->LastReady());
+  ended_.push_back({resident.timing->started(), end, resident.group});
+  resident.active = false;
+  --active_;
+  Admit(resident, end);
+}
+
+void RunTimed(Launch& launch, GridShadow* shadow, const Cluster** current) {
+  TimedRun(launch, shadow, current).Run();
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,69 @@
+// Runs clusters in the order of their clocks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "emulator/core/runner.h"
+#include "emulator/timing/cluster_timing.h"
+#include "emulator/timing/result.h"
+
+namespace tilelang::emulator {
+
+class TimedRun {
+ public:
+  // `current` is what runs, for reports of errors.
+  TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current);
+  void Run();
+
+ private:
+  // The CTAs of one cluster that an SM (or some, one for each of them) holds.
+  struct Resident {
+    std::unique_ptr<ClusterRunner> runner;
+    std::unique_ptr<ClusterTiming> timing;
+    size_t group = 0;
+    bool active = false;
+    Cycle next = 0;  // when something of it happens
+  };
+  // SMs that clusters run on, and those that will.
+  struct Group {
+    std::vector<std::unique_ptr<Sm>> sms;
+    std::vector<uint64_t> queue;  // of clusters, the next one last
+  };
+  struct Ended {
+    Cycle started = 0, ended = 0;
+    size_t group = 0;
+  };
+
+  void Choose();
+  void MakeGroup(std::vector<uint64_t> clusters);
+  bool Admit(Resident& resident, Cycle at);
+  void Step();
+  void RunWarp(Resident& resident, Cycle until);
+  void Finish(Resident& resident);
+  void Unblock();
+  void Forget(Cycle time);
+  TimingResult Result();
+  void Extrapolate(TimingResult* result) const;
+  void CountEngines(TimingResult* result) const;
+  void ListInstructions(TimingResult* result) const;
+
+  Launch& launch_;
+  GridShadow* shadow_;
+  const Cluster** current_;
+  const Figures& figures_;
+  CostTable costs_;
+  Occupancy occupancy_;
+  Recorder recorder_;
+  double clock_mhz_;
+  std::unique_ptr<MemorySystem> memory_;
+  std::unique_ptr<TimedMachine> machine_;
+  std::vector<Group> groups_;
+  std::vector<Resident> residents_;
+  std::vector<Ended> ended_;
+  bool everything_ = false;  // all clusters are timed
+  size_t active_ = 0;
+  Cycle forgotten_ = 0;
+};
+
+}  // namespace tilelang::emulator

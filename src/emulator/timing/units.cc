@@ -1,0 +1,176 @@
+// Instructions of warps in the pipes of their sub-core and in the memory of their SM.
+#include <algorithm>
+#include <bit>
+
+#include "emulator/timing/cluster_timing.h"
+#include "emulator/timing/shared_port.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// Buffers of global memory lie from here on, the windows of other state spaces before.
+constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
+
+void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
+  ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
+}
+
+}  // namespace
+
+void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
+                  std::vector<LineAccess>* lines) {
+  lines->clear();
+  ForEachLane(mask, [&](int lane) {
+    const uint64_t first = addresses[lane] / 32;
+    const uint64_t last = (addresses[lane] + static_cast<uint64_t>(bytes) - 1) / 32;
+    for (uint64_t sector = first; sector <= last; ++sector) {
+      const uint32_t bit = 1u << (sector & 3);
+      // Neighbouring lanes mostly share the line.
+      auto found = std::find_if(lines->rbegin(), lines->rend(),
+                                [&](const LineAccess& l) { return l.line == sector / 4; });
+      if (found == lines->rend()) {
+        lines->push_back({sector / 4, bit});
+      } else {
+        found->sectors |= bit;
+      }
+    }
+  });
+}
+
+ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCost& cost,
+                                             uint32_t mask, Cycle at) {
+  Sm& sm = SmOf(warp);
+  WarpClock& clock = ClockOf(warp);
+  SubCore& core = sm.cores[static_cast<size_t>(clock.sub_core)];
+  const auto pipe = [&](Capacity& unit, Reason delay) {
+    const Cycle start = unit.Claim(at, cost.cycles) - cost.cycles;
+    return Issued{start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency,
+                  delay};
+  };
+  switch (cost.unit) {
+    case Unit::kFma:
+      return pipe(core.fma, Reason::kPipe);
+    case Unit::kAlu:
+    case Unit::kVote:
+      return pipe(core.alu, Reason::kPipe);
+    case Unit::kHalfRate:
+      return pipe(core.half_rate, Reason::kPipe);
+    case Unit::kMufu:
+      return pipe(core.mufu, Reason::kPipe);
+    case Unit::kFp64:
+      return pipe(core.fp64, Reason::kPipe);
+    case Unit::kMma: {
+      Issued issued = pipe(core.mma, Reason::kTensorPipe);
+      issued.result = Reason::kTensorPipe;
+      return issued;
+    }
+    case Unit::kShuffle: {
+      const Cycle start = sm.shared.Claim(at, 1) - 1;
+      return {start, start + cost.latency, Reason::kDependency, Reason::kPipe};
+    }
+    case Unit::kTensorLoad: {
+      Issued issued = pipe(core.tensor_memory, Reason::kTensorMemory);
+      issued.ready = issued.at + cost.cycles + cost.latency;
+      issued.result = Reason::kTensorMemory;
+      clock.tensor_loads = std::max(clock.tensor_loads, issued.ready);
+      return issued;
+    }
+    case Unit::kCopy:
+      return ThreadCopy(warp, pc, cost, mask, at);
+    case Unit::kShared:
+    case Unit::kMatrixMove:
+    case Unit::kGlobal:
+    case Unit::kGeneric:
+      return Memory(warp, pc, cost, mask, at);
+    default:
+      return {at, at + cost.latency};
+  }
+}
+
+ClusterTiming::Issued ClusterTiming::Memory(Warp& warp, uint32_t pc, const OpCost& cost,
+                                            uint32_t mask, Cycle at) {
+  if (!cost.address) return {at, at + cost.latency};
+  uint64_t addresses[kLanes] = {};
+  Addresses(warp, *cost.address, mask, addresses);
+  WarpClock& clock = ClockOf(warp);
+  // ptxas does not know that a store leaves alone what a later access touches.
+  at = std::max(at, clock.last_store);
+  const bool shared =
+      cost.unit == Unit::kShared || cost.unit == Unit::kMatrixMove ||
+      (cost.unit == Unit::kGeneric && addresses[std::countr_zero(mask)] < kGlobalWindow);
+  Issued issued = shared ? SharedAccess(warp, pc, cost, mask, at, addresses)
+                         : GlobalAccess(warp, pc, cost, mask, at, addresses);
+  if (cost.store) clock.last_store = std::max(clock.last_store, issued.at);
+  return issued;
+}
+
+ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const OpCost& cost,
+                                                  uint32_t mask, Cycle at,
+                                                  const uint64_t* addresses) {
+  const Figures& figures = machine_.figures;
+  Sm& sm = SmOf(warp);
+  int wavefronts = 0, ideal = 0;
+  if (cost.unit == Unit::kMatrixMove) {
+    // Each matrix has eight rows of 16 bytes, whose addresses eight lanes hold.
+    for (int first = 0; first < cost.bytes * 2; first += 8) {
+      wavefronts += SharedWavefronts(addresses, mask & (0xFFu << first), 16);
+      ++ideal;
+    }
+  } else {
+    wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
+    ideal = IdealWavefronts(mask, cost.bytes);
+  }
+  TimedMachine::Count& count = machine_.counts[pc];
+  count.wavefronts += wavefronts;
+  count.conflicts += std::max(0, wavefronts - ideal);
+  const Cycle end = sm.shared.Claim(at, wavefronts);
+  const int latency = cost.atomic                      ? figures.shared_atomic_latency
+                      : cost.unit == Unit::kMatrixMove ? figures.matrix_latency
+                                                       : figures.shared_latency;
+  // The queue before the port takes some instructions; a longer one holds the warp.
+  constexpr double kQueue = 32;
+  return {std::max(at, end - wavefronts - kQueue), end - 1 + latency, Reason::kMemory,
+          Reason::kMemory};
+}
+
+ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const OpCost& cost,
+                                                  uint32_t mask, Cycle at,
+                                                  const uint64_t* addresses) {
+  CollectLines(addresses, mask, std::max<int>(1, cost.bytes), &lines_);
+  for (const LineAccess& line : lines_) {
+    machine_.counts[pc].sectors += std::popcount(line.sectors);
+  }
+  Sm& sm = SmOf(warp);
+  const Cycle start = machine_.memory.Accepts(at);
+  if (cost.atomic) {
+    const Cycle done = sm.AtomicLines(start, lines_);
+    return {start, done, Reason::kMemory, Reason::kMemory};
+  }
+  if (cost.store) {
+    sm.StoreLines(start, lines_);
+    return {start, start + 1, Reason::kMemory, Reason::kMemory};
+  }
+  return {start, sm.LoadLines(start, lines_, true), Reason::kMemory, Reason::kMemory};
+}
+
+ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost,
+                                                uint32_t mask, Cycle at) {
+  uint64_t addresses[kLanes] = {};
+  Addresses(warp, *cost.source, mask, addresses);
+  CollectLines(addresses, mask, cost.bytes, &lines_);
+  for (const LineAccess& line : lines_) {
+    machine_.counts[pc].sectors += std::popcount(line.sectors);
+  }
+  Sm& sm = SmOf(warp);
+  const Cycle start = machine_.memory.Accepts(at);
+  const Cycle there = sm.LoadLines(start, lines_, false);
+  Addresses(warp, *cost.address, mask, addresses);
+  const int wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
+  machine_.counts[pc].wavefronts += wavefronts;
+  machine_.counts[pc].conflicts += std::max(0, wavefronts - IdealWavefronts(mask, cost.bytes));
+  WarpClock& clock = ClockOf(warp);
+  clock.copies = std::max(clock.copies, sm.shared.Claim(there, wavefronts));
+  return {start, start + 1, Reason::kMemory, Reason::kMemory};
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,76 @@
+// The time of one warp: when its registers are ready, and how far it has come.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "emulator/timing/op_cost.h"
+#include "emulator/timing/recorder.h"
+
+namespace tilelang::emulator {
+
+// Instructions issue in the order of the program but for what ptxas moves: inside a basic block an
+// instruction may come before one that waits for its operands.
+class WarpClock {
+ public:
+  WarpClock(const CostTable& costs, const Figures& figures);
+  void Restart(Cycle at, int32_t track, int sub_core, int sm);
+
+  struct Operands {
+    Cycle ready = 0;
+    Reason reason = Reason::kDependency;
+  };
+  // When its operands are there.
+  Operands OperandsOf(const OpCost& cost) const;
+  // The program executes it anew with the operands of the last time: ptxas computes it once.
+  bool IsRepeated(uint32_t pc, const OpCost& cost) const;
+  // Notes its execution; its results are there at `ready`.
+  void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason);
+  // The earliest time for an instruction that others may precede in the block.
+  Cycle Earliest() const { return std::max(block_, recent_[number_ % window_]); }
+  void Issued(Cycle at) {
+    recent_[number_ % window_] = at;
+    ++number_;
+  }
+  void EndBlock(Cycle at) { block_ = at; }
+  // The running instruction waits until then.
+  void Wait(Cycle until, Reason reason, int32_t slice) {
+    if (until <= await) return;
+    await = until;
+    await_reason = reason;
+    await_slice = slice;
+  }
+
+  Cycle front = 0;  // all earlier instructions have been issued
+  Cycle await = 0;  // what the running instruction waits for
+  Reason await_reason = Reason::kAsyncGroup;
+  int32_t await_slice = -1;
+  Cycle last_store = 0;    // memory accesses do not pass stores
+  Cycle tensor_loads = 0;  // when those of tensor memory are there
+  Cycle copies = 0;        // when the last cp.async instruction is done
+  int32_t track = -1;
+  int sub_core = 0, sm = 0;
+  bool blocked = false;
+  uint64_t seen_signals = 0;
+  Cycle started = 0;
+
+ private:
+  struct Ready {
+    Cycle at = 0;
+    uint32_t written = 0;
+    Reason reason = Reason::kDependency;
+  };
+  static constexpr size_t kMaxWindow = 256;
+  const CostTable& costs_;
+  size_t window_;
+  std::vector<Ready> ready_;
+  std::vector<uint32_t> executed_;
+  uint32_t sequence_ = 0;
+  Cycle block_ = 0;
+  uint64_t number_ = 0;
+  std::array<Cycle, kMaxWindow> recent_{};
+};
+
+}  // namespace tilelang::emulator
