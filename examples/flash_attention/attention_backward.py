@@ -48,7 +48,7 @@ def delta(shape, dtype="bfloat16", rows=64, threads=128):
     """Returns a prim_func of Out, dOut and Delta (batch, heads, queries), sums of dOut * Out."""
 
     @T.prim_func
-    def main(
+    def delta(
         Out: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
         dOut: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
         Delta: T.Tensor((shape.batch, shape.heads, shape.queries), "float32"),
@@ -67,7 +67,7 @@ def delta(shape, dtype="bfloat16", rows=64, threads=128):
             T.reduce_sum(terms, sums, dim=1)
             T.copy(sums, Delta[bz, by, first : first + rows])
 
-    return main
+    return delta
 
 
 @T.macro
@@ -99,7 +99,7 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
     scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
 
     @T.prim_func
-    def main(
+    def dkv(
         Q: T.Tensor((batch, queries, heads, dim), dtype),
         K: T.Tensor((batch, keys, kv_heads, dim), dtype),
         V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
@@ -151,7 +151,7 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
             T.copy(K_shared, dK[bz, first : first + kept, by, :])
             T.copy(V_shared, dV[bz, first : first + kept, by, :])
 
-    return main
+    return dkv
 
 
 def dq(shape, causal=False, dtype="bfloat16", tiles=None):
@@ -161,7 +161,7 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
     scale = 1 / math.sqrt(dim)
 
     @T.prim_func
-    def main(
+    def dq(
         Q: T.Tensor((batch, queries, heads, dim), dtype),
         K: T.Tensor((batch, keys, kv_heads, dim), dtype),
         V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
@@ -209,7 +209,7 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
             T.copy(dQ_sum, Q_shared)  # the tile of Q is no longer needed
             T.copy(Q_shared, dQ[bz, first : first + kept, by, :])
 
-    return main
+    return dq
 
 
 class Backward:

@@ -128,7 +128,7 @@ def attention(
     slack = 8 / scale if lazy else None
 
     @T.prim_func
-    def main(
+    def attention(
         Q: T.Tensor((batch, queries, heads, dim), dtype),
         K: T.Tensor((batch, keys, kv_heads, dim), dtype),
         V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
@@ -171,7 +171,7 @@ def attention(
             T.copy(Q_shared[:, :dim_v], Out[bz, first : first + block_M, by, :])
             T.copy(total, Lse[bz, by, first : first + block_M])
 
-    return main
+    return attention
 
 
 def reference(q, k, v, causal):

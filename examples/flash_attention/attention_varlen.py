@@ -61,7 +61,7 @@ def attention_varlen(
     slack = 8 / scale if lazy else None
 
     @T.prim_func
-    def main(
+    def attention_varlen(
         Q: T.Tensor((queries, heads, dim), dtype),
         K: T.Tensor((keys, kv_heads, dim), dtype),
         V: T.Tensor((keys, kv_heads, dim_v), dtype),
@@ -106,7 +106,7 @@ def attention_varlen(
                 T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
                 store_rows(Q_shared, total, Out, Lse, by, begin + first, own - first)
 
-    return main
+    return attention_varlen
 
 
 def offsets(lengths, device="cpu"):

@@ -117,7 +117,7 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        **options("batch queries keys heads kv_heads dim dtype", 200, 8192),
+        **options("batch queries keys heads kv_heads dim dtype", 200, 4096),
         window=Option("keys that a query sees", 100, 1024),
         no_sink=Option("leave the sinks out", False),
     )

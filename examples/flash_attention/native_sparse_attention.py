@@ -103,7 +103,7 @@ def main():
     example = Example(
         __doc__,
         batch=Option("sequences", 1, 1),
-        length=Option("tokens of a sequence", 150, 8192),
+        length=Option("tokens of a sequence", 150, 4096),
         heads=Option("heads of Q", 32, 64),
         kv_heads=Option("heads of K and V; heads is a multiple of 16 times as many", 2, 4),
         dim=Option("elements of a head", 64, 128),

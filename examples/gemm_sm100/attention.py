@@ -25,7 +25,7 @@ def attention(queries, keys, dim, block_M, block_N, in_dtype, out_dtype, threads
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
 
     @T.prim_func
-    def main(
+    def attention(
         Q: T.Tensor((queries, dim), in_dtype),
         K: T.Tensor((keys, dim), in_dtype),
         V: T.Tensor((keys, dim), in_dtype),
@@ -70,7 +70,7 @@ def attention(queries, keys, dim, block_M, block_N, in_dtype, out_dtype, threads
                 result[i, j] /= total[i]
             T.copy(result, Out[bx * block_M, 0])
 
-    return main
+    return attention
 
 
 def main():

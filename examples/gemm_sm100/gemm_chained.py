@@ -17,7 +17,7 @@ def gemm_chained(M, K, S, N, block_M, in_dtype, out_dtype, accum_dtype, threads=
     """Returns C (M, N) = (A (M, K) @ B1 (K, S)) @ B2 (S, N) as a prim_func."""
 
     @T.prim_func
-    def main(
+    def gemm_chained(
         A: T.Tensor((M, K), in_dtype),
         B1: T.Tensor((K, S), in_dtype),
         B2: T.Tensor((S, N), in_dtype),
@@ -44,7 +44,7 @@ def gemm_chained(M, K, S, N, block_M, in_dtype, out_dtype, accum_dtype, threads=
             T.gemm(P_tmem, B2_shared, C_tmem, clear_accum=True)  # TS
             T.copy(C_tmem, C[by * block_M, 0])
 
-    return main
+    return gemm_chained
 
 
 def main():

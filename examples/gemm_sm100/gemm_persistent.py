@@ -24,7 +24,7 @@ def gemm_persistent(
     blocks = min(blocks, tiles[0] * tiles[1])
 
     @T.prim_func
-    def main(
+    def gemm_persistent(
         A: T.Tensor((M, K), in_dtype),
         B: T.Tensor((N, K), in_dtype),
         C: T.Tensor((M, N), out_dtype),
@@ -44,7 +44,7 @@ def gemm_persistent(
                 T.copy(C_local, C_shared)
                 T.copy(C_shared, C[by * block_M, bx * block_N])
 
-    return main
+    return gemm_persistent
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def gemm_ss(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype
     """Returns C (M, N) = A (M, K) @ B (N, K)^T as a prim_func."""
 
     @T.prim_func
-    def main(
+    def gemm_ss(
         A: T.Tensor((M, K), in_dtype),
         B: T.Tensor((N, K), in_dtype),
         C: T.Tensor((M, N), out_dtype),
@@ -32,7 +32,7 @@ def gemm_ss(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype
 
             T.copy(C_tmem, C[by * block_M, bx * block_N])
 
-    return main
+    return gemm_ss
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def gemm_ts(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype
     """Returns C (M, N) = A (M, K) @ B (N, K)^T as a prim_func."""
 
     @T.prim_func
-    def main(
+    def gemm_ts(
         A: T.Tensor((M, K), in_dtype),
         B: T.Tensor((N, K), in_dtype),
         C: T.Tensor((M, N), out_dtype),
@@ -40,7 +40,7 @@ def gemm_ts(M, N, K, block_M, block_N, block_K, in_dtype, out_dtype, accum_dtype
             T.copy(C_tmem, C_local)  # tcgen05.ld
             T.copy(C_local, C[by * block_M, bx * block_N])
 
-    return main
+    return gemm_ts
 
 
 if __name__ == "__main__":

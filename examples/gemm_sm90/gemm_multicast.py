@@ -12,7 +12,9 @@ import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
-def gemm(M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="bfloat16"):
+def gemm_multicast(
+    M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="bfloat16"
+):
     """Returns C (M, N) float32 = A (M, K) @ B (N, K)^T as a prim_func.
 
     ``blocks`` form a cluster along N; ``block_M``, ``block_N * blocks`` and ``block_K`` divide M, N
@@ -21,7 +23,7 @@ def gemm(M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="
     everyone = (1 << blocks) - 1
 
     @T.prim_func
-    def main(
+    def gemm_multicast(
         A: T.Tensor((M, K), dtype),
         B: T.Tensor((N, K), dtype),
         C: T.Tensor((M, N), "float32"),
@@ -53,7 +55,7 @@ def gemm(M, N, K, blocks, block_M=128, block_N=64, block_K=64, stages=4, dtype="
                         T.mbarrier_arrive(empty[s], rank)
                 T.copy(c, C[by * block_M, bx * block_N])
 
-    return main
+    return gemm_multicast
 
 
 def main():
@@ -67,7 +69,7 @@ def main():
         blocks=Option("of a cluster", 2),
     )
     args = example.args
-    kernel = example.compile(gemm(args.m, args.n, args.k, args.blocks))
+    kernel = example.compile(gemm_multicast(args.m, args.n, args.k, args.blocks))
     a = example.normal(args.m, args.k, dtype="bfloat16")
     b = example.normal(args.n, args.k, dtype="bfloat16")
     c = example.output(args.m, args.n)

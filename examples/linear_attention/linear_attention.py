@@ -70,7 +70,7 @@ def main():
     example = Example(
         __doc__,
         batch=Option("sequences", 1, 4),
-        length=Option("tokens of a sequence", 200, 8192),
+        length=Option("tokens of a sequence", 200, 4096),
         heads=Option("heads", 2, 16),
         dim=Option("elements of a head of Q and K", 64, 128),
         dim_v=Option("elements of a head of V", 128),
