@@ -15,7 +15,7 @@ import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
-def gemm_stream_k(M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, threads=128):
+def gemm_stream_k(M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, threads=256):
     """Returns C (M, N) float32 += A (M, K) @ B (K, N) of ``dtype`` as a prim_func."""
     columns, steps = -(-N // block_N), -(-K // block_K)
     total = -(-M // block_M) * columns * steps

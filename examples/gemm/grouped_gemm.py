@@ -15,7 +15,7 @@ import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
-def grouped_gemm(rows, groups, N, K, dtype, block_M=64, block_N=128, block_K=64, threads=128):
+def grouped_gemm(rows, groups, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256):
     """Returns C (rows, N) of A (rows, K), B (groups, K, N) and Ends (groups,) as a prim_func.
 
     Group g has the rows Ends[g - 1] .. Ends[g] - 1 (int32).

@@ -2,12 +2,38 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "arith/knowledge.h"
 #include "ir/visitor.h"
 
 namespace tilelang::arith {
 
 using ir::Expr;
+
+namespace {
+
+// Enough for every alignment; two of them multiply without overflow.
+constexpr int64_t kLargestPower = int64_t{1} << 30;
+
+// A power of two that divides every value of e. Sums and products that may wrap around, which
+// Modular knows nothing of, do so at a larger power of two.
+int64_t PowerOfTwoIn(Analyzer* analyzer, const Expr& e) {
+  ModularSet set = analyzer->Modular(e);
+  int64_t bits = set.coeff | set.base | kLargestPower;
+  int64_t found = bits & -bits;
+  const auto* binary = e.as<ir::BinaryNode>();
+  if (binary == nullptr || e.dtype().bits < 32) return found;
+  int64_t a = PowerOfTwoIn(analyzer, binary->a), b = PowerOfTwoIn(analyzer, binary->b);
+  if (binary->Op() == ir::BinaryOp::kMul) return std::max(found, std::min(a * b, kLargestPower));
+  if (binary->Op() == ir::BinaryOp::kAdd || binary->Op() == ir::BinaryOp::kSub) {
+    return std::max(found, std::min(a, b));
+  }
+  return found;
+}
+
+}  // namespace
 
 Analyzer::Analyzer() : knowledge_(std::make_unique<Knowledge>()) {}
 Analyzer::~Analyzer() = default;
@@ -87,7 +113,10 @@ bool Analyzer::CanProveEqual(const Expr& a, const Expr& b) {
                                       knowledge_->Exact(b)) == std::optional(true);
 }
 
-bool Analyzer::Divides(const Expr& e, int64_t n) { return Modular(e).DividedBy(n); }
+bool Analyzer::Divides(const Expr& e, int64_t n) {
+  if (Modular(e).DividedBy(n)) return true;
+  return std::has_single_bit(static_cast<uint64_t>(n)) && PowerOfTwoIn(this, e) % n == 0;
+}
 
 Expr Analyzer::Simplify(const Expr& e) { return knowledge_->Simplify(e); }
 

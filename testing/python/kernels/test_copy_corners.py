@@ -57,3 +57,26 @@ def test_a_tile_of_higher_rank(shape, to_tensor):
     expected[2 : 2 + m, 3 : 3 + n] = a[2 : 2 + m, 3 : 3 + n]
     tilelang.compile(kernel, target="sm_90a")(a, b)
     assert torch.equal(b, expected)
+
+
+@pytest.mark.parametrize("step", [8, 4])
+def test_columns_counted_in_memory(step):
+    """A count that may wrap around, times 8 elements of 16 bits, is a multiple of 16 bytes."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 256), "float16"), B: T.Tensor((64, 256), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            count = T.alloc_var("int32", init=0)
+            while count * step < 256:
+                T.copy(A[0, (count + 0) * step], tile)
+                for i, j in T.Parallel(64, step):
+                    B[i, count * step + j] = tile[i, j]
+                count += 1
+
+    compiled = tilelang.compile(kernel, target="sm_90a")
+    declined = [r for r in compiled.remarks if "multiple of 16 bytes" in r.message]
+    assert bool(declined) == (step == 4)
+    a, b = torch.randn(64, 256).half(), torch.full((64, 256), float("nan")).half()
+    compiled(a, b)
+    assert torch.equal(b, a)
