@@ -89,7 +89,16 @@ def _draw_layouts(app: Any) -> None:
         plot_layout(layout, folder, name, "svg")
 
 
+def _draw_examples(app: Any) -> None:
+    sys.path.insert(0, str(Path(app.srcdir).parent / "scripts"))
+    import draw_examples
+
+    for script in draw_examples.scripts():
+        draw_examples.draw(script, Path(app.srcdir) / "generated" / "examples")
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", _write_reference)
     app.connect("builder-inited", _write_names)
     app.connect("builder-inited", _draw_layouts)
+    app.connect("builder-inited", _draw_examples)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -87,7 +86,6 @@ class Example:
         parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
         parser.add_argument("--source", action="store_true", help="print the CUDA C++")
         parser.add_argument("--schedule", action="store_true", help="print what runs beside what")
-        parser.add_argument("--pictures", type=Path, help="a folder for pictures of the schedules")
         self.args = parser.parse_args()
         self.args.device = self.args.device or ("cuda" if self.args.target == gpu else "cpu")
         for name, option in options.items():
@@ -103,9 +101,6 @@ class Example:
             print(kernel.get_kernel_source())
         if self.args.schedule:
             print(kernel.schedule())
-        if self.args.pictures:
-            self.args.pictures.mkdir(parents=True, exist_ok=True)
-            (self.args.pictures / f"{kernel.name}.svg").write_text(kernel.schedule().svg())
         return kernel
 
     def normal(self, *shape: int, dtype: str = "float32", scale: float = 1.0) -> torch.Tensor:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import runpy
 import sys
 from pathlib import Path
 
+import draw_examples
 import pytest
 import torch
+from draw_examples import EXAMPLES, scripts
 
 from tilelang import emulator
 from tilelang.target import device_target
 from tilelang.tools.example import Example, Option
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+DOCS = Path(__file__).parents[3] / "docs"
 TARGETS = ("sm_80", "sm_90a", "sm_100a")
 #: of asynchronous operations; each script runs with all of them, on different targets
 SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
 ONLY = {"gemm/gemm_fp8": ("sm_90a", "sm_100a"), "gemm_sm90/gemm_multicast": ("sm_90a",)}
-ONLY |= dict.fromkeys(("gemm_sm100/attention", "gemm_sm100/gemm_chained"), ("sm_100a",))
+ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
@@ -37,16 +38,6 @@ ARGUMENTS = {
         "--k 1024 --promote_every 0 --out_dtype bfloat16",
     ],
 }
-
-
-@functools.cache
-def scripts() -> list[str]:
-    """Those that have a main function of their own."""
-    return [
-        str(path.relative_to(EXAMPLES).with_suffix(""))
-        for path in sorted(EXAMPLES.rglob("*.py"))
-        if "\ndef main():" in path.read_text()
-    ]
 
 
 def run(monkeypatch, script: str, *arguments: str) -> None:
@@ -122,3 +113,20 @@ def test_options(monkeypatch, capsys):
     text = " ".join(capsys.readouterr().out.split())
     for part in ("A script.", "rows of X; 10 (4096 on a GPU)", "hide later keys", "[1, 2]"):
         assert part in text
+
+
+def test_all_are_in_the_index():
+    pictures = re.findall(r"generated/examples/(\S+)/\w+\.svg", (DOCS / "examples.md").read_text())
+    assert sorted(set(pictures)) == scripts()
+
+
+def test_pictures(tmp_path):
+    """They are those of the index, and the same every time."""
+    script = "flash_attention/attention_backward"
+    first, second = (draw_examples.draw(script, tmp_path / name) for name in "ab")
+    assert [path.stem for path in first] == ["delta", "dkv", "dq"]
+    for one, other in zip(first, second, strict=True):
+        assert "sm_100a" in one.read_text()
+        assert one.read_text() == other.read_text()
+    index = (DOCS / "examples.md").read_text()
+    assert f"generated/examples/{script}/dkv.svg" in index
