@@ -16,8 +16,8 @@ from .settings import ProfileArgs
 Inputs = Sequence[Any] | Mapping[str, Any] | None
 
 REMARK = (
-    "no GPU of this machine can run the kernels: they are ranked by the warp instructions that the "
-    "emulator executes, which tells nothing of memory latency, overlap or occupancy"
+    "no GPU of this machine can run the kernels: they are ranked by the time that the emulator's "
+    "model of the GPU predicts"
 )
 
 
@@ -90,11 +90,11 @@ class Bench:
     def latency(self, kernel: Any, inputs: Sequence[Any], best: float | None) -> tuple[float, bool]:
         """Returns the cost of a call, and whether it is only a rough one, as it exceeds the best.
 
-        Milliseconds on a GPU, warp instructions on the emulator.
+        Milliseconds: measured on a GPU, else predicted by the emulator's timing model.
         """
         args = _copies(kernel, inputs)
         if not self._on_gpu:
-            return float(_instructions(kernel, args)), False
+            return _predicted(kernel, args), False
         if best is not None:
             rough = float(do_bench(lambda: kernel(*args), _n_warmup=1, _n_repeat=3))
             if rough > self._settings.early_stop * best:
@@ -161,11 +161,12 @@ def _copies(kernel: Any, inputs: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _instructions(kernel: Any, args: Sequence[Any]) -> int:
-    reports: list[Any] = []
-    with kernel.reporting(reports.append):
-        kernel(*args)
-    return sum(report.instructions for report in reports)
+def _predicted(kernel: Any, args: Sequence[Any]) -> float:
+    """Milliseconds of all grids of a call by the timing model."""
+    from ..emulator import TimingOptions
+
+    report = kernel.profile(*args, timing=TimingOptions(sampled=True, record=False))
+    return float(sum(each.timing.grid_us for each in report.grids)) / 1e3
 
 
 @contextlib.contextmanager

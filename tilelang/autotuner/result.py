@@ -12,8 +12,7 @@ class Trial:
 
     Attributes:
         config: its values of the tuned parameters.
-        latency: milliseconds on a GPU, or warp instructions on the emulator; None if it was
-            skipped.
+        latency: milliseconds, in ``AutotuneResult.unit``; None if it was skipped.
         reason: why it was skipped; empty otherwise.
         rough: measured by a few runs only, as these were slow.
         cached: known from an earlier search.
@@ -40,7 +39,7 @@ class AutotuneResult:
         config: its values of the tuned parameters.
         kernel: the compiled kernel.
         ref_latency: of ``ref_prog``, in milliseconds; None without a GPU or a reference.
-        unit: ``"ms"``, or ``"warp instructions"`` where there is no GPU to measure on.
+        unit: ``"ms"``, or ``"ms, predicted"`` where there is no GPU to measure on.
         trials: every candidate, in the order given.
         remark: how the candidates were ranked, where they were not measured.
     """

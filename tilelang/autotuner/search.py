@@ -209,7 +209,7 @@ class Search:
 
     @property
     def _unit(self) -> str:
-        return "warp instructions" if self._device == "emulator" else "ms"
+        return "ms, predicted" if self._device == "emulator" else "ms"
 
     def _best(self) -> tuple[int, Trial | None]:
         """The best trial; the first one of equals."""

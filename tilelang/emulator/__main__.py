@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tilelang.emulator.device import Device, Module
+from tilelang.emulator.device import Device, Kernel, Module
+from tilelang.emulator.timing import Report, command_line
 from tilelang.errors import TileLangError, UserError
 
 _ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,x ]*)\](?::(?P<fill>.+))?")
@@ -52,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, default=0, help="warp instructions, 0: none")
     parser.add_argument("--save", metavar="PREFIX", help="save arrays as PREFIX<n>.npy")
     parser.add_argument("--list", action="store_true", help="only list the kernels")
+    command_line.add_options(parser, _extents)
     return parser
 
 
@@ -158,32 +161,59 @@ def _show(args: list[Any], prefix: str | None) -> None:
             np.save(f"{prefix}{index}.npy", value)
 
 
+def _load(options: argparse.Namespace, path: str) -> Module:
+    with open(path, "rb") as file:
+        return Device(options.arch).load_ptx(file.read())
+
+
+def _kernel(module: Module, entry: str | None) -> Kernel:
+    if entry is None and len(module.kernels) != 1:
+        raise UserError(f"choose a kernel by --entry: {', '.join(module.kernels)}")
+    return module[entry or next(iter(module.kernels))]
+
+
+def _profile(options: argparse.Namespace) -> command_line.Profile:
+    """What times kernels of files on arguments of their own."""
+
+    def profile(
+        path: str, entry: str | None, grid: Sequence[int], block: Sequence[int], smem: int
+    ) -> Report:
+        kernel = _kernel(_load(options, path), entry)
+        args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
+        return kernel.profile(grid, block, args, cluster=options.cluster, smem=smem)
+
+    return profile
+
+
+def _run(options: argparse.Namespace) -> None:
+    module = _load(options, options.ptx)
+    if options.list:
+        _list(module)
+        return
+    if options.timing:
+        command_line.run(options, _profile(options))
+        return
+    args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
+    schedule = int(options.schedule) if options.schedule.isdigit() else options.schedule
+    report = _kernel(module, options.entry).launch(
+        options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
+        schedule=schedule, lint=options.lint, instruction_limit=options.limit,
+    )  # fmt: skip
+    _show(args, options.save)
+    print(f"{report.instructions} warp instructions in {report.seconds:.3f} s")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        with open(options.ptx, "rb") as file:
-            module = Device(options.arch).load_ptx(file.read())
-        if options.list:
-            _list(module)
-            return 0
-        entry = options.entry or next(iter(module.kernels), "")
-        if not options.entry and len(module.kernels) != 1:
-            raise UserError(f"choose a kernel by --entry: {', '.join(module.kernels)}")
-        args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
-        schedule = int(options.schedule) if options.schedule.isdigit() else options.schedule
-        report = module[entry].launch(
-            options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
-            schedule=schedule, lint=options.lint, instruction_limit=options.limit,
-        )  # fmt: skip
-        _show(args, options.save)
+        _run(options)
     except (TileLangError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    print(f"{report.instructions} warp instructions in {report.seconds:.3f} s")
     return 0
 
 

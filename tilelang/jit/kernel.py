@@ -28,7 +28,8 @@ from .lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
     from ..autotuner import AutotuneResult
-    from ..emulator import LaunchReport
+    from ..emulator import LaunchReport, TimingOptions
+    from ..emulator.timing import Report
     from ..profiler import Profiler, TensorSupplyType
 
 # Pointers may overlap, and loads may not take the read-only path.
@@ -284,6 +285,27 @@ class JITKernel:
         ``print`` it for a table; ``svg()`` is a picture.
         """
         return describe_schedule(self.name, str(self.target), self._launches, self.remarks)
+
+    @boundary
+    def profile(self, *args: Any, timing: TimingOptions | None = None) -> Report:
+        """Times the kernel by the emulator's model of the target's GPU; needs no GPU.
+
+        Args:
+            args: as of a call, on the CPU; without any they are made as ``get_profiler`` makes
+                them. What the kernel writes is not complete afterwards: only the CTAs that are
+                timed in detail run, unless ``timing`` says otherwise.
+            timing: how; see :class:`tilelang.emulator.TimingOptions`.
+
+        Returns:
+            A report to print; of the grid that takes longest, if the kernel consists of several.
+
+        Raises:
+            ArgumentError: an argument does not fit its parameter.
+            EmulatorError: the emulator found a fault of the kernel.
+        """
+        from ..emulator.timing import profile_kernel
+
+        return profile_kernel(self, args or self.get_profiler().get_inputs("cpu"), timing)
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """Returns a profiler that makes arguments, measures and compares; needs torch."""

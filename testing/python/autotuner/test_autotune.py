@@ -44,8 +44,8 @@ def test_the_best_is_chosen():
 
 def test_without_a_gpu_it_says_how_it_ranked():
     result = autotune(copies, configs=REPEATS).tune(64)
-    assert result.unit == "warp instructions" and "emulator" in result.remark
-    assert result.ref_latency is None and result.latency == int(result.latency)
+    assert result.unit == "ms, predicted" and "predicts" in result.remark
+    assert result.ref_latency is None and 0 < result.latency < 1
 
 
 def test_eager_functions_run_with_the_best():

@@ -1,0 +1,144 @@
+"""Predicted against measured time of kernels: the timing model of the emulator beside an H200.
+
+    python benchmark/timing.py FOLDER [--only TEXT] [--fitted] [--save FILE] [--plot FILE.svg]
+
+FOLDER holds what ``timing_measure.py build`` compiled; ``timing_h200.json`` what a GPU took. Prints
+a line for each case, and for each kind the errors of those that the model's figures were not fitted
+to: the median and the 90th percentile of |predicted / measured - 1|, and Spearman's correlation of
+the variants of each family of at least four. ``cycles`` compares without the clock: with the cycles
+at the clock that was measured. No number is taken from a case that fails; it is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from timing_cases import Case, Foreign, cases, fitted
+from timing_measure import tensors
+from timing_plot import scatter
+
+from tilelang.emulator import Device, TimingOptions, options
+
+_HERE = Path(__file__).parent
+_LEAST_VARIANTS = 4
+
+
+def predict(case: Case, folder: Path) -> Any:
+    """The Timing of a case; only the CTAs that are timed run."""
+    sampled = TimingOptions(sampled=True, record=False)
+    stem = folder / case.stem
+    torch.manual_seed(1)
+    if not stem.with_suffix(".json").exists():
+        kernel = case.make()
+        arguments = tensors(case.args, "cpu")
+        with options(timing=sampled, sanitize=False, progress=False):
+            kernel(*arguments)
+        return kernel.last_launch.timing
+    kernel = Foreign.load(stem)
+    arguments = [
+        # NumPy has no bfloat16; the bits are the same.
+        x.view(torch.int16) if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x
+        for x in tensors(kernel.args, "cpu")
+    ]
+    function = Device("sm_90a").load_ptx(kernel.ptx)[kernel.entry]
+    report = function.launch(
+        kernel.grid, kernel.threads, arguments, smem=kernel.smem, timing=sampled, sanitize=False,
+        progress=False,
+    )  # fmt: skip
+    return report.timing
+
+
+def row(case: Case, measured: dict[str, float], folder: Path) -> dict[str, Any]:
+    """Predicted and measured numbers of a case."""
+    start = time.monotonic()
+    timing = predict(case, folder)
+    cycles = (measured["us"] - timing.launch_us) * measured["mhz"]
+    return {
+        "name": case.name, "kind": case.kind, "measured_us": measured["us"],
+        "predicted_us": timing.grid_us, "cycles": timing.grid_cycles / cycles,
+        "seconds": time.monotonic() - start,
+    }  # fmt: skip
+
+
+def error(entry: dict[str, Any]) -> float:
+    """Relative error of a prediction, without sign."""
+    return abs(entry["predicted_us"] / entry["measured_us"] - 1)
+
+
+def spearman(first: list[float], second: list[float]) -> float:
+    """Spearman's rank correlation; there are no ties among measured times."""
+    ranks = [np.argsort(np.argsort(values)).astype(float) for values in (first, second)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _line(name: str, entries: list[dict[str, Any]]) -> str:
+    errors = [error(entry) for entry in entries]
+    cycles = [abs(entry["cycles"] - 1) for entry in entries]
+    return (
+        f"{name:20} {len(entries):4}  median {100 * statistics.median(errors):5.1f} %  "
+        f"90th {100 * np.percentile(errors, 90):5.1f} %  of cycles: median "
+        f"{100 * statistics.median(cycles):5.1f} %  90th {100 * np.percentile(cycles, 90):5.1f} %"
+    )
+
+
+def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
+    """The table of errors and correlations of cases that nothing was fitted to."""
+    held = [entry for entry in entries if entry["name"] not in own]
+    lines = ["", f"{len(held)} held back, {len(entries) - len(held)} fitted"]
+    for kind in dict.fromkeys(entry["kind"] for entry in held):
+        lines.append(_line(kind, [entry for entry in held if entry["kind"] == kind]))
+    if held:
+        lines.append(_line("all held back", held))
+    lines.append("")
+    families: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        families.setdefault(entry["name"].split("/")[0], []).append(entry)
+    for family, members in families.items():
+        if len(members) >= _LEAST_VARIANTS:
+            times = [[m[key] for m in members] for key in ("measured_us", "predicted_us")]
+            spread = max(times[0]) / min(times[0])
+            lines.append(f"{family:24} {len(members):3} variants, slowest / fastest "
+                         f"{spread:5.2f}, rank correlation {spearman(*times):5.2f}")  # fmt: skip
+    return lines
+
+
+def main() -> None:
+    """Predicts, compares, prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="part of the names of cases")
+    parser.add_argument("--fitted", action="store_true", help="only those that may be fitted to")
+    parser.add_argument("--save")
+    parser.add_argument("--plot")
+    arguments = parser.parse_args()
+    truth = json.loads((_HERE / "timing_h200.json").read_text())["kernels"]
+    own, entries = fitted(), []
+    for case in cases():
+        if arguments.only not in case.name or (arguments.fitted and case.name not in own):
+            continue
+        try:
+            entry = row(case, truth[case.name], arguments.folder)
+        except Exception as failure:  # the table shows which; none is left out silently
+            print(f"{case.name}: {type(failure).__name__} {str(failure)[:200]}", flush=True)
+            continue
+        entries.append(entry)
+        print(f"{case.name:56} {entry['measured_us']:9.1f} us, predicted "
+              f"{entry['predicted_us']:9.1f}  ({entry['predicted_us'] / entry['measured_us']:.2f}"
+              f", cycles {entry['cycles']:.2f})  in {entry['seconds']:.1f} s"
+              f"{'  fitted' if case.name in own else ''}", flush=True)  # fmt: skip
+    print("\n".join(summary(entries, own)))
+    if arguments.save:
+        Path(arguments.save).write_text(json.dumps(entries, indent=1))
+    if arguments.plot:
+        Path(arguments.plot).write_text(scatter(entries, own))
+
+
+if __name__ == "__main__":
+    main()

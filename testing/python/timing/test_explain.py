@@ -1,0 +1,147 @@
+"""Findings of kernels with a planted fault, and what the model says of the same work without it."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.emulator import Device
+from tilelang.emulator.timing import Report
+from tilelang.runtime.nvrtc import compile_cuda
+
+M = 2048
+TRANSPOSE = """
+extern "C" __global__ void __launch_bounds__(256) kernel(const float* a, float* c, int n) {
+  __shared__ float tile[32][32 + PAD];
+  int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  a += ((long)blockIdx.y * n + blockIdx.x) * 32;
+  c += ((long)blockIdx.x * n + blockIdx.y) * 32;
+  for (int i = 0; i < 32; i += 8) tile[y + i][x] = a[(long)(y + i) * n + x];
+  __syncthreads();
+  for (int i = 0; i < 32; i += 8) c[(long)(y + i) * n + x] = tile[x][y + i];
+}"""
+COPY = """
+extern "C" __global__ void __launch_bounds__(128) kernel(const TYPE* a, TYPE* c, int n) {
+  for (int i = blockIdx.x * 128 + threadIdx.x; i < n; i += gridDim.x * 128) c[i] = a[STRIDE * i];
+}"""
+ARITHMETIC = """
+extern "C" __global__ void __launch_bounds__(256) kernel(const float* a, float* c, int steps) {
+  float x[4];
+  for (int j = 0; j < 4; ++j) x[j] = a[threadIdx.x + j];
+  for (int i = 0; i < steps; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[j] = exp2f(x[j]);
+  c[threadIdx.x] = x[0] + x[1] + x[2] + x[3];
+}"""
+
+
+@functools.cache
+def _module(source: str, **constants):
+    return _compiled(source, tuple(constants.items()))
+
+
+@functools.cache
+def _compiled(source: str, constants: tuple):
+    defines = "".join(f"#define {name} {value}\n" for name, value in constants)
+    return Device("sm_90a").load_ptx(compile_cuda(defines + source, "sm_90a").ptx)["kernel"]
+
+
+def _profile(source, grid, threads, args, **constants) -> Report:
+    return _module(source, **constants).profile(grid, threads, args)
+
+
+def _kinds(report: Report) -> list[str]:
+    found = report.explain()
+    assert len(found) <= 5
+    return [finding.kind for finding in found]
+
+
+def _transposed(pad: int) -> Report:
+    a, c = np.random.rand(2, M, M).astype(np.float32)
+    return _profile(TRANSPOSE, (M // 32, M // 32), 256, [a, c, M], PAD=pad)
+
+
+def test_bank_conflicts_and_what_their_absence_gains():
+    faulty, right = _transposed(0), _transposed(1)
+    found = {finding.kind: finding for finding in faulty.explain()}
+    assert "bank conflicts" in found and "bank conflicts" not in _kinds(right)
+    finding = found["bank conflicts"]
+    assert "32" in finding.text or "times the wavefronts" in finding.text
+    gain = 1 - right.timing.grid_us / faulty.timing.grid_us
+    assert gain > 0.1
+    if not finding.bound:  # what the model saves without them is what padding saves
+        assert finding.gain == pytest.approx(gain, abs=0.15)
+
+
+def test_narrow_accesses():
+    n = 1 << 20
+    a, c = np.random.rand(2, n).astype(np.float16).view(np.uint16)
+    faulty = _profile(COPY, 132, 128, [a, c, n], TYPE="unsigned short", STRIDE=1)
+    wide = _profile(COPY, 132, 128, [a, c, n // 8], TYPE="uint4", STRIDE=1)
+    assert "narrow accesses" in _kinds(faulty) and "narrow accesses" not in _kinds(wide)
+    assert wide.timing.grid_us < faulty.timing.grid_us
+
+
+def test_scattered_accesses():
+    n = 1 << 20
+    a, c = np.random.rand(8 * n).astype(np.float32), np.zeros(n, np.float32)
+    faulty = _profile(COPY, 2112, 128, [a, c, n], TYPE="float", STRIDE=8)
+    assert "scattered accesses" in _kinds(faulty)
+    right = _profile(COPY, 2112, 128, [a, c, n], TYPE="float", STRIDE=1)
+    assert "scattered accesses" not in _kinds(right)
+    assert right.timing.grid_us < faulty.timing.grid_us
+
+
+def test_special_functions():
+    a, c = np.random.rand(2, 512).astype(np.float32)
+    report = _profile(ARITHMETIC, 1056, 256, [a, c, 256])
+    assert _kinds(report)[0] == "special functions"
+
+
+@pytest.mark.parametrize("ctas", [66, 1188])
+def test_waves(ctas):
+    a, c = np.random.rand(2, 512).astype(np.float32)
+    assert "waves" in _kinds(_profile(ARITHMETIC, ctas, 256, [a, c, 64]))
+
+
+@tilelang.jit(target="sm_90a")
+def _gemm(M, N, K, stages):
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "bfloat16"),
+        B: T.Tensor((N, K), "bfloat16"),
+        C: T.Tensor((M, N), "bfloat16"),
+    ):
+        with T.Kernel(T.ceildiv(N, 256), T.ceildiv(M, 128), threads=256) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((256, 64), "bfloat16")
+            c = T.alloc_fragment((128, 256), "float32")
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(K, 64), num_stages=stages):
+                T.copy(A[by * 128, i * 64], a)
+                T.copy(B[bx * 256, i * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[by * 128, bx * 256])
+
+    return main
+
+
+def _product(stages: int) -> Report:
+    a, b, c = (torch.randn(1024, 1024).bfloat16() for _ in range(3))
+    return _gemm(1024, 1024, 1024, stages).profile(a, b, c)
+
+
+def test_too_few_stages():
+    faulty, right = _product(1), _product(3)
+    found = {finding.kind: finding for finding in faulty.explain()}
+    assert "pipeline depth" in found
+    assert found["pipeline depth"].place.startswith("test_explain.py:")
+    assert "tensor pipe idle" in found["pipeline depth"].text
+    assert right.timing.grid_us < faulty.timing.grid_us
+    deeper = {finding.kind: finding.gain for finding in right.explain()}
+    assert deeper.get("pipeline depth", 0) < found["pipeline depth"].gain

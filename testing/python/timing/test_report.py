@@ -1,0 +1,249 @@
+"""Reports of made-up timings: text, trace, picture, page, comparison, findings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from timing import timings
+from timing.trace_format import validate
+
+from tilelang.emulator.timing import Report, compare
+from tilelang.emulator.timing.lines import operator
+from tilelang.emulator.timing.trace import trace
+from tilelang.errors import UserError
+
+_EMPTY = {"area", "br", "col", "hr", "img", "input", "link", "meta"}
+
+
+class _Tags(HTMLParser):
+    """Collects what a page refers to, and checks that its elements close in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.data: dict[str, str] = {}
+        self._id: str | None = None
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.references += [values[k] for k in ("src", "href") if values.get(k)]
+        self._id = values.get("id")
+        if tag not in _EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        self._id = None
+
+    def handle_data(self, data):
+        if self._id:
+            self.data[self._id] = self.data.get(self._id, "") + data
+
+
+def _random(tracks: int, engines: int, seed: int) -> dict:
+    """Slices of warps side by side and of engines that overlap, with arrows between them."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for track in range(tracks):
+        edges = np.unique(rng.integers(0, 5000, 60))
+        rows += [(track, int(a), int(b), int(rng.integers(-1, 5)), "issue")
+                 for a, b in itertools.pairwise(edges)]  # fmt: skip
+    for track in range(tracks, tracks + engines):
+        for begin in np.sort(rng.integers(0, 4900, 80)):
+            end = int(begin + rng.integers(1, 300))
+            rows.append((track, int(begin), end, int(rng.integers(0, 5)), "busy"))
+    columns = timings.slices(rows)
+    begins, ends = columns["slice_begin"], columns["slice_end"]
+    pairs = rng.integers(0, len(rows), (2, 200))
+    forward = (begins + ends)[pairs[0]] / 2 <= ends[pairs[1]] - 0.5
+    sms = np.full(tracks + engines, 3, np.int32)
+    return {
+        **columns, **timings.stalls(columns),
+        "flow_from": pairs[0][forward].astype(np.int32),
+        "flow_to": pairs[1][forward].astype(np.int32),
+        "track_kind": ["warp"] * tracks + ["engine"] * engines,
+        "track_name": [f"CTA 7 warp {i}" for i in range(tracks)]
+        + [f"engine {i}" for i in range(engines)],
+        "track_cta": np.array([7] * tracks + [-1] * engines, np.int32),
+        "track_warp": np.array([*range(tracks)] + [-1] * engines, np.int32), "track_sm": sms,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_traces_are_valid(seed, tmp_path):
+    timing = timings.make(**_random(5, 3, seed))
+    path = tmp_path / "x.json"
+    Report(timing).save_trace(path)
+    counts = validate(json.loads(path.read_text()))
+    assert counts["X"] == len(timing.slice_track)
+    assert counts["s"] == counts["f"] == len(timing.flow_from) > 50
+
+
+def test_slices_of_a_trace_say_where_they_are_from():
+    document = trace(Report(timings.make(clock_mhz=2000.0, power_factor=0.5)))
+    validate(document)
+    tensor = [e for e in document["traceEvents"] if e["ph"] == "X" and e["ts"] == 0.1]
+    line = '"slice_end": np.array(columns[2], np.int'  # there is no operator in it
+    assert {e["name"] for e in tensor} == {f"timings.py:{timings.MMA_LINE} {line}"}
+    assert {e["dur"] for e in tensor} == {0.3, 0.2}
+    names = {e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"}
+    assert {"CTA 7 warp 0", "tensor pipe", "CTA 7 on SM 3", "engines of SM 3"} <= names
+
+
+def test_slices_are_named_by_operators():
+    assert operator("T.copy(A[by * m, i * k], a)") == "T.copy"
+    assert operator("total = tl.dot(tl.load(a_at), tl.load(b_at), total)") == "tl.dot"
+    assert operator("x[i] += CONST.f(y)") == "x[i] += CONST.f(y)"
+
+
+def test_the_validator_finds_what_is_wrong():
+    document = trace(Report(timings.make()))
+    broken = [
+        lambda e: e[-1].update(ts=1e9),  # a flow that ends nowhere
+        lambda e: e.pop(),  # a flow with one end
+        lambda e: next(x for x in e if x["ph"] == "X").update(dur=-1),
+        lambda e: next(x for x in e if x["ph"] == "X").update(dur=0.15),  # leaves no nesting
+        lambda e: e[0].update(ph="Q"),
+    ]
+    for change in broken:
+        copy = json.loads(json.dumps(document))
+        change(copy["traceEvents"])
+        with pytest.raises(AssertionError):
+            validate(copy)
+
+
+def test_pictures_are_bounded_and_say_what_is_where():
+    report = Report(timings.make(**_random(4, 2, 9)))
+    picture = report.plot()
+    root = ElementTree.fromstring(picture.svg)
+    boxes = root.findall("{http://www.w3.org/2000/svg}rect")
+    assert 100 < len(boxes) < 6 * 1200
+    assert "CTA 7" in picture.svg
+    zoomed = ElementTree.fromstring(report.plot(7, 100, 110).svg)
+    assert len(zoomed.findall("{http://www.w3.org/2000/svg}rect")) < len(boxes)
+    with pytest.raises(UserError, match="CTA 3 was not timed; choose from 7"):
+        report.plot(3)
+
+
+def test_pages_need_nothing_else_and_hold_the_timeline():
+    timing = timings.make(kernel="<script>alert(1)</script>")
+    html = Report(timing).html()
+    tags = _Tags()
+    tags.feed(html)
+    assert tags.open == [] and tags.references == []
+    assert "<script>alert" not in html and "url(" not in html and "@import" not in html
+    data = json.loads(tags.data["data"])
+    assert len(data["begin"]) == len(timing.slice_track)
+    assert data["tracks"] == timing.track_name
+    assert "named barrier" in html
+
+
+def test_text_names_engines_lines_and_the_critical_path():
+    text = str(Report(timings.make()))
+    assert "made_up" in text and "H200" in text
+    assert re.search(r"tensor pipe\s+40\.0 %", text)
+    assert re.search(r"critical path of 1000 cycles", text)
+    assert f"timings.py:{timings.EX2_LINE}" in text
+    assert "PTX:24" in text  # an instruction without a source line
+
+
+def test_lines_add_up():
+    timing = timings.make(**timings.counts(issues=[10, 20, 5, 50, 2], conflicts=[0, 9, 0, 0, 0],
+                                           wavefronts=[0, 12, 0, 0, 0]))  # fmt: skip
+    lines = {line.number: line for line in Report(timing).lines}
+    assert sorted(lines) == [24, timings.LOAD_LINE, timings.MMA_LINE, timings.EX2_LINE]
+    assert (
+        lines[timings.LOAD_LINE].issues == 30
+        and lines[timings.LOAD_LINE].conflicts == 9
+        and lines[timings.LOAD_LINE].cycles == 100
+    )
+    assert (
+        lines[timings.MMA_LINE].reasons == {"tensor pipe": 800}
+        and lines[timings.MMA_LINE].path == 300
+    )
+    assert sum(line.cycles for line in lines.values()) == 2000
+    assert sum(line.path for line in lines.values()) == 1000
+
+
+def test_comparisons_show_both():
+    slow = Report(timings.make())
+    fast = Report(timings.make(kernel="other", grid_cycles=3500.0))
+    both = compare(slow, fast)
+    assert both.speedup == pytest.approx(8.5 / 4)
+    text = str(both)
+    assert "other takes 0.471 times the time of made_up" in text
+    assert re.search(r"tensor pipe busy\s+40.0 %\s+40.0 %", text)
+    assert "<td>other</td>" in both._repr_html_()
+
+
+def test_a_launch_without_a_timeline_says_so(tmp_path):
+    columns = timings.slices([])
+    none = np.zeros(0, np.int32)
+    report = Report(timings.make(**columns, flow_from=none, flow_to=none))
+    for call in (report.plot, lambda: report.save_trace(tmp_path / "x.json")):
+        with pytest.raises(UserError, match="record=True"):
+            call()
+    assert json.loads(report.json())["gpu"] == "H200"
+
+
+def _kinds(**changes) -> dict[str, float]:
+    return {f.kind: f.gain for f in Report(timings.make(**changes)).explain()}
+
+
+def test_findings_are_ranked_and_few():
+    found = Report(timings.make(power_factor=0.7, launch_us=4.0, waves=1.1)).explain()
+    gains = [finding.gain for finding in found]
+    assert gains == sorted(gains, reverse=True) and len(found) <= 5
+    assert all(0.02 <= gain <= 1 for gain in gains)
+
+
+def test_findings_about_engines_and_the_critical_path():
+    assert _kinds()["no overlap"] == pytest.approx(0.3)  # 300 and 600 of 1000 cycles
+    conflicts = timings.counts(wavefronts=[0, 40, 0, 0, 0], conflicts=[0, 30, 0, 0, 0])
+    busy = timings.engines(shared_memory=0.8)
+    assert _kinds(**conflicts, **busy)["bank conflicts"] == pytest.approx(0.6)
+    late = timings.path([(0, 0, 700, 0, "mbarrier: TMA"), (0, 700, 1000, 2, "tensor pipe")])
+    assert _kinds(**late)["pipeline depth"] == pytest.approx(0.7)
+    assert "pipeline depth" not in _kinds(**late, **timings.engines(HBM=0.95))
+    assert _kinds(waves=1.25)["waves"] == pytest.approx(0.375)
+    functions = timings.engines(MUFU=0.9, FMA=0.3)
+    assert _kinds(**functions)["special functions"] == pytest.approx(0.6)
+    barriers = timings.path([(0, 0, 400, 4, "named barrier"), (0, 400, 1000, 3, "dependency")])
+    assert _kinds(**barriers)["barriers"] == pytest.approx(0.4)
+
+
+def test_findings_about_accesses():
+    narrow = timings.path([(0, 0, 800, 0, "memory"), (0, 800, 1000, 3, "dependency")])
+    assert _kinds(**narrow)["narrow accesses"] == pytest.approx(0.8 * 0.75)
+    # 10 warps of 32 lanes need 4 sectors each; they touch 32.
+    scattered = timings.counts(issues=[10, 0, 0, 0, 0], sectors=[320, 0, 0, 0, 0])
+    assert _kinds(**scattered, **timings.engines(LSU=0.5))["scattered accesses"] == pytest.approx(
+        0.5 * 280 / 320
+    )
+
+
+def test_gains_come_from_the_model_where_it_can_be_asked():
+    asked = []
+
+    def without(costs):
+        asked.append(costs)
+        return timings.make(grid_cycles=6000.0)
+
+    timing = timings.make(
+        **timings.counts(wavefronts=[0, 40, 0, 0, 0], conflicts=[0, 30, 0, 0, 0]),
+        **timings.engines(shared_memory=0.8),
+    )
+    report = Report(timing, without)
+    found = {f.kind: f for f in report.explain()}["bank conflicts"]
+    assert (found.gain, found.bound) == (pytest.approx(0.25), False)
+    assert found.place == f"timings.py:{timings.LOAD_LINE}"
+    assert asked == [frozenset(["bank conflicts"])]
+    report.explain()
+    assert len(asked) == 1  # it is asked once

@@ -1,0 +1,21 @@
+"""Reports of timed launches: where the time of a kernel goes."""
+
+from .comparison import Comparison, compare
+from .findings import Finding
+from .lines import Line
+from .picture import Picture
+from .profile import longest, profile_kernel, profiling, reports
+from .report import Report
+
+__all__ = [
+    "Comparison",
+    "Finding",
+    "Line",
+    "Picture",
+    "Report",
+    "compare",
+    "longest",
+    "profile_kernel",
+    "profiling",
+    "reports",
+]

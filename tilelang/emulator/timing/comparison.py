@@ -1,0 +1,84 @@
+"""Two kernels side by side on the same work."""
+
+from __future__ import annotations
+
+import dataclasses
+from html import escape
+from typing import TYPE_CHECKING
+
+from .lines import warp_groups
+from .text import duration, table
+
+if TYPE_CHECKING:
+    from .report import Report
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` returns: ``print`` it; notebooks show a table.
+
+    Attributes:
+        first, second: the reports.
+        speedup: time of the first one's grid by that of the second one's.
+    """
+
+    first: Report
+    second: Report
+
+    @property
+    def speedup(self) -> float:
+        return self.first.timing.grid_us / self.second.timing.grid_us
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Heading, and the values of both."""
+        pairs = (_values(self.first), _values(self.second))
+        names = list(dict.fromkeys([*pairs[0], *pairs[1]]))
+        return [(name, pairs[0].get(name, "-"), pairs[1].get(name, "-")) for name in names]
+
+    def __str__(self) -> str:
+        names = self.first.timing.kernel, self.second.timing.kernel
+        head = f"{names[1]} takes {1 / self.speedup:.3g} times the time of {names[0]}"
+        return "\n".join([head, *table([("", *names), *self.rows()])]) + "\n"
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in [("", self.first.timing.kernel, self.second.timing.kernel), *self.rows()]
+        )
+        return f"<table>{cells}</table>"
+
+
+def _values(report: Report) -> dict[str, str]:
+    timing = report.timing
+    values = {
+        "time of the grid": duration(timing.grid_us),
+        "cycles of a CTA": f"{timing.cta_cycles:.0f}",
+        "TFLOP/s": f"{timing.tflops:.4g}",
+        "TB/s of HBM": f"{timing.dram_tbs:.3g}",
+        "bytes of HBM": f"{timing.dram_bytes / 1e6:.4g} MB",
+        "CTAs": f"{timing.ctas} of {timing.threads} threads",
+        "CTAs an SM": f"{timing.ctas_per_sm} ({timing.occupancy_limit})",
+        "waves": f"{timing.waves:.3g}",
+        "registers": str(timing.registers),
+        "shared memory": f"{timing.shared_bytes} B",
+        "instructions issued": str(int(timing.inst_issues.sum())),
+        "bank conflicts": str(int(timing.inst_conflicts.sum())),
+    }
+    for name, share in zip(timing.engine_name, timing.engine_share, strict=True):
+        values[f"{name} busy"] = f"{100 * share:.1f} %"
+    totals: dict[str, int] = {}
+    for group in warp_groups(timing, report.reasons):
+        for reason, cycles in group.reasons.items():
+            totals[reason] = totals.get(reason, 0) + cycles
+    for reason, cycles in totals.items():
+        values[f"warps: {reason}"] = f"{100 * cycles / sum(totals.values()):.1f} %"
+    return values
+
+
+def compare(first: Report, second: Report) -> Comparison:
+    """Puts two timed launches side by side, of kernels that do the same work.
+
+    Either may come from this compiler (``kernel.profile(...)``) or from PTX of another one
+    (``module["name"].profile(...)``).
+    """
+    return Comparison(first, second)

@@ -1,0 +1,85 @@
+// The timeline: drag to move, wheel to zoom, double click for all of it.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const canvas = document.getElementById("timeline"), tip = document.getElementById("tip");
+  const row = 16, left = 130, foot = 22;
+  const slices = data.tracks.map(() => []);
+  for (let i = 0; i < data.track.length; i++) slices[data.track[i]].push(i);
+  const height = data.tracks.length * row + foot;
+  const all = [data.first, Math.max(data.last, data.first + 1)];
+  let [begin, end] = all;
+
+  function draw() {
+    const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
+    canvas.style.height = height + "px";
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    const g = canvas.getContext("2d");
+    g.scale(ratio, ratio);
+    g.font = "11px system-ui, sans-serif";
+    const scale = (width - left) / (end - begin);
+    slices.forEach((own, t) => {
+      g.fillStyle = "#1f2328";
+      g.fillText(data.tracks[t], 4, t * row + 12);
+      let drawn = -1;
+      for (const i of own) {
+        if (data.end[i] < begin || data.begin[i] > end) continue;
+        const x0 = left + Math.max(0, (data.begin[i] - begin) * scale);
+        const x1 = left + Math.min(width - left, (data.end[i] - begin) * scale);
+        // Slices of less than half a pixel that lie on one already drawn would not be seen.
+        if (x1 - x0 < 0.5 && x1 < drawn) continue;
+        drawn = x1 + 0.5;
+        g.fillStyle = data.colours[data.reason[i]];
+        g.fillRect(x0, t * row + 2, Math.max(0.5, x1 - x0), row - 4);
+        const text = data.names[data.name[i]];
+        if (x1 - x0 > 6 * text.length) {
+          g.fillStyle = "#000000";
+          g.fillText(text, x0 + 3, t * row + 12);
+        }
+      }
+    });
+    g.fillStyle = "#656d76";
+    for (let i = 0; i <= 8; i++) {
+      const x = left + (width - left) * i / 8;
+      g.fillRect(x, 0, 0.5, height - foot + 4);
+      g.textAlign = i === 8 ? "right" : "left";
+      g.fillText(Math.round(begin + (end - begin) * i / 8) + " cycles", x, height - 6);
+    }
+    g.textAlign = "left";
+  }
+
+  function under(event) {
+    const box = canvas.getBoundingClientRect();
+    const x = event.clientX - box.left, y = event.clientY - box.top;
+    const cycle = begin + (x - left) / (box.width - left) * (end - begin);
+    const own = slices[Math.floor(y / row)] || [];
+    return [cycle, own.findLast(i => data.begin[i] <= cycle && cycle < data.end[i])];
+  }
+
+  let dragged = null;
+  canvas.addEventListener("mousedown", event => { dragged = event.clientX; });
+  window.addEventListener("mouseup", () => { dragged = null; });
+  canvas.addEventListener("mousemove", event => {
+    if (dragged !== null) {
+      const by = (dragged - event.clientX) / (canvas.clientWidth - left) * (end - begin);
+      dragged = event.clientX;
+      begin += by;
+      end += by;
+      draw();
+    }
+    const [cycle, i] = under(event);
+    tip.textContent = i === undefined ? Math.round(cycle) + "" :
+      `${data.names[data.name[i]]}: ${data.reasons[data.reason[i]]}, cycles ` +
+      `${data.begin[i]} to ${data.end[i]} (${data.end[i] - data.begin[i]})`;
+  });
+  canvas.addEventListener("wheel", event => {
+    event.preventDefault();
+    const [cycle] = under(event), factor = Math.exp(event.deltaY * 0.002);
+    begin = cycle - (cycle - begin) * factor;
+    end = Math.max(begin + 4, cycle + (end - cycle) * factor);
+    draw();
+  }, { passive: false });
+  canvas.addEventListener("dblclick", () => { [begin, end] = all; draw(); });
+  window.addEventListener("resize", draw);
+  draw();
+})();
