@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang import _ffi
 from tilelang.emulator.arguments import Binder, Param
@@ -17,8 +17,11 @@ from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
-from tilelang.emulator.timed import NOT_TIMED, Timing, timing_of, timing_options
+from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.errors import UserError
+
+if TYPE_CHECKING:
+    from tilelang.emulator.timing import Report
 
 _SCHEDULES = {"late": 0, "eager": 1}
 _RANDOM_SCHEDULE = 2
@@ -73,6 +76,13 @@ class LaunchReport:
     warnings: list[dict[str, Any]] = field(default_factory=list)
     findings: list[EmulatorError] = field(default_factory=list)
     timing: Timing | None = None
+
+    @property
+    def profile(self) -> Report | None:
+        """A report to print of a launch with ``timing=True``; else None."""
+        from .timing import Report
+
+        return Report(self.timing) if self.timing is not None else None
 
 
 class Device:
@@ -274,6 +284,35 @@ class Kernel:
         if "suppress" in options:
             remark_unused(chosen.suppress, 2)
         return report
+
+    def profile(
+        self,
+        grid: int | Iterable[int],
+        block: int | Iterable[int],
+        args: Iterable[Any],
+        *,
+        timing: TimingOptions | None = None,
+        **options: Any,
+    ) -> Report:
+        """Times a launch by the model of the device's GPU, and reports.
+
+        Args:
+            grid, block, args, options: as of :meth:`launch`. What the kernel writes is not
+                complete afterwards: only the CTAs that are timed in detail run, unless ``timing``
+                says otherwise.
+            timing: how; see :class:`tilelang.emulator.TimingOptions`.
+
+        Raises:
+            As :meth:`launch`.
+        """
+        from .timing import profile_call
+
+        values = list(args)
+
+        def call(how: TimingOptions) -> list[Timing | None]:
+            return [self.launch(grid, block, values, timing=how, **options).timing]
+
+        return profile_call(call, timing)
 
 
 class _Dims:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -18,6 +20,7 @@ from tilelang.emulator.timing.lines import operator
 from tilelang.emulator.timing.trace import trace
 from tilelang.errors import UserError
 
+_BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 _EMPTY = {"area", "br", "col", "hr", "img", "input", "link", "meta"}
 
 
@@ -143,6 +146,17 @@ def test_pages_need_nothing_else_and_hold_the_timeline():
     assert len(data["begin"]) == len(timing.slice_track)
     assert data["tracks"] == timing.track_name
     assert "named barrier" in html
+
+
+@pytest.mark.skipif(_BROWSER is None, reason="there is no headless Chromium")
+def test_a_browser_draws_the_page(tmp_path):
+    page = tmp_path / "page.html"
+    timing = timings.make(**_random(5, 3, 4))
+    page.write_text(Report(timing).html(), encoding="utf-8")
+    command = [_BROWSER, "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    boxes = re.search(r'data-boxes="(\d+)"', done.stdout)
+    assert boxes is not None and 300 < int(boxes[1]) <= len(timing.slice_track)
 
 
 def test_text_names_engines_lines_and_the_critical_path():

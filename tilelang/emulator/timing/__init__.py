@@ -4,7 +4,7 @@ from .comparison import Comparison, compare
 from .findings import Finding
 from .lines import Line
 from .picture import Picture
-from .profile import longest, profile_kernel, profiling, reports
+from .profile import profile_call, profile_kernel
 from .report import Report
 
 __all__ = [
@@ -14,8 +14,6 @@ __all__ = [
     "Picture",
     "Report",
     "compare",
-    "longest",
+    "profile_call",
     "profile_kernel",
-    "profiling",
-    "reports",
 ]

@@ -18,6 +18,7 @@
     g.scale(ratio, ratio);
     g.font = "11px system-ui, sans-serif";
     const scale = (width - left) / (end - begin);
+    let boxes = 0;
     slices.forEach((own, t) => {
       g.fillStyle = "#1f2328";
       g.fillText(data.tracks[t], 4, t * row + 12);
@@ -29,6 +30,7 @@
         // Slices of less than half a pixel that lie on one already drawn would not be seen.
         if (x1 - x0 < 0.5 && x1 < drawn) continue;
         drawn = x1 + 0.5;
+        boxes++;
         g.fillStyle = data.colours[data.reason[i]];
         g.fillRect(x0, t * row + 2, Math.max(0.5, x1 - x0), row - 4);
         const text = data.names[data.name[i]];
@@ -46,6 +48,7 @@
       g.fillText(Math.round(begin + (end - begin) * i / 8) + " cycles", x, height - 6);
     }
     g.textAlign = "left";
+    canvas.dataset.boxes = boxes;
   }
 
   function under(event) {

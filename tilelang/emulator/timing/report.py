@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ..timed import Timing
 
 
+#: Properties of a Timing that belong among its numbers.
+_DERIVED = ("grid_us", "wave_us", "cta_us", "tflops", "dram_tbs")
+
+
 class Report:
     """Where the time of a kernel goes, by the timing model of the emulator.
 
@@ -137,7 +141,7 @@ class Report:
         timing = self.timing
         scalars = (int, float, str)
         fields = {
-            name: value for name in vars(timing)
+            name: value for name in (*vars(timing), *_DERIVED)
             if isinstance(value := getattr(timing, name), scalars)
         }  # fmt: skip
         engines = dict(zip(timing.engine_name, timing.engine_share.tolist(), strict=True))
