@@ -13,6 +13,7 @@ from tilelang.emulator.memory import Mapping
 from tilelang.emulator.reachable import reachable
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 from tilelang.emulator.timed import Timing, TimingOptions
+from tilelang.emulator.timing import compare
 
 __all__ = [
     "Device",
@@ -31,6 +32,7 @@ __all__ = [
     "TensorMap",
     "Timing",
     "TimingOptions",
+    "compare",
     "options",
     "reachable",
 ]
