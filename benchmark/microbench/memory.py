@@ -208,6 +208,53 @@ def _sectors() -> Iterator[Probe]:
             )  # fmt: skip
 
 
+def _atomics() -> Iterator[Probe]:
+    """Additions whose results nobody needs; lanes side by side, or some of them at one address."""
+    for lanes in (1, 2, 8, 32):
+        setup = f"""
+    mov.u32 %r8, buffer;
+    shr.u32 %r9, %lane, {lanes.bit_length() - 1};
+    mad.lo.u32 %r8, %r9, 4, %r8;
+    mad.lo.u32 %r8, %warp, 128, %r8;
+    sub.u32 %r9, %r8, buffer;
+    mul.wide.u32 %d8, %r9, 1;
+    add.u64 %d8, %data, %d8;"""
+        shared = ["red.shared.add.u32 [%r8], 1;"] * 8
+        distant = ["red.global.add.u32 [%d8], 1;"] * 8
+        yield Probe(
+            f"red.shared.add, {lanes} lanes at one address", "clk/warp/SM",
+            text(shared, setup, shared=4096), 8, warps=8, how="sm", parameters={"lanes": lanes},
+        )  # fmt: skip
+        yield Probe(
+            f"red.global.add, {lanes} lanes at one address", "clk/warp/SM",
+            text(distant, setup, shared=4096), 8, warps=8, how="sm", parameters={"lanes": lanes},
+        )  # fmt: skip
+
+
+def _random_sectors() -> Iterator[Probe]:
+    """Lanes that read random places of a table: bytes that they use, all multiprocessors."""
+    for log2 in (16, 22, 25, 28, 31):
+        setup = f"""
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r1, %ntid.x;
+    mad.lo.u32 %r8, %r0, %r1, %thread;
+    mad.lo.u32 %r8, %r8, 2654435761, 12345;
+    mov.u32 %r9, {(1 << log2) // 4 - 1};"""
+        body = []
+        for i in range(8):
+            body += [
+                "mad.lo.u32 %r8, %r8, 1664525, 1013904223;", "shr.u32 %r10, %r8, 3;",
+                "and.b32 %r10, %r10, %r9;", "mul.wide.u32 %d8, %r10, 4;",
+                "add.u64 %d8, %data, %d8;", f"ld.global.cg.u32 %r{16 + i}, [%d8];",
+            ]  # fmt: skip
+        body += [f"xor.b32 %sink, %sink, %r{16 + i};" for i in range(8)]
+        yield Probe(
+            f"random words of {1 << log2} B, 132 CTAs of 32 warps", "B/ns", text(body, setup),
+            8 * 32 * 4 * 2, warps=32, ctas=132, repeat=32, data=(1 << 31, "zeros"),
+            how="bandwidth", parameters={"bytes": 1 << log2},
+        )  # fmt: skip
+
+
 def probes() -> Iterator[Probe]:
     """All of them."""
     yield from _shared_latency()
@@ -217,3 +264,5 @@ def probes() -> Iterator[Probe]:
     yield from _in_flight()
     yield from _sectors()
     yield from _bandwidth()
+    yield from _atomics()
+    yield from _random_sectors()

@@ -59,7 +59,7 @@ def _mma_probes() -> Iterator[Probe]:
     for shape, types, counts, letter in _MMA:
         name = f"mma.sync {shape} {types}"
         yield Probe(f"{name} latency", "clk", _mma(shape, types, counts, letter, 1), _LINKS)
-        for warps in (4, 8):
+        for warps in (4, 8, 16):
             yield Probe(
                 f"{name} interval, {warps} warps", "clk/warp/sub-core",
                 _mma(shape, types, counts, letter, 8), _LINKS, warps=warps, how="interval",
