@@ -216,7 +216,8 @@ def _atomics() -> Iterator[Probe]:
     shr.u32 %r9, %lane, {lanes.bit_length() - 1};
     mad.lo.u32 %r8, %r9, 4, %r8;
     mad.lo.u32 %r8, %warp, 128, %r8;
-    sub.u32 %r9, %r8, buffer;
+    mov.u32 %r10, buffer;
+    sub.u32 %r9, %r8, %r10;
     mul.wide.u32 %d8, %r9, 1;
     add.u64 %d8, %data, %d8;"""
         shared = ["red.shared.add.u32 [%r8], 1;"] * 8
