@@ -86,13 +86,14 @@ def _matrices() -> Iterator[Probe]:
             "stmatrix.x4": "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r8+{1}], {0};",
         }
         for name, form in forms.items():
-            # Registers of their own: of loads to one register only the last would be left.
+            # Registers of their own, all used in each turn: else only the last loads would be left.
             body = [form.format(_group(16 + 4 * i * (name[0] == "l"), 16), 16 * i)
                     for i in range(_LINKS)]  # fmt: skip
-            sinks = [f"%r{16 + i}" for i in range(4 * _LINKS)] if name[0] == "l" else []
+            if name[0] == "l":
+                body += [f"xor.b32 %sink, %sink, %r{16 + 4 * i};" for i in range(_LINKS)]
             yield Probe(
                 f"{name} row stride {stride}", "clk/warp/SM",
-                text([*body, _STEP], setup, sinks=sinks, shared=8192), _LINKS,
+                text([*body, _STEP], setup, shared=8192), _LINKS,
                 warps=8, how="sm", parameters={"stride": stride},
             )  # fmt: skip
 
