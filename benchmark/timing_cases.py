@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ _HERE = Path(__file__).parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "examples" / "flash_attention")]
 
 TARGET = "sm_90a"
+#: What kernels are compiled for that name no target, also where there is no GPU.
+os.environ["TILELANG_DEFAULT_TARGET"] = TARGET
 
 
 @dataclasses.dataclass(frozen=True)

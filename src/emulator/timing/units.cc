@@ -112,7 +112,7 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
   int wavefronts = 0, ideal = 0;
   if (cost.unit == Unit::kMatrixMove) {
     // Each matrix has eight rows of 16 bytes, whose addresses eight lanes hold.
-    for (int first = 0; first < cost.bytes * 2; first += 8) {
+    for (int first = 0; first < cost.bytes / 2; first += 8) {
       wavefronts += SharedWavefronts(addresses, mask & (0xFFu << first), 16);
       ++ideal;
     }
