@@ -141,7 +141,7 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 // schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
 // file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
-using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool>;
+using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t>;
 
 TimingOptions TimingOf(const TimingSettings& settings) {
   TimingOptions options;
@@ -151,6 +151,7 @@ TimingOptions TimingOf(const TimingSettings& settings) {
   options.sampled = settings.get<3>();
   options.warm = settings.get<4>();
   options.record = settings.get<5>();
+  options.registers = static_cast<int>(settings.get<6>());
   return options;
 }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilelang import _ffi
@@ -19,9 +21,11 @@ from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.errors import UserError
+from tilelang.runtime import resources, toolchain
 
 if TYPE_CHECKING:
     from tilelang.emulator.timing import Report
+    from tilelang.runtime.resources import ResourceUsage
 
 _SCHEDULES = {"late": 0, "eager": 1}
 _RANDOM_SCHEDULE = 2
@@ -167,6 +171,7 @@ class Module:
 
     def __init__(self, device: Device, text: str) -> None:
         self.device = device
+        self._text = text
         self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
@@ -182,6 +187,11 @@ class Module:
         self.unsupported: dict[str, int] = _unsupported(report["kernels"])
         #: Emulated addresses of global variables by name.
         self.globals: dict[str, int] = report["globals"]
+
+    @cached_property
+    def resources(self) -> dict[str, ResourceUsage]:
+        """What ptxas says of the kernels by name; empty where there is none that takes the PTX."""
+        return resources.parse(toolchain.verbose_assembly(self._text, self.device.arch))
 
     def __getitem__(self, name: str) -> Kernel:
         kernel = self.kernels.get(name)
@@ -269,7 +279,7 @@ class Kernel:
         try:
             params = binder.pack(args)
             mode, seed = _schedule(chosen.schedule)
-            timed = timing_options(chosen.timing)
+            timed = self._timed(chosen.timing)
             handle = _ffi.get("emulator.Launch")(
                 self.module._handle, self.name, dims.flat,
                 [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
@@ -284,6 +294,21 @@ class Kernel:
         if "suppress" in options:
             remark_unused(chosen.suppress, 2)
         return report
+
+    @cached_property
+    def registers(self) -> int:
+        """Registers of a thread that ptxas allots; 0 where there is no ptxas that takes the PTX.
+
+        A compiled kernel has them from its compilation.
+        """
+        usage = self.module.resources.get(self.name)
+        return usage.registers if usage else 0
+
+    def _timed(self, timing: Any) -> TimingOptions | None:
+        options = timing_options(timing)
+        if options is None or options.registers:
+            return options
+        return dataclasses.replace(options, registers=self.registers)
 
     def profile(
         self,

@@ -44,6 +44,8 @@ class TimingOptions:
         clock_mhz: clock of the SMs; 0: that of the architecture.
         record: keep what each warp and engine did when; False keeps sums only.
         ctas: most CTAs to time in detail; 0: chosen.
+        registers: of a thread, which limit how many CTAs an SM holds; 0: those that ptxas allots,
+            if it can be asked (``Kernel.registers``), else an estimate.
 
     Raises:
         UserError: a value is out of range.
@@ -54,6 +56,7 @@ class TimingOptions:
     clock_mhz: float = 0.0
     record: bool = True
     ctas: int = 0
+    registers: int = 0
 
     def __post_init__(self) -> None:
         if self.l2 not in ("cold", "warm"):
@@ -61,17 +64,18 @@ class TimingOptions:
         if not 0 <= self.clock_mhz <= 1e5:
             raise UserError(f"timing: clock_mhz must be 0 to 100000, got {self.clock_mhz!r}")
         integer("timing: ctas", self.ctas, 0, 2**31 - 1)
+        integer("timing: registers", self.registers, 0, 255)
 
-    def settings(self, arch: str) -> tuple[str, float, int, bool, bool, bool]:
+    def settings(self, arch: str) -> tuple[str, float, int, bool, bool, bool, int]:
         """Returns the options as the library takes them, for a device ``"sm_90a"``."""
         return (
             arch, float(self.clock_mhz), int(self.ctas), bool(self.sampled), self.l2 == "warm",
-            bool(self.record),
+            bool(self.record), int(self.registers),
         )  # fmt: skip
 
 
 #: Settings of a launch that is not timed.
-NOT_TIMED = ("", 0.0, 0, False, False, False)
+NOT_TIMED = ("", 0.0, 0, False, False, False, 0)
 
 
 def timing_options(value: Any) -> TimingOptions | None:

@@ -365,7 +365,7 @@ def _build(
     artifact = cache.compile_cached(
         lowered.lined_source, str(target), (*lowered.options, *options, *more_options)
     )
-    emulation = Emulation(str(target), artifact.ptx, outcome)
+    emulation = Emulation(str(target), artifact, outcome)
     make = _ffi.get("runtime.MakeLauncher")
     launcher = make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
     return artifact, emulation, launcher

@@ -14,6 +14,8 @@ import numpy as np
 from .._ffi import tvm_ffi
 from ..emulator.reachable import current as reachable_tensors
 from ..errors import UnsupportedError
+from . import resources
+from .nvrtc import Artifact
 
 
 class Outcome:
@@ -58,9 +60,9 @@ class Outcome:
 class Emulation:
     """What the launcher calls for a launch on the CPU."""
 
-    def __init__(self, arch: str, ptx: str, outcome: Outcome) -> None:
+    def __init__(self, arch: str, artifact: Artifact, outcome: Outcome) -> None:
         self._arch = arch
-        self._ptx = ptx
+        self._artifact = artifact
         self._outcome = outcome
 
     @functools.cached_property
@@ -73,7 +75,9 @@ class Emulation:
                 notes=["pass CUDA tensors"],
             ) from None
         device = Device(self._arch)
-        return device, device.load_ptx(self._ptx)
+        module = device.load_ptx(self._artifact.ptx)
+        module.resources = resources.parse(self._artifact.log)
+        return device, module
 
     def __call__(
         self,

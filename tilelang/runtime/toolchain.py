@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import importlib.util
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 _WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
@@ -39,3 +41,20 @@ def find_ptxas() -> Path:
 def find_nvdisasm() -> Path:
     """Returns the path of ``nvdisasm``, the disassembler of cubins."""
     return find_tool("nvdisasm")
+
+
+def verbose_assembly(ptx: str, arch: str) -> str:
+    """Returns what ``ptxas -v`` says of the kernels of a module; "" where it cannot be asked.
+
+    That is where there is no ptxas, or none that takes this PTX.
+    """
+    try:
+        tool = find_ptxas()
+    except ToolNotFoundError:
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "module.ptx")
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(tool), f"-arch={arch}", "-v", str(source), "-o", f"{source}.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode == 0 else ""

@@ -37,6 +37,7 @@ struct TimingOptions {
   bool record = true;    // keep what happened when
   double clock_mhz = 0;  // 0: that of the architecture
   uint64_t ctas = 0;     // most CTAs to time in detail; 0: chosen
+  int registers = 0;     // of a thread; 0: estimated
 };
 
 struct TimingResult;

@@ -106,15 +106,17 @@ class Liveness {
 
 }  // namespace
 
-int EstimateRegisters(const Kernel& kernel) {
-  return std::min(kMostRegisters, Liveness(kernel).Most() + kOwnRegisters);
+int RegistersOf(const Launch& launch) {
+  const int known = launch.options.timing.registers;
+  if (known > 0) return known;
+  return std::min(kMostRegisters, Liveness(launch.kernel).Most() + kOwnRegisters);
 }
 
-Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int estimate) {
+Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int registers) {
   const LaunchOptions& options = launch.options;
   Occupancy o;
   o.threads = static_cast<int>((options.block.count() + kLanes - 1) / kLanes * kLanes);
-  o.registers = std::min((estimate + 7) / 8 * 8, BoundRegisters(launch.kernel, figures));
+  o.registers = std::min((registers + 7) / 8 * 8, BoundRegisters(launch.kernel, figures));
   o.shared_bytes = launch.kernel.dynamic_shared_offset + options.dynamic_shared;
   const int warp_registers = (o.registers * kLanes + figures.register_unit - 1) /
                              figures.register_unit * figures.register_unit;

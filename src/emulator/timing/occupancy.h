@@ -17,9 +17,9 @@ struct Occupancy {
   int groups = 1;             // SMs that take a CTA each, of a cluster: SMs / cluster
 };
 
-// `estimate`: registers of 32 bits that a thread is thought to need.
-Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int estimate);
-// Registers that are live at the same time, at most, and some for what ptxas adds.
-int EstimateRegisters(const Kernel& kernel);
+// `registers`: of 32 bits that a thread needs.
+Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int registers);
+// Those that the launch names; else what is live at the same time, and some for what ptxas adds.
+int RegistersOf(const Launch& launch);
 
 }  // namespace tilelang::emulator

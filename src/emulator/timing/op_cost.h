@@ -67,8 +67,6 @@ class CostTable {
   const uint32_t* reads(const OpCost& cost) const { return pool_.data() + cost.first_read; }
   const uint32_t* writes(const OpCost& cost) const { return pool_.data() + cost.first_write; }
   uint32_t registers() const { return registers_; }
-  // Registers of 32 bits that a thread needs, as ptxas might allot them.
-  int RegisterEstimate() const { return register_estimate_; }
 
  private:
   uint32_t Number(uint32_t slot);
@@ -79,7 +77,6 @@ class CostTable {
   std::vector<uint32_t> pool_;
   std::vector<uint32_t> numbers_;  // by slot / 32, plus one
   uint32_t registers_ = 0;
-  int register_estimate_ = 0;
 };
 
 // Opcode and modifiers of an instruction.

@@ -35,7 +35,7 @@ TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
       current_(current),
       figures_(FiguresOf(launch.options.timing.arch)),
       costs_(launch.kernel, figures_),
-      occupancy_(OccupancyOf(launch, figures_, EstimateRegisters(launch.kernel))),
+      occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch))),
       recorder_(LinesOf(launch.kernel), launch.options.timing.record),
       clock_mhz_(launch.options.timing.clock_mhz > 0 ? launch.options.timing.clock_mhz
                                                      : figures_.clock_mhz) {}

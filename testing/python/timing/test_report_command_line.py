@@ -14,7 +14,9 @@ import tilelang.language as T
 from tilelang import emulator
 from tilelang.emulator.__main__ import main
 from tilelang.emulator.timing import compare
+from tilelang.errors import UserError
 from tilelang.runtime.nvrtc import compile_cuda
+from tilelang.runtime.resources import parse
 
 SCALE = """
 extern "C" __global__ void scale(float* x, float a) {
@@ -103,3 +105,20 @@ def test_timed_launches_have_a_profile_and_their_results():
     assert module["scale"].launch(32, 128, [x, 2.0]).profile is None
     again = module["scale"].profile(32, 128, [x, 2.0])
     assert compare(report.profile, again).speedup == pytest.approx(1, rel=0.05)
+
+
+def test_registers_are_those_of_ptxas():
+    source = SCALE.replace("COUNT", "1")
+    artifact = compile_cuda(source, "sm_90a")
+    kernel = emulator.Device("sm_90a").load_ptx(artifact.ptx)["scale"]
+    expected = parse(artifact.log)["scale"].registers
+    assert kernel.registers == expected > 0
+    x = np.zeros(4096, np.float32)
+    timed = kernel.profile(32, 128, [x, 2.0]).timing
+    assert timed.registers == -(-expected // 8) * 8
+    many = emulator.TimingOptions(sampled=True, registers=255)
+    assert kernel.profile(32, 128, [x, 2.0], timing=many).timing.registers == 255
+    with pytest.raises(UserError, match="registers"):
+        emulator.TimingOptions(registers=256)
+    compiled = _two_grids(4096)
+    assert compiled.profile(torch.randn(4096)).timing.registers == -(-compiled.n_regs // 8) * 8
