@@ -346,6 +346,7 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
   Connect(kernel);
   FindBlocks(kernel);
   FoldInstructions(kernel, &costs_);
+  MergeSharedLoads(kernel, &costs_);
 }
 
 }  // namespace tilelang::emulator

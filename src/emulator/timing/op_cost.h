@@ -47,7 +47,9 @@ struct OpCost {
   bool waits = false;  // may have to wait: Done tells when it did not
   bool waits_tensor_loads = false;
   uint8_t slots = 1;   // instructions of the machine
-  uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory
+  uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory; 0: another
+                       // load does it, too
+  int32_t shift = 0;   // from the instruction's address to that of a load that does others
   int latency = 0;
   double cycles = 0;  // of its pipe, all slots together
   int64_t flops = 0;  // of a lane; of the warp for matrix instructions
@@ -103,5 +105,7 @@ class Spelling {
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
 // Marks what ptxas joins with a neighbour, or drops.
 void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs);
+// Lets one load of shared memory do what its neighbours load.
+void MergeSharedLoads(const Kernel& kernel, std::vector<OpCost>* costs);
 
 }  // namespace tilelang::emulator

@@ -35,19 +35,24 @@ int IdealWavefronts(uint32_t mask, int bytes) {
                   (std::popcount(mask) * bytes + kBanks * kWordBytes - 1) / (kBanks * kWordBytes));
 }
 
-int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes) {
+int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int shift, bool load) {
   const int words = std::max(1, bytes / kWordBytes);
   const int group = std::max(1, 32 / words);  // lanes that are served together
-  int wavefronts = 0;
-  for (int first = 0; first < 32; first += group) {
-    const uint32_t lanes = mask & (group == 32 ? ~0u : ((1u << group) - 1) << first);
-    if (lanes == 0) continue;
+  const auto depth = [&](int first, int count) {
+    const uint32_t lanes = mask & (count == 32 ? ~0u : ((1u << count) - 1) << first);
     Banks banks;
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
-      const uint64_t word = addresses[std::countr_zero(rest)] / kWordBytes;
-      for (int i = 0; i < words; ++i) banks.Access(word + static_cast<uint64_t>(i));
+      const uint64_t at = addresses[std::countr_zero(rest)] + static_cast<uint64_t>(shift);
+      for (int i = 0; i < words; ++i) banks.Access(at / kWordBytes + static_cast<uint64_t>(i));
     }
-    wavefronts += banks.deepest();
+    return banks.deepest();
+  };
+  int wavefronts = 0;
+  for (int first = 0; first < 32; first += 2 * group) {
+    if (group == 32) return std::max(1, depth(first, group));
+    // Two groups that load the same words, or without conflicts, go together.
+    const int both = load ? depth(first, 2 * group) : kBanks;
+    wavefronts += both <= 1 ? both : depth(first, group) + depth(first + group, group);
   }
   return std::max(1, wavefronts);
 }

@@ -5,9 +5,11 @@
 
 namespace tilelang::emulator {
 
-// `addresses` of the lanes in `mask`, each accessing `bytes`. Lanes that read the same word share
-// it. Accesses of 8 and 16 bytes are served for half and quarter warps.
-int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes);
+// Lanes in `mask` access `bytes` each at their `addresses` + `shift`. Lanes that read the same word
+// share it. Accesses of 8 and 16 bytes are served for half and quarter warps, loads for two of
+// those at once where they meet no conflict.
+int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int shift = 0,
+                     bool load = false);
 // Wavefronts without any conflict.
 int IdealWavefronts(uint32_t mask, int bytes);
 

@@ -116,9 +116,9 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
       wavefronts += SharedWavefronts(addresses, mask & (0xFFu << first), 16);
       ++ideal;
     }
-  } else {
-    wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
-    ideal = IdealWavefronts(mask, cost.bytes);
+  } else if (cost.bytes != 0) {
+    wavefronts = SharedWavefronts(addresses, mask, cost.bytes, cost.shift, cost.load);
+    ideal = std::min(wavefronts, IdealWavefronts(mask, cost.bytes));
   }
   TimedMachine::Count& count = machine_.counts[pc];
   count.wavefronts += wavefronts;
