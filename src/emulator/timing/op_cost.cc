@@ -130,6 +130,7 @@ OpCost MemoryCost(const Spelling& s, Unit unit, const SourceLine& source, const 
   cost.store = IsOneOf(s.opcode(), {"st", "atom", "red", "stmatrix"});
   cost.atomic = IsOneOf(s.opcode(), {"atom", "red"});
   cost.in_order = s.HasAny({"acquire", "release", "acq_rel", "volatile", "relaxed"});
+  cost.constant = s.Has("nc");
   cost.bytes = static_cast<uint16_t>(s.AccessBytes());
   if (!source.use.addresses.empty()) cost.address = &source.use.addresses[0];
   if (unit == Unit::kMatrixMove) {

@@ -44,7 +44,8 @@ struct OpCost {
   bool in_order = false;    // nothing moves across it
   bool ends_block = false;  // a basic block
   bool load = false, store = false, atomic = false;
-  bool waits = false;  // may have to wait: Done tells when it did not
+  bool constant = false;  // loads what no store changes: ld.global.nc
+  bool waits = false;     // may have to wait: Done tells when it did not
   bool waits_tensor_loads = false;
   uint8_t slots = 1;   // instructions of the machine
   uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory; 0: another

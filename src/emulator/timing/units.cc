@@ -93,14 +93,18 @@ ClusterTiming::Issued ClusterTiming::Memory(Warp& warp, uint32_t pc, const OpCos
   uint64_t addresses[kLanes] = {};
   Addresses(warp, *cost.address, mask, addresses);
   WarpClock& clock = ClockOf(warp);
-  // ptxas does not know that a store leaves alone what a later access touches.
-  at = std::max(at, clock.last_store);
-  const bool shared =
-      cost.unit == Unit::kShared || cost.unit == Unit::kMatrixMove ||
-      (cost.unit == Unit::kGeneric && addresses[std::countr_zero(mask)] < kGlobalWindow);
+  const bool generic = cost.unit == Unit::kGeneric;
+  const bool shared = cost.unit == Unit::kShared || cost.unit == Unit::kMatrixMove ||
+                      (generic && addresses[std::countr_zero(mask)] < kGlobalWindow);
+  // ptxas does not know that a store leaves alone what a later access of its space touches.
+  if ((shared || generic) && !cost.constant) at = std::max(at, clock.last_shared_store);
+  if ((!shared || generic) && !cost.constant) at = std::max(at, clock.last_global_store);
   Issued issued = shared ? SharedAccess(warp, pc, cost, mask, at, addresses)
                          : GlobalAccess(warp, pc, cost, mask, at, addresses);
-  if (cost.store) clock.last_store = std::max(clock.last_store, issued.at);
+  if (cost.store) {
+    Cycle& last = shared ? clock.last_shared_store : clock.last_global_store;
+    last = std::max(last, issued.at);
+  }
   return issued;
 }
 

@@ -16,7 +16,7 @@ void WarpClock::Restart(Cycle at, int32_t new_track, int core, int new_sm) {
   recent_.fill(at);
   sequence_ = 0;
   number_ = 0;
-  front = block_ = last_store = tensor_loads = copies = started = at;
+  front = block_ = last_shared_store = last_global_store = tensor_loads = copies = started = at;
   await = 0;
   track = new_track;
   sub_core = core;

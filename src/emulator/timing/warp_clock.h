@@ -47,7 +47,8 @@ class WarpClock {
   Cycle await = 0;  // what the running instruction waits for
   Reason await_reason = Reason::kAsyncGroup;
   int32_t await_slice = -1;
-  Cycle last_store = 0;    // memory accesses do not pass stores
+  // Memory accesses do not pass stores of their space.
+  Cycle last_shared_store = 0, last_global_store = 0;
   Cycle tensor_loads = 0;  // when those of tensor memory are there
   Cycle copies = 0;        // when the last cp.async instruction is done
   int32_t track = -1;
