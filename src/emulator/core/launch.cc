@@ -21,9 +21,6 @@ constexpr size_t kUsualResidents = 148;
 // Rounds without an end after which a waiting cluster gets company.
 constexpr uint64_t kRoundsBeforeCompany = 64;
 
-// Threads that a deadlock report lists.
-constexpr size_t kMaxListed = 64;
-
 // Clusters that an SM100 part could hold at once, registers left out of account: 148 SMs, each for
 // 32 CTAs, 2048 threads and 228 KB of shared memory.
 size_t MaxResidents(const Launch& launch) {
@@ -173,15 +170,7 @@ class Worker {
              "for more than " +
              std::to_string(most) + " at once";
     }
-    Issuer where;
-    const std::string threads = DescribeThreads(running, kMaxListed, &where);
-    const std::string tries = std::to_string(StallWatch::kMaxPolls);
-    Fail(where, "deadlock",
-         (finding == StallWatch::Finding::kRepeats
-              ? "deadlock: all threads that are left wait or run in a loop, and nothing changes"
-              : "deadlock: all threads that are left wait or poll, and nothing has changed for " +
-                    tries + " tries") +
-             threads + note);
+    FailStuck(running, finding, note);
   }
 
   void Count() {

@@ -79,7 +79,7 @@ void WarpRunner::RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice)
       slice->stopped = true;
       break;
     }
-    if (timed && !timing->MayIssue(warp)) {
+    if (timed && !timing->MayIssue(warp, pc)) {
       slice->stopped = true;
       break;
     }

@@ -255,4 +255,19 @@ std::string DescribeThreads(const std::vector<Cluster*>& clusters, size_t limit,
   return text;
 }
 
+void FailStuck(const std::vector<Cluster*>& running, StallWatch::Finding finding,
+               const std::string& note) {
+  // Threads that the report lists.
+  constexpr size_t kMaxListed = 64;
+  Issuer where;
+  const std::string threads = DescribeThreads(running, kMaxListed, &where);
+  const std::string tries = std::to_string(StallWatch::kMaxPolls);
+  Fail(where, "deadlock",
+       (finding == StallWatch::Finding::kRepeats
+            ? "deadlock: all threads that are left wait or run in a loop, and nothing changes"
+            : "deadlock: all threads that are left wait or poll, and nothing has changed for " +
+                  tries + " tries") +
+           threads + note);
+}
+
 }  // namespace tilelang::emulator

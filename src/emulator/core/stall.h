@@ -52,6 +52,10 @@ class StallWatch {
   std::vector<uint64_t> polls_;
 };
 
+// Ends the launch: `running` cannot go on, as `finding` says; `note` follows what they wait for.
+[[noreturn]] void FailStuck(const std::vector<Cluster*>& running, StallWatch::Finding finding,
+                            const std::string& note);
+
 // One line for each group of threads that waits, polls or runs in circles, at most `limit` of them.
 // `where` receives the place of the first.
 std::string DescribeThreads(const std::vector<Cluster*>& clusters, size_t limit, Issuer* where);

@@ -56,7 +56,7 @@ class Timing {
  public:
   virtual ~Timing() = default;
   // Before the warp executes an instruction: false if others come first.
-  virtual bool MayIssue(const Warp& warp) = 0;
+  virtual bool MayIssue(const Warp& warp, uint32_t pc) = 0;
   // The warp executes it for the lanes in `mask` (0: its guard is false everywhere). May be called
   // again for the same one, if it then waits.
   virtual void Issue(Warp& warp, uint32_t pc, uint32_t mask) = 0;

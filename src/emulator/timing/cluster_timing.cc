@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tilelang::emulator {
 
@@ -54,6 +55,18 @@ Cycle ClusterTiming::NextWarp(Warp** warp, Cycle* others) const {
   return first;
 }
 
+bool ClusterTiming::OnlyPolls() {
+  bool only = true;
+  for (const auto& cta : cluster_.ctas) {
+    for (const auto& warp : cta->warps) {
+      WarpClock& clock = ClockOf(*warp);
+      const bool polled = std::exchange(clock.polls, warp->polls) != warp->polls;
+      only &= !warp->live || polled || clock.blocked || warp->Waits();
+    }
+  }
+  return only;
+}
+
 Cycle ClusterTiming::End() const {
   Cycle end = 0;
   for (const auto& clock : clocks_) end = std::max(end, clock->front);
@@ -64,7 +77,7 @@ uint32_t ClusterTiming::PcOf(const Issuer& issuer) const {
   return issuer.op ? static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data()) : 0;
 }
 
-bool ClusterTiming::MayIssue(const Warp& warp) { return ClockOf(warp).front <= horizon_; }
+bool ClusterTiming::MayIssue(const Warp& warp, uint32_t) { return ClockOf(warp).front <= horizon_; }
 
 Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
   if (cost.unit != Unit::kWgmma) return 0;

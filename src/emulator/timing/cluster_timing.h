@@ -44,11 +44,13 @@ class ClusterTiming : public Timing {
   void Signal() { ++signals_; }
   uint64_t signals() const { return signals_; }
   Cycle started() const { return started_; }
+  // Since the last call every warp has polled, or waits.
+  bool OnlyPolls();
   // When the last warp has ended.
   Cycle End() const;
   WarpClock& ClockOf(const Warp& warp) const { return *clocks_[IndexOf(warp)]; }
 
-  bool MayIssue(const Warp& warp) override;
+  bool MayIssue(const Warp& warp, uint32_t pc) override;
   void Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
   void Done(Warp& warp, uint32_t pc, uint32_t mask) override;
   Cycle Start(const Issuer& issuer, const AsyncWork& work) override;

@@ -49,6 +49,12 @@ void TimedRun::Extrapolate(TimingResult* result) const {
                             : timed / span;
     result->grid_cycles += missing / rate;
   }
+  // No queue is served faster than it works; what it still holds at the end counts, too.
+  const double all =
+      static_cast<double>(clusters) / timed * static_cast<double>(groups_.size()) / groups;
+  const double queues = std::max(memory_->dram().served() / memory_->dram().rate(),
+                                 memory_->l2().served() / memory_->l2().rate());
+  result->grid_cycles = std::max(result->grid_cycles, queues * all + figures_.dram_latency);
   const double scale = static_cast<double>(clusters) / timed;
   result->flops = machine_->flops * scale;
   result->tensor_flops = machine_->tensor_flops * scale;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "emulator/memory/global.h"
+
 namespace tilelang::emulator {
 namespace {
 
 // Cycles of queue before HBM that hold no store back.
 constexpr double kNaturalQueue = 1000;
+// A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
+constexpr int kBufferLines = kBufferShift - 7;
 
 double DramBytes(const Figures& figures, double clock_mhz) {
   return figures.dram_gbs * 1e3 / clock_mhz;
@@ -15,22 +19,17 @@ double DramBytes(const Figures& figures, double clock_mhz) {
 }  // namespace
 
 void Sharing::Note(uint64_t line, uint64_t cta) {
-  Seen& seen = lines_[line];
-  if (seen.last_cta == cta) return;
-  seen.last_cta = cta;
-  ++seen.ctas;
-}
-
-void Sharing::Resolve(int ctas_looked_at, double ctas_of_wave) {
-  looked_at_ = ctas_looked_at;
-  others_for_each_ = ctas_looked_at > 1 ? (ctas_of_wave - 1) / (ctas_looked_at - 1) : 0;
+  const auto [seen, first] = last_cta_.try_emplace(line, cta);
+  if (!first && seen->second == cta) return;
+  seen->second = cta;
+  Buffer& buffer = buffers_[line >> kBufferLines];
+  buffer.touches += 1;
+  buffer.lines += first ? 1 : 0;
 }
 
 double Sharing::SharersOf(uint64_t line) const {
-  if (looked_at_ < 2) return 1;
-  const auto found = lines_.find(line);
-  if (found == lines_.end()) return 1;
-  return 1 + (found->second.ctas - 1) * others_for_each_;
+  const auto found = buffers_.find(line >> kBufferLines);
+  return found == buffers_.end() ? 1 : found->second.touches / found->second.lines;
 }
 
 MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool warm,
@@ -38,13 +37,17 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
     : figures_(figures),
       warm_(warm),
       l2_(figures.l2_total_bytes * timed / active, 64),
-      dram_(DramBytes(figures, clock_mhz) * timed / active, 256) {}
+      dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
+      others_(static_cast<double>(active) / timed) {}
 
 bool MemorySystem::Misses(const LineAccess& access) {
   if (warm_) return false;
-  uint32_t& present = present_[access.line];
-  const bool misses = (access.sectors & ~present) != 0;
-  present |= access.sectors;
+  Present& present = present_[access.line];
+  const double loaded = dram_bytes_ * others_;
+  if (loaded - present.when > figures_.l2_capacity) present.sectors = 0;
+  const bool misses = (access.sectors & ~present.sectors) != 0;
+  present.sectors |= access.sectors;
+  present.when = loaded;
   return misses;
 }
 
@@ -64,7 +67,7 @@ Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
   const Cycle l2 = l2_.Claim(from, access.bytes());
   if (warm_) return l2;
   dram_bytes_ += access.bytes();
-  present_[access.line] |= access.sectors;
+  Misses(access);
   return std::max(l2, dram_.Claim(from, access.bytes() * figures_.dram_store_cost));
 }
 

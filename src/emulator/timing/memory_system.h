@@ -16,27 +16,24 @@ struct LineAccess {
   uint32_t bytes() const { return static_cast<uint32_t>(__builtin_popcount(sectors)) * 32; }
 };
 
-// How many CTAs of a wave touch a line, by the lines of some of them.
+// How many CTAs of a wave read the same lines, on average over a buffer.
 class Sharing {
  public:
-  // Counts a line of one of the CTAs that are looked at.
+  // A CTA of the wave reads a line.
   void Note(uint64_t line, uint64_t cta);
-  void Resolve(int ctas_looked_at, double ctas_of_wave);
   double SharersOf(uint64_t line) const;
 
  private:
-  struct Seen {
-    uint64_t last_cta = ~uint64_t{0};
-    int ctas = 0;
+  struct Buffer {
+    double touches = 0, lines = 0;
   };
-  std::unordered_map<uint64_t, Seen> lines_;
-  double others_for_each_ = 0;
-  int looked_at_ = 0;
+  std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
+  std::unordered_map<uint64_t, Buffer> buffers_;
 };
 
 class MemorySystem {
  public:
-  // `timed`: SMs whose accesses come here, of `active` that work at the same time.
+  // `timed`: SMs whose accesses come here, of `active` that work at the same time and share L2.
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
   // When the sectors are there that a load asks for at `from`.
@@ -62,7 +59,12 @@ class MemorySystem {
   bool warm_;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
-  std::unordered_map<uint64_t, uint32_t> present_;  // sectors in L2, by line
+  struct Present {
+    uint32_t sectors = 0;
+    double when = 0;  // what had been loaded from HBM then
+  };
+  double others_;                                  // SMs for each one whose accesses come here
+  std::unordered_map<uint64_t, Present> present_;  // in L2, by line
 };
 
 }  // namespace tilelang::emulator

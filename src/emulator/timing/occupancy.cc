@@ -11,7 +11,7 @@ namespace tilelang::emulator {
 namespace {
 
 // Addresses and temporaries of ptxas.
-constexpr int kOwnRegisters = 10;
+constexpr int kOwnRegisters = 4;
 constexpr int kMostRegisters = 255;
 
 int Product(const std::vector<int>& extents) {
@@ -29,19 +29,67 @@ int BoundRegisters(const Kernel& kernel, const Figures& figures) {
   return std::clamp(figures.registers / (threads * ctas) / 8 * 8, 16, kMostRegisters);
 }
 
+// Whether lanes of a warp see different values.
+bool IsPerLane(Special special) {
+  switch (special) {
+    case Special::kTidX:
+    case Special::kTidY:
+    case Special::kTidZ:
+    case Special::kLaneid:
+      return true;
+    default:
+      return special >= Special::kLanemaskEq && special <= Special::kLanemaskGt;
+  }
+}
+
+// Registers that hold a value for each lane: not what is the same in a warp, which uniform
+// registers hold, nor what ptxas makes no instruction of.
+std::set<uint32_t> OwnRegisters(const Kernel& kernel, const CostTable& costs) {
+  std::set<uint32_t> varying, own;
+  for (const SlotInit& init : kernel.specials) {
+    if (IsPerLane(init.special)) varying.insert(init.slot);
+  }
+  const auto varies = [&](size_t pc) {
+    const Op& op = kernel.code[pc];
+    const OperandUse& use = kernel.sources[op.source].use;
+    const auto has = [&](uint32_t slot) { return varying.count(slot) != 0; };
+    const bool pure = costs[static_cast<uint32_t>(pc)].pure;
+    return !pure || std::any_of(use.reads.begin(), use.reads.end(), has) ||
+           std::any_of(use.predicate_reads.begin(), use.predicate_reads.end(), has) ||
+           std::any_of(op.slots, op.slots + op.slot_count, has);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
+      const OpCost& cost = costs[static_cast<uint32_t>(pc)];
+      const OperandUse& use = kernel.sources[kernel.code[pc].source].use;
+      if ((use.writes.empty() && use.predicate_writes.empty()) || !varies(pc)) continue;
+      for (const uint32_t slot : use.writes) {
+        changed |= varying.insert(slot).second;
+        if (!cost.free) own.insert(slot);
+      }
+      for (const uint32_t slot : use.predicate_writes) changed |= varying.insert(slot).second;
+    }
+  }
+  return own;
+}
+
 class Liveness {
  public:
-  explicit Liveness(const Kernel& kernel) : kernel_(kernel), live_(kernel.code.size()) {
+  Liveness(const Kernel& kernel, const CostTable& costs)
+      : kernel_(kernel), live_(kernel.code.size()) {
     std::set<uint32_t> slots;
     for (const SourceLine& source : kernel.sources) {
       slots.insert(source.use.reads.begin(), source.use.reads.end());
       slots.insert(source.use.writes.begin(), source.use.writes.end());
     }
+    const std::set<uint32_t> own = OwnRegisters(kernel, costs);
     // A register's width is at most the way to the next; each lane has its part.
     for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
       const auto next = std::next(slot);
       const uint32_t bytes = (next == slots.end() ? kernel.file_bytes : *next) - *slot;
-      width_.emplace_back(*slot, bytes >= 512 ? 4 : bytes >= 256 ? 2 : 1);
+      const int width = bytes >= 512 ? 4 : bytes >= 256 ? 2 : 1;
+      width_.emplace_back(*slot, own.count(*slot) ? width : 0);
     }
     words_ = width_.size() / 64 + 1;
     for (auto& set : live_) set.assign(words_, 0);
@@ -106,10 +154,10 @@ class Liveness {
 
 }  // namespace
 
-int RegistersOf(const Launch& launch) {
+int RegistersOf(const Launch& launch, const CostTable& costs) {
   const int known = launch.options.timing.registers;
   if (known > 0) return known;
-  return std::min(kMostRegisters, Liveness(launch.kernel).Most() + kOwnRegisters);
+  return std::min(kMostRegisters, Liveness(launch.kernel, costs).Most() + kOwnRegisters);
 }
 
 Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int registers) {

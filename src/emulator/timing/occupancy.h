@@ -5,6 +5,7 @@
 
 #include "emulator/core/launch.h"
 #include "emulator/timing/figures.h"
+#include "emulator/timing/op_cost.h"
 
 namespace tilelang::emulator {
 
@@ -20,6 +21,6 @@ struct Occupancy {
 // `registers`: of 32 bits that a thread needs.
 Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int registers);
 // Those that the launch names; else what is live at the same time, and some for what ptxas adds.
-int RegistersOf(const Launch& launch);
+int RegistersOf(const Launch& launch, const CostTable& costs);
 
 }  // namespace tilelang::emulator

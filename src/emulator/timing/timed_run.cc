@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+
+#include "emulator/timing/probe.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -10,8 +13,12 @@ namespace {
 // Cycles that a warp may run ahead of the others.
 constexpr double kAhead = 24;
 constexpr uint64_t kSliceInstructions = 4096;
+// Turns for each warp after which it is asked whether all only poll.
+constexpr uint64_t kStepsOfRound = 8;
 // Rounds of residence of an SM that are timed in detail, when there are more.
 constexpr uint64_t kRounds = 2;
+// Clusters of a wave that are asked what they read.
+constexpr uint64_t kProbed = 512;
 
 std::vector<int> LinesOf(const Kernel& kernel) {
   std::map<std::pair<int, int>, int> numbers;
@@ -35,10 +42,11 @@ TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
       current_(current),
       figures_(FiguresOf(launch.options.timing.arch)),
       costs_(launch.kernel, figures_),
-      occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch))),
+      occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch, costs_))),
       recorder_(LinesOf(launch.kernel), launch.options.timing.record),
       clock_mhz_(launch.options.timing.clock_mhz > 0 ? launch.options.timing.clock_mhz
-                                                     : figures_.clock_mhz) {}
+                                                     : figures_.clock_mhz),
+      watch_(launch.kernel) {}
 
 // Which clusters are timed: those of one SM, or, when CTAs exchange values, all.
 void TimedRun::Choose() {
@@ -118,12 +126,18 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
   resident.active = true;
   resident.next = at;
   ++active_;
+  watch_.Restart();
   return true;
 }
 
 void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
   Choose();
+  const uint64_t wave =
+      static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
+  if (!launch_.options.timing.warm) {
+    ProbeSharing(launch_, costs_, std::min({wave, launch_.clusters(), kProbed}), &memory_->sharing);
+  }
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -156,6 +170,7 @@ void TimedRun::Step() {
   const Cycle signal = engines.NextSignal();
   if (signal <= first->next) {
     engines.ActUntil(signal);
+    acted_ = true;
   } else {
     RunWarp(*first, second);
   }
@@ -163,6 +178,23 @@ void TimedRun::Step() {
   bool alive = false;
   for (const auto& cta : first->runner->cluster().ctas) alive |= cta->live_threads > 0;
   if (!alive) Finish(*first);
+  Watch();
+}
+
+void TimedRun::Watch() {
+  const uint64_t warps =
+      static_cast<uint64_t>(occupancy_.threads / kLanes) * launch_.options.cluster.count();
+  if (++steps_ < active_ * warps * kStepsOfRound) return;
+  std::vector<Cluster*> running;
+  bool polling = !std::exchange(acted_, false);
+  for (Resident& resident : residents_) {
+    if (!resident.active) continue;
+    running.push_back(&resident.runner->cluster());
+    polling &= resident.timing->OnlyPolls();
+  }
+  steps_ = 0;
+  const StallWatch::Finding finding = watch_.Observe(running, polling);
+  if (finding != StallWatch::Finding::kNone) FailStuck(running, finding, "");
 }
 
 // The warp that comes first, until another does.
@@ -219,6 +251,7 @@ void TimedRun::Finish(Resident& resident) {
   ended_.push_back({resident.timing->started(), end, resident.group});
   resident.active = false;
   --active_;
+  watch_.Restart();
   Admit(resident, end);
 }
 

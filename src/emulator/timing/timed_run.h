@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emulator/core/runner.h"
+#include "emulator/core/stall.h"
 #include "emulator/timing/cluster_timing.h"
 #include "emulator/timing/result.h"
 
@@ -42,6 +43,8 @@ class TimedRun {
   void RunWarp(Resident& resident, Cycle until);
   void Finish(Resident& resident);
   void Unblock();
+  // Finds out when all poll for ever.
+  void Watch();
   void Forget(Cycle time);
   TimingResult Result();
   void Extrapolate(TimingResult* result) const;
@@ -63,6 +66,9 @@ class TimedRun {
   std::vector<Ended> ended_;
   bool everything_ = false;  // all clusters are timed
   size_t active_ = 0;
+  StallWatch watch_;
+  uint64_t steps_ = 0;  // of the round that `watch_` will hear of
+  bool acted_ = false;  // an engine did, in that round
   Cycle forgotten_ = 0;
 };
 

@@ -56,6 +56,7 @@ class WarpClock {
   bool blocked = false;
   uint64_t seen_signals = 0;
   Cycle started = 0;
+  uint64_t polls = 0;  // when last asked
 
  private:
   struct Ready {

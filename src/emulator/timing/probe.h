@@ -1,0 +1,14 @@
+// Which CTAs of a wave read the same memory: their first reads tell.
+#pragma once
+
+#include "emulator/core/launch.h"
+#include "emulator/timing/memory_system.h"
+#include "emulator/timing/op_cost.h"
+
+namespace tilelang::emulator {
+
+// Runs the first instructions of `clusters` clusters, up to their first writes of global memory,
+// and notes what they read. Leaves no trace in the launch.
+void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, Sharing* sharing);
+
+}  // namespace tilelang::emulator
