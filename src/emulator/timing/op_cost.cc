@@ -64,10 +64,13 @@ OpCost SpecialCost(const Spelling& s, const Figures& f) {
     if (s.Is("sqrt")) ++slots;
   }
   if (s.Is("tanh")) slots = 0;
-  const int count = s.HasAny({"f16x2", "bf16x2"}) ? 2 : 1;
+  // Correctly rounded: a test (FCHK) on the same unit, and a branch to what treats rare operands.
+  const bool exact = s.HasAny({"rn", "rz", "rm", "rp"});
+  const int count = exact || s.HasAny({"f16x2", "bf16x2"}) ? 2 : 1;
   OpCost cost = Pipe(Unit::kMufu, f.mufu_cycles * count, f.mufu_latency);
-  cost.slots = static_cast<uint8_t>(count + slots);
-  cost.latency += slots * f.fma_latency;
+  cost.slots = static_cast<uint8_t>(count + slots + (exact ? 3 : 0));
+  cost.latency += (exact ? slots - 2 : slots) * f.fma_latency;
+  cost.ends_block = exact;
   cost.flops = 1;
   return cost;
 }
