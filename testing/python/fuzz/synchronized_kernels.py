@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from changed_ptx import emulate
 from cluster import kernels as clusters
 from fuzz import pipelined_kernels
 from ptx_kernels import HEADER
@@ -34,11 +35,9 @@ def _compiled(function, target: str, *arguments: torch.Tensor | int) -> Case:
     kernel = tilelang.compile(function, target=target)
 
     def run(ptx: str) -> None:
-        kernel._emulation._ptx = ptx
-        kernel._emulation.__dict__.pop("_loaded", None)
+        emulate(kernel, ptx)
         kernel(*arguments)
 
-    assert kernel._emulation._ptx == kernel.get_ptx()
     return Case(kernel.get_ptx(), run, function, target)
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from changed_ptx import emulate
 from fuzz.test_mutations import mutants
 from golden import ptx_opcodes
 
@@ -340,8 +341,7 @@ def test_every_wait_is_needed(number: int) -> None:
     everything = mutants(kernel.get_ptx())
     assert len(everything) == 6
     key, ptx = everything[number]
-    kernel._emulation._ptx = ptx
-    kernel._emulation.__dict__.pop("_loaded", None)
+    emulate(kernel, ptx)
     reported = []
     for schedule in ("late", "eager", 1, 2):
         with emulator.options(schedule=schedule, progress=False):

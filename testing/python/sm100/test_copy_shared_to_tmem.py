@@ -10,6 +10,7 @@ import re
 
 import pytest
 import torch
+from changed_ptx import emulate
 from golden import ptx_opcodes
 from sm100_kernels import (
     ACCUMULATOR,
@@ -367,7 +368,7 @@ def test_the_sanitizer_would_show(by_threads, pattern, replacement):
     kernel = compile_sm100(round_trips("float32", 128, (32,), 128, by_threads))
     broken, count = re.subn(pattern, replacement, kernel.get_kernel_source())
     assert count >= 1
-    kernel._emulation._ptx = compile_cuda(broken, "sm_100a").ptx
+    emulate(kernel, compile_cuda(broken, "sm_100a").ptx)
     x, y = random_bits(128, 32, "float32"), random_bits(128, 32, "float32")
     with pytest.raises(EmulatorError, match=r"race|proxy|wait"):
         kernel(x, y)

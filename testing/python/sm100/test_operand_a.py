@@ -10,6 +10,7 @@ import re
 
 import pytest
 import torch
+from changed_ptx import emulate
 from sm100_kernels import ACCUMULATOR, as_read, compile_sm100, poisoned, random_values
 
 import tilelang.language as T
@@ -84,7 +85,7 @@ def test_unpacking_stores_would_break_it():
         store, "tcgen05.st.sync.aligned.32x32b.x32.unpack::16b.b32", kernel.get_ptx()
     )
     assert count == 1
-    kernel._emulation._ptx = broken
+    emulate(kernel, broken)
     a, c = random_values(m, k, "bfloat16"), poisoned(m, k, "float32")
     kernel(a, torch.eye(k).bfloat16(), c)
     assert not torch.equal(c, a.float())
