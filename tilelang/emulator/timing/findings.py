@@ -79,12 +79,20 @@ class _Facts:
     def on_path(self, *reasons: str) -> float:
         return sum(share for (reason, _), share in self.path.items() if reason in reasons)
 
-    def worst(self, *reasons: str) -> Line | None:
-        """The line with most of the critical path for some reasons."""
+    def places(self, *reasons: str) -> dict[tuple[str, int], float]:
+        """Shares of the critical path by place, for some reasons."""
         shares: dict[tuple[str, int], float] = {}
         for (reason, at), share in self.path.items():
             if reason in reasons:
                 shares[at] = shares.get(at, 0.0) + share
+        return shares
+
+    def worst(self, *reasons: str) -> Line | None:
+        """The line with most of the critical path for some reasons."""
+        return self.largest(self.places(*reasons))
+
+    def largest(self, shares: dict[tuple[str, int], float]) -> Line | None:
+        """The line of the largest share."""
         if not shares:
             return None
         at = max(shares, key=lambda key: shares[key])
@@ -142,16 +150,25 @@ def _take_turns(facts: _Facts) -> Iterator[Finding]:
     """The tensor core and the arithmetic of the same warps one after the other."""
     if not facts.tensor_work or facts.engine("tensor pipe") >= _LIMIT:
         return
-    tensor = facts.on_path("tensor pipe", "mbarrier: tensor")
-    arithmetic = facts.on_path(*_ARITHMETIC)
-    gain = min(tensor, arithmetic)
-    line = facts.worst(*_ARITHMETIC)
+    gemms = facts.places("tensor pipe", "mbarrier: tensor")
+    tensor = sum(gemms.values())
+    rest = facts.places(*_ARITHMETIC)
+    issue = {at: share for at, share in rest.items() if gemms.get(at, 0) > _LEAST}
+    other = {at: share for at, share in rest.items() if at not in issue}
+    arithmetic = sum(other.values())
     yield Finding(
         "no overlap",
         f"tensor core and arithmetic take turns ({100 * tensor:.0f} % and "
         f"{100 * arithmetic:.0f} % of the critical path): let other warps compute meanwhile, or "
         "issue the next gemm before this arithmetic",
-        _place(line), gain,
+        _place(facts.largest(other)), min(tensor, arithmetic),
+    )  # fmt: skip
+    yield Finding(
+        "gemm issue",
+        f"tensor pipe idle {100 * (1 - facts.engine('tensor pipe')):.0f} %: between two gemms of "
+        "the critical path their warps wait for the first one and issue the second one: larger "
+        "tiles, a gemm in flight while the next one is issued, or more warpgroups",
+        _place(facts.largest(issue)), min(tensor, sum(issue.values())),
     )  # fmt: skip
 
 
