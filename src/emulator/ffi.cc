@@ -141,7 +141,7 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 // schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
 // file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
-using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t>;
+using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t, ffi::Array<ffi::String>>;
 
 TimingOptions TimingOf(const TimingSettings& settings) {
   TimingOptions options;
@@ -152,6 +152,7 @@ TimingOptions TimingOf(const TimingSettings& settings) {
   options.warm = settings.get<4>();
   options.record = settings.get<5>();
   options.registers = static_cast<int>(settings.get<6>());
+  for (const ffi::String& name : settings.get<7>()) options.ablate.insert(std::string(name));
   return options;
 }
 

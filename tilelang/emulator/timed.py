@@ -33,6 +33,11 @@ _NUMBERS = {
 }  # fmt: skip
 
 
+#: What ``TimingOptions.ablate`` takes: conflicts of banks, latencies and bandwidths of global
+#: memory, the tensor core, special functions, barriers.
+ABLATIONS = ("bank conflicts", "memory", "tensor pipe", "MUFU", "barriers")
+
+
 @dataclass(frozen=True)
 class TimingOptions:
     """How a launch is timed.
@@ -46,6 +51,8 @@ class TimingOptions:
         ctas: most CTAs to time in detail; 0: chosen.
         registers: of a thread, which limit how many CTAs an SM holds; 0: those that ptxas allots,
             if it can be asked (``Kernel.registers``), else an estimate.
+        ablate: names of :data:`ABLATIONS`, which cost nothing then: the difference is what they
+            cost.
 
     Raises:
         UserError: a value is out of range.
@@ -57,6 +64,7 @@ class TimingOptions:
     record: bool = True
     ctas: int = 0
     registers: int = 0
+    ablate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.l2 not in ("cold", "warm"):
@@ -65,17 +73,20 @@ class TimingOptions:
             raise UserError(f"timing: clock_mhz must be 0 to 100000, got {self.clock_mhz!r}")
         integer("timing: ctas", self.ctas, 0, 2**31 - 1)
         integer("timing: registers", self.registers, 0, 255)
+        unknown = sorted(set(self.ablate) - set(ABLATIONS))
+        if unknown:
+            raise UserError(f"timing: ablate knows {', '.join(ABLATIONS)}, not {unknown[0]!r}")
 
-    def settings(self, arch: str) -> tuple[str, float, int, bool, bool, bool, int]:
+    def settings(self, arch: str) -> tuple[Any, ...]:
         """Returns the options as the library takes them, for a device ``"sm_90a"``."""
         return (
             arch, float(self.clock_mhz), int(self.ctas), bool(self.sampled), self.l2 == "warm",
-            bool(self.record), int(self.registers),
+            bool(self.record), int(self.registers), sorted(self.ablate),
         )  # fmt: skip
 
 
 #: Settings of a launch that is not timed.
-NOT_TIMED = ("", 0.0, 0, False, False, False, 0)
+NOT_TIMED: tuple[Any, ...] = ("", 0.0, 0, False, False, False, 0, [])
 
 
 def timing_options(value: Any) -> TimingOptions | None:

@@ -38,6 +38,7 @@ struct TimingOptions {
   double clock_mhz = 0;  // 0: that of the architecture
   uint64_t ctas = 0;     // most CTAs to time in detail; 0: chosen
   int registers = 0;     // of a thread; 0: estimated
+  std::set<std::string> ablate;  // what costs nothing
 };
 
 struct TimingResult;

@@ -63,6 +63,10 @@ class Timing {
   // It has been executed, and the warp goes on.
   virtual void Done(Warp& warp, uint32_t pc, uint32_t mask) = 0;
 
+  // How far the warp has come, in cycles and in nanoseconds.
+  virtual Cycle Clock(const Warp& warp) const = 0;
+  virtual double Nanoseconds(const Warp& warp) const = 0;
+
   // When the operation that is issued now completes.
   virtual Cycle Start(const Issuer& issuer, const AsyncWork& work) = 0;
   // An engine acts now, until Leave is called with the result.

@@ -82,8 +82,12 @@ void DecodeBreakpoint(Decoder& d) { d.op.handler = Nothing; }
 enum class Clock : uint16_t { kClock, kClockHigh, kGlobalTimer, kGlobalTimerHigh };
 
 uint64_t ReadClock(const Warp& w, Clock clock) {
-  // Clocks count the warp instructions of the launch, so that runs repeat exactly.
+  // Without a clock they count the warp instructions of the launch, so that runs repeat exactly.
   uint64_t ticks = w.cta.cluster.launch.instructions.load(std::memory_order_relaxed);
+  if (const Timing* timing = w.cta.cluster.timing) {
+    const bool cycles = clock == Clock::kClock || clock == Clock::kClockHigh;
+    ticks = static_cast<uint64_t>(cycles ? timing->Clock(w) : timing->Nanoseconds(w));
+  }
   switch (clock) {
     case Clock::kClockHigh:
     case Clock::kGlobalTimerHigh:

@@ -171,6 +171,11 @@ std::string GlobalMemory::NameOf(uint64_t address) const {
   return buffer ? buffer->name : "";
 }
 
+uint64_t GlobalMemory::SizeAt(uint64_t address) const {
+  const GlobalBuffer* buffer = Nearest(address);
+  return buffer ? buffer->end - buffer->begin : 0;
+}
+
 std::string GlobalMemory::Describe(uint64_t address) const {
   const GlobalBuffer* buffer = Nearest(address);
   if (!buffer) return "no buffer of this launch is at this address";

@@ -80,6 +80,8 @@ class GlobalMemory {
   // "byte 4112 of buffer 'x', which has 4096 bytes" for messages.
   std::string Describe(uint64_t address) const;
   std::string NameOf(uint64_t address) const;
+  // Bytes of the buffer at `address`; 0 if there is none.
+  uint64_t SizeAt(uint64_t address) const;
 
  private:
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << kBufferShift) - 1;

@@ -27,6 +27,7 @@ struct TimedMachine {
   std::vector<Count> counts;
   double flops = 0, tensor_flops = 0;
   uint64_t instructions = 0;
+  double clock_mhz = 0;
 };
 
 class ClusterTiming : public Timing {
@@ -53,6 +54,10 @@ class ClusterTiming : public Timing {
   bool MayIssue(const Warp& warp, uint32_t pc) override;
   void Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
   void Done(Warp& warp, uint32_t pc, uint32_t mask) override;
+  Cycle Clock(const Warp& warp) const override { return ClockOf(warp).front; }
+  double Nanoseconds(const Warp& warp) const override {
+    return Clock(warp) * 1e3 / machine_.clock_mhz;
+  }
   Cycle Start(const Issuer& issuer, const AsyncWork& work) override;
   Cycle Enter(Cycle now) override;
   void Leave(Cycle before) override;

@@ -2,6 +2,7 @@
 // names the source of each figure.
 #pragma once
 
+#include <set>
 #include <string>
 
 namespace tilelang::emulator {
@@ -32,8 +33,9 @@ struct Figures {
   int mbarrier_signal = 40;   // from the last arrival to the end of the phase
   int mbarrier_wake = 27;     // from there, or from the wait, to the next instruction
   int fence_latency = 10, gpu_fence_latency = 267;
-  // An SM starts a CTA in so many cycles, at least, and each of its warps.
-  double cta_launch = 158, warp_launch = 12.7;
+  // An SM starts a CTA in so many cycles, at least; with many warps in so many and more for each. A
+  // place that a CTA has left stays empty for a while.
+  double cta_launch = 158, cta_base = 127, warp_launch = 9.2, cta_gap = 500;
   int window = 64;  // instructions that ptxas moves past one that waits, in a basic block
 
   // Shared memory: 128 bytes are one wavefront.
@@ -47,9 +49,10 @@ struct Figures {
   double l1_capacity = 0;  // bytes of an SM, shared memory included
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
-  double l2_total_bytes = 0;     // a cycle, of all
-  double l2_capacity = 0;        // bytes
-  double dram_gbs = 0;           // 10^9 bytes a second that loads reach
+  double l2_total_bytes = 0;  // a cycle, of all
+  double l2_capacity = 0;     // bytes
+  double dram_gbs = 0;        // 10^9 bytes a second that loads reach
+  double dram_ramp = 7000;    // cycles until HBM is at its rate, if it works for ten times as long
   double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
 
   // TMA.
@@ -77,10 +80,12 @@ struct Figures {
   double tmem_copy_bytes = 0;  // tcgen05.cp, a cycle
   int tmem_copy_latency = 0, tmem_shift = 0;
 
-  // Power: the clock that the chip sustains is power_limit over what the work would take.
-  double power_base = 1;    // share of the limit that work takes always
-  double power_tensor = 0;  // more with tensor cores always busy
-  double power_dram = 0;    // more at full bandwidth of HBM
+  // Power: beyond `power_free` of work each share of it costs `power_slope` of the clock. Work is
+  // the share of the tensor core's time, and `power_l2` of that of L2.
+  double power_free = 1, power_slope = 0, power_l2 = 0;
+
+  // Whether conflicts of banks cost time.
+  bool bank_conflicts = true;
 };
 
 const Figures& Sm80Figures();
@@ -88,5 +93,8 @@ const Figures& Sm90Figures();
 const Figures& Sm100Figures();
 // Of "sm_90a" and so on.
 const Figures& FiguresOf(const std::string& arch);
+// As if some things cost nothing: "bank conflicts", "memory" (latencies and bandwidths of global
+// memory), "tensor pipe", "MUFU", "barriers".
+Figures Without(Figures figures, const std::set<std::string>& ablate);
 
 }  // namespace tilelang::emulator

@@ -9,9 +9,15 @@ namespace tilelang::emulator {
 namespace {
 
 // Clock that the power limit leaves, as a share: power grows with what works.
-double PowerFactor(const Figures& f, double tensor, double dram) {
-  const double power = f.power_base + f.power_tensor * tensor + f.power_dram * dram;
-  return std::min(1.0, 1 / power);
+double PowerFactor(const Figures& f, double tensor, double l2) {
+  return 1 - f.power_slope * std::max(0.0, tensor + f.power_l2 * l2 - f.power_free);
+}
+
+double ShareOf(const TimingResult& result, const std::string& engine) {
+  for (const EngineUse& use : result.engines) {
+    if (use.name == engine) return use.share;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -41,7 +47,11 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   result->grid_cycles = span;
   const double timed = static_cast<double>(ends.size());
   double missing = everything_ ? 0 : static_cast<double>(of_sm) - timed;
-  if (missing > 0) {
+  if (!everything_ && !AreAlike()) {
+    // CTAs of different length fill the gaps of each other, but for the end.
+    result->grid_cycles =
+        static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) * mean + mean / 2;
+  } else if (missing > 0) {
     // Once all places are taken, an SM ends so many clusters in so many cycles.
     const size_t first = std::min<size_t>(at_once, ends.size() - 1);
     const double rate = first > 0 && ends.back() > ends[first - 1]
@@ -54,7 +64,9 @@ void TimedRun::Extrapolate(TimingResult* result) const {
       static_cast<double>(clusters) / timed * static_cast<double>(groups_.size()) / groups;
   const double queues = std::max(memory_->dram().served() / memory_->dram().rate(),
                                  memory_->l2().served() / memory_->l2().rate());
-  result->grid_cycles = std::max(result->grid_cycles, queues * all + figures_.dram_latency);
+  const double busy = queues * all;
+  const double ramp = std::min(figures_.dram_ramp, busy / 10);
+  result->grid_cycles = std::max(result->grid_cycles, busy + figures_.dram_latency + ramp);
   const double scale = static_cast<double>(clusters) / timed;
   result->flops = machine_->flops * scale;
   result->tensor_flops = machine_->tensor_flops * scale;
@@ -128,7 +140,7 @@ TimingResult TimedRun::Result() {
   CountEngines(&result);
   ListInstructions(&result);
   result.power_factor =
-      PowerFactor(figures_, result.engines.front().share, result.engines.back().share);
+      PowerFactor(figures_, ShareOf(result, "tensor pipe"), ShareOf(result, "L2"));
   result.tracks = recorder_.tracks();
   result.slices = recorder_.slices();
   result.flows = recorder_.flows();

@@ -1,6 +1,7 @@
 #include "emulator/timing/memory_system.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "emulator/memory/global.h"
 
@@ -27,9 +28,20 @@ void Sharing::Note(uint64_t line, uint64_t cta) {
   buffer.lines += first ? 1 : 0;
 }
 
+void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory) {
+  constexpr double kMost = 0.5, kRoom = 0.5;
+  for (auto& [number, buffer] : buffers_) {
+    const double size = static_cast<double>(memory.SizeAt(number << kBufferShift));
+    const bool small = size > 0 && size < kRoom * l2_bytes;
+    if (small && buffer.lines * 128 > kMost * size) buffer.rest = grid_over_part;
+  }
+}
+
 double Sharing::SharersOf(uint64_t line) const {
   const auto found = buffers_.find(line >> kBufferLines);
-  return found == buffers_.end() ? 1 : found->second.touches / found->second.lines;
+  if (found == buffers_.end()) return 1;
+  const Buffer& buffer = found->second;
+  return buffer.touches / buffer.lines * buffer.rest;
 }
 
 MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool warm,
@@ -40,24 +52,27 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
       dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
       others_(static_cast<double>(active) / timed) {}
 
-bool MemorySystem::Misses(const LineAccess& access) {
-  if (warm_) return false;
+double MemorySystem::Misses(const LineAccess& access) {
+  if (warm_) return 0;
   Present& present = present_[access.line];
   const double loaded = dram_bytes_ * others_;
   if (loaded - present.when > figures_.l2_capacity) present.sectors = 0;
-  const bool misses = (access.sectors & ~present.sectors) != 0;
-  present.sectors |= access.sectors;
+  // HBM is read in pairs of sectors.
+  const uint32_t pairs = access.sectors | (access.sectors & 5) << 1 | (access.sectors & 10) >> 1;
+  const uint32_t missing = (access.sectors & ~present.sectors) != 0 ? pairs & ~present.sectors : 0;
+  present.sectors |= pairs;
   present.when = loaded;
-  return misses;
+  return 32.0 * std::popcount(missing);
 }
 
 Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double sharers = sharing.SharersOf(access.line);
   l2_bytes_ += access.bytes();
   const Cycle l2 = l2_.Claim(from, access.bytes()) + figures_.l2_latency;
-  if (!Misses(access)) return l2;
+  const double missing = Misses(access);
+  if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
-  const double bytes = access.bytes() / sharers;
+  const double bytes = missing / sharers;
   dram_bytes_ += bytes;
   return std::max(l2, dram_.Claim(from, bytes) + figures_.dram_latency);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "emulator/memory/global.h"
 #include "emulator/timing/capacity.h"
 #include "emulator/timing/figures.h"
 
@@ -21,11 +22,14 @@ class Sharing {
  public:
   // A CTA of the wave reads a line.
   void Note(uint64_t line, uint64_t cta);
+  // The CTAs were a part of those of the grid: buffers that L2 holds, and that the part has read
+  // for the most, are read again by the rest.
+  void Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory);
   double SharersOf(uint64_t line) const;
 
  private:
   struct Buffer {
-    double touches = 0, lines = 0;
+    double touches = 0, lines = 0, rest = 1;
   };
   std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
   std::unordered_map<uint64_t, Buffer> buffers_;
@@ -52,8 +56,8 @@ class MemorySystem {
   double l2_bytes() const { return l2_bytes_; }
 
  private:
-  // Whether HBM has to be asked for these sectors; notes that they are in L2 then.
-  bool Misses(const LineAccess& access);
+  // Bytes that HBM has to be asked for; notes that they are in L2 then.
+  double Misses(const LineAccess& access);
 
   const Figures& figures_;
   bool warm_;

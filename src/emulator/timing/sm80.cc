@@ -25,7 +25,6 @@ const Figures& Sm80Figures() {
     f.dram_gbs = 1800;   // 2039 nominal
     f.mma_flops = 2048;  // whitepaper: 1024 dense FMA of f16
     f.mma_latency = 33;
-    f.power_base = 0.6;
     return f;
   }();
   return figures;

@@ -34,7 +34,9 @@ const Figures& Sm90Figures() {
     f.fence_latency = 10;
     f.gpu_fence_latency = 267;
     f.cta_launch = 158;
-    f.warp_launch = 12.7;
+    f.cta_base = 127;
+    f.warp_launch = 9.2;
+    f.cta_gap = 500;  // fitted to a kernel of short CTAs
     f.shared_latency = 23;
     f.matrix_latency = 25;
     f.shared_atomic_latency = 85;
@@ -47,8 +49,8 @@ const Figures& Sm90Figures() {
     f.l2_bytes = 107;
     f.l2_store_bytes = 32;
     f.l2_total_bytes = 6500;  // GEMMs of small tiles reach it
-    f.dram_gbs = 4580;
-    f.dram_store_cost = 1.2;
+    f.dram_gbs = 4400;        // 4.2 to 4.6 by mixture
+    f.dram_store_cost = 1.05;
     f.mma_flops = 2621;
     f.mma_latency = 24;
     f.mma_fp64_flops = 128;
@@ -61,10 +63,10 @@ const Figures& Sm90Figures() {
     f.tma_latency = 73;
     f.tma_bytes = 128;
     f.tma_store_latency = 105;
-    // At 700 W: 1.46 GHz with the tensor cores 91 % busy, of 1.98.
-    f.power_base = 0.55;
-    f.power_tensor = 0.75;
-    f.power_dram = 0.25;
+    // Clocks of the fitted GEMMs and attentions at 700 W.
+    f.power_free = 0.45;
+    f.power_slope = 0.5;
+    f.power_l2 = 0.2;
     return f;
   }();
   return figures;

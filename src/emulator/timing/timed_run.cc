@@ -1,6 +1,7 @@
 #include "emulator/timing/timed_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,8 +18,13 @@ constexpr uint64_t kSliceInstructions = 4096;
 constexpr uint64_t kStepsOfRound = 8;
 // Rounds of residence of an SM that are timed in detail, when there are more.
 constexpr uint64_t kRounds = 2;
+// Clusters that are timed when some take longer than others, if there are so many; durations that
+// differ by less than this factor are those of one kind.
+constexpr uint64_t kFewest = 8;
+constexpr double kAlike = 1.25;
+constexpr double kGoldenSection = 0.6180339887498949;
 // Clusters of a wave that are asked what they read.
-constexpr uint64_t kProbed = 512;
+constexpr uint64_t kProbed = 264;
 
 std::vector<int> LinesOf(const Kernel& kernel) {
   std::map<std::pair<int, int>, int> numbers;
@@ -40,7 +46,7 @@ TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
     : launch_(launch),
       shadow_(shadow),
       current_(current),
-      figures_(FiguresOf(launch.options.timing.arch)),
+      figures_(Without(FiguresOf(launch.options.timing.arch), launch.options.timing.ablate)),
       costs_(launch.kernel, figures_),
       occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch, costs_))),
       recorder_(LinesOf(launch.kernel), launch.options.timing.record),
@@ -59,7 +65,7 @@ void TimedRun::Choose() {
                                            static_cast<int>(groups) * extent,
                                            launch_.options.timing.warm, clock_mhz_);
   machine_ = std::make_unique<TimedMachine>(
-      TimedMachine{figures_, costs_, recorder_, *memory_, {}, 0, 0, 0});
+      TimedMachine{figures_, costs_, recorder_, *memory_, {}, 0, 0, 0, clock_mhz_});
   machine_->counts.resize(costs_.size());
   if (everything_) {
     for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
@@ -67,17 +73,22 @@ void TimedRun::Choose() {
   }
   const uint64_t of_sm = (clusters + groups - 1) / groups;
   const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
-  uint64_t count = of_sm;
-  if (of_sm > (kRounds + 1) * at_once) count = kRounds * at_once + of_sm % at_once;
+  enough_ = of_sm > (kRounds + 1) * at_once ? kRounds * at_once + of_sm % at_once
+                                            : std::min(of_sm, kRounds * at_once);
+  uint64_t most = std::min(of_sm, std::max(enough_, kFewest));
   if (launch_.options.timing.ctas > 0) {
-    count =
-        std::clamp<uint64_t>(launch_.options.timing.ctas / static_cast<uint64_t>(extent), 1, count);
+    most =
+        std::clamp<uint64_t>(launch_.options.timing.ctas / static_cast<uint64_t>(extent), 1, most);
   }
+  // Spread over the grid, in no rhythm that its extents could share.
   std::vector<uint64_t> chosen;
-  for (uint64_t i = count; i-- > 0;) {
-    chosen.push_back(std::min(i * of_sm / count * groups, clusters - 1));
+  double place = 0;
+  while (chosen.size() < most) {
+    const auto cluster = static_cast<uint64_t>(place * static_cast<double>(clusters));
+    if (std::find(chosen.begin(), chosen.end(), cluster) == chosen.end()) chosen.push_back(cluster);
+    place = std::fmod(place + kGoldenSection, 1.0);
   }
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::reverse(chosen.begin(), chosen.end());
   MakeGroup(std::move(chosen));
 }
 
@@ -97,6 +108,18 @@ void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
   groups_.push_back(std::move(group));
 }
 
+// Whether enough clusters of one kind have been timed. Those of several kinds need more.
+bool TimedRun::Suffices() const { return admitted_ >= enough_ && !ended_.empty() && AreAlike(); }
+
+bool TimedRun::AreAlike() const {
+  Cycle shortest = kNever, longest = 0;
+  for (const Ended& ended : ended_) {
+    shortest = std::min(shortest, ended.ended - ended.started);
+    longest = std::max(longest, ended.ended - ended.started);
+  }
+  return longest <= kAlike * shortest;
+}
+
 bool TimedRun::Admit(Resident& resident, Cycle at) {
   Group& group = groups_[resident.group];
   const double warps = static_cast<double>(occupancy_.threads) / kLanes;
@@ -105,7 +128,7 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
     index = launch_.next_cluster++;
     if (index >= launch_.clusters()) return false;
   } else {
-    if (group.queue.empty()) return false;
+    if (group.queue.empty() || Suffices()) return false;
     index = group.queue.back();
     group.queue.pop_back();
     launch_.timed_clusters[index] = true;
@@ -119,8 +142,10 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
     resident.runner->cluster().timing = resident.timing.get();
   }
   *current_ = &resident.runner->cluster();
-  const double launch = std::max(figures_.cta_launch, figures_.warp_launch * warps);
+  const double launch =
+      std::max(figures_.cta_launch, figures_.cta_base + figures_.warp_launch * warps);
   at = group.sms[0]->launcher.Claim(at, launch) - launch;
+  ++admitted_;
   resident.runner->Start(index);
   resident.timing->Restart(at);
   resident.active = true;
@@ -136,7 +161,10 @@ void TimedRun::Run() {
   const uint64_t wave =
       static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
   if (!launch_.options.timing.warm) {
-    ProbeSharing(launch_, costs_, std::min({wave, launch_.clusters(), kProbed}), &memory_->sharing);
+    const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
+    ProbeSharing(launch_, costs_, probed, &memory_->sharing);
+    memory_->sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
+                            figures_.l2_capacity, launch_.global);
   }
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
@@ -252,7 +280,7 @@ void TimedRun::Finish(Resident& resident) {
   resident.active = false;
   --active_;
   watch_.Restart();
-  Admit(resident, end);
+  Admit(resident, end + figures_.cta_gap);
 }
 
 void RunTimed(Launch& launch, GridShadow* shadow, const Cluster** current) {

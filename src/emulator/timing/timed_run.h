@@ -38,6 +38,9 @@ class TimedRun {
 
   void Choose();
   void MakeGroup(std::vector<uint64_t> clusters);
+  bool Suffices() const;
+  // All that were timed took about as long.
+  bool AreAlike() const;
   bool Admit(Resident& resident, Cycle at);
   void Step();
   void RunWarp(Resident& resident, Cycle until);
@@ -54,7 +57,7 @@ class TimedRun {
   Launch& launch_;
   GridShadow* shadow_;
   const Cluster** current_;
-  const Figures& figures_;
+  const Figures figures_;
   CostTable costs_;
   Occupancy occupancy_;
   Recorder recorder_;
@@ -65,6 +68,8 @@ class TimedRun {
   std::vector<Resident> residents_;
   std::vector<Ended> ended_;
   bool everything_ = false;  // all clusters are timed
+  uint64_t enough_ = 0;      // clusters of one kind
+  uint64_t admitted_ = 0;
   size_t active_ = 0;
   StallWatch watch_;
   uint64_t steps_ = 0;  // of the round that `watch_` will hear of

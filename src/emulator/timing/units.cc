@@ -124,6 +124,7 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
     wavefronts = SharedWavefronts(addresses, mask, cost.bytes, cost.shift, cost.load);
     ideal = std::min(wavefronts, IdealWavefronts(mask, cost.bytes));
   }
+  if (!figures.bank_conflicts) wavefronts = ideal;
   TimedMachine::Count& count = machine_.counts[pc];
   count.wavefronts += wavefronts;
   count.conflicts += std::max(0, wavefronts - ideal);
