@@ -141,7 +141,8 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 // schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
 // file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
-using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t, ffi::Array<ffi::String>>;
+using TimingSettings =
+    ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t, ffi::Array<ffi::String>>;
 
 TimingOptions TimingOf(const TimingSettings& settings) {
   TimingOptions options;

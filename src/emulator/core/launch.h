@@ -31,13 +31,13 @@ struct Suppression {
 
 // Whether and how a launch is timed.
 struct TimingOptions {
-  std::string arch;      // of the device; empty: it is not timed
-  bool sampled = false;  // only the CTAs that are timed run
-  bool warm = false;     // inputs lie in L2 at the start
-  bool record = true;    // keep what happened when
-  double clock_mhz = 0;  // 0: that of the architecture
-  uint64_t ctas = 0;     // most CTAs to time in detail; 0: chosen
-  int registers = 0;     // of a thread; 0: estimated
+  std::string arch;              // of the device; empty: it is not timed
+  bool sampled = false;          // only the CTAs that are timed run
+  bool warm = false;             // inputs lie in L2 at the start
+  bool record = true;            // keep what happened when
+  double clock_mhz = 0;          // 0: that of the architecture
+  uint64_t ctas = 0;             // most CTAs to time in detail; 0: chosen
+  int registers = 0;             // of a thread; 0: estimated
   std::set<std::string> ablate;  // what costs nothing
 };
 
