@@ -91,7 +91,6 @@ class Enumeration {
     }
     for (const auto& range : loops_) iterations_ *= range.extent;
     for (const auto& range : threads_) num_threads_ *= range.extent;
-    if (TooLarge()) return;
     // Guards that ask for the thread alone are asked once.
     Array<Expr> of_threads;
     Array<Expr> others;
@@ -103,28 +102,29 @@ class Enumeration {
     Array<Var> vars;
     for (const auto& range : loops_) vars.push_back(range.var);
     for (const Var& var : thread_vars) vars.push_back(var);
-    filter_ = arith::HostProgram(of_threads, thread_vars);
-    program_ = arith::HostProgram(others, vars);
+    columns_ = Threads();
+    active_ = Active(arith::HostProgram(of_threads, thread_vars), &columns_);
+    if (!TooLarge()) program_ = arith::HostProgram(others, vars);
   }
 
-  bool TooLarge() const { return iterations_ * num_threads_ > kMaxPoints; }
+  bool TooLarge() const { return iterations_ * static_cast<int64_t>(active_.size()) > kMaxPoints; }
   int64_t threads() const { return num_threads_; }
+  // The numbers of the threads for which the guards that ask for no more hold.
+  const std::vector<int64_t>& active() const { return active_; }
 
   // visit(iteration, thread, value)
   template <typename Visit>
   void Run(const Visit& visit) const {
-    Columns threads = Threads();
-    std::vector<int64_t> active = Active(&threads);
-    size_t count = active.size();
+    size_t count = active_.size();
     Columns inputs;
     for (const auto& range : loops_) inputs.emplace_back(count, range.min);
-    inputs.insert(inputs.end(), threads.begin(), threads.end());
+    inputs.insert(inputs.end(), columns_.begin(), columns_.end());
     Columns outputs;
     for (int64_t iteration = 0; iteration < iterations_; ++iteration) {
       program_.RunMany(inputs, count, &outputs);
       for (size_t p = 0; p < count; ++p) {
         if (AllHold(outputs, outputs.size() - 1, p)) {
-          visit(iteration, static_cast<int32_t>(active[p]), outputs.back()[p]);
+          visit(iteration, static_cast<int32_t>(active_[p]), outputs.back()[p]);
         }
       }
       for (size_t i = loops_.size(); i-- > 0 && count > 0;) {
@@ -152,10 +152,10 @@ class Enumeration {
     }
     return columns;
   }
-  // The numbers of those for which the filter holds; the others leave the columns.
-  std::vector<int64_t> Active(Columns* threads) const {
+  // The numbers of those for which a filter holds; the others leave the columns.
+  std::vector<int64_t> Active(const arith::HostProgram& filter, Columns* threads) const {
     Columns holds;
-    filter_.RunMany(*threads, static_cast<size_t>(num_threads_), &holds);
+    filter.RunMany(*threads, static_cast<size_t>(num_threads_), &holds);
     std::vector<int64_t> active;
     for (int64_t t = 0; t < num_threads_; ++t) {
       if (AllHold(holds, holds.size(), static_cast<size_t>(t))) active.push_back(t);
@@ -177,7 +177,8 @@ class Enumeration {
   std::vector<AccessContext::Range> threads_;  // x last
   int64_t iterations_ = 1;
   int64_t num_threads_ = 1;
-  arith::HostProgram filter_;   // guards, of a thread
+  std::vector<int64_t> active_;
+  Columns columns_;             // the thread variables of these
   arith::HostProgram program_;  // guards, of an iteration and a thread; then the value
 };
 
@@ -353,7 +354,13 @@ class Collector : public StmtVisitor {
     }
     Enumeration points(context, conditions, known ? varying : Expr(0));
     access->actors = {0, points.threads()};
-    if (points.TooLarge()) return;
+    if (points.TooLarge()) {
+      if (!elected && points.active().size() == 1) {
+        access->single_thread = static_cast<int32_t>(points.active()[0]);
+        access->actors = {points.active()[0], 1};
+      }
+      return;
+    }
     std::vector<Touch> touches;
     std::optional<int32_t> single;
     bool several = false;

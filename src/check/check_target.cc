@@ -24,6 +24,9 @@ Missing MissingFor(const ir::CallNode* call, const Target& target) {
   if (needs == ir::Feature::kTcgen05 && !target->has_tcgen05) {
     return {"tcgen05", "target=\"sm_100a\""};
   }
+  if (needs == ir::Feature::kLaunchControl && target->major < 10) {
+    return {"cluster launch control", "target=\"sm_100a\""};
+  }
   if (needs == ir::Feature::kWgmma && !target->has_wgmma) {
     return {"wgmma", "target=\"sm_90a\""};
   }

@@ -74,6 +74,16 @@ T Attr(const Map<String, Any>& attrs, const char* key, T fallback) {
   return it == attrs.end() ? fallback : (*it).second.template cast<T>();
 }
 
+bool WaitsForGrid(const Stmt& body) {
+  bool found = false;
+  WalkExprs(body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    found = found || (call != nullptr && call->name == "sync_grid");
+    return !found;
+  });
+  return found;
+}
+
 // Writes one kernel.
 class KernelPrinter {
  public:
@@ -86,6 +96,7 @@ class KernelPrinter {
     info_->grid = launch_->grid;
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
+    info_->cooperative = WaitsForGrid(launch_->body);
     CollectParams();
     PrintBody();
     return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));

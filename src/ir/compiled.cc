@@ -47,6 +47,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("block", &KernelInfoNode::block)
       .def_ro("cluster", &KernelInfoNode::cluster)
       .def_ro("dyn_smem_bytes", &KernelInfoNode::dyn_smem_bytes)
+      .def_ro("cooperative", &KernelInfoNode::cooperative)
       .def_ro("params", &KernelInfoNode::params);
   refl::ObjectDef<CompiledFuncNode>()
       .def_ro("source", &CompiledFuncNode::source)

@@ -46,6 +46,7 @@ class KernelInfoNode : public ffi::Object {
   Array<int64_t> block;    // threads, x first
   Array<int64_t> cluster;  // CTAs, x first; empty without clusters
   int64_t dyn_smem_bytes = 0;
+  bool cooperative = false;  // all blocks run at the same time: they wait for each other
   // In the order of the kernel's parameters. Buffer: a pointer to a tensor (a parameter of the
   // function, or scratch memory that the launcher allocates). Var: a scalar, that is a parameter
   // of the function or a symbolic dimension. TensorMapInfo: a tensor map by value.

@@ -36,6 +36,13 @@ constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
                              SyncKind sync = SyncKind::kNone, Feature needs = Feature::kNone) {
   return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync, .needs = needs};
 }
+// The program orders accesses to the answer, by its mbarrier.
+constexpr Intrinsic LaunchControl(std::string_view name, std::string_view spelling) {
+  return {.name = name,
+          .spelling = spelling,
+          .header = "launch_control.h",
+          .needs = Feature::kLaunchControl};
+}
 constexpr Intrinsic Fence(std::string_view name, std::string_view spelling, std::string_view header,
                           Feature needs = Feature::kNone) {
   return {.name = name, .spelling = spelling, .header = header, .needs = needs};
@@ -122,6 +129,14 @@ constexpr Intrinsic kIntrinsics[] = {
     Warp("match_any_sync", "tl::match_any"), Warp("match_all_sync", "tl::match_all"),
     {.name = "named_barrier_arrive", .spelling = "tl::named_barrier_arrive", .header = "barrier.h",
      .participants = Participants::kWarp},
+    LaunchControl("clc_try_cancel", "tl::clc_try_cancel"),
+    LaunchControl("clc_try_cancel_multicast", "tl::clc_try_cancel_multicast"),
+    LaunchControl("clc_is_canceled", "tl::clc_is_canceled"),
+    LaunchControl("clc_get_first_ctaid_x", "tl::clc_get_first_ctaid_x"),
+    LaunchControl("clc_get_first_ctaid_y", "tl::clc_get_first_ctaid_y"),
+    LaunchControl("clc_get_first_ctaid_z", "tl::clc_get_first_ctaid_z"),
+    {.name = "sync_grid", .spelling = "tl::sync_grid", .header = "grid.h",
+     .sync = SyncKind::kCta, .participants = Participants::kCta},
     Fence("pdl_sync", "tl::wait_for_previous_grid", "grid.h"),
     Fence("pdl_trigger", "tl::let_next_grid_start", "grid.h"),
     {.name = "sync_warp", .spelling = "__syncwarp", .sync = SyncKind::kWarp,

@@ -34,7 +34,7 @@ enum class Participants : uint8_t { kThread, kWarp, kCta };
 enum class Proxy : uint8_t { kGeneric, kAsync };
 
 // Hardware that not every target has.
-enum class Feature : uint8_t { kNone, kTma, kTcgen05, kWgmma };
+enum class Feature : uint8_t { kNone, kTma, kTcgen05, kWgmma, kLaunchControl };
 
 struct Intrinsic {
   std::string_view name;

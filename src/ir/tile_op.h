@@ -42,7 +42,8 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan);
 // dst[...] = cast(src[...]). After dropping dimensions of extent 1 both regions have the same
 // extents. annotations: coalesced_width (int), disable_tma (bool), eviction_policy (String),
 // prefer_instruction (String), loop_layout (Fragment), cluster_mask (int: the blocks of the cluster
-// that get the tile, which the one of lowest rank loads), is_tma_copy (bool: T.tma_copy). mbar: a
+// that get the tile, which the one of lowest rank loads), is_tma_copy (bool: T.tma_copy),
+// is_tma_gather (bool: a row of T.tma_gather4, whose bytes the program announces). mbar: a
 // Load of a "shared.barrier" element whose phase waits for the bytes of the copy, which nobody
 // waits for here; null when the compiler waits. block: the rank in the cluster of the block whose
 // dst, and mbar, are meant; null for those of the block itself.

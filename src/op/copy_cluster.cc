@@ -72,8 +72,11 @@ Expr IsInMask(int64_t mask, int64_t size) {
   return in;
 }
 
+bool IsAnnounced(const ir::CopyNode* op) { return op->annotations.count("is_tma_gather") != 0; }
+
 const char* AsyncCopyName(const ir::CopyNode* op) {
   if (op->annotations.count("is_tma_copy") != 0) return "T.tma_copy";
+  if (IsAnnounced(op)) return "T.tma_gather4";
   if (ClusterMask(op) != 0) return "T.copy_cluster with cluster_mask=";
   bool remote = op->block.defined() && op->mbar.defined();
   return remote ? "T.copy_cluster with remote_barrier=" : nullptr;

@@ -29,6 +29,8 @@ Expr BlockRank();
 // A function of TileLang that no other instruction or loop may carry out than an asynchronous one:
 // its name, or null.
 const char* AsyncCopyName(const ir::CopyNode* op);
+// Whether the program itself tells the mbarrier how many bytes to expect.
+bool IsAnnounced(const ir::CopyNode* op);
 
 // cp.async.bulk from shared memory to that of another block, which completes on its mbarrier.
 const TileInstruction* BlockCopy();

@@ -42,7 +42,9 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
+inline constexpr int kLaunchCooperative = 2;
 inline constexpr int kLaunchClusterDimension = 4;
+inline constexpr Result kCooperativeLaunchTooLarge = 720;
 inline constexpr int kKernelMaxDynamicSharedMemory = 8;
 inline constexpr int kKernelNonPortableClusterSize = 14;
 inline constexpr int kDeviceCapabilityMajor = 75;

@@ -48,6 +48,7 @@ LaunchPlan::LaunchPlan(const LaunchSpec& spec, const Signature& signature, VarSl
       grid_(Compile(spec->grid, slots)),
       block_(Compile(spec->block, slots)),
       cluster_(spec->cluster.begin(), spec->cluster.end()),
+      cooperative_(spec->cooperative),
       shared_memory_(spec->shared_memory, slots) {
   if (!cluster_.empty()) cluster_.resize(3, 1);
   for (const ffi::Any& any : spec->args) {
@@ -136,18 +137,31 @@ void LaunchPlan::Launch(driver::Kernel kernel, const CallState& state,
   }
   config.shared_memory_bytes = static_cast<unsigned>(geometry.shared_memory);
   config.stream = stream;
-  driver::LaunchAttribute cluster{};
+  driver::LaunchAttribute attributes[2] = {};
+  config.attributes = attributes;
   if (!cluster_.empty()) {
+    driver::LaunchAttribute& cluster = attributes[config.attribute_count++];
     cluster.id = driver::kLaunchClusterDimension;
     cluster.value.cluster = {cluster_[0], cluster_[1], cluster_[2]};
-    config.attributes = &cluster;
-    config.attribute_count = 1;
+  }
+  if (cooperative_) {
+    driver::LaunchAttribute& together = attributes[config.attribute_count++];
+    together.id = driver::kLaunchCooperative;
+    together.value.flag = 1;
   }
   CheckLaunch(driver::Get().launch(&config, kernel, pointers.data(), nullptr), geometry);
 }
 
 void LaunchPlan::CheckLaunch(driver::Result result, const Geometry& geometry) const {
   if (result == 0) return;
+  if (result == driver::kCooperativeLaunchTooLarge) {
+    throw ffi::Error("tilelang.ArgumentError",
+                     "'" + name_ + "' waits for its whole grid (T.sync_grid), but " +
+                         Dims(geometry.grid) + " blocks of " + Dims(geometry.block) +
+                         " threads do not fit on the GPU at the same time\n@note launch fewer "
+                         "blocks, each of which loops over several tiles (T.Persistent)",
+                     "");
+  }
   std::string action = "launching '" + name_ + "' with grid " + Dims(geometry.grid) + ", block " +
                        Dims(geometry.block) + " and " + std::to_string(geometry.shared_memory) +
                        " bytes of dynamic shared memory";

@@ -56,6 +56,7 @@ class LaunchPlan {
   std::vector<HostExpr> grid_;
   std::vector<HostExpr> block_;
   std::vector<unsigned> cluster_;
+  bool cooperative_;
   HostExpr shared_memory_;
   std::vector<Arg> args_;
   size_t tensor_map_count_ = 0;

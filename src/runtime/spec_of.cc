@@ -113,6 +113,7 @@ LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
     node->block.push_back(ir::Const(ir::dtypes::kInt32, extent));
   }
   node->cluster = kernel->cluster;
+  node->cooperative = kernel->cooperative;
   node->shared_memory = ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
   for (const ffi::Any& param : kernel->params) {
     if (auto buffer = param.as<ir::Buffer>()) {

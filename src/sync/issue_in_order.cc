@@ -122,10 +122,13 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   if (!others.defined()) completion = resources->CompletionOf("tma", lowering->ctx->threads);
   lowering->barrier = others.defined() ? op::BarrierAddress(others) : op::AddressOf(completion);
   int64_t bytes = 0;
-  for (const ir::TileOpNode* op : group) bytes += op::TmaPlanOf(op)->bytes;
+  for (const ir::TileOpNode* op : group) {
+    if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
+  }
   // Who hands the tiles over to others arrives when it has issued all of them.
   const char* announce = others.defined() ? "mbarrier_expect_tx" : "mbarrier_arrive_expect_tx";
-  std::vector<Stmt> issue = {op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span)};
+  std::vector<Stmt> issue;
+  if (bytes != 0) issue.push_back(op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span));
   int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
   const op::Completion* ready = nullptr;
   if (mask != 0 && !others.defined()) {

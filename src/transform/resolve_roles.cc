@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -38,8 +39,12 @@ bool HasCollective(const Stmt& s) {
   return found;
 }
 
-// One thread alone can execute it: it only issues what others wait for.
-bool IsIssueOnly(const Stmt& s) {
+// One thread alone can execute it: it issues what others wait for, or moves bytes.
+bool IsForOneThread(const Stmt& s) {
+  if (const auto* copy = s.as<ir::CopyNode>()) {
+    auto moves = [](const ir::Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); };
+    return moves(copy->src->buffer) && moves(copy->dst->buffer) && op::ClusterMask(copy) == 0;
+  }
   const auto* gemm = s.as<ir::GemmNode>();
   if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate;
   bool issued = gemm->mbar.defined() || gemm->annotations.count("is_tcgen05") != 0;
@@ -177,7 +182,7 @@ class RoleResolver : public ir::StmtMutator {
   void CheckReach(const Stmt& s, const char* name) const {
     if (obstacle_) RefuseUnknown(s, name);
     if (active_.AsWarps()) return;
-    if (active_.Count() == 1 && IsIssueOnly(s)) return;
+    if (active_.Count() == 1 && IsForOneThread(s)) return;
     Refuse(s, name);
   }
 
@@ -192,9 +197,9 @@ class RoleResolver : public ir::StmtMutator {
   [[noreturn]] void Refuse(const Stmt& s, const char* name) const {
     bool alone = active_.Count() == 1;
     std::string remedy =
-        alone ? "One thread alone can issue T.gemm or T.tcgen05_gemm with mbar=, from A in shared "
-                "or tensor memory into C in tensor memory, and T.tcgen05_mma_arrive; anything else "
-                "is done by"
+        alone ? "One thread alone can copy between global and shared memory, and issue T.gemm or "
+                "T.tcgen05_gemm with mbar=, from A in shared or tensor memory into C in tensor "
+                "memory, and T.tcgen05_mma_arrive; anything else is done by"
               : "Tile operators are executed by";
     TL_USER_ERROR(kSemantics, s.span(),
                   name << " stands under `" << ir::Print(condition_) << "`, where only "

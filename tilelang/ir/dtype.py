@@ -34,7 +34,7 @@ ALIASES = {
 }
 # Types of the language that no supported target computes with yet.
 KNOWN_UNSUPPORTED = (
-    *("int4", "uint4", "uint1", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    *("int4", "uint4", "uint1", "float8_e8m0fnu"),
     *("float8_e3m4", "float8_e4m3b11fnuz", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
     *("float4_e2m1fnx2", "float4_e2m1_unpacked"),
 )

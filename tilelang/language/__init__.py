@@ -73,6 +73,7 @@ from .eager import const
 from .early_return import thread_return
 from .function import RefType as Ref
 from .function import macro, prim_func
+from .gather import tma_gather4, tma_gather4_bytes, tma_scatter4
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
 from .im2col import c2d_im2col, im2col
 from .kernel import ClusterKernel, Kernel
@@ -91,6 +92,14 @@ from .lanes import (
 )
 from .lanes import VectorType as _VectorType
 from .lanes import is_vector as _is_vector
+from .launch_control import (
+    clc_get_first_ctaid_x,
+    clc_get_first_ctaid_y,
+    clc_get_first_ctaid_z,
+    clc_is_canceled,
+    clc_try_cancel,
+    clc_try_cancel_multicast,
+)
 from .loops import (
     Parallel,
     Persistent,
@@ -230,6 +239,7 @@ from .sync import (
     pdl_sync,
     pdl_trigger,
     set_max_nreg,
+    sync_grid,
     sync_threads,
     sync_warp,
     syncthreads,
@@ -299,6 +309,19 @@ from .tile_tests import all_of, any_of
 from .unsupported import refuse as _refuse
 from .view import reshape, view
 from .warpgroup import ws
+from .ws_schedule import (
+    WSID,
+    WSInstr,
+    WSOpRef,
+    WSPipeline,
+    WSRole,
+    WSSchedule,
+    WSScope,
+    WSSync,
+    WSSyncKind,
+    annotate_ws_schedule,
+    ws_op,
+)
 
 globals().update({name: _dtype_of(name) for name in (*_TYPES, *_ALIASES) if name != "bool_"})
 globals().update({name: _NarrowType(name) for name in _CODECS})

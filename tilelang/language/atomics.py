@@ -18,6 +18,7 @@ from .pointer import address_of, element_of
 from .region import as_region, significant
 from .variable import Ref
 from .view import Element
+from .ws_schedule import named
 
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
@@ -129,6 +130,7 @@ def _update(name: str, dst: Any, value: Any, order: str | None, return_prev: boo
     return None
 
 
+@named
 def atomic_add(
     dst: Any,
     value: Any,

@@ -80,6 +80,9 @@ class Builder:
         self.reducers: list[Any] = []
         # The state of T.rng_init.
         self.random: Any = None
+        # Of the open kernel: the schedule that describes it, where, and the ids of its statements.
+        self.ws_schedule: tuple[Any, errors.Span | None] | None = None
+        self.ws_ids: set[str] = set()
         # Macros being expanded, one inside the other.
         self.macro_depth = 0
 

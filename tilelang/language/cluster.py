@@ -15,6 +15,7 @@ from .copy import copy_regions, eviction_policy_name
 from .gemm import barrier_element
 from .ignored import remark_ignored
 from .sync import emit_call
+from .ws_schedule import named
 
 _copy_to = _ffi.get("ir.CopyTo")
 
@@ -70,6 +71,7 @@ def mask_of(what: str, cluster_mask: Any) -> int:
     return mask
 
 
+@named
 def tma_copy(
     src: Any,
     dst: Any,
@@ -106,16 +108,28 @@ def tma_copy(
             span=span.here(),
             notes=["T.copy waits itself, and stores by the tensor memory accelerator, too"],
         )
-    notes: dict[str, Any] = {"is_tma_copy": True}
+    mask = None if cluster_mask is None else mask_of("T.tma_copy", cluster_mask)
+    issue_tma_copy("T.tma_copy", source, target, barrier, eviction_policy, mask)
+
+
+def issue_tma_copy(
+    what: str, source: Any, target: Any, barrier: Any, eviction_policy: Any, mask: Any = None
+) -> None:
+    """Emits a load by the tensor memory accelerator that the program waits for on ``barrier``.
+
+    That of ``T.tma_copy`` tells the barrier how many bytes to expect; for others the program does.
+    """
+    notes: dict[str, Any] = {"is_tma_copy" if what == "T.tma_copy" else "is_tma_gather": True}
     policy = eviction_policy_name(eviction_policy)
     if policy is not None:
         notes["eviction_policy"] = policy
-    if cluster_mask is not None:
-        notes["cluster_mask"] = mask_of("T.tma_copy", cluster_mask)
-    element = barrier_element("barrier of T.tma_copy", barrier)
+    if mask is not None:
+        notes["cluster_mask"] = mask
+    element = barrier_element(f"barrier of {what}", barrier)
     emit(_copy_to(source, target, notes, span.current(), element, None))
 
 
+@named
 def copy_cluster(
     src: Any,
     dst: Any,

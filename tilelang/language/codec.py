@@ -1,4 +1,4 @@
-"""How elements of types that nothing computes with lie in memory: 4-bit types, exponents of 8 bits.
+"""How elements of types that nothing computes with lie in memory: 4-bit types, some of 8 bits.
 
 An element becomes a value of a type that holds all of them exactly, and back.
 """
@@ -89,6 +89,42 @@ def _e8m0_bits(value: Expr) -> Expr:
     return cast(select(exponent == 255, exponent, exponent + cast(up, UINT32)), _UINT8)
 
 
+class _Fnuz(NamedTuple):
+    """An 8-bit float with one zero and one NaN, 0x80, and no infinity: those of AMD's CDNA 3."""
+
+    fraction: int
+    bias: int
+
+    def decode(self, bits: Expr) -> Expr:
+        """The value, as float16, which holds all of them."""
+        wide = cast(bits, UINT32)
+        size = wide & 0x7F
+        normal = (size << (23 - self.fraction)) + ((127 - self.bias) << 23)
+        least = const(2.0 ** (1 - self.bias - self.fraction), FLOAT32)
+        is_normal = size >= 1 << self.fraction
+        value = select(is_normal, reinterpreted(normal, FLOAT32), cast(size, FLOAT32) * least)
+        signed = reinterpreted(reinterpreted(value, UINT32) | (wide & 0x80) << 24, FLOAT32)
+        return cast(select(wide == 0x80, const(float("nan"), FLOAT32), signed), _FLOAT16)
+
+    def encode(self, value: Expr) -> Expr:
+        """The nearest value, halves to even; what is greater than all becomes the greatest."""
+        x = cast(value, FLOAT32)
+        word = reinterpreted(x, UINT32)
+        size, dropped = word & 0x7FFFFFFF, 23 - self.fraction
+        odd = size >> dropped & 1
+        rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
+        normal = rounded - ((127 - self.bias) << self.fraction)
+        steps = call(FLOAT32, "fabs", [x]) * const(2.0 ** (self.bias + self.fraction - 1), FLOAT32)
+        small = cast(call(FLOAT32, "nearbyint", [steps]), UINT32)
+        code = select(size >= (128 - self.bias) << 23, normal, small)
+        limited = select(code > 0x7F, const(0x7F, UINT32), code)
+        sign = select(limited == 0, const(0, UINT32), word >> 24 & 0x80)
+        return cast(select(x != x, const(0x80, UINT32), limited | sign), _UINT8)
+
+
+_E4M3FNUZ, _E5M2FNUZ = _Fnuz(3, 8), _Fnuz(2, 16)
+
+
 class NarrowType(str):
     """A type that tensors and tiles hold, and arithmetic does on a wider one: ``T.int4``.
 
@@ -135,4 +171,6 @@ CODECS: dict[str, Codec] = {
     "float4_e2m1fn": Codec(4, _FLOAT16, _e2m1_value, _e2m1_bits),
     "float4_e2m1_unpacked": Codec(8, _FLOAT16, lambda bits: _e2m1_value(bits & 15), _e2m1_bits),
     "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
+    "float8_e4m3fnuz": Codec(8, _FLOAT16, _E4M3FNUZ.decode, _E4M3FNUZ.encode),
+    "float8_e5m2fnuz": Codec(8, _FLOAT16, _E5M2FNUZ.decode, _E5M2FNUZ.encode),
 }

@@ -14,6 +14,7 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .region import as_part, as_region, corner, significant
 from .view_copy import VIEWS, boxed, copy_elements, elementwise, is_dynamic, sides
+from .ws_schedule import named
 
 _copy = _ffi.get("ir.Copy")
 _fill = _ffi.get("ir.Fill")
@@ -50,6 +51,7 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     return source, target
 
 
+@named
 def copy(
     src: Any,
     dst: Any,
@@ -137,6 +139,7 @@ def eviction_policy_name(policy: Any) -> str | None:
     )
 
 
+@named
 def fill(buffer: Any, value: Any) -> None:
     """Sets every element of a tile to ``value``, a scalar converted to the element type."""
     in_block("T.fill")
@@ -154,11 +157,13 @@ def fill(buffer: Any, value: Any) -> None:
     emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
 
 
+@named
 def clear(buffer: Any) -> None:
     """Sets every element of a tile to zero."""
     fill(buffer, 0)
 
 
+@named
 def transpose(src: Any, dst: Any) -> None:
     """Copies a matrix with rows and columns swapped, converting the element type.
 

@@ -15,6 +15,7 @@ from .copy import copy_regions
 from .gemm import barrier_element
 from .pointer import address_of, element_of
 from .region import significant
+from .ws_schedule import named
 
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
@@ -114,6 +115,7 @@ def _at(data: Any, offset: Any) -> Load:
     return load(first.buffer, [number, *reversed(indices)])
 
 
+@named
 def async_copy(
     src: Any, dst: Any, *, coalesced_width: int | None = None, loop_layout: Any = None
 ) -> None:

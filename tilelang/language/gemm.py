@@ -15,6 +15,7 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
+from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
 _evaluate = _ffi.get("ir.Evaluate")
@@ -165,6 +166,7 @@ _IGNORED = {"k_pack": 1, "use_2cta": False}
 _MISSING = object()
 
 
+@named
 def gemm(
     A: Any,
     B: Any,
@@ -211,6 +213,7 @@ def gemm(
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
 
 
+@named
 def wgmma_gemm(
     A: Any,
     B: Any,
@@ -253,6 +256,7 @@ def wait_wgmma(id: int = 0) -> None:
     emit(_evaluate(call(VOID, "wait_wgmma", [const(number, INT32)]), span.current()))
 
 
+@named
 def tcgen05_gemm(
     A: Any,
     B: Any,

@@ -20,6 +20,7 @@ class Ignored(NamedTuple):
     silent: tuple[Any, ...] = (None, False)
 
 
+_LAYOUT = "the compiler chooses the layout of the tile, or T.annotate_layout"
 _THREADS = "the compiler chooses how threads carry out the loop"
 
 #: Function, argument -> what is remarked. The one place that lists them.
@@ -28,8 +29,10 @@ IGNORED: dict[str, dict[str, Ignored]] = {
         "group": Ignored("it joins statements for order= and stage=, which are not given"),
     },
     "T.Parallel": {"prefer_async": Ignored(_THREADS)},
-    "T.serial": {"annotations": Ignored("a serial loop has none", ((),))},
+    "T.serial": {"hints": Ignored("a serial loop has none", ((),))},
     "T.tma_copy": {"leader_scope_threads": Ignored("one thread of those that get there asks")},
+    "T.tma_gather4": {"swizzle": Ignored(_LAYOUT)},
+    "T.tma_scatter4": {"swizzle": Ignored(_LAYOUT)},
     "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
     "T.tcgen05_gemm": {
         "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),

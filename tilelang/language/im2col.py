@@ -13,8 +13,10 @@ from .function import macro
 from .loops import Parallel
 from .region import as_region
 from .scalar import AND, if_then_else, logical
+from .ws_schedule import named
 
 
+@named
 def im2col(
     img: Any,
     col: Any,

@@ -12,6 +12,7 @@ from ..ir.dtype import INT32
 from ..ir.expr import Expr, as_expr, var
 from ..ir.stmt import Stmt, emit
 from .builder import Block, Builder, current
+from .ws_schedule import check_ids
 
 _launch = _ffi.get("ir.KernelLaunch")
 
@@ -61,6 +62,7 @@ class KernelFrame:
         given = self._unfolded(builder)
         self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
         self._builder, builder.kernel = builder, self
+        builder.ws_schedule, builder.ws_ids = None, set()
         self._block = builder.push("kernel")
         self._block.stmts += builder.facts
         return self.indices() if given is None else given
@@ -88,6 +90,7 @@ class KernelFrame:
         """Ends the kernel and returns the launch."""
         builder, block = self._builder, self._block
         assert builder is not None and block is not None
+        check_ids(builder)
         body = builder.pop(block)
         self._block = builder.kernel = None
         builder.left = "a T.Kernel block"

@@ -14,6 +14,7 @@ from ..ir.stmt import Stmt
 from .builder import Builder, current
 from .ignored import remark_ignored
 from .pipeline_order import order_of
+from .ws_schedule import named
 
 _for = _ffi.get("ir.For")
 _if = _ffi.get("ir.If")
@@ -127,15 +128,17 @@ def _counted(
     return Loop(kind, open_loop)
 
 
-def serial(start: Any, stop: Any = None, step: Any = None, **annotations: Any) -> Loop:
+@named
+def serial(start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Loop:
     """An ordinary loop: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``.
 
     ``range`` in a kernel means the same. The step is a constant.
     """
-    remark_ignored("T.serial", annotations=tuple(annotations))
+    remark_ignored("T.serial", hints=tuple(hints))
     return _counted("T.serial", _SERIAL, start, stop, step, {})
 
 
+@named
 def unroll(
     start: Any,
     stop: Any = None,
@@ -156,6 +159,7 @@ def unroll(
     return _counted("T.unroll", _UNROLLED, start, stop, step, notes)
 
 
+@named
 def vectorized(start: Any, stop: Any = None) -> Loop:
     """A loop of constant extent whose iterations are independent: lanes of a vector.
 
@@ -172,6 +176,7 @@ def vectorized(start: Any, stop: Any = None) -> Loop:
     return _counted("T.vectorized", _VECTORIZED, start, stop, None, {})
 
 
+@named
 def Pipelined(
     start: Any,
     stop: Any = None,
@@ -236,6 +241,7 @@ def _constant(what: str, value: Any, least: int) -> int:
     return number
 
 
+@named
 def Parallel(
     *extents: Any,
     coalesced_width: int | None = None,

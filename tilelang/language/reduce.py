@@ -13,6 +13,7 @@ from ..ir.stmt import emit
 from .builder import in_block
 from .ignored import remark_ignored
 from .region import as_region, significant
+from .ws_schedule import named
 
 _reduce = _ffi.get("ir.Reduce")
 
@@ -68,6 +69,7 @@ def _slack(name: str, dst: Region, slack: Any, exact: bool) -> Expr:
     return const(float(slack), FLOAT32)
 
 
+@named
 def reduce(
     buffer: Any,
     out: Any,
@@ -121,11 +123,13 @@ def reduce(
     emit(_reduce(src, dst, reduce_type, axis, bool(clear), nan_propagate, allowed, span.current()))
 
 
+@named
 def reduce_sum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """The sum along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "sum", dim, clear, batch)
 
 
+@named
 def reduce_max(
     buffer: Any,
     out: Any,
@@ -139,6 +143,7 @@ def reduce_max(
     reduce(buffer, out, "max", dim, clear, batch, nan_propagate, slack)
 
 
+@named
 def reduce_min(
     buffer: Any,
     out: Any,
@@ -152,6 +157,7 @@ def reduce_min(
     reduce(buffer, out, "min", dim, clear, batch, nan_propagate, slack)
 
 
+@named
 def reduce_absmax(
     buffer: Any,
     out: Any,
@@ -164,21 +170,25 @@ def reduce_absmax(
     reduce(buffer, out, "absmax", dim, clear, batch, nan_propagate)
 
 
+@named
 def reduce_abssum(buffer: Any, out: Any, dim: int = -1, batch: int = 1, clear: bool = True) -> None:
     """The sum of absolute values along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "abssum", dim, clear, batch)
 
 
+@named
 def reduce_bitand(buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """Bitwise and along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "bitand", dim, clear, batch)
 
 
+@named
 def reduce_bitor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """Bitwise or along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "bitor", dim, clear, batch)
 
 
+@named
 def reduce_bitxor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """Bitwise exclusive or along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "bitxor", dim, clear, batch)

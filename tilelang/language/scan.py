@@ -15,8 +15,10 @@ from .loops import Parallel
 from .region import as_region
 from .scalar import if_then_else
 from .scalar import max as maximum
+from .ws_schedule import named
 
 
+@named
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
     """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
 
@@ -36,6 +38,7 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
     _scan("T.cumsum", _add_neighbours, src, dst, dim, reverse)
 
 
+@named
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
     """Inclusive prefix maximum; see :func:`cumsum`."""
     _scan("T.cummax", _greatest_neighbours, src, dst, dim, reverse)

@@ -77,6 +77,18 @@ def pdl_trigger() -> None:
     emit_call("pdl_trigger")
 
 
+def sync_grid() -> None:
+    """Waits for all threads of all blocks of the grid.
+
+    What they did to global memory before is seen by all of them after. The kernel is launched so
+    that all its blocks run at the same time; every thread of every block gets here equally often.
+
+    Raises (when called):
+        ArgumentError: the GPU has no room for all blocks at once.
+    """
+    emit_call("sync_grid")
+
+
 syncthreads = sync_threads
 
 

@@ -100,6 +100,11 @@ def _refusal(error: Exception) -> str:
     return f"these arguments have no meaning here ({type(error).__name__}: {text})"
 
 
+def _holds(statement: errors.Span, expression: errors.Span) -> bool:
+    last = statement.end_line or statement.line
+    return statement.file == expression.file and statement.line <= expression.line <= last
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Turns errors of tracing into errors with a place in the kernel."""
@@ -110,7 +115,7 @@ def explained() -> Iterator[None]:
         if trace is not None:
             exact = _expression(trace)
             # The expression at fault says more than its statement.
-            if exact is not None and (error.span is None or error.span.file == exact.file):
+            if exact is not None and (error.span is None or _holds(error.span, exact)):
                 error.span = exact
             error.span = error.span or _statement(trace)
         raise

@@ -38,18 +38,9 @@ REASONS: dict[str, tuple[str, ...]] = {
             compute_gmma_descriptor""",
         "descriptors of the tensor memory accelerator are made by the compiler; use T.copy or"
         " T.tma_copy": """
-            tma_load tma_load_2sm create_tma_descriptor tma_gather4 tma_scatter4
-            tma_gather4_bytes ptx_cp_async_bulk""",
-        "cluster launch control is not there yet; use T.Persistent, or a loop over tiles": """
-            clc_is_canceled clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z
-            clc_try_cancel clc_try_cancel_multicast""",
-        "schedules of warp roles are not written as data; use T.ws, roles by thread index, or"
-        " T.Pipelined": """
-            annotate_ws_schedule annotate_ws_pipeline_depth ws_op WSSync WSScope WSSchedule
-            WSRole WSPipeline WSID WSSyncKind WSInstr WSOpRef WarpSpecialize WarpSpecializeFrame
-            ProducerLoad""",
-        "a grid's blocks need not run at the same time; launch a second T.Kernel": """
-            sync_grid""",
+            tma_load tma_load_2sm create_tma_descriptor ptx_cp_async_bulk""",
+        "the compiler divides a kernel among warps itself; T.ws and roles by thread index do it by "
+        "hand": "annotate_ws_pipeline_depth WarpSpecialize WarpSpecializeFrame ProducerLoad",
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
             vscale get_active_lane_mask""",
         "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "

@@ -172,3 +172,45 @@ def test_equal_words_of_torch(target: str) -> None:
     a = normal(N, N, dtype="bfloat16")
     b = run(main, target, a, poison(N, N, dtype="bfloat16"))
     assert torch.equal(b.view(torch.int16), a.view(torch.int16))
+
+
+@pytest.mark.parametrize("rows", [8, 128])
+@pytest.mark.parametrize("thread", [0, 37])
+def test_one_thread_copies_for_all(rows: int, thread: int, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((rows, N), "float16"), B: T.Tensor((2, rows, N), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((rows, N), "float16")
+            if T.get_thread_binding() == thread:
+                T.copy(A, tile)
+                T.copy(tile, B[0, :, :])
+            for i, j in T.Parallel(rows, N):
+                B[1, i, j] = tile[i, j]
+
+    a = normal(rows, N, dtype="float16")
+    b = run(main, target, a, poison(2, rows, N))
+    equal(b, torch.stack([a, a]).float())
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_one_thread_asks_for_a_ring_of_tiles(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((6, 64, N), "float16"), B: T.Tensor((6, 64, N), "float16")):
+        with T.Kernel(1, threads=256):
+            ring = T.alloc_shared((2, 64, N), "float16")
+            full, free = T.alloc_barrier([1, 1]), T.alloc_barrier([128, 128])
+            t = T.get_thread_binding()
+            if t == 128:
+                for k in T.serial(6):
+                    T.mbarrier_wait_parity(free[k % 2], k // 2 % 2 ^ 1)
+                    T.tma_copy(A[k, 0, 0], ring[k % 2, :, :], barrier=full[k % 2])
+                    T.mbarrier_arrive(full[k % 2])
+            elif t < 128:
+                for k in T.serial(6):
+                    T.mbarrier_wait_parity(full[k % 2], k // 2 % 2)
+                    T.copy(ring[k % 2, :, :], B[k, :, :])
+                    T.mbarrier_arrive(free[k % 2])
+
+    a = normal(6, 64, N, dtype="float16")
+    equal(run(main, arch, a, poison(6, 64, N, dtype="float16")), a)

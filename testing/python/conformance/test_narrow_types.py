@@ -153,6 +153,46 @@ def test_exponents_are_written(target: str) -> None:
     assert torch.equal(b.view(torch.uint8), a.abs().to(torch.float8_e8m0fnu).view(torch.uint8))
 
 
+_FNUZ = [torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+
+
+@pytest.mark.parametrize("dtype", _FNUZ, ids=["float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_floats_with_one_zero_are_read(dtype: torch.dtype, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((256,), dtype), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(256):
+                B[i] = A[i]
+
+    a = torch.arange(256, dtype=torch.uint8)
+    b = run(main, target, a, torch.zeros(256))
+    torch.testing.assert_close(b, a.view(dtype).float(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", _FNUZ, ids=["float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_floats_with_one_zero_are_written(dtype: torch.dtype, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((2048,), "float32"), B: T.Tensor((2048,), dtype)):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(2048):
+                B[i] = A[i]
+
+    values = torch.arange(256, dtype=torch.uint8).view(dtype).float()
+    values = values[values.isfinite()]
+    greatest = values.max()
+    halves = (values.sort().values[1:] + values.sort().values[:-1]) / 2  # ties
+    random = normal(2048) * torch.exp2(torch.randint(-22, 6, (2048,)).float())
+    a = torch.cat([values, halves, torch.tensor([-0.0, torch.nan]), random])[:2048]
+    a = a.where(~(a.abs() > greatest), greatest)
+    b = torch.zeros(2048, dtype=dtype)
+    run(main, target, a, b)
+    assert torch.equal(b.view(torch.uint8), a.to(dtype).view(torch.uint8))
+    beyond = torch.full((2048,), torch.inf)
+    beyond[::2] = -2 * greatest
+    run(main, target, beyond, b)
+    assert b.float()[:2].tolist() == [-greatest, greatest]
+
+
 def test_scaled_blocks(target: str) -> None:
     """Microscaling: 4-bit elements, an exponent for 32 of them, put together before the gemm."""
 

@@ -36,7 +36,8 @@ def functions():
 
 
 def unread(function) -> list[str]:
-    """Its parameters that its body does not mention."""
+    """Its parameters that its body does not mention; ``annotations`` is read around it."""
+    function = inspect.unwrap(function)
     definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     if not isinstance(definition, ast.FunctionDef):
         return []
@@ -70,8 +71,8 @@ def _loops(A, a, use):
     if use == "group":
         for _ in T.Pipelined(2, group=[[0]]):
             T.copy(A, a)
-    elif use == "annotations":
-        for _ in T.serial(2, annotations={"x": 1}):
+    elif use == "hints":
+        for _ in T.serial(2, pragma="x"):
             T.copy(A, a)
     elif use == "prefer_async":
         for i, j in T.Parallel(128, 64, prefer_async=True):
@@ -98,6 +99,12 @@ CALLS = {
     "T.alloc_reducer: replication='all'": lambda A, t: T.alloc_reducer(
         (4,), "float32", replication="all"
     ),
+    "T.tma_gather4: swizzle=": lambda A, t: T.tma_gather4(
+        A, t[0][0:4, :], 0, [0, 1, 2, 3], barrier=T.alloc_barrier(1), swizzle="128B"
+    ),
+    "T.tma_scatter4: swizzle=": lambda A, t: T.tma_scatter4(
+        t[0][0:4, :], A, 0, [0, 1, 2, 3], swizzle="128B"
+    ),
     "T.annotate_restrict_buffers: buffers=": lambda A, t: T.annotate_restrict_buffers(A),
     "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
         A[0, 0] < 1, "message", no_stack_info=True
@@ -105,7 +112,7 @@ CALLS = {
 }
 LOOPS = {
     "T.Pipelined: group=[[0]]": "group",
-    "T.serial: annotations=('annotations',)": "annotations",
+    "T.serial: hints=('pragma',)": "hints",
     "T.Parallel: prefer_async=True": "prefer_async",
 }
 

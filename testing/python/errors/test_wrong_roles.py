@@ -67,16 +67,17 @@ def case_the_threads_around_a_role():
 
 def case_one_thread_copies():
     """SemanticsError: T.copy stands under `tx == 0`, where only thread 0 of 128 arrive. One thread
-    alone can issue T.gemm or T.tcgen05_gemm with mbar= ... whole warps
+    alone can copy between global and shared memory, and issue T.gemm or T.tcgen05_gemm with mbar=
+    ... whole warps
     """
 
     @T.prim_func
     def main(A: F32, B: F32):
         with T.Kernel(1, threads=128):
-            s = T.alloc_shared((128, 64), "float32")
+            f = T.alloc_fragment((128, 64), "float32")
             if T.get_thread_binding() == 0:
-                T.copy(A, s)  # WRONG
-            T.copy(s, B)
+                T.copy(A, f)  # WRONG
+            T.copy(f, B)
 
     tilelang.compile(main, target="sm_90a")
 
