@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import pkgutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from sphinx.ext.napoleon import GoogleDocstring
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "testing" / "python"), str(ROOT / "scripts")]
+
+import make_stubs  # noqa: E402
+from infra.reference_pages import PAGES, shown  # noqa: E402
 
 project = "TileLang for Blackwell"
 author = "The TileLang for Blackwell authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = project
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "generated/of_*.md"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
@@ -27,7 +36,6 @@ toc_object_entries = False
 
 # Pages of generated/ and the packages that they describe, every public module of each.
 _REFERENCE = {
-    "language": ["tilelang.language"],
     "python": [
         "tilelang.jit",
         "tilelang.autotuner",
@@ -41,7 +49,7 @@ _REFERENCE = {
         "tilelang.errors",
     ],
 }
-_TITLES = {"language": "Language reference", "python": "Python reference"}
+_TITLES = {"python": "Python reference"}
 
 
 def _modules(name: str) -> list[str]:
@@ -68,10 +76,33 @@ def _write_reference(app: Any) -> None:
 
 
 def _write_names(app: Any) -> None:
-    sys.path.insert(0, str(Path(app.srcdir).parent / "testing" / "python"))
     from conformance.surface import page
 
     (Path(app.srcdir) / "generated" / "names.md").write_text(page())
+
+
+def _describe(name: str, value: Any, config: Any) -> str:
+    """A name of the language with its parameters and its docstring."""
+    callable_ = inspect.isfunction(value) or inspect.isclass(value)
+    signature = make_stubs.signature(value) if inspect.isfunction(value) else ""
+    kind = "class" if inspect.isclass(value) else "function" if callable_ else "data"
+    doc = (value.__doc__ or "") if callable_ else ""
+    text = str(GoogleDocstring(inspect.cleandoc(doc), config))
+    body = "\n".join(f"   {line}".rstrip() for line in text.splitlines())
+    return f".. py:{kind}:: T.{name}{signature}\n   :no-index:\n\n{body}\n"
+
+
+def _write_language(app: Any) -> None:
+    """What the pages of the reference include: the names that each shows first."""
+    import tilelang.language as T
+
+    known = set(make_stubs.names())
+    for page in PAGES:
+        names = sorted(known & shown(page), key=str.lower)
+        known -= set(names)
+        parts = [_describe(name, getattr(T, name), app.config) for name in names]
+        text = "```{eval-rst}\n" + "\n".join(parts) + "```\n"
+        (Path(app.srcdir) / "generated" / f"of_{page.stem}.md").write_text(text)
 
 
 def _draw_layouts(app: Any) -> None:
@@ -100,5 +131,6 @@ def _draw_examples(app: Any) -> None:
 def setup(app: Any) -> None:
     app.connect("builder-inited", _write_reference)
     app.connect("builder-inited", _write_names)
+    app.connect("builder-inited", _write_language)
     app.connect("builder-inited", _draw_layouts)
     app.connect("builder-inited", _draw_examples)

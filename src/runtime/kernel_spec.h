@@ -41,7 +41,7 @@ class LaunchSpecNode : public ffi::Object {
   ffi::Array<int64_t> cluster;  // empty, or 1 to 3 extents, x first
   ir::Expr shared_memory;       // dynamic, bytes per block
   ffi::Array<ffi::Any> args;
-  bool cooperative = false;     // all blocks run at the same time
+  bool cooperative = false;  // all blocks run at the same time
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.LaunchSpec", LaunchSpecNode, ffi::Object);
 };

@@ -14,7 +14,6 @@ from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
 from .codec import narrow_type
 from .tensor import check_extent
-from .variable import Ref
 from .variable import allocate as allocate_variable
 from .view import tile_of
 
@@ -168,7 +167,7 @@ def empty(*shape: Any, dtype: Any = None) -> Buffer:
     return _allocate_global(builder, dims, dtype_of("float32" if kind is None else kind))
 
 
-def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Ref:
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
     """A mutable scalar, private to each thread: plain assignment updates it.
 
     Args:

@@ -85,7 +85,7 @@ def ldg(element: Any) -> Expr:
     return as_expr(element_of(element))
 
 
-def call_extern(dtype: Any, func_name: Any, *args: Any) -> Call | None:
+def call_extern(dtype: Any, func_name: Any, *args: Any) -> Any:
     """A call of a C++ function that the kernel's prelude or a device header defines.
 
     Args:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 from pathlib import Path
 from typing import Any
 
 import torch
-
-ROOT = Path(__file__).resolve().parents[3]
+from infra.reference_pages import ROOT, code
 
 
 def run_examples(page: str, folder: Path, **names: Any) -> None:
     """Runs all Python on a page as one script; ``names`` are what its readers have already."""
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert blocks
+    text = code(ROOT / page)
+    assert text
     script = folder / "example.py"  # a kernel is read from its source: it needs a file
-    script.write_text("\n".join(blocks))
+    script.write_text(text)
     runpy.run_path(str(script), init_globals=names)
 
 
