@@ -299,6 +299,10 @@ class MmaInstruction : public TileInstruction {
 
 }  // namespace
 
+std::string MmaObstacle(const ir::GemmNode* op, const Context& ctx) {
+  return Analyze(op, ctx).reason;
+}
+
 const TileInstruction* MmaSync() {
   static const MmaInstruction instruction;
   return &instruction;

@@ -15,6 +15,8 @@
 #include "op/copy.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
+#include "op/gemm_mma.h"
+#include "op/gemm_simt.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "op/reduce.h"
@@ -101,7 +103,13 @@ class Selector : public ScopedMutator {
                                      << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
     }
     Stmt chosen = Choose(op);
-    if (chosen.defined()) return chosen;
+    if (chosen.defined()) {
+      bool is_mma = op::InstructionOf(chosen.as<ir::TileOpNode>()) == op::MmaSync();
+      std::string reason = is_mma ? op::MmaObstacle(op, MakeContext()) : "";
+      if (reason.empty() || !op::CanBeByThreads(op)) return chosen;
+      RemarkGemm(op, "is done by threads, without tensor cores: " + reason);
+      return op::GemmByThreads(op);
+    }
     TL_USER_ERROR(kLayout, op->span,
                   "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->c)
                                << " in " << std::string(op->c->buffer->scope)
@@ -129,15 +137,20 @@ class Selector : public ScopedMutator {
     return result;
   }
 
+  op::Context MakeContext() {
+    op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
+                    threads_.linear, threads_.count,
+                    nullptr,         &analyzer_};
+    ctx.pipelined = pipelined_;
+    return ctx;
+  }
+
   // The operator with its instruction; null when there is none.
   Stmt Choose(const ir::TileOpNode* op) {
     Stmt self = ffi::GetRef<Stmt>(op);
     if (op->plan.defined()) return self;
     obstacle_.clear();
-    op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
-                    threads_.linear, threads_.count,
-                    nullptr,         &analyzer_};
-    ctx.pipelined = pipelined_;
+    op::Context ctx = MakeContext();
     for (const op::TileInstruction* instruction : op::InstructionsOf(target_)) {
       bool is_tma = IsTma(instruction);
       bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import target as targets
-from ..errors import ArgumentError, ConfigError, boundary
+from ..errors import ArgumentError, ConfigError, TargetError, boundary
 from ..ir.evaluate import variables
 from ..ir.expr import Var
 from ..language.eager import (
@@ -127,6 +127,9 @@ class EagerFunction:
         self._plans: dict[Any, _Plan] = {}
         # That of calls with those arguments alone that have no defaults, if these are tensors.
         self._usual: _Plan | None = None
+        # What runs the only kernel that there is, if it is for such calls: the launcher checks
+        # itself what it is for, and most functions are called with tensors of one kind.
+        self._only: Callable[..., Any] | None = None
         self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
         self._lock = threading.RLock()
@@ -151,6 +154,12 @@ class EagerFunction:
         """
         if torch_op.is_compiling():
             return self._in_graph(*self._completed(args, kwargs))
+        if self._only is not None and len(args) == self._required and not kwargs:
+            try:
+                if not _has_none(args):
+                    return self._only(*args)
+            except (ArgumentError, TargetError):
+                pass  # another kernel, or an error that the rest of this function places
         if self._usual is not None and len(args) == self._required and not kwargs:
             try:
                 run, select = self._usual.kernels[self._usual.read(args)]
@@ -364,6 +373,8 @@ class EagerFunction:
                 plan.kernels[plan.read(args)] = run, select
             if self._is_usual(args, consts, positions):
                 self._usual = plan
+            only = self._usual is plan and sum(len(p.kernels) for p in self._plans.values()) == 1
+            self._only = run if only and not traced.parameters.asked else None
         return self._run(run, select(args), plan)
 
     def _is_usual(
@@ -420,6 +431,14 @@ class EagerFunction:
         if getattr(device, "type", None) != "cuda" or target not in ("auto", "cuda", None):
             return target
         return targets.device_target(index or 0) or target
+
+
+def _has_none(args: tuple[Any, ...]) -> bool:
+    """Whether an argument stands for a tensor that is not there; tensors are not compared."""
+    for arg in args:  # noqa: SIM110, a generator costs more than the loop
+        if arg is None:
+            return True
+    return False
 
 
 def _device(values: Iterable[Any]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
 
 import block_gemms
 import pytest
@@ -226,23 +225,20 @@ def test_matrices_are_loaded_without_bank_conflicts():
     assert kernel.get_kernel_source().count("tl::ldmatrix<4, ") == 2
 
 
-REFUSED = [
-    (Case(TYPES[0], (64, 64, 24), 128), "LayoutError", "K = 24 is no multiple of 16"),
-    (Case(TYPES[0], (24, 64, 32), 128), "LayoutError", "cannot share C of 24 x 64"),
-    (
-        Case(TYPES[0], (32, 64, 64), 128, transpose_a=True, a_in_fragment=True),
-        "LayoutError",
-        "transpose_A=True is not possible",
-    ),
+BY_THREADS = [
+    (Case(TYPES[0], (64, 64, 24), 128), "sm_90a", "K = 24 is no multiple of 16"),
+    (Case(TYPES[0], (24, 64, 32), 128), "sm_90a", "cannot share C of 24 x 64"),
+    (Case(TYPES[9], (64, 64, 64), 128), "sm_80", "no mma.sync of float8_e4m3"),
 ]
 
 
-@pytest.mark.parametrize(("case", "error", "text"), REFUSED, ids=lambda value: str(value))
-def test_refused(case, error, text):
-    with pytest.raises(getattr(errors, error), match=re.escape(text)):
+@pytest.mark.parametrize(("case", "target", "text"), BY_THREADS, ids=lambda value: str(value))
+def test_what_no_instruction_has_is_done_by_threads(case, target, text):
+    remarks = [str(remark.message) for remark in gemm(case, target).remarks]
+    assert any("is done by threads, without tensor cores" in r and text in r for r in remarks)
+
+
+def test_a_transposed_fragment_is_refused():
+    case = Case(TYPES[0], (32, 64, 64), 128, transpose_a=True, a_in_fragment=True)
+    with pytest.raises(errors.LayoutError, match="transpose_A=True is not possible"):
         gemm(case, "sm_90a")
-
-
-def test_float8_needs_ada():
-    with pytest.raises(errors.LayoutError, match=r"no mma\.sync of float8_e4m3"):
-        gemm(Case(TYPES[9], (64, 64, 64), 128), "sm_80")

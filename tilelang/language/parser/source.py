@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from types import FunctionType
 
 from ... import errors
@@ -33,6 +34,16 @@ def _parse(filename: str, lines: list[str]) -> Definitions:
     return found
 
 
+def _lines(filename: str) -> list[str]:
+    """The lines of a file, of a notebook's cell, or of what follows ``python -c``."""
+    linecache.checkcache(filename)
+    lines = linecache.getlines(filename)
+    if not lines and filename == "<string>" and "-c" in sys.orig_argv[:-1]:
+        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+        linecache.cache[filename] = len(text), None, text.splitlines(True), filename
+    return lines or linecache.getlines(filename)
+
+
 def definition(function: FunctionType) -> ast.FunctionDef:
     """Returns the definition of ``function``, with the lines and columns of its file.
 
@@ -43,8 +54,7 @@ def definition(function: FunctionType) -> ast.FunctionDef:
     """
     code = function.__code__
     filename, key = code.co_filename, (code.co_name, code.co_firstlineno)
-    linecache.checkcache(filename)
-    lines = linecache.getlines(filename)
+    lines = _lines(filename)
     cached_lines, definitions = _files.get(filename, (None, {}))
     if cached_lines is not lines or key not in definitions:
         definitions = _parse(filename, lines)
@@ -56,7 +66,10 @@ def definition(function: FunctionType) -> ast.FunctionDef:
             span=errors.Span(filename, code.co_firstlineno),
             notes=[
                 "kernels are compiled from their Python source: define them with `def` in a file "
-                "or a notebook cell, not through exec or lambda"
+                "or a notebook cell, not through exec or lambda",
+                "at Python's prompt and on its standard input: put them into a file and import it",
+                "with exec: give the text a name, `linecache.cache[name] = (len(text), None, "
+                "text.splitlines(True), name)`, and run exec(compile(text, name, 'exec'))",
             ],
         )
     return node

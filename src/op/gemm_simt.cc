@@ -1,0 +1,54 @@
+#include "op/gemm_simt.h"
+
+#include "op/effect.h"
+
+namespace tilelang::op {
+
+namespace {
+
+// The element of a matrix, which the last two dimensions of its region are.
+Expr ElementOf(const Region& region, bool transposed, const Expr& row, const Expr& column) {
+  Array<Expr> indices = region->mins;
+  size_t rank = indices.size();
+  const Expr& first = transposed ? column : row;
+  const Expr& second = transposed ? row : column;
+  indices.Set(rank - 2, indices[rank - 2] + ir::CastTo(indices[rank - 2].dtype(), first));
+  indices.Set(rank - 1, indices[rank - 1] + ir::CastTo(indices[rank - 1].dtype(), second));
+  return ir::Load(region->buffer, indices);
+}
+
+}  // namespace
+
+bool CanBeByThreads(const ir::GemmNode* op) {
+  auto reachable = [](const Buffer& buffer) { return buffer.IsShared() || buffer.IsGlobal(); };
+  return reachable(op->a->buffer) && reachable(op->b->buffer) && op->c->buffer.IsFragment() &&
+         !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
+}
+
+Stmt GemmByThreads(const ir::GemmNode* op) {
+  const Span& span = op->span;
+  Var i("i", ir::dtypes::kInt32, span);
+  Var j("j", ir::dtypes::kInt32, span);
+  Var k("k", ir::dtypes::kInt32, span);
+  ir::DType type = op->c->buffer->dtype;
+  Expr c = ElementOf(op->c, false, i, j);
+  const auto* element = c.as<ir::LoadNode>();
+  auto store = [&](const Expr& value) {
+    return ir::Store(element->buffer, element->indices, value, span);
+  };
+  std::vector<Stmt> stmts;
+  if (ir::AsInt(op->clear_accum) != 0) {
+    Expr zero = ir::CastTo(type, ir::Const(ir::dtypes::kInt32, 0));
+    stmts.push_back(store(ir::Select(op->clear_accum, zero, c)));
+  }
+  Expr product = ir::CastTo(type, ElementOf(op->a, op->trans_a, i, k)) *
+                 ir::CastTo(type, ElementOf(op->b, op->trans_b, k, j));
+  size_t rank = op->a->extents.size();
+  const Expr& depth = op->a->extents[op->trans_a ? rank - 2 : rank - 1];
+  stmts.push_back(ir::For(k, 0, depth, ir::ForKind::kSerial, store(c + product), {}, span));
+  size_t c_rank = op->c->extents.size();
+  return ir::ParallelFor({i, j}, {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
+                         Sequence(stmts, span), {}, span);
+}
+
+}  // namespace tilelang::op

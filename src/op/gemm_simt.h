@@ -1,0 +1,17 @@
+// T.gemm without tensor cores: each thread sums products of its elements of C. For shapes and types
+// that no instruction has.
+#ifndef TILELANG_OP_GEMM_SIMT_H_
+#define TILELANG_OP_GEMM_SIMT_H_
+
+#include "op/context.h"
+
+namespace tilelang::op {
+
+// Whether threads can reach the operands: A and B in shared or global memory.
+bool CanBeByThreads(const ir::GemmNode* op);
+// The gemm as a loop over the elements of C, which sums in C's type.
+Stmt GemmByThreads(const ir::GemmNode* op);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GEMM_SIMT_H_
