@@ -181,8 +181,11 @@ class ParallelLowerer : public AccessLowerer {
       Expr valid = ctx_->analyzer->Simplify(at.valid);
       if (!ir::IsTrue(valid)) inner = ir::If(valid, inner, Stmt(), loop->span);
     }
+    // One thread alone has no fragments, whose registers must be constants, but all elements.
+    Map<String, Any> notes;
+    if (ctx_->threads.count == 1) notes.Set("unroll_factor", int64_t{4});
     return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
-                   inner, {}, loop->span);
+                   inner, notes, loop->span);
   }
 
   // One loop over the lanes for each store, inside the conditions around it.
