@@ -251,6 +251,8 @@ void DecodeMmaAsync(Decoder& d) {
     TakeRegisters(d, d.operand(1), kWgmmaFragments, Type::kB32, false, form.a_slots, form.names);
   }
   d.use = use;
+  d.use.engine_writes = form.d_slots;
+  d.use.engine_reads = form.a_slots;
   d.Push(form.a_in_registers ? kNoSlot : d.Source(d.operand(1), Type::kB64));
   d.PushSource(2, Type::kB64);
   d.Push(d.Predicate(d.operand(3)));

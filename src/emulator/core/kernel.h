@@ -102,6 +102,8 @@ struct OperandUse {
   Kind kind = Kind::kOther;
   std::vector<uint32_t> reads, writes;  // without predicates
   std::vector<uint32_t> predicate_reads, predicate_writes;
+  // Of wgmma: the sanitizer follows them in another way than the accesses of threads.
+  std::vector<uint32_t> engine_reads, engine_writes;
   std::vector<AddressOperand> addresses;
 };
 

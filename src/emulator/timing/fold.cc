@@ -52,9 +52,15 @@ class Folder {
       reg.writer = pc;
     };
     for (const uint32_t slot : use.reads) reads(slot);
+    for (const uint32_t slot : use.engine_reads) reads(slot);
     for (const uint32_t slot : use.predicate_reads) reads(slot);
     if (kernel_.code[pc].guard != kNoSlot) reads(kernel_.code[pc].guard);
     for (const uint32_t slot : use.writes) writes(slot);
+    // A sum is read, too.
+    for (const uint32_t slot : use.engine_writes) {
+      reads(slot);
+      writes(slot);
+    }
     for (const uint32_t slot : use.predicate_writes) writes(slot);
   }
 

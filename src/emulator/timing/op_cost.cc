@@ -325,11 +325,13 @@ void CostTable::Connect(const Kernel& kernel) {
     OpCost& cost = costs_[pc];
     cost.first_read = static_cast<uint32_t>(pool_.size());
     for (const uint32_t slot : use.reads) pool_.push_back(Number(slot));
+    for (const uint32_t slot : use.engine_reads) pool_.push_back(Number(slot));
     for (const uint32_t slot : use.predicate_reads) pool_.push_back(Number(slot & ~1u));
     if (kernel.code[pc].guard != kNoSlot) pool_.push_back(Number(kernel.code[pc].guard & ~1u));
     cost.reads = static_cast<uint32_t>(pool_.size()) - cost.first_read;
     cost.first_write = static_cast<uint32_t>(pool_.size());
     for (const uint32_t slot : use.writes) pool_.push_back(Number(slot));
+    for (const uint32_t slot : use.engine_writes) pool_.push_back(Number(slot));
     for (const uint32_t slot : use.predicate_writes) pool_.push_back(Number(slot & ~1u));
     cost.writes = static_cast<uint32_t>(pool_.size()) - cost.first_write;
   }
