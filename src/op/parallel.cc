@@ -16,6 +16,16 @@ ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
     accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node});
   });
   FindWrites();
+  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    conditional_ |= s->kind == ir::StmtKind::kIf;
+    return !conditional_;
+  });
+  ir::WalkExprs(loop->body, [&](const Expr& e) {
+    const auto* op = e.as<ir::BinaryNode>();
+    bool lazy = op != nullptr && (op->Op() == ir::BinaryOp::kAnd || op->Op() == ir::BinaryOp::kOr);
+    conditional_ |= lazy || e->kind == ir::ExprKind::kSelect;
+    return !conditional_;
+  });
 }
 
 void ParallelInfo::FindWrites() {
@@ -89,8 +99,11 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
     for (size_t d = 0; d < functions.size(); ++d) {
       int64_t index = functions[d](it);
       if (index < 0 || index >= shape[d]) {
+        // Memory that threads share is read by the iterations that a condition lets.
+        if (conditional_ && !access.buffer.IsFragment()) return std::nullopt;
         TL_USER_ERROR(kShape, access.span,
-                      "index " << index << " of dimension " << d << " is outside fragment "
+                      "index " << index << " of dimension " << d << " is outside "
+                               << (access.buffer.IsFragment() ? "fragment " : "")
                                << std::string(access.buffer->name) << " of shape "
                                << layout::CoordToString(shape));
       }

@@ -44,7 +44,8 @@ class ParallelInfo {
 
   // The element that an access touches in every iteration (row-major), as linear indices into
   // the buffer; `outer` gives the variables around the loop. Nothing when an index is not
-  // computable (it loads from memory, or uses a variable without a value).
+  // computable (it loads from memory, or uses a variable without a value), or lies outside of
+  // memory that a condition may guard.
   std::optional<std::vector<int64_t>> TouchedElements(const Access& access,
                                                       const VarValues& outer) const;
   // For each dimension of the buffer: the loop variable that is its index, or -1 for index 0 of
@@ -64,6 +65,7 @@ class ParallelInfo {
   bool writes_registers_ = false;
   bool has_effects_ = false;  // statements that are calls
   bool must_run_once_ = false;
+  bool conditional_ = false;  // some of the body is for some iterations alone
 };
 
 // Refuses a loop in which one iteration reads an element of shared memory that another writes:

@@ -31,6 +31,7 @@
 #include "transform/split_fragments.h"
 #include "transform/split_loops.h"
 #include "transform/stage_tensor_memory.h"
+#include "transform/substitute_values.h"
 
 namespace tilelang::transform {
 
@@ -96,6 +97,7 @@ const std::vector<Step>& Pipeline() {
        Pipelining(false)},
       {"split_loops", ForAll(SplitLoops)},
       {"defer_stores", ForAll(schedule::DeferStores)},
+      {"substitute_values", ForAll(SubstituteValues)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", InferLayouts, check::Stage::kLaidOut},
       {"plan_tensor_memory", memory::PlanTensorMemory},
