@@ -24,8 +24,13 @@ class Vectorizer : public ir::StmtVisitor {
  public:
   using StmtVisitor::Visit;
 
-  Vectorizer(Var var, Expr min, bool conditions_once, Context* ctx)
-      : var_(std::move(var)), min_(std::move(min)), conditions_once_(conditions_once), ctx_(ctx) {}
+  // `extent`: of the variable from 0 on, in groups of which to look for runs; 0 for one run alone.
+  Vectorizer(Var var, Expr min, int64_t extent, bool conditions_once, Context* ctx)
+      : var_(std::move(var)),
+        min_(std::move(min)),
+        extent_(extent),
+        conditions_once_(conditions_once),
+        ctx_(ctx) {}
 
   // Whether the body has a form in which stores can be made one after the other, each for all
   // lanes, with conditions and stores that lanes do not share.
@@ -155,9 +160,45 @@ class Vectorizer : public ir::StmtVisitor {
                             ir::CastTo(ir::dtypes::kInt64, strides[d]);
     }
     auto stride = ctx_->analyzer->StrideOf(offset, var_);
-    if (stride != 1) return stride == 0 ? Shape::kInvariant : Shape::kOther;
+    if (stride == 0) return Shape::kInvariant;
+    if (stride != 1) return RunsInGroups(offset, Alignment(buffer));
     bool aligned = ctx_->analyzer->Divides(AtFirst(offset), Alignment(buffer));
     return aligned ? Shape::kContiguous : Shape::kUnaligned;
+  }
+
+  // Whether the offset goes up by one in every group of `width` from a multiple of the width on, as
+  // that of an element of an image does whose channels are such groups: no line as a whole.
+  Shape RunsInGroups(const Expr& offset, int64_t alignment) {
+    bool runs = InGroups([&](const Var& lane, const auto& at) {
+      Expr first = at(offset, ir::Const(lane.dtype(), 0));
+      return ctx_->analyzer->Divides(first, alignment) &&
+             ctx_->analyzer->CanProveEqual(at(offset, lane),
+                                           first + ir::CastTo(offset.dtype(), lane));
+    });
+    return runs ? Shape::kContiguous : Shape::kOther;
+  }
+
+  // Whether a value is the same in a group of `width`.
+  bool SameInGroup(const Expr& e) {
+    if (!ir::UsesVar(e, var_)) return true;
+    return ir::IsIntegral(e.dtype()) && InGroups([&](const Var& lane, const auto& at) {
+             return ctx_->analyzer->CanProveEqual(at(e, lane), at(e, ir::Const(lane.dtype(), 0)));
+           });
+  }
+
+  // proves(lane, at), where at(e, n) is `e` in the n-th iteration of any group.
+  template <typename Proof>
+  bool InGroups(const Proof& proves) {
+    if (extent_ % width_ != 0 || extent_ == 0) return false;
+    arith::Analyzer::Scope scope(ctx_->analyzer);
+    Var group("group", var_.dtype()), lane("lane", var_.dtype());
+    ctx_->analyzer->Bind(group, 0, ir::Const(var_.dtype(), extent_ / width_));
+    ctx_->analyzer->Bind(lane, 0, ir::Const(var_.dtype(), width_));
+    return proves(lane, [&](const Expr& e, const Expr& n) {
+      Map<Var, Expr> place;
+      place.Set(var_, group * ir::Const(var_.dtype(), width_) + n);
+      return ir::Substitute(e, place);
+    });
   }
 
   Shape ClassifyLayout(const Layout& layout, const Array<Expr>& indices, int64_t alignment) {
@@ -195,8 +236,8 @@ class Vectorizer : public ir::StmtVisitor {
 
   bool Divides(const Expr& e) { return ctx_->analyzer->Divides(e, width_); }
 
-  // The condition has one value for all iterations of an aligned group: it does not use the
-  // variable, or compares var + rest with a bound, both multiples of the width.
+  // The condition has one value for all iterations of an aligned group: it compares var + rest with
+  // a bound, both multiples of the width, or what does not change in a group.
   void RequireUniform(const Expr& condition) {
     if (!Uniform(condition)) ok_ = false;
   }
@@ -212,17 +253,18 @@ class Vectorizer : public ir::StmtVisitor {
       return match && Divides(match->rest) && !ir::UsesVar(bound, var_) && Divides(bound);
     };
     // var + rest < bound and bound <= var + rest turn at a multiple of the width.
-    if (op->Op() == ir::BinaryOp::kLt || op->Op() == ir::BinaryOp::kGe) {
-      return steps(op->a, op->b);
+    if ((op->Op() == ir::BinaryOp::kLt || op->Op() == ir::BinaryOp::kGe) && steps(op->a, op->b)) {
+      return true;
     }
-    if (op->Op() == ir::BinaryOp::kGt || op->Op() == ir::BinaryOp::kLe) {
-      return steps(op->b, op->a);
+    if ((op->Op() == ir::BinaryOp::kGt || op->Op() == ir::BinaryOp::kLe) && steps(op->b, op->a)) {
+      return true;
     }
-    return false;
+    return SameInGroup(op->a) && SameInGroup(op->b);
   }
 
   Var var_;
   Expr min_;
+  int64_t extent_;
   bool conditions_once_;
   Context* ctx_;
   int64_t width_ = 1;
@@ -236,7 +278,8 @@ class Vectorizer : public ir::StmtVisitor {
 
 Vectorizer VectorizerOf(const ParallelInfo& info, Context* ctx) {
   const Var& var = info.loop()->vars.back();
-  return Vectorizer(var, ir::Const(var.dtype(), 0), /*conditions_once=*/true, ctx);
+  Expr zero = ir::Const(var.dtype(), 0);
+  return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ctx);
 }
 
 bool OnlyStores(const Stmt& s) {
@@ -273,7 +316,7 @@ Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers*
   arith::Analyzer::Scope scope(ctx->analyzer);
   ctx->analyzer->Bind(loop->var, loop->min, loop->extent);
   int64_t lanes = *ir::AsInt(loop->extent);
-  Vectorizer vectorizer(loop->var, loop->min, /*conditions_once=*/false, ctx);
+  Vectorizer vectorizer(loop->var, loop->min, 0, /*conditions_once=*/false, ctx);
   Array<Buffer> vectors;
   if (lanes > 1 && OnlyStores(loop->body) && vectorizer.Examine(loop->body, lanes)) {
     for (const Buffer& buffer : vectorizer.Vectors()) vectors.push_back(buffers->Get(buffer));

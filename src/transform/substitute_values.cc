@@ -18,7 +18,7 @@ namespace {
 
 // Nodes of a value, names in it replaced. Copies of larger ones are not the C++ compiler's to
 // merge.
-constexpr int64_t kLargest = 64;
+constexpr int64_t kLargest = 200;
 
 // Whether the names in a body can all be replaced.
 class Examiner {
