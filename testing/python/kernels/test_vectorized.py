@@ -171,3 +171,26 @@ def test_inside_a_parallel_loop(device: str) -> None:
     b = torch.full_like(a, float("nan"))
     run(a, b)
     assert torch.equal(b, a.flip(0) * 2)
+
+
+@pytest.mark.parametrize(("group", "lanes"), [(64, [8]), (12, [4]), (3, [])])
+def test_groups_of_elements_that_follow_each_other(group: int, lanes: list[int], device) -> None:
+    """Rows of a gathered tile: groups of ``group`` elements, each from a place of its own."""
+    columns = group * 8
+
+    @T.prim_func
+    def kernel(A: T.Tensor((40, group), "float16"), B: T.Tensor((16, columns), "float16")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(16, columns):
+                row = i + j // group * 4 - 5
+                B[i, j] = T.if_then_else((row >= 0) & (row < 37), A[row, j % group], 0)
+
+    run = compiled(kernel, device)
+    assert loads(run) == lanes
+    a = torch.randn(40, group).half().to(device)
+    b = torch.full((16, columns), float("nan")).half().to(device)
+    run(a, b)
+    padded = torch.cat([torch.zeros(5, group).half().to(device), a[:37]])
+    padded = torch.cat([padded, torch.zeros(6, group).half().to(device)])
+    rows = torch.arange(16)[:, None] + torch.arange(8)[None, :] * 4
+    assert torch.equal(b, padded[rows].reshape(16, columns))
