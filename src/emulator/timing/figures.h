@@ -49,10 +49,11 @@ struct Figures {
   double l1_capacity = 0;  // bytes of an SM, shared memory included
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
-  double l2_total_bytes = 0;  // a cycle, of all
-  double l2_capacity = 0;     // bytes
-  double dram_gbs = 0;        // 10^9 bytes a second that loads reach
-  double dram_ramp = 7000;    // cycles until HBM is at its rate, if it works for ten times as long
+  double l2_total_bytes = 0;     // a cycle, of all
+  double l2_request_bytes = 64;  // of these, that a request for less takes
+  double l2_capacity = 0;        // bytes
+  double dram_gbs = 0;           // 10^9 bytes a second that loads reach
+  double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
   double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
 
   // TMA.

@@ -49,15 +49,19 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   double missing = everything_ ? 0 : static_cast<double>(of_sm) - timed;
   if (!everything_ && !AreAlike()) {
     // CTAs of different length fill the gaps of each other, but for the end.
-    result->grid_cycles =
-        static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) * mean + mean / 2;
+    result->grid_cycles = static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) *
+                              (mean + figures_.cta_gap) +
+                          mean / 2;
   } else if (missing > 0) {
     // Once all places are taken, an SM ends so many clusters in so many cycles.
     const size_t first = std::min<size_t>(at_once, ends.size() - 1);
     const double rate = first > 0 && ends.back() > ends[first - 1]
                             ? (timed - static_cast<double>(first)) / (ends.back() - ends[first - 1])
                             : timed / span;
-    result->grid_cycles += missing / rate;
+    // A place takes a CTA after the other.
+    const double in_turn = static_cast<double>(of_sm) / static_cast<double>(at_once);
+    result->grid_cycles =
+        std::max(result->grid_cycles + missing / rate, in_turn * (mean + figures_.cta_gap));
   }
   // No queue is served faster than it works; what it still holds at the end counts, too.
   const double all =

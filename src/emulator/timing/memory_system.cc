@@ -29,7 +29,7 @@ void Sharing::Note(uint64_t line, uint64_t cta) {
 }
 
 void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory) {
-  constexpr double kMost = 0.5, kRoom = 0.5;
+  constexpr double kMost = 0.25, kRoom = 0.5;
   for (auto& [number, buffer] : buffers_) {
     const double size = static_cast<double>(memory.SizeAt(number << kBufferShift));
     const bool small = size > 0 && size < kRoom * l2_bytes;
@@ -65,10 +65,14 @@ double MemorySystem::Misses(const LineAccess& access) {
   return 32.0 * std::popcount(missing);
 }
 
+Cycle MemorySystem::Serve(Cycle from, const LineAccess& access) {
+  l2_bytes_ += access.bytes();
+  return l2_.Claim(from, std::max<double>(access.bytes(), figures_.l2_request_bytes));
+}
+
 Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double sharers = sharing.SharersOf(access.line);
-  l2_bytes_ += access.bytes();
-  const Cycle l2 = l2_.Claim(from, access.bytes()) + figures_.l2_latency;
+  const Cycle l2 = Serve(from, access) + figures_.l2_latency;
   const double missing = Misses(access);
   if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
@@ -78,8 +82,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
-  l2_bytes_ += access.bytes();
-  const Cycle l2 = l2_.Claim(from, access.bytes());
+  const Cycle l2 = Serve(from, access);
   if (warm_) return l2;
   dram_bytes_ += access.bytes();
   Misses(access);

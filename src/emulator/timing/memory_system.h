@@ -56,6 +56,8 @@ class MemorySystem {
   double l2_bytes() const { return l2_bytes_; }
 
  private:
+  // The time of L2 itself; small requests take more than their bytes.
+  Cycle Serve(Cycle from, const LineAccess& access);
   // Bytes that HBM has to be asked for; notes that they are in L2 then.
   double Misses(const LineAccess& access);
 

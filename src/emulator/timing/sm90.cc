@@ -49,6 +49,7 @@ const Figures& Sm90Figures() {
     f.l2_bytes = 107;
     f.l2_store_bytes = 32;
     f.l2_total_bytes = 6500;  // GEMMs of small tiles reach it
+    f.l2_request_bytes = 80;  // 0.61 random sectors a cycle and SM
     f.dram_gbs = 4400;        // 4.2 to 4.6 by mixture
     f.dram_store_cost = 1.05;
     f.mma_flops = 2621;
