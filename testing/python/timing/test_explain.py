@@ -145,3 +145,43 @@ def test_too_few_stages():
     assert right.timing.grid_us < faulty.timing.grid_us
     deeper = {finding.kind: finding.gain for finding in right.explain()}
     assert deeper.get("pipeline depth", 0) < found["pipeline depth"].gain
+
+
+@tilelang.jit(target="sm_90a", pass_configs={"tl.enable_fast_math": True})
+def _softmax_between(blocks, threads):
+    """Two gemms with exponentials between them; ``threads`` of one warpgroup share no work."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((blocks, 64, 128), "bfloat16"),
+        K: T.Tensor((1024, 128), "bfloat16"),
+        O: T.Tensor((blocks, 64, 128), "bfloat16"),  # noqa: E741
+    ):
+        with T.Kernel(blocks, threads=threads) as b:
+            q = T.alloc_shared((64, 128), "bfloat16")
+            k = T.alloc_shared((64, 128), "bfloat16")
+            s = T.alloc_fragment((64, 64), "float32")
+            p = T.alloc_fragment((64, 64), "bfloat16")
+            o = T.alloc_fragment((64, 128), "float32")
+            T.copy(Q[b, :, :], q)
+            T.clear(o)
+            for i in T.Pipelined(16, num_stages=2):
+                T.copy(K[i * 64, 0], k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                for r, c in T.Parallel(64, 64):
+                    s[r, c] = T.exp2(T.sin(s[r, c]) * T.exp2(-s[r, c] * s[r, c]))
+                T.copy(s, p)
+                T.gemm(p, k, o)
+            T.copy(o, O[b, :, :])
+
+    return main
+
+
+def test_a_softmax_that_nothing_overlaps():
+    q, k = torch.randn(132, 64, 128).bfloat16(), torch.randn(1024, 128).bfloat16()
+    report = _softmax_between(132, 128).profile(q, k, torch.empty_like(q))
+    found = {finding.kind: finding for finding in report.explain()}
+    assert "no overlap" in found
+    line = next(x for x in report.lines if x.place == found["no overlap"].place)
+    assert "T.exp2" in line.text or "T.Parallel" in line.text
+    assert 0.1 < found["no overlap"].gain < 0.6

@@ -256,7 +256,7 @@ def test_gains_come_from_the_model_where_it_can_be_asked():
     )
     report = Report(timing, without)
     found = {f.kind: f for f in report.explain()}["bank conflicts"]
-    assert (found.gain, found.bound) == (pytest.approx(0.25), False)
+    assert (found.gain, found.bound) == (pytest.approx(1 - 6.5 / 8.5), False)
     assert found.place == f"timings.py:{timings.LOAD_LINE}"
     assert asked == [frozenset(["bank conflicts"])]
     report.explain()

@@ -135,14 +135,14 @@ def _pipeline(facts: _Facts) -> Iterator[Finding]:
     limit = facts.memory_limit
     if limit >= _LIMIT or share < _LEAST:
         return
-    gain = facts.report.gain_without("memory latency")
+    gain = facts.report.gain_without("memory")
     line = facts.worst(*reasons)
     idle = f"tensor pipe idle {100 * (1 - facts.engine('tensor pipe')):.0f} %: " \
         if facts.tensor_work else ""  # fmt: skip
     yield Finding(
         "pipeline depth",
         f"{idle}warps wait for copies that come too late; one more stage would hide it",
-        _place(line), min(share, 1 - limit) if gain is None else gain, gain is None,
+        _place(line), min(share if gain is None else gain, 1 - limit), gain is None,
     )  # fmt: skip
 
 

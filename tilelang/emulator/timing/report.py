@@ -42,7 +42,7 @@ class Report:
     reasons: tuple[str, ...] = REASONS
 
     def __init__(
-        self, timing: Timing, without: Callable[[frozenset[str]], Timing] | None = None
+        self, timing: Timing, without: Callable[[frozenset[str]], Timing | None] | None = None
     ) -> None:
         """Args:
         timing: of a launch.
@@ -95,7 +95,8 @@ class Report:
             return None
         if cost not in self._ablated:
             other = self._without(frozenset([cost]))
-            self._ablated[cost] = max(0.0, 1 - other.grid_cycles / max(1, self.timing.grid_cycles))
+            assert other is not None
+            self._ablated[cost] = max(0.0, 1 - other.grid_us / self.timing.grid_us)
         return self._ablated[cost]
 
     def save_trace(self, path: str | Path) -> None:
