@@ -33,7 +33,9 @@ Cycle Capacity::Claim(Cycle from, double units) {
     }
     float& used = Used(bin);
     const double start = static_cast<double>(bin) * width_;
-    const double taken = std::min(units, room_ - used);
+    // Of the first bin only what comes after `from` is left.
+    const double left = (start + width_ - std::max(from, start)) * rate_;
+    const double taken = std::min({units, room_ - used, left});
     if (taken > kNothing) {
       used += static_cast<float>(taken);
       units -= taken;
