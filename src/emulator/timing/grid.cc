@@ -142,6 +142,14 @@ TimingResult TimedRun::Result() {
   result.occupancy = occupancy_;
   Extrapolate(&result);
   CountEngines(&result);
+  // Nor is any engine of an SM.
+  const double clusters = static_cast<double>(launch_.clusters());
+  const double groups = std::min(static_cast<double>(occupancy_.groups), clusters);
+  const double rest = everything_ ? 1 : clusters / groups / static_cast<double>(ended_.size());
+  for (const EngineUse& use : result.engines) {
+    if (use.name == "L2" || use.name == "HBM") continue;
+    result.grid_cycles = std::max(result.grid_cycles, use.busy * rest);
+  }
   ListInstructions(&result);
   result.power_factor =
       PowerFactor(figures_, ShareOf(result, "tensor pipe"), ShareOf(result, "L2"));
