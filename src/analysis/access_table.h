@@ -32,6 +32,11 @@ class AccessTable {
     AccessContext context;
     std::vector<AccessPtr> accesses;
   };
+  // The accesses of a statement that stands in `context`; those of its parts are known, too.
+  void CollectParts(const ir::Stmt& s, AccessContext* context, std::vector<AccessPtr>* out);
+  // Appends those of a part; `context` is that of what comes after it.
+  void Append(const ir::Stmt& s, AccessContext* context, std::vector<AccessPtr>* out);
+
   ir::Map<ir::Buffer, int64_t> offsets_;
   std::unordered_map<const ir::ffi::Object*, std::list<Place>> places_;
   std::unordered_map<const ir::ffi::Object*, ir::Stmt> heads_;

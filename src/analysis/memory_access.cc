@@ -3,10 +3,12 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 
+#include "analysis/enumeration.h"
 #include "analysis/sync_calls.h"
 #include "analysis/thread_set.h"
 #include "arith/analyzer.h"
@@ -21,29 +23,11 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Beyond this many (thread, iteration) pairs an access counts as one of all threads.
-constexpr int64_t kMaxPoints = 1 << 17;
 // Cells of tensor memory.
 constexpr int64_t kCellLanes = 16;
 constexpr int64_t kColumns = 512;
 // Before shared memory.
 constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
-
-bool UsesAny(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const auto& range) { return UsesVar(e, range.var); });
-}
-
-// Sums and products alone, as far as the variables of `ranges` are concerned.
-bool IsPolynomial(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
-  if (!UsesAny(e, ranges) || e->kind == ExprKind::kVar) return true;
-  if (const auto* cast = e.as<CastNode>()) return IsPolynomial(cast->value, ranges);
-  const auto* op = e.as<BinaryNode>();
-  if (op == nullptr) return false;
-  bool fits =
-      op->Op() == BinaryOp::kAdd || op->Op() == BinaryOp::kSub || op->Op() == BinaryOp::kMul;
-  return fits && IsPolynomial(op->a, ranges) && IsPolynomial(op->b, ranges);
-}
 
 bool IsElection(const Expr& e) {
   const auto* call = e.as<CallNode>();
@@ -76,152 +60,6 @@ void Split(const Expr& e, bool negative, const std::vector<AccessContext::Range>
   }
   Expr* target = UsesAny(e, ranges) || AsInt(e) ? varying : uniform;
   *target = negative ? *target - e : *target + e;
-}
-
-// Runs through the values of all variables for which guards hold, loops outside, threads inside.
-class Enumeration {
- public:
-  Enumeration(const AccessContext& context, const std::vector<Expr>& guards, const Expr& value)
-      : threads_(context.threads.rbegin(), context.threads.rend()) {
-    auto uses = [](const Expr& e, const auto& range) { return UsesVar(e, range.var); };
-    for (const auto& range : context.loops) {
-      bool used = uses(value, range) || std::any_of(guards.begin(), guards.end(),
-                                                    [&](const Expr& e) { return uses(e, range); });
-      if (used) loops_.push_back(range);
-    }
-    for (const auto& range : loops_) iterations_ *= range.extent;
-    for (const auto& range : threads_) num_threads_ *= range.extent;
-    // Guards that ask for the thread alone are asked once.
-    Array<Expr> of_threads;
-    Array<Expr> others;
-    for (const Expr& guard : guards)
-      (UsesAny(guard, loops_) ? others : of_threads).push_back(guard);
-    others.push_back(value);
-    Array<Var> thread_vars;
-    for (const auto& range : threads_) thread_vars.push_back(range.var);
-    Array<Var> vars;
-    for (const auto& range : loops_) vars.push_back(range.var);
-    for (const Var& var : thread_vars) vars.push_back(var);
-    columns_ = Threads();
-    active_ = Active(arith::HostProgram(of_threads, thread_vars), &columns_);
-    if (!TooLarge()) program_ = arith::HostProgram(others, vars);
-  }
-
-  bool TooLarge() const { return iterations_ * static_cast<int64_t>(active_.size()) > kMaxPoints; }
-  int64_t threads() const { return num_threads_; }
-  // The numbers of the threads for which the guards that ask for no more hold.
-  const std::vector<int64_t>& active() const { return active_; }
-
-  // visit(iteration, thread, value)
-  template <typename Visit>
-  void Run(const Visit& visit) const {
-    size_t count = active_.size();
-    Columns inputs;
-    for (const auto& range : loops_) inputs.emplace_back(count, range.min);
-    inputs.insert(inputs.end(), columns_.begin(), columns_.end());
-    Columns outputs;
-    for (int64_t iteration = 0; iteration < iterations_; ++iteration) {
-      program_.RunMany(inputs, count, &outputs);
-      for (size_t p = 0; p < count; ++p) {
-        if (AllHold(outputs, outputs.size() - 1, p)) {
-          visit(iteration, static_cast<int32_t>(active_[p]), outputs.back()[p]);
-        }
-      }
-      for (size_t i = loops_.size(); i-- > 0 && count > 0;) {
-        int64_t next = inputs[i][0] + 1;
-        bool wraps = next == loops_[i].min + loops_[i].extent;
-        std::fill(inputs[i].begin(), inputs[i].end(), wraps ? loops_[i].min : next);
-        if (!wraps) break;
-      }
-    }
-  }
-
- private:
-  using Columns = arith::HostProgram::Columns;
-
-  // The variables of every thread, by its number.
-  Columns Threads() const {
-    Columns columns;
-    int64_t stride = num_threads_;
-    for (const auto& range : threads_) {
-      stride /= range.extent;
-      std::vector<int64_t>& column = columns.emplace_back();
-      for (int64_t t = 0; t < num_threads_; ++t) {
-        column.push_back(range.min + t / stride % range.extent);
-      }
-    }
-    return columns;
-  }
-  // The numbers of those for which a filter holds; the others leave the columns.
-  std::vector<int64_t> Active(const arith::HostProgram& filter, Columns* threads) const {
-    Columns holds;
-    filter.RunMany(*threads, static_cast<size_t>(num_threads_), &holds);
-    std::vector<int64_t> active;
-    for (int64_t t = 0; t < num_threads_; ++t) {
-      if (AllHold(holds, holds.size(), static_cast<size_t>(t))) active.push_back(t);
-    }
-    for (std::vector<int64_t>& column : *threads) {
-      for (size_t p = 0; p < active.size(); ++p) column[p] = column[active[p]];
-      column.resize(active.size());
-    }
-    return active;
-  }
-  static bool AllHold(const Columns& guards, size_t count, size_t point) {
-    for (size_t i = 0; i < count; ++i) {
-      if (guards[i][point] == 0) return false;
-    }
-    return true;
-  }
-
-  std::vector<AccessContext::Range> loops_;
-  std::vector<AccessContext::Range> threads_;  // x last
-  int64_t iterations_ = 1;
-  int64_t num_threads_ = 1;
-  std::vector<int64_t> active_;
-  Columns columns_;             // the thread variables of these
-  arith::HostProgram program_;  // guards, of an iteration and a thread; then the value
-};
-
-struct Touch {
-  int64_t iteration;
-  int64_t element;
-  int32_t thread;
-};
-
-OwnerMap MakeOwnerMap(const std::vector<Touch>& touches, int64_t lanes) {
-  OwnerMap map;
-  if (touches.empty()) return map;
-  int64_t last = touches[0].element;
-  map.first = last;
-  for (const Touch& touch : touches) {
-    map.first = std::min(map.first, touch.element);
-    last = std::max(last, touch.element);
-  }
-  bool close = last - map.first < kMaxPoints * 2;
-  if (!close) {
-    for (const Touch& touch : touches) {
-      for (int64_t lane = 0; lane < lanes; ++lane) map.elements.push_back(touch.element + lane);
-    }
-    std::sort(map.elements.begin(), map.elements.end());
-    map.elements.erase(std::unique(map.elements.begin(), map.elements.end()), map.elements.end());
-  }
-  size_t size = close ? static_cast<size_t>(last + lanes - map.first) : map.elements.size();
-  map.owner.assign(size, OwnerMap::kNobody);
-  std::vector<int64_t> when(map.owner.size(), -1);
-  for (const Touch& touch : touches) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      size_t at = map.Find(touch.element + lane);
-      int32_t& owner = map.owner[at];
-      if (owner == OwnerMap::kNobody) {
-        owner = touch.thread;
-      } else if (owner != touch.thread) {
-        bool together = when[at] == touch.iteration && owner != OwnerMap::kMany;
-        owner = together ? OwnerMap::kReplicated : OwnerMap::kMany;
-      }
-      when[at] = touch.iteration;
-    }
-  }
-  return map;
 }
 
 class Collector : public StmtVisitor {
@@ -385,7 +223,7 @@ class Collector : public StmtVisitor {
     });
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
-    if (known) access->owners = std::make_shared<OwnerMap>(MakeOwnerMap(touches, lanes));
+    if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
   }
 
   AccessContext context_;
@@ -414,21 +252,10 @@ bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried)
 }
 
 bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
-  if (a.owner.empty() || b.owner.empty()) return false;
-  size_t i = a.Find(b.ElementAt(0));
-  size_t j = b.Find(a.ElementAt(0));
-  while (i < a.owner.size() && j < b.owner.size()) {
-    int64_t order = a.ElementAt(i) - b.ElementAt(j);
-    int32_t x = a.owner[i];
-    int32_t y = b.owner[j];
-    i += order <= 0;
-    j += order >= 0;
-    if (order != 0 || x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+  return AnyCommon(a, 0, b, 0, [&](int32_t x, int32_t y) {
     // Threads that store the same element at the same time store the same value.
-    if (same_store && x == OwnerMap::kReplicated) continue;
-    if (x != y || x < 0) return true;
-  }
-  return false;
+    return !(same_store && x == OwnerMap::kReplicated) && (x != y || x < 0);
+  });
 }
 
 // The warp that touches each group of kCellLanes lanes.
@@ -436,7 +263,7 @@ std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
   std::vector<int32_t> owners(layout::kTmemLanes / kCellLanes, OwnerMap::kNobody);
   for (size_t i = 0; i < cells.owner.size(); ++i) {
     if (cells.owner[i] == OwnerMap::kNobody) continue;
-    int32_t& owner = owners[static_cast<size_t>(cells.ElementAt(i) / kColumns)];
+    int32_t& owner = owners[static_cast<size_t>(cells.Begin(i) / kColumns)];
     owner =
         owner == OwnerMap::kNobody || owner == cells.owner[i] ? cells.owner[i] : OwnerMap::kMany;
   }
@@ -460,13 +287,6 @@ bool CellsConflict(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
 }
 
 }  // namespace
-
-size_t OwnerMap::Find(int64_t element) const {
-  if (!elements.empty()) {
-    return std::lower_bound(elements.begin(), elements.end(), element) - elements.begin();
-  }
-  return static_cast<size_t>(std::max<int64_t>(element - first, 0));
-}
 
 std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
   struct Uses {

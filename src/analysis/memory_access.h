@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/owner_map.h"
 #include "ir/intrinsics.h"
 #include "ir/stmt.h"
 #include "op/context.h"
@@ -35,24 +36,6 @@ struct AccessContext {
   ir::Var tensor_memory_base;
 
   void Bind(const ir::BindNode* op);
-};
-
-// Which thread touches each element; of tensor memory: which warp touches each cell, 16 lanes of a
-// column.
-struct OwnerMap {
-  static constexpr int32_t kNobody = -1;
-  static constexpr int32_t kReplicated = -2;  // several threads in one iteration
-  static constexpr int32_t kMany = -3;        // different threads in different iterations
-  int64_t first = 0;
-  // The elements in ascending order; empty when they lie so close that owner[i] is of first + i.
-  std::vector<int64_t> elements;
-  std::vector<int32_t> owner;
-
-  int64_t ElementAt(size_t i) const {
-    return elements.empty() ? first + static_cast<int64_t>(i) : elements[i];
-  }
-  // The index of the first element that is not less.
-  size_t Find(int64_t element) const;
 };
 
 struct MemoryAccess {

@@ -104,18 +104,6 @@ bool IsArrival(const Stmt& s) {
          });
 }
 
-bool EngineUses(const Stmt& s, const Buffer& buffer) {
-  return HasCall(s, [&](const CallNode* call, const Intrinsic*) {
-    if (buffer.IsTmem()) {
-      return ProxyOf(call) == Proxy::kAsync && !TmemEffects(call).empty();
-    }
-    for (const MemoryEffect& effect : CallEffects(call)) {
-      if (effect.proxy == Proxy::kAsync && effect.buffer.same_as(buffer)) return true;
-    }
-    return false;
-  });
-}
-
 bool UsesProgramBarrier(const Stmt& s) {
   bool found = false;
   WalkExprs(s, [&](const Expr& e) {
@@ -126,35 +114,6 @@ bool UsesProgramBarrier(const Stmt& s) {
     return !found;
   });
   return found;
-}
-
-ThreadSet WaitersIn(const Stmt& s, const ThreadSet& active, const BlockThreads& threads,
-                    const Buffer& buffer) {
-  ThreadSet result = threads.Of({0, 0});
-  if (const auto* seq = s.as<SeqNode>()) {
-    for (const Stmt& child : seq->stmts)
-      result = result | WaitersIn(child, active, threads, buffer);
-  } else if (const auto* op = s.as<IfNode>()) {
-    ThreadSelection selection = threads.Select(op->condition, active);
-    if (!selection.rest.empty()) return result;
-    bool divides = op->else_case.defined() && buffer.defined();
-    bool then_uses = !divides || EngineUses(op->then_case, buffer);
-    bool else_uses = !divides || EngineUses(op->else_case, buffer);
-    // Each side waits for what it asked for; neither for what the other did.
-    if (divides && then_uses && else_uses) return result;
-    if (then_uses || !else_uses)
-      result = WaitersIn(op->then_case, selection.threads, threads, buffer);
-    if (op->else_case.defined() && (else_uses || !then_uses)) {
-      result = result | WaitersIn(op->else_case, active - selection.threads, threads, buffer);
-    }
-  } else if (const auto* op = s.as<ForNode>()) {
-    result = WaitersIn(op->body, active, threads, buffer);
-  } else if (const auto* op = s.as<WhileNode>()) {
-    result = WaitersIn(op->body, active, threads, buffer);
-  } else if (WaitsForEngines(s)) {
-    result = active;
-  }
-  return result;
 }
 
 std::optional<int> WgmmaLeftBy(const Stmt& s) {

@@ -32,14 +32,8 @@ bool IsTmaStore(const ir::CallNode* call);
 bool IsRole(const ir::Stmt& s);
 // Hands over to those who wait on a barrier of the program what the thread has done.
 bool IsArrival(const ir::Stmt& s);
-// Whether a call in it has an engine read or write the buffer.
-bool EngineUses(const ir::Stmt& s, const ir::Buffer& buffer);
 // Names a barrier that the program allocates.
 bool UsesProgramBarrier(const ir::Stmt& s);
-// The threads of `active` that wait for engines inside; with a buffer, those that wait for what
-// engines do to it: a side of a branch waits for its own.
-ThreadSet WaitersIn(const ir::Stmt& s, const ThreadSet& active, const BlockThreads& threads,
-                    const ir::Buffer& buffer = {});
 // fence.proxy.async
 bool IsFence(const ir::Stmt& s);
 // Ends a group of wgmma.

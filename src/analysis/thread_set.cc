@@ -113,6 +113,12 @@ BlockThreads::BlockThreads(const ir::KernelLaunchNode* launch) : vars_(launch->t
     extents_.push_back(*ir::AsInt(extent));
     count_ *= extents_.back();
   }
+  int64_t stride = 1;
+  for (int64_t extent : extents_) {
+    std::vector<int64_t>& index = indices_.emplace_back();
+    for (int64_t thread = 0; thread < count_; ++thread) index.push_back(thread / stride % extent);
+    stride *= extent;
+  }
   all_ = ThreadSet(std::vector<bool>(static_cast<size_t>(count_), true));
 }
 
@@ -180,19 +186,9 @@ Expr BlockThreads::Resolve(const Expr& e) const {
 
 std::optional<std::vector<int64_t>> BlockThreads::Evaluate(const Expr& resolved) const {
   if (!IsComputable(resolved, vars_)) return std::nullopt;
-  arith::HostProgram program({resolved}, vars_);
-  std::vector<int64_t> result;
-  std::vector<int64_t> index(extents_.size(), 0);
-  for (int64_t thread = 0; thread < count_; ++thread) {
-    int64_t value = 0;
-    program.Run(index.data(), &value);
-    result.push_back(value);
-    for (size_t d = 0; d < index.size(); ++d) {
-      if (++index[d] < extents_[d]) break;
-      index[d] = 0;
-    }
-  }
-  return result;
+  arith::HostProgram::Columns values;
+  arith::HostProgram({resolved}, vars_).RunMany(indices_, static_cast<size_t>(count_), &values);
+  return std::move(values[0]);
 }
 
 std::optional<std::vector<int64_t>> BlockThreads::ValuesOf(const Expr& e) const {

@@ -81,6 +81,7 @@ class BlockThreads {
 
   ir::Array<ir::Var> vars_;
   std::vector<int64_t> extents_;
+  std::vector<std::vector<int64_t>> indices_;  // of each thread, by dimension
   int64_t count_ = 1;
   ThreadSet all_;
   ir::Map<ir::Var, ir::Expr> values_;

@@ -132,19 +132,27 @@ void ForAll(size_t count, int64_t* a, const int64_t* b, const Op& op) {
   for (size_t p = 0; p < count; ++p) a[p] = op(a[p], b[p]);
 }
 
+bool CommonValue(size_t count, const int64_t* values) {
+  return std::all_of(values, values + count, [&](int64_t v) { return v == values[0]; });
+}
+
 // The exponent, where all are the same power of two.
 std::optional<int> CommonShift(size_t count, const int64_t* values) {
-  int64_t value = values[0];
-  if (value <= 0 || (value & (value - 1)) != 0) return std::nullopt;
-  bool same = std::all_of(values, values + count, [&](int64_t v) { return v == value; });
-  return same ? std::optional<int>(std::countr_zero(static_cast<uint64_t>(value))) : std::nullopt;
+  auto value = static_cast<uint64_t>(values[0]);
+  if (values[0] <= 0 || !std::has_single_bit(value)) return std::nullopt;
+  return CommonValue(count, values) ? std::optional<int>(std::countr_zero(value)) : std::nullopt;
 }
 
 void ApplyMany(ir::BinaryOp op, ir::DType t, size_t count, int64_t* a, const int64_t* b) {
   auto unsign = [](int64_t v) { return static_cast<uint64_t>(v); };
   bool divides = op == ir::BinaryOp::kFloorDiv || op == ir::BinaryOp::kFloorMod;
-  std::optional<int> shift = divides && !ir::IsUInt(t) ? CommonShift(count, b) : std::nullopt;
-  if (shift && op == ir::BinaryOp::kFloorDiv) {
+  // Values of 64 bits without sign may stand here as negative ones.
+  bool fits = !ir::IsUInt(t) || t.bits < 64;
+  std::optional<int> shift = divides && fits ? CommonShift(count, b) : std::nullopt;
+  if (op == ir::BinaryOp::kShr && fits && CommonValue(count, b) && b[0] >= 0 && b[0] < t.bits) {
+    shift = static_cast<int>(b[0]);
+  }
+  if (shift && op != ir::BinaryOp::kFloorMod) {
     return ForAll(count, a, b, [&](int64_t x, int64_t) { return x >> *shift; });
   }
   if (shift) return ForAll(count, a, b, [](int64_t x, int64_t y) { return x & (y - 1); });

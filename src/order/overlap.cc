@@ -183,8 +183,9 @@ std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
     for (size_t i = 0; i < part->owners->owner.size(); ++i) {
       int32_t owner = part->owners->owner[i];
       if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
-      int64_t at = part->begin + (part->owners->ElementAt(i) + *ir::AsInt(part->uniform)) * size;
-      span = {std::min(span.first, at), std::max(span.second, at + size)};
+      int64_t at = part->begin + (part->owners->Begin(i) + *ir::AsInt(part->uniform)) * size;
+      int64_t end = at + part->owners->unit * size;
+      span = {std::min(span.first, at), std::max(span.second, end)};
     }
   }
   return spans_[key] = span;
@@ -202,9 +203,9 @@ bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
     for (size_t i = 0; i < part->owners->owner.size(); ++i) {
       int32_t owner = part->owners->owner[i];
       if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
-      int64_t element = part->owners->ElementAt(i) + *ir::AsInt(part->uniform);
+      int64_t element = part->owners->Begin(i) + *ir::AsInt(part->uniform);
       int64_t at = part->begin + element * size;
-      if (at < end && begin < at + size) return true;
+      if (at < end && begin < at + part->owners->unit * size) return true;
     }
   }
   return false;
@@ -215,20 +216,11 @@ bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const Memory
   auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
   auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
   if (!shift_a || !shift_b) return true;
-  size_t i = 0;
-  size_t j = 0;
-  while (i < a.owners->owner.size() && j < b.owners->owner.size()) {
-    int64_t order = a.owners->ElementAt(i) + *shift_a - b.owners->ElementAt(j) - *shift_b;
-    int32_t x = a.owners->owner[i];
-    int32_t y = b.owners->owner[j];
-    i += order <= 0;
-    j += order >= 0;
-    if (order != 0 || x == OwnerMap::kNobody || y == OwnerMap::kNobody) continue;
+  return AnyCommon(*a.owners, *shift_a, *b.owners, *shift_b, [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.
-    if (same && x == OwnerMap::kReplicated) continue;
-    if ((x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b)) return true;
-  }
-  return false;
+    if (same && x == OwnerMap::kReplicated) return false;
+    return (x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b);
+  });
 }
 
 bool Overlap::IsEmpty(const Access& access) {

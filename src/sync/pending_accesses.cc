@@ -105,13 +105,15 @@ analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
   return threads.Of(alone ? access.actors : op::ThreadRange{0, 0});
 }
 
-void PendingAccesses::TakeFences(const analysis::MemoryAccess& access,
+void PendingAccesses::TakeFences(const analysis::AccessPtr& access,
+                                 analysis::ConflictTable* conflicts,
                                  const std::function<void(const ir::ffi::Object*)>& require) {
-  if (access.proxy != Proxy::kAsync) return;
+  if (access->proxy != Proxy::kAsync) return;
   std::vector<const ir::ffi::Object*> fenced;
   for (const PendingAccess& p : all_) {
-    if (p.barrier != nullptr && analysis::MayConflict(*p.access, access, true))
+    if (p.barrier != nullptr && conflicts->MayConflict(p.access, access, true)) {
       fenced.push_back(p.barrier);
+    }
   }
   for (const ir::ffi::Object* barrier : fenced) require(barrier);
   std::erase_if(all_, [&](const PendingAccess& p) {
@@ -119,14 +121,14 @@ void PendingAccesses::TakeFences(const analysis::MemoryAccess& access,
   });
 }
 
-bool NeedsBarrier(const PendingAccess& earlier, const analysis::MemoryAccess& later,
-                  const analysis::BlockThreads& threads) {
+bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later,
+                  const analysis::BlockThreads& threads, analysis::ConflictTable* conflicts) {
   if (earlier.barrier != nullptr) return false;
-  if (!analysis::MayConflict(*earlier.access, later, earlier.carried)) return false;
+  if (!conflicts->MayConflict(earlier.access, later, earlier.carried)) return false;
   if (earlier.access->proxy == Proxy::kGeneric) return true;
   // Until somebody has waited, engines are ordered among themselves or by the program.
-  if (!earlier.complete) return later.proxy == Proxy::kGeneric;
-  return !earlier.known.Contains(threads.Of(later.actors));
+  if (!earlier.complete) return later->proxy == Proxy::kGeneric;
+  return !earlier.known.Contains(threads.Of(later->actors));
 }
 
 }  // namespace tilelang::sync

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "analysis/conflict_table.h"
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 #include "sync/open_phases.h"
@@ -66,7 +67,7 @@ class PendingAccesses {
 
   // Removes the stores that an engine's access needs fenced before a barrier which they have
   // passed; `require` is told each such barrier.
-  void TakeFences(const analysis::MemoryAccess& access,
+  void TakeFences(const analysis::AccessPtr& access, analysis::ConflictTable* conflicts,
                   const std::function<void(const ir::ffi::Object*)>& require);
 
  private:
@@ -80,8 +81,8 @@ analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
                                      const analysis::BlockThreads& threads);
 
 // Whether threads must synchronize between the two.
-bool NeedsBarrier(const PendingAccess& earlier, const analysis::MemoryAccess& later,
-                  const analysis::BlockThreads& threads);
+bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later,
+                  const analysis::BlockThreads& threads, analysis::ConflictTable* conflicts);
 
 }  // namespace tilelang::sync
 

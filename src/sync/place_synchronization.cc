@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "analysis/access_table.h"
+#include "analysis/engine_waiters.h"
 #include "analysis/sync_calls.h"
 #include "analysis/uniformity.h"
 #include "ir/error.h"
@@ -108,7 +109,7 @@ class SyncPlacer {
   Stmt BarrierBetween(const Span& span, const std::vector<AccessPtr>& accesses, bool role,
                       PendingAccesses* state);
   op::ThreadRange GroupAt(const Span& span, const Buffer& conflict) const;
-  bool Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const;
+  bool Waits(const PendingAccess& earlier, const AccessPtr& later, bool role);
   // If statement number `fence` begins copies of tensor memory: what they touch.
   std::vector<AccessPtr> CopiesAfter(const SeqNode* op, size_t fence);
   // What branches among statements [first, last] do to tensor memory.
@@ -127,6 +128,7 @@ class SyncPlacer {
   const BlockThreads& threads_;
   AccessContext context_;
   AccessTable table_;
+  ConflictTable conflicts_;
   ProxyFences fences_;
   Team team_;
   // Among statements that barriers of the program order: those are its own affair, and threads of
@@ -271,12 +273,12 @@ void SyncPlacer::Order(const Buffer& tensor) {
   ordered_tensors_.push_back(tensor);
 }
 
-bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) const {
+bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) {
   const Buffer& buffer = later->buffer;
   if (earlier.by_role && (role || (program_orders_ && buffer.IsTmem()))) return false;
   bool programs = earlier.access->buffer.same_as(buffer) && !op::IsScratch(buffer);
   if (programs && !buffer.IsTmem() && !between_statements_) return false;
-  return NeedsBarrier(earlier, *later, threads_);
+  return NeedsBarrier(earlier, later, threads_, &conflicts_);
 }
 
 op::ThreadRange SyncPlacer::GroupAt(const Span& span, const Buffer& conflict) const {
@@ -334,18 +336,17 @@ std::vector<Stmt> SyncPlacer::BarriersBefore(const Span& span,
   }
   inserted_ += static_cast<int>(barriers.size());
   for (const AccessPtr& access : accesses) {
-    state->TakeFences(*access, [&](const ffi::Object* b) { fences_.Require(b); });
+    state->TakeFences(access, &conflicts_, [&](const ffi::Object* b) { fences_.Require(b); });
   }
   return barriers;
 }
 
 // A statement that some threads execute, each its part.
 void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
-  ThreadSet waiters = WaitersIn(s, team_.threads, threads_);
+  EngineWaiters waiters(s, team_.threads, threads_);
   bool on_mbarrier = WaitsOnMbarrier(s);
   bool for_stores = WaitsForStores(s);
-  state->PassWait(waiters, on_mbarrier, for_stores);
-  std::unordered_map<const ffi::Object*, ThreadSet> waiting;  // for engines, by buffer
+  state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
   for (const AccessPtr& access : AccessesOf(s)) {
     if (access->by_warpgroup) {
       state->Add({.access = access,
@@ -354,13 +355,10 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
                   .known = KnownToWarpgroup(*access, threads_)});
       continue;
     }
-    bool engine = access->proxy == Proxy::kAsync;
-    ThreadSet& own = waiting[access->buffer.get()];
-    if (engine && own.IsEmpty()) own = WaitersIn(s, team_.threads, threads_, access->buffer);
     PendingAccess pending = Pending(access);
     pending.by_role = role || (ordered && access->buffer.IsTmem());
     pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
-    pending.known = engine ? own : waiters;
+    if (access->proxy == Proxy::kAsync) pending.known = waiters.Of(access->buffer);
     state->Add(pending);
   }
 }

@@ -1,0 +1,28 @@
+// Which pairs of accesses may conflict, each decided once.
+#ifndef TILELANG_ANALYSIS_CONFLICT_TABLE_H_
+#define TILELANG_ANALYSIS_CONFLICT_TABLE_H_
+
+#include <map>
+#include <tuple>
+
+#include "analysis/memory_access.h"
+
+namespace tilelang::analysis {
+
+class ConflictTable {
+ public:
+  // See MayConflict of memory_access.h.
+  bool MayConflict(const AccessPtr& earlier, const AccessPtr& later, bool carried) {
+    auto [it, is_new] = known_.try_emplace({earlier, later, carried});
+    if (is_new) it->second = analysis::MayConflict(*earlier, *later, carried);
+    return it->second;
+  }
+
+ private:
+  // Looked up, never walked: no order of pointers is seen. It keeps the accesses alive.
+  std::map<std::tuple<AccessPtr, AccessPtr, bool>, bool> known_;
+};
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_CONFLICT_TABLE_H_
