@@ -190,12 +190,20 @@ Fragment Fragment::BindThreads(int64_t begin) const {
 }
 
 Fragment Fragment::CondenseRegisters() const {
-  std::vector<int64_t> values = get()->reg->Tabulate(), used(values);
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::vector<int64_t> values = get()->reg->Tabulate();
+  auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  int64_t first = *least;
+  std::vector<int64_t> rank(*largest - first + 1, 0);
+  for (int64_t value : values) rank[value - first] = 1;
+  // The values below each one.
+  std::exclusive_scan(rank.begin(), rank.end(), rank.begin(), int64_t{0});
+  bool changed = false;
   for (int64_t& value : values) {
-    value = std::lower_bound(used.begin(), used.end(), value) - used.begin();
+    int64_t condensed = rank[value - first];
+    changed |= condensed != value;
+    value = condensed;
   }
+  if (!changed) return *this;
   return Fragment(get()->thread, Layout::FromValues(get()->Extents(), values), get()->replica);
 }
 

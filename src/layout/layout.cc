@@ -153,8 +153,11 @@ std::vector<int64_t> LayoutNode::Tabulate() const {
 
 int64_t LayoutNode::Cosize() const {
   if (!IsLinear()) {
-    std::vector<int64_t> values = Tabulate();
-    return *std::max_element(values.begin(), values.end()) + 1;
+    if (cosize_ == 0) {
+      std::vector<int64_t> values = Tabulate();
+      cosize_ = *std::max_element(values.begin(), values.end()) + 1;
+    }
+    return cosize_;
   }
   int64_t largest = offset;
   const std::vector<Digits>& forms = Forms();

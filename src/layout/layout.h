@@ -86,6 +86,7 @@ class LayoutNode : public ffi::Object {
   mutable std::vector<Digits> forms_;    // cache of Forms()
   mutable std::vector<int64_t> values_;  // of At(), once it is asked often
   mutable int lookups_ = 0;
+  mutable int64_t cosize_ = 0;  // of Cosize(), where it takes all values
 };
 
 class Layout : public ffi::ObjectRef {

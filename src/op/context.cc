@@ -26,7 +26,12 @@ std::optional<TmemLayout> LayoutMap::GetTmem(const Buffer& buffer) const {
 void LayoutMap::Set(const Buffer& buffer, Any layout, const Span& user) {
   layouts_.Set(buffer, std::move(layout));
   users_.Set(buffer, user);
-  ++version_;
+  versions_.Set(buffer, ++version_);
+}
+
+int64_t LayoutMap::VersionOf(const Buffer& buffer) const {
+  auto it = versions_.find(buffer);
+  return it == versions_.end() ? 0 : (*it).second;
 }
 
 Span LayoutMap::UserOf(const Buffer& buffer) const {

@@ -59,10 +59,13 @@ class LayoutMap {
   const Map<Buffer, Any>& All() const { return layouts_; }
   // Counts changes, to find a fixpoint.
   int64_t version() const { return version_; }
+  // The version that this buffer's layout came with; 0: none yet, or annotated.
+  int64_t VersionOf(const Buffer& buffer) const;
 
  private:
   Map<Buffer, Any> layouts_;
   Map<Buffer, Span> users_;
+  Map<Buffer, int64_t> versions_;
   int64_t version_ = 0;
 };
 

@@ -58,18 +58,22 @@ std::string FindDigits(const Fragment& source, int64_t dim, int64_t begin_thread
 
 std::string MapRegisters(const Fragment& source, int64_t dim, const Fragment& result,
                          std::map<int64_t, int64_t>* result_of) {
-  Coord extents = source->Extents();
-  Coord rows = extents;
-  rows[dim] = 1;
+  const Coord extents = source->Extents();
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(dim) + 1; d < extents.size(); ++d) inner *= extents[d];
+  std::vector<int64_t> to_of(static_cast<size_t>(source->RegsPerThread()), -1);
   for (int64_t i = 0; i < source->Size(); ++i) {
-    Coord coord = layout::Delinearize(extents, i);
-    coord[dim] = 0;
+    int64_t row = i / (inner * extents[dim]) * inner + i % inner;
     int64_t reg = source->reg->At(i);
-    int64_t to = result->reg->At(layout::Linearize(rows, coord));
-    auto [it, fresh] = result_of->insert({reg, to});
-    if (!fresh && it->second != to) {
+    int64_t to = result->reg->At(row);
+    int64_t& known = to_of[static_cast<size_t>(reg)];
+    if (known >= 0 && known != to) {
       return "register " + std::to_string(reg) + " holds different rows in different threads";
     }
+    known = to;
+  }
+  for (size_t reg = 0; reg < to_of.size(); ++reg) {
+    if (to_of[reg] >= 0) result_of->emplace(static_cast<int64_t>(reg), to_of[reg]);
   }
   return "";
 }

@@ -48,6 +48,8 @@ struct Operator {
   Known known;
   std::unique_ptr<op::ParallelInfo> parallel;  // of a ParallelFor
   std::optional<Fragment> loop_layout;
+  std::vector<ir::Effect> effects;
+  int64_t asked = -1;  // the layouts' version when it was asked last what follows from them
 
   // All but parallel loops have an instruction.
   const ir::TileOpNode* TileOp() const { return stmt.as<ir::TileOpNode>(); }
@@ -96,6 +98,7 @@ class OperatorCollector : public ScopedMutator {
     result.stmt = std::move(stmt);
     result.threads = analysis::ActiveThreads(threads_, &analyzer_);
     result.known = known_;
+    result.effects = ir::EffectsOf(result.stmt);
     operators.push_back(std::move(result));
     return operators.back();
   }
@@ -218,7 +221,7 @@ class KernelInference {
   std::vector<UndecidedBuffer> UndecidedSharedBuffers() const {
     std::vector<UndecidedBuffer> all;
     for (const Operator& op : operators_) {
-      for (const ir::Effect& effect : ir::EffectsOf(op.stmt)) {
+      for (const ir::Effect& effect : op.effects) {
         const Buffer& buffer = effect.buffer;
         if (!buffer.IsShared() || layouts_.Has(buffer)) continue;
         auto item = std::find_if(all.begin(), all.end(), [&](const UndecidedBuffer& other) {
@@ -237,8 +240,19 @@ class KernelInference {
   void AskAll(InferLevel level) {
     for (Operator& op : operators_) {
       if (op.loop_layout && !(level == InferLevel::kFree && HasUnknownFragment(op))) continue;
+      if (level == InferLevel::kCommon && !KnowsMore(op)) continue;
+      if (level == InferLevel::kCommon) op.asked = layouts_.version();
       Ask(&op, level);
     }
+  }
+
+  // A layout of what it touches was decided since it was asked.
+  bool KnowsMore(const Operator& op) const {
+    return op.asked < 0 || std::any_of(
+                               op.effects.begin(), op.effects.end(),
+                               [&](const ir::Effect& effect) {
+                                 return layouts_.VersionOf(effect.buffer) > op.asked;
+                               });
   }
 
   // Nothing but this loop may touch it, and this only in part.
