@@ -21,14 +21,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import in_turns
 import torch
 from ahead import compile_ahead
-from gemm import tflops, warm_up
+from gemm import warm_up
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import tilelang
-from tilelang.profiler import do_bench
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "flash_attention"))
 import attention_backward
@@ -155,15 +155,15 @@ def runner(kernel: Callable[..., None], inputs: list[torch.Tensor]) -> Callable[
 
 def best(case: Case, inputs: list[torch.Tensor], lazy: bool) -> Callable[[], torch.Tensor]:
     """The fastest kernel."""
-    timed = []
+    runs = {}
     for schedule in schedules(case):
         if schedule.lazy == lazy:
             run = runner(schedule.compile(), inputs)
             check(case, inputs, run())
-            timed.append((do_bench(run, rep=50, return_mode="median"), schedule.tiles, run))
-    _, tiles, run = min(timed, key=lambda item: item[0])
+            runs[str(schedule.tiles)] = run
+    tiles = in_turns.fastest(runs)
     print(f"    lazy={lazy}: {tiles}")
-    return run
+    return runs[tiles]
 
 
 def peer(case: Case, inputs: list[torch.Tensor], backend: SDPBackend, gradients: bool = False):
@@ -184,7 +184,7 @@ def peer(case: Case, inputs: list[torch.Tensor], backend: SDPBackend, gradients:
 
 def report(text: str, runs: dict[str, Callable[[], object]], flops: int) -> None:
     """Prints the line of a shape."""
-    speeds = {name: tflops(run, flops) for name, run in runs.items()}
+    speeds = in_turns.tflops(runs, flops)
     base = speeds.get("cuDNN", float("nan"))
     line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
     print(f"{text}:  {line}", flush=True)

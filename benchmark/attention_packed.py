@@ -14,17 +14,16 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
+import in_turns
 import torch
 from ahead import compile_ahead
 from attention import TILES, warm
 from attention_varlen import PASS_CONFIGS, Shape, attention_varlen, offsets, reference_varlen
-from gemm import tflops
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 
 import tilelang
-from tilelang.profiler import do_bench
 
 CASES = [
     "16,16,128,32,4096",
@@ -146,15 +145,16 @@ def measure(text: str) -> None:
             print(f"    {name}: {str(error).splitlines()[0]}")
     warm()
     for lazy in (False, True):
-        timed = []
+        candidates = {}
         for schedule in schedules(case):
             if schedule.lazy == lazy:
                 run = runner(schedule.compile(), case, inputs)
                 check(case, inputs, run())
-                timed.append((do_bench(run, rep=50, return_mode="median"), schedule.tiles, run))
-        _, tiles, runs["lazy" if lazy else "tilelang"] = min(timed, key=lambda item: item[0])
+                candidates[str(schedule.tiles)] = run
+        tiles = in_turns.fastest(candidates)
+        runs["lazy" if lazy else "tilelang"] = candidates[tiles]
         print(f"    lazy={lazy}: {tiles}")
-    speeds = {name: tflops(run, case.flops) for name, run in runs.items()}
+    speeds = in_turns.tflops(runs, case.flops)
     base = speeds.get("flash", float("nan"))
     line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
     print(f"{text}:  {line}", flush=True)

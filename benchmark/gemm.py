@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import in_turns
 import torch
 from ahead import compile_ahead
 from gemm_kernels import persistent_gemm, tiled_gemm
 from gemm_problems import KINDS, Kind, Problem, name, random_problem
 
-from tilelang.profiler import do_bench
 
 WARM_SECONDS = 2.0
 SQUARES = ["4096,4096,4096", "8192,8192,8192"]
@@ -82,15 +82,14 @@ def compile_all(case: str) -> None:
 
 def best(case: str, problem: Problem) -> tuple[str, Callable[[], object]]:
     """The fastest kernel, and what it is."""
-    timed = []
+    runs = {}
     for configuration in configurations(case):
         run = functools.partial(configuration(*problem.sizes), problem.a, problem.b, problem.c)
         problem.check(run)
         sizes = [f"{key}={x}" for key, x in configuration.keywords.items() if isinstance(x, int)]
-        label = f"{configuration.func.__name__}({', '.join(sizes)})"
-        timed.append((do_bench(run, rep=100, return_mode="median"), label, run))
-    _, label, run = min(timed, key=lambda item: item[0])
-    return label, run
+        runs[f"{configuration.func.__name__}({', '.join(sizes)})"] = run
+    label = in_turns.fastest(runs)
+    return label, runs[label]
 
 
 def triton_gemm() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None] | None:
@@ -111,11 +110,6 @@ def warm_up(run: Callable[[], object]) -> None:
         torch.cuda.synchronize()
 
 
-def tflops(run: Callable[[], object], flops: int) -> float:
-    """Returns the speed of the median run."""
-    return flops / (do_bench(run, return_mode="median") * 1e-3) / 1e12
-
-
 def measure(case: str) -> None:
     """Prints the line of one case."""
     problem = random_problem(*parse(case))
@@ -128,7 +122,7 @@ def measure(case: str) -> None:
         runs["Triton"] = functools.partial(triton, problem.a, problem.b, problem.c)
     for run in runs.values():
         problem.check(run)
-    speeds = {name: tflops(run, problem.flops) for name, run in runs.items()}
+    speeds = in_turns.tflops(runs, problem.flops)
     line = "  ".join(f"{n} {s:6.0f} ({s / speeds['cuBLAS']:.2f})" for n, s in speeds.items())
     print(f"{case}:  {line}   {label}", flush=True)
 

@@ -9,13 +9,14 @@ the median run, with the L2 cache flushed before each. Results are checked again
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import in_turns
+import in_turns
 import row_kernels
 import torch
-
-from tilelang.profiler import do_bench
 
 
 def arguments(name: str, m: int, n: int) -> list[torch.Tensor]:
@@ -32,10 +33,13 @@ def check(name: str, run: Callable[..., Any], args: list[torch.Tensor]) -> None:
     torch.testing.assert_close(run(*args)[:256].double(), expected, rtol=1e-2, atol=1e-2)
 
 
-def terabytes_per_second(run: Callable[..., Any], args: list[torch.Tensor]) -> float:
-    """Returns the bandwidth of a function whose output is as large as its first argument."""
+def terabytes_per_second(
+    runs: dict[str, Callable[..., Any]], args: list[torch.Tensor]
+) -> dict[str, float]:
+    """Returns the bandwidths of functions whose output is as large as their first argument."""
     moved = sum(a.nbytes for a in args) + args[0].nbytes
-    return moved / (do_bench(lambda: run(*args), return_mode="median") * 1e-3) / 1e12
+    times = in_turns.milliseconds({n: functools.partial(run, *args) for n, run in runs.items()})
+    return {name: moved / (ms * 1e-3) / 1e12 for name, ms in times.items()}
 
 
 def triton_kernels() -> dict[str, Callable[..., torch.Tensor]]:
@@ -61,11 +65,12 @@ def main() -> None:
         args = arguments(name, options.rows, options.columns)
         formula = row_kernels.references()[name]
         kernel = row_kernels.KERNELS[name](options.rows, options.columns)
-        runs = [kernel, formula, torch.compile(formula)]
-        runs += [triton[name]] if name in triton else []
-        for run in runs:
+        runs = {"tilelang": kernel, "torch": formula, "compile": torch.compile(formula)}
+        if name in triton:
+            runs["Triton"] = triton[name]
+        for run in runs.values():
             check(name, run, args)
-        speeds = "".join(f"{terabytes_per_second(run, args):<12.2f}" for run in runs)
+        speeds = "".join(f"{s:<12.2f}" for s in terabytes_per_second(runs, args).values())
         print(f"{name:<12}{speeds}", flush=True)
 
 

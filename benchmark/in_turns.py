@@ -1,0 +1,48 @@
+"""Times functions in turns, so that the state of the chip is the same for all of them.
+
+An H200 runs against its power limit: what runs after a hot kernel is up to 5 % slower than after a
+cool one. Turns of some milliseconds, each round begun by another function, and medians over the
+rounds leave the ratios of one process repeatable.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+
+from tilelang.profiler import do_bench
+
+ROUNDS = 9
+#: milliseconds of one function's turn: until the chip has settled, and measured
+SETTLE_MS, TURN_MS = 10, 20
+
+
+def milliseconds(
+    runs: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
+) -> dict[str, float]:
+    """Returns the median milliseconds of each function.
+
+    Args:
+        runs: the functions, which launch work on the current stream; the L2 cache is flushed
+            before each call.
+        rounds: how often each has its turn.
+    """
+    names = list(runs)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for i in range(rounds):
+        first = i % len(names)
+        for name in names[first:] + names[:first]:
+            turn = do_bench(runs[name], SETTLE_MS, TURN_MS, return_mode="median")
+            times[name].append(turn)
+    return {name: statistics.median(turns) for name, turns in times.items()}
+
+
+def tflops(runs: Mapping[str, Callable[[], object]], flops: int) -> dict[str, float]:
+    """Returns the TFLOP/s of each function, of ``flops`` floating-point operations."""
+    return {name: flops / (ms * 1e-3) / 1e12 for name, ms in milliseconds(runs).items()}
+
+
+def fastest(runs: Mapping[str, Callable[[], object]]) -> str:
+    """Returns the name of the fastest function, of candidates whose order is not reported."""
+    times = milliseconds(runs, rounds=3)
+    return min(times, key=lambda name: times[name])
