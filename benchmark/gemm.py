@@ -23,7 +23,6 @@ from ahead import compile_ahead
 from gemm_kernels import persistent_gemm, tiled_gemm
 from gemm_problems import KINDS, Kind, Problem, name, random_problem
 
-
 WARM_SECONDS = 2.0
 SQUARES = ["4096,4096,4096", "8192,8192,8192"]
 SMALL = ["64,4096,4096", "128,4096,4096", "256,4096,4096", "512,4096,4096"]

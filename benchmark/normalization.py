@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import in_turns
-import in_turns
 import row_kernels
 import torch
 
