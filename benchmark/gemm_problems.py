@@ -82,8 +82,8 @@ class Problem(NamedTuple):
         run()
         assert not self.c.isnan().any()
         a, b = self.factors
-        ends = torch.cat([torch.arange(128), torch.arange(-128, 0)]).unique()
-        ends = ends[ends.abs() <= a.shape[0]]
+        rows = min(128, a.shape[0])
+        ends = torch.cat([torch.arange(rows), torch.arange(-rows, 0)])
         want = a[ends].double() @ b.double()
         error = ((self.c[ends].double() - want).norm() / want.norm()).item()
         assert error <= self.kind.tolerance, f"relative error {error:.2g}"
