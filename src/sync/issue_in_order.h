@@ -1,4 +1,5 @@
-// Tile operators one after another: each is issued and waited for where it stands.
+// Tile operators one after another: each is issued where it stands, and its wait written after it;
+// PlaceSynchronization lets it stand at the first statement that depends on it.
 #ifndef TILELANG_SYNC_ISSUE_IN_ORDER_H_
 #define TILELANG_SYNC_ISSUE_IN_ORDER_H_
 

@@ -406,7 +406,8 @@ class Annotator : public ir::StmtMutator {
 
 class LaunchInferrer : public ir::StmtMutator {
  public:
-  LaunchInferrer(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  LaunchInferrer(const ir::Func& func, const Target& target, bool use_tma)
+      : func_(func), target_(target), use_tma_(use_tma) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     KernelInference inference(func_, op, target_);
@@ -455,18 +456,19 @@ class LaunchInferrer : public ir::StmtMutator {
   // anew.
   Stmt InferAgain(const ir::KernelLaunchNode* op, std::map<const ffi::Object*, Stmt> replacement) {
     Stmt launch = Annotator(std::move(replacement)).MutateStmt(ffi::GetRef<Stmt>(op));
-    ir::Func selected = SelectInstructions(func_.WithBody(launch), target_, /*use_tma=*/true);
+    ir::Func selected = SelectInstructions(func_.WithBody(launch), target_, use_tma_);
     return MutateStmt(GuardAccesses(selected)->body);
   }
 
   const ir::Func& func_;
   Target target_;
+  bool use_tma_;
 };
 
 }  // namespace
 
-ir::Func InferLayouts(const ir::Func& func, const Target& target) {
-  return func.WithBody(LaunchInferrer(func, target).MutateStmt(func->body));
+ir::Func InferLayouts(const ir::Func& func, const Target& target, bool use_tma) {
+  return func.WithBody(LaunchInferrer(func, target, use_tma).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

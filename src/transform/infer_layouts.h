@@ -10,8 +10,9 @@ namespace tilelang::transform {
 // loop its map to threads. Operators are asked in order of strictness: what hardware dictates,
 // then what follows from known layouts, then free choices, until nothing changes. Where a loop
 // finds a fragment of another layout, a conversion through shared memory is inserted.
-// Results: KernelLaunch.attrs["layout_map"], ParallelFor.annotations["loop_layout"].
-ir::Func InferLayouts(const ir::Func& func, const Target& target);
+// use_tma: where an operator is replaced by others, the tensor memory accelerator may carry them
+// out. Results: KernelLaunch.attrs["layout_map"], ParallelFor.annotations["loop_layout"].
+ir::Func InferLayouts(const ir::Func& func, const Target& target, bool use_tma);
 
 }  // namespace tilelang::transform
 

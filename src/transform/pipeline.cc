@@ -67,6 +67,12 @@ Pass Selection(bool use_tma) {
   };
 }
 
+Pass Inference(bool use_tma) {
+  return [use_tma](const Func& func, const Target& target) {
+    return InferLayouts(func, target, use_tma);
+  };
+}
+
 Pass Pipelining(bool with_roles) {
   return [with_roles](const Func& func, const Target& target) {
     return schedule::PipelineLoops(func, target, with_roles);
@@ -99,7 +105,8 @@ const std::vector<Step>& Pipeline() {
       {"defer_stores", ForAll(schedule::DeferStores)},
       {"substitute_values", ForAll(SubstituteValues)},
       {"guard_accesses", ForAll(GuardAccesses)},
-      {"infer_layouts", InferLayouts, check::Stage::kLaidOut},
+      {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
+       Inference(false)},
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(Simplify)},

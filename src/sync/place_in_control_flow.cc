@@ -1,0 +1,243 @@
+// Branches and loops: who takes them together, and what they leave to be ordered.
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/engine_waiters.h"
+#include "analysis/sync_calls.h"
+#include "ir/error.h"
+#include "op/effect.h"
+#include "op/issue.h"
+#include "sync/sync_placer.h"
+
+namespace tilelang::sync {
+
+using namespace analysis;  // NOLINT(google-build-using-namespace)
+using namespace ir;        // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
+  std::erase_if(accesses, [](const AccessPtr& access) { return access->buffer.IsTmem(); });
+  return accesses;
+}
+
+}  // namespace
+
+// A statement that some threads execute, each its part.
+void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
+  EngineWaiters waiters(s, team_.threads, threads_);
+  bool on_mbarrier = WaitsOnMbarrier(s);
+  bool for_stores = WaitsForStores(s);
+  state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
+  for (const AccessPtr& access : AccessesOf(s)) {
+    if (access->by_warpgroup) {
+      state->Add({.access = access,
+                  .by_role = role,
+                  .complete = WaitsForWgmma(s),
+                  .known = KnownToWarpgroup(*access, threads_)});
+      continue;
+    }
+    PendingAccess pending = Pending(access);
+    pending.by_role = role || (ordered && access->buffer.IsTmem());
+    pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
+    if (access->proxy == Proxy::kAsync) pending.known = waiters.Of(access->buffer);
+    state->Add(pending);
+  }
+}
+
+Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {
+  bool uniform = team_.arrives ? uniformity_.IsUniform(op->condition, team_.threads)
+                               : uniformity_.IsUniform(op->condition);
+  if (!uniform) return ProcessBranch(op, state);
+  Stmt checked = Leaf(table_.Head(op->condition), state);
+  PendingAccesses other = *state;
+  context_.guards.push_back(op->condition);
+  Stmt then_case = ProcessBlock(op->then_case, state);
+  context_.guards.back() = Not(op->condition);
+  Stmt else_case = op->else_case.defined() ? ProcessBlock(op->else_case, &other) : Stmt();
+  context_.guards.pop_back();
+  state->Merge(other);
+  Stmt result = If(op->condition, then_case, else_case, op->span);
+  return Before(BarriersOf(checked), result);
+}
+
+// A branch that some threads take: seen from outside it is one statement.
+Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
+  Stmt whole = ffi::GetRef<Stmt>(op);
+  bool role = IsRole(whole);
+  auto group = team_.Group();
+  bool own = group && op::IsOperatorOf(whole, *group);
+  std::vector<AccessPtr> accesses = AccessesOf(whole);
+  BarrierList begun = PhasesUsedIn(whole).BegunAlone();
+  // Who learns from the tensor core that it is done may go on while others still wait.
+  bool on_tensor_core =
+      own && std::any_of(accesses.begin(), accesses.end(), [](const auto& access) {
+        return access->buffer.IsTmem() && access->proxy == Proxy::kAsync;
+      });
+  if (on_tensor_core) {
+    for (const Buffer& barrier : state->phases().OfProgram(*group)) begun.push_back(barrier);
+  }
+  bool ordered = program_orders_ && !own;
+  std::vector<Stmt> before = BarriersBefore(
+      op->span, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
+  ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
+  bool together = team_.arrives;
+  for (const Expr& part : chosen.rest) {
+    together = together && uniformity_.IsUniform(part, chosen.threads);
+  }
+  bool known = chosen.rest.empty();
+  OpenPhases after_then = state->phases();
+  OpenPhases after_else = state->phases();
+  Stmt then_case =
+      ProcessTeamOnly(op->then_case, op->condition, {chosen.threads, together}, &after_then);
+  Stmt else_case;
+  if (op->else_case.defined()) {
+    ThreadSet others = known ? team_.threads - chosen.threads : team_.threads;
+    else_case = ProcessTeamOnly(op->else_case, Not(op->condition), {others, team_.arrives && known},
+                                &after_else);
+  }
+  if (known) {
+    after_then = OpenPhases::AfterSides(then_case, after_then, else_case, after_else);
+  } else {
+    after_then.Merge(after_else);
+  }
+  state->phases() = after_then;
+  Stmt result = If(op->condition, then_case, else_case, op->span);
+  table_.Set(result, context_, accesses);
+  divergent_.insert(result.get());
+  RecordWhole(result, role, ordered, state);
+  return Before(before, result);
+}
+
+Stmt SyncPlacer::ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team,
+                                 OpenPhases* phases) {
+  Team outer = std::exchange(team_, team);
+  // In a branch of some threads they synchronize among themselves.
+  bool program_orders = std::exchange(program_orders_, false);
+  context_.guards.push_back(condition);
+  PendingAccesses inside;
+  inside.phases() = *phases;
+  Stmt result = ProcessBlock(body, &inside);
+  *phases = inside.phases();
+  context_.guards.pop_back();
+  program_orders_ = program_orders;
+  team_ = outer;
+  return result;
+}
+
+Stmt WithBody(const Stmt& loop, const Stmt& body) {
+  if (const auto* op = loop.as<ForNode>()) {
+    return For(op->var, op->min, op->extent, op->Kind(), body, op->annotations, op->span);
+  }
+  return While(loop.as<WhileNode>()->condition, body, loop.span());
+}
+
+// One iteration from `state` to what is pending after it, wherever it ends.
+Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
+  const auto* op = loop.as<ForNode>();
+  const auto* while_op = loop.as<WhileNode>();
+  bool constant = op != nullptr && AsInt(op->min) && AsInt(op->extent);
+  if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
+  exits_.emplace_back();
+  Stmt body = ProcessBlock(op != nullptr ? op->body : while_op->body, state);
+  // The condition of the next iteration is read after the body.
+  const Stmt& head = table_.Head(op != nullptr ? op->extent : while_op->condition);
+  std::vector<Stmt> last = BarriersOf(Leaf(head, state));
+  if (!last.empty()) body = Seq({body, op::Sequence(last, body.span())}, body.span());
+  state->Merge(exits_.back());
+  exits_.pop_back();
+  if (constant) context_.loops.pop_back();
+  return WithBody(loop, body);
+}
+
+// Processes the body until no more barriers come for what earlier iterations leave: `carried`.
+Stmt SyncPlacer::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
+  constexpr int kMaxRounds = 16;
+  Stmt result = loop;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    int before = inserted_;
+    PendingAccesses state = *carried;
+    result = ProcessIteration(result, &state);
+    state.SetCarried(true);
+    bool settled = inserted_ == before && carried->Covers(state);
+    *carried = state;
+    if (settled) return result;
+  }
+  TL_CHECK(false, loop.span(), "the barriers of a loop do not settle");
+}
+
+Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
+  if (!uniformity_.IsUniformLoop(loop.get())) return ProcessDivergentLoop(loop, state);
+  PendingAccesses carried;
+  Stmt result = ProcessBody(loop, &carried);
+  std::vector<AccessPtr> exposed;
+  Exposed(result, &exposed);
+  // Where iterations leave a phase open a barrier stands in the loop anyway.
+  BarrierList begun = PhasesUsedIn(result).begun;
+  std::erase_if(begun, [&](const Buffer& barrier) { return carried.phases().Has(barrier); });
+  std::vector<Stmt> stmts = BarriersBefore(loop.span(), exposed, begun, false, state);
+  // The first iteration finds what the statements before the loop left.
+  PendingAccesses before = *state;
+  state->Merge(carried);
+  result = ProcessIteration(result, state);
+  state->SetCarried(false);
+  const auto* op = loop.as<ForNode>();
+  bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
+  if (!runs) state->Merge(before);
+  return Before(stmts, result);
+}
+
+// A loop that its threads run a different number of times: seen from outside it is one statement.
+Stmt SyncPlacer::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) {
+  std::vector<AccessPtr> whole = AccessesOf(loop);
+  std::vector<Stmt> before = BarriersBefore(loop.span(), whole, {}, false, state);
+  Team outer = team_;
+  team_.arrives = false;
+  PendingAccesses carried;
+  carried.phases() = state->phases();
+  Stmt result = ProcessBody(loop, &carried);
+  state->phases().Merge(carried.phases());
+  team_ = outer;
+  table_.Set(result, context_, whole);
+  divergent_.insert(result.get());
+  uniformity_.MarkLoop(result.get());
+  RecordWhole(result, false, program_orders_, state);
+  return Before(before, result);
+}
+
+bool SyncPlacer::Exposed(const Stmt& s, std::vector<AccessPtr>* out) {
+  auto add = [&](const Stmt& part) {
+    std::vector<AccessPtr> accesses = table_.Anywhere(part, context_);
+    out->insert(out->end(), accesses.begin(), accesses.end());
+  };
+  if (const auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& child : seq->stmts) {
+      if (Exposed(child, out)) return true;
+    }
+    return false;
+  }
+  if (divergent_.count(s.get())) {
+    add(s);
+    return false;
+  }
+  if (const auto* op = s.as<ForNode>(); op != nullptr && op->Kind() != ForKind::kVectorized) {
+    add(table_.Head(op->extent));
+    return Exposed(op->body, out) && AsInt(op->extent).value_or(0) > 0;
+  }
+  if (const auto* op = s.as<WhileNode>()) {
+    add(table_.Head(op->condition));
+    Exposed(op->body, out);
+    return false;
+  }
+  if (const auto* op = s.as<IfNode>()) {
+    add(table_.Head(op->condition));
+    bool then_passes = Exposed(op->then_case, out);
+    return op->else_case.defined() && Exposed(op->else_case, out) && then_passes;
+  }
+  add(s);
+  return IsBarrier(s);
+}
+
+}  // namespace tilelang::sync

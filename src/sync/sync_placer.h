@@ -1,0 +1,122 @@
+// Walks a kernel in the order in which its threads run, and puts synchronization before what needs
+// it.
+#ifndef TILELANG_SYNC_SYNC_PLACER_H_
+#define TILELANG_SYNC_SYNC_PLACER_H_
+
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "analysis/access_table.h"
+#include "analysis/conflict_table.h"
+#include "analysis/thread_set.h"
+#include "analysis/uniformity.h"
+#include "sync/held_waits.h"
+#include "sync/pending_accesses.h"
+#include "sync/proxy_fences.h"
+
+namespace tilelang::sync {
+
+// The threads that run a statement: those that arrive at a barrier there.
+struct Team {
+  analysis::ThreadSet threads;
+  bool arrives = true;  // all of them; false: some, which are known only at run time
+
+  // A group that can wait for each other.
+  std::optional<op::ThreadRange> Group() const {
+    if (!arrives) return std::nullopt;
+    auto range = threads.AsRange();
+    bool warps = range && range->begin % 32 == 0 && range->count % 32 == 0;
+    return warps || threads.IsWholeBlock() ? range : std::nullopt;
+  }
+};
+
+// What a thread's or an engine's access leaves to be ordered.
+PendingAccess Pending(const analysis::AccessPtr& access);
+
+// A statement with what must stand before it, as one statement; and the parts of that.
+ir::Stmt Before(std::vector<ir::Stmt> stmts, const ir::Stmt& s);
+std::vector<ir::Stmt> BarriersOf(const ir::Stmt& s);
+ir::Stmt WithoutBarriers(const ir::Stmt& s);
+
+class SyncPlacer {
+ public:
+  SyncPlacer(const ir::KernelLaunchNode* launch, bool between_statements)
+      : launch_(launch),
+        between_statements_(between_statements),
+        uniformity_(launch),
+        threads_(uniformity_.threads()),
+        context_(analysis::ContextOf(launch)),
+        table_(PlacesOf(launch)),
+        fences_(launch->body, table_.offsets()),
+        team_{threads_.All()} {}
+
+  ir::Stmt Run() {
+    PendingAccesses state;
+    return fences_.Place(ProcessBlock(launch_->body, &state));
+  }
+  // The tensors whose accesses got a barrier.
+  const ir::Array<ir::Buffer>& ordered_tensors() const { return ordered_tensors_; }
+
+ private:
+  // Returns `s` with barriers; state: before and after it.
+  ir::Stmt Process(const ir::Stmt& s, PendingAccesses* state);
+  ir::Stmt ProcessBlock(const ir::Stmt& s, PendingAccesses* state);
+  ir::Stmt ProcessSeq(const ir::SeqNode* op, PendingAccesses* state);
+  ir::Stmt ProcessIf(const ir::IfNode* op, PendingAccesses* state);
+  ir::Stmt ProcessBranch(const ir::IfNode* op, PendingAccesses* state);
+  ir::Stmt ProcessLoop(const ir::Stmt& loop, PendingAccesses* state);
+  ir::Stmt ProcessDivergentLoop(const ir::Stmt& loop, PendingAccesses* state);
+  ir::Stmt ProcessBody(const ir::Stmt& loop, PendingAccesses* carried);
+  ir::Stmt ProcessIteration(const ir::Stmt& loop, PendingAccesses* state);
+  ir::Stmt ProcessTeamOnly(const ir::Stmt& body, const ir::Expr& condition, const Team& team,
+                           OpenPhases* phases);
+  ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
+  std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
+
+  // The barriers that stand before a statement: its accesses conflict with what is pending, or it
+  // begins phases that are open.
+  std::vector<ir::Stmt> BarriersBefore(const ir::Span& span,
+                                       const std::vector<analysis::AccessPtr>& accesses,
+                                       const BarrierList& begun, bool role, PendingAccesses* state);
+  ir::Stmt BarrierBetween(const ir::Span& span, const std::vector<analysis::AccessPtr>& accesses,
+                          bool role, PendingAccesses* state);
+  op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
+  bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
+  // If statement number `fence` begins copies of tensor memory: what they touch.
+  std::vector<analysis::AccessPtr> CopiesAfter(const ir::SeqNode* op, size_t fence);
+  // What branches among statements [first, last] do to tensor memory.
+  std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
+                                                    size_t last);
+  void RecordWhole(const ir::Stmt& s, bool role, bool ordered, PendingAccesses* state);
+  static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
+  void Order(const ir::Buffer& tensor);
+  bool IsBarrier(const ir::Stmt& s) const;
+  // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
+  bool Exposed(const ir::Stmt& s, std::vector<analysis::AccessPtr>* out);
+  const std::vector<analysis::AccessPtr>& AccessesOf(const ir::Stmt& s) {
+    return table_.Of(s, context_);
+  }
+
+  const ir::KernelLaunchNode* launch_;
+  bool between_statements_;
+  analysis::Uniformity uniformity_;
+  const analysis::BlockThreads& threads_;
+  analysis::AccessContext context_;
+  analysis::AccessTable table_;
+  analysis::ConflictTable conflicts_;
+  ProxyFences fences_;
+  Team team_;
+  // Among statements that barriers of the program order: those are its own affair, and threads of
+  // one may wait for those of another.
+  bool program_orders_ = false;
+  HeldWaits held_;
+  std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
+  std::unordered_set<const ir::ffi::Object*> divergent_;  // statements treated as one
+  int inserted_ = 0;                                      // barriers, so far
+  ir::Array<ir::Buffer> ordered_tensors_;
+};
+
+}  // namespace tilelang::sync
+
+#endif  // TILELANG_SYNC_SYNC_PLACER_H_
