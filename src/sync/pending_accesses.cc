@@ -9,7 +9,7 @@ namespace tilelang::sync {
 using ir::Proxy;
 
 bool PendingAccess::operator==(const PendingAccess& other) const {
-  return access == other.access && carried == other.carried && by_role == other.by_role &&
+  return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
          barrier == other.barrier && fenced == other.fenced && complete == other.complete &&
          known == other.known && groups == other.groups;
 }
@@ -38,10 +38,19 @@ bool PendingAccesses::Covers(const PendingAccesses& other) const {
   });
 }
 
-void PendingAccesses::SetCarried(bool carried) {
+void PendingAccesses::Carry(int depth) {
   PendingAccesses result;
   for (PendingAccess& access : all_) {
-    access.carried = carried;
+    access.carried_by = std::min(access.carried_by, depth);
+    result.Add(access);
+  }
+  all_ = std::move(result.all_);
+}
+
+void PendingAccesses::LeaveLoop(int depth) {
+  PendingAccesses result;
+  for (PendingAccess& access : all_) {
+    if (access.carried_by >= depth) access.carried_by = PendingAccess::kNotCarried;
     result.Add(access);
   }
   all_ = std::move(result.all_);
@@ -124,7 +133,8 @@ void PendingAccesses::TakeFences(const analysis::AccessPtr& access,
 bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later,
                   const analysis::BlockThreads& threads, analysis::ConflictTable* conflicts) {
   if (earlier.barrier != nullptr) return false;
-  if (!conflicts->MayConflict(earlier.access, later, earlier.carried)) return false;
+  bool carried = earlier.carried_by != PendingAccess::kNotCarried;
+  if (!conflicts->MayConflict(earlier.access, later, carried)) return false;
   if (earlier.access->proxy == Proxy::kGeneric) return true;
   // Until somebody has waited, engines are ordered among themselves or by the program.
   if (!earlier.complete) return later->proxy == Proxy::kGeneric;

@@ -3,6 +3,7 @@
 #define TILELANG_SYNC_PENDING_ACCESSES_H_
 
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "analysis/conflict_table.h"
@@ -18,7 +19,9 @@ namespace tilelang::sync {
 // of these for all.
 struct PendingAccess {
   analysis::AccessPtr access;
-  bool carried = false;  // in an earlier iteration of the innermost loop
+  // In an earlier iteration of a loop: of the outermost of those, how many are around it.
+  static constexpr int kNotCarried = std::numeric_limits<int>::max();
+  int carried_by = kNotCarried;
   bool by_role = false;  // in a branch that orders itself by mbarriers
 
   // By threads: the first barrier after it, and whether a fence came before that barrier.
@@ -44,7 +47,9 @@ class PendingAccesses {
   void Add(const PendingAccess& access);
   void Merge(const PendingAccesses& other);
   bool Covers(const PendingAccesses& other) const;
-  void SetCarried(bool carried);
+  // To the next iteration of a loop inside `depth` others; and out of it.
+  void Carry(int depth);
+  void LeaveLoop(int depth);
   OpenPhases& phases() { return phases_; }
   const OpenPhases& phases() const { return phases_; }
   // Of whatever leads to this point.

@@ -141,6 +141,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   bool constant = op != nullptr && AsInt(op->min) && AsInt(op->extent);
   if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
   exits_.emplace_back();
+  ++depth_;
   Stmt body = ProcessBlock(op != nullptr ? op->body : while_op->body, state);
   // The condition of the next iteration is read after the body.
   const Stmt& head = table_.Head(op != nullptr ? op->extent : while_op->condition);
@@ -148,6 +149,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   if (!last.empty()) body = Seq({body, op::Sequence(last, body.span())}, body.span());
   state->Merge(exits_.back());
   exits_.pop_back();
+  --depth_;
   if (constant) context_.loops.pop_back();
   return WithBody(loop, body);
 }
@@ -160,7 +162,7 @@ Stmt SyncPlacer::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
     int before = inserted_;
     PendingAccesses state = *carried;
     result = ProcessIteration(result, &state);
-    state.SetCarried(true);
+    state.Carry(depth_);
     bool settled = inserted_ == before && carried->Covers(state);
     *carried = state;
     if (settled) return result;
@@ -182,7 +184,7 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   PendingAccesses before = *state;
   state->Merge(carried);
   result = ProcessIteration(result, state);
-  state->SetCarried(false);
+  state->LeaveLoop(depth_);
   const auto* op = loop.as<ForNode>();
   bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
   if (!runs) state->Merge(before);

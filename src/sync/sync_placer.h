@@ -111,6 +111,7 @@ class SyncPlacer {
   // one may wait for those of another.
   bool program_orders_ = false;
   HeldWaits held_;
+  int depth_ = 0;                       // loops around
   std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
   std::unordered_set<const ir::ffi::Object*> divergent_;  // statements treated as one
   int inserted_ = 0;                                      // barriers, so far

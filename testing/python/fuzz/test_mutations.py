@@ -36,9 +36,9 @@ _ALLOCATED = (
     "The warp that allocated issues the first products itself, which nobody else's operations "
     "precede; the others' are ordered after these by commit, wait and their own fence."
 )
-_EITHER = (
-    "Two barriers without anything in between that needs both: each alone orders the waits for the "
-    "stage and for the compiler's mbarrier before its next phase; the stage is the mbarriers' part."
+_STAGE = (
+    "Between stores of a thread to its part of a stage, whose next use is ordered by the mbarriers of "
+    "the program; which iterations touch the same stage is not known where the barrier is put."
 )
 _CLEARED = (
     "Around the first stores to the accumulators, which nobody has touched before; the threads "
@@ -49,8 +49,8 @@ REDUNDANT = {
     ("attention", _AFTER, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
     ("smoke_kernel", _AFTER, 0): _ALLOCATED,
-    ("ring_of_roles", "barrier.sync", 1): _EITHER,
-    ("ring_of_roles", "barrier.sync", 2): _EITHER,
+    ("ring_of_roles", "barrier.sync", 2): _STAGE,
+    ("ring_of_roles", "barrier.sync", 3): _STAGE,
     ("smoke_kernel", "bar.warp.sync", 0): (
         "It orders no memory: each lane waits for the mbarrier itself. It makes the warp converge, "
         "for which the emulator waits at the next .aligned instruction anyway."

@@ -125,6 +125,17 @@ def test_a_loop_carries_hazards() -> None:
     assert c.text(loop(i, c.n, seq(c.write(c.tx), c.read(c.tx)))) == "for{ W R }"
 
 
+def test_a_loop_inside_does_not_hide_what_the_outer_one_carries() -> None:
+    """Element i + tx is another thread's in the iteration before, with a loop in between or not."""
+    c = Case()
+    i, j, x = var("i"), var("j"), Buf("x", "float32", 1, "local")
+    touch = [c.write(i + c.tx), c.read(i + c.tx)]
+    inner = loop(j, 4, x.put(0, x[0] * 2.0))
+    assert c.text(x.alloc(), loop(i, c.n, seq(*touch))) == "for{ | W R }"
+    assert c.text(x.alloc(), loop(i, c.n, seq(inner, *touch))) == "for{ for{ R } | W R }"
+    assert c.text(x.alloc(), loop(i, c.n, seq(*touch, inner))) == "for{ | W R for{ R } }"
+
+
 def test_an_unrolled_copy_loop_needs_no_barrier_inside() -> None:
     c = Case()
     i, j, k = var("i"), var("j"), var("k")
