@@ -37,8 +37,8 @@ _ALLOCATED = (
     "precede; the others' are ordered after these by commit, wait and their own fence."
 )
 _STAGE = (
-    "Between stores of a thread to its part of a stage, whose next use is ordered by the mbarriers of "
-    "the program; which iterations touch the same stage is not known where the barrier is put."
+    "Between stores of a thread to its part of a stage, whose next use is ordered by the mbarriers "
+    "of the program; which iterations touch the same stage is not known where the barrier is put."
 )
 _CLEARED = (
     "Around the first stores to the accumulators, which nobody has touched before; the threads "
