@@ -1,9 +1,10 @@
-"""Runs micro-benchmarks on the GPU through the CUDA driver, or on the emulator's clock."""
+"""Runs micro-benchmarks on a GPU through the CUDA driver, or by the emulator's timing model."""
 
 from __future__ import annotations
 
 import ctypes
 import statistics
+import warnings
 
 import numpy as np
 from program import Probe, value_of
@@ -121,3 +122,40 @@ class Gpu:
         self._check(driver.cuEventRecord(self._events[1], 0))
         self._check(driver.cuEventSynchronize(self._events[1]))
         return self._check(driver.cuEventElapsedTime(*self._events)) * 1e3
+
+
+#: Larger buffers with values in them would have to be filled on the host.
+_MOST_BYTES = 1 << 26
+
+
+class Emulated:
+    """The emulator, whose timed launches have programs read the modelled clock."""
+
+    def __init__(self) -> None:
+        from tilelang.emulator import Device
+
+        self._device = Device("sm_90a")
+
+    def measure(self, probe: Probe) -> float:
+        """The value of a micro-benchmark by the timing model, in its unit."""
+        from tilelang.emulator import EmulatorWarning, TimingOptions
+
+        if probe.data[0] > _MOST_BYTES and probe.data[1] != "zeros":
+            raise RuntimeError("too much memory for the emulator")
+        data = filled(probe.data)
+        clocks = np.zeros((probe.warps * probe.ctas, 2), np.uint64)
+        tensor_map = bytes(128)
+        if probe.box is not None:
+            rows, columns, swizzle = probe.box
+            tensor_map = self._device.tensor_map(
+                data.view(np.uint16).reshape(-1, 8192), box=(rows, columns), swizzle=swizzle
+            )
+        with warnings.catch_warnings():  # what the loads read does not matter
+            warnings.simplefilter("ignore", EmulatorWarning)
+            report = self._device.load_ptx(probe.ptx)["probe"].launch(
+                probe.ctas, probe.warps * 32,
+                [clocks, data, probe.repeat, probe.value, tensor_map], smem=probe.smem,
+                timing=TimingOptions(record=False), sanitize=False, progress=False,
+            )  # fmt: skip
+        assert report.timing is not None
+        return value_of(probe, clocks, report.timing.grid_us)
