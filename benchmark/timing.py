@@ -2,16 +2,18 @@
 
     python benchmark/timing.py FOLDER [--only TEXT] [--fitted] [--save FILE] [--plot FILE.svg]
 
-FOLDER holds what ``timing_measure.py build`` compiled; ``timing_h200.json`` what a GPU took. Prints
-a line for each case, and for each kind the errors of those that the model's figures were not fitted
-to: the median and the 90th percentile of |predicted / measured - 1|, and Spearman's correlation of
-the variants of each family of at least four. ``cycles`` compares without the clock: with the cycles
-at the clock that was measured. No number is taken from a case that fails; it is listed.
+FOLDER holds what ``timing_measure.py build`` compiled when it was measured; ``timing_h200.json``
+what a GPU took. Prints a line for each case, and for each kind the errors of those that the model's
+figures were not fitted to: the median and the 90th percentile of |predicted / measured - 1|, and
+Spearman's correlation of the variants of each family of at least four. ``cycles`` compares without
+the clock: with the cycles at the clock that was measured. A case that fails gives no number; it is
+listed.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import time
@@ -23,8 +25,9 @@ import torch
 from timing_cases import Case, Foreign, cases, fitted
 from timing_measure import tensors
 from timing_plot import scatter
+from timing_recorded import Recorded, replay
 
-from tilelang.emulator import Device, TimingOptions, options
+from tilelang.emulator import Device, TimingOptions
 
 _HERE = Path(__file__).parent
 _LEAST_VARIANTS = 4
@@ -35,19 +38,23 @@ def predict(case: Case, folder: Path) -> Any:
     sampled = TimingOptions(sampled=True, record=False)
     stem = folder / case.stem
     torch.manual_seed(1)
-    if not stem.with_suffix(".json").exists():
-        kernel = case.make()
-        arguments = tensors(case.args, "cpu")
-        with options(timing=sampled, sanitize=False, progress=False):
-            kernel(*arguments)
-        return kernel.last_launch.timing
+    device = Device("sm_90a")
+    if stem.with_suffix(".launch").exists():
+        recorded, arguments = Recorded.load(stem), tensors(case.args, "cpu")
+        used = 1 + max(arg[1] for arg in recorded.args if arg[0] != "bytes")
+        # What the kernel allocates is as its first argument.
+        arguments += [torch.empty_like(arguments[0]) for _ in range(used - len(arguments))]
+        how = dataclasses.replace(sampled, registers=recorded.registers)
+        return replay(
+            recorded, device, arguments, timing=how, sanitize=False, progress=False
+        ).timing
     kernel = Foreign.load(stem)
     arguments = [
         # NumPy has no bfloat16; the bits are the same.
         x.view(torch.int16) if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x
         for x in tensors(kernel.args, "cpu")
     ]
-    function = Device("sm_90a").load_ptx(kernel.ptx)[kernel.entry]
+    function = device.load_ptx(kernel.ptx)[kernel.entry]
     report = function.launch(
         kernel.grid, kernel.threads, arguments, smem=kernel.smem, timing=sampled, sanitize=False,
         progress=False,

@@ -1,6 +1,6 @@
 """Measures the cases of timing_cases.py on a GPU.
 
-    python benchmark/timing_measure.py build FOLDER             # what others compiled; needs no GPU
+    python benchmark/timing_measure.py build FOLDER             # needs no GPU
     python benchmark/timing_measure.py measure FOLDER --save kernels.json [--only TEXT]
 
 The GPU is warmed for two seconds, and by each kernel for 0.15 s more. Then, fifteen times: the L2
@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from timing_cases import Case, Foreign, cases, fitted
+from timing_recorded import record
 
 _FLUSH_BYTES = 256 << 20
 _RUNS = 15
@@ -121,12 +122,14 @@ class Driver:
 
 
 def build(folder: Path) -> None:
-    """Compiles the kernels that are not ours, and fills the cache with ours."""
+    """Compiles the kernels: those of others to be launched, ours to be predicted as they are."""
     folder.mkdir(parents=True, exist_ok=True)
     for case in cases():
         made = case.make()
         if isinstance(made, Foreign):
             made.save(folder / case.stem)
+        else:
+            record(made, tensors(case.args, "cpu")).save(folder / case.stem)
 
 
 def launcher(case: Case, folder: Path, driver: Driver) -> Callable[[], Any]:
