@@ -104,6 +104,8 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
     if (child->kind != StmtKind::kSeq && !held_.IsEmpty()) {
       std::vector<AccessPtr> touched = AccessesOf(child);
       touched.insert(touched.end(), copies.begin(), copies.end());
+      std::vector<AccessPtr> operands = OperandsAfter(op, i);
+      touched.insert(touched.end(), operands.begin(), operands.end());
       append(Leaves(held_.TakeBefore(child, touched), state));
     }
     if (i == first && first < last) {
@@ -156,6 +158,16 @@ std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) 
     result.insert(result.end(), accesses.begin(), accesses.end());
   }
   return {};  // a fence after a wait
+}
+
+std::vector<AccessPtr> SyncPlacer::OperandsAfter(const SeqNode* op, size_t fence) {
+  std::vector<AccessPtr> result;
+  if (CalledBy(op->stmts[fence]) != "tl::wgmma_fence") return result;
+  for (size_t i = fence + 1; i < op->stmts.size() && !IsWgmmaCommit(op->stmts[i]); ++i) {
+    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
+    result.insert(result.end(), accesses.begin(), accesses.end());
+  }
+  return result;
 }
 
 std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t first, size_t last) {

@@ -85,6 +85,9 @@ class SyncPlacer {
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // If statement number `fence` begins copies of tensor memory: what they touch.
   std::vector<analysis::AccessPtr> CopiesAfter(const ir::SeqNode* op, size_t fence);
+  // If statement number `fence` begins gemms by wgmma: what they touch. ptxas serializes wgmma when
+  // a wait stands between the fence and them.
+  std::vector<analysis::AccessPtr> OperandsAfter(const ir::SeqNode* op, size_t fence);
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
