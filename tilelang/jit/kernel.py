@@ -101,7 +101,7 @@ class JITKernel:
         Raises:
             ArgumentError: an argument does not fit its parameter.
             TargetError: the tensors are on a GPU that cannot run the code.
-            EmulatorError: the emulator found a fault of the kernel.
+            ~tilelang.errors.EmulatorError: the emulator found a fault of the kernel.
             DriverError: the driver refused the launch.
         """
         if kwargs:
@@ -301,7 +301,7 @@ class JITKernel:
 
         Raises:
             ArgumentError: an argument does not fit its parameter.
-            EmulatorError: the emulator found a fault of the kernel.
+            ~tilelang.errors.EmulatorError: the emulator found a fault of the kernel.
         """
         from ..emulator.timing import profile_kernel
 

@@ -124,7 +124,7 @@ def source_lines(timing: Timing, reasons: tuple[str, ...]) -> list[Line]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class PathStep:
     """What the critical path has in one place.
 
     Attributes:
@@ -149,7 +149,7 @@ _WORK = {
 }  # fmt: skip
 
 
-def path_steps(timing: Timing, reasons: tuple[str, ...]) -> list[Step]:
+def path_steps(timing: Timing, reasons: tuple[str, ...]) -> list[PathStep]:
     """The critical path by engine, reason and place, the longest first."""
     cycles: dict[tuple[str, str, int], int] = {}
     for i in range(len(timing.path_inst)):
@@ -166,7 +166,7 @@ def path_steps(timing: Timing, reasons: tuple[str, ...]) -> list[Step]:
         at = place_of(timing, instruction) if instruction >= 0 else ("", 0)
         place_key = who, reason, at, label(timing, instruction)
         merged[place_key] = merged.get(place_key, 0) + spent
-    steps = [Step(*key, spent) for key, spent in merged.items()]
+    steps = [PathStep(*key, spent) for key, spent in merged.items()]
     return sorted(steps, key=lambda step: -step.cycles)
 
 
