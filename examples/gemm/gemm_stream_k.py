@@ -9,7 +9,7 @@ as zeros.
                             [--target sm_90a] [--device cpu]
 """
 
-import torch
+from gemm_split_k import run_adding
 
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
@@ -65,17 +65,7 @@ def main():
     )
     args = example.args
     kernel = example.compile(gemm_stream_k(args.m, args.n, args.k, args.blocks, args.dtype))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    b = example.normal(args.k, args.n, dtype=args.dtype)
-    c = torch.zeros(args.m, args.n, device=args.device)
-    kernel(a, b, c)
-    example.check("C", c, a.double() @ b.double())
-
-    def run():
-        c.zero_()
-        kernel(a, b, c)
-
-    example.speed(run, lambda: a @ b, flops=2 * args.m * args.n * args.k)
+    run_adding(example, kernel)
 
 
 if __name__ == "__main__":

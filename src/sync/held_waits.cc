@@ -16,8 +16,6 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr std::string_view kFenceAfterWait = "tl::tcgen05_after_thread_sync";
-
 // The mbarrier of the compiler's on which a statement waits, or null.
 Buffer CompletionWaitedOn(const Stmt& s) {
   if (analysis::CalledBy(s) != "mbarrier_wait_parity") return {};
@@ -56,16 +54,6 @@ bool DependsOn(const analysis::MemoryAccess& later, const analysis::MemoryAccess
   return (later.write || work.write) && later.begin < work.end && work.begin < later.end;
 }
 
-bool Names(const Stmt& s, const Buffer& barrier) {
-  bool found = false;
-  WalkExprs(s, [&](const Expr& e) {
-    const auto* load = e.as<LoadNode>();
-    found |= load != nullptr && load->buffer.same_as(barrier);
-    return !found;
-  });
-  return found;
-}
-
 // An engine may still read a tensor that the statement writes.
 bool WritesTensors(const Stmt& s) {
   std::vector<Effect> effects = EffectsOf(s);
@@ -80,7 +68,8 @@ size_t HeldWaits::LengthAt(const Array<Stmt>& stmts, size_t first) {
   if (!CompletionWaitedOn(stmts[first]).defined() || first + 1 >= stmts.size()) return 0;
   const auto* next_phase = stmts[first + 1].as<StoreNode>();
   if (next_phase == nullptr || next_phase->buffer->scope != "local.var") return 0;
-  bool fence = first + 2 < stmts.size() && analysis::CalledBy(stmts[first + 2]) == kFenceAfterWait;
+  bool fence = first + 2 < stmts.size() &&
+               analysis::CalledBy(stmts[first + 2]) == analysis::kTcgen05FenceAfter;
   return fence ? 3 : 2;
 }
 
@@ -109,7 +98,7 @@ std::vector<Stmt> HeldWaits::TakeBefore(const Stmt& s,
       return std::any_of(accesses.begin(), accesses.end(),
                          [&](const auto& access) { return DependsOn(*access, *work); });
     });
-    return touches || Names(s, wait.barrier);
+    return touches || UsesBuffer(s, wait.barrier);
   });
 }
 

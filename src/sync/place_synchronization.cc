@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
+#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
@@ -149,23 +150,26 @@ std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAcce
 }
 
 std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) {
-  std::vector<AccessPtr> result;
-  // They stand between two fences.
-  if (CalledBy(op->stmts[fence]) != "tl::tcgen05_after_thread_sync") return result;
-  for (size_t i = fence + 1; i < op->stmts.size(); ++i) {
-    if (CalledBy(op->stmts[i]) == "tl::tcgen05_before_thread_sync") return result;
-    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
-    result.insert(result.end(), accesses.begin(), accesses.end());
-  }
-  return {};  // a fence after a wait
+  if (CalledBy(op->stmts[fence]) != kTcgen05FenceAfter) return {};
+  bool ends = false;
+  // They stand between two fences; without the second one, it is a fence after a wait.
+  std::vector<AccessPtr> result = AccessesUntil(op, fence + 1, kTcgen05FenceBefore, &ends);
+  return ends ? result : std::vector<AccessPtr>();
 }
 
 std::vector<AccessPtr> SyncPlacer::OperandsAfter(const SeqNode* op, size_t fence) {
+  if (CalledBy(op->stmts[fence]) != "tl::wgmma_fence") return {};
+  bool ends = false;
+  return AccessesUntil(op, fence + 1, op::kWgmmaCommit, &ends);
+}
+
+std::vector<AccessPtr> SyncPlacer::AccessesUntil(const SeqNode* op, size_t first,
+                                                 std::string_view call, bool* ends) {
   std::vector<AccessPtr> result;
-  if (CalledBy(op->stmts[fence]) != "tl::wgmma_fence") return result;
-  for (size_t i = fence + 1; i < op->stmts.size() && !IsWgmmaCommit(op->stmts[i]); ++i) {
+  for (size_t i = first; i < op->stmts.size() && !*ends; ++i) {
+    *ends = CalledBy(op->stmts[i]) == call;
     const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
-    result.insert(result.end(), accesses.begin(), accesses.end());
+    if (!*ends) result.insert(result.end(), accesses.begin(), accesses.end());
   }
   return result;
 }

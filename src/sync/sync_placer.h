@@ -4,6 +4,7 @@
 #define TILELANG_SYNC_SYNC_PLACER_H_
 
 #include <optional>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -88,6 +89,9 @@ class SyncPlacer {
   // If statement number `fence` begins gemms by wgmma: what they touch. ptxas serializes wgmma when
   // a wait stands between the fence and them.
   std::vector<analysis::AccessPtr> OperandsAfter(const ir::SeqNode* op, size_t fence);
+  // What statements from `first` on touch, up to one that makes this call; ends: there is one.
+  std::vector<analysis::AccessPtr> AccessesUntil(const ir::SeqNode* op, size_t first,
+                                                 std::string_view call, bool* ends);
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
