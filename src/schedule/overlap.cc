@@ -54,7 +54,7 @@ void AssignTwoStages(std::vector<TaskNode>* nodes) {
       bool result = earlier.gemm != nullptr || earlier.follows_gemm;
       later.follows_gemm |= result;
       bool crosses = later.gemm != nullptr && earlier.gemm == nullptr && earlier.follows_gemm;
-      later.stage = std::max(later.stage, earlier.stage + (crosses ? 1 : 0));
+      if (crosses || earlier.stage == 1) later.stage = 1;
     }
   }
   // Tiles are acquired and released in the stage that uses them.
@@ -71,9 +71,7 @@ void AssignTwoStages(std::vector<TaskNode>* nodes) {
     one_stage_each &= !stages.empty() && *least == *most;
     if (one_stage_each) node.stage = *least;
   }
-  int last = 0;
-  for (const TaskNode& node : *nodes) last = std::max(last, node.stage);
-  if (one_stage_each && last == 1) return;
+  if (one_stage_each) return;
   for (TaskNode& node : *nodes) node.stage = 0;
 }
 
@@ -181,42 +179,71 @@ class Writer {
   std::vector<Stmt> stmts_;
 };
 
+// Round r of the loop runs stage s of iteration r - s, where there is one.
 class Pipeline {
  public:
   Pipeline(const ir::ForNode* loop, const std::vector<TaskNode>& nodes,
            const std::vector<const ir::BindNode*>& values, std::vector<size_t> order,
            IterationNotes* notes)
-      : loop_(loop), nodes_(nodes), values_(values), order_(std::move(order)), notes_(notes) {}
+      : loop_(loop), nodes_(nodes), values_(values), order_(std::move(order)), notes_(notes) {
+    for (const TaskNode& node : nodes) last_ = std::max(last_, node.stage);
+  }
 
   Stmt Write() const {
-    bool two_stages = std::any_of(nodes_.begin(), nodes_.end(),
-                                  [](const TaskNode& node) { return node.stage > 0; });
-    return two_stages ? WriteTwoStages() : WriteOneStage();
+    std::vector<Stmt> stmts;
+    for (int round = 0; round < last_; ++round) stmts.push_back(Fill(round));
+    ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
+    std::vector<StageOf> stages;
+    for (int s = 0; s <= last_; ++s) {
+      stages.push_back({s, s == 0 ? Expr(var) : var - Number(s), IterationName(loop_, -s)});
+    }
+    Expr extent = last_ == 0 ? loop_->extent : loop_->extent - Number(last_);
+    if (last_ > 1) extent = ir::Max(extent, Number(0));
+    stmts.push_back(ir::For(var, last_ == 0 ? loop_->min : loop_->min + Number(last_), extent,
+                            ir::ForKind::kSerial, op::Sequence(Part(stages), loop_->body.span()),
+                            loop_->annotations, loop_->span));
+    for (int round = 0; round < last_; ++round) stmts.push_back(Drain(round));
+    Stmt all = op::Sequence(stmts, loop_->span);
+    bool runs = ir::AsInt(loop_->extent).value_or(0) > 0;
+    return last_ == 0 || runs ? all : If(Number(0) < loop_->extent, all);
   }
 
  private:
-  // All tasks in the first stage.
-  Stmt WriteOneStage() const {
-    ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
-    return ir::For(var, loop_->min, loop_->extent, ir::ForKind::kSerial,
-                   op::Sequence(Part({{0, var, ""}}), loop_->body.span()), loop_->annotations,
-                   loop_->span);
+  Expr Number(int n) const { return ir::Const(loop_->var.dtype(), n); }
+  Stmt If(const Expr& condition, const Stmt& body, const Stmt& otherwise = Stmt()) const {
+    if (ir::IsTrue(condition)) return body;
+    return ir::If(condition, body, otherwise, loop_->span);
+  }
+  static std::string NameFrom(const char* end, int distance) {
+    return distance == 0 ? end : end + std::to_string(distance);
   }
 
-  Stmt WriteTwoStages() const {
-    Expr one = ir::Const(loop_->var.dtype(), 1);
-    Expr last = loop_->min + loop_->extent - one;
-    std::vector<Stmt> stmts = Part({{0, loop_->min, "first"}});
-    ir::Var var(loop_->var->name, loop_->var.dtype(), loop_->var->span);
-    Stmt body = op::Sequence(Part({{0, var, ""}, {1, var - one, IterationName(loop_, -1)}}),
-                             loop_->body.span());
-    stmts.push_back(ir::For(var, loop_->min + one, loop_->extent - one, ir::ForKind::kSerial, body,
-                            loop_->annotations, loop_->span));
-    for (const Stmt& s : Part({{1, last, "last"}})) stmts.push_back(s);
-    Stmt all = op::Sequence(stmts, loop_->span);
-    auto extent = ir::AsInt(loop_->extent);
-    if (extent && *extent > 0) return all;
-    return ir::If(ir::Const(loop_->var.dtype(), 0) < loop_->extent, all, Stmt(), loop_->span);
+  // A round before the loop, which has some iteration: where it has fewer than there are rounds
+  // before it, the first stages are over already.
+  Stmt Fill(int round) const {
+    Stmt filled;
+    for (int begun = round; begun >= 0; --begun) {
+      std::vector<StageOf> stages;
+      for (int s = begun; s <= round; ++s) {
+        Expr iteration = s == round ? loop_->min : loop_->min + Number(round - s);
+        stages.push_back({s, iteration, NameFrom(round == s ? "first" : "first+", round - s)});
+      }
+      Stmt part = op::Sequence(Part(stages), loop_->span);
+      filled = begun == round ? part : If(Number(round - begun) < loop_->extent, part, filled);
+    }
+    return filled;
+  }
+
+  // A round after the loop, unless one before it was that.
+  Stmt Drain(int round) const {
+    std::vector<StageOf> stages;
+    for (int s = round + 1; s <= last_; ++s) {
+      Expr iteration = loop_->min + loop_->extent - Number(s - round);
+      int distance = s - round - 1;
+      stages.push_back({s, iteration, NameFrom(distance == 0 ? "last" : "last-", distance)});
+    }
+    Stmt part = op::Sequence(Part(stages), loop_->span);
+    return round + 1 == last_ ? part : If(Number(last_ - round) <= loop_->extent, part);
   }
 
   // A stage, of an iteration.
@@ -226,7 +253,7 @@ class Pipeline {
     std::string name;
   };
   std::vector<Stmt> Part(const std::vector<StageOf>& stages) const {
-    std::vector<ir::FreshCopy> copies(2);
+    std::vector<ir::FreshCopy> copies(static_cast<size_t>(last_) + 1);
     for (const StageOf& of : stages) copies[of.stage].Set(loop_->var, of.iteration);
     Writer writer(nodes_, notes_);
     for (const StageOf& of : stages) {
@@ -264,6 +291,7 @@ class Pipeline {
   const std::vector<const ir::BindNode*>& values_;
   std::vector<size_t> order_;
   IterationNotes* notes_;
+  int last_ = 0;  // stage
 };
 
 // Where gemms can overlap: the stages and the order; nullopt otherwise.

@@ -22,7 +22,7 @@ namespace tilelang::schedule {
 // Tasks of a stage that share memory keep their order. Where task u of stage 1 and v of stage 0
 // share memory, u of iteration i - 1 comes before v of iteration i. Each gemm is waited for where
 // something touches its registers or releases its tiles. The program may give another order, and
-// stages (schedule/program_order.h).
+// any number of stages (schedule/program_order.h).
 // Notes which iteration statements are of.
 ir::Stmt OverlapIterations(const ir::ForNode* loop, const std::vector<Task>& tasks,
                            IterationNotes* notes);

@@ -67,14 +67,16 @@ class Places {
       if (listed && node.task->part >= 0) stages.push_back(StageOf(node.task->part));
     }
     int64_t first = stages.empty() ? 0 : *std::min_element(stages.begin(), stages.end());
+    int64_t most = std::count_if(nodes->begin(), nodes->end(), [](const TaskNode& node) {
+      return node.task->kind == TaskKind::kWork;
+    });
     for (TaskNode& node : *nodes) {
       int64_t stage = std::max<int64_t>(StageOf(node.task->part) - first, 0);
-      if (stage > 1) {
+      if (stage >= most) {
         TL_USER_ERROR(kSemantics, loop_->span,
                       "T.Pipelined: stage lets statements run "
-                          << stage
-                          << " iterations apart; they can be one apart. Loads are further ahead by "
-                             "num_stages");
+                          << stage << " iterations apart, but there are only " << most
+                          << " of them to divide into stages");
       }
       node.stage = static_cast<int>(stage);
     }

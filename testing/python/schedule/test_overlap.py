@@ -204,6 +204,55 @@ def test_the_order_of_an_iteration() -> None:
     ]
 
 
+@every_schedule
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_three_gemms_in_a_row(count: int) -> None:
+    """The second and the third one of an iteration run in the round of the next."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((320, 64), "float16"),
+        C: T.Tensor((320, 64), "float16"),
+        D: T.Tensor((320, 64), "float16"),
+        n: T.int32,
+        Out: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            tiles = [T.alloc_shared((64, 64), "float16") for _ in range(3)]
+            s = T.alloc_fragment((64, 64), "float32")
+            p = T.alloc_fragment((64, 64), "float16")
+            r = T.alloc_fragment((64, 64), "float32")
+            q = T.alloc_fragment((64, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.clear(acc)
+            for j in T.Pipelined(n, num_stages=2):
+                T.copy(B[j * 64, 0], tiles[0])
+                T.copy(C[j * 64, 0], tiles[1])
+                T.copy(D[j * 64, 0], tiles[2])
+                T.gemm(a, tiles[0], s, transpose_B=True, clear_accum=True)
+                for i, k in T.Parallel(64, 64):
+                    p[i, k] = T.if_then_else(s[i, k] > 0, 1, -1)
+                T.gemm(p, tiles[1], r, clear_accum=True)
+                for i, k in T.Parallel(64, 64):
+                    q[i, k] = T.if_then_else(r[i, k] > j, 1, 0)
+                T.gemm(q, tiles[2], acc)
+            T.copy(acc, Out)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert overlaps(kernel)
+    A = torch.randint(-2, 3, (64, 64)).half()
+    B, C, D = torch.randint(-2, 3, (3, 320, 64)).half()
+    want = torch.zeros(64, 64).double()
+    for j in range(count):
+        b, c, d = (M[j * 64 : j * 64 + 64].double() for M in (B, C, D))
+        p = torch.where(A.double() @ b.T > 0, 1.0, -1.0).double()
+        want += (p @ c > j).double() @ d
+    assert torch.equal(run(kernel, A, B, C, D, count, shape=(64, 64)).double(), want)
+
+
 def test_a_result_that_the_next_iteration_needs_is_waited_for() -> None:
     """Nothing can run ahead of a gemm whose operand comes from the one before."""
 

@@ -91,6 +91,52 @@ def test_order_of_attention(n: int) -> None:
 
 
 @every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
+def test_three_stages(target: str, n: int) -> None:
+    """Q K of this block, relu of the one before, P V of the one before that."""
+    order, stage = [-1, 3, 2, 0, -1, 1], [-1, 0, 1, 2, -1, 2]
+    if target == "sm_80":  # the threads load: b before Q K, c before P V
+        order, stage = [4, 5, 3, 0, 1, 2], [0, 0, 1, 2, 2, 2]
+    kernel = tilelang.compile(chain(order, stage, stages=3), target=target)
+    assert steps(kernel) == [
+        ("acc -> acc", "j-2"),
+        ("p, c -> acc", "j-2"),
+        ("s -> p", "j-1"),
+        ("a, b -> s", ""),
+    ]
+    check(kernel, n)
+
+
+@every_schedule
+@pytest.mark.parametrize("n", range(7))
+def test_stages_of_a_known_number_of_iterations(n: int) -> None:
+    """Values of three iterations in flight, each in a fragment of its own."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 32), "float32"), B: T.Tensor((8, 32), "float32")):
+        with T.Kernel(1, threads=32):
+            f = [T.alloc_fragment((32,), "float32") for _ in range(3)]
+            for j in T.Pipelined(1, n + 1, order=[3, 2, 1, 0], stage=[0, 1, 2, 3]):
+                for i in T.Parallel(32):
+                    f[0][i] = A[j, i]
+                for i in T.Parallel(32):
+                    f[1][i] = f[0][i] * j
+                for i in T.Parallel(32):
+                    f[2][i] = f[1][i] + 1
+                for i in T.Parallel(32):
+                    B[j, i] = f[2][i]
+
+    kernel = tilelang.compile(main, target="sm_80")
+    a, b = torch.randn(8, 32), torch.full((8, 32), -7.0)
+    want = b.clone()
+    for j in range(1, n + 1):
+        want[j] = a[j] * j + 1
+    kernel(a, b)
+    torch.testing.assert_close(b, want)
+
+
+@every_schedule
 @pytest.mark.parametrize("n", [0, 1, 4])
 def test_everything_in_one_stage(n: int) -> None:
     """Where the compiler would choose two."""
@@ -192,7 +238,12 @@ WRONG = {
         "order": [-1, 0, 1, 2, -1, 3],
         "stage": [-1, 0, 0, 1, -1, 1],
     },
-    "stage lets statements run 2 iterations apart": {
+    "stage lets statements run 40 iterations apart, but there are only 4 of them": {
+        "order": [-1, 0, 3, 1, -1, 2],
+        "stage": [-1, 0, 0, 40, -1, 40],
+    },
+    # Q K and the relu of the next block come before the relu of this one has been used.
+    r"of the next iteration would run before line \d+, which it must follow: both use [ps]": {
         "order": [-1, 0, 3, 1, -1, 2],
         "stage": [-1, 0, 0, 2, -1, 2],
     },
