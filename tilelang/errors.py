@@ -14,6 +14,7 @@ lines ``@note <text>`` or ``@note[<file>:<line>:<col>:<end_line>:<end_col>] <tex
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import os
 import re
@@ -224,6 +225,28 @@ def _keep_tracebacks() -> bool:
     return os.environ.get("TILELANG_FULL_TRACEBACK", "0") not in ("", "0")
 
 
+def arguments_of(function: Callable[..., Any]) -> list[str]:
+    """Returns the note that lists what a function can be called with; nothing if that is open."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return []
+    names = [
+        f"{name}=" if parameter.kind is parameter.KEYWORD_ONLY else str(parameter).split(":")[0]
+        for name, parameter in signature.parameters.items()
+        if not name.startswith("_")
+        and name != "self"
+        and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    return [f"its arguments are {', '.join(names)}"] if names else []
+
+
+def _is_of_the_call(error: Exception) -> bool:
+    """Whether the caller's frame raised it: none of the function was entered."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None
+
+
 def boundary(function: _Function) -> _Function:
     """Marks a public entry point: user errors leave it without a trace through our internals.
 
@@ -244,6 +267,8 @@ def boundary(function: _Function) -> _Function:
         except Exception as error:
             raised = getattr(error, "__tvm_ffi_error__", None)
             if raised is None:
+                if isinstance(error, TypeError) and _is_of_the_call(error):
+                    raise ArgumentError(str(error), notes=arguments_of(function)) from None
                 raise
             raise InternalError(f"{raised.kind}: {raised.message}") from error
 

@@ -38,6 +38,12 @@ struct ThreadRange {
   bool operator==(const ThreadRange&) const = default;
 };
 
+// Whether the threads are whole warpgroups, each warp of which reaches its quarter of the lanes of
+// tensor memory.
+inline bool AreWarpgroups(const ThreadRange& threads) {
+  return threads.count % 128 == 0 && threads.begin % 128 == 0;
+}
+
 // Strict: what the hardware dictates. Common: what follows from layouts already known. Free:
 // choose.
 enum class InferLevel { kStrict, kCommon, kFree };

@@ -42,7 +42,7 @@ int64_t MaxRegisters(const Context& ctx) {
 
 layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
   const ThreadRange& threads = ctx->threads;
-  if (threads.count % 128 != 0 || threads.begin % 128 != 0) {
+  if (!AreWarpgroups(threads)) {
     TL_USER_ERROR(kResource, op->span,
                   "a copy to or from tensor memory is done by whole warpgroups (128 threads, "
                   "beginning at a multiple of 128: each warp reaches a quarter of the lanes), but "

@@ -288,12 +288,41 @@ const TileInstruction* Tcgen05Mma() {
   return &instruction;
 }
 
-std::string Tcgen05Lacks(const ir::GemmNode* op) {
+namespace {
+
+// Why an operand in shared memory has no layout that the instruction reads; empty if it has one.
+std::string OperandLacks(const Region& region, bool mn_major) {
+  const Buffer& buffer = region->buffer;
+  if (!buffer.IsShared()) return "";
+  if (layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major)) return "";
+  return "rows of " + std::string(buffer->name) +
+         " are no multiple of 16 bytes, or their number none of 8";
+}
+
+}  // namespace
+
+std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads) {
   constexpr int64_t kLeastRows = 64;
   if (op->c->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
-  auto rows = ir::AsInt(op->c->extents[op->c->extents.size() - 2]);
-  if (!rows || *rows >= kLeastRows) return "";
-  return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
+  auto [m, n] = MatrixExtents(op->c, op->span);
+  if (m < kLeastRows) {
+    return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
+  }
+  // What asks for tcgen05.mma by its arguments is refused if there is none.
+  if (!WaitsItself(op) || op->a->buffer.IsTmem()) return "";
+  if (!AreWarpgroups(threads)) {
+    return "its " + std::to_string(threads.count) +
+           " threads are no warpgroups of 128, which tensor memory is read by";
+  }
+  UmmaKindChoice choice =
+      ChooseUmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+  if (!choice.kind) return "the pair of operands " + choice.reason;
+  auto [a0, a1] = MatrixExtents(op->a, op->span);
+  UmmaTiling tiling = TileUmma({*choice.kind, m, n, op->trans_a ? a0 : a1, op->b->buffer->dtype,
+                                op->a->buffer.IsFragment(), !op->trans_b});
+  if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
+  std::string operand = OperandLacks(op->a, op->trans_a);
+  return operand.empty() ? OperandLacks(op->b, !op->trans_b) : operand;
 }
 
 bool WaitsItself(const ir::GemmNode* op) {

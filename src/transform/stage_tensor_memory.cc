@@ -2,7 +2,10 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+
 #include "analysis/gemm_in_flight.h"
+#include "analysis/kernel_scope.h"
 #include "ir/error.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -10,6 +13,7 @@
 #include "op/copy_tmem_cp.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
+#include "transform/scoped_mutator.h"
 #include "transform/stage_accumulators.h"
 
 namespace tilelang::transform {
@@ -37,7 +41,9 @@ Stmt Scope(std::vector<Stmt> stmts, const ir::Span& span) {
 
 class Stager : public ir::StmtMutator {
  public:
-  explicit Stager(const Target& target) : has_tcgen05_(target->has_tcgen05) {}
+  // `in_registers`: why accumulators stay there.
+  explicit Stager(ir::Map<Buffer, ir::String> in_registers)
+      : in_registers_(std::move(in_registers)) {}
   using StmtMutator::Rewrite;
 
   Stmt Rewrite(const ir::GemmNode* op) override {
@@ -45,8 +51,8 @@ class Stager : public ir::StmtMutator {
     Region a = op->a;
     Region b = op->b;
     bool in_registers = op->c->buffer.IsFragment();
-    if (in_registers && has_tcgen05_) {
-      RemarkGemm(op, "is done by mma.sync: " + op::Tcgen05Lacks(op));
+    if (auto reason = in_registers_.Get(op->c->buffer)) {
+      RemarkGemm(op, "is done by mma.sync: " + std::string(*reason));
     }
     if (a->buffer.IsFragment() && !in_registers) {
       if (op->trans_a) {
@@ -170,34 +176,57 @@ class Stager : public ir::StmtMutator {
     return Region::Whole(twin);
   }
 
-  bool has_tcgen05_;
+  ir::Map<Buffer, ir::String> in_registers_;
   Stmt loop_body_;  // of the innermost loop
 };
 
-// The fragments that are the C of gemms for tcgen05.mma, each once.
-std::vector<Buffer> FragmentAccumulators(const Stmt& body) {
-  std::vector<Buffer> result;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* gemm = s.as<ir::GemmNode>();
-    if (gemm == nullptr || !gemm->c->buffer.IsFragment()) return true;
-    if (!op::Tcgen05Lacks(gemm).empty()) return true;
-    for (const Buffer& b : result) {
-      if (b.same_as(gemm->c->buffer)) return true;
+// The fragments that are the C of gemms: those for tcgen05.mma, each once, and the others with the
+// reason. All gemms into a fragment are done by one instruction.
+class Accumulators : public ScopedMutator {
+ public:
+  explicit Accumulators(const Stmt& body) {
+    MutateStmt(body);
+    std::erase_if(staged, [&](const Buffer& c) { return in_registers.count(c) != 0; });
+  }
+
+  std::vector<Buffer> staged;
+  ir::Map<Buffer, ir::String> in_registers;
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    launch_ = analysis::ThreadsOf(op);
+    return ScopedMutator::Rewrite(op);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    Stmt self = ffi::GetRef<Stmt>(op);
+    const Buffer& c = op->c->buffer;
+    if (!c.IsFragment() || in_registers.count(c) != 0) return self;
+    std::string lacks = op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_));
+    if (!lacks.empty()) {
+      in_registers.Set(c, lacks);
+    } else if (std::find_if(staged.begin(), staged.end(), [&](const Buffer& known) {
+                 return known.same_as(c);
+               }) == staged.end()) {
+      staged.push_back(c);
     }
-    result.push_back(gemm->c->buffer);
-    return true;
-  });
-  return result;
-}
+    return self;
+  }
+
+ private:
+  analysis::LaunchThreads launch_;
+};
 
 }  // namespace
 
 ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
   Stmt body = func->body;
+  ir::Map<Buffer, ir::String> in_registers;
   if (target->has_tcgen05) {
-    for (const Buffer& c : FragmentAccumulators(body)) body = StageAccumulator(body, c);
+    Accumulators accumulators(body);
+    for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c);
+    in_registers = accumulators.in_registers;
   }
-  return func.WithBody(Stager(target).MutateStmt(body));
+  return func.WithBody(Stager(in_registers).MutateStmt(body));
 }
 
 }  // namespace tilelang::transform

@@ -65,6 +65,12 @@ class Buffer(tvm_ffi.Object):
 
         return call(HANDLE, "address_of", [load(self, [0] * self.ndim)])
 
+    def access_ptr(self, access_mask: Any = "r", *args: Any, **kwargs: Any) -> Expr:
+        """The address of the first element, as ``T.access_ptr(A, ...)`` gives it."""
+        from ..language.pointer import access_ptr
+
+        return access_ptr(self, access_mask, *args, **kwargs)
+
     def __getitem__(self, index: Any) -> Any:
         if _has_vector(index):
             from ..language.lanes import gather
@@ -266,8 +272,18 @@ def _index(buffer: Buffer, dim: int, index: Any) -> Expr:
             notes=["divide integers with // , or convert with T.cast"],
         )
     if isinstance(value, IntImm):
+        value = as_expr(_from_start(buffer, dim, value.value))
+    if isinstance(value, IntImm):
         _check_bounds(buffer, dim, value.value, value.value + 1)
     return cast(value, "int32") if value.dtype.is_bool else value
+
+
+def _from_start(buffer: Buffer, dim: int, index: Any) -> Any:
+    """A constant index below 0 counts from the end, as in Python."""
+    extent = buffer.shape[dim]
+    if not isinstance(index, int) or index >= 0:
+        return index
+    return extent + index if not isinstance(extent, int) or extent + index >= 0 else index
 
 
 def _check_bounds(buffer: Buffer, dim: int, low: Any, high: Any) -> None:
@@ -277,7 +293,7 @@ def _check_bounds(buffer: Buffer, dim: int, low: Any, high: Any) -> None:
     if not (too_low or too_high):
         return
     what = f"index {low}" if high == low + 1 else f"slice {low}:{high}"
-    notes = ["negative indices do not count from the end in a kernel"] if too_low else []
+    notes = [f"negative indices count from the end: -1 to -{extent}"] if too_low else []
     raise errors.BoundsError(
         f"{what} of dimension {dim} is outside {buffer.describe()}: its extent is {extent}",
         span=span.here(),
@@ -292,8 +308,8 @@ def _slice(buffer: Buffer, dim: int, part: slice) -> tuple[Any, Any]:
             span=span.here(),
             notes=["slices of a tile are contiguous; use strided tensors or T.Parallel"],
         )
-    start = 0 if part.start is None else plain(_index_value(buffer, part.start))
-    stop = buffer.shape[dim] if part.stop is None else plain(_index_value(buffer, part.stop))
+    start = 0 if part.start is None else _bound(buffer, dim, part.start)
+    stop = buffer.shape[dim] if part.stop is None else _bound(buffer, dim, part.stop)
     _check_bounds(buffer, dim, start, stop)
     extent = plain(difference(stop, start))
     if isinstance(extent, int) and extent <= 0:
@@ -302,6 +318,10 @@ def _slice(buffer: Buffer, dim: int, part: slice) -> tuple[Any, Any]:
             span=span.here(),
         )
     return start, extent
+
+
+def _bound(buffer: Buffer, dim: int, value: Any) -> Any:
+    return _from_start(buffer, dim, plain(_index_value(buffer, value)))
 
 
 def _index_value(buffer: Buffer, value: Any) -> Expr:

@@ -32,6 +32,20 @@ ALIASES = {
     # The tensor core reads 19 bits of each float32.
     "tfloat32": "float32",
 }
+# What other languages call them.
+SHORT = {
+    "fp8": "float8_e4m3fn",
+    "fp16": "float16",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "f32": "float32",
+    "fp64": "float64",
+    "f64": "float64",
+    "i32": "int32",
+    "i64": "int64",
+    "u32": "uint32",
+}
 # Types of the language that no supported target computes with yet.
 KNOWN_UNSUPPORTED = (
     *("int4", "uint4", "uint1", "float8_e8m0fnu"),
@@ -77,11 +91,19 @@ class DType(tvm_ffi.dtype):
         self.integer_range = signed if self.is_signed else (0, (1 << bits) - 1)
         return self
 
-    def __call__(self, value: Any) -> Any:
-        """Returns ``value`` converted to this type; a number becomes a constant."""
+    def __call__(self, value: Any = None, *, is_size_var: bool = False) -> Any:
+        """Returns ``value`` converted to this type; a number becomes a constant.
+
+        Without a value, a variable for extents: ``n = T.int32()`` before ``T.match_buffer``.
+        """
         from .expr import cast
 
-        return cast(value, self)
+        del is_size_var
+        if value is not None:
+            return cast(value, self)
+        from ..language.raw.expressions import extent_variable
+
+        return extent_variable(self)
 
     def __repr__(self) -> str:
         return f"T.{self!s}"
@@ -143,6 +165,7 @@ def _name_of(dtype: Any) -> str:
         return numpy.dtype(dtype).name
     raise errors.DTypeError(
         f"{dtype!r} is not a data type",
+        span=_here(),
         notes=['use T.float16, "float16", torch.float16 or a numpy dtype'],
     )
 
@@ -165,11 +188,21 @@ def dtype_of(dtype: Any) -> DType:
         return _INTERNED[name]
     if name in KNOWN_UNSUPPORTED or _is_vector(name):
         raise errors.UnsupportedError(
-            f"data type {name} is not supported", notes=[f"supported: {', '.join(SUPPORTED)}"]
+            f"data type {name} is not supported",
+            span=_here(),
+            notes=[f"supported: {', '.join(SUPPORTED)}"],
         )
-    close = difflib.get_close_matches(name, (*SUPPORTED, *ALIASES), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known types: {', '.join(SUPPORTED)}"
-    raise errors.DTypeError(f"unknown data type {name!r}", notes=[hint])
+    meant = SHORT.get(name) or next(
+        iter(difflib.get_close_matches(name, (*SUPPORTED, *ALIASES), n=1)), None
+    )
+    hint = f"did you mean {meant}?" if meant else f"known types: {', '.join(SUPPORTED)}"
+    raise errors.DTypeError(f"unknown data type {name!r}", span=_here(), notes=[hint])
+
+
+def _here() -> errors.Span | None:
+    from . import span
+
+    return span.here()
 
 
 def _is_vector(name: str) -> bool:

@@ -167,7 +167,11 @@ class Operand:
         raise _not_known(self, "become a Python int", 'convert with T.cast(x, "int32")')
 
     def __float__(self) -> float:
-        raise _not_known(self, "become a Python float", 'convert with T.cast(x, "float32")')
+        raise _not_known(
+            self,
+            "become a Python float",
+            'convert with T.cast(x, "float32"); functions of math are T.sqrt, T.exp, ...',
+        )
 
     def __iter__(self) -> Any:
         raise _not_known(self, "be iterated over", "loop with T.serial(n)")
@@ -217,6 +221,9 @@ class IntImm(Expr):
     __slots__ = ()
     value: int
 
+    def __init__(self, dtype: Any, value: int, span: Any = None) -> None:
+        self.__init_handle_by_constructor__(_int_imm, dtype_of(dtype), value, span)
+
     def __bool__(self) -> bool:
         return self.value != 0
 
@@ -237,6 +244,9 @@ class FloatImm(Expr):
     __slots__ = ()
     value: float
 
+    def __init__(self, dtype: Any, value: float, span: Any = None) -> None:
+        self.__init_handle_by_constructor__(_float_imm, dtype_of(dtype), float(value), span)
+
     def __bool__(self) -> bool:
         return self.value != 0
 
@@ -250,6 +260,9 @@ class StringImm(Expr):
 
     __slots__ = ()
     value: str
+
+    def __init__(self, value: str, span: Any = None) -> None:
+        self.__init_handle_by_constructor__(_string_imm, value, span)
 
 
 @tvm_ffi.register_object("tl.ir.Var")

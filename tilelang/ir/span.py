@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 
 from .. import _ffi, errors
 
 tvm_ffi = _ffi.tvm_ffi
+_PACKAGE = str(Path(errors.__file__).parent) + os.sep
 
 
 @tvm_ffi.register_object("tl.ir.Span")
@@ -54,5 +59,13 @@ def for_error(span: Span | None) -> errors.Span | None:
 
 
 def here() -> errors.Span | None:
-    """The current place in the form that errors carry."""
-    return for_error(current())
+    """The place of an error: the statement being traced; outside of kernels the user's line."""
+    return _line_of_caller() if _place.span is None else for_error(current())
+
+
+def _line_of_caller() -> errors.Span | None:
+    """The innermost line outside of this package, such as that of an annotation."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return None if frame is None else errors.Span(frame.f_code.co_filename, frame.f_lineno)

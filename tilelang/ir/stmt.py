@@ -46,6 +46,11 @@ class Func(tvm_ffi.Object):
 
     __repr__ = __str__
 
+    @property
+    def buffer_map(self) -> dict[Any, Buffer]:
+        """The tensor of each parameter that is one, which here is the parameter itself."""
+        return {param: param for param in self.params if isinstance(param, Buffer)}
+
     def script(self) -> str:
         """Returns the IR as text."""
         return _print(self)

@@ -32,7 +32,7 @@ def compile(
     """Compiles a function for one architecture.
 
     Args:
-        func: what ``@T.prim_func`` gives.
+        func: what ``@T.prim_func`` gives, or a ``tvm.IRModule`` of one such function.
         out_idx: indices of the tensor parameters that each call allocates and returns; negative
             ones count from the end. By default those that an eager function returns.
         execution_backend: accepted for compatibility; there is one way to launch.
@@ -50,11 +50,7 @@ def compile(
         raise ConfigError(f"unknown execution backend {execution_backend!r}")
     configs = pass_config.normalize(pass_configs)
     resolved = targets.resolve(target)
-    if not hasattr(ir_function(func), "params"):
-        raise ArgumentError(
-            f"a kernel is what @T.prim_func gives, but this is {type(func).__name__}"
-            + ("; call the function that returns the kernel first" if callable(func) else "")
-        )
+    func = _the_function(func)
     if out_idx is None:  # those that the function itself returns: it is of the eager style
         out_idx = [int(i) for i in ir_function(func).attrs.get(OUTPUTS, [])] or None
     normalize_out_idx(out_idx, len(ir_function(func).params))
@@ -83,7 +79,30 @@ def lower_to_source(
 ) -> LoweredKernel:
     """Runs the compiler up to CUDA C++, without NVRTC; arguments as for :func:`compile`."""
     configs = pass_config.normalize(pass_configs)
+    func = _the_function(func)
     return lower(func, targets.resolve(target), configs, pass_config.ignored(pass_configs))
+
+
+def _the_function(func: Any) -> Any:
+    """What to compile: a ``T.prim_func``, or the only one of a ``tvm.IRModule``.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    functions = getattr(func, "functions", None)
+    if isinstance(functions, Mapping):
+        if len(functions) != 1:
+            raise ArgumentError(
+                f"the module holds {len(functions)} functions ({', '.join(functions)}); compile "
+                'each of them, module["name"]'
+            )
+        func = next(iter(functions.values()))
+    if not hasattr(ir_function(func), "params"):
+        raise ArgumentError(
+            f"a kernel is what @T.prim_func gives, but this is {type(func).__name__}"
+            + ("; call the function that returns the kernel first" if callable(func) else "")
+        )
+    return func
 
 
 def par_compile(

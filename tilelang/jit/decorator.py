@@ -94,6 +94,7 @@ class JITFunction:
         return compiler.compile(func, **self._options)
 
 
+@boundary
 def jit(
     func: Callable[..., Any] | None = None,
     *,
@@ -125,7 +126,8 @@ def jit(
         "compile_flags": compile_flags,
     }
     if func is not None:
-        return _jit(func, options, sys._getframe(1))
+        # Frames: this function, errors.boundary, the decorated definition's scope.
+        return _jit(func, options, sys._getframe(2))
     return lambda function: _jit(function, options, sys._getframe(1))
 
 

@@ -117,7 +117,14 @@ class Macro:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         builder = current(f"macro {self.function.__name__}")
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise errors.SemanticsError(
+                f"macro {self.function.__name__}: {error}",
+                span=span.here(),
+                notes=errors.arguments_of(self.function),
+            ) from None
         for name, value in bound.arguments.items():
             by_reference = name in self._references()
             bound.arguments[name] = (

@@ -46,6 +46,16 @@ def _matrix(what: str, operand: Any) -> Region:
             span=span.here(),
             notes=[region.buffer.describe()],
         )
+    if not all(isinstance(dim, int) for dim in shape):
+        raise errors.ShapeError(
+            f"{what} has shape {shape_text(shape)}; that of a matrix is constant",
+            span=span.here(),
+            notes=[
+                region.buffer.describe(),
+                "T.copy a tile of constant shape to T.alloc_shared: what lies outside of the "
+                "tensor is filled with zeros",
+            ],
+        )
     return region
 
 

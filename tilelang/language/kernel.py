@@ -17,6 +17,8 @@ from .ws_schedule import check_ids
 _launch = _ffi.get("ir.KernelLaunch")
 
 DEFAULT_THREADS = 128
+# Blocks of a function in which a kernel may be opened.
+_TRANSPARENT = frozenset({"function", "T.sblock"})
 MAX_THREADS = 1024  # CUDA C++ Programming Guide, technical specifications per compute capability
 
 
@@ -52,7 +54,7 @@ class KernelFrame:
         builder = current("T.Kernel")
         if builder.kernel is not None:
             raise errors.ScopeError("T.Kernel inside another T.Kernel", span=span.here())
-        if len(builder.blocks) > 1:
+        if any(block.kind not in _TRANSPARENT for block in builder.blocks):
             raise errors.ScopeError(
                 "T.Kernel under control flow known only at run time", span=span.here()
             )

@@ -228,7 +228,13 @@ def refuse_extra(what: str, given: dict[str, Any], ignored: dict[str, Any]) -> N
             raise errors.UnsupportedError(
                 f"{what} does not support {name}={value!r}", span=span.here()
             )
-        raise errors.SemanticsError(f"{what} has no argument {name!r}", span=span.here())
+        from .. import language
+
+        raise errors.SemanticsError(
+            f"{what} has no argument {name!r}",
+            span=span.here(),
+            notes=errors.arguments_of(vars(language)[what.removeprefix("T.")]),
+        )
 
 
 def _constant(what: str, value: Any, least: int) -> int:

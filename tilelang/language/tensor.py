@@ -8,7 +8,7 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer
 from ..ir.dtype import dtype_of
-from ..ir.expr import Operand, Var, var
+from ..ir.expr import Call, Operand, Var, var
 from .codec import narrow_type
 from .view import View, tensor_of
 
@@ -100,6 +100,16 @@ def check_extent(extent: Any) -> None:
         )
 
 
+def _on_memory(shape: Any, dtype: Any, data: Any, scope: str, strides: Any = None) -> Any:
+    """A tensor at an address: of a buffer a view of its memory, else as ``T.make_tensor``."""
+    from .raw.buffers import decl_buffer
+    from .raw_memory import make_tensor
+
+    if isinstance(data, Call) and data.name == "address_of":
+        return decl_buffer(shape, dtype, data, strides, scope=scope)
+    return make_tensor(data, shape, dtype, strides)
+
+
 class _TensorFactory:
     """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
@@ -107,9 +117,7 @@ class _TensorFactory:
         self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None
     ) -> TensorType:
         if data is not None:
-            raise errors.UnsupportedError(
-                f"T.Tensor does not support data={data!r}", span=span.here()
-            )
+            return _on_memory(shape, dtype, data, scope or "global")
         return TensorType(shape, dtype, scope=scope or "global")
 
     def __getitem__(self, item: Any) -> TensorType:
@@ -141,8 +149,12 @@ class _StridedTensorFactory:
         *,
         data: Any = None,
     ) -> TensorType:
-        if data is not None or scope not in (None, "global"):
-            raise errors.UnsupportedError(f"T.StridedTensor does not support scope={scope!r}")
+        if scope not in (None, "global"):
+            raise errors.UnsupportedError(
+                f"T.StridedTensor does not support scope={scope!r}", span=span.here()
+            )
+        if data is not None:
+            return _on_memory(shape, dtype, data, "global", strides)
         return TensorType(shape, dtype, strides)
 
     def __getitem__(self, item: Any) -> TensorType:
@@ -169,9 +181,7 @@ def buffer_annotation(
     """
     scope = rest.pop("scope", "global")
     if data is not None:
-        from .raw.buffers import decl_buffer
-
-        return decl_buffer(shape, dtype, data, strides, scope=scope)
+        return _on_memory(shape, dtype, data, scope, strides)
     given = {name: value for name, value in rest.items() if value}
     if scope != "global" or given:
         raise errors.UnsupportedError(

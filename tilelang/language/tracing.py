@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,6 +101,25 @@ def _refusal(error: Exception) -> str:
     return f"these arguments have no meaning here ({type(error).__name__}: {text})"
 
 
+# What Python says of a call with other arguments than a function has, and what torch says of our
+# operands.
+_MISFIT = re.compile(r"(\w+)\(\) (?:got an unexpected keyword|missing|takes)")
+_OF_TORCH = re.compile(r"(\w+)\(\): .* must be Tensor, not \w+")
+
+
+def _advice(text: str) -> list[str]:
+    """What to do about an error that Python or torch raised."""
+    from .. import language
+
+    if misfit := _MISFIT.match(text):
+        function = vars(language).get(misfit[1])
+        return [] if function is None else errors.arguments_of(function)
+    if torch := _OF_TORCH.match(text):
+        has = f"T.{torch[1]}" if torch[1] in vars(language) else "the functions of T, such as T.exp"
+        return [f"functions of torch take tensors, outside of kernels; of elements, use {has}"]
+    return []
+
+
 def _holds(statement: errors.Span, expression: errors.Span) -> bool:
     last = statement.end_line or statement.line
     return statement.file == expression.file and statement.line <= expression.line <= last
@@ -124,12 +144,14 @@ def explained() -> Iterator[None]:
         if trace is None:
             raise
         place = _expression(trace) or _statement(trace)
+        notes = _advice(str(error))
         if not direct:
             if _raised_by_us(trace):
-                raise errors.SemanticsError(_refusal(error), span=place) from error
+                text = str(error).split("\n")[0] if notes else _refusal(error)
+                raise errors.SemanticsError(text, span=place, notes=notes) from error
             raise
-        if isinstance(error, TypeError):
-            raise errors.SemanticsError(str(error), span=place) from None
+        if isinstance(error, TypeError) or " values to unpack " in str(error):
+            raise errors.SemanticsError(str(error), span=place, notes=notes) from None
         if isinstance(error, (NameError, AttributeError)):
             raise errors.UnknownNameError(str(error), span=place) from None
         raise

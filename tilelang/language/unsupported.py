@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from .. import errors
 from ..ir import span
+from ..ir.dtype import SHORT
 
 #: Reason, in words that follow "not supported: ", -> the names that it holds for.
 REASONS: dict[str, tuple[str, ...]] = {
@@ -87,6 +88,7 @@ def refuse(name: str, available: Iterable[str]) -> errors.CompileError:
         return errors.UnsupportedError(
             f"T.{name} is not supported by this version", span=place, notes=[_REASON_OF[name]]
         )
-    close = difflib.get_close_matches(name, [*available, *KNOWN], n=3)
+    close = [SHORT[name]] if name in SHORT else []
+    close = close or difflib.get_close_matches(name, [*available, *KNOWN], n=3)
     notes = [f"did you mean {', '.join(f'T.{each}' for each in close)}?"] if close else []
     return errors.UnknownNameError(f"the language has no name T.{name}", span=place, notes=notes)

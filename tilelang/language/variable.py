@@ -8,7 +8,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, make_buffer
 from ..ir.dtype import DType
-from ..ir.expr import Expr, Operand, as_expr, cast, promote
+from ..ir.expr import Expr, FloatImm, IntImm, Operand, as_expr, cast, promote
 from ..ir.stmt import emit, store
 from .builder import Block, in_kernel
 
@@ -99,11 +99,18 @@ class Ref(Operand):
 
 def allocate(name: str, dtype: DType, init: Any = None, implicit: bool = False) -> Ref:
     """Emits the allocation of a mutable scalar and returns it."""
-    attrs = {} if init is None else {"init": cast(as_expr(init, dtype), dtype)}
-    buffer = make_buffer(name, dtype, (1,), "local.var", attrs=attrs)
+    value = None if init is None else cast(as_expr(init, dtype), dtype)
+    is_constant = isinstance(value, (IntImm, FloatImm))
+    buffer = make_buffer(
+        name, dtype, (1,), "local.var", attrs={"init": value} if is_constant else {}
+    )
     emit(_alloc(buffer, span.current()))
+    place = load(buffer, [0])
+    if value is not None and not is_constant:
+        # A statement of its own, as it may read memory that other threads write.
+        emit(store(place, value))
     home = in_kernel("a mutable scalar").blocks[-1]
-    return Ref(load(buffer, [0]), fresh=not implicit, implicit=implicit, home=home)
+    return Ref(place, fresh=not implicit, implicit=implicit, home=home)
 
 
 class Poison(Operand):

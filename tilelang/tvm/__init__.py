@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _ffi, errors
-from ..ir.dtype import DType as DataType
+from ..ir.dtype import dtype_of
+from ..language.codec import narrow_type
 from . import arith, ir, target, tir
 from .ir import IRModule
 
 tvm_ffi = _ffi.tvm_ffi
 #: A newer name of :mod:`tilelang.tvm.tir`.
 tirx = tir
+
+
+def DataType(dtype: Any) -> Any:
+    """The type of that name: ``DataType("int4").bits``."""
+    return narrow_type(dtype) or dtype_of(dtype)
 
 
 def __getattr__(name: str) -> Any:

@@ -85,7 +85,16 @@ def case_gemm_of_other_types():
 
 def case_gemm_rows():
     """ShapeError: T.gemm on sm_100a: M must be 64 or a multiple of 128 (M = 96, N = 64, K = 64)"""
-    tilelang.compile(gemm(96, 64, 64), target="sm_100a")
+
+    @T.prim_func
+    def main():
+        with T.Kernel(1):
+            a = T.alloc_shared((96, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_tmem((96, 64), "float32")
+            T.gemm(a, b, c)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
 
 
 def case_element_of_a_fragment():

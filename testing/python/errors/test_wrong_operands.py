@@ -46,12 +46,12 @@ def case_atomic_on_a_narrow_type():
 
 
 def case_negative_index():
-    """BoundsError: index -1 of dimension 0 ... negative indices do not count from the end"""
+    """BoundsError: index -129 of dimension 0 ... negative indices count from the end: -1 to -128"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):
         with T.Kernel(1):
-            A[0] = A[-1]  # WRONG
+            A[0] = A[-M - 1]  # WRONG
 
 
 def case_slice_outside():

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from ... import errors
 from ...ir import expr as ir_expr
+from ...ir import span
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType, dtype_of
 from ...ir.expr import BinaryOp, as_expr, binary, call
+from ..builder import current
 from ..scalar import AND, OR, logical, logical_not, truncmod
 
 PrimExpr = ir_expr.Expr
@@ -103,6 +106,21 @@ def Var(name: str, dtype: Any = "int32") -> Any:
 
 
 var = SizeVar = Var
+
+
+def extent_variable(dtype: DType) -> Any:
+    """``n = T.int32()``: a variable for extents, by the name that the statement gives it.
+
+    Raises:
+        DTypeError: extents are not of this type.
+    """
+    if dtype not in ("int32", "int64"):
+        raise errors.DTypeError(
+            f"T.{dtype}() without a value is a variable for extents, of int32 or int64",
+            span=span.here(),
+            notes=[f'T.{dtype}(x) converts x; T.alloc_var("{dtype}") is a mutable scalar'],
+        )
+    return ir_expr.var(current(f"T.{dtype}()").take_hint("n"), dtype)
 
 
 def likely(cond: Any) -> Any:
