@@ -59,6 +59,8 @@ class _Plan:
         return tuple([read(args[position]) for position, read in self._readers])
 
 
+# Constants of a call that are compared with defaults by value; 1 and True, 0.0 and -0.0 differ.
+_SCALARS = frozenset({int, str})
 _Selection = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
@@ -115,6 +117,7 @@ class EagerFunction:
                 f"out_idx={options['out_idx']} for {function.__name__}, whose body is the kernel",
                 notes=["allocate outputs with T.empty and return them"],
             )
+        torch_op.register_types()
         self._function = function
         self._options = {key: value for key, value in options.items() if key != "out_idx"}
         self._types = dict(types)
@@ -132,6 +135,8 @@ class EagerFunction:
         self._only: Callable[..., Any] | None = None
         self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
+        # By how many arguments are given in order, and which by name: what arranges them.
+        self._orders: dict[Any, _Selection] = {}
         self._lock = threading.RLock()
         # The parameters that a kernel may be passed; None for one of them is a constant.
         self._runtime = frozenset(self._types) | declared_parameters(function)
@@ -153,21 +158,27 @@ class EagerFunction:
             ArgumentError: an argument does not fit its declaration.
         """
         if torch_op.is_compiling():
-            return self._in_graph(*self._completed(args, kwargs))
-        if self._only is not None and len(args) == self._required and not kwargs:
+            return self._in_graph(args, kwargs)
+        consts: tuple[Any, ...] = ()
+        if kwargs:
+            args, consts = self._arranged(args, kwargs)
+            if not consts and self._has_defaults(args):
+                args = args[: self._required]
+        if self._only is not None and len(args) == self._required and not consts:
             try:
                 if not _has_none(args):
                     return self._only(*args)
             except (ArgumentError, TargetError):
                 pass  # another kernel, or an error that the rest of this function places
-        if self._usual is not None and len(args) == self._required and not kwargs:
+        if self._usual is not None and len(args) == self._required and not consts:
             try:
                 run, select = self._usual.kernels[self._usual.read(args)]
             except (LookupError, AttributeError, TypeError):
                 pass
             else:
                 return self._run(run, select(args), self._usual)
-        args, consts = self._completed(args, kwargs)
+        if len(args) != len(self._defaults):
+            args, _ = self._completed(args, {})
         try:
             plan = self._plans[self._constants(args), consts]
             run, select = plan.kernels[plan.read(args)]
@@ -245,20 +256,30 @@ class EagerFunction:
 
     # In graphs of torch.compile -------------------------------------------------------------
 
-    def _in_graph(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
+    def _in_graph(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call that torch.compile traces: of the operator of the kernel for these arguments."""
-        described = tuple([torch_op.description(args[i]) for i in self._runtime_positions])
-        constants = tuple([args[i] for i in self._constant_positions])
-        kind, name, *positions = self._op_for(described, constants, consts).split()
-        result = torch_op.call(name, [args[int(i)] for i in positions])
+        full, consts = self._completed(args, kwargs)
+        described = tuple([torch_op.description(full[i]) for i in self._runtime_positions])
+        # Defaults need not be constants to torch.
+        given = tuple(
+            [
+                (i, full[i])
+                for i in self._constant_positions
+                if i < len(args) or self._names[i] in kwargs
+            ]
+        )
+        kind, name, *positions = self._op_for(described, given, consts).split()
+        result = torch_op.call(name, [full[int(i)] for i in positions])
         return (result,) if kind == "single" else result
 
-    def _op_for(self, described: Any, constants: Any, consts: Any) -> str:
+    def _op_for(self, described: Any, given: Any, consts: Any) -> str:
         """How to call the operator: words, as torch.compile takes them for a constant.
 
         "single" where it returns a tensor that is to be a tuple, else "plain"; its name; which
         arguments it takes.
         """
+        values = dict(given)
+        constants = tuple([values.get(i, self._defaults[i]) for i in self._constant_positions])
         key = "op", described, freeze(constants), consts
         if key not in self._ops:
             call, device = self._call_of(described, constants, dict(consts))
@@ -312,6 +333,9 @@ class EagerFunction:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Returns an argument for each parameter, and the values of ``T.const`` given by name."""
+        pick = self._orders.get((len(args), *kwargs))
+        if pick is not None:
+            return pick((*args, *kwargs.values(), *self._defaults)), ()
         names, rest = self._names, dict(kwargs)
         if len(args) > len(names):
             raise ArgumentError(
@@ -329,7 +353,29 @@ class EagerFunction:
                     f"{self._function.__name__} takes ({', '.join(names)}): {name!r} is missing"
                 )
             full.append(value)
+        if not rest and len(names) > 1 and not torch_op.is_compiling():
+            pattern = (len(args), *kwargs)
+            self._orders[pattern] = self._order(len(args), list(kwargs))
         return tuple(full), tuple(sorted(rest.items()))
+
+    def _order(self, count: int, keywords: list[str]) -> _Selection:
+        """What takes an argument for each parameter from those given and the defaults."""
+        given = self._names[:count] + keywords
+        rest = len(given)
+        return _select(
+            [
+                given.index(name) if name in given else rest + position
+                for position, name in enumerate(self._names)
+            ]
+        )
+
+    def _has_defaults(self, args: tuple[Any, ...]) -> bool:
+        """Whether the arguments that have defaults are these."""
+        pairs = zip(args[self._required :], self._defaults[self._required :], strict=True)
+        for arg, default in pairs:
+            if arg is not default and not (type(arg) in _SCALARS and arg == default):
+                return False
+        return True
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """What to compile for, where tensors may be missing or described."""
@@ -381,9 +427,8 @@ class EagerFunction:
         self, args: tuple[Any, ...], consts: tuple[Any, ...], positions: list[int]
     ) -> bool:
         """Whether the kernel takes the arguments without defaults, and the others have theirs."""
-        pairs = zip(args[self._required :], self._defaults[self._required :], strict=True)
-        others = all(arg is default for arg, default in pairs)
-        return positions == list(range(self._required)) and others and not consts
+        is_first = positions == list(range(self._required))
+        return is_first and self._has_defaults(args) and not consts
 
     def _plan(self, key: Any, positions: list[int], call: Call, traced: Traced) -> _Plan:
         plan = self._plans.get(key)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..ir.buffer import Buffer
+from ..ir.dtype import DType
 from ..ir.evaluate import evaluate, solve, variables
 from ..ir.expr import Var
 from ..target import Target
@@ -22,6 +23,14 @@ def is_compiling() -> bool:
     """Whether torch.compile is tracing the caller."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
+
+
+def register_types() -> None:
+    """Makes versions of torch that do not take our element types for constants do so."""
+    torch = sys.modules.get("torch")
+    pytree: Any = getattr(getattr(torch, "utils", None), "_pytree", None)
+    if hasattr(pytree, "register_constant") and not pytree.is_constant_class(DType):
+        pytree.register_constant(DType)
 
 
 def fresh_name(name: str) -> str:
