@@ -64,7 +64,8 @@ Expr ForwardExpr(const Layout& layout, const std::vector<Expr>& coord) {
     LAYOUT_THROW(UnsupportedError)
         << "the layout of shape " << CoordToString(layout->Extents())
         << " is no sum of digits of its coordinates (nor an XOR swizzle of one), so it has no "
-           "index expression";
+           "index expression; annotate one whose terms are such as i // 8 % 4 * 16, or "
+           "tilelang.layout.make_swizzled_layout";
   }
   std::vector<Digits> forms = CanonicalForms(layout.get());
   Expr sum = Imm(coord[0], 0);

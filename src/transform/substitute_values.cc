@@ -72,11 +72,9 @@ class Examiner {
 class Substituter : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::ParallelForNode* op) override {
-    inside_ = Examiner(op->body).Replaceable();
-    Stmt loop = StmtMutator::Rewrite(op);
-    inside_ = false;
-    return loop;
+  Stmt Rewrite(const ir::ParallelForNode* op) override { return Loop(op); }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    return op->Kind() == ir::ForKind::kVectorized ? Loop(op) : StmtMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::SeqNode* op) override {
     if (!inside_) return StmtMutator::Rewrite(op);
@@ -96,6 +94,15 @@ class Substituter : public ir::StmtMutator {
   }
 
  private:
+  template <typename LoopNode>
+  Stmt Loop(const LoopNode* op) {
+    bool outer = inside_;
+    inside_ = inside_ || Examiner(op->body).Replaceable();
+    Stmt loop = StmtMutator::Rewrite(op);
+    inside_ = outer;
+    return loop;
+  }
+
   bool inside_ = false;
   ir::Map<ir::Var, Expr> values_;
 };

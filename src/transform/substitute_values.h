@@ -6,10 +6,10 @@
 
 namespace tilelang::transform {
 
-// A T.Parallel loop whose body names values, as `row = by * 64 + i` or `x = A[row, j]`, computes
-// them where they are used instead: a body of stores alone is one that vectors and cp.async can
-// carry out. Names stay where a value is not pure, loads what the body writes, would grow large, or
-// is an index of a fragment.
+// A T.Parallel or T.vectorized loop whose body names values, as `row = by * 64 + i` or
+// `x = A[row, j]`, computes them where they are used instead: a body of stores alone is one that
+// vectors and cp.async can carry out. Names stay where a value is not pure, loads what the body
+// writes, would grow large, or is an index of a fragment.
 ir::Func SubstituteValues(const ir::Func& func);
 
 }  // namespace tilelang::transform

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from .. import _ffi, errors
 
@@ -68,4 +68,16 @@ def _line_of_caller() -> errors.Span | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return None if frame is None else errors.Span(frame.f_code.co_filename, frame.f_lineno)
+    if frame is None:
+        return None
+    exact = of_instruction(frame.f_code, frame.f_lasti)
+    return exact or errors.Span(frame.f_code.co_filename, frame.f_lineno)
+
+
+def of_instruction(code: CodeType, offset: int) -> errors.Span | None:
+    """The expression that an instruction of a function evaluates; None before Python 3.11."""
+    if sys.version_info >= (3, 11):
+        line, end_line, column, end_column = list(code.co_positions())[offset // 2]
+        if line is not None and column is not None and end_column is not None:
+            return errors.Span(code.co_filename, line, column + 1, end_line or line, end_column + 1)
+    return None

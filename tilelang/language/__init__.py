@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+from ..errors import boundary as _boundary
 from ..ir.dtype import ALIASES as _ALIASES
 from ..ir.dtype import KNOWN_UNSUPPORTED as _UNSUPPORTED_TYPES
 from ..ir.dtype import SUPPORTED as _TYPES
@@ -344,6 +345,7 @@ __all__ = [
 ]
 
 
+@_boundary
 def __getattr__(name: str) -> _Any:
     if name in ("Layout", "Fragment"):
         from .. import layout

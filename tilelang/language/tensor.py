@@ -113,6 +113,7 @@ def _on_memory(shape: Any, dtype: Any, data: Any, scope: str, strides: Any = Non
 class _TensorFactory:
     """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
+    @errors.boundary
     def __call__(
         self, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None
     ) -> TensorType:
@@ -120,6 +121,7 @@ class _TensorFactory:
             return _on_memory(shape, dtype, data, scope or "global")
         return TensorType(shape, dtype, scope=scope or "global")
 
+    @errors.boundary
     def __getitem__(self, item: Any) -> TensorType:
         if not (isinstance(item, tuple) and len(item) == 2):
             raise errors.UnsupportedSyntaxError(
@@ -140,6 +142,7 @@ class _StridedTensorFactory:
     ``T.StridedTensor(shape, strides, dtype)`` and ``T.StridedTensor[shape, strides, dtype]``.
     """
 
+    @errors.boundary
     def __call__(
         self,
         shape: Any,
@@ -172,6 +175,7 @@ class _StridedTensorFactory:
 StridedTensor = _StridedTensorFactory()
 
 
+@errors.boundary
 def buffer_annotation(
     shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, **rest: Any
 ) -> Any:

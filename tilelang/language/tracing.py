@@ -6,7 +6,6 @@ import enum
 import inspect
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,16 +65,6 @@ def _innermost(trace: TracebackType | None) -> tuple[TracebackType | None, bool]
     return found, last
 
 
-def _expression(trace: TracebackType) -> errors.Span | None:
-    """The expression of a kernel being evaluated in a frame; None before Python 3.11."""
-    code = trace.tb_frame.f_code
-    if sys.version_info >= (3, 11):
-        line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
-        if line is not None and column is not None and end_column is not None:
-            return errors.Span(code.co_filename, line, column + 1, end_line or line, end_column + 1)
-    return None
-
-
 def _statement(trace: TracebackType) -> errors.Span | None:
     tracer: Tracer = trace.tb_frame.f_locals[TRACER]
     return span.for_error(tracer.span())
@@ -133,7 +122,7 @@ def explained() -> Iterator[None]:
     except errors.TileLangError as error:
         trace, _ = _innermost(error.__traceback__)
         if trace is not None:
-            exact = _expression(trace)
+            exact = span.of_instruction(trace.tb_frame.f_code, trace.tb_lasti)
             # The expression at fault says more than its statement.
             if exact is not None and (error.span is None or _holds(error.span, exact)):
                 error.span = exact
@@ -143,7 +132,7 @@ def explained() -> Iterator[None]:
         trace, direct = _innermost(error.__traceback__)
         if trace is None:
             raise
-        place = _expression(trace) or _statement(trace)
+        place = span.of_instruction(trace.tb_frame.f_code, trace.tb_lasti) or _statement(trace)
         notes = _advice(str(error))
         if not direct:
             if _raised_by_us(trace):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+import torch
 from conformance.running import equal, normal, poison, run
 
 import tilelang.language as T
@@ -68,3 +70,29 @@ def test_indices_from_the_end(target: str) -> None:
     equal(b, a[3] + a[2])
     equal(c[3:], a[0, [0, *range(48, 64)]])
     assert c[:3].isnan().all()
+
+
+def tiles_of(n: int, block: int = 128):
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, n), "float16"),
+        C: T.Tensor((64, n), "float32"),
+        B: T.Tensor((64, n), "float16"),
+    ):
+        with T.Kernel(T.ceildiv(n, block), threads=128) as bx:
+            low = bx % T.ceildiv(n, block) * block  # 0 where there is one tile
+            tile = T.alloc_shared((64, block), "float16")
+            sums = T.alloc_fragment((64, block), "float32")
+            T.copy(A[:, low : low + block], tile)
+            T.copy(tile, sums)
+            T.copy(tile, B[:, low : low + block])
+            T.atomic_add(C[0:64, low : low + block], sums)
+
+    return main
+
+
+@pytest.mark.parametrize("n", [5, 72, 136])
+def test_slices_beyond_a_tensor(n: int, target: str) -> None:
+    a, c = normal(64, n, dtype="float16"), torch.ones(64, n)
+    equal(run(tiles_of(n), target, a, c, poison(64, n, dtype="float16")), a)
+    equal(c, a.float() + 1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from conformance.running import close, equal, integers, normal, poison, run
 
+import tilelang
 import tilelang.language as T
 
 N = 64
@@ -196,3 +197,20 @@ def test_dot_products_of_bytes(target: str) -> None:
     c = poison(N, dtype="int32")
     run(main, target, a, b, c)
     equal(c, (a.long() * b.long()).sum(1))
+
+
+@T.prim_func
+def named_in_a_vector(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        for v in T.vectorized(4):
+            x = A[tx * 4 + v]
+            twice = x * 2
+            B[tx * 4 + v] = twice + x
+
+
+def test_names_in_a_vector(target: str) -> None:
+    a = normal(256)
+    close(run(named_in_a_vector, target, a, poison(256)), a * 3)
+    source = tilelang.lower(named_in_a_vector, target="sm_90a").kernel_source
+    assert "tl::load<4>(A + tx * 4)" in source and "tl::store(B + tx * 4" in source
