@@ -61,7 +61,9 @@ def _copy(kind: str, offset: int, barrier: str, size: int) -> list[str]:
             f"[%r9+{offset}], [%row, {{%r14, %r15}}], [{barrier}];"]  # fmt: skip
 
 
-def _program(kind: str, size: int, stages: int, cold: bool, steps: int) -> str:
+def _program(
+    kind: str, size: int, stages: int, cold: bool, steps: int, sharers: int = 1
+) -> str:  # fmt: skip
     """One thread keeps ``stages`` copies in flight; each repeat is a turn of the ring.
 
     The tile of a copy is ``%r11``: it grows by the number of CTAs if ``cold``, so that every copy
@@ -72,6 +74,8 @@ def _program(kind: str, size: int, stages: int, cold: bool, steps: int) -> str:
         f"@%p4 mbarrier.init.shared::cta.b64 [%r8+{8 * s}], 1;" for s in range(stages)
     )
     setup = _BARRIERS.format(data=1024, inits=inits)
+    if sharers > 1:
+        setup += f"    div.u32 %r12, %r12, {sharers};\n"
     setup += "    mov.b64 %row, map;\n    cvta.param.u64 %row, %row;\n    mov.u32 %r11, %r12;\n"
 
     def fetch(stage: int) -> list[str]:
@@ -127,6 +131,14 @@ def _bulk() -> Iterator[Probe]:
                     parameters={"bytes": size, "stages": stages},
                 )  # fmt: skip
     yield from _whole_chip()
+    for ctas, sharers in ((33, 1), (132, 1), (132, 4), (132, 12)):
+        for stages in (1, 2, 4, 8):
+            yield Probe(
+                f"tensor loads of 16384 B, {stages} in flight, L2, {ctas} CTAs, {sharers} the same",
+                "clk/copy/SM", _program("tensor", 16384, stages, False, 1, sharers), stages,
+                ctas=ctas, repeat=64, data=(1 << 30, "zeros"), box=_box("tensor", 16384),
+                how="sm", parameters={"ctas": ctas, "sharers": sharers, "stages": stages},
+            )  # fmt: skip
 
 
 def _whole_chip() -> Iterator[Probe]:

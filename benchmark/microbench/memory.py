@@ -257,8 +257,77 @@ def _random_sectors() -> Iterator[Probe]:
         )  # fmt: skip
 
 
+def _shared_lines() -> Iterator[Probe]:
+    """Bytes a clock of L2 where some CTAs read the same 128 KiB, again and again."""
+    for ctas, sharers in ((1, 1), (33, 1), (132, 1), (132, 2), (132, 4), (132, 12), (132, 132)):
+        setup = f"""
+    mov.u32 %r0, %ctaid.x;
+    div.u32 %r0, %r0, {sharers};
+    mul.wide.u32 %row, %r0, 131072;
+    add.u64 %row, %data, %row;
+    mul.wide.u32 %d8, %thread, 16;
+    add.u64 %row, %row, %d8;
+    mov.u64 %d9, 0;"""
+        body = ["add.u64 %at, %row, %d9;"]
+        body += [f"ld.global.cg.v4.u32 {_group(100 + 4 * i, 16)}, [%at+{i * 16384}];"
+                 for i in range(4)]  # fmt: skip
+        body += [f"xor.b32 %sink, %sink, %r{100 + 4 * i};" for i in range(4)]
+        body.append("xor.b64 %d9, %d9, 65536;")
+        yield Probe(
+            f"L2 ld of 128 KiB, {ctas} CTAs, {sharers} the same", "B/clk/SM", text(body, setup),
+            4 * 32 * 16, warps=32, ctas=ctas, repeat=32, data=(64 << 20, "zeros"), how="rate",
+            parameters={"ctas": ctas, "sharers": sharers},
+        )  # fmt: skip
+
+
+def _tiles() -> Iterator[Probe]:
+    """Copies of tiles of 16 KiB: segments of some bytes of rows that are 32 KiB apart.
+
+    Neighbouring CTAs have neighbouring segments of the same rows ("in order"), or the same columns
+    of neighbouring rows ("across"); they read in the one order and write in the other.
+    """
+    for width in (64, 128, 256, 512, 1024):
+        for reads, writes in ((0, 0), (1, 0), (0, 1)):
+            rows, lanes, across = 16384 // width, width // 16, 32768 // width
+            setup = f"""
+    mov.u32 %r8, %ctaid.x;
+    shr.u32 %r9, %thread, {lanes.bit_length() - 1};
+    and.b32 %r10, %thread, {lanes - 1};
+    mul.wide.u32 %d8, %r9, 32768;
+    mul.wide.u32 %d9, %r10, 16;
+    add.u64 %d8, %d8, %d9;
+    add.u64 %d8, %data, %d8;"""
+            tiles = 8192 // rows  # one above the other
+            place = []
+            for name, swapped in (("%d10", reads), ("%d11", writes)):
+                inner, outer = (tiles, rows * 32768) if swapped else (across, width)
+                step = width if swapped else rows * 32768
+                place += [
+                    f"rem.u32 %r11, %r8, {inner};", f"div.u32 %r12, %r8, {inner};",
+                    f"mul.wide.u32 %d12, %r11, {outer};", f"mul.wide.u32 %d13, %r12, {step};",
+                    f"add.u64 {name}, %d12, %d13;", f"add.u64 {name}, %d8, {name};",
+                ]  # fmt: skip
+            per_turn = 256 // lanes  # rows that 256 threads take at once
+            offsets = [i * per_turn * 32768 for i in range(4)]
+            body = [*place]
+            body += [f"ld.global.v4.u32 {_group(100 + 4 * i, 16)}, [%d10+{at}];"
+                     for i, at in enumerate(offsets)]  # fmt: skip
+            body += ["add.u64 %d11, %d11, 268435456;"]
+            body += [f"st.global.v4.u32 [%d11+{at}], {_group(100 + 4 * i, 16)};"
+                     for i, at in enumerate(offsets)]  # fmt: skip
+            body.append("add.u32 %r8, %r8, 8192;")  # the second pass takes the other half
+            orders = ["in order", "across"]
+            yield Probe(
+                f"copy of tiles of {width} B, read {orders[reads]}, written {orders[writes]}",
+                "B/ns", text(body, setup), 2 * 2 * 4 * 32 * 16, warps=8, ctas=8192, repeat=1,
+                data=(1 << 29, "zeros"), how="bandwidth", parameters={"bytes": width},
+            )  # fmt: skip
+
+
 def probes() -> Iterator[Probe]:
     """All of them."""
+    yield from _shared_lines()
+    yield from _tiles()
     yield from _shared_latency()
     yield from _conflicts()
     yield from _matrices()

@@ -90,6 +90,7 @@ class Probe:
             ``"rate"``: the other way round; ``"time"``: microseconds of the launch;
             ``"bandwidth"``: bytes (``per_warp``) a nanosecond of the launch.
         parameters: what varies in a family of benchmarks.
+        part: the warps that count for ``"sm"``; None for all.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Probe:
     value: float = 1.0
     how: str = "latency"
     parameters: dict = dataclasses.field(default_factory=dict)
+    part: tuple[int, int] | None = None
 
 
 def text(
@@ -130,8 +132,9 @@ def value_of(probe: Probe, clocks, microseconds: float) -> float:
         return counts * probe.warps * probe.ctas / (microseconds * 1e3)
     if probe.how == "latency":
         return float(clocks[0, 1] - clocks[0, 0]) / counts
-    cta = clocks[: probe.warps].astype("int64")
+    first, last = probe.part or (0, probe.warps)
+    cta = clocks[first:last].astype("int64")
     elapsed = float(cta[:, 1].max() - cta[:, 0].min())
     if probe.how == "interval":
         return elapsed / (counts * max(1, probe.warps // 4))
-    return counts * probe.warps / elapsed if probe.how == "rate" else elapsed / counts / probe.warps
+    return counts * probe.warps / elapsed if probe.how == "rate" else elapsed / counts / (last - first)

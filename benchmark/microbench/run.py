@@ -19,13 +19,14 @@ import copies
 import instructions
 import synchronization
 import tensor_core
+import together
 from machine import Emulated, Gpu
 from program import Probe
 
 import memory
 from tilelang.errors import TileLangError
 
-_FAMILIES = (instructions, memory, tensor_core, copies, synchronization)
+_FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together)
 
 
 def probes(only: str = "") -> Iterator[Probe]:
