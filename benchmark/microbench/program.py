@@ -1,7 +1,8 @@
 """The PTX program of a micro-benchmark: a body that is timed by the multiprocessor's own clock.
 
 Every warp runs the body ``repeat`` times, in two passes of which the second one is timed, so that
-instructions and constants lie in their caches. It stores the clock before and after: ``out`` is
+instructions and constants lie in their caches. (A warp goes on after a barrier, as far as the
+clock, before the others have come; so there are two.) It stores the clock before and after: ``out`` is
 (warps of the grid, 2) of u64. What the body leaves in ``%sink`` is stored behind them, so that no
 instruction is dead.
 """
@@ -41,6 +42,7 @@ _TEMPLATE = """.version 8.7
     mov.u32 %pass, 0;
 PASS:
     ld.param.u32 %left, [repeat];
+    bar.sync 0;
     bar.sync 0;
     mov.u64 %t0, %clock64;
 LOOP:

@@ -92,6 +92,7 @@ def _program(n: int, others: tuple[list[str], ...]) -> str:
                    shared=_TILES + 1024 + _STAGES * _BYTES)  # fmt: skip
     program = program.replace("    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1)
     drain = "\n".join(["@%p5 bra DRAINED;", *(end[0] if end else []), "DRAINED:"])
+    program = program.replace("map[128])", "map[128])\n.maxntid 384", 1)
     return program.replace("    mov.u32 %r0, %ctaid.x;", f"{drain}\n    mov.u32 %r0, %ctaid.x;", 1)
 
 
@@ -151,10 +152,10 @@ def _fragments() -> Iterator[Probe]:
 def _softmax() -> Iterator[Probe]:
     """A row's part of the weights: 64 scores of a thread become exponentials, their sum, bf16."""
     scores, weights = range(8, 72), range(100, 164)
-    setup = [f"mov.f32 %f{i}, %fa;" for i in scores] + ["mov.f32 %f3, %fa;"]
+    setup = [f"mov.f32 %f{i}, %fa;" for i in scores] + ["mov.f32 %f3, %fa;", "mov.f32 %f4, %fa;"]
     parts = {
         "max": [f"max.f32 %f3, %f3, %f{i};" for i in scores],
-        "ex2": [f"fma.rn.f32 %f{w}, %f{s}, %fa, %f3; ex2.approx.ftz.f32 %f{w}, %f{w};"
+        "ex2": [f"fma.rn.f32 %f{w}, %f{s}, %fa, %f4; ex2.approx.ftz.f32 %f{w}, %f{w};"
                 for s, w in zip(scores, weights, strict=True)],
         "sum": [f"add.f32 %f{s}, %f{s}, %f{w};" for s, w in zip(scores, weights, strict=True)],
         "pack": [f"cvt.rn.bf16x2.f32 %r{w}, %f{w}, %f{w + 1}; xor.b32 %sink, %sink, %r{w};"
@@ -163,7 +164,7 @@ def _softmax() -> Iterator[Probe]:
     choices = (("max",), ("ex2",), ("ex2", "sum"), ("ex2", "pack"), ("max", "ex2", "sum", "pack"))
     for warps in (4, 8):
         for names in choices:
-            body = ["add.f32 %f3, %f3, %fa;", *(line for name in names for line in parts[name])]
+            body = ["add.f32 %f4, %f4, %fa;", *(line for name in names for line in parts[name])]
             if "pack" not in names:
                 body += [f"mov.b32 %r{i}, %f{i}; xor.b32 %sink, %sink, %r{i};"
                          for i in (3, *weights) if i == 3 or "ex2" in names]  # fmt: skip
