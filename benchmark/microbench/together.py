@@ -152,7 +152,8 @@ def _fragments() -> Iterator[Probe]:
 def _softmax() -> Iterator[Probe]:
     """A row's part of the weights: 64 scores of a thread become exponentials, their sum, bf16."""
     scores, weights = range(8, 72), range(100, 164)
-    setup = [f"mov.f32 %f{i}, %fa;" for i in scores] + ["mov.f32 %f3, %fa;", "mov.f32 %f4, %fa;"]
+    setup = [f"cvt.rn.f32.u32 %f{i}, {i}; add.f32 %f{i}, %f{i}, %fa;" for i in scores]
+    setup += ["mov.f32 %f3, %fa;", "mov.f32 %f4, %fa;"]
     parts = {
         "max": [f"max.f32 %f3, %f3, %f{i};" for i in scores],
         "ex2": [f"fma.rn.f32 %f{w}, %f{s}, %fa, %f4; ex2.approx.ftz.f32 %f{w}, %f{w};"
