@@ -280,6 +280,26 @@ def _shared_lines() -> Iterator[Probe]:
         )  # fmt: skip
 
 
+def _scattered_stores() -> Iterator[Probe]:
+    """Stores of words whose lanes are some bytes apart, into lines that L2 has, by all SMs."""
+    for ctas in (1, 132):
+        for stride in (4, 8, 16, 32, 128, 4096):
+            setup = f"""
+    mov.u32 %r0, %ctaid.x;
+    mul.wide.u32 %row, %r0, 131072;
+    add.u64 %row, %data, %row;
+    mul.wide.u32 %d8, %lane, {stride};
+    add.u64 %row, %row, %d8;
+    mul.wide.u32 %d8, %warp, 4;
+    add.u64 %row, %row, %d8;"""
+            body = [f"st.global.u32 [%row+{i * 32}], %thread;" for i in range(16)]
+            yield Probe(
+                f"st.global of {ctas} CTAs, stride {stride}", "clk/warp/SM", text(body, setup), 16,
+                warps=8, ctas=ctas, repeat=16, data=(64 << 20, "zeros"), how="sm",
+                parameters={"stride": stride},
+            )  # fmt: skip
+
+
 def _tiles() -> Iterator[Probe]:
     """Copies of tiles of 16 KiB: segments of some bytes of rows that are 32 KiB apart.
 
@@ -327,6 +347,7 @@ def _tiles() -> Iterator[Probe]:
 def probes() -> Iterator[Probe]:
     """All of them."""
     yield from _shared_lines()
+    yield from _scattered_stores()
     yield from _tiles()
     yield from _shared_latency()
     yield from _conflicts()
