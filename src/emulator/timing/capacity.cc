@@ -19,6 +19,13 @@ void Capacity::Forget(Cycle time) {
   full_ = std::max(full_, first_);
 }
 
+void Capacity::Occupy(Cycle from, Cycle until, double share) {
+  const int64_t last = std::min(first_ + kBins, static_cast<int64_t>(until / width_));
+  for (int64_t bin = static_cast<int64_t>(from / width_); bin < last; ++bin) {
+    Used(bin) = static_cast<float>(room_ * share);
+  }
+}
+
 Cycle Capacity::Next(Cycle from) const {
   return std::max(from, static_cast<double>(full_) * width_);
 }

@@ -18,6 +18,8 @@ class Capacity {
   Cycle Claim(Cycle from, double units);
   // From when on units are served that are claimed at `from`, all earlier claims first.
   Cycle Next(Cycle from) const;
+  // Others take a share of it between these times.
+  void Occupy(Cycle from, Cycle until, double share);
   double served() const { return served_; }
   double rate() const { return rate_; }
   // No claim will come before `time`.

@@ -77,7 +77,11 @@ uint32_t ClusterTiming::PcOf(const Issuer& issuer) const {
   return issuer.op ? static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data()) : 0;
 }
 
-bool ClusterTiming::MayIssue(const Warp& warp, uint32_t) { return ClockOf(warp).front <= horizon_; }
+bool ClusterTiming::MayIssue(const Warp& warp, uint32_t pc) {
+  // Warps take turns at the port of tensor memory.
+  const bool in_turn = machine_.costs[pc].unit == Unit::kTensorLoad;
+  return ClockOf(warp).front <= others_ + (in_turn ? 0 : ahead_);
+}
 
 Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
   if (cost.unit != Unit::kWgmma) return 0;
@@ -93,7 +97,7 @@ void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   const WarpClock::Operands operands = clock.OperandsOf(cost);
   operands_at_ = operands.ready;
   operands_reason_ = operands.reason;
-  if (cost.free) {
+  if (cost.free || clock.IsUnrolled(pc, cost)) {
     clock.Write(pc, cost, operands.ready, operands.reason);
     return;
   }
@@ -130,7 +134,7 @@ void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
   Issued issued = mask ? Execute(warp, pc, cost, mask, start) : Issued{start, slot};
   // A pipe that is taken holds its warp back.
   const Cycle end = std::max(slot, issued.at + cost.slots);
-  Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end);
+  Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end, mask != 0);
   clock.Issued(end - cost.slots);
   clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
   if (cost.ends_block || cost.in_order) clock.EndBlock(clock.front);
@@ -147,7 +151,7 @@ void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
 
 // The warp's front moves to the end of the instruction; what moved it is accounted for.
 void ClusterTiming::Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason,
-                           const Issued& issued, Cycle start, Cycle end) {
+                           const Issued& issued, Cycle start, Cycle end, bool acts) {
   Recorder& recorder = machine_.recorder;
   Cycle at = clock.front;
   const auto until = [&](Cycle time, Reason why) {
@@ -164,7 +168,7 @@ void ClusterTiming::Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reas
   until(end, Reason::kIssue);
   clock.front = std::max(clock.front, end);
   const OpCost& cost = machine_.costs[pc];
-  if (cost.in_order && cost.latency > 1) {
+  if (acts && cost.in_order && cost.latency > 1) {
     until(kNever, Reason::kIssue);
     const Cycle over = end + cost.latency - 1;
     recorder.Warp(clock.track, pc, std::max(at, end), over, Reason::kDependency);
@@ -220,6 +224,8 @@ void ClusterTiming::Complete(const void* barrier, bool named) {
                        : state.who == Reason::kBarrierThreads ? figures.mbarrier_signal
                                                               : 0;
   state.completed = std::max(state.completed, state.gathering + takes);
+  // Those that waited for it go on from there.
+  others_ = std::min(others_, state.completed);
   state.arrivals = 0;
   state.completed_by = state.who;
   state.completed_slice = state.slice;

@@ -36,8 +36,11 @@ class ClusterTiming : public Timing {
   ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms);
   // The cluster starts.
   void Restart(Cycle at);
-  // Warps run up to there.
-  void SetHorizon(Cycle horizon) { horizon_ = horizon; }
+  // Warps run up to `ahead` of the others.
+  void SetHorizon(Cycle others, Cycle ahead) {
+    others_ = others;
+    ahead_ = ahead;
+  }
   // The earliest time of a warp that can run, kNever if none can; which one that is, and the
   // earliest time of the others (either may be null).
   Cycle NextWarp(Warp** warp, Cycle* others) const;
@@ -89,7 +92,7 @@ class ClusterTiming : public Timing {
 
   void Commit(Warp& warp, uint32_t pc, uint32_t mask);
   void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
-              Cycle start, Cycle end);
+              Cycle start, Cycle end, bool acts);
   // Sends it to its unit from `at` on.
   Issued Execute(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
   Issued Memory(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
@@ -117,7 +120,7 @@ class ClusterTiming : public Timing {
   std::vector<LineAccess> lines_;
   uint64_t signals_ = 0;
   Cycle started_ = 0;
-  Cycle horizon_ = kNever;
+  Cycle others_ = kNever, ahead_ = 0;
   Cycle now_ = 0;          // of the running instruction, or of the engine that acts
   Cycle operands_at_ = 0;  // of the running instruction
   Reason operands_reason_ = Reason::kDependency;

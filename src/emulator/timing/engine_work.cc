@@ -88,7 +88,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
         const Cycle port = sm.l2_port.Claim(start, access.bytes()) + figures.l2_latency;
         const Cycle there =
             work.multicast ? start + figures.l2_latency : machine_.memory.Load(start, access);
-        end = std::max({end, port, there});
+        end = std::max({end, sm.shared.Claim(std::max(port, there) - 1, 1)});
       } else {
         end = std::max(end, machine_.memory.Store(start, access));
       }
@@ -96,7 +96,6 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
     }
   }
   if (work.kind == K::kBulkLoad) end += figures.tma_latency;
-  if (work.kind == K::kBulkLoad) end = sm.shared.Claim(end - wavefronts, wavefronts);
   EngineSlice(&sm.tma_track, "TMA", issuer, begin, end);
   engine_ends_[end] = {machine_.recorder.Last(sm.tma_track), Reason::kBarrierTma};
   return end;
@@ -107,7 +106,7 @@ Cycle ClusterTiming::TensorPipe(const Issuer&, Sm& sm, double cycles, double wav
                                 Cycle* begin) {
   const Cycle end = sm.tensor.Claim(now_, std::max(cycles, wavefronts));
   *begin = end - std::max(cycles, wavefronts);
-  if (wavefronts > 0) sm.shared.Claim(*begin, wavefronts);
+  if (wavefronts > 0) sm.shared.Claim(*begin, wavefronts * machine_.figures.operand_share);
   return end;
 }
 
@@ -141,7 +140,8 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
   EngineSlice(&sm.tensor_track, "tensor pipe", issuer, begin, end);
   const Cycle ready =
       end + (wgmma ? work.a_in_shared ? figures.wgmma_latency : figures.wgmma_register_latency
-             : work.a_in_shared ? figures.tcgen05_ss_latency
+             : work.a_in_shared && work.m < 128 ? figures.tcgen05_half_latency
+             : work.a_in_shared                 ? figures.tcgen05_ss_latency
                                 : figures.tcgen05_ts_latency);
   engine_ends_[ready] = {machine_.recorder.Last(sm.tensor_track), Reason::kBarrierTensor};
   return ready;

@@ -23,7 +23,7 @@ struct Figures {
   // Cycles that a warp instruction occupies a pipe of a sub-core, and after which its result can
   // be used.
   double fma_cycles = 1, alu_cycles = 2, half_rate_cycles = 4, mufu_cycles = 8, fp64_cycles = 2;
-  int fma_latency = 4, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18, fp64_latency = 8;
+  int fma_latency = 4, half_latency = 8, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18, fp64_latency = 8;
   int predicate_latency = 4;
   int shuffle_latency = 23, vote_latency = 12;
   int branch_latency = 6;
@@ -41,6 +41,8 @@ struct Figures {
   // Shared memory: 128 bytes are one wavefront.
   int shared_latency = 23, matrix_latency = 29;
   double shared_wavefronts = 1;
+  // Of the time that operands of the tensor core take to be read, what loads and stores lose.
+  double operand_share = 0.3;
   int shared_atomic_latency = 60;
 
   // Global memory.
@@ -49,15 +51,22 @@ struct Figures {
   double l1_capacity = 0;  // bytes of an SM, shared memory included
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
-  double l2_total_bytes = 0;     // a cycle, of all
-  double l2_request_bytes = 64;  // of these, that a request for less takes
+  double l2_total_bytes = 0;  // a cycle, of all
+  double l2_merge = 1;        // requests for a line that several CTAs of a wave read, served at once
+  // Of the bytes of L2 a request for less takes so many:
+  double l2_request_bytes = 64, l2_store_request_bytes = 64;
   double l2_capacity = 0;        // bytes
   double dram_gbs = 0;           // 10^9 bytes a second that loads reach
   double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
+  // So many cycles from the start of a launch HBM is at a share of its rate.
+  double dram_start = 0, dram_start_share = 1;
   double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
+  // So many bytes more take a line of 128 bytes whose other half of 256 is not accessed with it.
+  double dram_lone_load = 0, dram_lone_store = 0;
 
   // TMA.
   int tma_issue = 0;     // cycles of one instruction in the unit
+  int tma_hold = 1;      // and of its warp
   int tma_latency = 0;   // more than a load through L1 takes
   double tma_bytes = 0;  // a cycle
   int tma_store_latency = 0;
@@ -73,10 +82,12 @@ struct Figures {
   int wgmma_queue = 0;             // instructions of a warpgroup that the pipe accepts ahead
   double tcgen05_flops = 0;
   int tcgen05_ss_latency = 0, tcgen05_ts_latency = 0;
+  int tcgen05_half_latency = 0;  // with 64 rows, from shared memory
   int tcgen05_queue = 0;
   int commit_latency = 0;
   // Tensor memory.
-  double tmem_columns = 0;  // of a sub-core, a cycle (32 lanes of 32 bits)
+  double tmem_columns = 0;     // of a sub-core, a cycle (32 lanes of 32 bits)
+  double tmem_warp_pause = 0;  // cycles between two loads of a warp
   int tmem_load_latency = 0, tmem_store_latency = 0, tmem_alloc = 0;
   double tmem_copy_bytes = 0;  // tcgen05.cp, a cycle
   int tmem_copy_latency = 0, tmem_shift = 0;

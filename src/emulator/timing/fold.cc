@@ -114,6 +114,10 @@ class Folder {
     if (first.Is("mul") && adds && IsFloatingPoint(first)) {
       return IsFloatingPoint(second) && !first.Has("rn") && !second.Has("rn");
     }
+    // A sign is a modifier of an operand.
+    if ((first.Is("neg") || first.Is("abs")) && IsFloatingPoint(first)) {
+      return IsFloatingPoint(second) && !second.Is("cvt");
+    }
     if (IsFloatingPoint(first) || IsFloatingPoint(second)) return false;
     if (adds && (first.Is("shl") || first.Is("mul") || first.Is("add"))) return true;
     if (adds && first.Is("mad")) return false;

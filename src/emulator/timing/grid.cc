@@ -150,6 +150,13 @@ TimingResult TimedRun::Result() {
     if (use.name == "L2" || use.name == "HBM") continue;
     result.grid_cycles = std::max(result.grid_cycles, use.busy * rest);
   }
+  for (const Group& group : groups_) {
+    for (const auto& sm : group.sms) {
+      for (const Capacity* port : {&sm->l2_port, &sm->l2_store_port}) {
+        result.grid_cycles = std::max(result.grid_cycles, port->served() / port->rate() * rest);
+      }
+    }
+  }
   ListInstructions(&result);
   result.power_factor =
       PowerFactor(figures_, ShareOf(result, "tensor pipe"), ShareOf(result, "L2"));

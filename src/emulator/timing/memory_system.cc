@@ -10,6 +10,8 @@ namespace {
 
 // Cycles of queue before HBM that hold no store back.
 constexpr double kNaturalQueue = 1000;
+// Lines of which the neighbours are awaited.
+constexpr int kRecentBits = 14;
 // A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
 constexpr int kBufferLines = kBufferShift - 7;
 
@@ -37,11 +39,14 @@ void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory&
   }
 }
 
+double Sharing::WaveSharersOf(uint64_t line) const {
+  const auto found = buffers_.find(line >> kBufferLines);
+  return found == buffers_.end() ? 1 : found->second.touches / found->second.lines;
+}
+
 double Sharing::SharersOf(uint64_t line) const {
   const auto found = buffers_.find(line >> kBufferLines);
-  if (found == buffers_.end()) return 1;
-  const Buffer& buffer = found->second;
-  return buffer.touches / buffer.lines * buffer.rest;
+  return found == buffers_.end() ? 1 : WaveSharersOf(line) * found->second.rest;
 }
 
 MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool warm,
@@ -50,7 +55,17 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
       warm_(warm),
       l2_(figures.l2_total_bytes * timed / active, 64),
       dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
-      others_(static_cast<double>(active) / timed) {}
+      recent_(size_t{1} << kRecentBits),
+      others_(static_cast<double>(active) / timed) {
+  dram_.Occupy(0, figures.dram_start, 1 - figures.dram_start_share);
+}
+
+bool MemorySystem::HasNeighbour(uint64_t line) {
+  Pair& pair = recent_[(line / 2 * 0x9E3779B97F4A7C15u) >> (64 - kRecentBits)];
+  if (pair.number != line / 2) pair = {line / 2, 0};
+  pair.seen |= 1u << (line & 1);
+  return (pair.seen & (2u >> (line & 1))) != 0;
+}
 
 double MemorySystem::Misses(const LineAccess& access) {
   if (warm_) return 0;
@@ -65,28 +80,34 @@ double MemorySystem::Misses(const LineAccess& access) {
   return 32.0 * std::popcount(missing);
 }
 
-Cycle MemorySystem::Serve(Cycle from, const LineAccess& access) {
-  l2_bytes_ += access.bytes();
-  return l2_.Claim(from, std::max<double>(access.bytes(), figures_.l2_request_bytes));
-}
-
 Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double sharers = sharing.SharersOf(access.line);
-  const Cycle l2 = Serve(from, access) + figures_.l2_latency;
+  const double served = std::max<double>(access.bytes(), figures_.l2_request_bytes);
+  l2_bytes_ += access.bytes();
+  const double merged = std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
+  const Cycle l2 = l2_.Claim(from, served / merged) + figures_.l2_latency;
   const double missing = Misses(access);
   if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
   const double bytes = missing / sharers;
   dram_bytes_ += bytes;
-  return std::max(l2, dram_.Claim(from, bytes) + figures_.dram_latency);
+  // The first of two neighbours does not know of the second one, which makes good for both.
+  const double lone = HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
+  const double taken = std::max(0.0, bytes + lone / sharers);
+  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency);
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
-  const Cycle l2 = Serve(from, access);
+  l2_bytes_ += access.bytes();
+  const Cycle l2 =
+      l2_.Claim(from, std::max<double>(access.bytes(), figures_.l2_store_request_bytes));
   if (warm_) return l2;
   dram_bytes_ += access.bytes();
   Misses(access);
-  return std::max(l2, dram_.Claim(from, access.bytes() * figures_.dram_store_cost));
+  const double lone =
+      HasNeighbour(access.line) ? -figures_.dram_lone_store : figures_.dram_lone_store;
+  const double taken = std::max(0.0, access.bytes() * figures_.dram_store_cost + lone);
+  return std::max(l2, dram_.Claim(from, taken));
 }
 
 Cycle MemorySystem::Atomic(Cycle from, const LineAccess& access) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "emulator/memory/global.h"
 #include "emulator/timing/capacity.h"
@@ -26,6 +27,8 @@ class Sharing {
   // for the most, are read again by the rest.
   void Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory);
   double SharersOf(uint64_t line) const;
+  // Those of one wave.
+  double WaveSharersOf(uint64_t line) const;
 
  private:
   struct Buffer {
@@ -56,8 +59,8 @@ class MemorySystem {
   double l2_bytes() const { return l2_bytes_; }
 
  private:
-  // The time of L2 itself; small requests take more than their bytes.
-  Cycle Serve(Cycle from, const LineAccess& access);
+  // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
+  bool HasNeighbour(uint64_t line);
   // Bytes that HBM has to be asked for; notes that they are in L2 then.
   double Misses(const LineAccess& access);
 
@@ -65,6 +68,11 @@ class MemorySystem {
   bool warm_;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
+  struct Pair {
+    uint64_t number = ~uint64_t{0};
+    uint32_t seen = 0;
+  };
+  std::vector<Pair> recent_;  // pairs of lines that HBM has been asked for
   struct Present {
     uint32_t sectors = 0;
     double when = 0;  // what had been loaded from HBM then

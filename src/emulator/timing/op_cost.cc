@@ -48,7 +48,9 @@ OpCost FloatCost(const Spelling& s, const Figures& f) {
     const int slots = s.Has("f32x2") ? 2 : 1;
     return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, slots);
   }
-  OpCost cost = Pipe(Unit::kFma, f.fma_cycles * (s.Has("f32x2") ? 2 : 1), f.fma_latency);
+  const bool halves = s.HasAny({"f16", "f16x2", "bf16", "bf16x2"});
+  OpCost cost = Pipe(Unit::kFma, f.fma_cycles * (s.Has("f32x2") ? 2 : 1),
+                     halves ? f.half_latency : f.fma_latency);
   cost.flops = (IsOneOf(s.opcode(), {"fma", "mad"}) ? 2 : 1) * (packed ? 2 : 1);
   return cost;
 }
@@ -61,7 +63,6 @@ OpCost SpecialCost(const Spelling& s, const Figures& f) {
   if (IsOneOf(s.opcode(), {"ex2", "lg2", "rsqrt", "rcp", "sqrt"}) && s.Has("approx")) {
     // Subnormal operands are scaled, unless they count as zeros.
     slots = s.HasAny({"ftz", "f16", "f16x2", "bf16", "bf16x2"}) ? 0 : 2;
-    if (s.Is("sqrt")) ++slots;
   }
   if (s.Is("tanh")) slots = 0;
   // Correctly rounded: a test (FCHK) on the same unit, and a branch to what treats rare operands.
@@ -80,7 +81,9 @@ OpCost ConversionCost(const Spelling& s, const Figures& f) {
   const Type to = ParseType(s.part(s.size() - 2));
   if (s.HasAny({"f16x2", "bf16x2", "f16", "bf16", "f32", "tf32"}) && IsFloat(from) && IsFloat(to)) {
     if (s.Has("f64")) return Pipe(Unit::kHalfRate, f.mufu_cycles, f.half_rate_latency);
-    return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency + 1);
+    // Widening is an addition to zero.
+    const bool widens = TypeBits(from) == 16;
+    return Pipe(widens ? Unit::kFma : Unit::kAlu, f.alu_cycles, f.alu_latency + (widens ? 1 : 0));
   }
   const bool integers = !IsFloat(from) && !IsFloat(to);
   const bool small = TypeBits(from) <= 16 || TypeBits(to) <= 16;
@@ -104,7 +107,10 @@ int DivisionSlots(const Spelling& s, const SourceLine& source) {
 OpCost IntegerCost(const Spelling& s, const SourceLine& source, const Figures& f) {
   const int wide = s.ElementBits() == 64 ? 2 : 1;
   if (IsOneOf(s.opcode(), {"div", "rem"})) {
-    return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, DivisionSlots(s, source));
+    OpCost cost = Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, DivisionSlots(s, source));
+    // Two conversions and a reciprocal are among them.
+    if (cost.slots > 4) cost.latency += 3 * (f.mufu_latency - f.alu_latency);
+    return cost;
   }
   if (IsOneOf(s.opcode(), {"mul", "mad", "mul24", "mad24"})) {
     // IMAD runs on the multipliers of the FMA pipe.
@@ -113,6 +119,9 @@ OpCost IntegerCost(const Spelling& s, const SourceLine& source, const Figures& f
   }
   if (IsOneOf(s.opcode(), {"popc", "clz", "brev", "bfind"})) {
     return Pipe(Unit::kMufu, f.mufu_cycles, f.mufu_latency, wide);
+  }
+  if (IsOneOf(s.opcode(), {"add", "sub"})) {
+    return Pipe(Unit::kAdd, f.alu_cycles, f.alu_latency, wide);
   }
   const bool shifts = IsOneOf(s.opcode(), {"shl", "shr"});
   return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, shifts && wide == 2 ? 2 : wide);
@@ -134,6 +143,7 @@ OpCost MemoryCost(const Spelling& s, Unit unit, const SourceLine& source, const 
   cost.atomic = IsOneOf(s.opcode(), {"atom", "red"});
   cost.in_order = s.HasAny({"acquire", "release", "acq_rel", "volatile", "relaxed"});
   cost.constant = s.Has("nc");
+  cost.past_l1 = cost.in_order || s.HasAny({"cg", "cv"});
   cost.bytes = static_cast<uint16_t>(s.AccessBytes());
   if (!source.use.addresses.empty()) cost.address = &source.use.addresses[0];
   if (unit == Unit::kMatrixMove) {
@@ -182,6 +192,8 @@ OpCost TensorCost(const Spelling& s, const SourceLine& source, const Figures& f)
     cost.unit = what == "ld" ? Unit::kTensorLoad : Unit::kTensorStore;
     const auto& registers = what == "ld" ? source.use.writes : source.use.reads;
     double columns = static_cast<double>(registers.size() - (what == "st" ? 1 : 0));
+    // Half of the lanes: half of the width of the port, or less.
+    if (s.HasAny({"16x64b", "16x128b"})) columns *= 2;
     if (s.Has("16x256b")) columns *= 4;
     if (!s.Prefixed("pack").empty() || !s.Prefixed("unpack").empty()) columns *= 2;
     cost.cycles = columns / f.tmem_columns;
@@ -201,10 +213,10 @@ OpCost TensorCost(const Spelling& s, const SourceLine& source, const Figures& f)
   return Control(Unit::kAsync, 1);
 }
 
-OpCost AsyncCost(const Spelling& s, const SourceLine& source, const Op& op) {
+OpCost AsyncCost(const Spelling& s, const SourceLine& source, const Op& op, const Figures& f) {
   if (s.Has("wait_group") || s.Has("wait_all")) return Control(Unit::kBarrier, 1);
-  if (s.Has("commit_group") || s.Has("prefetch") || s.Has("bulk") || s.Has("mbarrier") ||
-      s.opcode() != "cp") {
+  if (s.Has("bulk") && !s.Has("commit_group")) return Control(Unit::kAsync, f.tma_hold);
+  if (s.Has("commit_group") || s.Has("prefetch") || s.Has("mbarrier") || s.opcode() != "cp") {
     return Control(Unit::kAsync, 1);
   }
   OpCost cost;
@@ -220,7 +232,7 @@ OpCost BarrierCost(const Spelling& s, const Figures& f) {
       s.Is("barrier")) {
     return Control(Unit::kBarrier, s.Is("mbarrier") ? f.mbarrier_wake : f.barrier_latency);
   }
-  if (s.Is("mbarrier")) return Control(Unit::kBarrier, 2);
+  if (s.Is("mbarrier")) return Control(Unit::kBarrier, f.mbarrier_latency);
   const bool wide = s.HasAny({"gl", "sys", "gpu"});
   return Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
 }
@@ -286,7 +298,7 @@ OpCost ClassCost(const Spelling& s, const SourceLine& source, const Op& op, cons
           s, IsOneOf(s.opcode(), {"ldmatrix", "stmatrix"}) ? Unit::kMatrixMove : Unit::kShared,
           source, f);
     case C::kAsyncCopy:
-      return AsyncCost(s, source, op);
+      return AsyncCost(s, source, op, f);
     case C::kTensorMemory:
     case C::kTensorCore:
       if (s.Is("mma")) return MmaCost(s, f);
@@ -352,6 +364,7 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
   Connect(kernel);
   FindBlocks(kernel);
   FoldInstructions(kernel, &costs_);
+  MarkUnrolledLoops(kernel, &costs_);
   MergeSharedLoads(kernel, &costs_);
 }
 

@@ -16,6 +16,7 @@ enum class Unit : uint8_t {
   kNone,  // it needs no instruction of the machine
   kFma,
   kAlu,
+  kAdd,  // of integers: the ALU or the multipliers
   kHalfRate,  // conversions, bit counts
   kMufu,
   kFp64,
@@ -47,6 +48,8 @@ struct OpCost {
   bool constant = false;  // loads what no store changes: ld.global.nc
   bool waits = false;     // may have to wait: Done tells when it did not
   bool waits_tensor_loads = false;
+  bool unrolled = false;  // once in some turns of its loop
+  bool past_l1 = false;   // loads from L2: ld.global.cg
   uint8_t slots = 1;   // instructions of the machine
   uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory; 0: another
                        // load does it, too
@@ -106,6 +109,8 @@ class Spelling {
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
 // Marks what ptxas joins with a neighbour, or drops.
 void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs);
+// Marks what is left once in some turns of loops that ptxas unrolls.
+void MarkUnrolledLoops(const Kernel& kernel, std::vector<OpCost>* costs);
 // Lets one load of shared memory do what its neighbours load.
 void MergeSharedLoads(const Kernel& kernel, std::vector<OpCost>* costs);
 

@@ -1,6 +1,7 @@
 #include "emulator/timing/sm.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tilelang::emulator {
 
@@ -52,8 +53,12 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
 
 Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1) {
   Cycle ready = from;
+  // Beyond its lines an instruction takes some of the time of tags.
+  constexpr double kTags = 0.65;
+  if (through_l1) lsu.Claim(from, kTags);
   for (const LineAccess& access : lines) {
     const Cycle at = lsu.Claim(from, 1);
+    shared.Claim(at, 1);
     Cycle there = through_l1 ? l1_.Find(access) : kNever;
     if (there == kNever) {
       const Cycle port = l2_port.Claim(at, access.bytes());
@@ -67,8 +72,12 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool throu
 
 Cycle Sm::StoreLines(Cycle from, const std::vector<LineAccess>& lines) {
   Cycle done = from;
+  if (lines.size() == 1) lsu.Claim(from, 1);
   for (const LineAccess& access : lines) {
-    const Cycle at = l2_store_port.Claim(lsu.Claim(from, 1), access.bytes());
+    // A lone sector takes twice the time of some.
+    const double tags = lines.size() > 1 && std::has_single_bit(access.sectors) ? 2 : 1;
+    const Cycle at = l2_store_port.Claim(lsu.Claim(from, tags), access.bytes());
+    shared.Claim(at, 1);
     done = std::max(done, memory.Store(at, access));
   }
   return done;

@@ -18,6 +18,9 @@ struct SubCore {
   Capacity issue{1, 8}, fma{1, 16}, alu{1, 16}, half_rate{1, 16}, mufu{1, 16}, fp64{1, 16},
       mma{1, 16}, tensor_memory{1, 16};
   void Forget(Cycle time);
+  // Which warp loaded last from tensor memory, and when it may again.
+  const void* last_loader = nullptr;
+  Cycle next_load = 0;
 };
 
 // Lines of global memory that an SM keeps.

@@ -23,28 +23,39 @@ const Figures& Sm100Figures() {
     f.l2_bytes = 96;  // fills of 26 TB/s over 148 SMs
     f.l2_total_bytes = 14000;
     f.l2_latency = 300;  // SemiAnalysis
-    f.dram_latency = 800;
+    // SemiAnalysis, TMA while all SMs load: 1413 cycles for 1 KiB, 4586 for 32 KiB, 9559 for
+    // 128 KiB: 10 bytes a cycle and SM at first.
+    f.dram_latency = 1270;
+    f.dram_start = 4600;
+    f.dram_start_share = 0.39;
+    f.dram_ramp = 0;
     f.dram_gbs = 7100;  // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal
     f.mma_flops = 2560;
     f.mma_latency = 33;
-    f.tma_issue = 48;  // one cp.async.bulk
+    f.tma_issue = 8;
+    f.tma_hold = 48;  // one cp.async.bulk
     f.tma_latency = 120;
     f.tma_bytes = 128;
     f.tma_store_latency = 300;
     // SemiAnalysis, B200: 8192 operations of 16-bit operands a cycle.
     f.tcgen05_flops = 8192;
-    // M = 128, one CTA: 136 from the issue to a thread that waits, 104 with A in tensor memory; of
-    // these commit and wait take 35.
-    f.tcgen05_ss_latency = 101;
-    f.tcgen05_ts_latency = 69;
+    // From the issue to a thread that waits 136, and 104 with A in tensor memory, 120 with 64 rows;
+    // of these the wait takes 10.
+    f.tcgen05_ss_latency = 126;
+    f.tcgen05_ts_latency = 94;
     f.tcgen05_queue = 24;  // about 6 for each sub-core
+    f.tcgen05_half_latency = 110;
+    // Micro-benchmarks of a B300: arrival and wait 8 cycles each.
+    f.mbarrier_latency = 8;
+    f.mbarrier_wake = 8;
     f.commit_latency = 8;
     f.tmem_columns = 2;  // of 32 lanes: 256 bytes a cycle
-    f.tmem_load_latency = 24;
+    f.tmem_load_latency = 16;  // 24 with x16
+    f.tmem_warp_pause = 5;     // 184 to 213 of 256 bytes a cycle with one warp
     f.tmem_store_latency = 16;
     f.tmem_alloc = 253;
     f.tmem_copy_bytes = 32;
-    f.tmem_copy_latency = 70;
+    f.tmem_copy_latency = 5;  // 168 from the issue of 128x256b to a thread that waits
     f.tmem_shift = 12;
     // As on the H200, for want of measurements.
     f.power_free = 0.45;

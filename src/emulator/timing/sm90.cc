@@ -36,7 +36,7 @@ const Figures& Sm90Figures() {
     f.cta_launch = 158;
     f.cta_base = 127;
     f.warp_launch = 9.2;
-    f.cta_gap = 500;  // fitted to a kernel of short CTAs
+    f.cta_gap = 700;  // fitted to a kernel of short CTAs
     f.shared_latency = 23;
     f.matrix_latency = 25;
     f.shared_atomic_latency = 85;
@@ -48,10 +48,14 @@ const Figures& Sm90Figures() {
     f.l2_capacity = 50e6;        // whitepaper
     f.l2_bytes = 107;
     f.l2_store_bytes = 32;
-    f.l2_total_bytes = 6500;  // GEMMs of small tiles reach it
-    f.l2_request_bytes = 80;  // 0.61 random sectors a cycle and SM
+    f.l2_total_bytes = 4600;  // 35 bytes a cycle and SM
+    f.l2_merge = 1.5;         // GEMMs of small tiles
+    f.l2_request_bytes = 60;  // random sectors of 4 to 32 MB
+    f.l2_store_request_bytes = 110;
     f.dram_gbs = 4400;        // 4.2 to 4.6 by mixture
     f.dram_store_cost = 1.05;
+    f.dram_lone_load = 16;  // copies of tiles of 128 bytes
+    f.dram_lone_store = 22;
     f.mma_flops = 2621;
     f.mma_latency = 24;
     f.mma_fp64_flops = 128;
@@ -61,6 +65,7 @@ const Figures& Sm90Figures() {
     f.wgmma_least = 13;
     f.wgmma_queue = 2;
     f.tma_issue = 8;
+    f.tma_hold = 60;
     f.tma_latency = 73;
     f.tma_bytes = 128;
     f.tma_store_latency = 105;

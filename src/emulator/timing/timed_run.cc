@@ -231,7 +231,7 @@ void TimedRun::RunWarp(Resident& resident, Cycle until) {
   Cycle others = kNever;
   const Cycle now = resident.timing->NextWarp(&warp, &others);
   const Cycle signal = resident.runner->cluster().engines->NextSignal();
-  resident.timing->SetHorizon(std::min({until, others, signal}) + kAhead);
+  resident.timing->SetHorizon(std::min({until, others, signal}), kAhead);
   WarpClock& clock = resident.timing->ClockOf(*warp);
   clock.seen_signals = resident.timing->signals();
   const uint32_t live = warp->live;

@@ -50,6 +50,11 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
   switch (cost.unit) {
     case Unit::kFma:
       return pipe(core.fma, Reason::kPipe);
+    case Unit::kAdd:
+      return pipe(core.alu.Next(at) <= core.fma.Next(at) && core.alu.served() <= core.fma.served()
+                      ? core.alu
+                      : core.fma,
+                  Reason::kPipe);
     case Unit::kAlu:
     case Unit::kVote:
       return pipe(core.alu, Reason::kPipe);
@@ -69,7 +74,11 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
       return {start, start + cost.latency, Reason::kDependency, Reason::kPipe};
     }
     case Unit::kTensorLoad: {
+      // One warp alone does not fill the port.
+      if (core.last_loader == &clock) at = std::max(at, core.next_load);
       Issued issued = pipe(core.tensor_memory, Reason::kTensorMemory);
+      core.last_loader = &clock;
+      core.next_load = issued.at + cost.cycles + machine_.figures.tmem_warp_pause;
       issued.ready = issued.at + cost.cycles + cost.latency;
       issued.result = Reason::kTensorMemory;
       clock.tensor_loads = std::max(clock.tensor_loads, issued.ready);
@@ -155,7 +164,7 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
     sm.StoreLines(start, lines_);
     return {start, start + 1, Reason::kMemory, Reason::kMemory};
   }
-  return {start, sm.LoadLines(start, lines_, true), Reason::kMemory, Reason::kMemory};
+  return {start, sm.LoadLines(start, lines_, !cost.past_l1), Reason::kMemory, Reason::kMemory};
 }
 
 ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost,

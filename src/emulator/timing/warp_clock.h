@@ -26,6 +26,10 @@ class WarpClock {
   Operands OperandsOf(const OpCost& cost) const;
   // The program executes it anew with the operands of the last time: ptxas computes it once.
   bool IsRepeated(uint32_t pc, const OpCost& cost) const;
+  // It is left out in this turn of an unrolled loop.
+  bool IsUnrolled(uint32_t pc, const OpCost& cost) {
+    return cost.unrolled && ++turns_[pc] % kUnrolled != 0;
+  }
   // Notes its execution; its results are there at `ready`.
   void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason);
   // The earliest time for an instruction that others may precede in the block.
@@ -65,10 +69,12 @@ class WarpClock {
     Reason reason = Reason::kDependency;
   };
   static constexpr size_t kMaxWindow = 256;
+  static constexpr int kUnrolled = 4;
   const CostTable& costs_;
   size_t window_;
   std::vector<Ready> ready_;
   std::vector<uint32_t> executed_;
+  std::vector<uint8_t> turns_;
   uint32_t sequence_ = 0;
   Cycle block_ = 0;
   uint64_t number_ = 0;

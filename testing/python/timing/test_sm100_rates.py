@@ -1,0 +1,264 @@
+"""The model of a B200 against published figures: kernels of a few instructions on the emulator.
+
+Sources: SemiAnalysis' micro-benchmarks of a B200, those of a B300 by reverse engineers, and the paper
+of FlashAttention-4 (docs/timing.md). All within 10 %.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tilelang.emulator import Device, TimingOptions
+
+HEAD = """.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 P) {
+ .reg .b32 %t, %ta, %i, %x, %r<200>; .reg .b64 %a, %b, %c, %d; .reg .pred %z, %q, %w, %one;
+ .reg .f32 %f<40>; .reg .b64 %v<20>;
+ .shared .align 1024 .b8 A[131072]; .shared .align 1024 .b8 B[32768];
+ .shared .align 8 .b64 bar; .shared .b32 slot;
+ mov.u32 %r1, slot; mov.u32 %r2, bar; mov.u32 %x, %tid.x; ld.param.u64 %d, [P];
+ setp.eq.u32 %one, %x, 0; setp.ne.u32 %z, 0, 0;
+"""
+TENSOR = """ shr.u32 %r3, %x, 5; setp.ne.u32 %q, %r3, 0;
+ @!%q tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 512;
+ @%one mbarrier.init.shared::cta.b64 [%r2], 1;
+ bar.sync 0;
+ ld.shared.u32 %t, [%r1]; add.u32 %ta, %t, 256;
+ mov.u32 %r3, A; shr.u32 %r3, %r3, 4; cvt.u64.u32 %a, %r3; or.b64 %a, %a, 0x4000404000010000;
+ mov.u32 %r4, B; shr.u32 %r4, %r4, 4; cvt.u64.u32 %b, %r4; or.b64 %b, %b, 0x4000404000010000;
+ cvt.u64.u32 %c, %r3; or.b64 %c, %c, 0x0000400800010000;
+"""
+TENSOR_END = """ bar.sync 0;
+ @!%q tcgen05.dealloc.cta_group::1.sync.aligned.b32 %t, 512;
+ @!%q tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+"""
+COMMIT = "@%one tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];\n"
+WAIT = "W#: mbarrier.try_wait.parity.shared::cta.b64 %w, [%r2], PARITY; @!%w bra W#;\n"
+
+
+def timing(text, threads=32, ctas=1, data=None, cold=False):
+    """The Timing of a kernel."""
+    argument = np.zeros(16, np.uint8) if data is None else data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # operands that nothing has written
+        report = (
+            Device("sm_100a")
+            .load_ptx(text)["k"]
+            .launch(
+                ctas, threads, [argument], sanitize=False,
+                timing=TimingOptions(l2="cold" if cold else "warm", sampled=ctas > 1, record=False),
+            )
+        )  # fmt: skip
+    return report.timing
+
+
+def rounds(count, body):
+    """The text ``count`` times, with labels of its own and the parity of a phase."""
+    return "".join(
+        body.replace("#", str(i)).replace("PARITY", str(i & 1)) for i in range(count)
+    )  # fmt: skip
+
+
+def slope(body, threads=32, few=4, many=24, tensor=True):
+    """Cycles that one more of the text takes a CTA."""
+
+    def span(count):
+        text = HEAD + (TENSOR if tensor else "") + rounds(count, body)
+        return timing(text + (TENSOR_END if tensor else "") + " ret;\n}\n", threads).span_cycles
+
+    return (span(many) - span(few)) / (many - few)
+
+
+def mma(m, n, form="SS", kind="f16", count=1):
+    """So many products by one thread."""
+    types = {"f16": 0x490, "tf32": 0x910, "f8f6f4": 0x10, "i8": 0x4A0}[kind]
+    instruction = m >> 4 << 24 | n >> 3 << 17 | types
+    a = "%a" if form == "SS" else "[%ta]"
+    product = f"@%one tcgen05.mma.cta_group::1.kind::{kind} [%t], {a}, %b, %i, %z;\n"
+    return f"mov.u32 %i, {instruction};\n" + product * count
+
+
+# SemiAnalysis: cycles of an instruction when many follow each other.
+@pytest.mark.parametrize(
+    "form, m, n, cycles",
+    [
+        ("SS", 128, 64, 48.5), ("SS", 128, 80, 52.6), ("SS", 128, 96, 56.6), ("SS", 128, 112, 60.6),
+        ("SS", 128, 128, 64.6), ("SS", 128, 256, 128.6), ("SS", 64, 64, 32.5),
+        ("TS", 128, 64, 32), ("TS", 128, 128, 64), ("TS", 128, 256, 128), ("TS", 64, 128, 64),
+    ],
+)  # fmt: skip
+def test_rate_of_products(form, m, n, cycles):
+    assert slope(mma(m, n, form, count=4), few=20, many=40) / 4 == pytest.approx(cycles, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["tf32", "f8f6f4", "i8"])
+def test_kinds_take_the_same_cycles(kind):
+    # K is 32 bytes of a row of any kind.
+    assert slope(mma(128, 256, kind=kind, count=4), few=20, many=40) / 4 == pytest.approx(
+        128.6, rel=0.1
+    )
+
+
+# SemiAnalysis: from the issue to a thread that waits at the mbarrier.
+@pytest.mark.parametrize(
+    "form, m, n, cycles",
+    [
+        ("SS", 128, 64, 136 + 32), ("SS", 128, 256, 136 + 128), ("SS", 64, 64, 120 + 32),
+        ("SS", 64, 256, 120 + 128), ("TS", 128, 64, 104 + 32), ("TS", 128, 256, 104 + 128),
+    ],
+)  # fmt: skip
+def test_latency_of_a_product(form, m, n, cycles):
+    assert slope(mma(m, n, form) + COMMIT + WAIT) == pytest.approx(cycles, rel=0.1)
+
+
+def test_four_products_in_flight():
+    # SemiAnalysis: 78 to 80 % of the peak.
+    cycles = slope(mma(128, 256, count=4) + COMMIT + WAIT)
+    assert 4 * 128 / cycles == pytest.approx(0.79, rel=0.1)
+
+
+def load(shape, number, registers):
+    """A load of tensor memory into registers."""
+    names = ", ".join(f"%r{20 + i}" for i in range(registers))
+    return f"tcgen05.ld.sync.aligned.{shape}.x{number}.b32 {{{names}}}, [%t];\n"
+
+
+# B300: cycles of the port of a sub-core, with two warps of each.
+@pytest.mark.parametrize(
+    "shape, number, registers, cycles",
+    [
+        ("32x32b", 16, 16, 8), ("32x32b", 32, 32, 16), ("32x32b", 128, 128, 64),
+        ("16x64b", 32, 32, 32), ("16x128b", 16, 32, 32), ("16x256b", 8, 32, 64),
+    ],
+)  # fmt: skip
+def test_rate_of_loads_of_tensor_memory(shape, number, registers, cycles):
+    lanes = " and.b32 %r5, %x, 96; shl.b32 %r5, %r5, 16; add.u32 %t, %t, %r5;\n"
+    few, many = (
+        timing(
+            HEAD + TENSOR + lanes + load(shape, number, registers) * count
+            + " tcgen05.wait::ld.sync.aligned;\n sub.u32 %t, %t, %r5;\n" + TENSOR_END
+            + " ret;\n}\n", 256,
+        ).span_cycles
+        for count in (8, 28)
+    )  # fmt: skip
+    assert (many - few) / 40 == pytest.approx(cycles, rel=0.1)
+
+
+def test_one_warp_does_not_fill_the_port_of_tensor_memory():
+    # 184 to 213 of 256 bytes a cycle.
+    wait = "tcgen05.wait::ld.sync.aligned;\n"
+    text = load("32x32b", 32, 32)
+    few, many = (
+        timing(HEAD + TENSOR + text * count + wait + TENSOR_END + " ret;\n}\n").span_cycles
+        for count in (8, 28)
+    )
+    assert 184 * 0.95 <= 32 * 32 * 4 / ((many - few) / 20) <= 213 * 1.05
+
+
+def test_latency_of_a_load_of_tensor_memory():
+    assert slope(load("32x32b", 16, 16) + "tcgen05.wait::ld.sync.aligned;\n") == pytest.approx(
+        24.5, rel=0.1
+    )
+
+
+def test_copies_into_tensor_memory():
+    copy = "@%one tcgen05.cp.cta_group::1.128x256b [%t], %c;\n"
+    assert slope(copy, few=20, many=40) == pytest.approx(128, rel=0.1)
+    assert slope(copy + COMMIT + WAIT) == pytest.approx(168, rel=0.1)
+
+
+def test_allocation():
+    with_it = timing(HEAD + TENSOR + TENSOR_END + " ret;\n}\n").span_cycles
+    without = TENSOR.replace("@!%q tcgen05.alloc", "@%q tcgen05.alloc")
+    end = TENSOR_END.replace("@!%q", "@%q")
+    assert with_it - timing(HEAD + without + end + " ret;\n}\n").span_cycles == pytest.approx(
+        253, rel=0.1
+    )
+
+
+# B300: an arrival, a wait that need not wait, a barrier of 512 threads.
+@pytest.mark.parametrize(
+    "text, threads, cycles",
+    [
+        ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 0;\n", 32, 8),
+        ("mbarrier.try_wait.parity.shared::cta.b64 %w, [%r2], 1;\n", 32, 7.5),
+        ("bar.sync 0;\n", 512, 45),
+    ],
+)
+def test_synchronization(text, threads, cycles):
+    if "arrive" in text:
+        # The barrier counts enough arrivals for all.
+        text = text.replace("expect_tx.", "").replace(", 0;", ";").replace("mbarrier", "@%one mbarrier")
+    init = "@%one mbarrier.init.shared::cta.b64 [%r2], 1000;\n bar.sync 0;\n"
+    few, many = (
+        timing(HEAD + init + text * count + " ret;\n}\n", threads).span_cycles for count in (4, 24)
+    )
+    assert (many - few) / 20 == pytest.approx(cycles, rel=0.1)
+
+
+# FlashAttention-4: of an SM, a cycle.
+@pytest.mark.parametrize(
+    "text, operations",
+    [
+        ("ex2.approx.ftz.f32 %f#, %f#;\n", 16),
+        ("fma.rn.f32 %f#, %f#, %f0, %f0;\n", 128),
+        ("fma.rn.f32x2 %v#, %v#, %v0, %v0;\n", 64),
+    ],
+)
+def test_rates_of_arithmetic(text, operations):
+    body = "".join(text.replace("#", str(i)) for i in range(1, 17))
+    cycles = slope(body, threads=512, tensor=False)
+    assert 16 * 512 / cycles == pytest.approx(operations, rel=0.1)
+
+
+def bulk(size, count=1, bytes_a_copy=131072):
+    """One thread of each CTA loads so many bytes into place, again and again, and waits."""
+    pieces = max(1, size // bytes_a_copy)
+    each = size // pieces
+    copies = "".join(
+        f"@%one cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+        f"[%r3+{i * each}], [%d], {each}, [%r2];\nadd.u64 %d, %d, {each};\n"
+        for i in range(pieces)
+    )
+    turn = f"@%one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {size};\n{copies}{WAIT}"
+    return (
+        HEAD + f"""@%one mbarrier.init.shared::cta.b64 [%r2], 1;
+ fence.mbarrier_init.release.cluster; bar.sync 0;
+ mov.u32 %r3, A; mov.u32 %r4, %ctaid.x; mul.wide.u32 %c, %r4, {size}; add.u64 %d, %d, %c;
+""" + rounds(count, turn) + " ret;\n}\n"
+    )  # fmt: skip
+
+
+# SemiAnalysis: TMA from HBM while all SMs load so much each.
+@pytest.mark.parametrize(
+    "size, cycles", [(1024, 1413), (8192, 2088), (32768, 4586), (131072, 9559)]
+)
+def test_latency_of_tma_by_size(size, cycles):
+    data = np.zeros(148 * size, np.uint8)
+    few = timing(bulk(16), ctas=1, data=data).span_cycles  # the rest of the kernel
+    found = timing(bulk(size), ctas=148, data=data, cold=True).cta_cycles
+    assert found - (few - 420) == pytest.approx(cycles, rel=0.1)
+
+
+def test_latency_of_l2():
+    chase = "ld.relaxed.gpu.global.u64 %d, [%d];\n"
+    # Where it points to does not matter: always to itself.
+    data = np.zeros(2, np.uint64)
+    text = HEAD + "mov.b64 %c, %d;\n" + (chase + "add.u64 %d, %d, %c;\n") * 8 + " ret;\n}\n"
+    longer = HEAD + "mov.b64 %c, %d;\n" + (chase + "add.u64 %d, %d, %c;\n") * 18 + " ret;\n}\n"
+    cycles = (timing(longer, data=data).span_cycles - timing(text, data=data).span_cycles) / 10
+    assert cycles == pytest.approx(300, rel=0.1)
+
+
+def test_bandwidth_of_hbm():
+    # SemiAnalysis: 7.0 to 7.26 TB/s with 64 KiB and more in flight on each SM.
+    size = 65536
+    data = np.zeros(148 * 16 * size, np.uint8)
+    text = bulk(size).replace("A[131072]", "A[65536]").replace("B[32768]", "B[1024]")  # three CTAs
+    few, many = (
+        timing(text, ctas=148 * count, data=data, cold=True).grid_us for count in (4, 16)
+    )  # fmt: skip
+    assert 12 * 148 * size / (many - few) / 1e6 == pytest.approx(7.1, rel=0.1)
