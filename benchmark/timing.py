@@ -5,9 +5,9 @@
 FOLDER holds what ``timing_measure.py build`` compiled when it was measured; ``timing_h200.json``
 what a GPU took. Prints a line for each case, and for each kind the errors of those that the model's
 figures were not fitted to: the median and the 90th percentile of |predicted / measured - 1|, and
-Spearman's correlation of the variants of each family of at least four. ``cycles`` compares without
-the clock: with the cycles at the clock that was measured. A case that fails gives no number; it is
-listed.
+Spearman's correlation of the variants of each family of at least four, as they are and of groups
+that differ by more than the noise. ``cycles`` compares without the clock: with the cycles at the
+clock that was measured. A case that fails gives no number; it is listed.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from tilelang.emulator import Device, TimingOptions
 
 _HERE = Path(__file__).parent
 _LEAST_VARIANTS = 4
+#: Two GPUs differ by so much in one kernel (90th percentile): no order is expected within it.
+NOISE = 0.03
 
 
 def predict(case: Case, folder: Path) -> Any:
@@ -85,6 +87,19 @@ def spearman(first: list[float], second: list[float]) -> float:
     return float(np.corrcoef(*ranks)[0, 1])
 
 
+def beyond_noise(measured: list[float], predicted: list[float]) -> tuple[list[float], ...]:
+    """Means of the variants whose measured times are each within the noise of the group's first."""
+    groups: list[list[int]] = []
+    for i in np.argsort(measured):
+        if not groups or measured[i] > (1 + NOISE) * measured[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(int(i))
+    return tuple(
+        [statistics.mean(times[i] for i in group) for group in groups]
+        for times in (measured, predicted)
+    )
+
+
 def _line(name: str, entries: list[dict[str, Any]]) -> str:
     errors = [error(entry) for entry in entries]
     cycles = [abs(entry["cycles"] - 1) for entry in entries]
@@ -111,8 +126,11 @@ def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
         if len(members) >= _LEAST_VARIANTS:
             times = [[m[key] for m in members] for key in ("measured_us", "predicted_us")]
             spread = max(times[0]) / min(times[0])
+            apart = beyond_noise(*times)
+            rank = f"{spearman(*apart):5.2f}" if len(apart[0]) > 2 else "    -"
             lines.append(f"{family:24} {len(members):3} variants, slowest / fastest "
-                         f"{spread:5.2f}, rank correlation {spearman(*times):5.2f}")  # fmt: skip
+                         f"{spread:5.2f}, rank correlation {spearman(*times):5.2f}, of "
+                         f"{len(apart[0])} that differ by {100 * NOISE:.0f} %: {rank}")  # fmt: skip
     return lines
 
 

@@ -18,6 +18,7 @@
 #include "emulator/core/report.h"
 #include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
+#include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"
 
 namespace tilelang::emulator {
@@ -198,6 +199,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tl.emulator.Architectures",
            []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
+      .def("tl.emulator.Figures",
+           [](ffi::String arch) { return ffi::String(DescribeFigures(FiguresOf(arch))); })
       .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
       .def("tl.emulator.Map", MapHost)
       .def("tl.emulator.Unmap",

@@ -15,16 +15,18 @@ modelled, so a kernel takes at least so long, and mostly longer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .. import _ffi
 from .description import Step
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Units of work that one SM does in a cycle.
+    """Units of work that one SM does in a cycle: the figures of the timing model.
 
     Attributes:
         tensor: floating-point operations of a gemm, by the bits of its operands.
@@ -35,25 +37,26 @@ class Rates:
         mhz: boost clock.
     """
 
-    tensor: dict[int, int]
-    mufu: int
-    fp32: int
-    l2: int
-    tmem: int
-    latency: int
-    mhz: int
+    tensor: dict[int, float]
+    mufu: float
+    fp32: float
+    l2: float
+    tmem: float
+    latency: float
+    mhz: float
 
 
-#: mufu and fp32: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions".
-#: sm_80: NVIDIA A100 whitepaper: 312 Tflop/s of 16-bit types with 108 SMs at 1410 MHz; L2 cache
-#: 5120 bytes a cycle. sm_90a: H100 whitepaper: 989 Tflop/s with 132 SMs at 1830 MHz; 64 bytes is
-#: the width of an SM's port. sm_100a: published measurements of B200: 8192 flop a cycle, 17 to
-#: 26 TB/s of L2 for 148 SMs at 1850 MHz, 1024 bytes a cycle of tensor memory. Latencies: of loads
-#: that hit the L2 cache, measured by many, a round number.
+def _rates(arch: str) -> Rates:
+    """The table of src/emulator/timing, which names the source of each figure."""
+    f: dict[str, float] = json.loads(_ffi.get("emulator.Figures")(arch))
+    # K of an instruction is 32 bytes of any type.
+    tensor = {bits: f["tensor"] * 16 / bits for bits in (8, 16, 32)}
+    return Rates(tensor, f["special"], f["float"], f["l2"], f["tensor_memory"], f["latency"],
+                 f["clock"])  # fmt: skip
+
+
 RATES: dict[str, Rates] = {
-    "sm_80": Rates({8: 4096, 16: 2048, 32: 1024}, 16, 64, 47, 0, 300, 1410),
-    "sm_90a": Rates({8: 8192, 16: 4096, 32: 2048}, 16, 128, 64, 0, 600, 1830),
-    "sm_100a": Rates({4: 32768, 8: 16384, 16: 8192, 32: 4096}, 16, 128, 95, 1024, 650, 1850),
+    arch: _rates(arch) for arch in _ffi.get("emulator.Architectures")()
 }
 
 

@@ -30,6 +30,23 @@ Cycle Capacity::Next(Cycle from) const {
   return std::max(from, static_cast<double>(full_) * width_);
 }
 
+Cycle Capacity::Take(Cycle from, double units) {
+  served_ += units;
+  int64_t bin = std::max(full_, static_cast<int64_t>(from / width_));
+  Cycle end = from;
+  for (; units > kNothing; ++bin) {
+    if (bin >= first_ + kBins) return static_cast<double>(bin) * width_;
+    float& used = Used(bin);
+    const double taken = std::min(units, room_ - used);
+    const bool late = static_cast<double>(bin) * width_ > from;
+    used += static_cast<float>(taken);
+    units -= taken;
+    if (late) end = static_cast<double>(bin) * width_ + used / rate_;
+    if (bin == full_ && room_ - used <= kNothing) ++full_;
+  }
+  return end;
+}
+
 Cycle Capacity::Claim(Cycle from, double units) {
   served_ += units;
   int64_t bin = std::max(full_, static_cast<int64_t>(from / width_));

@@ -16,6 +16,9 @@ class Capacity {
 
   // When the last of `units` is served, if the first may be at `from`.
   Cycle Claim(Cycle from, double units);
+  // The same of a resource that many share: what comes in bursts is served at once, as long as a
+  // bin has room for it.
+  Cycle Take(Cycle from, double units);
   // From when on units are served that are claimed at `from`, all earlier claims first.
   Cycle Next(Cycle from) const;
   // Others take a share of it between these times.

@@ -105,6 +105,8 @@ const Figures& Sm90Figures();
 const Figures& Sm100Figures();
 // Of "sm_90a" and so on.
 const Figures& FiguresOf(const std::string& arch);
+// What the costs of schedules take from it, as JSON: work that an SM does in a cycle.
+std::string DescribeFigures(const Figures& figures);
 // As if some things cost nothing: "bank conflicts", "memory" (latencies and bandwidths of global
 // memory), "tensor pipe", "MUFU", "barriers".
 Figures Without(Figures figures, const std::set<std::string>& ablate);

@@ -10,6 +10,8 @@ namespace {
 
 // Cycles of queue before HBM that hold no store back.
 constexpr double kNaturalQueue = 1000;
+// Cycles in which the requests of an SM to L2 may come at once: others have pauses then.
+constexpr int kBurst = 1024;
 // Lines of which the neighbours are awaited.
 constexpr int kRecentBits = 14;
 // A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
@@ -53,7 +55,7 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
                            double clock_mhz)
     : figures_(figures),
       warm_(warm),
-      l2_(figures.l2_total_bytes * timed / active, 64),
+      l2_(figures.l2_total_bytes * timed / active, kBurst),
       dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
       recent_(size_t{1} << kRecentBits),
       others_(static_cast<double>(active) / timed) {
@@ -85,7 +87,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double served = std::max<double>(access.bytes(), figures_.l2_request_bytes);
   l2_bytes_ += access.bytes();
   const double merged = std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
-  const Cycle l2 = l2_.Claim(from, served / merged) + figures_.l2_latency;
+  const Cycle l2 = l2_.Take(from, served / merged) + figures_.l2_latency;
   const double missing = Misses(access);
   if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
@@ -100,7 +102,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
   l2_bytes_ += access.bytes();
   const Cycle l2 =
-      l2_.Claim(from, std::max<double>(access.bytes(), figures_.l2_store_request_bytes));
+      l2_.Take(from, std::max<double>(access.bytes(), figures_.l2_store_request_bytes));
   if (warm_) return l2;
   dram_bytes_ += access.bytes();
   Misses(access);
@@ -113,7 +115,7 @@ Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
 Cycle MemorySystem::Atomic(Cycle from, const LineAccess& access) {
   l2_bytes_ += access.bytes();
   Misses(access);
-  return l2_.Claim(from, 2.0 * access.bytes()) + figures_.atomic_latency;
+  return l2_.Take(from, 2.0 * access.bytes()) + figures_.atomic_latency;
 }
 
 Cycle MemorySystem::Accepts(Cycle from) const {

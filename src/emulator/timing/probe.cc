@@ -11,7 +11,7 @@ namespace {
 
 // What one cluster runs, at most: instructions of a warp, rounds of all of them, lines.
 constexpr uint64_t kWarpInstructions = 1000;
-constexpr int kRounds = 3;
+constexpr int kRounds = 24;
 constexpr uint64_t kLines = 1024;
 
 // No clock: only hears what is read.
