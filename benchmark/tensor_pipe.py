@@ -2,9 +2,9 @@
 
     python benchmark/tensor_pipe.py [--only TEXT]
 
-GEMMs of 4096 x 4096 x 4096 and attention of 16 heads of 128 dimensions and 4096 keys, bfloat16, in
-several tiles. Prints the share of the whole grid's time (products at the full rate of all SMs), that
-of the time in which CTAs run, and what stands in the way.
+GEMMs of 4096 x 4096 x 4096 and attention of 16 heads of 128 dimensions and 4096 keys, bfloat16,
+in several tiles. Prints the share of the whole grid's time (products at the full rate of all SMs),
+that of the time in which CTAs run, and what stands in the way.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ os.environ["TILELANG_DEFAULT_TARGET"] = "sm_100a"
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 sys.path[:0] = [str(_EXAMPLES / "gemm_sm100"), str(_EXAMPLES / "flash_attention")]
 
-import attention_forward as forward
-from gemm_persistent import gemm_persistent
-from gemm_tcgen5mma import gemm_ss
+import attention_forward as forward  # noqa: E402
+from gemm_persistent import gemm_persistent  # noqa: E402
+from gemm_tcgen5mma import gemm_ss  # noqa: E402
 
-import tilelang
-from tilelang.errors import TileLangError
+import tilelang  # noqa: E402
+from tilelang.errors import TileLangError  # noqa: E402
 
 _SIZE = 4096
 #: operations of the tensor core of an SM in a cycle
@@ -82,8 +82,9 @@ def main() -> None:
         timing = report.timing
         grid = timing.tensor_flops / (_RATE * timing.sms * timing.grid_cycles)
         shares = dict(zip(timing.engine_name, timing.engine_share, strict=True))
-        print(f"{name:36} {100 * grid:5.1f} % of the grid's time, {100 * shares['tensor pipe']:5.1f} % "
-              f"of the CTAs'; {timing.tflops:5.0f} TFLOP/s", flush=True)  # fmt: skip
+        print(f"{name:36} {100 * grid:5.1f} % of the grid's time, "
+              f"{100 * shares['tensor pipe']:5.1f} % of the CTAs'; {timing.tflops:5.0f} TFLOP/s",
+              flush=True)  # fmt: skip
         for finding in report.explain():
             print(f"    {finding}")
 

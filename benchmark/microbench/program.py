@@ -2,9 +2,9 @@
 
 Every warp runs the body ``repeat`` times, in two passes of which the second one is timed, so that
 instructions and constants lie in their caches. (A warp goes on after a barrier, as far as the
-clock, before the others have come; so there are two.) It stores the clock before and after: ``out`` is
-(warps of the grid, 2) of u64. What the body leaves in ``%sink`` is stored behind them, so that no
-instruction is dead.
+clock, before the others have come; so there are two.) It stores the clock before and after: ``out``
+is (warps of the grid, 2) of u64. What the body leaves in ``%sink`` is stored behind them, so that
+no instruction is dead.
 """
 
 from __future__ import annotations
@@ -139,4 +139,6 @@ def value_of(probe: Probe, clocks, microseconds: float) -> float:
     elapsed = float(cta[:, 1].max() - cta[:, 0].min())
     if probe.how == "interval":
         return elapsed / (counts * max(1, probe.warps // 4))
-    return counts * probe.warps / elapsed if probe.how == "rate" else elapsed / counts / (last - first)
+    return (
+        counts * probe.warps / elapsed if probe.how == "rate" else elapsed / counts / (last - first)
+    )

@@ -26,8 +26,8 @@ def _multiply(n: int) -> tuple[list[str], list[str]]:
         "or.b64 %d8, %d8, %d10;", "add.u64 %d9, %d8, 512;",
     ]  # fmt: skip
     one = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {sums}, %d8, %d9, 1, 1, 1, 0, 0;"
-    return setup, ["wgmma.fence.sync.aligned;", *[one] * _BATCH,
-                   "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]  # fmt: skip
+    wait = ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    return setup, ["wgmma.fence.sync.aligned;", *[one] * _BATCH, *wait]
 
 
 def _copies(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -107,7 +107,9 @@ def _tensor_probes() -> Iterator[Probe]:
                 if kind == "copies":
                     count = most if timed == "wgmma" else max(4, most // 4)
                 others = _copies(count) if kind == "copies" else _loads(count, kind)
-                counted = 2 * _BATCH if timed == "wgmma" else count * (1 if kind == "copies" else 64)
+                counted = (
+                    2 * _BATCH if timed == "wgmma" else count * (1 if kind == "copies" else 64)
+                )
                 part = (0, _MULTIPLIERS) if timed == "wgmma" else (_MULTIPLIERS, warps)
                 probe = Probe(
                     f"{timed} beside {kind if timed == 'wgmma' else 'wgmma'}, m64n{n}k16",
@@ -134,17 +136,23 @@ def _fragments() -> Iterator[Probe]:
             a = ", ".join(f"%r{100 + 4 * i + k}" for k in range(4))
             b = ", ".join(f"%r{116 + 2 * j + k}" for k in range(2))
             products.append(
-                f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}}, {{{a}}}, {{{b}}}, "
-                f"{{{sums}}};"
+                f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}}, {{{a}}}, "
+                f"{{{b}}}, {{{sums}}};"
             )
     finish = [f"mov.b32 %r{600 + i}, %f{8 + i};" for i in range(128)]
     for warps in (4, 8, 12):
-        for name, body in {"8 ldmatrix.x4, 32 mma": [*moves, *products], "32 mma": products}.items():
+        for name, body in {
+            "8 ldmatrix.x4, 32 mma": [*moves, *products],
+            "32 mma": products,
+        }.items():
             # A step of zero, which the compiler does not know.
-            program = text([*body, "add.u32 %r8, %r8, %r9;"], "\n".join(setup), sinks=[f"%r{600 + i}" for i in range(128)],
-                           shared=49152)  # fmt: skip
+            program = text(
+                [*body, "add.u32 %r8, %r8, %r9;"], "\n".join(setup),
+                sinks=[f"%r{600 + i}" for i in range(128)], shared=49152,
+            )  # fmt: skip
             program = program.replace(
-                "    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1)
+                "    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1
+            )
             yield Probe(f"{name}, {warps} warps", "clk/warp/sub-core", program, 1, warps=warps,
                         repeat=32, how="interval")  # fmt: skip
 

@@ -142,7 +142,7 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
       end + (wgmma ? work.a_in_shared ? figures.wgmma_latency : figures.wgmma_register_latency
              : work.a_in_shared && work.m < 128 ? figures.tcgen05_half_latency
              : work.a_in_shared                 ? figures.tcgen05_ss_latency
-                                : figures.tcgen05_ts_latency);
+                                                : figures.tcgen05_ts_latency);
   engine_ends_[ready] = {machine_.recorder.Last(sm.tensor_track), Reason::kBarrierTensor};
   return ready;
 }

@@ -23,7 +23,8 @@ struct Figures {
   // Cycles that a warp instruction occupies a pipe of a sub-core, and after which its result can
   // be used.
   double fma_cycles = 1, alu_cycles = 2, half_rate_cycles = 4, mufu_cycles = 8, fp64_cycles = 2;
-  int fma_latency = 4, half_latency = 8, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18, fp64_latency = 8;
+  int fma_latency = 4, half_latency = 8, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18,
+      fp64_latency = 8;
   int predicate_latency = 4;
   int shuffle_latency = 23, vote_latency = 12;
   int branch_latency = 6;
@@ -52,11 +53,11 @@ struct Figures {
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
   double l2_total_bytes = 0;  // a cycle, of all
-  double l2_merge = 1;        // requests for a line that several CTAs of a wave read, served at once
+  double l2_merge = 1;  // requests for a line that several CTAs of a wave read, served at once
   // Of the bytes of L2 a request for less takes so many:
   double l2_request_bytes = 64, l2_store_request_bytes = 64;
-  double l2_capacity = 0;        // bytes
-  double dram_gbs = 0;           // 10^9 bytes a second that loads reach
+  double l2_capacity = 0;   // bytes
+  double dram_gbs = 0;      // 10^9 bytes a second that loads reach
   double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
   // So many cycles from the start of a launch HBM is at a share of its rate.
   double dram_start = 0, dram_start_share = 1;

@@ -94,7 +94,8 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double bytes = missing / sharers;
   dram_bytes_ += bytes;
   // The first of two neighbours does not know of the second one, which makes good for both.
-  const double lone = HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
+  const double lone =
+      HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone / sharers);
   return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency);
 }

@@ -16,7 +16,7 @@ enum class Unit : uint8_t {
   kNone,  // it needs no instruction of the machine
   kFma,
   kAlu,
-  kAdd,  // of integers: the ALU or the multipliers
+  kAdd,       // of integers: the ALU or the multipliers
   kHalfRate,  // conversions, bit counts
   kMufu,
   kFp64,
@@ -50,10 +50,10 @@ struct OpCost {
   bool waits_tensor_loads = false;
   bool unrolled = false;  // once in some turns of its loop
   bool past_l1 = false;   // loads from L2: ld.global.cg
-  uint8_t slots = 1;   // instructions of the machine
-  uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory; 0: another
-                       // load does it, too
-  int32_t shift = 0;   // from the instruction's address to that of a load that does others
+  uint8_t slots = 1;      // instructions of the machine
+  uint16_t bytes = 0;     // of a lane, of memory accesses; of a warp for tensor memory; 0: another
+                          // load does it, too
+  int32_t shift = 0;      // from the instruction's address to that of a load that does others
   int latency = 0;
   double cycles = 0;  // of its pipe, all slots together
   int64_t flops = 0;  // of a lane; of the warp for matrix instructions

@@ -49,7 +49,7 @@ const Figures& Sm100Figures() {
     f.mbarrier_latency = 8;
     f.mbarrier_wake = 8;
     f.commit_latency = 8;
-    f.tmem_columns = 2;  // of 32 lanes: 256 bytes a cycle
+    f.tmem_columns = 2;        // of 32 lanes: 256 bytes a cycle
     f.tmem_load_latency = 16;  // 24 with x16
     f.tmem_warp_pause = 5;     // 184 to 213 of 256 bytes a cycle with one warp
     f.tmem_store_latency = 16;

@@ -1,7 +1,7 @@
 """The model of a B200 against published figures: kernels of a few instructions on the emulator.
 
-Sources: SemiAnalysis' micro-benchmarks of a B200, those of a B300 by reverse engineers, and the paper
-of FlashAttention-4 (docs/timing.md). All within 10 %.
+Sources: SemiAnalysis' micro-benchmarks of a B200, those of a B300 by reverse engineers, and the
+paper of FlashAttention-4 (docs/timing.md). All within 10 %.
 """
 
 import warnings
@@ -191,7 +191,11 @@ def test_allocation():
 def test_synchronization(text, threads, cycles):
     if "arrive" in text:
         # The barrier counts enough arrivals for all.
-        text = text.replace("expect_tx.", "").replace(", 0;", ";").replace("mbarrier", "@%one mbarrier")
+        text = (
+            text.replace("expect_tx.", "")
+            .replace(", 0;", ";")
+            .replace("mbarrier", "@%one mbarrier")
+        )
     init = "@%one mbarrier.init.shared::cta.b64 [%r2], 1000;\n bar.sync 0;\n"
     few, many = (
         timing(HEAD + init + text * count + " ret;\n}\n", threads).span_cycles for count in (4, 24)
