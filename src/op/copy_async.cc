@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -16,6 +17,12 @@ constexpr const char* kHeader = "copy_sm80.h";
 constexpr std::string_view kWait = "tl::cp_async_wait<";
 
 std::string_view NameOf(const ir::CallNode* call) { return {call->name.data(), call->name.size()}; }
+
+// All bits of it.
+bool IsZero(const Expr& e) {
+  const auto* number = e.as<ir::FloatImmNode>();
+  return number != nullptr ? number->value == 0 && !std::signbit(number->value) : ir::IsConst(e, 0);
+}
 
 }  // namespace
 
@@ -42,6 +49,7 @@ Stmt CopyAsync(const Stmt& s, int64_t elements, bool ordered) {
   Expr value = store->value;
   Expr inside;
   if (const auto* select = value.as<ir::SelectNode>()) {
+    if (!IsZero(select->false_value)) return Stmt();
     inside = select->condition;
     value = select->true_value;
   }

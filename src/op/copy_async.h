@@ -23,7 +23,7 @@ struct TileCopy {
 std::optional<TileCopy> AsTileCopy(const Stmt& s);
 
 // The copy for a lowered store of `elements` that follow each other, of a loop so annotated; null
-// where cp.async cannot carry it out.
+// where cp.async cannot carry it out: it takes 4, 8 or 16 bytes, or writes zeros.
 Stmt CopyAsync(const Stmt& store, int64_t elements, bool ordered);
 
 // The thread's copies since the last commit become a group; it waits until all groups but the

@@ -246,7 +246,7 @@ class ParallelLowerer : public AccessLowerer {
              std::string(store->buffer->name) + " is not copied by cp.async: " +
                  std::to_string(width_ * ir::Bytes(store->buffer->dtype)) +
                  " bytes of it are known to be next to each other, the instruction takes 4, 8 or "
-                 "16");
+                 "16; and what is not in the tensor can only be zero");
     }
     return copy;
   }

@@ -255,6 +255,28 @@ def test_tensor_cores_that_read_shared_memory(target: str) -> None:
     check_gemm(kernel, 128, 128, 160)
 
 
+@every_schedule
+def test_other_values_than_zero_outside_of_a_tensor() -> None:
+    """cp.async writes zeros there: the threads store what T.annotate_safe_value says."""
+
+    @T.prim_func
+    def main(A: T.Tensor((100, 64), "float32"), B: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((16, 64), "float32")
+            T.annotate_safe_value({A: -0.5})
+            for i in T.Pipelined(8, num_stages=3):
+                T.copy(A[i * 16, 0], a)
+                for r, q in T.Parallel(16, 64):
+                    B[i * 16 + r, q] = a[15 - r, q]
+
+    kernel = compiled(main)
+    assert "can only be zero" in messages(kernel)
+    a, b = torch.randn(100, 64), torch.full((128, 64), float("nan"))
+    kernel(a, b)
+    padded = torch.cat([a, torch.full((28, 64), -0.5)])
+    assert torch.equal(b, padded.view(8, 16, 64).flip(1).reshape(128, 64))
+
+
 def loop_body(kind: str):
     """A load that cannot be ahead, of this kind."""
 
