@@ -186,7 +186,7 @@ class ReduceLowerer {
         return ir::Store(acc, {r}, Identity(op_, type_), op_->span);
       }));
     }
-    stmts.push_back(AccumulateLoop(acc));
+    Accumulate(acc, results, &stmts);
     std::vector<Stmt> combine;
     AcrossThreads(acc, results, &combine);
     if (!direct) combine.push_back(Conclude(acc, out, results));
@@ -248,14 +248,45 @@ class ReduceLowerer {
     return ir::IsTrue(valid) ? value : Expr(ir::Select(valid, value, Identity(op_, type_)));
   }
 
-  // acc[result of r] op= src[r] for the thread's source registers.
-  Stmt AccumulateLoop(const Buffer& acc) {
+  // acc[result of r] op= src[r] for the thread's source registers. Where a thread holds long rows,
+  // each element would wait for the one before: they are taken in turn by several chains, if the
+  // result does not depend on the order.
+  void Accumulate(const Buffer& acc, int64_t results, std::vector<Stmt>* stmts) {
+    constexpr int64_t kLongRow = 64;
+    constexpr int64_t kChains = 4;
+    bool any_order =
+        !ir::IsFloat(type_) || op_->op == "max" || op_->op == "min" || op_->op == "absmax";
+    auto elements = static_cast<int64_t>(exchange_.result_of.size());
+    if (!any_order || elements < kLongRow * results) {
+      stmts->push_back(AccumulateLoop(acc, results, 1));
+      return;
+    }
+    Buffer chains(String(std::string(acc->name) + "_chains"), type_,
+                  {ir::Const(ir::dtypes::kInt32, kChains * results)}, {}, "local", {}, op_->span);
+    stmts->push_back(ir::Alloc(chains, op_->span));
+    stmts->push_back(ForRegs("r", kChains * results, [&](const Expr& r) {
+      return ir::Store(chains, {r}, Identity(op_, type_), op_->span);
+    }));
+    stmts->push_back(AccumulateLoop(chains, results, kChains));
+    stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
+      auto chain = [&](int64_t c) {
+        return ir::Load(chains, {r + ir::Const(ir::dtypes::kInt32, c * results)});
+      };
+      Expr low = Combine(op_, chain(0), chain(1));
+      Expr all = Combine(op_, low, Combine(op_, chain(2), chain(3)));
+      return ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), all), op_->span);
+    }));
+  }
+
+  // Elements of a result go to its chains in turn: chain c of result r is acc[c * results + r].
+  Stmt AccumulateLoop(const Buffer& acc, int64_t results, int64_t chains) {
     Buffer src = buffers_->Get(op_->src->buffer);
     std::vector<int64_t> from;
     std::vector<int64_t> to;
+    std::vector<int64_t> taken(static_cast<size_t>(results));  // elements of each result so far
     for (const auto& [reg, result] : exchange_.result_of) {
       from.push_back(reg);
-      to.push_back(result);
+      to.push_back(taken[static_cast<size_t>(result)]++ % chains * results + result);
     }
     auto count = static_cast<int64_t>(from.size());
     Layout source = Layout::FromValues({count}, from);

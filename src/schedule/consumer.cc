@@ -27,8 +27,8 @@ class ConsumerWriter : public SlotMutator {
       : rings_(rings),
         turns_(turns),
         notes_(notes),
-        block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(op::kWarpgroup))),
-        done_(turns.done(), block_) {
+        block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(op::kWarpgroup))) {
+    for (const GemmTurns::Barriers& of : turns.barriers()) done_.emplace_back(of.done, block_);
     for (const Ring& ring : rings) {
       if (turns.Releases(*ring.channel)) continue;
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
@@ -38,7 +38,7 @@ class ConsumerWriter : public SlotMutator {
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
-    if (!turns_.empty()) stmts.push_back(done_.Alloc());
+    for (const Phases& done : done_) stmts.push_back(done.Alloc());
     stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
   }
@@ -89,43 +89,62 @@ class ConsumerWriter : public SlotMutator {
   Stmt BesideTurns(const TurnLoop& turns) {
     const ir::ForNode* op = turns.loop;
     std::vector<Stmt> stmts;
-    bool around = (turns.open || turns.turns.empty()) && !turns.RunsAhead();
+    bool around = !turns.RunsAhead() && std::any_of(turns.streams.begin(), turns.streams.end(),
+                                                    [](const auto& s) { return IsAround(s); });
     if (around) AppendFirstReady(turns, &stmts);
     Stmt body = MutateStmt(op->body);
     if (!body.as<ir::SeqNode>()->stmts.empty()) {
       stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, body,
                               op->annotations, op->span));
     }
-    if (around) done_.Wait(op->span, &stmts, InUse(turns));
+    if (!around) return op::Sequence(stmts, op->span);
+    for (size_t i = 0; i < turns.streams.size(); ++i) {
+      const TurnStream& stream = turns.streams[i];
+      if (IsAround(stream)) done_[i].Wait(op->span, &stmts, InUse(stream));
+    }
     // After the loop threads may write operands that the gemms of other blocks read.
     bool written = turns_.blocks() > 1 && turns_.AreWritten(turns, GemmTurns::When::kAfter);
-    if (around && written) stmts.push_back(op::Effect(op::kSyncForTcgen05, {}, op->span));
+    if (written) stmts.push_back(op::Effect(op::kSyncForTcgen05, {}, op->span));
     return op::Sequence(stmts, op->span);
   }
+  // A turn is under way before the loop and after it.
+  static bool IsAround(const TurnStream& stream) { return stream.open || stream.turns.empty(); }
 
   // Before the loop threads may have written operands for other blocks: all of them synchronize,
   // and those of the first block arrive for all blocks.
   void AppendFirstReady(const TurnLoop& turns, std::vector<Stmt>* stmts) const {
     const ir::Span& span = turns.loop->span;
-    if (turns_.blocks() == 1) {
-      bool written = turns_.AreWritten(turns, GemmTurns::When::kBefore);
-      return AppendReady(turns, written, span, stmts);
+    bool one_block = turns_.blocks() == 1;
+    bool written = one_block && turns_.AreWritten(turns, GemmTurns::When::kBefore);
+    if (!one_block) stmts->push_back(op::Effect(op::kSyncForTcgen05, {}, span));
+    if (written) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
+    std::vector<Stmt> arrivals;
+    for (size_t i = 0; i < turns.streams.size(); ++i) {
+      if (IsAround(turns.streams[i])) arrivals.push_back(Ready(turns, i, I32(0)));
     }
-    stmts->push_back(op::Effect(op::kSyncForTcgen05, {}, span));
-    Stmt arrive = Arrive(turns_.ready(), I32(0), span, InUse(turns));
-    stmts->push_back(ir::If(ir::MakeEq(block_, I32(0)), arrive, Stmt(), span));
+    if (one_block) {
+      stmts->insert(stmts->end(), arrivals.begin(), arrivals.end());
+    } else {
+      Stmt arrive = op::Sequence(arrivals, span);
+      stmts->push_back(ir::If(ir::MakeEq(block_, I32(0)), arrive, Stmt(), span));
+    }
   }
 
-  // What the threads have done is done before the next turn; `written`: also to operands in shared
-  // memory. What they did to tensor memory they have fenced there.
-  void AppendReady(const TurnLoop& turns, bool written, const ir::Span& span,
+  // What the threads have done is done before the next turn of the stream: also to operands in
+  // shared memory. What they did to tensor memory they have fenced there.
+  void AppendReady(const TurnLoop& turns, size_t stream, const ir::Span& span,
                    std::vector<Stmt>* stmts) const {
-    if (written) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
-    stmts->push_back(Arrive(turns_.ready(), block_, span, InUse(turns)));
+    if (turns_.AreWrittenIn(turns)) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
+    stmts->push_back(Ready(turns, stream, block_, span));
   }
-  static ir::Map<ir::String, ir::Any> InUse(const TurnLoop& turns) {
+  Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block,
+             const ir::Span& span = {}) const {
+    return Arrive(turns_.barriers()[stream].ready, block, span.defined() ? span : turns.loop->span,
+                  InUse(turns.streams[stream]));
+  }
+  static ir::Map<ir::String, ir::Any> InUse(const TurnStream& stream) {
     ir::Map<ir::String, ir::Any> attrs;
-    attrs.Set(op::kTensorMemoryInUse, turns.tensor_memory);
+    attrs.Set(op::kTensorMemoryInUse, stream.tensor_memory);
     return attrs;
   }
 
@@ -141,11 +160,7 @@ class ConsumerWriter : public SlotMutator {
       if (auto begins = PartAt(op->stmts[i])) part = *begins;
       if (PartAt(op->stmts[i]) || (turns != nullptr && turns->IsGemm(i))) continue;
       bool loads = IsLoad(op->stmts[i]);
-      if (turns != nullptr && turns->waits[i]) {
-        std::vector<Stmt> wait;
-        done_.Wait(span, &wait, InUse(*turns));
-        tasks.push_back(Work(wait));
-      }
+      if (turns != nullptr) AppendWaits(*turns, i, span, &tasks);
       for (const auto& [ring, uses] : uses_) {
         const Handover* handover = FindHandover(*ring, op);
         if (handover == nullptr) continue;
@@ -167,13 +182,30 @@ class ConsumerWriter : public SlotMutator {
         Stmt arrive = Release(*ring, slot_of.at(ring), span);
         tasks.push_back({TaskKind::kRelease, {arrive, uses.Advance(span)}, ring->slots});
       }
-      if (turns != nullptr && turns->TurnAfter(i) != nullptr) {
-        std::vector<Stmt> ready;
-        AppendReady(*turns, turns_.AreWrittenIn(*turns), span, &ready);
-        tasks.push_back(Work(ready));
-      }
+      if (turns != nullptr) AppendArrivals(*turns, i, span, &tasks);
     }
     return tasks;
+  }
+
+  // For the turns that must be over before statement i.
+  void AppendWaits(const TurnLoop& turns, size_t i, const ir::Span& span,
+                   std::vector<Task>* tasks) const {
+    for (size_t s = 0; s < turns.streams.size(); ++s) {
+      if (!turns.streams[s].waits[i]) continue;
+      std::vector<Stmt> wait;
+      done_[s].Wait(span, &wait, InUse(turns.streams[s]));
+      tasks->push_back(Work(wait));
+    }
+  }
+  // For the turns that begin after it.
+  void AppendArrivals(const TurnLoop& turns, size_t i, const ir::Span& span,
+                      std::vector<Task>* tasks) const {
+    for (size_t s = 0; s < turns.streams.size(); ++s) {
+      if (turns.streams[s].TurnAfter(i) == nullptr) continue;
+      std::vector<Stmt> ready;
+      AppendReady(turns, s, span, &ready);
+      tasks->push_back(Work(ready));
+    }
   }
 
   // Of what stands before the roles.
@@ -199,7 +231,7 @@ class ConsumerWriter : public SlotMutator {
   IterationNotes* notes_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
   Expr block_;                                            // of rows
-  Phases done_;
+  std::vector<Phases> done_;                              // of each stream of turns
 };
 
 }  // namespace

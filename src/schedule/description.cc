@@ -61,10 +61,10 @@ void Description::AddRing(const Ring& ring, const std::string& producer,
   launch_->channels.push_back(tvm::ffi::ObjectRef(channel));
 }
 
-void Description::AddTurns(const Buffer& ready, const Buffer& done, int64_t blocks,
-                           const std::string& threads, const std::string& mma) {
+void Description::AddTurns(const std::string& name, const Buffer& ready, const Buffer& done,
+                           int64_t blocks, const std::string& threads, const std::string& mma) {
   auto channel = tvm::ffi::make_object<ChannelNode>();
-  channel->name = "turns";
+  channel->name = name;
   channel->slots = blocks;
   channel->full = ready->name;
   channel->empty = done->name;

@@ -121,8 +121,8 @@ class Description {
   void AddRing(const Ring& ring, const std::string& producer, const std::string& consumer,
                const std::string& release);
   // Turns of the role `mma` for each of some blocks of rows.
-  void AddTurns(const ir::Buffer& ready, const ir::Buffer& done, int64_t blocks,
-                const std::string& threads, const std::string& mma);
+  void AddTurns(const std::string& name, const ir::Buffer& ready, const ir::Buffer& done,
+                int64_t blocks, const std::string& threads, const std::string& mma);
   // Hands it to the collector of this thread, if there is one.
   void Record() const;
 

@@ -39,11 +39,11 @@ bool IsLoad(const Stmt& s, const std::vector<Channel>& channels) {
   return copy != nullptr && ChannelOf(copy->dst->buffer, channels) != nullptr;
 }
 
-// The threads touch what some gemm of the loop writes, or write what it reads.
-bool TakesPart(const Stmt& s, const TurnLoop& turns) {
+// The threads touch what some of the gemms write, or write what they read.
+bool TakesPart(const Stmt& s, const std::vector<size_t>& gemms, const ir::SeqNode* body) {
   std::vector<ir::Effect> effects = ir::EffectsOf(s);
-  return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t i) {
-    const auto* gemm = turns.body->stmts[i].as<ir::GemmNode>();
+  return std::any_of(gemms.begin(), gemms.end(), [&](size_t i) {
+    const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
       const Buffer& b = effect.buffer;
       bool operand = b.same_as(gemm->a->buffer) || b.same_as(gemm->b->buffer);
@@ -53,19 +53,19 @@ bool TakesPart(const Stmt& s, const TurnLoop& turns) {
 }
 
 // A and B of one gemm are not the result of another one.
-bool AreChained(const TurnLoop& turns) {
-  return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t i) {
-    const Buffer& a = turns.body->stmts[i].as<ir::GemmNode>()->a->buffer;
-    return std::any_of(turns.gemms.begin(), turns.gemms.end(), [&](size_t j) {
-      return turns.body->stmts[j].as<ir::GemmNode>()->c->buffer.same_as(a);
+bool AreChained(const std::vector<size_t>& gemms, const ir::SeqNode* body) {
+  return std::any_of(gemms.begin(), gemms.end(), [&](size_t i) {
+    const Buffer& a = body->stmts[i].as<ir::GemmNode>()->a->buffer;
+    return std::any_of(gemms.begin(), gemms.end(), [&](size_t j) {
+      return body->stmts[j].as<ir::GemmNode>()->c->buffer.same_as(a);
     });
   });
 }
 
-ir::Array<Buffer> TensorMemoryOf(const TurnLoop& loop) {
+ir::Array<Buffer> TensorMemoryOf(const std::vector<size_t>& gemms, const ir::SeqNode* body) {
   ir::Array<Buffer> tiles;
-  for (size_t i : loop.gemms) {
-    const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
+  for (size_t i : gemms) {
+    const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     for (const Buffer& tile : {gemm->a->buffer, gemm->c->buffer}) {
       auto same = [&](const Buffer& known) { return known.same_as(tile); };
       bool known = std::any_of(tiles.begin(), tiles.end(), same);
@@ -75,46 +75,104 @@ ir::Array<Buffer> TensorMemoryOf(const TurnLoop& loop) {
   return tiles;
 }
 
-// Divides the gemms of a loop into turns.
-void DivideIntoTurns(TurnLoop* loop) {
-  const std::vector<bool>& part = loop->part;
+// Divides the gemms of a stream into turns.
+void DivideIntoTurns(TurnStream* stream) {
+  const std::vector<bool>& part = stream->part;
   std::optional<size_t> last_part;
   for (size_t i = 0; i < part.size(); ++i) {
     if (part[i]) last_part = i;
   }
-  loop->waits.assign(part.size(), false);
+  stream->waits.assign(part.size(), false);
   if (!last_part) return;
   std::optional<size_t> before;  // the last statement that takes part so far
   for (size_t i = 0; i < part.size(); ++i) {
     if (part[i]) before = i;
-    if (!loop->IsGemm(i)) continue;
+    if (!stream->IsGemm(i)) continue;
     if (!before) {
-      loop->leading.push_back(i);
+      stream->leading.push_back(i);
     } else {
-      if (loop->turns.empty() || loop->turns.back().after != *before) {
-        loop->turns.push_back({{}, false, *before});
+      if (stream->turns.empty() || stream->turns.back().after != *before) {
+        stream->turns.push_back({{}, false, *before});
       }
-      loop->turns.back().gemms.push_back(i);
+      stream->turns.back().gemms.push_back(i);
     }
   }
-  if (!loop->leading.empty()) {
-    bool ends_with_turn = !loop->turns.empty() && loop->turns.back().after == *last_part;
-    if (!ends_with_turn) loop->turns.push_back({{}, false, *last_part});
-    loop->turns.back().leads = true;
+  if (!stream->leading.empty()) {
+    bool ends_with_turn = !stream->turns.empty() && stream->turns.back().after == *last_part;
+    if (!ends_with_turn) stream->turns.push_back({{}, false, *last_part});
+    stream->turns.back().leads = true;
   }
-  loop->open = loop->turns.back().after == *last_part;
-  bool under_way = loop->open;
+  stream->open = stream->turns.back().after == *last_part;
+  bool under_way = stream->open;
   for (size_t i = 0; i < part.size(); ++i) {
-    loop->waits[i] = part[i] && under_way;
+    stream->waits[i] = part[i] && under_way;
     if (part[i]) under_way = false;
-    if (loop->TurnAfter(i) != nullptr) under_way = true;
+    if (stream->TurnAfter(i) != nullptr) under_way = true;
   }
+}
+
+// The tiles of two gemms lie in different places, in tensor memory as in shared.
+bool AreApart(const Buffer& a, const Buffer& b) {
+  auto in_columns_of = [](const Buffer& tile, const Buffer& other) {
+    auto columns = tile->attrs.Get(op::kColumnsOf);
+    return columns && (*columns).cast<Buffer>().same_as(other);
+  };
+  return !a.same_as(b) && !in_columns_of(a, b) && !in_columns_of(b, a);
+}
+
+// Their operands may be the same where nobody else than the tensor core gives them back.
+bool AreApart(const ir::GemmNode* a, const ir::GemmNode* b, const std::vector<Channel>& channels) {
+  for (const Buffer& of_a : {a->a->buffer, a->b->buffer, a->c->buffer}) {
+    for (const Buffer& of_b : {b->a->buffer, b->b->buffer, b->c->buffer}) {
+      bool constant = of_a.IsShared() && ChannelOf(of_a, channels) == nullptr;
+      if (!constant && !AreApart(of_a, of_b)) return false;
+    }
+  }
+  return true;
+}
+
+TurnStream MakeStream(std::vector<size_t> gemms, const ir::SeqNode* body,
+                      const std::vector<Channel>& channels) {
+  TurnStream stream;
+  stream.gemms = std::move(gemms);
+  for (size_t i = 0; i < body->stmts.size(); ++i) {
+    const Stmt& s = body->stmts[i];
+    bool threads = AsTurnGemm(s) == nullptr && !IsLoad(s, channels);
+    stream.part.push_back(threads && TakesPart(s, stream.gemms, body));
+  }
+  DivideIntoTurns(&stream);
+  stream.tensor_memory = TensorMemoryOf(stream.gemms, body);
+  return stream;
+}
+
+// One stream, or two where leading gemms can begin before the threads are done with the last turn.
+std::vector<TurnStream> StreamsOf(const std::vector<size_t>& gemms, const ir::SeqNode* body,
+                                  const std::vector<Channel>& channels) {
+  TurnStream all = MakeStream(gemms, body, channels);
+  if (all.leading.empty() || all.leading.size() == gemms.size()) return {all};
+  std::vector<size_t> others;
+  for (size_t i : gemms) {
+    if (std::find(all.leading.begin(), all.leading.end(), i) == all.leading.end()) {
+      others.push_back(i);
+    }
+  }
+  auto gemm = [&](size_t i) { return body->stmts[i].as<ir::GemmNode>(); };
+  for (size_t i : all.leading) {
+    for (size_t j : others) {
+      if (!AreApart(gemm(i), gemm(j), channels)) return {all};
+    }
+  }
+  TurnStream main = MakeStream(others, body, channels);
+  TurnStream ahead = MakeStream(all.leading, body, channels);
+  bool gains = !ahead.turns.empty() && ahead.turns.back().after < all.turns.back().after;
+  if (!gains) return {all};
+  return {main, ahead};
 }
 
 // Why a warp of its own cannot issue the gemms; nothing when it can. These become part of `slice`.
 std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch, RoleSlice* slice) {
   RoleSlice alone(launch);
-  for (size_t i : loop.gemms) {
+  for (size_t i : loop.Gemms()) {
     std::string reason = alone.Add(loop.body->stmts[i].as<ir::GemmNode>());
     if (!reason.empty()) return reason;
   }
@@ -125,7 +183,7 @@ std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch,
     }
     if (ir::MayLeaveLoop(s)) return "the loop may be left early";
   }
-  for (size_t i : loop.gemms) slice->Add(loop.body->stmts[i].as<ir::GemmNode>());
+  for (size_t i : loop.Gemms()) slice->Add(loop.body->stmts[i].as<ir::GemmNode>());
   return "";
 }
 
@@ -155,7 +213,7 @@ bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
       bool whole_a = !gemm->a->buffer.IsTmem() || WholeRows(gemm->a, rows);
       if (!whole_a || !HasRows(gemm->a, gemm->trans_a ? 1 : 2, rows)) return false;
       if (!WholeRows(gemm->c, rows)) return false;
-    } else if (loop.part[i]) {
+    } else if (loop.IsPart(i)) {
       const auto* copy = s.as<ir::CopyNode>();
       if (copy == nullptr || !IsCopyOfRows(copy, rows)) return false;
     }
@@ -186,7 +244,7 @@ const ir::SeqNode* SequenceAround(const TurnLoop& loop, const ir::KernelLaunchNo
 // the loop. Sets where they do.
 bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNode* launch,
               Handover* handover) {
-  for (size_t i : loop.gemms) {
+  for (size_t i : loop.main().gemms) {
     const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
     if (gemm->a->buffer.same_as(tile)) return false;
     if (!gemm->c->buffer.same_as(tile)) continue;
@@ -214,12 +272,12 @@ Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int6
   constexpr int64_t kSlots = 2;
   const ir::SeqNode* seq = SequenceAround(loop, launch);
   bool runs = ir::AsInt(loop.loop->extent).value_or(0) > 0;
-  if (!loop.turns.empty() || seq == nullptr || !runs) return {};
+  if (!loop.IsOneTurn() || seq == nullptr || !runs) return {};
   auto is_loop = [&](const Stmt& s) { return s.get() == loop.loop; };
   auto at = std::find_if(seq->stmts.begin(), seq->stmts.end(), is_loop) - seq->stmts.begin();
   Handover handover{seq, {static_cast<size_t>(at)}, 0, 0};
   Channel results{{}, kSlots, {}};
-  for (const Buffer& tile : loop.tensor_memory) {
+  for (const Buffer& tile : loop.main().tensor_memory) {
     if (!IsResult(tile, loop, launch, &handover)) return {};
     results.tiles.push_back(tile);
     *columns += op::ColumnsOf(tile, op::LayoutForRole(tile, op::TmemRole::kAccumulator));
@@ -230,24 +288,45 @@ Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int6
 
 }  // namespace
 
-bool TurnLoop::IsGemm(size_t i) const {
+bool TurnStream::IsGemm(size_t i) const {
   return std::find(gemms.begin(), gemms.end(), i) != gemms.end();
+}
+
+const Turn* TurnStream::TurnAfter(size_t i) const {
+  auto it = std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.after == i; });
+  return it == turns.end() ? nullptr : &*it;
+}
+
+bool TurnLoop::IsGemm(size_t i) const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [&](const TurnStream& stream) { return stream.IsGemm(i); });
+}
+
+bool TurnLoop::IsPart(size_t i) const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [&](const TurnStream& stream) { return stream.part[i]; });
+}
+
+std::vector<size_t> TurnLoop::Gemms() const {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < body->stmts.size(); ++i) {
+    if (IsGemm(i)) all.push_back(i);
+  }
+  return all;
 }
 
 bool TurnLoop::IsSplit(const Handover& handover) const {
   bool leads = false;
   bool follows = false;
-  for (size_t i : gemms) {
-    if (i < handover.first_use || i > handover.last_use) continue;
-    bool leading_gemm = std::find(leading.begin(), leading.end(), i) != leading.end();
-    (leading_gemm ? leads : follows) = true;
+  for (const TurnStream& stream : streams) {
+    for (size_t i : stream.gemms) {
+      if (i < handover.first_use || i > handover.last_use) continue;
+      const auto& leading = stream.leading;
+      bool leading_gemm = std::find(leading.begin(), leading.end(), i) != leading.end();
+      (leading_gemm ? leads : follows) = true;
+    }
   }
   return leads && follows;
-}
-
-const Turn* TurnLoop::TurnAfter(size_t i) const {
-  auto it = std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.after == i; });
-  return it == turns.end() ? nullptr : &*it;
 }
 
 GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
@@ -257,24 +336,18 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
     const auto* op = s.as<ir::ForNode>();
     const auto* body = op != nullptr ? op->body.as<ir::SeqNode>() : nullptr;
     if (body == nullptr || StagesOf(op) < 2) return true;
-    TurnLoop loop{op, body};
+    std::vector<size_t> gemms;
     for (size_t i = 0; i < body->stmts.size(); ++i) {
-      if (AsTurnGemm(body->stmts[i]) != nullptr) loop.gemms.push_back(i);
+      if (AsTurnGemm(body->stmts[i]) != nullptr) gemms.push_back(i);
     }
-    if (loop.gemms.empty() || AreChained(loop)) return true;
-    for (size_t i = 0; i < body->stmts.size(); ++i) {
-      const Stmt& inner = body->stmts[i];
-      loop.part.push_back(!loop.IsGemm(i) && !IsLoad(inner, channels) && TakesPart(inner, loop));
-    }
-    DivideIntoTurns(&loop);
-    loop.tensor_memory = TensorMemoryOf(loop);
-    loops_.push_back(std::move(loop));
+    if (gemms.empty() || AreChained(gemms, body)) return true;
+    loops_.push_back({op, body, StreamsOf(gemms, body, channels), {}});
     return true;
   });
   std::erase_if(loops_, [&](const TurnLoop& loop) {
     RoleSlice unused(launch);
     std::string reason = AddToSlice(loop, launch, &unused);
-    const auto* gemm = loop.body->stmts[loop.gemms.front()].as<ir::GemmNode>();
+    const auto* gemm = loop.body->stmts[loop.Gemms().front()].as<ir::GemmNode>();
     if (!reason.empty()) {
       RemarkGemm(gemm, "is issued by the threads that wait for it: " + reason);
     }
@@ -286,9 +359,14 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
   blocks_ = ChooseBlocks(channels, threads);
   FindOperands(channels);
   FindResults(columns);
-  int64_t arrivals = threads / blocks_;
-  ready_ = op::MakeRingBarrier("gemm_ready", blocks_, arrivals, launch->span);
-  done_ = op::MakeRingBarrier("gemm_done", blocks_, 1, launch->span);
+  size_t streams = 0;
+  for (const TurnLoop& loop : loops_) streams = std::max(streams, loop.streams.size());
+  for (size_t i = 0; i < streams; ++i) {
+    std::string name = i == TurnLoop::kMain ? "gemm" : "gemm_ahead";
+    barriers_.push_back(
+        {op::MakeRingBarrier(name + "_ready", blocks_, threads / blocks_, launch->span),
+         op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
+  }
 }
 
 bool GemmTurns::HasInnerLoop(const TurnLoop& loop) const {
@@ -332,17 +410,19 @@ void GemmTurns::RemoveLoopsWithMixedChannels(const std::vector<Channel>& channel
 
 bool GemmTurns::Touch(const Buffer& tile) const {
   return std::any_of(loops_.begin(), loops_.end(), [&](const TurnLoop& loop) {
-    return std::any_of(loop.tensor_memory.begin(), loop.tensor_memory.end(),
-                       [&](const Buffer& known) { return known.same_as(tile); });
+    return std::any_of(loop.streams.begin(), loop.streams.end(), [&](const TurnStream& stream) {
+      return std::any_of(stream.tensor_memory.begin(), stream.tensor_memory.end(),
+                         [&](const Buffer& known) { return known.same_as(tile); });
+    });
   });
 }
 
 int64_t GemmTurns::ChooseBlocks(const std::vector<Channel>& channels, int64_t threads) const {
   bool divided = threads % kWarpgroup == 0 &&
                  std::any_of(loops_.begin(), loops_.end(),
-                             [](const TurnLoop& loop) { return !loop.turns.empty(); });
+                             [](const TurnLoop& loop) { return !loop.IsOneTurn(); });
   for (const TurnLoop& loop : loops_) {
-    divided = divided && (loop.turns.empty() || IsDividedByRows(loop, threads));
+    divided = divided && (loop.IsOneTurn() || IsDividedByRows(loop, threads));
   }
   for (const Channel& channel : channels) {
     for (const Handover& h : channel.handovers) {
@@ -361,7 +441,7 @@ int64_t GemmTurns::ChooseBlocks(const std::vector<Channel>& channels, int64_t th
 
 void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
   for (const TurnLoop& loop : loops_) {
-    for (size_t i : loop.gemms) {
+    for (size_t i : loop.Gemms()) {
       const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
       for (const Buffer& b : {gemm->a->buffer, gemm->b->buffer}) {
         if (!b.IsShared() || ChannelOf(b, channels) != nullptr) continue;

@@ -21,15 +21,14 @@ struct Turn {
   size_t after = 0;           // begins when the threads have executed this statement
 };
 
-// A pipelined loop and its turns. Statements of threads take part if they touch what the gemms
-// write, or write what these read; before such a one they wait for the turn that is under way.
+// Gemms of a loop that take turns with the threads. Statements of threads take part if they touch
+// what these gemms write, or write what they read; before such a one the threads wait for the turn
+// that is under way.
 //
 // Gemms at the begin of an iteration, before any such statement, belong to the last turn of the
 // iteration before: Q K of the next block of keys is issued right after P V of this one. Without
 // such statements the whole loop is one turn, in which the tensor core never stops.
-struct TurnLoop {
-  const ir::ForNode* loop = nullptr;
-  const ir::SeqNode* body = nullptr;
+struct TurnStream {
   std::vector<size_t> gemms;
   std::vector<size_t> leading;  // of them: issued in the iteration before, or before the loop
   std::vector<Turn> turns;      // none: the loop is one
@@ -38,13 +37,31 @@ struct TurnLoop {
   bool open = false;            // between two iterations, and around the loop, a turn is under way
   ir::Array<ir::Buffer> tensor_memory;  // of the gemms
 
+  bool IsGemm(size_t i) const;
+  const Turn* TurnAfter(size_t i) const;
+};
+
+// A pipelined loop and its turns. Where the gemms that an iteration begins with share no tile with
+// the others, they are a stream of their own, streams[kAhead]: Q K of the next block of keys is
+// issued as soon as the threads have taken this one's result to registers, and runs beside the
+// softmax. All others are in streams[kMain].
+struct TurnLoop {
+  enum Stream : size_t { kMain = 0, kAhead = 1 };
+
+  const ir::ForNode* loop = nullptr;
+  const ir::SeqNode* body = nullptr;
+  std::vector<TurnStream> streams;
+
   // The results of the loop, in two slots: the tensor core goes on to the next tile of a persistent
   // kernel while threads work on these. Without tiles if it has to wait for them.
   Channel results;
 
+  const TurnStream& main() const { return streams[kMain]; }
+  bool IsOneTurn() const { return main().turns.empty(); }
   bool RunsAhead() const { return !results.tiles.empty(); }
   bool IsGemm(size_t i) const;
-  const Turn* TurnAfter(size_t i) const;
+  bool IsPart(size_t i) const;
+  std::vector<size_t> Gemms() const;
   // Both leading gemms and others may use the tiles.
   bool IsSplit(const Handover& handover) const;
 };
@@ -66,9 +83,13 @@ class GemmTurns {
   bool Releases(const Channel& channel) const;
   const RoleSlice& slice() const { return slice_; }
   int64_t blocks() const { return blocks_; }
-  // Mbarriers, one a block of rows: the threads are ready for a turn; the turn is done.
-  const ir::Buffer& ready() const { return ready_; }
-  const ir::Buffer& done() const { return done_; }
+  // Mbarriers of a stream, one a block of rows: the threads are ready for a turn; it is done.
+  struct Barriers {
+    ir::Buffer ready;
+    ir::Buffer done;
+  };
+  // As many as the loop of most streams has.
+  const std::vector<Barriers>& barriers() const { return barriers_; }
   // Whether gemms of turns use the tile, which is in tensor memory.
   bool Touch(const ir::Buffer& tile) const;
   // Operands in shared memory that no channel brings.
@@ -93,8 +114,7 @@ class GemmTurns {
   RoleSlice slice_;
   std::vector<const tvm::ffi::Object*> released_;  // first tiles of channels
   int64_t blocks_ = 1;
-  ir::Buffer ready_;
-  ir::Buffer done_;
+  std::vector<Barriers> barriers_;
   std::vector<ir::Buffer> operands_;
   const ir::KernelLaunchNode* launch_;
 };

@@ -69,8 +69,11 @@ class MmaWarpWriter : public SliceCopier {
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_gemms"));
     }
     for (int64_t block = 0; block < turns.blocks(); ++block) {
-      ready_.emplace_back(turns.ready(), I32(block));
       blocks_.push_back({turns.blocks() == 1, block, block == 0, block + 1 == turns.blocks()});
+    }
+    for (const GemmTurns::Barriers& of : turns.barriers()) {
+      ready_.emplace_back();
+      for (const Rows& rows : blocks_) ready_.back().emplace_back(of.ready, I32(rows.block));
     }
   }
 
@@ -78,7 +81,9 @@ class MmaWarpWriter : public SliceCopier {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
     for (const Result& result : results_) stmts.push_back(result.uses.Alloc());
-    for (const Phases& phases : ready_) stmts.push_back(phases.Alloc());
+    for (const std::vector<Phases>& of_stream : ready_) {
+      for (const Phases& phases : of_stream) stmts.push_back(phases.Alloc());
+    }
     stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
   }
@@ -87,7 +92,7 @@ class MmaWarpWriter : public SliceCopier {
   Stmt Rewrite(const ir::ForNode* op) override {
     const TurnLoop* loop = turns_.Find(op);
     if (loop == nullptr) return SliceCopier::Rewrite(op);
-    return loop->turns.empty() ? WithoutTurns(*loop) : WithTurns(*loop);
+    return loop->IsOneTurn() ? WithoutTurns(*loop) : WithTurns(*loop);
   }
 
  protected:
@@ -109,22 +114,20 @@ class MmaWarpWriter : public SliceCopier {
       stmts.push_back(AfterThreads(op->span));
       slots_.Enter(*ahead->ring, slot);
     } else {
-      WaitUntilReady(ready_.front(), op->span, &stmts);
+      WaitUntilReady(ready_[TurnLoop::kMain].front(), op->span, &stmts);
     }
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
     std::vector<Stmt> body;
-    AppendGemms(loop, loop.gemms, {var, ""}, Rows(), &body);
+    AppendGemms(loop, loop.main().gemms, {var, ""}, Rows(), &body);
     stmts.push_back(Loop(op, var, min, extent, body));
     if (ahead != results_.end()) {
       stmts.push_back(Commit(ahead->ring->full, slot, op->span));
       stmts.push_back(ahead->uses.Advance(op->span));
       return op::Sequence(stmts, op->span);
     }
-    for (int64_t block = 0; block < turns_.blocks(); ++block) {
-      stmts.push_back(Commit(turns_.done(), I32(block), op->span));
-    }
+    for (const Rows& rows : blocks_) stmts.push_back(Done(TurnLoop::kMain, rows, op->span));
     return op::Sequence(stmts, op->span);
   }
 
@@ -135,26 +138,45 @@ class MmaWarpWriter : public SliceCopier {
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
     Iteration next = {var + ir::Const(var.dtype(), 1), IterationName(op, 1)};
     std::vector<Stmt> body;
-    for (const Turn& turn : loop.turns) {
+    for (const auto& [stream, turn] : InOrder(loop)) {
       for (const Rows& rows : blocks_) {
-        WaitUntilReady(ready_[static_cast<size_t>(rows.block)], op->span, &body);
-        AppendGemms(loop, turn.gemms, {var, ""}, rows, &body);
-        if (turn.leads) AppendLeading(loop, next, next.number < min + extent, rows, &body);
-        body.push_back(Commit(turns_.done(), I32(rows.block), op->span));
+        WaitUntilReady(ready_[stream][static_cast<size_t>(rows.block)], op->span, &body);
+        AppendGemms(loop, turn->gemms, {var, ""}, rows, &body);
+        const auto& leading = loop.streams[stream].leading;
+        if (turn->leads)
+          AppendLeading(loop, leading, next, next.number < min + extent, rows, &body);
+        body.push_back(Done(stream, rows, op->span));
       }
     }
     std::vector<Stmt> stmts;
-    if (loop.open) {
+    // What the first iteration begins with comes first.
+    for (size_t stream = loop.streams.size(); stream-- > 0;) {
+      if (!loop.streams[stream].open) continue;
       // The threads of the first block arrive for all.
-      WaitUntilReady(ready_.front(), op->span, &stmts);
+      WaitUntilReady(ready_[stream].front(), op->span, &stmts);
       for (const Rows& rows : blocks_) {
         Expr runs = ir::Const(extent.dtype(), 0) < extent;
-        AppendLeading(loop, {min, "first"}, runs, rows, &stmts);
-        stmts.push_back(Commit(turns_.done(), I32(rows.block), op->span));
+        AppendLeading(loop, loop.streams[stream].leading, {min, "first"}, runs, rows, &stmts);
+        stmts.push_back(Done(stream, rows, op->span));
       }
     }
     stmts.push_back(Loop(op, var, min, extent, body));
     return op::Sequence(stmts, op->span);
+  }
+
+  // The turns of an iteration of all streams, as the threads let them begin.
+  static std::vector<std::pair<size_t, const Turn*>> InOrder(const TurnLoop& loop) {
+    std::vector<std::pair<size_t, const Turn*>> turns;
+    for (size_t stream = 0; stream < loop.streams.size(); ++stream) {
+      for (const Turn& turn : loop.streams[stream].turns) turns.emplace_back(stream, &turn);
+    }
+    std::stable_sort(turns.begin(), turns.end(), [](const auto& a, const auto& b) {
+      return a.second->after < b.second->after;
+    });
+    return turns;
+  }
+  Stmt Done(size_t stream, const Rows& rows, const ir::Span& span) const {
+    return Commit(turns_.barriers()[stream].done, I32(rows.block), span);
   }
 
   static Stmt Loop(const ir::ForNode* op, const ir::Var& var, const Expr& min, const Expr& extent,
@@ -172,11 +194,12 @@ class MmaWarpWriter : public SliceCopier {
   }
 
   // The gemms that the iteration of this number, if there is one, begins with.
-  void AppendLeading(const TurnLoop& loop, const Iteration& iteration, const Expr& exists,
-                     const Rows& rows, std::vector<Stmt>* stmts) {
-    if (loop.leading.empty()) return;
+  void AppendLeading(const TurnLoop& loop, const std::vector<size_t>& leading,
+                     const Iteration& iteration, const Expr& exists, const Rows& rows,
+                     std::vector<Stmt>* stmts) {
+    if (leading.empty()) return;
     std::vector<Stmt> gemms;
-    AppendGemms(loop, loop.leading, iteration, rows, &gemms);
+    AppendGemms(loop, leading, iteration, rows, &gemms);
     const ir::Span& span = loop.loop->span;
     stmts->push_back(ir::If(exists, op::Sequence(gemms, span), Stmt(), span));
   }
@@ -246,7 +269,7 @@ class MmaWarpWriter : public SliceCopier {
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
   std::vector<Result> results_;
   std::vector<Rows> blocks_;
-  std::vector<Phases> ready_;  // of each block
+  std::vector<std::vector<Phases>> ready_;  // of each stream, of each block
   SlotMap slots_;
 };
 

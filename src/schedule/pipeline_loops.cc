@@ -272,8 +272,11 @@ void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& r
                          by_mma ? "tcgen05.commit" : by_threads);
   }
   for (const Ring& ring : results) description->AddRing(ring, "mma", "threads", by_threads);
-  if (turns.empty()) return;
-  description->AddTurns(turns.ready(), turns.done(), turns.blocks(), "threads", "mma");
+  for (size_t i = 0; i < turns.barriers().size(); ++i) {
+    const GemmTurns::Barriers& of = turns.barriers()[i];
+    const char* name = i == TurnLoop::kMain ? "turns" : "turns ahead";
+    description->AddTurns(name, of.ready, of.done, turns.blocks(), "threads", "mma");
+  }
 }
 
 // The threads of the program do everything: `reason` is why nobody loads for them.
@@ -361,8 +364,8 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
     }
   }
   for (const Buffer& b : turns.operands()) body.push_back(ir::Alloc(b, b->span));
-  if (!turns.empty()) {
-    for (const Buffer& b : {turns.ready(), turns.done()}) body.push_back(ir::Alloc(b, b->span));
+  for (const GemmTurns::Barriers& of : turns.barriers()) {
+    for (const Buffer& b : {of.ready, of.done}) body.push_back(ir::Alloc(b, b->span));
   }
   body.push_back(ir::If(threads.linear >= I32(threads.count), service_work, work, op->span));
   return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -377,29 +378,59 @@ def test_gemms_of_a_chain_take_turns_with_the_threads(rows, threads, rescale) ->
         check_chain(kernel, n, rows, rescale=rescale)
 
 
+#: P of this chain takes the columns of S.
+OVERLAID = {"rows": 256, "threads": 256, "keys": 128, "width": 128}
+
+
 def test_the_next_first_gemm_follows_the_last_one() -> None:
-    steps = steps_of(mma_warp(tilelang.compile(chain(128, threads=128), target="sm_100a")))
-    first = ["wait b_full", "ss", "commit b_empty", "commit gemm_done 0"]
+    """Where it overwrites what the last one reads."""
+    steps = steps_of(mma_warp(tilelang.compile(chain(**OVERLAID), target="sm_100a")))
     assert steps == [
-        *("wait gemm_ready 0", *first),
-        *("wait gemm_ready 0", "wait c_full", "ts", "commit c_empty", *first),
-    ]
-
-
-def test_warpgroups_take_turns_of_their_own() -> None:
-    steps = steps_of(mma_warp(tilelang.compile(chain(256), target="sm_100a")))
-    loop = steps[steps.index("wait c_full") - 1 :]
-    assert loop == [
+        *("wait gemm_ready 0", "wait b_full", "ss", "commit gemm_done 0"),
+        *("ss", "commit b_empty", "commit gemm_done 1"),
         *("wait gemm_ready 0", "wait c_full", "ts"),
         *("wait b_full", "ss", "commit gemm_done 0"),
         *("wait gemm_ready 1", "ts", "commit c_empty"),
         *("ss", "commit b_empty", "commit gemm_done 1"),
     ]
-    source = tilelang.compile(chain(256), target="sm_100a").get_kernel_source()
+
+
+def test_the_next_first_gemm_runs_beside_the_threads() -> None:
+    """It is issued when its last result is in registers, in turns of its own."""
+    kernel = tilelang.compile(chain(128, threads=128), target="sm_100a")
+    first = ["wait gemm_ahead_ready 0", "wait b_full", "ss", "commit b_empty"]
+    assert steps_of(mma_warp(kernel)) == [
+        *(*first, "commit gemm_ahead_done 0"),
+        *("wait gemm_ready 0", "commit gemm_done 0"),  # the sum is the threads' until then
+        *(*first, "commit gemm_ahead_done 0"),
+        *("wait gemm_ready 0", "wait c_full", "ts", "commit c_empty", "commit gemm_done 0"),
+    ]
+    threads = kernel.get_kernel_source()
+    threads = threads[threads.rindex("for (int j") :]
+    calls = re.findall(r"mbarrier_(?:wait|arrive)\(\w+|tcgen05_load|tcgen05_st_|half_t\(", threads)
+    assert [call for call, _ in itertools.groupby(calls)] == [
+        *("mbarrier_wait(gemm_ahead_done", "tcgen05_load", "mbarrier_arrive(gemm_ahead_ready"),
+        *("half_t(", "mbarrier_wait(gemm_done"),
+        *(("tcgen05_load", "tcgen05_st_") * 2),  # the sum, by 32 columns; then the operand
+        *("mbarrier_arrive(gemm_ready", "mbarrier_wait(gemm_done", "mbarrier_wait(gemm_ahead_done"),
+        "tcgen05_load",
+    ]
+
+
+def test_warpgroups_take_turns_of_their_own() -> None:
+    kernel = tilelang.compile(chain(256), target="sm_100a")
+    assert steps_of(mma_warp(kernel))[-16:] == [
+        *("wait gemm_ahead_ready 0", "wait b_full", "ss", "commit gemm_ahead_done 0"),
+        *("wait gemm_ahead_ready 1", "ss", "commit b_empty", "commit gemm_ahead_done 1"),
+        *("wait gemm_ready 0", "wait c_full", "ts", "commit gemm_done 0"),
+        *("wait gemm_ready 1", "ts", "commit c_empty", "commit gemm_done 1"),
+    ]
+    source = kernel.get_kernel_source()
     assert "mbarrier_init(gemm_ready[1], 128)" in source
+    assert "mbarrier_init(gemm_ahead_ready[1], 128)" in source
     # The threads of one never wait for the others inside the loop.
-    start = source.index("tl::mbarrier_wait(gemm_done[tx >> 7]")
-    assert "sync_threads" not in source[start : source.index("mbarrier_wait", start + 50)]
+    loop = source[source.rindex("for (int j") :]
+    assert "sync_threads" not in loop[: loop.index("\n    }\n")]
 
 
 @every_schedule
