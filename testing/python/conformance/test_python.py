@@ -135,3 +135,21 @@ def test_macros_that_call_themselves(target: str) -> None:
 
     a = integers(N)
     equal(run(main, target, a, poison(N, dtype="int32")), a**3)
+
+
+def test_starred_assignment(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, N), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            tiles = [T.alloc_shared((N,), "float32") for _ in range(4)]
+            first, *between, last = tiles
+            for n, tile in enumerate(tiles):
+                T.copy(A[n, :], tile)
+            for i in T.Parallel(N):
+                value, *others = first[i], between[0][i], between[1][i], last[i]
+                for other in others:
+                    value = value - other
+                B[i] = value
+
+    a = normal(4, N)
+    close(run(main, target, a, poison(N)), a[0] - a[1] - a[2] - a[3])

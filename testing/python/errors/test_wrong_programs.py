@@ -129,7 +129,7 @@ def case_pattern_that_takes_a_value_apart():
 
 
 def case_loop_else():
-    """UnsupportedSyntaxError: `else` of a loop cannot be used in a kernel"""
+    """UnsupportedSyntaxError: `else` of a loop cannot be used in a kernel ... left = T.alloc_var"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):

@@ -232,13 +232,14 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(target, (ast.Subscript, ast.Attribute)):
             return [ast.Assign([self.visit(target)], value)]
         if isinstance(target, (ast.Tuple, ast.List)):
-            if any(isinstance(item, ast.Starred) for item in target.elts):
-                raise self._error(target, "starred assignment cannot be used in a kernel")
             parts = [self._temporary() for _ in target.elts]
-            size = ast.Constant(len(parts))
-            result: list[ast.stmt] = [_assign_names(tuple(parts), _method("unpack", value, size))]
+            stars = [n for n, item in enumerate(target.elts) if isinstance(item, ast.Starred)]
+            numbers = [ast.Constant(number) for number in (len(parts), *stars)]
+            unpacked = _method("unpack", value, *numbers)
+            result: list[ast.stmt] = [_assign_names(tuple(parts), unpacked)]
             for part, item in zip(parts, target.elts, strict=True):
-                result += self._assign(item, _name(part))
+                into = item.value if isinstance(item, ast.Starred) else item
+                result += self._assign(into, _name(part))
             return result
         raise self._error(target, "this assignment target cannot be used in a kernel")
 
@@ -304,7 +305,12 @@ class Rewriter(ast.NodeTransformer):
         self, node: ast.For | ast.While, opened: ast.expr, loop: ast.stmt, frame: str
     ) -> list[ast.stmt]:
         if node.orelse:
-            raise self._error(node.orelse[0], "`else` of a loop cannot be used in a kernel")
+            raise self._error(
+                node.orelse[0],
+                "`else` of a loop cannot be used in a kernel",
+                "keep whether the loop was left in a variable: "
+                "left = T.alloc_var(T.bool, init=False)",
+            )
         names = self._liveness.blocks[node].names
         result: list[ast.stmt] = [ast.Assign([_store(frame)], opened)]
         if names:

@@ -77,21 +77,31 @@ class Tracer:
     def in_place(self, operator: str, old: Any, value: Any) -> Any:
         return IN_PLACE[operator](old, value)
 
-    def unpack(self, value: Any, size: int) -> list[Any]:
-        """Returns the ``size`` items of ``value``; elements of memory are read now."""
+    def unpack(self, value: Any, size: int, star: int | None = None) -> list[Any]:
+        """Returns the ``size`` items of ``value``; elements of memory are read now.
+
+        The item with the number ``star`` is the list of those that the others leave.
+        """
         if isinstance(value, (Operand, Buffer)):
             raise errors.UnsupportedSyntaxError(
                 f"`{value}` is one value and cannot be unpacked into {size} names",
                 span=span.here(),
             )
         items = list(value)
-        if len(items) != size:
+        if len(items) != size if star is None else len(items) < size - 1:
+            least = "" if star is None else "at least "
             raise errors.SemanticsError(
-                f"{len(items)} values cannot be unpacked into {size} names", span=span.here()
+                f"{len(items)} values cannot be unpacked into {least}"
+                f"{size if star is None else size - 1} names",
+                span=span.here(),
             )
         hints = self._hints[self._number]
-        names = hints if len(hints) == size else [f"item_{n}" for n in range(size)]
-        return [self._snapshot(name, item) for name, item in zip(names, items, strict=True)]
+        names = hints if len(hints) == len(items) else [f"item_{n}" for n in range(len(items))]
+        found = [self._snapshot(name, item) for name, item in zip(names, items, strict=True)]
+        if star is None:
+            return found
+        end = star + len(found) - size + 1
+        return [*found[:star], found[star:end], *found[end:]]
 
     def _snapshot(self, name: str, item: Any) -> Any:
         if getattr(item, "fresh", False) or isinstance(item, (Buffer, Region)):
