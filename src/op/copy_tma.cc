@@ -249,7 +249,8 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   if (!HasTensorMapType(global->dtype)) {
     return "there are no tensor maps of " + ir::ToString(global->dtype);
   }
-  bool alone = ctx->threads.count == 1 && AsyncCopyName(op) != nullptr;
+  bool wanted = AsyncCopyName(op) != nullptr || op->annotations.count("prefer_instruction") != 0;
+  bool alone = ctx->threads.count == 1 && wanted;
   if (!alone && (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0)) {
     return "the threads that reach it are not whole warps";
   }

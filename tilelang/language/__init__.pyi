@@ -939,12 +939,15 @@ from .early_return import thread_return as thread_return
 def tma_copy(src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = None, leader_scope_threads: builtins.int | None = None, eviction_policy: Any = None, annotations: Any = None) -> None:
     """Issues a load of a tile by the tensor memory accelerator, and does not wait for it.
 
+    From shared memory to a tensor, without a barrier, it is a store: a ``T.copy``, which the
+    compiler waits for before ``src`` is written again.
+
     The bytes of the tile are added to what the current phase of ``barrier`` waits for. The program
     arrives on it and waits; it also sees to it that nobody uses ``dst`` before, or still.
 
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.
-        barrier: an mbarrier of :func:`alloc_barrier`.
+        barrier: an mbarrier of :func:`alloc_barrier`; of a load.
         cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
             the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
             ``src`` into the ``dst`` of each, completing on the ``barrier`` of each. It does so when

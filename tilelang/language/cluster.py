@@ -17,6 +17,7 @@ from .ignored import remark_ignored
 from .sync import emit_call
 from .ws_schedule import named
 
+_copy = _ffi.get("ir.Copy")
 _copy_to = _ffi.get("ir.CopyTo")
 
 
@@ -83,12 +84,15 @@ def tma_copy(
 ) -> None:
     """Issues a load of a tile by the tensor memory accelerator, and does not wait for it.
 
+    From shared memory to a tensor, without a barrier, it is a store: a ``T.copy``, which the
+    compiler waits for before ``src`` is written again.
+
     The bytes of the tile are added to what the current phase of ``barrier`` waits for. The program
     arrives on it and waits; it also sees to it that nobody uses ``dst`` before, or still.
 
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.
-        barrier: an mbarrier of :func:`alloc_barrier`.
+        barrier: an mbarrier of :func:`alloc_barrier`; of a load.
         cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
             the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
             ``src`` into the ``dst`` of each, completing on the ``barrier`` of each. It does so when
@@ -102,11 +106,18 @@ def tma_copy(
     in_block("T.tma_copy")
     remark_ignored("T.tma_copy", leader_scope_threads=leader_scope_threads)
     source, target = copy_regions("T.tma_copy", src, dst)
+    if barrier is None and target.buffer.scope == "global" and cluster_mask is None:
+        notes: dict[str, Any] = {"prefer_instruction": "tma"}
+        policy = eviction_policy_name(eviction_policy)
+        if policy is not None:
+            notes["eviction_policy"] = policy
+        emit(_copy(source, target, notes, span.current()))
+        return
     if barrier is None:
         raise errors.SemanticsError(
             "T.tma_copy needs barrier=, on which the bytes of the tile complete",
             span=span.here(),
-            notes=["T.copy waits itself, and stores by the tensor memory accelerator, too"],
+            notes=["T.copy waits itself"],
         )
     mask = None if cluster_mask is None else mask_of("T.tma_copy", cluster_mask)
     issue_tma_copy("T.tma_copy", source, target, barrier, eviction_policy, mask)

@@ -214,3 +214,44 @@ def test_one_thread_asks_for_a_ring_of_tiles(arch: str) -> None:
 
     a = normal(6, 64, N, dtype="float16")
     equal(run(main, arch, a, poison(6, 64, N, dtype="float16")), a)
+
+
+def doubled_by_tma(elected: bool, fenced: bool):
+    @T.prim_func
+    def main(A: T.Tensor((3, 64, 64), "float16"), B: T.Tensor((3, 64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            loaded = T.alloc_barrier(1)
+            for k in T.serial(3):
+                if T.get_thread_binding() == 0:
+                    T.tma_copy(A[k, :, :], tile, barrier=loaded)
+                    T.mbarrier_arrive(loaded)
+                T.mbarrier_wait_parity(loaded, k % 2)
+                for i, j in T.Parallel(64, 64):
+                    tile[i, j] = tile[i, j] * 2
+                if fenced:
+                    T.fence_proxy_async()
+                T.sync_threads()
+                if elected:
+                    if T.get_thread_binding() == 0:
+                        T.tma_copy(tile, B[k, 0:64, 0:64])
+                        T.tma_store_arrive()
+                        T.tma_store_wait(0)
+                else:
+                    T.tma_copy(tile, B[k, 0:64, 0:64])
+                T.sync_threads()
+
+    return main
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 5])
+@pytest.mark.parametrize("fenced", [True, False])
+@pytest.mark.parametrize("elected", [True, False])
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_store_by_tma(elected: bool, fenced: bool, schedule: str | int, arch: str) -> None:
+    func = doubled_by_tma(elected, fenced)
+    a = normal(3, 64, 64, dtype="float16")
+    with emulator.options(schedule=schedule):
+        equal(run(func, arch, a, poison(3, 64, 64, dtype="float16")), a * 2)
+    remarks = [remark.message for remark in tilelang.compile(func, target=arch).remarks]
+    assert sum("is done by the tensor memory accelerator" in each for each in remarks) == 2
