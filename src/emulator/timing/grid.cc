@@ -43,11 +43,11 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   result->span_cycles = span;
   result->cta_cycles = mean;
   result->waves = static_cast<double>(clusters) / (groups * static_cast<double>(at_once));
-  result->wave_cycles = ends[std::min<size_t>(ends.size(), at_once) - 1];
+  result->wave_cycles = ends[std::min<size_t>(ends.size(), at_once * groups_.size()) - 1];
   result->grid_cycles = span;
   const double timed = static_cast<double>(ends.size());
   double missing = everything_ ? 0 : static_cast<double>(of_sm) - timed;
-  if (!everything_ && !AreAlike()) {
+  if (!everything_ && of_sm > 1 && !AreAlike()) {
     // CTAs of different length fill the gaps of each other, but for the end.
     result->grid_cycles = static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) *
                               (mean + figures_.cta_gap) +

@@ -37,6 +37,7 @@ void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory&
   for (auto& [number, buffer] : buffers_) {
     const double size = static_cast<double>(memory.SizeAt(number << kBufferShift));
     const bool small = size > 0 && size < kRoom * l2_bytes;
+    if (small) buffer.kept = size;
     if (small && buffer.lines * 128 > kMost * size) buffer.rest = grid_over_part;
   }
 }
@@ -44,6 +45,13 @@ void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory&
 double Sharing::WaveSharersOf(uint64_t line) const {
   const auto found = buffers_.find(line >> kBufferLines);
   return found == buffers_.end() ? 1 : found->second.touches / found->second.lines;
+}
+
+bool Sharing::Loaded(uint64_t line, double bytes) {
+  const auto found = buffers_.find(line >> kBufferLines);
+  if (found == buffers_.end() || found->second.kept == 0) return false;
+  found->second.loaded += bytes;
+  return found->second.loaded > found->second.kept;
 }
 
 double Sharing::SharersOf(uint64_t line) const {
@@ -93,6 +101,8 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   // The others that want it in the same wave wait for the same bytes.
   const double bytes = missing / sharers;
   dram_bytes_ += bytes;
+  if (sharing.Loaded(access.line, missing * others_ / sharing.WaveSharersOf(access.line)))
+    return l2;
   // The first of two neighbours does not know of the second one, which makes good for both.
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;

@@ -29,10 +29,14 @@ class Sharing {
   double SharersOf(uint64_t line) const;
   // Those of one wave.
   double WaveSharersOf(uint64_t line) const;
+  // All SMs together have loaded so many bytes more of the line's buffer. True once that is all of
+  // a buffer that L2 keeps.
+  bool Loaded(uint64_t line, double bytes);
 
  private:
   struct Buffer {
     double touches = 0, lines = 0, rest = 1;
+    double kept = 0, loaded = 0;  // bytes of it, if L2 keeps them; that were loaded
   };
   std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
   std::unordered_map<uint64_t, Buffer> buffers_;

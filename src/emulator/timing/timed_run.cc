@@ -60,7 +60,10 @@ void TimedRun::Choose() {
   const uint64_t groups = std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters);
   const int extent = static_cast<int>(launch_.options.cluster.count());
   everything_ = launch_.kernel.communicates;
-  const uint64_t timed_groups = everything_ ? groups : 1;
+  const uint64_t of_sm = (clusters + groups - 1) / groups;
+  // Of persistent clusters the first ones mostly have more work than the last one.
+  const bool ends = of_sm == 1 && groups > 1;
+  const uint64_t timed_groups = everything_ ? groups : ends ? 2 : 1;
   memory_ = std::make_unique<MemorySystem>(figures_, static_cast<int>(timed_groups) * extent,
                                            static_cast<int>(groups) * extent,
                                            launch_.options.timing.warm, clock_mhz_);
@@ -71,7 +74,11 @@ void TimedRun::Choose() {
     for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
     return;
   }
-  const uint64_t of_sm = (clusters + groups - 1) / groups;
+  if (ends) {
+    for (const uint64_t cluster : {uint64_t{0}, clusters - 1}) MakeGroup({cluster});
+    enough_ = 2;
+    return;
+  }
   const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
   enough_ = of_sm > (kRounds + 1) * at_once ? kRounds * at_once + of_sm % at_once
                                             : std::min(of_sm, kRounds * at_once);

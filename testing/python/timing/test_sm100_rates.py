@@ -4,7 +4,9 @@ Sources: SemiAnalysis' micro-benchmarks of a B200, those of a B300 by reverse en
 paper of FlashAttention-4 (docs/timing.md). All within 10 %.
 """
 
+import importlib
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +120,15 @@ def test_four_products_in_flight():
     # SemiAnalysis: 78 to 80 % of the peak.
     cycles = slope(mma(128, 256, count=4) + COMMIT + WAIT)
     assert 4 * 128 / cycles == pytest.approx(0.79, rel=0.1)
+
+
+def test_balance_of_flash_attention():
+    # FlashAttention-4, a tile of 128 x 128 and 128 dimensions: 1024 cycles of products (scores from
+    # shared memory, weights from tensor memory), 1024 of exponentials.
+    products = mma(128, 128, "SS", count=8) + mma(128, 128, "TS", count=8)
+    assert slope(products) == pytest.approx(1024, rel=0.1)
+    exponentials = "".join(f"ex2.approx.ftz.f32 %f{i}, %f{i};\n" for i in range(32))
+    assert slope(exponentials, threads=512, tensor=False) == pytest.approx(1024, rel=0.1)
 
 
 def load(shape, number, registers):
@@ -266,3 +277,23 @@ def test_bandwidth_of_hbm():
         timing(text, ctas=148 * count, data=data, cold=True).grid_us for count in (4, 16)
     )  # fmt: skip
     assert 12 * 148 * size / (many - few) / 1e6 == pytest.approx(7.1, rel=0.1)
+
+
+def test_steps_of_a_gemm(monkeypatch):
+    # gau-nernst/learn-cuda on a B200: 256, 721, 914, 1054 TFLOP/s.
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmark"))
+    steps = importlib.import_module("timing_steps")
+    rates = [steps.predicted(step) for step in steps.STEPS]
+    published = [step.published for step in steps.STEPS]
+    assert rates == sorted(rates)
+    for i in range(1, len(rates)):
+        assert rates[i] / rates[i - 1] == pytest.approx(published[i] / published[i - 1], rel=0.15)
+    assert rates == pytest.approx(published, rel=0.15)
+
+
+def test_steps_of_a_gemm_compute(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmark"))
+    steps = importlib.import_module("timing_steps")
+    for step in steps.STEPS:
+        # Half a unit of bfloat16's last place, by the largest value's binade.
+        assert steps.check(step) < 2**-8
