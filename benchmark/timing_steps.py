@@ -2,10 +2,10 @@
 
     python benchmark/timing_steps.py [--check]
 
-C (M, N) = A (M, K) @ B (N, K)^T of 4096 x 4096 x 4096, bfloat16, by PTX that this file writes in the
-structure of the kernels of gau-nernst/learn-cuda (02e_matmul_sm100), whose TFLOP/s it prints, too:
-tiles in 16-byte columns without a swizzle; with the swizzle of 128 bytes; two stages; a warp that
-loads and one that multiplies through seven. ``--check`` computes a small product with each and
+C (M, N) = A (M, K) @ B (N, K)^T of 4096 x 4096 x 4096, bfloat16, by PTX that this file writes in
+the structure of the kernels of gau-nernst/learn-cuda (02e_matmul_sm100), whose TFLOP/s it prints,
+too: tiles in 16-byte columns without a swizzle; with the swizzle of 128 bytes; two stages; a warp
+that loads and one that multiplies through seven. ``--check`` computes a small product with each and
 compares it with float64. The later steps of that series use pairs of CTAs (cta_group::2), which the
 emulator refuses.
 """

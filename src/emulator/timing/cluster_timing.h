@@ -19,7 +19,6 @@ struct TimedMachine {
   const Figures& figures;
   const CostTable& costs;
   Recorder& recorder;
-  MemorySystem& memory;
   // By instruction.
   struct Count {
     int64_t issues = 0, wavefronts = 0, conflicts = 0, sectors = 0;

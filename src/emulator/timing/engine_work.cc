@@ -87,10 +87,10 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       if (work.kind == K::kBulkLoad) {
         const Cycle port = sm.l2_port.Claim(start, access.bytes()) + figures.l2_latency;
         const Cycle there =
-            work.multicast ? start + figures.l2_latency : machine_.memory.Load(start, access);
+            work.multicast ? start + figures.l2_latency : sm.memory.Load(start, access);
         end = std::max({end, sm.shared.Claim(std::max(port, there) - 1, 1)});
       } else {
-        end = std::max(end, machine_.memory.Store(start, access));
+        end = std::max(end, sm.memory.Store(start, access));
       }
       sector = stop;
     }

@@ -13,6 +13,9 @@ double PowerFactor(const Figures& f, double tensor, double l2) {
   return 1 - f.power_slope * std::max(0.0, tensor + f.power_l2 * l2 - f.power_free);
 }
 
+// Cycles that it takes for what it has been asked for.
+double Busy(const Capacity& queue) { return queue.served() / queue.rate(); }
+
 double ShareOf(const TimingResult& result, const std::string& engine) {
   for (const EngineUse& use : result.engines) {
     if (use.name == engine) return use.share;
@@ -66,16 +69,20 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   // No queue is served faster than it works; what it still holds at the end counts, too.
   const double all =
       static_cast<double>(clusters) / timed * static_cast<double>(groups_.size()) / groups;
-  const double queues = std::max(memory_->dram().served() / memory_->dram().rate(),
-                                 memory_->l2().served() / memory_->l2().rate());
+  double queues = 0;
+  for (const auto& memory : memories_) {
+    queues = std::max({queues, Busy(memory->dram()), Busy(memory->l2())});
+    result->dram_bytes += memory->dram_bytes();
+    result->l2_bytes += memory->l2_bytes();
+  }
   const double busy = queues * all;
   const double ramp = std::min(figures_.dram_ramp, busy / 10);
   result->grid_cycles = std::max(result->grid_cycles, busy + figures_.dram_latency + ramp);
   const double scale = static_cast<double>(clusters) / timed;
   result->flops = machine_->flops * scale;
   result->tensor_flops = machine_->tensor_flops * scale;
-  result->dram_bytes = memory_->dram_bytes() * scale;
-  result->l2_bytes = memory_->l2_bytes() * scale;
+  result->dram_bytes *= scale;
+  result->l2_bytes *= scale;
   result->timed_ctas = static_cast<uint64_t>(timed * cluster);
 }
 
@@ -114,8 +121,13 @@ void TimedRun::CountEngines(TimingResult* result) const {
   add("shared memory", shared);
   add("tensor memory", sums[7]);
   add("TMA", tma);
-  add("L2", memory_->l2().served() / memory_->l2().rate() * sms);
-  add("HBM", memory_->dram().served() / memory_->dram().rate() * sms);
+  double l2 = 0, dram = 0;
+  for (const auto& memory : memories_) {
+    l2 += Busy(memory->l2()) / static_cast<double>(memories_.size());
+    dram += Busy(memory->dram()) / static_cast<double>(memories_.size());
+  }
+  add("L2", l2 * sms);
+  add("HBM", dram * sms);
 }
 
 void TimedRun::ListInstructions(TimingResult* result) const {

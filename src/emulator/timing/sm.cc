@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tilelang::emulator {
 
@@ -55,9 +56,9 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool throu
   Cycle ready = from;
   // Beyond its lines an instruction takes some of the time of tags.
   constexpr double kTags = 0.65;
-  if (through_l1) lsu.Claim(from, kTags);
+  double tags = through_l1 ? kTags : 0;
   for (const LineAccess& access : lines) {
-    const Cycle at = lsu.Claim(from, 1);
+    const Cycle at = lsu.Claim(from, 1 + std::exchange(tags, 0));
     shared.Claim(at, 1);
     Cycle there = through_l1 ? l1_.Find(access) : kNever;
     if (there == kNever) {

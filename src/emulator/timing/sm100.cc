@@ -25,7 +25,7 @@ const Figures& Sm100Figures() {
     f.l2_latency = 300;  // SemiAnalysis
     // SemiAnalysis, TMA while all SMs load: 1413 cycles for 1 KiB, 4586 for 32 KiB, 9559 for
     // 128 KiB: 10 bytes a cycle and SM at first.
-    f.dram_latency = 1270;
+    f.dram_latency = 1180;
     f.dram_start = 4600;
     f.dram_start_share = 0.39;
     f.dram_ramp = 0;

@@ -63,12 +63,14 @@ void TimedRun::Choose() {
   const uint64_t of_sm = (clusters + groups - 1) / groups;
   // Of persistent clusters the first ones mostly have more work than the last one.
   const bool ends = of_sm == 1 && groups > 1;
-  const uint64_t timed_groups = everything_ ? groups : ends ? 2 : 1;
-  memory_ = std::make_unique<MemorySystem>(figures_, static_cast<int>(timed_groups) * extent,
-                                           static_cast<int>(groups) * extent,
-                                           launch_.options.timing.warm, clock_mhz_);
+  const int timed = static_cast<int>(everything_ ? groups : 1) * extent;
+  for (int i = 0; i < (ends ? 2 : 1); ++i) {
+    memories_.push_back(std::make_unique<MemorySystem>(figures_, timed,
+                                                       static_cast<int>(groups) * extent,
+                                                       launch_.options.timing.warm, clock_mhz_));
+  }
   machine_ = std::make_unique<TimedMachine>(
-      TimedMachine{figures_, costs_, recorder_, *memory_, {}, 0, 0, 0, clock_mhz_});
+      TimedMachine{figures_, costs_, recorder_, {}, 0, 0, 0, clock_mhz_});
   machine_->counts.resize(costs_.size());
   if (everything_) {
     for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
@@ -103,8 +105,9 @@ void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
   Group group;
   const double l1 =
       figures_.l1_capacity - static_cast<double>(occupancy_.ctas) * occupancy_.shared_bytes;
+  MemorySystem& memory = *memories_[std::min(groups_.size(), memories_.size() - 1)];
   for (uint64_t i = 0; i < launch_.options.cluster.count(); ++i) {
-    group.sms.push_back(std::make_unique<Sm>(figures_, *memory_, std::max(l1, 16384.0)));
+    group.sms.push_back(std::make_unique<Sm>(figures_, memory, std::max(l1, 16384.0)));
   }
   group.queue = std::move(clusters);
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
@@ -169,9 +172,11 @@ void TimedRun::Run() {
       static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
   if (!launch_.options.timing.warm) {
     const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
-    ProbeSharing(launch_, costs_, probed, &memory_->sharing);
-    memory_->sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
-                            figures_.l2_capacity, launch_.global);
+    Sharing& sharing = memories_.front()->sharing;
+    ProbeSharing(launch_, costs_, probed, &sharing);
+    sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
+                   figures_.l2_capacity, launch_.global);
+    for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
   }
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
@@ -253,7 +258,7 @@ void TimedRun::Forget(Cycle time) {
   // Claims of the past may still come from instructions whose operands were there long ago.
   forgotten_ = time;
   const Cycle kept = std::max(0.0, time - 64);
-  memory_->Forget(kept);
+  for (auto& memory : memories_) memory->Forget(kept);
   for (Group& group : groups_) {
     for (auto& sm : group.sms) sm->Forget(kept);
   }

@@ -62,7 +62,8 @@ class TimedRun {
   Occupancy occupancy_;
   Recorder recorder_;
   double clock_mhz_;
-  std::unique_ptr<MemorySystem> memory_;
+  // One for all groups; of the ends of a row of clusters that are alone on their SM one for each.
+  std::vector<std::unique_ptr<MemorySystem>> memories_;
   std::unique_ptr<TimedMachine> machine_;
   std::vector<Group> groups_;
   std::vector<Resident> residents_;

@@ -20,6 +20,16 @@ void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, u
 void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
                   std::vector<LineAccess>* lines) {
   lines->clear();
+  // Mostly all lanes access one line.
+  const uint64_t line = addresses[std::countr_zero(mask)] / 128;
+  uint32_t sectors = 0;
+  bool one_line = true;
+  ForEachLane(mask, [&](int lane) {
+    const uint64_t last = addresses[lane] + static_cast<uint64_t>(bytes) - 1;
+    one_line &= addresses[lane] / 128 == line && last / 128 == line;
+    sectors |= 1u << (addresses[lane] / 32 & 3) | 1u << (last / 32 & 3);
+  });
+  if (one_line && bytes <= 32) return lines->push_back({line, sectors});
   ForEachLane(mask, [&](int lane) {
     const uint64_t first = addresses[lane] / 32;
     const uint64_t last = (addresses[lane] + static_cast<uint64_t>(bytes) - 1) / 32;
@@ -155,7 +165,7 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
     machine_.counts[pc].sectors += std::popcount(line.sectors);
   }
   Sm& sm = SmOf(warp);
-  const Cycle start = machine_.memory.Accepts(at);
+  const Cycle start = sm.memory.Accepts(at);
   if (cost.atomic) {
     const Cycle done = sm.AtomicLines(start, lines_);
     return {start, done, Reason::kMemory, Reason::kMemory};
@@ -176,7 +186,7 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
     machine_.counts[pc].sectors += std::popcount(line.sectors);
   }
   Sm& sm = SmOf(warp);
-  const Cycle start = machine_.memory.Accepts(at);
+  const Cycle start = sm.memory.Accepts(at);
   const Cycle there = sm.LoadLines(start, lines_, false);
   Addresses(warp, *cost.address, mask, addresses);
   const int wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
