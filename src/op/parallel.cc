@@ -12,8 +12,9 @@ namespace tilelang::op {
 
 ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
   extents_ = StaticExtents(loop->extents, "the extents of T.Parallel", loop->span);
+  auto guards = GuardsOfLoads(loop->body);
   ir::WalkEffects(loop->body, [&](const ir::Effect& e) {
-    accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node});
+    accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node, guards[e.node]});
   });
   FindWrites();
   ir::WalkStmts(loop->body, [&](const Stmt& s) {
@@ -83,6 +84,18 @@ bool ParallelInfo::UsesAllVars(const Access& access) const {
   return true;
 }
 
+namespace {
+
+[[noreturn]] void ThrowOutside(const Access& access, size_t dim, int64_t index) {
+  TL_USER_ERROR(kShape, access.span,
+                "index " << index << " of dimension " << dim << " is outside "
+                         << (access.buffer.IsFragment() ? "fragment " : "")
+                         << std::string(access.buffer->name) << " of shape "
+                         << layout::CoordToString(StaticShape(access.buffer)));
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& access,
                                                                   const VarValues& outer) const {
   Coord shape = StaticShape(access.buffer);
@@ -91,6 +104,13 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
     functions.emplace_back(e, loop_->vars, outer);
     if (!functions.back().ok()) return std::nullopt;
   }
+  // Whether an iteration leaves the access out.
+  auto excluded = [&](const Coord& it) {
+    return std::any_of(access.guards.begin(), access.guards.end(), [&](const Guard& guard) {
+      IndexFunction condition(guard.condition, loop_->vars, outer);
+      return condition.ok() && (condition(it) != 0) != guard.holds;
+    });
+  };
   int64_t size = layout::Product(extents_);
   std::vector<int64_t> elements(size);
   Coord it(extents_.size(), 0);
@@ -101,11 +121,8 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
       if (index < 0 || index >= shape[d]) {
         // Memory that threads share is read by the iterations that a condition lets.
         if (conditional_ && !access.buffer.IsFragment()) return std::nullopt;
-        TL_USER_ERROR(kShape, access.span,
-                      "index " << index << " of dimension " << d << " is outside "
-                               << (access.buffer.IsFragment() ? "fragment " : "")
-                               << std::string(access.buffer->name) << " of shape "
-                               << layout::CoordToString(shape));
+        if (!excluded(it)) ThrowOutside(access, d, index);
+        index = std::clamp<int64_t>(index, 0, shape[d] - 1);
       }
       linear = linear * shape[d] + index;
     }

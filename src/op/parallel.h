@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "op/context.h"
+#include "op/guards.h"
 
 namespace tilelang::op {
 
@@ -19,6 +20,7 @@ struct Access {
   bool is_write = false;
   Span span;
   const ffi::Object* node = nullptr;  // the Load or Store
+  std::vector<Guard> guards;          // of a Load
 };
 
 // The value of a variable, where it has one.
@@ -43,7 +45,8 @@ class ParallelInfo {
   bool MustRunOnce() const { return WritesRegisters() && WritesMemory() && must_run_once_; }
 
   // The element that an access touches in every iteration (row-major), as linear indices into
-  // the buffer; `outer` gives the variables around the loop. Nothing when an index is not
+  // the buffer, the nearest one where a condition keeps it from an element outside; `outer` gives
+  // the variables around the loop. Nothing when an index is not
   // computable (it loads from memory, or uses a variable without a value), or lies outside of
   // memory that a condition may guard.
   std::optional<std::vector<int64_t>> TouchedElements(const Access& access,

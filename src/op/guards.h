@@ -1,0 +1,23 @@
+// Conditions under which alone an element is read in the body of a parallel loop.
+#ifndef TILELANG_OP_GUARDS_H_
+#define TILELANG_OP_GUARDS_H_
+
+#include <unordered_map>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilelang::op {
+
+// A condition that holds (or does not) wherever an element is read.
+struct Guard {
+  ir::Expr condition;
+  bool holds;
+};
+
+// Of each load in a statement; one that stands in several places has what they have in common.
+std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfLoads(const ir::Stmt& body);
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GUARDS_H_
