@@ -2,7 +2,7 @@
 
     python benchmark/tensor_pipe.py [--only TEXT]
 
-GEMMs of 4096 x 4096 x 4096 and attention of 16 heads of 128 dimensions and 4096 keys, bfloat16,
+GEMMs of 4096 x 4096 x 4096 and attention of 4 x 16 heads of 128 dimensions, 4096 keys, bfloat16,
 in several tiles. Prints the share of the whole grid's time (products at the full rate of all SMs),
 that of the time in which CTAs run, and what stands in the way.
 """
@@ -49,9 +49,9 @@ def _gemms() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
 
 
 def _attentions() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
-    shape = forward.Shape(1, _SIZE, _SIZE, 16, 16, 128, 128)
-    tensors = [torch.zeros(1, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
-    tensors.append(torch.zeros(1, 16, _SIZE))
+    shape = forward.Shape(4, _SIZE, _SIZE, 16, 16, 128, 128)
+    tensors = [torch.zeros(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
+    tensors.append(torch.zeros(4, 16, _SIZE))
     for keys in (64, 128):
         for lazy in (False, True):
             settings = {**forward.default_tiles("sm_100a", 128), "block_N": keys, "lazy": lazy}

@@ -102,6 +102,7 @@ void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
     return;
   }
   if (clock.IsRepeated(pc, cost)) return;
+  if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
   const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest();
   now_ = std::max(earliest, operands.ready);
   if (!cost.waits || mask == 0) return Commit(warp, pc, mask);

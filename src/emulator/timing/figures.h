@@ -25,6 +25,7 @@ struct Figures {
   double fma_cycles = 1, alu_cycles = 2, half_rate_cycles = 4, mufu_cycles = 8, fp64_cycles = 2;
   int fma_latency = 4, half_latency = 8, alu_latency = 4, half_rate_latency = 6, mufu_latency = 18,
       fp64_latency = 8;
+  double mufu_read_cycles = 2.7;  // that a warp loses of the MUFU when it reads a result of it
   int predicate_latency = 4;
   int shuffle_latency = 23, vote_latency = 12;
   int branch_latency = 6;

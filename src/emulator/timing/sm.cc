@@ -72,16 +72,17 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool throu
 }
 
 Cycle Sm::StoreLines(Cycle from, const std::vector<LineAccess>& lines) {
-  Cycle done = from;
   if (lines.size() == 1) lsu.Claim(from, 1);
+  Cycle accepted = from;
   for (const LineAccess& access : lines) {
     // A lone sector takes twice the time of some.
     const double tags = lines.size() > 1 && std::has_single_bit(access.sectors) ? 2 : 1;
     const Cycle at = l2_store_port.Claim(lsu.Claim(from, tags), access.bytes());
     shared.Claim(at, 1);
-    done = std::max(done, memory.Store(at, access));
+    memory.Store(at, access);
+    accepted = std::max(accepted, at);
   }
-  return done;
+  return accepted;
 }
 
 Cycle Sm::AtomicLines(Cycle from, const std::vector<LineAccess>& lines) {

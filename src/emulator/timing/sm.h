@@ -51,6 +51,7 @@ class Sm {
 
   // Loads and stores of global memory. `lines` lie in one instruction of a warp.
   Cycle LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1);
+  // When the SM has sent them.
   Cycle StoreLines(Cycle from, const std::vector<LineAccess>& lines);
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
   void Forget(Cycle time);

@@ -10,6 +10,8 @@ namespace {
 
 // Buffers of global memory lie from here on, the windows of other state spaces before.
 constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
+// Cycles of queue before a port of memory; a longer one holds the warp.
+constexpr double kQueue = 32;
 
 void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
   ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
@@ -70,8 +72,12 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
       return pipe(core.alu, Reason::kPipe);
     case Unit::kHalfRate:
       return pipe(core.half_rate, Reason::kPipe);
-    case Unit::kMufu:
-      return pipe(core.mufu, Reason::kPipe);
+    case Unit::kMufu: {
+      at = std::max(at, clock.special_free);
+      Issued issued = pipe(core.mufu, Reason::kPipe);
+      clock.special_free = issued.at + cost.cycles;
+      return issued;
+    }
     case Unit::kFp64:
       return pipe(core.fp64, Reason::kPipe);
     case Unit::kMma: {
@@ -151,8 +157,6 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
   const int latency = cost.atomic                      ? figures.shared_atomic_latency
                       : cost.unit == Unit::kMatrixMove ? figures.matrix_latency
                                                        : figures.shared_latency;
-  // The queue before the port takes some instructions; a longer one holds the warp.
-  constexpr double kQueue = 32;
   return {std::max(at, end - wavefronts - kQueue), end - 1 + latency, Reason::kMemory,
           Reason::kMemory};
 }
@@ -171,8 +175,8 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
     return {start, done, Reason::kMemory, Reason::kMemory};
   }
   if (cost.store) {
-    sm.StoreLines(start, lines_);
-    return {start, start + 1, Reason::kMemory, Reason::kMemory};
+    const Cycle held = std::max(start, sm.StoreLines(start, lines_) - kQueue);
+    return {held, held + 1, Reason::kMemory, Reason::kMemory};
   }
   return {start, sm.LoadLines(start, lines_, !cost.past_l1), Reason::kMemory, Reason::kMemory};
 }

@@ -18,7 +18,8 @@ void WarpClock::Restart(Cycle at, int32_t new_track, int core, int new_sm) {
   recent_.fill(at);
   sequence_ = 0;
   number_ = 0;
-  front = block_ = last_shared_store = last_global_store = tensor_loads = copies = started = at;
+  front = block_ = last_shared_store = last_global_store = tensor_loads = special_free = copies =
+      started = at;
   await = 0;
   track = new_track;
   sub_core = core;
@@ -31,7 +32,10 @@ WarpClock::Operands WarpClock::OperandsOf(const OpCost& cost) const {
   const uint32_t* reads = costs_.reads(cost);
   for (uint32_t i = 0; i < cost.reads; ++i) {
     const Ready& reg = ready_[reads[i]];
-    if (reg.at > operands.ready) operands = {reg.at, reg.reason};
+    operands.special |= reg.special;
+    if (reg.at <= operands.ready) continue;
+    operands.ready = reg.at;
+    operands.reason = reg.reason;
   }
   return operands;
 }
@@ -48,7 +52,7 @@ void WarpClock::Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reaso
   executed_[pc] = ++sequence_;
   const uint32_t* writes = costs_.writes(cost);
   for (uint32_t i = 0; i < cost.writes; ++i) {
-    ready_[writes[i]] = {ready, sequence_, reason};
+    ready_[writes[i]] = {ready, sequence_, reason, cost.unit == Unit::kMufu};
   }
 }
 

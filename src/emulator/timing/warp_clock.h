@@ -21,6 +21,7 @@ class WarpClock {
   struct Operands {
     Cycle ready = 0;
     Reason reason = Reason::kDependency;
+    bool special = false;  // one is a result of the MUFU
   };
   // When its operands are there.
   Operands OperandsOf(const OpCost& cost) const;
@@ -54,6 +55,7 @@ class WarpClock {
   // Memory accesses do not pass stores of their space.
   Cycle last_shared_store = 0, last_global_store = 0;
   Cycle tensor_loads = 0;  // when those of tensor memory are there
+  Cycle special_free = 0;  // when it may use the MUFU again
   Cycle copies = 0;        // when the last cp.async instruction is done
   int32_t track = -1;
   int sub_core = 0, sm = 0;
@@ -67,6 +69,7 @@ class WarpClock {
     Cycle at = 0;
     uint32_t written = 0;
     Reason reason = Reason::kDependency;
+    bool special = false;
   };
   static constexpr size_t kMaxWindow = 256;
   static constexpr int kUnrolled = 4;

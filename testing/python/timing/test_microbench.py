@@ -1,0 +1,59 @@
+"""Micro-benchmarks by the model of the H200, beside what one of them took (docs/timing.md)."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "benchmark" / "microbench"
+
+MEASURED = {
+    # Integers are added by two pipes; a minimum by one of them.
+    "add.u32 interval": 2.09,
+    "min.s32 interval": 2.06,
+    "fma.f16x2 latency": 8.1,
+    # One warp of a sub-core does not fill the MUFU whose results it reads; two do.
+    "softmax of 64: max, ex2, sum, pack, 4 warps": 782,
+    "softmax of 64: max, ex2, sum, pack, 8 warps": 569,
+    "softmax of 64: ex2, pack, 8 warps": 541,
+    # Operands of the tensor core do not share the port of shared memory with copies.
+    "wgmma beside copies, m64n64k16": 32.4,
+    "copies beside wgmma, m64n64k16": 172,
+    "ld.shared.v4 beside wgmma, m64n128k16": 5.0,
+    # L2: of one SM, of all, of lines that several read.
+    "L2 ld of 128 KiB, 1 CTAs, 1 the same": 114.8,
+    "L2 ld of 128 KiB, 132 CTAs, 1 the same": 35.4,
+    "tensor loads of 16384 B, 8 in flight, L2": 156.3,
+    "tensor loads of 16384 B, 8 in flight, L2, 132 CTAs, 1 the same": 500,
+    # One thread that copies, and arrives.
+    "tensor loads of 4096 B, 8 in flight, L2": 129.9,
+    "mbarrier arrive, back to back": 16.8,
+    # HBM: of some SMs; of few bytes in flight; of rows that are no whole 256 bytes.
+    "HBM st bandwidth, 8 CTAs": 498.6,
+    "HBM ld, 132 CTAs of 4 warps, 1 x 16 B in flight": 1925.7,
+    "copy of tiles of 1024 B, read in order, written in order": 3985,
+    "copy of tiles of 128 B, read in order, written across": 3589,
+    "st.global of 1 CTAs, stride 128": 63.8,
+}
+
+
+@pytest.fixture(scope="module")
+def measure():
+    """What predicts a micro-benchmark by its name. The modules' names are common ones."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    try:
+        probes = {probe.name: probe for probe in importlib.import_module("run").probes()}
+        emulated = importlib.import_module("machine").Emulated()
+        yield lambda name: emulated.measure(probes[name])
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in set(sys.modules) - before:
+            if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_predicted_as_measured(measure, name):
+    assert measure(name) == pytest.approx(MEASURED[name], rel=0.12)
