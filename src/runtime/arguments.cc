@@ -263,6 +263,12 @@ void Signature::Seal(const VarSlots& slots) {
   slot_count_ = slots.size();
   for (int slot = 0; slot < slots.size(); ++slot) {
     if (origin_.count(slot)) continue;
+    for (int other = 0; other < slots.size(); ++other) {
+      if (other == slot || slots.name(other) != slots.name(slot)) continue;
+      Fail("no argument determines one of the symbolic dimensions '", slots.name(slot),
+           "'\n@note two T.dynamic(\"", slots.name(slot),
+           "\") are two dimensions; make one, and use it in both places");
+    }
     Fail("no argument determines the symbolic dimension '", slots.name(slot),
          "'\n@note a dimension that is just '", slots.name(slot),
          "' must appear in a tensor that is passed, alone or once in a sum or product with "

@@ -194,3 +194,17 @@ def first_is_one(A: T.Tensor((N,), "float32")):
 def test_wrong_arguments_outside_of_kernels(call, message):
     with pytest.raises(errors.ArgumentError, match=message):
         call()
+
+
+def test_two_dimensions_of_one_name():
+    @T.prim_func
+    def main(
+        A: T.Tensor((T.dynamic("n") * T.dynamic("k"),), "float32"),
+        B: T.Tensor((T.dynamic("n"), T.dynamic("k")), "float32"),
+    ):
+        with T.Kernel(B.shape[0], threads=32) as row:
+            for i in T.Parallel(B.shape[1]):
+                B[row, i] = A[row * B.shape[1] + i]
+
+    with pytest.raises(errors.ArgumentError, match=r'two T.dynamic\("n"\) are two dimensions'):
+        tilelang.compile(main, target="sm_90a")
