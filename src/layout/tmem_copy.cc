@@ -12,12 +12,12 @@ namespace {
 /*! What each 32-bit register of each thread must exchange with tensor memory. */
 struct Demand {
   int64_t warps = 0;
-  int64_t regs = 0;  // 32-bit registers of a thread
-  struct Slot {
-    int64_t lane = -1;  // -1: the register holds no element of the tile
-    int64_t column = 0;
-    int64_t elements = 0;
-    int64_t others = 0;  // elements of the fragment outside the tile, which a load must keep
+  int64_t regs = 0;     // 32-bit registers of a thread
+  struct Slot {         // there are as many as registers in a CTA
+    int16_t lane = -1;  // -1: the register holds no element of the tile
+    int16_t column = 0;
+    int16_t elements = 0;
+    int16_t others = 0;  // elements of the fragment outside the tile, which a load must keep
   };
   std::vector<Slot> slots;  // [warp][thread in warp][register]
   // The lanes and columns of the tile.
@@ -66,8 +66,7 @@ class DemandBuilder {
       if (lanes[i] / kTmemLanes != cta) return "the tile spans both CTAs of a pair";
       for (int64_t replica : replicas) {
         int64_t thread = threads[i] + replica - options_.thread_begin;
-        std::string why = Place(demand, i, thread, regs[i], lanes[i] % kTmemLanes, bits[i]);
-        if (!why.empty()) return why;
+        if (!Place(demand, i, thread, regs[i], lanes[i] % kTmemLanes, bits[i])) return why_;
       }
     }
     return "";
@@ -77,19 +76,19 @@ class DemandBuilder {
     return "element " + CoordToString(Delinearize(tmem_->Extents(), element));
   }
 
-  /*! Enters one element's demand on one thread. */
-  std::string Place(Demand* demand, size_t element, int64_t thread, int64_t reg, int64_t lane,
-                    int64_t bit) {
+  /*! Enters one element's demand on one thread; false when it cannot be met, which why_ tells. */
+  bool Place(Demand* demand, size_t element, int64_t thread, int64_t reg, int64_t lane,
+             int64_t bit) {
     if (thread < 0 || thread >= options_.num_threads) {
-      return Where(element) + " is in a thread that takes no part in the copy";
+      return Refuse(element, " is in a thread that takes no part in the copy");
     }
     int64_t quarter = thread / kTmemLanesPerWarp % 4, copy = -1;
     for (size_t k = 0; k < copies_.size(); ++k) {
       if ((lane + copies_[k]) / kTmemLanesPerWarp == quarter) copy = k;
     }
     if (copy < 0) {
-      return Where(element) + " lies in lane " + std::to_string(lane) + ", which warp " +
-             std::to_string(thread / 32) + " cannot reach";
+      return Refuse(element, " lies in lane " + std::to_string(lane) + ", which warp " +
+                                 std::to_string(thread / 32) + " cannot reach");
     }
     written_[element * copies_.size() + copy] = true;
     int64_t column = bit / kTmemColumnBits;
@@ -98,24 +97,30 @@ class DemandBuilder {
     if (pack_) {
       column -= part_of_reg;  // the register's high half goes to the next column
     } else if (part != part_of_reg) {
-      return Where(element) + " is part " + std::to_string(part_of_reg) + " of its register, but " +
-             "part " + std::to_string(part) + " of its column";
+      return Refuse(element, " is part " + std::to_string(part_of_reg) + " of its register, but " +
+                                 "part " + std::to_string(part) + " of its column");
     }
     lane += copies_[copy];
     demand->lanes[lane] = true;
     Demand::Slot& slot = demand->At(thread, reg >> reg_shift_);
     if (slot.elements > 0 && (slot.lane != lane || slot.column != column)) {
-      return Where(element) + " shares a register, but not a column, with another element";
+      return Refuse(element, " shares a register, but not a column, with another element");
     }
-    slot = {lane, column, slot.elements + 1};
-    return "";
+    slot.lane = static_cast<int16_t>(lane);
+    slot.column = static_cast<int16_t>(column);
+    ++slot.elements;
+    return true;
+  }
+  bool Refuse(size_t element, const std::string& why) {
+    why_ = Where(element) + why;
+    return false;
   }
 
   void CountOthers(Demand* demand) const {
     std::vector<int64_t> threads = options_.whole->thread->Tabulate();
     std::vector<int64_t> regs = options_.whole->reg->Tabulate();
     std::vector<int64_t> replicas = options_.whole->replica->Tabulate();
-    for (Demand::Slot& slot : demand->slots) slot.others = -slot.elements;
+    for (Demand::Slot& slot : demand->slots) slot.others = static_cast<int16_t>(-slot.elements);
     for (size_t i = 0; i < threads.size(); ++i) {
       if (regs[i] >> reg_shift_ >= demand->regs) continue;
       for (int64_t replica : replicas) {
@@ -158,6 +163,7 @@ class DemandBuilder {
   int reg_shift_ = 0;
   std::vector<int64_t> copies_;
   std::vector<bool> written_;
+  std::string why_;
 };
 
 int64_t LargestPower(int64_t limit) {
