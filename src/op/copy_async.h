@@ -15,12 +15,15 @@ inline constexpr const char* kCopyAsync = "cp_async";
 bool IsCopyAsync(const ir::ParallelForNode* loop);
 
 // The loop copies a tile: its one statement stores an element of global memory, of the same type,
-// as each element of a buffer in shared memory.
+// as each element of a buffer in shared memory; or zero, where a condition does not hold.
 struct TileCopy {
   Buffer tile;
   Buffer source;
+  Array<Expr> chosen_by;  // which elements those are: indices of the source, conditions
 };
 std::optional<TileCopy> AsTileCopy(const Stmt& s);
+// The element that such a loop stores, if a condition holds; null for other values.
+const ir::LoadNode* CopiedLoad(const Expr& value);
 
 // The copy for a lowered store of `elements` that follow each other, of a loop so annotated; null
 // where cp.async cannot carry it out: it takes 4, 8 or 16 bytes, or writes zeros.

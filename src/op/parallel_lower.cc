@@ -229,14 +229,10 @@ class ParallelLowerer : public AccessLowerer {
   // too few for an instruction.
   Stmt AsCopyAsync(const Stmt& s) {
     const auto* store = s.as<ir::StoreNode>();
-    bool vectors = store != nullptr;
-    ir::WalkExprs(s, [&](const Expr& e) {
-      const auto* load = e.as<ir::LoadNode>();
-      if (load != nullptr) vectors &= MovesAsVector(load->buffer, load->indices);
-      return true;
-    });
-    vectors = vectors && MovesAsVector(store->buffer, store->indices);
-    if (width_ > 1 && !vectors) return Stmt();
+    const ir::LoadNode* load = store != nullptr ? CopiedLoad(store->value) : nullptr;
+    bool apart = load != nullptr && !(MovesAsVector(load->buffer, load->indices) &&
+                                      MovesAsVector(store->buffer, store->indices));
+    if (width_ > 1 && apart) return Stmt();
     Map<Var, Expr> first;
     first.Set(lane_, ir::Expr(0));
     bool ordered = info_.loop()->annotations[kCopyAsync].cast<bool>();

@@ -38,18 +38,20 @@ class Foreseeable {
   }
   bool IsWritten(const ir::Buffer& buffer) const { return written_.count(buffer.get()) != 0; }
 
-  // Why the value may be another one in its own iteration; nothing if it is the same.
-  std::string WhyNot(const Expr& e, const Objects& unknown) const {
+  // Why the value may be another one in its own iteration; nothing if it is the same. `changing`:
+  // names and buffers that have other values in each.
+  std::string WhyNot(const Expr& e, const Objects& changing) const {
     std::string reason;
     ir::WalkExprs(e, [&](const Expr& part) {
       if (const auto* load = part.as<ir::LoadNode>()) {
-        bool fixed = load->buffer.IsGlobal() && !IsWritten(load->buffer);
+        bool fixed = load->buffer.IsGlobal() ? !IsWritten(load->buffer)
+                                             : changing.count(load->buffer.get()) == 0;
         if (!fixed) reason = "its index depends on " + std::string(load->buffer->name);
       } else if (const auto* call = part.as<ir::CallNode>()) {
         const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
         bool pure = known != nullptr && known->pure;
         if (!pure) reason = "its index depends on " + std::string(call->name);
-      } else if (unknown.count(part.get()) != 0) {
+      } else if (changing.count(part.get()) != 0) {
         reason = "its index depends on " + std::string(part.as<ir::VarNode>()->name);
       }
       return reason.empty();
@@ -66,7 +68,7 @@ struct AsyncLoop {
   const ir::ForNode* loop;
   const ir::SeqNode* body;
   std::vector<Stmt> values;  // names of values in its body, which loads may use
-  Objects unknown;           // names of values that may not be known ahead
+  Objects changing;          // names of values that may not be known ahead, buffers it writes
 };
 
 class LoopFinder : public ir::StmtVisitor {
@@ -110,13 +112,16 @@ class LoopFinder : public ir::StmtVisitor {
   }
   void Add(const ir::ForNode* op, const ir::SeqNode* body) {
     AsyncLoop loop{op, body, {}, {}};
+    ir::WalkEffects(op->body, [&](const ir::Effect& effect) {
+      if (effect.Writes()) loop.changing.insert(effect.buffer.get());
+    });
     for (const Stmt& s : body->stmts) {
       const auto* bind = s.as<ir::BindNode>();
       if (bind == nullptr) continue;
-      if (ahead_.WhyNot(bind->value, loop.unknown).empty()) {
+      if (ahead_.WhyNot(bind->value, loop.changing).empty()) {
         loop.values.push_back(s);
       } else {
-        loop.unknown.insert(bind->var.get());
+        loop.changing.insert(bind->var.get());
       }
     }
     loops.push_back(std::move(loop));
@@ -142,12 +147,11 @@ std::string WhyInPlace(const Channel& channel, const std::vector<AsyncLoop>& loo
     if (loop == nullptr)
       return "it does not stand in the body of a loop that can be pipelined itself";
     for (size_t at : handover.loads) {
-      const Stmt& load = handover.seq->stmts[at];
-      const ir::Buffer source = op::AsTileCopy(load)->source;
+      auto copy = op::AsTileCopy(handover.seq->stmts[at]);
+      const ir::Buffer& source = copy->source;
       if (ahead.IsWritten(source)) return "the kernel also writes " + std::string(source->name);
-      const auto* store = load.as<ir::ParallelForNode>()->body.as<ir::StoreNode>();
-      for (const Expr& index : store->value.as<ir::LoadNode>()->indices) {
-        std::string reason = ahead.WhyNot(index, loop->unknown);
+      for (const Expr& chosen : copy->chosen_by) {
+        std::string reason = ahead.WhyNot(chosen, loop->changing);
         if (!reason.empty()) return reason;
       }
     }

@@ -211,6 +211,125 @@ def test_indices_from_memory_and_names_of_values() -> None:
     assert torch.equal(b, torch.cat(want))
 
 
+def gathered_gemm(tokens: int, rows: int, K: int, stages: int, where: str):
+    """Out (64, 64) = X[Rows] W, zero for rows that are -1; ``rows`` of the tile exist in Rows."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((tokens, K), "float16"),
+        W: T.Tensor((K, 64), "float16"),
+        Rows: T.Tensor((rows,), "int32"),
+        Out: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((64, 32), "float16")
+            w = T.alloc_shared((32, 64), "float16")
+            out = T.alloc_fragment((64, 64), "float32")
+            chosen = T.alloc_shared((64,), "int32")
+            for i in T.Parallel(64):
+                chosen[i] = T.if_then_else(i < rows, Rows[i], -1)
+            T.clear(out)
+            for k in T.Pipelined(T.ceildiv(K, 32), num_stages=stages):
+                for i, j in T.Parallel(64, 32):
+                    if where == "shared":
+                        x[i, j] = T.if_then_else(chosen[i] >= 0, X[chosen[i], k * 32 + j], 0)
+                    else:  # nothing of Rows is read where i has none
+                        x[i, j] = T.if_then_else(i < rows, X[Rows[i], k * 32 + j], 0)
+                T.copy(W[k * 32, 0], w)
+                T.gemm(x, w, out)
+            T.copy(out, Out)
+
+    return main
+
+
+@every_schedule
+@pytest.mark.parametrize("where", ["shared", "global"])
+@pytest.mark.parametrize(("rows", "K"), [(64, 96), (50, 128), (1, 32)])
+def test_rows_chosen_by_a_table(rows: int, K: int, where: str) -> None:
+    """Gathered tiles run ahead: what chooses their elements does not change in the loop."""
+    kernel = compiled(gathered_gemm(80, rows, K, 3, where))
+    loads = re.findall(r"cp\.async\.cg\.shared\.global \[\S+ \[\S+ 16, %", kernel.get_ptx())
+    assert bool(loads) == (K > 32)
+    x, w = exact(80, K), exact(K, 64)
+    table = torch.randint(0 if where == "global" else -1, 80, (rows,), dtype=torch.int32)
+    out = torch.full((64, 64), float("nan"))
+    kernel(x, w, table, out)
+    want = torch.zeros(64, 64).double()
+    for i, row in enumerate(table.tolist()):
+        if row >= 0:
+            want[i] = x[row].double() @ w.double()
+    assert torch.equal(out.double(), want)
+
+
+@every_schedule
+def test_a_table_that_the_loop_changes() -> None:
+    """Then nothing is known ahead."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64, 32), "float32"), Out: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_shared((16, 32), "float32")
+            sums = T.alloc_fragment((16, 32), "float32")
+            row = T.alloc_shared((16,), "int32")
+            for i in T.Parallel(16):
+                row[i] = i
+            T.clear(sums)
+            for k in T.Pipelined(4, num_stages=3):
+                for i, j in T.Parallel(16, 32):
+                    x[i, j] = X[row[i], j]
+                for i, j in T.Parallel(16, 32):
+                    sums[i, j] += x[15 - i, j]
+                for i in T.Parallel(16):
+                    row[i] = (row[i] * 3 + k) % 64
+            T.copy(sums, Out)
+
+    kernel = compiled(main)
+    assert not copies(kernel) and "its index depends on row" in messages(kernel)
+    x, out = torch.randint(-9, 9, (64, 32)).float(), torch.full((16, 32), float("nan"))
+    kernel(x, out)
+    rows, want = torch.arange(16), torch.zeros(16, 32)
+    for k in range(4):
+        want += x[rows].flip(0)
+        rows = (rows * 3 + k) % 64
+    assert torch.equal(out, want)
+
+
+@every_schedule
+@pytest.mark.parametrize(("kernel", "stride", "dilation", "pad"), [(3, 1, 1, 1), (2, 2, 3, 0)])
+def test_pixels_under_a_kernel(kernel: int, stride: int, dilation: int, pad: int) -> None:
+    height, width, channels, places = 7, 6, 32, 2
+    reach = dilation * (kernel - 1) + 1
+    shape = [(extent + 2 * pad - reach) // stride + 1 for extent in (height, width)]
+    M, K = places * shape[0] * shape[1], kernel * kernel * channels
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((places, height, width, channels), "float16"),
+        W: T.Tensor((K, 32), "float16"),
+        Y: T.Tensor((M, 32), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(M, 32), threads=64) as by:
+            x = T.alloc_shared((32, 32), "float16")
+            w = T.alloc_shared((32, 32), "float16")
+            y = T.alloc_fragment((32, 32), "float32")
+            T.clear(y)
+            for k in T.Pipelined(T.ceildiv(K, 32), num_stages=3):
+                T.im2col(X, x, by, k, kernel, stride, dilation, pad)
+                T.copy(W[k * 32, 0], w)
+                T.gemm(x, w, y)
+            T.copy(y, Y[by * 32, 0])
+
+    compiled_kernel = compiled(main)
+    assert len(re.findall(r"cp\.async\.cg", compiled_kernel.get_ptx())) >= 2 * 3
+    x, w = exact(places, height, width, channels), exact(K, 32)
+    y = torch.full((M, 32), float("nan"))
+    compiled_kernel(x, w, y)
+    filters = w.double().view(kernel, kernel, channels, 32).permute(3, 2, 0, 1)
+    images = x.double().permute(0, 3, 1, 2)
+    want = torch.nn.functional.conv2d(images, filters, None, stride, pad, dilation)
+    assert torch.equal(y.double(), want.permute(0, 2, 3, 1).reshape(M, 32))
+
+
 @every_schedule
 @pytest.mark.parametrize("n", [0, 2, 3])
 def test_nested_loops_and_memory_used_again(n: int) -> None:
