@@ -10,6 +10,8 @@ namespace tilelang::op {
 Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& span);
 // Of the threads that execute the operator.
 Stmt SyncThreads(const Context& ctx, const Span& span);
+// The call that stands for it before operators are lowered.
+inline constexpr const char* kSyncRole = "sync_role";
 
 }  // namespace tilelang::op
 

@@ -14,6 +14,7 @@
 #include "op/copy_async.h"
 #include "op/effect.h"
 #include "op/instruction.h"
+#include "op/thread_sync.h"
 #include "schedule/program_order.h"
 
 namespace tilelang::schedule {
@@ -159,16 +160,36 @@ std::string WhyInPlace(const Channel& channel, const std::vector<AsyncLoop>& loo
   return "";
 }
 
+// The statement copies from the tile, or is a gemm that reads it.
+bool ReadsTile(const Stmt& s, const Channel& channel) {
+  if (const auto* gemm = s.as<ir::GemmNode>()) {
+    return channel.Has(gemm->a->buffer) || channel.Has(gemm->b->buffer);
+  }
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && channel.Has(copy->src->buffer);
+}
+
+// Whether a gemm reads the tile.
+bool IsOperand(const Channel& channel) {
+  bool found = false;
+  for (const Handover& handover : channel.handovers) {
+    ir::WalkStmts(ffi::GetRef<Stmt>(handover.seq), [&](const Stmt& s) {
+      found |= s->kind == ir::StmtKind::kGemm && ReadsTile(s, channel);
+      return !found;
+    });
+  }
+  return found;
+}
+
 // Whether an engine reads the tile that sees other threads' writes only after a proxy fence.
 bool IsReadByEngine(const ir::SeqNode* body, const Channel& channel) {
   bool found = false;
   ir::WalkStmts(ffi::GetRef<Stmt>(body), [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     const op::TileInstruction* instruction = gemm != nullptr ? op::InstructionOf(gemm) : nullptr;
-    bool engine = instruction != nullptr && instruction->engine() != op::Engine::kThreads;
-    found |= engine && (channel.Has(gemm->a->buffer) || channel.Has(gemm->b->buffer));
-    const auto* copy = s.as<ir::CopyNode>();
-    found |= copy != nullptr && channel.Has(copy->src->buffer);
+    bool by_threads = gemm != nullptr &&
+                      (instruction == nullptr || instruction->engine() == op::Engine::kThreads);
+    found |= !by_threads && ReadsTile(s, channel);
     return !found;
   });
   return found;
@@ -213,7 +234,7 @@ class AsyncWriter : public SlotMutator {
       return IsReadByEngine(loop.body, *ring->channel);
     });
     if (engine) body.push_back(op::Effect("fence_proxy_async", {}, span));
-    body.push_back(op::Effect("sync_threads", {}, span));
+    body.push_back(op::Effect(op::kSyncRole, {}, span));
     Expr use = op->var - op->min;
     Stmt loads = Loads(loop, rings, op->var + number(ahead), use + number(ahead), true);
     body.push_back(If(use + number(ahead) < op->extent, loads));
@@ -226,7 +247,7 @@ class AsyncWriter : public SlotMutator {
     for (const Stmt& s : loop.body->stmts) {
       if (RingLoadedBy(s, rings) == nullptr) body.push_back(MutateStmt(s));
     }
-    stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial,
+    stmts.push_back(ir::For(op->var, op->min, op->extent, op->Kind(),
                             op::Sequence(body, op->body.span()), op->annotations, span));
     return op::Sequence(stmts, span);
   }
@@ -276,12 +297,13 @@ class AsyncWriter : public SlotMutator {
 
 }  // namespace
 
-AsyncCopies OverlapCopies(const ir::KernelLaunchNode* launch) {
+AsyncCopies OverlapCopies(const ir::KernelLaunchNode* launch, bool operands_alone) {
   AsyncCopies result{ffi::GetRef<Stmt>(launch), {}};
   Foreseeable ahead(launch);
   LoopFinder finder(launch, ahead);
   finder.VisitStmt(launch->body);
   for (const Channel& channel : FindChannels(launch, Loader::kThreads)) {
+    if (operands_alone && !IsOperand(channel)) continue;
     std::string reason = WhyInPlace(channel, finder.loops, ahead);
     if (reason.empty()) {
       result.channels.push_back(channel);

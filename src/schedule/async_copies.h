@@ -12,7 +12,7 @@ namespace tilelang::schedule {
 // A loop of s stages loads tiles s - 1 iterations ahead, into rings of s slots:
 //
 //   for each of the first s - 1 iterations: its loads, a commit
-//   for i: wait for all groups but s - 2 of them; all threads synchronize
+//   for i: wait for all groups but s - 2 of them; the threads synchronize
 //          the loads of i + s - 1, a commit; what else the iteration does, on slot i % s
 //
 // The one barrier of an iteration says both that its tiles are there, each thread having waited for
@@ -25,8 +25,9 @@ struct AsyncCopies {
 };
 
 // The launch with its pipelined loops so written where threads copy whole tiles in their bodies;
-// remarks say which of them are left in their place, and why.
-AsyncCopies OverlapCopies(const ir::KernelLaunchNode* launch);
+// remarks say which of them are left in their place, and why. `operands_alone`: tiles that no gemm
+// reads stay there, so that what else the loop does can be put in another order.
+AsyncCopies OverlapCopies(const ir::KernelLaunchNode* launch, bool operands_alone);
 
 }  // namespace tilelang::schedule
 

@@ -12,6 +12,7 @@
 #include "op/copy_async.h"
 #include "op/instruction.h"
 #include "op/issue.h"
+#include "op/thread_sync.h"
 
 namespace tilelang::schedule {
 
@@ -224,7 +225,7 @@ class StepFinder : public ir::StmtVisitor {
       Add(step);
     } else if (op::IsCommitOfCopies(call)) {
       Add(NewStep("commit", "cp.async", op->span));
-    } else if (name == op::kSyncForTcgen05 || name == "sync_threads") {
+    } else if (name == op::kSyncForTcgen05 || name == op::kSyncRole) {
       Add(NewStep("sync", "threads", op->span));
     } else if (!IsInPassing(name)) {
       Add(NewStep("call", name, op->span));

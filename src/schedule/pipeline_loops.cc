@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
+#include "op/copy_async.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/wgmma.h"
@@ -248,6 +249,8 @@ void RemarkSerialLoops(const ir::KernelLaunchNode* launch, const std::vector<Cha
     if (stages < 2) return true;
     bool used = false;
     ir::WalkStmts(s, [&](const Stmt& inner) {
+      const auto* copies = inner.as<ir::ParallelForNode>();
+      used |= copies != nullptr && op::IsCopyAsync(copies);
       for (const Channel& channel : channels) {
         for (const Handover& handover : channel.handovers) used |= handover.seq == inner.get();
       }
@@ -279,22 +282,44 @@ void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& r
   }
 }
 
+// Tiles that the threads load ahead themselves.
+void DescribeCopies(const AsyncCopies& copies, Description* description) {
+  for (const Channel& channel : copies.channels) {
+    description->AddRing(MakeSlots(channel), "threads", "threads", "the barrier of an iteration");
+  }
+}
+
 // The threads of the program do everything: `reason` is why nobody loads for them.
 Stmt Launches::OneRole(const Stmt& launch, const std::string& reason) const {
   const auto* op = launch.as<ir::KernelLaunchNode>();
   std::string own = OwnRoles(op);
   AsyncCopies copies{launch, {}};
-  if (own.empty()) copies = OverlapCopies(op);
+  if (own.empty()) copies = OverlapCopies(op, /*operands_alone=*/false);
   RemarkSerialLoops(op, copies.channels, own.empty() ? reason : own);
   Description description(op->span);
-  for (const Channel& channel : copies.channels) {
-    description.AddRing(MakeSlots(channel), "threads", "threads", "the barrier of an iteration");
-  }
+  DescribeCopies(copies, &description);
   Stmt ordered = OrderWriter(&description.notes).MutateStmt(copies.launch);
   const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
   description.AddRole("threads", {0, analysis::ThreadsOf(op).count}, 0, body);
   description.Record();
   return ordered;
+}
+
+// What stands before the roles: the memory through which they hand something over.
+std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns& turns) {
+  std::vector<Stmt> allocs;
+  auto add = [&](const Buffer& buffer) { allocs.push_back(ir::Alloc(buffer, buffer->span)); };
+  for (const Ring& ring : rings) {
+    for (const Buffer& slots : ring.slots) add(slots);
+    add(ring.full);
+    add(ring.empty);
+  }
+  for (const Buffer& operand : turns.operands()) add(operand);
+  for (const GemmTurns::Barriers& of : turns.barriers()) {
+    add(of.ready);
+    add(of.done);
+  }
+  return allocs;
 }
 
 Stmt Launches::WithRoles(const Stmt& launch) const {
@@ -316,6 +341,13 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   RoleSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   if (channels.empty()) return OneRole(self, reason);
+  AsyncCopies copies = OverlapCopies(op, /*operands_alone=*/true);
+  if (!copies.channels.empty()) {  // in loops that are others now
+    self = copies.launch;
+    op = self.as<ir::KernelLaunchNode>();
+    slice = RoleSlice(op);
+    channels = Loadable(FindChannels(op, Loader::kTma), op, &slice);
+  }
   RemarkSerialLoops(op, channels, reason);
 
   GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
@@ -347,6 +379,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
     service_work = ir::If(before(producers), service_work, Stmt(), op->span);
   }
   DescribeChannels(rings, results, turns, threads.count, &description);
+  DescribeCopies(copies, &description);
   rings.insert(rings.end(), results.begin(), results.end());
   Stmt work = WriteConsumers(rings, turns, threads.linear, op->body, &description.notes);
   description.AddRole("threads", {0, threads.count}, registers.consumer, work);
@@ -356,17 +389,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
         op::Sequence({SetRegisters(registers.producer, false, op->span), service_work}, op->span);
     work = op::Sequence({SetRegisters(registers.consumer, true, op->span), work}, op->span);
   }
-  std::vector<Stmt> body;
-  for (const Ring& ring : rings) {
-    for (const Buffer& slots : ring.slots) body.push_back(ir::Alloc(slots, slots->span));
-    for (const Buffer& barrier : {ring.full, ring.empty}) {
-      body.push_back(ir::Alloc(barrier, barrier->span));
-    }
-  }
-  for (const Buffer& b : turns.operands()) body.push_back(ir::Alloc(b, b->span));
-  for (const GemmTurns::Barriers& of : turns.barriers()) {
-    for (const Buffer& b : {of.ready, of.done}) body.push_back(ir::Alloc(b, b->span));
-  }
+  std::vector<Stmt> body = SharedByRoles(rings, turns);
   body.push_back(ir::If(threads.linear >= I32(threads.count), service_work, work, op->span));
   return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},
                           WithStackedLayouts(op, rings), op::Sequence(body, op->span), op->span);

@@ -242,12 +242,18 @@ def gathered_gemm(tokens: int, rows: int, K: int, stages: int, where: str):
     return main
 
 
+TARGETS = pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+
+
 @every_schedule
+@TARGETS
 @pytest.mark.parametrize("where", ["shared", "global"])
 @pytest.mark.parametrize(("rows", "K"), [(64, 96), (50, 128), (1, 32)])
-def test_rows_chosen_by_a_table(rows: int, K: int, where: str) -> None:
-    """Gathered tiles run ahead: what chooses their elements does not change in the loop."""
-    kernel = compiled(gathered_gemm(80, rows, K, 3, where))
+def test_rows_chosen_by_a_table(rows: int, K: int, where: str, target: str) -> None:
+    """Gathered tiles run ahead: what chooses their elements does not change in the loop. Beside
+    them another role loads W, where there is TMA."""
+    kernel = compiled(gathered_gemm(80, rows, K, 3, where), target)
+    assert ("cp.async.bulk.tensor" in kernel.get_ptx()) == (target != "sm_80")
     loads = re.findall(r"cp\.async\.cg\.shared\.global \[\S+ \[\S+ 16, %", kernel.get_ptx())
     assert bool(loads) == (K > 32)
     x, w = exact(80, K), exact(K, 64)
@@ -295,8 +301,9 @@ def test_a_table_that_the_loop_changes() -> None:
 
 
 @every_schedule
+@TARGETS
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "pad"), [(3, 1, 1, 1), (2, 2, 3, 0)])
-def test_pixels_under_a_kernel(kernel: int, stride: int, dilation: int, pad: int) -> None:
+def test_pixels_under_a_kernel(kernel, stride, dilation, pad, target) -> None:
     height, width, channels, places = 7, 6, 32, 2
     reach = dilation * (kernel - 1) + 1
     shape = [(extent + 2 * pad - reach) // stride + 1 for extent in (height, width)]
@@ -308,19 +315,21 @@ def test_pixels_under_a_kernel(kernel: int, stride: int, dilation: int, pad: int
         W: T.Tensor((K, 32), "float16"),
         Y: T.Tensor((M, 32), "float32"),
     ):
-        with T.Kernel(T.ceildiv(M, 32), threads=64) as by:
-            x = T.alloc_shared((32, 32), "float16")
+        with T.Kernel(T.ceildiv(M, 64), threads=128) as by:
+            x = T.alloc_shared((64, 32), "float16")
             w = T.alloc_shared((32, 32), "float16")
-            y = T.alloc_fragment((32, 32), "float32")
+            y = T.alloc_fragment((64, 32), "float32")
             T.clear(y)
             for k in T.Pipelined(T.ceildiv(K, 32), num_stages=3):
                 T.im2col(X, x, by, k, kernel, stride, dilation, pad)
                 T.copy(W[k * 32, 0], w)
                 T.gemm(x, w, y)
-            T.copy(y, Y[by * 32, 0])
+            T.copy(y, Y[by * 64, 0])
 
-    compiled_kernel = compiled(main)
-    assert len(re.findall(r"cp\.async\.cg", compiled_kernel.get_ptx())) >= 2 * 3
+    compiled_kernel = compiled(main, target)
+    rings = compiled_kernel.schedule().launches[0].channels
+    (tiles,) = [list(ring.tiles) for ring in rings if not ring.full and ring.tiles]
+    assert tiles == (["x", "w"] if target == "sm_80" else ["x"])
     x, w = exact(places, height, width, channels), exact(K, 32)
     y = torch.full((M, 32), float("nan"))
     compiled_kernel(x, w, y)
