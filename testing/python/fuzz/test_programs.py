@@ -60,13 +60,13 @@ def test_wrong_numbers_are_found():
 
 
 def test_shrinking_keeps_the_cause():
-    """A read of an argument's edge that is refused, among statements that do not matter."""
+    """A read beyond an argument that is refused, among statements that do not matter."""
     from fuzz.programs import model
 
     program = _first_program_with(model.Copy)
     given = model.Buffer("A901", (4, 4), "float32", "input")
     tile = model.Buffer("f902", (4, 8), "float32", "fragment")
-    region = model.Region(given, (model.Linear(), model.Linear()), (4, 8))
+    region = model.Region(given, (model.Linear(), model.Linear(4)), (4, 8))  # it begins outside
     bad = model.Copy(region, model.whole(tile))
     program = dataclasses.replace(
         program,
