@@ -38,14 +38,15 @@ def default_tiles(target, dim):
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
-    has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups.
+    has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups. The weights
+    have columns of their own beside the scores, so that the next scores are computed meanwhile.
     """
     if target.startswith("sm_100"):
         return {
             "block_M": 256 if dim <= 192 else 128,
-            "block_N": 128 if dim <= 128 else 64,
+            "block_N": 128 if dim <= 64 else 64,
             "threads": 256,
-            "num_stages": 2,
+            "num_stages": 3 if dim <= 128 else 2,
             "parts": 1,
         }
     if target == "sm_80":

@@ -114,18 +114,18 @@ def test_work_of_a_gemm(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_limiting_engine_of_attention(target: str) -> None:
     """Two gemms of 2 M N D and M N exponentials an iteration: Hopper is limited by the former."""
-    rows = {"sm_90a": 128, "sm_100a": 256}[target]
-    tensor = 2 * 2 * rows * 128 * 128 / RATES[target].tensor[16]
-    mufu = (rows * 128 + rows) / 16  # and a factor of each row
+    rows, keys = {"sm_90a": (128, 128), "sm_100a": (256, 64)}[target]
+    tensor = 2 * 2 * rows * keys * 128 / RATES[target].tensor[16]
+    mufu = (rows * keys + rows) / 16  # and a factor of each row
     line = next(s for s in str(attention(target)).splitlines() if "cycles an iteration" in s)
     assert f"tensor {tensor:.0f}" in line and f"mufu {mufu:.0f}" in line
     assert line.endswith("limited by " + ("tensor" if tensor > mufu else "mufu"))
 
 
 def test_next_gemm_runs_ahead() -> None:
-    """Blackwell issues Q K of the next block after P V of this one; Hopper P V one block late."""
+    """Blackwell issues Q K of the next block before P V of this one; Hopper P V one block late."""
     gemms = [s.iteration for s in steps_of(attention("sm_100a"), "mma") if s.action == "gemm"]
-    assert gemms == ["first", "first", "", "k+1", "", "k+1"]
+    assert gemms == ["first", "first", "k+1", "k+1", "", ""]
     gemms = [s.iteration for s in steps_of(attention("sm_90a"), "threads") if s.action == "gemm"]
     assert gemms == ["first", "", "k-1", "last"]
 
