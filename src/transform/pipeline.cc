@@ -19,6 +19,7 @@
 #include "sync/assign_arrivals.h"
 #include "sync/number_barriers.h"
 #include "sync/place_synchronization.h"
+#include "transform/branch_by_warp.h"
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
@@ -147,6 +148,8 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
+  // Last: what checks a program reads from its branches which threads take them.
+  func = BranchByWarp(func, target);
   return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
 }
 

@@ -48,6 +48,9 @@ TL_DEVICE uint32_t ballot(bool predicate, uint32_t mask = 0xffffffffu) {
   return __ballot_sync(mask, predicate);
 }
 
+// The index of the thread's warp, in a register that is known to be uniform.
+TL_DEVICE int warp_index(int thread) { return __shfl_sync(0xffffffff, thread / 32, 0); }
+
 // True in one thread of the warp, the same each time.
 TL_DEVICE bool elect_one() {
 #if __CUDA_ARCH__ >= 900
