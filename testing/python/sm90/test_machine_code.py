@@ -52,3 +52,50 @@ def test_descriptors_stay_in_uniform_registers(stages, transpose_b):
     loop = lines[products[0] : products[-1]]
     assert not [line for line in loop if "R2UR" in line]
     assert sum("DEPBAR" in line for line in loop) <= len(products) // 4
+
+
+@T.prim_func
+def persistent(
+    A: T.Tensor((4096, 4096), "bfloat16"), B: T.Tensor((4096, 4096), "bfloat16"),
+    C: T.Tensor((4096, 4096), "bfloat16"),
+):  # fmt: skip
+    with T.Kernel(132, threads=256) as block:
+        a = T.alloc_shared((128, 64), "bfloat16")
+        b = T.alloc_shared((256, 64), "bfloat16")
+        c = T.alloc_fragment((128, 256), "float32")
+        out = T.alloc_shared((128, 256), "bfloat16")
+        for by, bx in T.Persistent([32, 16], 132, block):
+            T.clear(c)
+            for i in T.Pipelined(64, num_stages=3):
+                T.copy(A[by * 128, i * 64], a)
+                T.copy(B[bx * 256, i * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, out)
+            T.copy(out, C[by * 128, bx * 256])
+
+
+def test_one_warp_storing_leaves_the_others_uniform():
+    """Branches of one warp, around the loop of gemms, are taken by whole warps for ptxas, too."""
+    kernel = tilelang.compile(persistent, target="sm_90a")
+    source = kernel.get_kernel_source()
+    assert "const int warp = tl::warp_index(tx);" in source and "if (warp == 0)" in source
+    assert "tx >> 5 ==" not in source and "tx >=" not in source
+    lines = kernel.get_sass().splitlines()
+    products = [i for i, line in enumerate(lines) if "HGMMA" in line]
+    assert len(products) == 4
+    assert not [line for line in lines[products[0] : products[-1]] if "R2UR" in line]
+
+
+def test_threads_that_are_no_whole_warps_are_asked_for_by_index():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            if tx < 40:
+                A[tx] = 1
+            if tx >= 64:
+                A[tx] = 2
+
+    source = tilelang.compile(main, target="sm_90a").get_kernel_source()
+    assert "if (tx < 40)" in source and "if (warp >= 2)" in source
+    assert "warp" not in tilelang.compile(main, target="sm_80").get_kernel_source()
