@@ -17,10 +17,15 @@ class ConflictTable {
     if (is_new) it->second = analysis::MayConflict(*earlier, *later, carried);
     return it->second;
   }
+  bool WarpgroupsMayConflict(const AccessPtr& earlier, const AccessPtr& later, bool carried) {
+    auto [it, is_new] = of_warpgroups_.try_emplace({earlier, later, carried});
+    if (is_new) it->second = analysis::WarpgroupsMayConflict(*earlier, *later, carried);
+    return it->second;
+  }
 
  private:
-  // Looked up, never walked: no order of pointers is seen. It keeps the accesses alive.
-  std::map<std::tuple<AccessPtr, AccessPtr, bool>, bool> known_;
+  // Looked up, never walked: no order of pointers is seen. They keep the accesses alive.
+  std::map<std::tuple<AccessPtr, AccessPtr, bool>, bool> known_, of_warpgroups_;
 };
 
 }  // namespace tilelang::analysis

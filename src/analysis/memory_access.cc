@@ -16,6 +16,7 @@
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
+#include "op/wgmma.h"
 
 namespace tilelang::analysis {
 
@@ -86,7 +87,8 @@ class Collector : public StmtVisitor {
     barrier_ = MbarrierOf(op);
     in_bulk_group_ = IsTmaStore(op);
     ordered_ = op->name == "cp_async_ordered";
-    for (const MemoryEffect& effect : CallEffects(op)) {
+    for (MemoryEffect& effect : CallEffects(op)) {
+      if (in_bulk_group_) LocateBox(op, &effect);
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
     if (!context_.tensor_memory.defined()) return;
@@ -117,6 +119,17 @@ class Collector : public StmtVisitor {
   }
 
  private:
+  // The elements of a box, which lie side by side from the address on that the store is given.
+  static void LocateBox(const CallNode* store, MemoryEffect* effect) {
+    for (const Expr& arg : store->args) {
+      const auto* address = arg.as<CallNode>();
+      if (address == nullptr || address->name != "address_of") continue;
+      const auto* load = address->args[0].as<LoadNode>();
+      if (!load->buffer.same_as(effect->buffer) || effect->extent == 0) continue;
+      effect->index = load->indices[0];
+      effect->elements = effect->extent;
+    }
+  }
   void Add(const MemoryEffect& effect, bool atomic) {
     auto place = offsets_.find(effect.buffer);
     if (place == offsets_.end()) return;
@@ -258,6 +271,13 @@ bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
   });
 }
 
+// Of a thread, or of the elected one of a warp.
+int32_t WarpgroupOf(int32_t owner) {
+  bool elected = owner >= MemoryAccess::kElected;
+  return (elected ? (owner - MemoryAccess::kElected) * 32 : owner) /
+         static_cast<int32_t>(op::kWarpgroup);
+}
+
 // The warp that touches each group of kCellLanes lanes.
 std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
   std::vector<int32_t> owners(layout::kTmemLanes / kCellLanes, OwnerMap::kNobody);
@@ -387,6 +407,17 @@ bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool ca
   if (!SameUniformPart(earlier, later, carried)) return true;
   bool same_store = &earlier == &later && !later.read;
   return OwnersConflict(*earlier.owners, *later.owners, same_store);
+}
+
+bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
+  if (!MayConflict(earlier, later, carried)) return false;
+  bool comparable = earlier.buffer.IsShared() && earlier.buffer.same_as(later.buffer) &&
+                    !earlier.by_warpgroup && !later.by_warpgroup && earlier.owners &&
+                    later.owners && SameUniformPart(earlier, later, carried);
+  if (!comparable) return true;
+  return AnyCommon(*earlier.owners, 0, *later.owners, 0, [](int32_t x, int32_t y) {
+    return x < 0 || y < 0 || WarpgroupOf(x) != WarpgroupOf(y);
+  });
 }
 
 }  // namespace tilelang::analysis

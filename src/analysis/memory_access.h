@@ -86,6 +86,8 @@ void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
 // engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
 // iteration of a loop around both.
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
+// Whether threads of different warpgroups may conflict so.
+bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 }  // namespace tilelang::analysis
 

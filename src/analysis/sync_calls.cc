@@ -85,6 +85,7 @@ bool WaitsForEngines(const Stmt& s) { return WaitsOnMbarrier(s) || WaitsForStore
 bool IsTmaStore(const CallNode* call) {
   // With a template argument, or without.
   std::string_view rest = NameOf(call);
+  if (rest == op::kTmaStoreAdd) return true;
   if (!rest.starts_with(op::kTmaStore)) return false;
   rest.remove_prefix(std::string_view(op::kTmaStore).size());
   return rest.empty() || rest.front() == '<';

@@ -42,7 +42,8 @@ class EffectWalker : public StmtVisitor {
   }
   void Visit(const CopyNode* op) override {
     Tile(EffectKind::kRead, op->src, op);
-    Tile(EffectKind::kWrite, op->dst, op);
+    bool adds = op->annotations.count(kAdds) != 0;
+    Tile(adds ? EffectKind::kAccumulate : EffectKind::kWrite, op->dst, op);
     if (op->mbar.defined()) VisitExpr(op->mbar);
     if (op->block.defined()) VisitExpr(op->block);
   }

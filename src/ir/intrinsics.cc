@@ -145,6 +145,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {.name = "sync_threads", .print = kSpecial, .spelling = "tl::sync_threads",
      .sync = SyncKind::kCta, .participants = Participants::kCta},
     CtaSync("sync_range", ""),
+    {.name = "sync_warpgroups", .participants = Participants::kWarp},
     Function("block_rank_in_cluster", "tl::block_rank_in_cluster", "cluster.h"),
     {.name = "cluster_sync", .spelling = "tl::cluster_sync", .header = "cluster.h",
      .sync = SyncKind::kCta, .participants = Participants::kCta, .needs = Feature::kTma},

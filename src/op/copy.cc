@@ -73,9 +73,13 @@ Stmt CopyLoop(const ir::CopyNode* op,
 }
 
 Stmt ExpandCopy(const ir::CopyNode* op) {
-  return CopyLoop(op, [&](const Expr& target, const Expr& value) {
+  return CopyLoop(op, [&](const Expr& target, const Expr& value) -> Stmt {
     const auto* element = target.as<ir::LoadNode>();
-    return ir::Store(element->buffer, element->indices, value, op->span);
+    if (op->annotations.count(ir::kAdds) == 0) {
+      return ir::Store(element->buffer, element->indices, value, op->span);
+    }
+    Expr address = ir::AddressOf(element->buffer, element->indices);
+    return ir::Evaluate(ir::Call(target.dtype(), "atomic_add", {address, value}, {}), op->span);
   });
 }
 

@@ -238,6 +238,16 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   return boxes;
 }
 
+// Of cp.reduce.async.bulk.tensor.
+std::string SumObstacle(const ir::CopyNode* op) {
+  ir::DType type = op->dst->buffer->dtype;
+  bool adds = op->annotations.count(ir::kAdds) != 0;
+  for (ir::DType known : {ir::dtypes::kFloat32, ir::dtypes::kInt32, ir::dtypes::kUInt32}) {
+    adds = adds && type != known;
+  }
+  return adds ? "it would add " + ir::ToString(type) : "";
+}
+
 // Why the accelerator cannot, or should not, do the copy, as far as its two regions tell.
 std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   const Buffer& global = GlobalSide(op)->buffer;
@@ -254,8 +264,8 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   if (!alone && (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0)) {
     return "the threads that reach it are not whole warps";
   }
-  for (const std::string& reason :
-       {ShapeObstacle(op, *ctx), StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
+  for (const std::string& reason : {SumObstacle(op), ShapeObstacle(op, *ctx),
+                                    StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
     if (!reason.empty()) return reason;
   }
   return "";

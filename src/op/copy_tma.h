@@ -24,13 +24,16 @@ const Region& SharedSide(const ir::CopyNode* op);
 // A store has this annotation (bool) if what it writes must be in global memory before the threads
 // go on, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
-// A store has this annotation (bool) if its thread waits for it elsewhere, by a call of this name.
+// A store has this annotation (bool) if its thread waits for it elsewhere: where a call of this name
+// stands, whose argument says whether what it writes must be in global memory then.
 inline constexpr const char* kTmaDeferredAnnotation = "tma_deferred";
 inline constexpr const char* kWaitTmaStores = "wait_tma_stores";
-// The thread that issues stores for the threads of `ctx` waits until all of them are complete.
-Stmt WaitTmaStores(const Context& ctx, const Span& span);
-// The call that stores one box, or how it begins.
+Stmt WaitForStores(bool written, const Span& span);
+// The thread that issues stores for the threads of `ctx` waits for all of them, as the call says.
+Stmt WaitTmaStores(const ir::CallNode* call, const Context& ctx, const Span& span);
+// The call that stores one box, or how it begins; that which adds it.
 inline constexpr const char* kTmaStore = "tl::tma_store";
+inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
 // How the calls begin that wait for the stores of the calling thread.
 inline constexpr const char* kTmaStoreWait = "tl::tma_store_wait";
 

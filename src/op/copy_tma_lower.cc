@@ -72,7 +72,8 @@ class TmaLowerer {
       Expr corner = ir::CastTo(ir::dtypes::kInt32, lowering_.scalar->Mutate(global_->mins[d]));
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
-    std::string name = IsTmaLoad(op_) ? "tma_load" : "tma_store";
+    bool adds = op_->annotations.count(ir::kAdds) != 0;
+    std::string name = IsTmaLoad(op_) ? "tma_load" : adds ? "tma_store_add" : "tma_store";
     if (lowering_.multicast != 0) {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
@@ -120,8 +121,14 @@ class TmaLowerer {
 
 }  // namespace
 
-Stmt WaitTmaStores(const Context& ctx, const Span& span) {
-  return ByOneThread(DeviceEffect("copy_sm90.h", "tma_store_wait<0>", {}, span), ctx, span);
+Stmt WaitForStores(bool written, const Span& span) {
+  return Effect(kWaitTmaStores, {ir::Const(ir::dtypes::kBool, written)}, span);
+}
+
+Stmt WaitTmaStores(const ir::CallNode* call, const Context& ctx, const Span& span) {
+  bool written = ir::IsTrue(call->args[0]);
+  const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
+  return ByOneThread(DeviceEffect("copy_sm90.h", wait, {}, span), ctx, span);
 }
 
 void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {

@@ -1,6 +1,7 @@
 #include "op/thread_sync.h"
 
 #include "op/effect.h"
+#include "op/wgmma.h"
 
 namespace tilelang::op {
 
@@ -8,6 +9,15 @@ Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& sp
   if (threads.begin == 0 && threads.count == cta_threads) return Effect("sync_threads", {}, span);
   if (threads.count <= 32) return Effect("sync_warp", {}, span);
   return Effect("sync_range", {I32(threads.begin), I32(threads.count)}, span);
+}
+
+bool IsWarpgroups(const ThreadRange& threads) {
+  return threads.begin % kWarpgroup == 0 && threads.count % kWarpgroup == 0 &&
+         threads.count > kWarpgroup;
+}
+
+Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span) {
+  return Effect(kSyncWarpgroups, {I32(threads.begin), I32(threads.count)}, span);
 }
 
 Stmt SyncThreads(const Context& ctx, const Span& span) {

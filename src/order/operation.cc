@@ -48,6 +48,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"cp_async_arrive", kUnsupported},
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
+      {"tma_store_add", kTmaStore},
       {"tma_store_commit", kCommitStores},
       {"tma_store_wait_read", kWaitStores},
       {"tma_store_wait", kWaitStores},

@@ -30,12 +30,24 @@ struct Staging {
   Buffer tile;
   const ir::SeqNode* seq = nullptr;
   size_t fill = 0;  // the first statement that touches it
-  std::vector<const ffi::Object*> stores;
+  std::vector<const ir::CopyNode*> stores;
+  bool written = false;                // what they write must be in global memory, then
   const ir::StmtNode* loop = nullptr;  // after which the last stores are waited for
 };
 
+// Whether the store must come after one of those before it.
+bool WritesAgain(const ir::CopyNode* store, const std::vector<const ir::CopyNode*>& before) {
+  return std::any_of(before.begin(), before.end(), [&](const ir::CopyNode* other) {
+    return other->dst->buffer.same_as(store->dst->buffer) &&
+           other->annotations.count(op::kTmaWrittenAnnotation) != 0;
+  });
+}
+
 std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stmt& kernel) {
-  Staging staging{AsTmaStore(seq->stmts[store])->src->buffer, seq, store, {}, nullptr};
+  Staging staging;
+  staging.tile = AsTmaStore(seq->stmts[store])->src->buffer;
+  staging.seq = seq;
+  staging.fill = store;
   int accesses = 0;
   for (size_t i = 0; i < seq->stmts.size(); ++i) {
     const Stmt& s = seq->stmts[i];
@@ -45,8 +57,9 @@ std::optional<Staging> StagingOf(const ir::SeqNode* seq, size_t store, const Stm
     staging.fill = std::min(staging.fill, i);
     if (i < store) continue;
     const ir::CopyNode* copy = AsTmaStore(s);
-    if (copy == nullptr) return std::nullopt;
+    if (copy == nullptr || WritesAgain(copy, staging.stores)) return std::nullopt;
     staging.stores.push_back(copy);
+    staging.written |= copy->annotations.count(op::kTmaWrittenAnnotation) != 0;
   }
   bool elsewhere = ir::CountEffects(kernel, staging.tile) != accesses;
   if (elsewhere || staging.fill == store) return std::nullopt;
@@ -111,7 +124,8 @@ class Deferrer : public ir::StmtMutator {
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < op->stmts.size(); ++i) {
       for (const Staging& staging : all_) {
-        if (staging.seq == op && staging.fill == i) stmts.push_back(Wait(op->stmts[i].span()));
+        if (staging.seq != op || staging.fill != i) continue;
+        stmts.push_back(op::WaitForStores(staging.written, op->stmts[i].span()));
       }
       stmts.push_back(MutateStmt(op->stmts[i]));
     }
@@ -130,11 +144,15 @@ class Deferrer : public ir::StmtMutator {
   }
 
  private:
-  static Stmt Wait(const ir::Span& span) { return op::Effect(op::kWaitTmaStores, {}, span); }
   Stmt AfterLoop(const ir::StmtNode* loop, const Stmt& rewritten) const {
-    bool last = std::any_of(all_.begin(), all_.end(),
-                            [&](const Staging& staging) { return staging.loop == loop; });
-    return last ? ir::MakeSeq({rewritten, Wait(loop->span)}, loop->span) : rewritten;
+    bool last = false;
+    bool written = false;
+    for (const Staging& staging : all_) {
+      last |= staging.loop == loop;
+      written |= staging.loop == loop && staging.written;
+    }
+    if (!last) return rewritten;
+    return ir::MakeSeq({rewritten, op::WaitForStores(written, loop->span)}, loop->span);
   }
 
   const std::vector<Staging>& all_;

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
+#include "analysis/kernel_scope.h"
 #include "analysis/scoped_visitor.h"
 #include "ir/error.h"
 #include "op/effect.h"
+#include "op/thread_sync.h"
+#include "op/wgmma.h"
 
 namespace tilelang::sync {
 
@@ -46,16 +50,41 @@ class Numberer : public ir::StmtMutator {
     program.Visit(op);
     taken_ = program.taken;
     numbers_.clear();
+    of_warpgroups_.clear();
+    thread_ = analysis::ThreadsOf(op).linear;
     return StmtMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
-    if (call == nullptr || call->name != "sync_range") return StmtMutator::Rewrite(op);
-    int64_t number = NumberOf(*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1]), op->span);
-    return op::Effect("sync_threads", {op::I32(number), call->args[1]}, op->span);
+    bool of_warpgroups = call != nullptr && call->name == op::kSyncWarpgroups;
+    if (!of_warpgroups && (call == nullptr || call->name != "sync_range")) {
+      return StmtMutator::Rewrite(op);
+    }
+    op::ThreadRange threads{*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])};
+    auto first = of_warpgroups ? FirstOfWarpgroups(threads) : std::nullopt;
+    if (first) {
+      ir::Expr group = ir::FloorDiv(thread_, op::I32(op::kWarpgroup));
+      ir::Expr number = group + op::I32(*first - threads.begin / op::kWarpgroup);
+      return op::Effect("sync_threads", {number, op::I32(op::kWarpgroup)}, op->span);
+    }
+    int64_t number = NumberOf(threads.begin, threads.count, op->span);
+    return op::Effect("sync_threads", {op::I32(number), op::I32(threads.count)}, op->span);
   }
 
  private:
+  // The first of as many free numbers as there are warpgroups, from the top; nullopt: too few.
+  std::optional<int64_t> FirstOfWarpgroups(const op::ThreadRange& threads) {
+    auto [it, is_new] = of_warpgroups_.try_emplace({threads.begin, threads.count});
+    if (!is_new) return it->second;
+    int64_t groups = threads.count / op::kWarpgroup;
+    for (int64_t first = kBarriers - groups; first > 0 && !it->second; --first) {
+      auto begin = taken_.begin() + first;
+      if (std::count(begin, begin + groups, true) != 0) continue;
+      std::fill_n(begin, groups, true);
+      it->second = first;
+    }
+    return it->second;
+  }
   // From the top, where kernels that number their own begin last.
   int64_t NumberOf(int64_t first, int64_t count, const ir::Span& span) {
     auto [it, is_new] = numbers_.try_emplace({first, count}, 0);
@@ -80,6 +109,8 @@ class Numberer : public ir::StmtMutator {
   const ir::Func& func_;
   std::array<bool, kBarriers> taken_{};
   std::map<std::pair<int64_t, int64_t>, int64_t> numbers_;
+  std::map<std::pair<int64_t, int64_t>, std::optional<int64_t>> of_warpgroups_;
+  ir::Expr thread_;
 };
 
 }  // namespace

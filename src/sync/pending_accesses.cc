@@ -10,8 +10,9 @@ using ir::Proxy;
 
 bool PendingAccess::operator==(const PendingAccess& other) const {
   return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
-         barrier == other.barrier && fenced == other.fenced && complete == other.complete &&
-         known == other.known && groups == other.groups;
+         barrier == other.barrier && warpgroup_barrier == other.warpgroup_barrier &&
+         fenced == other.fenced && complete == other.complete && known == other.known &&
+         groups == other.groups;
 }
 
 bool PendingAccess::IsStoreByThreads() const {
@@ -63,6 +64,13 @@ void PendingAccesses::PassBarrier(const ir::ffi::Object* barrier) {
   });
   for (PendingAccess& p : all_) {
     if (p.IsStoreByThreads() && p.barrier == nullptr) p.barrier = barrier;
+  }
+}
+
+void PendingAccesses::PassWarpgroupBarrier(const ir::ffi::Object* barrier) {
+  for (PendingAccess& p : all_) {
+    bool under_way = p.access->proxy == Proxy::kAsync && !p.complete;
+    if (!under_way && p.warpgroup_barrier == nullptr) p.warpgroup_barrier = barrier;
   }
 }
 
@@ -119,8 +127,14 @@ void PendingAccesses::TakeFences(const analysis::AccessPtr& access,
                                  const std::function<void(const ir::ffi::Object*)>& require) {
   if (access->proxy != Proxy::kAsync) return;
   std::vector<const ir::ffi::Object*> fenced;
-  for (const PendingAccess& p : all_) {
-    if (p.barrier != nullptr && conflicts->MayConflict(p.access, access, true)) {
+  for (PendingAccess& p : all_) {
+    bool alone = p.barrier == nullptr && p.warpgroup_barrier != nullptr && !p.fenced;
+    if (p.barrier == nullptr && !(alone && p.IsStoreByThreads())) continue;
+    if (!conflicts->MayConflict(p.access, access, true)) continue;
+    if (alone) {
+      require(p.warpgroup_barrier);
+      p.fenced = true;
+    } else {
       fenced.push_back(p.barrier);
     }
   }
@@ -134,7 +148,11 @@ bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later
                   const analysis::BlockThreads& threads, analysis::ConflictTable* conflicts) {
   if (earlier.barrier != nullptr) return false;
   bool carried = earlier.carried_by != PendingAccess::kNotCarried;
-  if (!conflicts->MayConflict(earlier.access, later, carried)) return false;
+  bool ordered_in_warpgroups = earlier.warpgroup_barrier != nullptr;
+  if (!(ordered_in_warpgroups ? conflicts->WarpgroupsMayConflict(earlier.access, later, carried)
+                              : conflicts->MayConflict(earlier.access, later, carried))) {
+    return false;
+  }
   if (earlier.access->proxy == Proxy::kGeneric) return true;
   // Until somebody has waited, engines are ordered among themselves or by the program.
   if (!earlier.complete) return later->proxy == Proxy::kGeneric;

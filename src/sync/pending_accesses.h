@@ -27,6 +27,9 @@ struct PendingAccess {
   // By threads: the first barrier after it, and whether a fence came before that barrier.
   const ir::ffi::Object* barrier = nullptr;
   bool fenced = false;
+  // The first barrier after it, or after who waited for the engine, at which each warpgroup waited
+  // for itself: threads of one are ordered.
+  const ir::ffi::Object* warpgroup_barrier = nullptr;
 
   // By an engine: complete for `known` and for the thread that issued it.
   bool complete = false;
@@ -57,6 +60,8 @@ class PendingAccesses {
 
   // The threads that all of this is about wait for each other.
   void PassBarrier(const ir::ffi::Object* barrier);
+  // Those of each warpgroup do.
+  void PassWarpgroupBarrier(const ir::ffi::Object* barrier);
   // They execute fence.proxy.async.
   void PassFence();
   // They have waited for the engines: for what nobody has waited for yet, unless that completes on

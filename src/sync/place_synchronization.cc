@@ -200,6 +200,7 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
+  if (CalledBy(s) == op::kSyncWarpgroups) state->PassWarpgroupBarrier(s.get());
   if (IsFence(s)) state->PassFence();
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
   if (WaitsForStores(s)) state->PassStoreWait();
@@ -252,24 +253,38 @@ Stmt SyncPlacer::BarrierBetween(const Span& span, const std::vector<AccessPtr>& 
                                 PendingAccesses* state) {
   Buffer conflict;
   bool fence = false;
+  bool among_warpgroups = false;
   for (const AccessPtr& access : accesses) {
     for (const PendingAccess& p : state->All()) {
       if (!Waits(p, access, role)) continue;
       conflict = access->buffer;
       if (conflict.IsGlobal()) Order(conflict);
       fence |= p.IsStoreByThreads() && !p.fenced && access->proxy == Proxy::kAsync;
+      among_warpgroups = among_warpgroups || ConcernsWarpgroups(p, access);
     }
   }
   if (!conflict.defined()) return Stmt();
   op::ThreadRange group = GroupAt(span, conflict);
-  Stmt barrier = op::SyncThreads(group, threads_.count(), span);
+  bool alone = !among_warpgroups && op::IsWarpgroups(group);
+  Stmt barrier =
+      alone ? op::SyncWarpgroups(group, span) : op::SyncThreads(group, threads_.count(), span);
   if (fence) {
     fences_.Require(barrier.get());
     state->PassFence();
   }
-  state->PassBarrier(barrier.get());
-  state->phases().PassBarrier(group);
+  if (alone) {
+    state->PassWarpgroupBarrier(barrier.get());
+  } else {
+    state->PassBarrier(barrier.get());
+    state->phases().PassBarrier(group);
+  }
   return barrier;
+}
+
+bool SyncPlacer::ConcernsWarpgroups(const PendingAccess& earlier, const AccessPtr& later) {
+  bool stored = earlier.access->in_bulk_group || later->in_bulk_group;
+  bool carried = earlier.carried_by != PendingAccess::kNotCarried;
+  return !stored || conflicts_.WarpgroupsMayConflict(earlier.access, later, carried);
 }
 
 std::vector<Stmt> SyncPlacer::BarriersBefore(const Span& span,

@@ -82,6 +82,9 @@ class SyncPlacer {
                                        const BarrierList& begun, bool role, PendingAccesses* state);
   ir::Stmt BarrierBetween(const ir::Span& span, const std::vector<analysis::AccessPtr>& accesses,
                           bool role, PendingAccesses* state);
+  // Whether threads of different warpgroups must synchronize between the two. Where tiles are
+  // stored they need not for parts that each fills and stores itself; elsewhere all wait together.
+  bool ConcernsWarpgroups(const PendingAccess& earlier, const analysis::AccessPtr& later);
   op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // If statement number `fence` begins copies of tensor memory: what they touch.

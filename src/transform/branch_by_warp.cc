@@ -72,6 +72,12 @@ class Rewriter : public ir::StmtMutator {
     return ir::If(conditions_->Mutate(changed->condition), changed->then_case, changed->else_case,
                   changed->span);
   }
+  // Barriers of warpgroups.
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr || call->name != "sync_threads") return tvm::ffi::GetRef<Stmt>(op);
+    return ir::Evaluate(conditions_->Mutate(op->value), op->span);
+  }
 
  private:
   ConditionRewriter* conditions_ = nullptr;

@@ -123,7 +123,7 @@ class KernelLowerer : public ScopedMutator {
     bool syncs_role = call != nullptr && call->name == op::kSyncRole;
     if (!syncs && !arrives && !waits && !syncs_role) return ScopedMutator::Rewrite(op);
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
-    if (waits) return op::WaitTmaStores(ctx_, op->span);
+    if (waits) return op::WaitTmaStores(call, ctx_, op->span);
     if (syncs_role) return op::SyncThreads(ctx_, op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);

@@ -20,6 +20,7 @@
 #include "sync/number_barriers.h"
 #include "sync/place_synchronization.h"
 #include "transform/branch_by_warp.h"
+#include "transform/divide_stores.h"
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
@@ -108,6 +109,7 @@ const std::vector<Step>& Pipeline() {
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
        Inference(false)},
+      {"divide_stores", DivideStores},
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(Simplify)},

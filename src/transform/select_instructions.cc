@@ -40,15 +40,18 @@ class BufferUses {
     int reads = 0;
     int writes = 0;
     int tile_stores = 0;  // copies from shared memory, among the writes
+    int sums = 0;         // those of them that add, whose order does not matter
     bool address_taken = false;
   };
   explicit BufferUses(const ir::KernelLaunchNode* launch) {
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
       Uses& uses = uses_[effect.buffer.get()];
-      uses.reads += effect.Reads();
-      uses.writes += effect.Writes();
-      uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
       const auto* copy = effect.By<ir::CopyNode>();
+      bool adds = copy != nullptr && effect.kind == ir::EffectKind::kAccumulate;
+      uses.reads += effect.Reads() && !adds;
+      uses.writes += effect.Writes();
+      uses.sums += adds;
+      uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
       uses.tile_stores += copy != nullptr && effect.Writes() && copy->src->buffer.IsShared();
     });
   }
@@ -203,7 +206,8 @@ class Selector : public ScopedMutator {
 
   // A tensor that is written again later must have been written before.
   Stmt WithCompletion(const ir::CopyNode* op) {
-    bool once = loops_ == 0 && uses_->Of(op->dst->buffer).writes == 1;
+    const auto& uses = uses_->Of(op->dst->buffer);
+    bool once = (loops_ == 0 && uses.writes == 1) || uses.writes == uses.sums;
     if (op::IsTmaLoad(op) || once) return ffi::GetRef<Stmt>(op);
     auto annotations = op->annotations;
     annotations.Set(op::kTmaWrittenAnnotation, true);

@@ -20,6 +20,7 @@ from .variable import Ref
 from .view import Element
 from .ws_schedule import named
 
+_copy = _ffi.get("ir.Copy")
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
 
@@ -85,6 +86,14 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
         target = as_region(what, dst)
     else:
         source, target = copy_regions(f"T.{name}", source, dst)
+    if (
+        name == "atomic_add"
+        and order is None
+        and source is not None
+        and _may_be_stored(source, target)
+    ):
+        emit(_copy(source, target, {"adds": True}, span.current()))
+        return
     # A tile of one element is updated by one thread, too.
     dims = significant(target.shape) or [1]
     variables = [var(f"i{n}", INT32) for n, _ in enumerate(dims)]
@@ -101,6 +110,12 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
     operand = value if source is None else at(source)
     body = _evaluate(_operation(name, at(target), operand, order), where)
     emit(_parallel(variables, [as_expr(dim) for dim in dims], body, {}, where))
+
+
+def _may_be_stored(source: Region, target: Region) -> bool:
+    """Whether the tile might be added by the tensor memory accelerator."""
+    scopes = source.buffer.scope, target.buffer.scope
+    return scopes == ("shared.dyn", "global") and source.dtype == target.dtype
 
 
 def _is_scalar(value: Any) -> bool:
@@ -146,7 +161,9 @@ def atomic_add(
             the corner of one.
         memory_order: relaxed (default), acquire, release, acq_rel or seq_cst.
         return_prev: return the value before.
-        use_tma: accepted; the compiler decides.
+        use_tma: accepted; the compiler decides. A tile of float32 or of 32-bit integers in shared
+            memory is added to one in global memory by the tensor memory accelerator, where it can
+            store it.
     """
     remark_ignored("T.atomic_add", use_tma=use_tma)
     return _update("atomic_add", dst, value, memory_order, return_prev)

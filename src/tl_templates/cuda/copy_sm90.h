@@ -37,6 +37,11 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
                " [%0], [%1, " coords::"r"(shared_address(destination)),                            \
                "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__                                \
                : "memory")
+#define TL_TMA_ADD(rank, coords, ...)                                            \
+  asm volatile("cp.reduce.async.bulk.tensor." rank                               \
+               ".global.shared::cta.add.tile.bulk_group [%0, " coords::"l"(map), \
+               "r"(shared_address(source)), __VA_ARGS__                          \
+               : "memory")
 #define TL_TMA_STORE(rank, hint, coords, ...)                                          \
   asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group" hint \
                " [%0, " coords::"l"(map),                                              \
@@ -48,36 +53,39 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
 // tma_load_multicast: the same for each block of the cluster that has a bit in `blocks`, to its
 // shared memory and on its barrier.
 // tma_store: a box from shared memory; out-of-bounds elements are left out. Complete as a group,
-// see below.
-#define TL_TMA_COPIES(rank, load, load_hint, load_next, store, store_hint, parameters, ...)       \
-  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
-  TL_DEVICE void tma_load(const CUtensorMap* map, uint64_t& barrier, void* destination,           \
-                          TL_UNPACK parameters) {                                                 \
-    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
-      TL_TMA_LOAD(rank, "", load "], [%2];", __VA_ARGS__);                                        \
-    } else {                                                                                      \
-      TL_TMA_LOAD(rank, ".L2::cache_hint", load "], [%2], " load_hint ";", __VA_ARGS__,           \
-                  "l"(l2_policy<kPolicy>()));                                                     \
-    }                                                                                             \
-  }                                                                                               \
-  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
-  TL_DEVICE void tma_load_multicast(const CUtensorMap* map, uint64_t& barrier, void* destination, \
-                                    uint16_t blocks, TL_UNPACK parameters) {                      \
-    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
-      TL_TMA_MULTICAST(rank, "", load "], [%2], " load_hint ";", __VA_ARGS__, "h"(blocks));       \
-    } else {                                                                                      \
-      TL_TMA_MULTICAST(rank, ".L2::cache_hint", load "], [%2], " load_hint ", " load_next ";",    \
-                       __VA_ARGS__, "h"(blocks), "l"(l2_policy<kPolicy>()));                      \
-    }                                                                                             \
-  }                                                                                               \
-  template <L2Policy kPolicy = L2Policy::evict_normal>                                            \
-  TL_DEVICE void tma_store(const CUtensorMap* map, const void* source, TL_UNPACK parameters) {    \
-    if constexpr (kPolicy == L2Policy::evict_normal) {                                            \
-      TL_TMA_STORE(rank, "", store "], [%1];", __VA_ARGS__);                                      \
-    } else {                                                                                      \
-      TL_TMA_STORE(rank, ".L2::cache_hint", store "], [%1], " store_hint ";", __VA_ARGS__,        \
-                   "l"(l2_policy<kPolicy>()));                                                    \
-    }                                                                                             \
+// see below. tma_store_add: the same, added to what is there, each element atomically.
+#define TL_TMA_COPIES(rank, load, load_hint, load_next, store, store_hint, parameters, ...)        \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                             \
+  TL_DEVICE void tma_load(const CUtensorMap* map, uint64_t& barrier, void* destination,            \
+                          TL_UNPACK parameters) {                                                  \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                             \
+      TL_TMA_LOAD(rank, "", load "], [%2];", __VA_ARGS__);                                         \
+    } else {                                                                                       \
+      TL_TMA_LOAD(rank, ".L2::cache_hint", load "], [%2], " load_hint ";", __VA_ARGS__,            \
+                  "l"(l2_policy<kPolicy>()));                                                      \
+    }                                                                                              \
+  }                                                                                                \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                             \
+  TL_DEVICE void tma_load_multicast(const CUtensorMap* map, uint64_t& barrier, void* destination,  \
+                                    uint16_t blocks, TL_UNPACK parameters) {                       \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                             \
+      TL_TMA_MULTICAST(rank, "", load "], [%2], " load_hint ";", __VA_ARGS__, "h"(blocks));        \
+    } else {                                                                                       \
+      TL_TMA_MULTICAST(rank, ".L2::cache_hint", load "], [%2], " load_hint ", " load_next ";",     \
+                       __VA_ARGS__, "h"(blocks), "l"(l2_policy<kPolicy>()));                       \
+    }                                                                                              \
+  }                                                                                                \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                             \
+  TL_DEVICE void tma_store(const CUtensorMap* map, const void* source, TL_UNPACK parameters) {     \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                             \
+      TL_TMA_STORE(rank, "", store "], [%1];", __VA_ARGS__);                                       \
+    } else {                                                                                       \
+      TL_TMA_STORE(rank, ".L2::cache_hint", store "], [%1], " store_hint ";", __VA_ARGS__,         \
+                   "l"(l2_policy<kPolicy>()));                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  TL_DEVICE void tma_store_add(const CUtensorMap* map, const void* source, TL_UNPACK parameters) { \
+    TL_TMA_ADD(rank, store "], [%1];", __VA_ARGS__);                                               \
   }
 #define TL_UNPACK(...) __VA_ARGS__
 

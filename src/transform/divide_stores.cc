@@ -1,0 +1,229 @@
+#include "transform/divide_stores.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/kernel_scope.h"
+#include "ir/effects.h"
+#include "layout/fragment.h"
+#include "op/copy.h"
+#include "op/copy_tma.h"
+#include "op/thread_sync.h"
+#include "op/wgmma.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using layout::Coord;
+
+namespace {
+
+using op::kWarpgroup;
+
+// The dimension along which warpgroup after warpgroup has an equal part.
+std::optional<size_t> DimensionOfWarpgroups(const layout::Fragment& fragment,
+                                            const op::ThreadRange& threads) {
+  Coord extents = fragment->Extents();
+  int64_t groups = threads.count / kWarpgroup;
+  if (fragment->Replicas() != 1) return std::nullopt;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    bool divides = extents[d] % groups == 0;
+    int64_t part = extents[d] / groups;
+    for (int64_t i = 0; divides && i < fragment->Size(); ++i) {
+      Coord at = layout::Delinearize(extents, i);
+      int64_t thread = fragment->Forward(at).first - threads.begin;
+      divides = thread / kWarpgroup == at[d] / part;
+    }
+    if (divides) return d;
+  }
+  return std::nullopt;
+}
+
+class Divider : public ScopedMutator {
+ public:
+  Divider(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
+      : threads_(analysis::ThreadsOf(launch)),
+        layouts_(launch->attrs["layout_map"].cast<ir::Map<Buffer, ir::Any>>()),
+        ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_} {
+    analyzer_.BindParams(func->params);
+    analyzer_.BindLaunch(launch);
+    FindFragments(launch->body);
+  }
+  // Waits stand before the stores: those are looked for first.
+  Stmt Run(const Stmt& body) {
+    MutateStmt(body);
+    collecting_ = false;
+    return parts_.empty() ? body : MutateStmt(body);
+  }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    if (collecting_) Collect(op);
+    auto parts = parts_.find(op);
+    if (collecting_ || parts == parts_.end()) return ffi::GetRef<Stmt>(op);
+    return ForEach(op::TilePlanOf(op)->threads, op->span,
+                   [&](size_t i, const op::ThreadRange&) { return parts->second[i]; });
+  }
+  Stmt Rewrite(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call == nullptr || call->name != op::kWaitTmaStores) return ffi::GetRef<Stmt>(op);
+    op::ThreadRange active = analysis::ActiveThreads(threads_, &analyzer_);
+    bool divided = std::any_of(parts_.begin(), parts_.end(), [&](const auto& item) {
+      return op::TilePlanOf(item.first)->threads == active;
+    });
+    if (!divided) return ffi::GetRef<Stmt>(op);
+    return ForEach(active, op->span, [&](size_t, const op::ThreadRange&) {
+      return ir::Evaluate(op->value, op->span);
+    });
+  }
+
+ private:
+  // One statement for each warpgroup, in branches.
+  Stmt ForEach(const op::ThreadRange& threads, const ir::Span& span,
+               const std::function<Stmt(size_t, const op::ThreadRange&)>& of) const {
+    auto groups = static_cast<size_t>(threads.count / kWarpgroup);
+    Stmt result;
+    for (size_t i = groups; i-- > 0;) {
+      op::ThreadRange group{threads.begin + static_cast<int64_t>(i) * kWarpgroup, kWarpgroup};
+      Stmt own = of(i, group);
+      if (!result.defined()) {
+        result = own;
+        continue;
+      }
+      Expr end = ir::Const(ir::dtypes::kInt32, group.begin + group.count);
+      result = ir::If(threads_.linear < end, own, result, span);
+    }
+    return result;
+  }
+
+  // The fragments that fill each tile, all of it; null beside them: something else does, but for
+  // loads by TMA.
+  void FindFragments(const Stmt& body) {
+    ir::WalkEffects(body, [&](const ir::Effect& effect) {
+      writes_[effect.buffer.get()] += effect.Writes() ? 1 : 0;
+    });
+    ir::WalkStmts(body, [&](const Stmt& s) {
+      bool filling = s->kind == ir::StmtKind::kCopy || s->kind == ir::StmtKind::kParallelFor;
+      if (!filling && s->kind != ir::StmtKind::kStore) return true;
+      const auto* copy = s.as<ir::CopyNode>();
+      if (copy != nullptr && op::InstructionOf(copy) == op::TmaLoad()) return false;
+      std::vector<ir::Effect> effects = ir::EffectsOf(s);
+      for (const ir::Effect& effect : effects) {
+        if (!effect.Writes() || !effect.buffer.IsShared()) continue;
+        Buffer source;
+        for (const ir::Effect& read : effects) {
+          bool same = read.Reads() && read.buffer.IsFragment() &&
+                      ir::AsInts(read.buffer->shape) == ir::AsInts(effect.buffer->shape);
+          if (same) source = read.buffer;
+        }
+        fragments_[effect.buffer.get()].push_back(source);
+      }
+      return false;
+    });
+  }
+
+  void Collect(const ir::CopyNode* copy) {
+    if (op::InstructionOf(copy) != op::TmaStore()) return;
+    std::vector<Stmt> parts = Parts(copy);
+    if (!parts.empty()) parts_[copy] = std::move(parts);
+  }
+
+  // Who stores again waits for its own stores, not for those of other warpgroups. Those that begin
+  // at multiples of their extent write, in each execution, parts of other elements.
+  bool KeepsApart(const ir::CopyNode* store, size_t dim) {
+    if (store->annotations.count(op::kTmaWrittenAnnotation) == 0) return true;
+    int64_t extent = *ir::AsInt(store->dst->extents[dim]);
+    return writes_[store->dst->buffer.get()] == 1 &&
+           analyzer_.Divides(store->dst->mins[dim], extent);
+  }
+
+  std::optional<size_t> Dimension(const Buffer& tile, const op::ThreadRange& threads) const {
+    auto fragments = fragments_.find(tile.get());
+    if (fragments == fragments_.end()) return std::nullopt;
+    std::optional<size_t> result;
+    for (const Buffer& fragment : fragments->second) {
+      auto layout = fragment.defined() ? layouts_.GetFragment(fragment) : std::nullopt;
+      auto dim = layout ? DimensionOfWarpgroups(*layout, threads) : std::nullopt;
+      if (!dim || result.value_or(*dim) != *dim) return std::nullopt;
+      result = dim;
+    }
+    return result;
+  }
+
+  // The part of each warpgroup; empty: the store stays whole.
+  std::vector<Stmt> Parts(const ir::CopyNode* store) {
+    op::ThreadRange threads = op::TilePlanOf(store)->threads;
+    auto dim = op::IsWarpgroups(threads) ? Dimension(store->src->buffer, threads) : std::nullopt;
+    if (!dim) return {};
+    op::MovingDims from = op::Moving(store->src);
+    op::MovingDims to = op::Moving(store->dst);
+    auto at = std::find(from.dims.begin(), from.dims.end(), *dim);
+    auto extent = ir::AsInt(store->src->extents[*dim]);
+    bool whole = ir::AsInt(store->src->mins[*dim]) == 0 &&
+                 extent == ir::AsInt(store->src->buffer->shape[*dim]);
+    if (!whole || at == from.dims.end()) return {};
+    size_t target = to.dims[static_cast<size_t>(at - from.dims.begin())];
+    if (!KeepsApart(store, target)) return {};
+    int64_t groups = threads.count / kWarpgroup;
+    std::vector<Stmt> parts;
+    for (int64_t i = 0; i < groups; ++i) {
+      ctx_.threads = {threads.begin + i * kWarpgroup, kWarpgroup};
+      Stmt part =
+          ir::Copy(Slice(store->src, *dim, i, *extent / groups),
+                   Slice(store->dst, target, i, *extent / groups), store->annotations, store->span);
+      op::PlanResult result = op::TmaStore()->MakePlan(part.as<ir::CopyNode>(), &ctx_);
+      if (!result.plan.defined()) return {};
+      parts.push_back(ir::WithPlan(part, result.plan));
+    }
+    return parts;
+  }
+  static ir::Region Slice(const ir::Region& region, size_t dim, int64_t part, int64_t extent) {
+    auto mins = region->mins;
+    auto extents = region->extents;
+    const Expr& min = mins[dim];
+    mins.Set(dim, min + ir::Const(min.dtype(), part * extent));
+    extents.Set(dim, ir::Const(extents[dim].dtype(), extent));
+    return ir::Region(region->buffer, mins, extents);
+  }
+
+  analysis::LaunchThreads threads_;
+  op::LayoutMap layouts_;
+  op::Context ctx_;
+  std::unordered_map<const ffi::Object*, std::vector<Buffer>> fragments_;
+  std::unordered_map<const ffi::Object*, int> writes_;
+  std::unordered_map<const ir::CopyNode*, std::vector<Stmt>> parts_;
+  bool collecting_ = true;
+};
+
+class Launches : public ir::StmtMutator {
+ public:
+  Launches(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
+                            Divider(func_, op, target_).Run(op->body), op->span);
+  }
+
+ private:
+  const ir::Func& func_;
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func DivideStores(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma) return func;
+  return func.WithBody(Launches(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform
