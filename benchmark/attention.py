@@ -32,6 +32,7 @@ import tilelang
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "flash_attention"))
 import attention_backward
+import attention_backward_added
 import attention_forward
 
 SHAPES = [
@@ -53,6 +54,11 @@ TILES = {
     64: [(192, 128, 384, 2), (256, 64, 512, 2), (128, 192, 256, 2), (128, 128, 256, 2)],
     128: [(192, 80, 384, 2), (128, 128, 256, 2)],
     256: [(128, 64, 256, 2), (128, 80, 256, 2)],
+}
+#: gradients whose parts are added up in memory, and those without atomic operations
+BACKWARD_KERNELS = {
+    "tilelang": attention_backward_added.Backward,
+    "deterministic": attention_backward.Backward,
 }
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 #: heads that run side by side, and bytes of their K and V
@@ -207,10 +213,10 @@ def measure(text: str) -> None:
     report(text, runs, case.flops)
 
 
-def backward(text: str) -> attention_backward.Backward:
-    """The kernels of the gradients of a shape."""
-    case = Case.parse(text)
-    return attention_backward.Backward(case.shape, case.causal, case.dtype)
+def backward(job: tuple[str, str]) -> attention_backward.Backward:
+    """The kernels of the gradients of a shape, of those of this name."""
+    case = Case.parse(job[1])
+    return BACKWARD_KERNELS[job[0]](case.shape, case.causal, case.dtype)
 
 
 def measure_backward(text: str) -> None:
@@ -220,18 +226,20 @@ def measure_backward(text: str) -> None:
     d_out = torch.randn_like(inputs[0])
     out, lse = torch.empty_like(d_out), torch.empty(case.batch, case.heads, case.length).cuda()
     schedules(case)[0].compile()(*inputs, out, lse)
-    kernels, sums = backward(text), torch.empty_like(lse)
-    gradients = [torch.full_like(x, float("nan")) for x in inputs]
+    sums = torch.empty_like(lse)
     runs = {
         name: functools.partial(peer(case, inputs, backend, True), d_out)
         for name, backend in PEERS.items()
     }
-    launch = functools.partial(kernels.launch, *inputs, out, d_out, lse, sums, gradients)
-    runs["tilelang"] = launch
-    launch()
-    for got, want in zip(gradients, runs["cuDNN"](), strict=True):
-        error = (got - want.transpose(1, 2)).double().norm() / want.double().norm()
-        assert error < 1e-2, f"relative error {error:.2g}"
+    want = runs["cuDNN"]()
+    for name in BACKWARD_KERNELS:
+        gradients = [torch.full_like(x, float("nan")) for x in inputs]
+        launch = backward((name, text)).launch
+        runs[name] = functools.partial(launch, *inputs, out, d_out, lse, sums, gradients)
+        runs[name]()
+        for got, exact in zip(gradients, want, strict=True):
+            error = (got - exact.transpose(1, 2)).double().norm() / exact.double().norm()
+            assert error < 1e-2, f"relative error {error:.2g}"
     warm()
     report(f"backward {text}", runs, case.flops * 5 // 2)
 
@@ -250,7 +258,9 @@ def main() -> None:
     options = parser.parse_args()
     cases = [Case.parse(text) for text in options.shapes]
     compile_ahead(Schedule.compile, [s for case in cases for s in schedules(case)])
-    compile_ahead(backward, options.backward)
+    compile_ahead(
+        backward, [(name, text) for name in BACKWARD_KERNELS for text in options.backward]
+    )
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuDNN)")
     for shape in options.shapes:
         measure(shape)

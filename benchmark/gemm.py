@@ -60,9 +60,13 @@ def configurations(case: str) -> list[Callable[[int, int, int], Any]]:
     types |= {"threads": 256, "stages": 3 if staged else 4, "staged": staged}
     return [
         functools.partial(tiled_gemm, m=128, n=256, panel=12, **types),
-        functools.partial(tiled_gemm, m=128, n=256, panel=16, **types),
-        functools.partial(persistent_gemm, m=128, n=256, group=16, **types),
         functools.partial(persistent_gemm, m=256, n=128, group=12, **types),
+        functools.partial(persistent_gemm, m=128, n=256, group=16, **types),
+        *(
+            functools.partial(persistent_gemm, m=128, n=256, group=group, turning=turning, **types)
+            for group in (8, 12)
+            for turning in (False, True)
+        ),
     ]
 
 
@@ -85,7 +89,8 @@ def best(case: str, problem: Problem) -> tuple[str, Callable[[], object]]:
     for configuration in configurations(case):
         run = functools.partial(configuration(*problem.sizes), problem.a, problem.b, problem.c)
         problem.check(run)
-        sizes = [f"{key}={x}" for key, x in configuration.keywords.items() if isinstance(x, int)]
+        sizes = [f"{key}={x}" for key, x in configuration.keywords.items() if type(x) is int]
+        sizes += ["turning"] * configuration.keywords.get("turning", False)
         runs[f"{configuration.func.__name__}({', '.join(sizes)})"] = run
     label = in_turns.fastest(runs)
     return label, runs[label]

@@ -2,7 +2,9 @@
 
 C (M, N) = A B. ``order`` says how A and B are stored, as BLAS names it: N for as written, A (M, K)
 or B (K, N), and T for transposed, A (K, M) or B (N, K). ``k`` is the extent of a tile along K,
-128 bytes where it is not given. ``staged`` sends the result through shared memory.
+128 bytes where it is not given. ``staged`` sends the result through shared memory. ``turning``
+walks about every other tile of a block backwards along K, which begins with what the L2 cache still
+holds, and adds up in another order.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def tiled_gemm(
 
 @tilelang.jit
 def persistent_gemm(
-    M, N, K, m=128, n=256, k=None, threads=256, stages=3, group=12, blocks=132,
+    M, N, K, m=128, n=256, k=None, threads=256, stages=3, group=12, blocks=132, turning=False,
     dtype="bfloat16", out_dtype=None, sums="float32", order="NT", staged=True,
 ):  # fmt: skip
     """A block a multiprocessor, each with several tiles of C; loads run ahead into the next one."""
@@ -74,9 +76,12 @@ def persistent_gemm(
             c = T.alloc_fragment((m, n), sums)
             out = T.alloc_shared((m, n), out_dtype) if staged else None
             tiles = [T.ceildiv(M, m), T.ceildiv(N, n)]
+            steps = T.ceildiv(K, k)
             for by, bx in T.Persistent(tiles, blocks, block, group_size=group):
+                back = turning and bx * group // blocks % 2 == 1
                 T.clear(c)
-                for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
+                for step in T.Pipelined(steps, num_stages=stages):
+                    i = T.if_then_else(back, steps - 1 - step, step) if turning else step
                     T.copy(A[_at(ta, by * m, i * k)], a)
                     T.copy(B[_at(tb, i * k, bx * n)], b)
                     T.gemm(a, b, c, transpose_A=ta == "T", transpose_B=tb == "T")

@@ -219,6 +219,8 @@ class Backward:
     gradients of q, k and v.
     """
 
+    default_tiles = staticmethod(default_tiles)
+
     def __init__(
         self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others
     ):
@@ -255,15 +257,15 @@ def reference_gradients(q, k, v, d_out, causal):
     return out.detach(), lse.detach(), list(gradients)
 
 
-def main():
+def main(kernels=Backward, text=__doc__):
     """Runs the kernels, checks them, and on a GPU compares their speed with torch."""
     names = "batch queries keys heads kv_heads dim causal dtype"
-    example = Example(__doc__, **options(names, 256, 4096))
+    example = Example(text, **options(names, 256, 4096))
     args = example.args
     lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
-    tiles = default_tiles(args.dim, args.target)
-    backward = Backward(shape, args.causal, args.dtype, tiles, compile=example.compile)
+    tiles = kernels.default_tiles(args.dim, args.target)
+    backward = kernels(shape, args.causal, args.dtype, tiles, compile=example.compile)
 
     q, d_out = (
         example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)

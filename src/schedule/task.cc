@@ -45,7 +45,12 @@ TaskNode::TaskNode(const Task& task) : task(&task), gemm(AsyncGemm(task)) {
 
 bool TaskNode::ConflictsWith(const TaskNode& other) const {
   return Intersect(writes, other.writes) || Intersect(writes, other.reads) ||
-         Intersect(reads, other.writes);
+         Intersect(reads, other.writes) || KeepsFrom(other) || other.KeepsFrom(*this);
+}
+
+bool TaskNode::KeepsFrom(const TaskNode& other) const {
+  bool keeps = gemm != nullptr && gemm->a->buffer.IsFragment() && other.gemm == nullptr;
+  return keeps && other.reads.count(gemm->a->buffer.get()) != 0;
 }
 
 size_t GemmsInFlight::Awaited(const TaskNode& node) const {

@@ -36,6 +36,9 @@ struct TaskNode {
 
   explicit TaskNode(const Task& task);
   bool ConflictsWith(const TaskNode& other) const;
+  // Registers that a wgmma in flight reads are not even read by threads (PTX ISA,
+  // wgmma.wait_group).
+  bool KeepsFrom(const TaskNode& other) const;
 };
 
 // Gemms that nobody has waited for, in the order in which they were issued.

@@ -26,6 +26,7 @@ ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
+    "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_forward": ["", "--queries 77 --keys 200 --causal"],
     "flash_attention/attention_window": [
         "--keys 333 --kv_heads 2 --dim 64",

@@ -13,20 +13,25 @@ from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
 
 __all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
 
-PATH = Path(__file__).parents[3] / "examples" / "flash_attention" / "attention_backward.py"
+FOLDER = Path(__file__).parents[3] / "examples" / "flash_attention"
+ADDED = "attention_backward_added"
+both = pytest.mark.parametrize("script", ["attention_backward", ADDED])
 every_schedule = pytest.mark.every_schedule
 
 
 @functools.cache
-def example() -> dict:
-    sys.path.insert(0, str(PATH.parent))
+def example(script="attention_backward") -> dict:
+    sys.path.insert(0, str(FOLDER))
     try:
-        return runpy.run_path(str(PATH))
+        return runpy.run_path(str(FOLDER / f"{script}.py"))
     finally:
-        sys.path.remove(str(PATH.parent))
+        sys.path.remove(str(FOLDER))
 
 
-def check(shape, causal=False, dtype="bfloat16", tiles=None, target="sm_90a", device="cpu"):
+def check(
+    shape, causal=False, dtype="bfloat16", tiles=None, target="sm_90a", device="cpu",
+    script="attention_backward",
+):  # fmt: skip
     """Compiles and runs the kernels on random data; gradients are compared as wholes."""
     shape = example()["Shape"](*shape)
     torch_dtype = getattr(torch, dtype)
@@ -41,7 +46,7 @@ def check(shape, causal=False, dtype="bfloat16", tiles=None, target="sm_90a", de
     )
     out, lse, want = example()["reference_gradients"](q, k, v, d_out, causal)
     rounded = out.to(torch_dtype).contiguous(), lse.float().contiguous()
-    backward = example()["Backward"](shape, causal, dtype, tiles, target=target)
+    backward = example(script)["Backward"](shape, causal, dtype, tiles, target=target)
     inputs = [x.to(device) for x in (q, k, v, rounded[0], d_out, rounded[1])]
     for name, got, exact in zip(("dQ", "dK", "dV"), backward(*inputs), want, strict=True):
         # The gradient of an output that is rounded is off by that much where others cancel it.
@@ -57,16 +62,32 @@ SHAPES = [
 ]
 
 
+@both
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("causal", [False, True])
-def test_shapes(shape, causal: bool) -> None:
-    check(shape, causal)
+def test_shapes(shape, causal: bool, script) -> None:
+    check(shape, causal, script=script)
 
 
+@both
 @every_schedule
 @pytest.mark.parametrize("causal", [False, True])
-def test_every_schedule(causal: bool) -> None:
-    check((1, 136, 200, 2, 1, 64, 64), causal)
+def test_every_schedule(causal: bool, script) -> None:
+    check((1, 136, 200, 2, 1, 64, 64), causal, script=script)
+
+
+def test_parts_are_added_by_the_accelerator() -> None:
+    """By each warpgroup its columns; nothing of the loop waits for all threads but the exchange of
+    dS, and no register is spilled."""
+    shape = example()["Shape"](4, 4096, 4096, 16, 16, 128, 128)
+    kernel = example(ADDED)["Backward"](shape, target="sm_90a").kernels[1]
+    source = kernel.get_kernel_source()
+    loop = source[source.rindex("wgmma_m64n64k16_f32_bf16_bf16_ss_ta_tb(") :]
+    loop = loop[: loop.index("dK_sum[")]
+    assert loop.count("tl::tma_store_add(&dQ_sums_map") == 4
+    assert loop.count("tl::sync_threads((warp >> 2) + ") == 2
+    assert "tl::sync_threads(15, 256)" not in loop
+    assert all(usage.spill_stores == 0 for usage in kernel.resource_usage.values())
 
 
 @pytest.mark.parametrize("lengths", [(1, 1), (1, 300), (64, 64), (200, 205)], ids=str)
@@ -96,9 +117,9 @@ def test_loads_and_gemms_overlap() -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("--causal", "--heads", "4", "--dim", "64")])
 def test_the_example(monkeypatch, capsys, arguments) -> None:
-    monkeypatch.setattr(sys, "argv", [PATH.name, *arguments])
-    monkeypatch.syspath_prepend(str(PATH.parent))
-    runpy.run_path(str(PATH), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", ["attention_backward.py", *arguments])
+    monkeypatch.syspath_prepend(str(FOLDER))
+    runpy.run_path(str(FOLDER / "attention_backward.py"), run_name="__main__")
     captured = capsys.readouterr()
     assert captured.out.endswith("correct\n")
     assert captured.err == ""
