@@ -84,8 +84,8 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
                 T.copy(P, P_half)
                 T.gemm(P_half, dOut_shared, dV_sum)
                 T.copy(dS, dS_half)
-                T.copy(dS_half, dS_shared)
                 T.gemm(dS_half, Q_shared, dK_sum)
+                T.copy(dS, dS_shared)  # registers of dS_half are the gemm's until it is done
                 T.gemm(
                     dS_shared, K_shared, dQ_part, transpose_A=True, clear_accum=True,
                     policy=T.GemmWarpPolicy.FullCol,

@@ -7,6 +7,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_visitor.h"
+#include "arith/analyzer.h"
 #include "ir/effects.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
@@ -35,11 +36,24 @@ struct Staging {
   const ir::StmtNode* loop = nullptr;  // after which the last stores are waited for
 };
 
+// One region ends before the other begins, in some dimension.
+bool AreApart(const ir::Region& a, const ir::Region& b) {
+  arith::Analyzer analyzer;
+  for (size_t d = 0; d < a->mins.size(); ++d) {
+    if (analyzer.CanProve(a->mins[d] + a->extents[d] <= b->mins[d]) ||
+        analyzer.CanProve(b->mins[d] + b->extents[d] <= a->mins[d])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Whether the store must come after one of those before it.
 bool WritesAgain(const ir::CopyNode* store, const std::vector<const ir::CopyNode*>& before) {
   return std::any_of(before.begin(), before.end(), [&](const ir::CopyNode* other) {
     return other->dst->buffer.same_as(store->dst->buffer) &&
-           other->annotations.count(op::kTmaWrittenAnnotation) != 0;
+           other->annotations.count(op::kTmaWrittenAnnotation) != 0 &&
+           !AreApart(other->dst, store->dst);
   });
 }
 
