@@ -23,11 +23,29 @@ import tilelang
 import tilelang.language as T
 
 
-def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
-    """Returns a prim_func of Q, K, V, dOut, Lse, Delta, the sums of dQ, dK and dV.
+@T.macro
+def multiply_by_keys(dS, keys, dQ):
+    """The part of dQ that a block of keys makes; ``dS`` has a row for each of them.
 
-    As ``dkv`` of attention_backward; to the sums, float32 and shaped as Q, it adds dQ unscaled.
+    It is rounded once more: the registers of its half are those of the gemm of dK.
     """
+    weights = T.alloc_shared(dS.shape, keys.dtype)
+    part = T.alloc_fragment(dQ.shape, "float32")
+    T.copy(dS, weights)
+    policy = T.GemmWarpPolicy.FullCol
+    T.gemm(weights, keys, part, transpose_A=True, clear_accum=True, policy=policy)
+    T.copy(part, dQ)
+
+
+@T.macro
+def store(tile, staged, Out, first, head, batch):
+    """By way of a tile in shared memory that is no longer needed."""
+    T.copy(tile, staged)
+    T.copy(staged, Out[batch, first : first + tile.shape[0], head, :])
+
+
+def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
+    """As ``dkv`` of attention_backward; also a parameter is the sum of dQ, float32 and unscaled."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     kept, step, threads, num_stages = tiles or Backward.default_tiles(dim)
     scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
@@ -45,23 +63,17 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
         dV: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
     ):
         with T.Kernel(T.ceildiv(keys, kept), kv_heads, batch, threads=threads) as (bx, by, bz):
-            K_shared = T.alloc_shared((kept, dim), dtype)
-            V_shared = T.alloc_shared((kept, dim_v), dtype)
-            Q_shared = T.alloc_shared((step, dim), dtype)
-            dOut_shared = T.alloc_shared((step, dim_v), dtype)
-            dS_shared = T.alloc_shared((kept, step), dtype)
+            K_shared, V_shared = (T.alloc_shared((kept, d), dtype) for d in (dim, dim_v))
+            Q_shared, dOut_shared = (T.alloc_shared((step, d), dtype) for d in (dim, dim_v))
             dQ_shared = T.alloc_shared((step, dim), "float32")
             lse, sums = (T.alloc_shared((step,), "float32") for _ in range(2))
             # Transposed: rows are keys, columns are queries.
             P, dS = (T.alloc_fragment((kept, step), "float32") for _ in range(2))
             P_half, dS_half = (T.alloc_fragment((kept, step), dtype) for _ in range(2))
-            dK_sum = T.alloc_fragment((kept, dim), "float32")
-            dV_sum = T.alloc_fragment((kept, dim_v), "float32")
-            dQ_part = T.alloc_fragment((step, dim), "float32")
+            dK_sum, dV_sum = (T.alloc_fragment((kept, d), "float32") for d in (dim, dim_v))
             # Few wide boxes: the memory system adds whole lines of 128 bytes.
             T.annotate_layout({dQ_shared: tilelang.layout.make_swizzled_layout(dQ_shared)})
             first = bx * kept
-            # The first query that sees the block is that of its first key.
             skipped = T.max(first - (keys - queries), 0) // step if causal else 0
             steps = T.ceildiv(queries, step) - skipped
             T.copy(K[bz, first : first + kept, by, :], K_shared)
@@ -85,18 +97,11 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
                 T.gemm(P_half, dOut_shared, dV_sum)
                 T.copy(dS, dS_half)
                 T.gemm(dS_half, Q_shared, dK_sum)
-                T.copy(dS, dS_shared)  # registers of dS_half are the gemm's until it is done
-                T.gemm(
-                    dS_shared, K_shared, dQ_part, transpose_A=True, clear_accum=True,
-                    policy=T.GemmWarpPolicy.FullCol,
-                )  # fmt: skip
-                T.copy(dQ_part, dQ_shared)
+                multiply_by_keys(dS, K_shared, dQ_shared)
                 T.atomic_add(dQ_sums[bz, row : row + step, head, :], dQ_shared)
             multiply(dK_sum, scale)
-            T.copy(dK_sum, K_shared)  # tiles of K and V are no longer needed
-            T.copy(dV_sum, V_shared)
-            T.copy(K_shared, dK[bz, first : first + kept, by, :])
-            T.copy(V_shared, dV[bz, first : first + kept, by, :])
+            store(dK_sum, K_shared, dK, first, by, bz)
+            store(dV_sum, V_shared, dV, first, by, bz)
 
     return gradients
 
@@ -125,7 +130,7 @@ class Backward(attention_backward.Backward):
     @staticmethod
     def default_tiles(dim, target="sm_90a"):
         """Returns Tiles that the registers have room for, ``dim`` <= 128."""
-        return Tiles(128, 64, 256, 2)
+        return Tiles(128, 32 if dim > 64 and target.startswith("sm_100") else 64, 256, 2)
 
     def __init__(
         self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others

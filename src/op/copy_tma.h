@@ -24,8 +24,8 @@ const Region& SharedSide(const ir::CopyNode* op);
 // A store has this annotation (bool) if what it writes must be in global memory before the threads
 // go on, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
-// A store has this annotation (bool) if its thread waits for it elsewhere: where a call of this name
-// stands, whose argument says whether what it writes must be in global memory then.
+// A store has this annotation (bool) if its thread waits for it elsewhere: where a call of this
+// name stands, whose argument says whether what it writes must be in global memory then.
 inline constexpr const char* kTmaDeferredAnnotation = "tma_deferred";
 inline constexpr const char* kWaitTmaStores = "wait_tma_stores";
 Stmt WaitForStores(bool written, const Span& span);
