@@ -281,7 +281,9 @@ def atomic_add(dst: Any, value: Any, memory_order: str | None = None, return_pre
             the corner of one.
         memory_order: relaxed (default), acquire, release, acq_rel or seq_cst.
         return_prev: return the value before.
-        use_tma: accepted; the compiler decides."""
+        use_tma: accepted; the compiler decides. A tile of float32 or of 32-bit integers in shared
+            memory is added to one in global memory by the tensor memory accelerator, where it can
+            store it."""
     ...
 from .atomics import atomic_addx2 as atomic_addx2
 from .atomics import atomic_addx4 as atomic_addx4
