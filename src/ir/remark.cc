@@ -53,8 +53,10 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
 }
 
 void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
+  bool adds = op->annotations.count(ir::kAdds) != 0;
   Remark(op->span, "copy",
-         "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") " + text);
+         adds ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ") " + text
+              : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") " + text);
 }
 
 void RemarkGemm(const ir::GemmNode* op, const std::string& text) {

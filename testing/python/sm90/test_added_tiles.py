@@ -64,6 +64,8 @@ def test_sums(dtype, device):
 )
 def test_by_threads_where_the_accelerator_cannot(options, reason):
     kernel = added(**options)
+    remarks = [str(remark) for remark in kernel.remarks if "T.atomic_add(C" in str(remark)]
+    assert any(reason in remark for remark in remarks)
     assert BY_TMA not in kernel.get_kernel_source()
     assert "tl::atomic_add" in kernel.get_kernel_source()
     check(kernel, options.get("dtype", "float32"), 200, 3, options.get("columns", 64))
