@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import re
 import runpy
 import sys
@@ -68,7 +70,18 @@ def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedul
     assert captured.err == ""
 
 
+@pytest.fixture
+def memory_of_the_gpu(tmp_path_factory):
+    """References of large problems take most of it: one process at a time has them."""
+    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
 @pytest.mark.requires_cuda
+@pytest.mark.usefixtures("memory_of_the_gpu")
 @pytest.mark.parametrize("script", scripts())
 def test_on_a_gpu(monkeypatch, capsys, script):
     target = str(device_target())
