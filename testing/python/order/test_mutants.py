@@ -24,9 +24,16 @@ _EARLIER = "The fence of the gemm before it comes after all accesses of its regi
 _FIRST = (
     "Before the only tile of a block nobody has touched the accumulators; with several it counts."
 )
+_BOTH = (
+    "Before the loop the threads arrive on the barriers of both streams of turns, and the MMA warp "
+    "has waited for the other one."
+)
+_PHASES = "No gemm of the stream is left then; with several tiles the next loop goes on from there."
 #: (kernel, call, number): why it is not missed
 REDUNDANT = {
     ("gemm_sm_100a", "mbarrier_wait_parity", 1): _FIRST,
+    ("attention_sm_100a", "mbarrier_wait_parity", 4): _BOTH,
+    ("attention_sm_100a", "mbarrier_wait_parity", 15): _PHASES,
     ("attention_sm_90a", "mbarrier_arrive", 5): _LAST,
     **{("causal_attention", "mbarrier_arrive", n): _LAST for n in (5, 6, 7)},
     ("attention_sm_90a", "tl::wgmma_fence", 2): _EARLIER,
