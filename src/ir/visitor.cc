@@ -165,6 +165,15 @@ bool UsesVar(const Expr& e, const Var& var) {
   return found;
 }
 
+bool HasLoad(const Expr& e) {
+  bool found = false;
+  WalkExprs(e, [&](const Expr& x) {
+    found = found || x->kind == ExprKind::kLoad;
+    return !found;
+  });
+  return found;
+}
+
 bool UsesBuffer(const Stmt& s, const Buffer& buffer) {
   bool found = false;
   Walker walker;

@@ -74,6 +74,7 @@ void WalkExprs(const Expr& e, const std::function<bool(const Expr&)>& fn);
 void WalkExprs(const Stmt& s, const std::function<bool(const Expr&)>& fn);
 void WalkStmts(const Stmt& s, const std::function<bool(const Stmt&)>& fn);
 bool UsesVar(const Expr& e, const Var& var);
+bool HasLoad(const Expr& e);
 bool UsesBuffer(const Stmt& s, const Buffer& buffer);
 // Whether `s` holds a break or continue of a loop around it, not of one inside.
 bool MayLeaveLoop(const Stmt& s);

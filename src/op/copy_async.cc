@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -40,17 +41,6 @@ CopiedElement AsCopiedElement(Expr value) {
   return {value.as<ir::LoadNode>(), inside};
 }
 
-bool ReadsMemory(const Array<Expr>& indices) {
-  bool reads = false;
-  for (const Expr& index : indices) {
-    ir::WalkExprs(index, [&](const Expr& e) {
-      reads |= e->kind == ir::ExprKind::kLoad;
-      return !reads;
-    });
-  }
-  return reads;
-}
-
 }  // namespace
 
 const ir::LoadNode* CopiedLoad(const Expr& value) { return AsCopiedElement(value).load; }
@@ -86,7 +76,7 @@ Stmt CopyAsync(const Stmt& s, int64_t elements, bool ordered) {
   Array<Expr> indices = load->indices;
   if (inside.defined()) {
     source_bytes = ir::Select(inside, source_bytes, I32(0), store->span);
-    if (ReadsMemory(indices)) {
+    if (std::any_of(indices.begin(), indices.end(), ir::HasLoad)) {
       for (size_t d = 0; d < indices.size(); ++d) {
         Expr zero = ir::Const(indices[d].dtype(), 0);
         indices.Set(d, ir::Select(inside, indices[d], zero, store->span));

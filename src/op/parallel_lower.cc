@@ -91,7 +91,8 @@ class ParallelLowerer : public AccessLowerer {
     return it == coords_.end() ? ffi::GetRef<Expr>(op) : (*it).second;
   }
   Expr Rewrite(const ir::SelectNode* op) override {
-    Expr condition = AtFirstLane(Mutate(op->condition), HasVectorLoad(op));
+    bool loads = ir::HasLoad(op->true_value) || ir::HasLoad(op->false_value);
+    Expr condition = AtFirstLane(Mutate(op->condition), loads);
     if (auto value = ir::AsInt(condition)) {
       return Mutate(*value != 0 ? op->true_value : op->false_value);
     }
@@ -271,17 +272,6 @@ class ParallelLowerer : public AccessLowerer {
                   "every thread runs all iterations of this loop (it indexes an array private to a "
                   "thread), but it also reads memory that it writes, or uses what an atomic "
                   "operation returns; split it in two loops");
-  }
-
-  static bool HasVectorLoad(const ir::SelectNode* op) {
-    bool found = false;
-    for (const Expr& e : {op->true_value, op->false_value}) {
-      ir::WalkExprs(e, [&](const Expr& x) {
-        found = found || x->kind == ir::ExprKind::kLoad;
-        return !found;
-      });
-    }
-    return found;
   }
 
   // A condition that VectorWidth found to be the same for all lanes, written without the lane.

@@ -12,8 +12,7 @@ Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& sp
 }
 
 bool IsWarpgroups(const ThreadRange& threads) {
-  return threads.begin % kWarpgroup == 0 && threads.count % kWarpgroup == 0 &&
-         threads.count > kWarpgroup;
+  return AreWarpgroups(threads) && threads.count > kWarpgroup;
 }
 
 Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span) {

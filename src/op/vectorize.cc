@@ -72,7 +72,7 @@ class Vectorizer : public ir::StmtVisitor {
   }
   void Visit(const ir::SelectNode* op) override {
     VisitExpr(op->condition);
-    bool loads = HasLoad(op->true_value) || HasLoad(op->false_value);
+    bool loads = ir::HasLoad(op->true_value) || ir::HasLoad(op->false_value);
     if (conditions_once_ && loads) RequireUniform(op->condition);
     bool by_lane = !conditions_once_ && ir::UsesVar(op->condition, var_);
     Within(op->true_value, by_lane);
@@ -110,15 +110,6 @@ class Vectorizer : public ir::StmtVisitor {
     by_lane_ = by_lane_ || by_lane;
     VisitExpr(e);
     by_lane_ = outer;
-  }
-
-  static bool HasLoad(const Expr& e) {
-    bool found = false;
-    ir::WalkExprs(e, [&](const Expr& x) {
-      found = found || x->kind == ir::ExprKind::kLoad;
-      return !found;
-    });
-    return found;
   }
 
   void Note(const Buffer& buffer, const Array<Expr>& indices, const Span& span) {

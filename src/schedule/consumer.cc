@@ -120,7 +120,7 @@ class ConsumerWriter : public SlotMutator {
     if (written) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
     std::vector<Stmt> arrivals;
     for (size_t i = 0; i < turns.streams.size(); ++i) {
-      if (IsAround(turns.streams[i])) arrivals.push_back(Ready(turns, i, I32(0)));
+      if (IsAround(turns.streams[i])) arrivals.push_back(Ready(turns, i, I32(0), span));
     }
     if (one_block) {
       stmts->insert(stmts->end(), arrivals.begin(), arrivals.end());
@@ -130,17 +130,8 @@ class ConsumerWriter : public SlotMutator {
     }
   }
 
-  // What the threads have done is done before the next turn of the stream: also to operands in
-  // shared memory. What they did to tensor memory they have fenced there.
-  void AppendReady(const TurnLoop& turns, size_t stream, const ir::Span& span,
-                   std::vector<Stmt>* stmts) const {
-    if (turns_.AreWrittenIn(turns)) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
-    stmts->push_back(Ready(turns, stream, block_, span));
-  }
-  Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block,
-             const ir::Span& span = {}) const {
-    return Arrive(turns_.barriers()[stream].ready, block, span.defined() ? span : turns.loop->span,
-                  InUse(turns.streams[stream]));
+  Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block, const ir::Span& span) const {
+    return Arrive(turns_.barriers()[stream].ready, block, span, InUse(turns.streams[stream]));
   }
   static ir::Map<ir::String, ir::Any> InUse(const TurnStream& stream) {
     ir::Map<ir::String, ir::Any> attrs;
@@ -197,13 +188,15 @@ class ConsumerWriter : public SlotMutator {
       tasks->push_back(Work(wait));
     }
   }
-  // For the turns that begin after it.
+  // For the turns that begin after it: what the threads have done is done, also to operands in
+  // shared memory. What they did to tensor memory they have fenced there.
   void AppendArrivals(const TurnLoop& turns, size_t i, const ir::Span& span,
                       std::vector<Task>* tasks) const {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
       if (turns.streams[s].TurnAfter(i) == nullptr) continue;
       std::vector<Stmt> ready;
-      AppendReady(turns, s, span, &ready);
+      if (turns_.AreWrittenIn(turns)) ready.push_back(op::Effect("fence_proxy_async", {}, span));
+      ready.push_back(Ready(turns, s, block_, span));
       tasks->push_back(Work(ready));
     }
   }

@@ -214,8 +214,9 @@ class Pipeline {
     if (ir::IsTrue(condition)) return body;
     return ir::If(condition, body, otherwise, loop_->span);
   }
-  static std::string NameFrom(const char* end, int distance) {
-    return distance == 0 ? end : end + std::to_string(distance);
+  // "last", "last-1", ...
+  static std::string NameFrom(const std::string& end, const char* sign, int distance) {
+    return distance == 0 ? end : end + sign + std::to_string(distance);
   }
 
   // A round before the loop, which has some iteration: where it has fewer than there are rounds
@@ -226,7 +227,7 @@ class Pipeline {
       std::vector<StageOf> stages;
       for (int s = begun; s <= round; ++s) {
         Expr iteration = s == round ? loop_->min : loop_->min + Number(round - s);
-        stages.push_back({s, iteration, NameFrom(round == s ? "first" : "first+", round - s)});
+        stages.push_back({s, iteration, NameFrom("first", "+", round - s)});
       }
       Stmt part = op::Sequence(Part(stages), loop_->span);
       filled = begun == round ? part : If(Number(round - begun) < loop_->extent, part, filled);
@@ -239,8 +240,7 @@ class Pipeline {
     std::vector<StageOf> stages;
     for (int s = round + 1; s <= last_; ++s) {
       Expr iteration = loop_->min + loop_->extent - Number(s - round);
-      int distance = s - round - 1;
-      stages.push_back({s, iteration, NameFrom(distance == 0 ? "last" : "last-", distance)});
+      stages.push_back({s, iteration, NameFrom("last", "-", s - round - 1)});
     }
     Stmt part = op::Sequence(Part(stages), loop_->span);
     return round + 1 == last_ ? part : If(Number(last_ - round) <= loop_->extent, part);
