@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/async/mbarrier.h"
+#include "emulator/async/tcgen05_pair.h"
 #include "emulator/async/warpgroup.h"
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"
@@ -61,6 +62,7 @@ class CtaState : public CtaAsyncState {
   TensorMemory& tensor();
   TensorMemory* existing_tensor() { return tensor_.get(); }
   Issuer last_allocator;
+  PairTurns pair;
   Warpgroup& WarpgroupOf(const Warp& warp);
   // tcgen05.alloc, tcgen05.wait::ld and ::st that each warp has executed.
   std::array<uint32_t, 32> allocations{};

@@ -9,6 +9,7 @@
 #include "emulator/async/families.h"
 #include "emulator/async/signals.h"
 #include "emulator/async/tcgen05_layout.h"
+#include "emulator/async/tcgen05_pair.h"
 #include "emulator/core/decoder.h"
 
 namespace tilelang::emulator {
@@ -17,12 +18,6 @@ namespace {
 constexpr const char* kTensorMemory = "tensor memory";
 
 TensorMemory& TensorOf(Warp& w) { return CtaState::Of(w.cta).tensor(); }
-
-void TakeGroup(Decoder& d) {
-  const std::string group = d.mods.TakePrefix("cta_group::");
-  if (group == "2") d.Unsupported("cta_group::2");
-  if (group != "1") d.Illegal("tcgen05 needs .cta_group::1 or .cta_group::2");
-}
 
 void TakeAligned(Decoder& d) {
   if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
@@ -45,20 +40,74 @@ uint32_t Uniform(Warp& w, const AddressOperand& address, uint32_t mask, const ch
 struct AllocForm {
   AddressOperand address;
   Space space = Space::kGeneric;
+  bool pair = false;
 };
 
-// Operations of others on the columns come after their allocation.
-void NoteAllocation(Warp& w, const Issuer& issuer, int column, int columns) {
-  Engines& engines = Engines::Of(w);
+// Operations of others on the columns come after their allocation. That of a pair is one operation
+// of two warps, both of which know of both parts.
+void NoteAllocation(const std::vector<Issuer>& issuers, int column, int columns) {
+  Engines& engines = Engines::Of(issuers[0].cta->cluster);
   Sanitizer* sanitizer = engines.sanitizer();
-  if (!sanitizer) return;
-  Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.alloc takes", true);
-  step.actor = engines.ActorOf(ActorKind::kTensorAlloc, issuer, "tcgen05.alloc", true);
-  step.step = ++CtaState::Of(w.cta).allocations[w.index];
-  step.generic = false;
-  step.met = nullptr;
-  sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, column, columns, step);
-  sanitizer->LearnTensor(issuer, step.actor, step.step);
+  for (const Issuer& issuer : issuers) {
+    CtaState& state = CtaState::Of(*issuer.cta);
+    state.last_allocator = issuer;
+    if (!sanitizer) continue;
+    Sanitizer::Step step = sanitizer->ThreadStep(issuer, "tcgen05.alloc takes", true);
+    step.actor = engines.ActorOf(ActorKind::kTensorAlloc, issuer, "tcgen05.alloc", true);
+    step.step = ++state.allocations[static_cast<size_t>(issuer.warp)];
+    step.generic = false;
+    step.met = nullptr;
+    sanitizer->Tensor(*issuer.cta, 0, TensorMemory::kLanes, column, columns, step);
+    for (const Issuer& other : issuers) sanitizer->LearnTensor(other, step.actor, step.step);
+  }
+}
+
+Flow AwaitColumns(Warp& w, uint32_t columns) {
+  WaitInfo info;
+  info.object = "free tensor memory";
+  info.detail = columns;
+  info.describe = [](const Warp& warp, const WaitInfo& wait) {
+    return std::to_string(wait.detail) + " columns; allocated: " +
+           CtaState::Of(warp.cta).existing_tensor()->DescribeAllocations();
+  };
+  return w.WaitOn(info);
+}
+
+// The n-th allocation of one CTA is one operation with that of its peer. resume: n, from 1 on.
+Flow AllocateForPair(Warp& w, const Issuer& issuer, uint32_t columns, std::optional<int>* column) {
+  std::vector<PairTurns::Allocation>& own = CtaState::Of(w.cta).pair.allocations;
+  uint64_t& turn = w.split().resume;
+  if (turn == 0) {
+    Located(issuer, 0, kTensorMemory, [&] {
+      TensorOf(w).CheckAllocation(columns);
+      return 0;
+    });
+    own.push_back({issuer, columns, -1});
+    turn = own.size();
+  }
+  const Cta& peer = PeerOf(issuer);
+  std::vector<PairTurns::Allocation>& others = CtaState::Of(peer).pair.allocations;
+  if (others.size() < turn) return AwaitPeer(w, issuer, "tcgen05.alloc");
+  PairTurns::Allocation& mine = own[turn - 1];
+  PairTurns::Allocation& theirs = others[turn - 1];
+  if (theirs.columns != columns) {
+    Fail(issuer, "cta-pair",
+         "tcgen05.alloc of " + std::to_string(columns) + " columns together with one of " +
+             std::to_string(theirs.columns) + " in the peer CTA: the two are one operation");
+  }
+  if (mine.column < 0) {
+    // Both tensor memories are allocated alike.
+    const auto found = Located(issuer, 0, kTensorMemory, [&] {
+      const std::optional<int> first = TensorOf(w).Allocate(columns);
+      if (first) CtaState::Of(peer).tensor().Allocate(columns);
+      return first;
+    });
+    if (!found) return AwaitColumns(w, columns);
+    mine.column = theirs.column = *found;
+    NoteAllocation({issuer, theirs.issuer}, *found, static_cast<int>(columns));
+  }
+  *column = mine.column;
+  return Flow::kNext;
 }
 
 Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
@@ -67,20 +116,15 @@ Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
   const int lane = __builtin_ctz(mask);
   const Issuer issuer = w.Here(lane);
   const uint32_t columns = w.Reg<uint32_t>(op.a[0])[lane];
-  const auto column =
-      Located(issuer, 0, kTensorMemory, [&] { return TensorOf(w).Allocate(columns); });
-  if (!column) {
-    WaitInfo info;
-    info.object = "free tensor memory";
-    info.detail = columns;
-    info.describe = [](const Warp& warp, const WaitInfo& wait) {
-      return std::to_string(wait.detail) + " columns; allocated: " +
-             CtaState::Of(warp.cta).existing_tensor()->DescribeAllocations();
-    };
-    return w.WaitOn(info);
+  std::optional<int> column;
+  if (form.pair) {
+    const Flow flow = AllocateForPair(w, issuer, columns, &column);
+    if (flow != Flow::kNext) return flow;
+  } else {
+    column = Located(issuer, 0, kTensorMemory, [&] { return TensorOf(w).Allocate(columns); });
+    if (!column) return AwaitColumns(w, columns);
+    NoteAllocation({issuer}, *column, static_cast<int>(columns));
   }
-  CtaState::Of(w.cta).last_allocator = issuer;
-  NoteAllocation(w, issuer, static_cast<int>(*column), static_cast<int>(columns));
   const uint32_t target = ToSharedAddress(w, lane, form.space, form.address.At(w, lane));
   uint8_t* word = SharedAccess(w.cta.cluster, issuer, target, 4, 4, AccessKind::kWrite);
   const uint32_t address = static_cast<uint32_t>(*column);
@@ -90,7 +134,7 @@ Flow Alloc(Warp& w, const Op& op, uint32_t mask) {
 
 void DecodeAlloc(Decoder& d) {
   AllocForm& form = d.MakeExtra<AllocForm>();
-  TakeGroup(d);
+  form.pair = TakeCtaGroup(d);
   TakeAligned(d);
   form.space = d.mods.TakeSpace();
   d.mods.Take("b32");
@@ -98,6 +142,10 @@ void DecodeAlloc(Decoder& d) {
   d.PushSource(1, Type::kU32);
   d.op.handler = Alloc;
 }
+
+struct PairForm {
+  bool pair = false;
+};
 
 // Deallocation ends the life of the cells, so every use must be over: it counts as a write.
 void CheckUnused(Warp& w, const Issuer& issuer, TmemAddress address, int columns) {
@@ -107,7 +155,31 @@ void CheckUnused(Warp& w, const Issuer& issuer, TmemAddress address, int columns
   step.generic = false;
   step.frees = true;
   sanitizer->Tensor(w.cta, 0, TensorMemory::kLanes, address.column(), columns, step);
-  sanitizer->ForgetTensor(w.cta, address.column(), columns);
+}
+
+void Free(const Cta& cta, TmemAddress address, uint32_t columns) {
+  CtaState::Of(cta).tensor().Deallocate(address, columns);
+  if (Sanitizer* sanitizer = Engines::Of(cta.cluster).sanitizer()) {
+    sanitizer->ForgetTensor(cta, address.column(), static_cast<int>(columns));
+  }
+}
+
+// The n-th deallocation of the same columns in both CTAs is one operation, which may block until
+// both are there: here it always does. resume: n, from 1 on.
+Flow FreeForPair(Warp& w, const Issuer& issuer, TmemAddress address, uint32_t columns) {
+  auto& own = CtaState::Of(w.cta).pair.deallocations[static_cast<size_t>(address.column())];
+  const Cta& peer = PeerOf(issuer);
+  const uint32_t others =
+      CtaState::Of(peer).pair.deallocations[static_cast<size_t>(address.column())];
+  uint64_t& turn = w.split().resume;
+  if (turn == 0) {
+    turn = ++own;
+    if (others >= turn) {
+      Free(w.cta, address, columns);
+      Free(peer, address, columns);
+    }
+  }
+  return others >= turn ? Flow::kNext : AwaitPeer(w, issuer, "tcgen05.dealloc");
 }
 
 Flow Dealloc(Warp& w, const Op& op, uint32_t mask) {
@@ -116,16 +188,20 @@ Flow Dealloc(Warp& w, const Op& op, uint32_t mask) {
   const Issuer issuer = w.Here(lane);
   const TmemAddress address(w.Reg<uint32_t>(op.a[0])[lane]);
   const uint32_t columns = w.Reg<uint32_t>(op.a[1])[lane];
-  Located(issuer, address.raw, kTensorMemory, [&] {
-    TensorOf(w).Deallocate(address, columns);
-    return 0;
-  });
-  CheckUnused(w, issuer, address, static_cast<int>(columns));
+  if (w.split().resume == 0) {
+    Located(issuer, address.raw, kTensorMemory, [&] {
+      TensorOf(w).CheckDeallocation(address, columns);
+      return 0;
+    });
+    CheckUnused(w, issuer, address, static_cast<int>(columns));
+  }
+  if (op.Extra<PairForm>().pair) return FreeForPair(w, issuer, address, columns);
+  Free(w.cta, address, columns);
   return Flow::kNext;
 }
 
 void DecodeDealloc(Decoder& d) {
-  TakeGroup(d);
+  d.MakeExtra<PairForm>().pair = TakeCtaGroup(d);
   TakeAligned(d);
   d.mods.Take("b32");
   d.PushSource(0, Type::kU32);
@@ -133,14 +209,19 @@ void DecodeDealloc(Decoder& d) {
   d.op.handler = Dealloc;
 }
 
-Flow Relinquish(Warp& w, const Op&, uint32_t mask) {
+Flow Relinquish(Warp& w, const Op& op, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   TensorOf(w).Relinquish();
-  return Flow::kNext;
+  if (!op.Extra<PairForm>().pair) return Flow::kNext;
+  const Issuer issuer = w.Here(__builtin_ctz(mask));
+  uint64_t& turn = w.split().resume;
+  if (turn == 0) turn = ++CtaState::Of(w.cta).pair.relinquished;
+  if (CtaState::Of(PeerOf(issuer)).pair.relinquished >= turn) return Flow::kNext;
+  return AwaitPeer(w, issuer, "tcgen05.relinquish_alloc_permit");
 }
 
 void DecodeRelinquish(Decoder& d) {
-  TakeGroup(d);
+  d.MakeExtra<PairForm>().pair = TakeCtaGroup(d);
   TakeAligned(d);
   d.op.handler = Relinquish;
 }

@@ -58,14 +58,22 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
     }
     return;
   }
-  if (d.m != 64 && d.m != 128) IllegalDescriptor(shape + " with cta_group::1: M is 64 or 128");
-  const int step = d.kind == MmaKind::kI8 && d.n > 32 ? 16 : 8;
-  if (d.n < 8 || d.n > 256 || d.n % step != 0) {
-    IllegalDescriptor(shape + ": N is a multiple of " + std::to_string(step) + " in 8..256");
+  const int ctas = d.ctas();
+  if (d.m != 64 * ctas && d.m != 128 * ctas) {
+    IllegalDescriptor(shape + " with cta_group::" + std::to_string(ctas) + ": M is " +
+                      std::to_string(64 * ctas) + " or " + std::to_string(128 * ctas));
+  }
+  const bool wide = d.kind == MmaKind::kI8 && (d.pair || d.n > 32);
+  const int step = (wide ? 16 : 8) * ctas;
+  const int least = 8 * ctas * (wide && d.pair ? 2 : 1);
+  if (d.n < least || d.n > 256 || d.n % step != 0) {
+    IllegalDescriptor(shape + ": N is a multiple of " + std::to_string(step) + " in " +
+                      std::to_string(least) + "..256");
   }
   const bool bytes = ContainerBytes(d.b_type) == 1;
-  if (bytes && d.b_major == MajorMode::kMn && d.n % 16 != 0) {
-    IllegalDescriptor(shape + " with an MN-major 8-bit B: N must be a multiple of 16");
+  if (bytes && d.b_major == MajorMode::kMn && d.n % (16 * ctas) != 0) {
+    IllegalDescriptor(shape + " with an MN-major 8-bit B: N must be a multiple of " +
+                      std::to_string(16 * ctas));
   }
 }
 
@@ -87,7 +95,7 @@ const char* MmaKindName(MmaKind kind) {
 }
 
 InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
-                                                   bool weight_stationary) {
+                                                   bool weight_stationary, bool pair) {
   const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
   if (DescriptorField(bits, 2, 1)) {
     throw EmulatorError("unsupported", where + ": sparse operands (bit 2)");
@@ -95,6 +103,7 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   InstructionDescriptor d;
   d.kind = kind;
   d.weight_stationary = weight_stationary;
+  d.pair = pair;
   d.a_type = ParseType(kind, DescriptorField(bits, 7, 3), "A", where);
   d.b_type = ParseType(kind, DescriptorField(bits, 10, 3), "B", where);
   d.d_type = ParseAccumulator(d, DescriptorField(bits, 4, 2), where);

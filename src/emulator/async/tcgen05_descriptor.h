@@ -21,6 +21,7 @@ constexpr int MmaDepth(MmaKind kind) {
 struct InstructionDescriptor {
   MmaKind kind = MmaKind::kF16;
   bool weight_stationary = false;
+  bool pair = false;  // of CTAs: each has half of the rows of A and D, and of the columns of B
   int m = 0;
   int n = 0;
   MatrixType a_type = MatrixType::kF16;
@@ -33,9 +34,14 @@ struct InstructionDescriptor {
   bool saturate = false;
   int max_shift = 0;  // of the columns of B, with .ws
 
+  int ctas() const { return pair ? 2 : 1; }
+  // Of A and D, in each CTA.
+  int rows() const { return m / ctas(); }
+
   // EmulatorError "descriptor" names the illegal field and the legal values; "unsupported" for
   // the sparse form.
-  static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary);
+  static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary,
+                                     bool pair);
 };
 
 // Which swizzles go with a major-ness and an element type; EmulatorError "descriptor" otherwise.

@@ -36,10 +36,11 @@ const AccessShapeInfo& InfoOf(AccessShape shape) { return kAccessShapes[static_c
 AccumulatorLayout AccumulatorLayoutOf(const InstructionDescriptor& instruction) {
   AccumulatorLayout layout;
   layout.scattered = instruction.m == 64 && !instruction.weight_stationary;
-  const int parts = instruction.weight_stationary ? 128 / instruction.m : 1;
+  const int rows = instruction.rows();
+  const int parts = instruction.weight_stationary || instruction.pair ? 128 / rows : 1;
   const int columns = instruction.n / parts;
   for (int part = 0; part < parts; ++part) {
-    layout.segments.push_back({part * columns, columns, part * instruction.m});
+    layout.segments.push_back({part * columns, columns, part * rows});
   }
   return layout;
 }

@@ -49,9 +49,10 @@ constexpr TmemCell CellOf(AccessShape shape, int t, int r) {
   return {0, 0};
 }
 
-// The accumulator and a tensor-memory A of one instruction consist of column segments: segment s
-// holds columns [first_column, first_column + columns) of D from the D address on, row m at lane
-// RowLane(m) + lane_offset; a tensor-memory A is read from those same lanes.
+// The accumulator and a tensor-memory A of one instruction consist, in each of its CTAs, of column
+// segments: segment s holds columns [first_column, first_column + columns) of D from the D address
+// on, row m of the CTA's at lane RowLane(m) + lane_offset; a tensor-memory A is read from those
+// same lanes.
 struct AccumulatorSegment {
   int first_column;
   int columns;
@@ -65,7 +66,7 @@ struct AccumulatorLayout {
   int RowLane(int row) const { return scattered ? 32 * (row / 16) + row % 16 : row; }
 };
 
-// Layouts D, E, F and G of the PTX ISA (one CTA).
+// Layouts D, E, F and G of the PTX ISA for one CTA, A and B for pairs.
 AccumulatorLayout AccumulatorLayoutOf(const InstructionDescriptor& instruction);
 
 // Shapes of tcgen05.cp.

@@ -25,33 +25,33 @@ uint32_t ContainerElement(MatrixType type, const uint8_t* row, int i) {
   return type == MatrixType::kE2m1 ? (bits >> 2) & 0xF : bits;
 }
 
-// Calls put(row, k, bits) for every element of A, wherever it is. `lane_offset` selects the copy
-// of a tensor-memory A that one segment of D uses.
+// Calls put(row, k, bits) for every element of a CTA's A, wherever it is. `lane_offset` selects the
+// copy of a tensor-memory A that one segment of D uses.
 template <typename Put>
-void VisitA(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem, int lane_offset,
-            Put put) {
+void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
   const InstructionDescriptor& in = plan.instruction;
   if (!plan.operands.a_in_tmem) {
-    VisitOperand(plan.a_units, in.a_major, in.a_type, in.m, plan.depth, shared, put);
+    VisitOperand(plan.a_units, in.a_major, in.a_type, in.rows(), plan.depth, cta.shared, put);
     return;
   }
   const TmemAddress address(static_cast<uint32_t>(plan.operands.a));
-  for (int row = 0; row < in.m; ++row) {
-    const int source = plan.operands.shift_a ? std::min(row + 1, in.m - 1) : row;
+  for (int row = 0; row < in.rows(); ++row) {
+    const int source = plan.operands.shift_a ? std::min(row + 1, in.rows() - 1) : row;
     const int lane = address.lane() + plan.layout.RowLane(source) + lane_offset;
     uint8_t bytes[kOperandColumns * 4];
-    std::memcpy(bytes, tmem.Row(lane) + address.column(), sizeof bytes);
+    std::memcpy(bytes, cta.tensor->Row(lane) + address.column(), sizeof bytes);
     for (int k = 0; k < plan.depth; ++k) put(row, k, ContainerElement(in.a_type, bytes, k));
   }
 }
 
-// Calls put(column, k, bits) for every element of B by the column of D that it contributes to.
+// Calls put(column, k, bits) for every element of B in one CTA by the column of D that it
+// contributes to; the CTA's first is `first`.
 template <typename Put>
-void VisitB(const MmaPlan& plan, const uint8_t* shared, Put put) {
+void VisitB(const MmaPlan& plan, const uint8_t* shared, int first, Put put) {
   const InstructionDescriptor& in = plan.instruction;
   VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared,
                [&](int row, int k, uint32_t bits) {
-                 const int column = row - plan.columns.shift;
+                 const int column = first + row - plan.columns.shift;
                  if (column < 0 || column >= in.n) return;
                  put(column, k, plan.columns.zero[column] ? 0 : bits);
                });
@@ -59,7 +59,7 @@ void VisitB(const MmaPlan& plan, const uint8_t* shared, Put put) {
 
 MultiplierShape ShapeOf(const MmaPlan& plan) {
   const InstructionDescriptor& in = plan.instruction;
-  MultiplierShape shape{in.m,      in.n,        plan.depth,  in.a_type,  in.b_type,
+  MultiplierShape shape{in.rows(), in.n,        plan.depth,  in.a_type,  in.b_type,
                         in.d_type, in.negate_a, in.negate_b, in.saturate};
   shape.options = AccumulationOf(TensorCore::kBlackwell, in.a_type);
   shape.options.c_shift = plan.operands.scale_d;
@@ -75,7 +75,7 @@ std::vector<TmemRegion> RowRegions(const MmaPlan& plan, uint32_t address, int co
     if (plan.layout.scattered) {
       for (int q = 0; q < 4; ++q) regions.push_back({first + 32 * q, 16, base.column(), columns});
     } else {
-      regions.push_back({first, plan.instruction.m, base.column(), columns});
+      regions.push_back({first, plan.instruction.rows(), base.column(), columns});
     }
   }
   return regions;
@@ -99,14 +99,15 @@ void PlanA(MmaPlan& plan) {
     const MatrixDescriptor a = MatrixDescriptor::Parse(operands.a, DescriptorFormat::kTcgen05, "A");
     CheckOperandLayout(a, in.a_major, in.a_type, "A");
     if (!a.warning.empty()) plan.warnings.push_back(a.warning);
-    plan.a_units = OperandUnits(a, in.a_major, in.m, plan.depth, ContainerBytes(in.a_type));
+    plan.a_units = OperandUnits(a, in.a_major, in.rows(), plan.depth, ContainerBytes(in.a_type));
     return;
   }
   if (in.a_major != MajorMode::kK) {
     throw EmulatorError("descriptor", "A in tensor memory is always K-major: clear bit 15");
   }
-  if (operands.shift_a && in.m != 128) {
-    throw EmulatorError("illegal-operand", ".ashift needs M=128, not M=" + std::to_string(in.m));
+  if (operands.shift_a && in.rows() != 128) {
+    throw EmulatorError("illegal-operand", ".ashift needs M=" + std::to_string(128 * in.ctas()) +
+                                               ", not M=" + std::to_string(in.m));
   }
   const uint32_t address = static_cast<uint32_t>(operands.a);
   CheckLane(plan, address, "A");
@@ -121,7 +122,7 @@ void PlanB(MmaPlan& plan) {
   plan.columns = ColumnMask::Parse(plan.operands.column_mask, in);
   // A unit of an MN-major operand holds elements of several columns.
   const int block = in.b_major == MajorMode::kMn ? kUnitBytes / ContainerBytes(in.b_type) : 1;
-  plan.b_rows = (in.n + plan.columns.shift + block - 1) / block * block;
+  plan.b_rows = (in.n / in.ctas() + plan.columns.shift + block - 1) / block * block;
   const MatrixDescriptor b =
       MatrixDescriptor::Parse(plan.operands.b, DescriptorFormat::kTcgen05, "B");
   CheckOperandLayout(b, in.b_major, in.b_type, "B");
@@ -135,8 +136,8 @@ MmaPlan PlanMma(const MmaOperands& operands) {
   MmaPlan plan;
   plan.operands = operands;
   plan.depth = MmaDepth(operands.kind);
-  plan.instruction =
-      InstructionDescriptor::Parse(operands.instruction, operands.kind, operands.weight_stationary);
+  plan.instruction = InstructionDescriptor::Parse(operands.instruction, operands.kind,
+                                                  operands.weight_stationary, operands.pair);
   plan.layout = AccumulatorLayoutOf(plan.instruction);
   CheckLane(plan, operands.d, "D");
   plan.d_cells = RowRegions(plan, operands.d, plan.layout.segments[0].columns);
@@ -145,26 +146,42 @@ MmaPlan PlanMma(const MmaOperands& operands) {
   return plan;
 }
 
-void RunMma(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem) {
-  thread_local MatrixMultiplier multiplier;
-  multiplier.Start(ShapeOf(plan));
-  VisitB(plan, shared, [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
+namespace {
+
+// The rows of one CTA; `multiplier` has B.
+void RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_lanes,
+             MatrixMultiplier& multiplier) {
   const MmaOperands& operands = plan.operands;
   const TmemAddress d(operands.d);
   for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
     const AccumulatorSegment& segment = plan.layout.segments[s];
     if (s == 0 || operands.a_in_tmem) {
       multiplier.StartA();
-      VisitA(plan, shared, tmem, segment.lane_offset,
+      VisitA(plan, cta, segment.lane_offset,
              [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); });
     }
-    for (int row = 0; row < plan.instruction.m; ++row) {
+    for (int row = 0; row < plan.instruction.rows(); ++row) {
       const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;
-      if ((operands.disabled_lanes[lane / 32] >> (lane % 32)) & 1) continue;
+      if ((disabled_lanes[lane / 32] >> (lane % 32)) & 1) continue;
       multiplier.Row(row, segment.first_column, segment.columns, operands.accumulate,
-                     tmem.Row(lane) + d.column());
-      for (int j = 0; j < segment.columns; ++j) tmem.MarkWritten(lane, d.column() + j);
+                     cta.tensor->Row(lane) + d.column());
+      for (int j = 0; j < segment.columns; ++j) cta.tensor->MarkWritten(lane, d.column() + j);
     }
+  }
+}
+
+}  // namespace
+
+void RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas) {
+  thread_local MatrixMultiplier multiplier;
+  multiplier.Start(ShapeOf(plan));
+  const int columns = plan.instruction.n / static_cast<int>(ctas.size());
+  for (size_t c = 0; c < ctas.size(); ++c) {
+    VisitB(plan, ctas[c].shared, columns * static_cast<int>(c),
+           [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
+  }
+  for (size_t c = 0; c < ctas.size(); ++c) {
+    RunRows(plan, ctas[c], &plan.operands.disabled_lanes[4 * c], multiplier);
   }
 }
 

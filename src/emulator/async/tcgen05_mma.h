@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,20 +15,21 @@
 
 namespace tilelang::emulator {
 
-// Operands of one tcgen05.mma of one CTA as the issuing thread gave them.
+// Operands of one tcgen05.mma as the issuing thread gave them. Of a pair both CTAs use the same.
 struct MmaOperands {
   MmaKind kind = MmaKind::kF16;
   bool weight_stationary = false;
+  bool pair = false;  // .cta_group::2
   bool a_in_tmem = false;
-  bool shift_a = false;      // .ashift
-  uint32_t d = 0;            // tensor-memory address
-  uint64_t a = 0;            // descriptor, or tensor-memory address
-  uint64_t b = 0;            // descriptor
-  uint32_t instruction = 0;  // instruction descriptor
-  bool accumulate = false;   // enable-input-d
-  uint64_t column_mask = 0;  // zero-column mask descriptor, with .ws
-  int scale_d = 0;           // the old accumulator enters times 2^-scale_d
-  std::array<uint32_t, 4> disabled_lanes{};
+  bool shift_a = false;                      // .ashift
+  uint32_t d = 0;                            // tensor-memory address
+  uint64_t a = 0;                            // descriptor, or tensor-memory address
+  uint64_t b = 0;                            // descriptor
+  uint32_t instruction = 0;                  // instruction descriptor
+  bool accumulate = false;                   // enable-input-d
+  uint64_t column_mask = 0;                  // zero-column mask descriptor, with .ws
+  int scale_d = 0;                           // the old accumulator enters times 2^-scale_d
+  std::array<uint32_t, 8> disabled_lanes{};  // four words for each CTA
 };
 
 // A rectangle of tensor-memory cells that an operation reads or writes.
@@ -38,7 +40,7 @@ struct TmemRegion {
   int columns;
 };
 
-// A decoded and checked instruction: everything it will touch, ready to run.
+// A decoded and checked instruction: everything it will touch, in each CTA alike, ready to run.
 struct MmaPlan {
   MmaOperands operands;
   InstructionDescriptor instruction;
@@ -57,9 +59,15 @@ struct MmaPlan {
 // or "unsupported". Does not look at any memory.
 MmaPlan PlanMma(const MmaOperands& operands);
 
-// Runs the instruction. `shared` points at offset 0 of the CTA's window; all units of the plan must
-// lie inside. Cells written are marked so.
-void RunMma(const MmaPlan& plan, const uint8_t* shared, TensorMemory& tmem);
+// What an instruction works on in one CTA. `shared` points at offset 0 of the CTA's window.
+struct MmaCta {
+  const uint8_t* shared;
+  TensorMemory* tensor;
+};
+
+// Runs the instruction on its CTA, or its pair, even rank first. All units of the plan must lie
+// inside of the windows. Cells written are marked so.
+void RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas);
 
 enum class CopyFormat : uint8_t { kPlain, kFrom6Bit, kFrom4Bit };
 

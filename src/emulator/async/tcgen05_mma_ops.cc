@@ -7,17 +7,12 @@
 #include "emulator/async/families.h"
 #include "emulator/async/matrix_operand.h"
 #include "emulator/async/tcgen05_mma.h"
+#include "emulator/async/tcgen05_pair.h"
 
 namespace tilelang::emulator {
 namespace {
 
 constexpr const char* kTensorMemory = "tensor memory";
-
-void TakeGroup(Decoder& d) {
-  const std::string group = d.mods.TakePrefix("cta_group::");
-  if (group == "2") d.Unsupported("cta_group::2");
-  if (group != "1") d.Illegal("tcgen05 needs .cta_group::1 or .cta_group::2");
-}
 
 // A step of the issuing thread's pipe, for the sanitizer.
 Sanitizer::Step PipeStep(Engines& engines, const Issuer& issuer) {
@@ -38,13 +33,13 @@ Sanitizer::Step OperationStep(Engines& engines, const Issuer& issuer) {
   return step;
 }
 
-void CheckCells(Warp& w, const Issuer& issuer, const std::vector<TmemRegion>& cells,
+void CheckCells(const Cta& cta, const Issuer& issuer, const std::vector<TmemRegion>& cells,
                 const char* what) {
   for (const TmemRegion& region : cells) {
     Located(issuer, static_cast<uint64_t>(region.lane) << 16 | static_cast<uint64_t>(region.column),
             kTensorMemory, [&] {
-              CtaState::Of(w.cta).tensor().CheckRange(what, region.lane, region.lanes,
-                                                      region.column, region.columns);
+              CtaState::Of(cta).tensor().CheckRange(what, region.lane, region.lanes, region.column,
+                                                    region.columns);
               return 0;
             });
   }
@@ -80,6 +75,7 @@ struct MmaForm {
   bool a_in_tmem = false;
   bool weight_stationary = false;
   bool shift_a = false;
+  bool pair = false;
   bool masked = false;       // a disable-output-lane vector
   bool column_mask = false;  // .ws with a zero-column mask
   MmaKind kind = MmaKind::kF16;
@@ -87,7 +83,7 @@ struct MmaForm {
 };
 
 // Operands: [0] A descriptor or none, [1] B descriptor, [2] instruction descriptor,
-// [3] enable-input-d, then four lane masks or the zero-column mask.
+// [3] enable-input-d, then four lane masks for each CTA, or the zero-column mask.
 MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   const auto& form = op.Extra<MmaForm>();
   MmaOperands operands;
@@ -95,47 +91,57 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   operands.weight_stationary = form.weight_stationary;
   operands.a_in_tmem = form.a_in_tmem;
   operands.shift_a = form.shift_a;
+  operands.pair = form.pair;
   operands.scale_d = form.scale_d;
   operands.d = static_cast<uint32_t>(form.d.At(w, lane));
   operands.a = form.a_in_tmem ? form.a.At(w, lane) : w.Reg<uint64_t>(op.slots[0])[lane];
   operands.b = w.Reg<uint64_t>(op.slots[1])[lane];
   operands.instruction = w.Reg<uint32_t>(op.slots[2])[lane];
   operands.accumulate = (w.Predicate(op.slots[3]) >> lane) & 1;
-  for (int i = 0; form.masked && i < 4; ++i) {
+  for (int i = 0; form.masked && i < (form.pair ? 8 : 4); ++i) {
     operands.disabled_lanes[i] = w.Reg<uint32_t>(op.slots[4 + i])[lane];
   }
   if (form.column_mask) operands.column_mask = w.Reg<uint64_t>(op.slots[4])[lane];
   return operands;
 }
 
-void CheckMma(Warp& w, const Issuer& issuer, const MmaPlan& plan) {
-  CheckUnits(w.cta, issuer, plan.a_units, "operand A of tcgen05.mma");
-  CheckUnits(w.cta, issuer, plan.b_units, "operand B of tcgen05.mma");
-  CheckCells(w, issuer, plan.a_cells, "operand A of tcgen05.mma");
-  CheckCells(w, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
+void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan& plan) {
+  for (const Cta* cta : ctas) {
+    CheckUnits(*cta, issuer, plan.a_units, "operand A of tcgen05.mma");
+    CheckUnits(*cta, issuer, plan.b_units, "operand B of tcgen05.mma");
+    CheckCells(*cta, issuer, plan.a_cells, "operand A of tcgen05.mma");
+    CheckCells(*cta, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
+  }
   for (const std::string& warning : plan.warnings) Warn(issuer, "descriptor", warning);
-  Engines& engines = Engines::Of(w);
+  Engines& engines = Engines::Of(issuer.cta->cluster);
   Sanitizer* sanitizer = engines.sanitizer();
   if (!sanitizer) return;
   Sanitizer::Step step = OperationStep(engines, issuer);
-  step.what = "tcgen05.mma reads its operand in";
-  sanitizer->SharedUnits(w.cta, plan.a_units, kUnitBytes, step);
-  sanitizer->SharedUnits(w.cta, plan.b_units, kUnitBytes, step);
-  CheckRegions(*sanitizer, w.cta, plan.a_cells, step);
-  step.what = "tcgen05.mma accumulates into";
-  step.write = true;
-  CheckRegions(*sanitizer, w.cta, plan.d_cells, step);
+  for (const Cta* cta : ctas) {
+    step.what = "tcgen05.mma reads its operand in";
+    step.write = false;
+    sanitizer->SharedUnits(*cta, plan.a_units, kUnitBytes, step);
+    sanitizer->SharedUnits(*cta, plan.b_units, kUnitBytes, step);
+    CheckRegions(*sanitizer, *cta, plan.a_cells, step);
+    step.what = "tcgen05.mma accumulates into";
+    step.write = true;
+    CheckRegions(*sanitizer, *cta, plan.d_cells, step);
+  }
 }
 
-void PerformMma(Cta& cta, const Issuer& issuer, const MmaPlan& plan) {
-  TensorMemory& tensor = CtaState::Of(cta).tensor();
-  WarnUninitialised(cta, issuer, plan.a_units);
-  WarnUninitialised(cta, issuer, plan.b_units);
-  WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
-  if (plan.operands.accumulate) {
-    WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
+void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan& plan) {
+  std::vector<MmaCta> places;
+  for (Cta* cta : ctas) {
+    TensorMemory& tensor = CtaState::Of(*cta).tensor();
+    WarnUninitialised(*cta, issuer, plan.a_units);
+    WarnUninitialised(*cta, issuer, plan.b_units);
+    WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
+    if (plan.operands.accumulate) {
+      WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
+    }
+    places.push_back({cta->shared.at(0), &tensor});
   }
-  RunMma(plan, cta.shared.at(0), tensor);
+  RunMma(plan, places);
 }
 
 AsyncWork WorkOf(const MmaPlan& plan) {
@@ -143,6 +149,7 @@ AsyncWork WorkOf(const MmaPlan& plan) {
   work.kind = AsyncWork::Kind::kTensorMma;
   work.m = plan.instruction.m;
   work.n = plan.instruction.n;
+  work.pair = plan.instruction.pair;
   work.a_in_shared = !plan.operands.a_in_tmem;
   work.flops = int64_t{2} * work.m * work.n * plan.depth;
   return work;
@@ -154,12 +161,13 @@ Flow Mma(Warp& w, const Op& op, uint32_t mask) {
     const MmaOperands operands = OperandsOf(w, op, lane);
     const auto plan = std::make_shared<MmaPlan>(
         Located(issuer, operands.d, kTensorMemory, [&] { return PlanMma(operands); }));
-    CheckMma(w, issuer, *plan);
+    const std::vector<Cta*> ctas = CtasOf(issuer, operands.pair);
+    CheckMma(ctas, issuer, *plan);
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.mma";
     step.work = WorkOf(*plan);
-    step.act = [cta = &w.cta, issuer, plan] { PerformMma(*cta, issuer, *plan); };
+    step.act = [ctas, issuer, plan] { PerformMma(ctas, issuer, *plan); };
     Engines::Of(w).Queue(ChannelKind::kPipe, std::move(step));
   });
   return Flow::kNext;
@@ -219,7 +227,8 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   MmaForm& form = d.MakeExtra<MmaForm>();
   form.weight_stationary = weight_stationary;
   if (d.mods.Take("sp")) d.Unsupported("sparse tcgen05.mma (.sp)");
-  TakeGroup(d);
+  form.pair = TakeCtaGroup(d);
+  if (form.pair && weight_stationary) d.Illegal("tcgen05.mma.ws is for .cta_group::1 only");
   TakeKind(d, form);
   form.shift_a = d.mods.Take("ashift");
   if (form.shift_a && weight_stationary) d.Illegal("tcgen05.mma.ws has no .ashift");
@@ -242,7 +251,9 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   if (masks) {
     if (weight_stationary) d.Illegal("tcgen05.mma.ws has no disable-output-lane mask");
     const auto words = d.Elements(*masks);
-    if (words.size() != 4) d.Illegal("the disable-output-lane mask has four words");
+    if (words.size() != (form.pair ? 8 : 4)) {
+      d.Illegal("the disable-output-lane mask has four words, with .cta_group::2 eight");
+    }
     for (const ptx::Operand* word : words) d.Push(d.Source(*word, Type::kB32));
     form.masked = true;
   }
@@ -259,21 +270,27 @@ struct CopyForm {
   AddressOperand destination;
   const CopyShape* shape = nullptr;
   CopyFormat format = CopyFormat::kPlain;
+  bool pair = false;
 };
 
-void CheckCopy(Warp& w, const Issuer& issuer, const CopyPlan& plan) {
-  CheckUnits(w.cta, issuer, plan.units, "the source of tcgen05.cp");
-  CheckCells(w, issuer, plan.cells, "tcgen05.cp");
+void CheckCopy(const std::vector<Cta*>& ctas, const Issuer& issuer, const CopyPlan& plan) {
+  for (const Cta* cta : ctas) {
+    CheckUnits(*cta, issuer, plan.units, "the source of tcgen05.cp");
+    CheckCells(*cta, issuer, plan.cells, "tcgen05.cp");
+  }
   if (!plan.warning.empty()) Warn(issuer, "descriptor", plan.warning);
-  Engines& engines = Engines::Of(w);
+  Engines& engines = Engines::Of(issuer.cta->cluster);
   Sanitizer* sanitizer = engines.sanitizer();
   if (!sanitizer) return;
   Sanitizer::Step step = OperationStep(engines, issuer);
-  step.what = "tcgen05.cp reads";
-  sanitizer->SharedUnits(w.cta, plan.units, kUnitBytes, step);
-  step.what = "tcgen05.cp writes";
-  step.write = true;
-  CheckRegions(*sanitizer, w.cta, plan.cells, step);
+  for (const Cta* cta : ctas) {
+    step.what = "tcgen05.cp reads";
+    step.write = false;
+    sanitizer->SharedUnits(*cta, plan.units, kUnitBytes, step);
+    step.what = "tcgen05.cp writes";
+    step.write = true;
+    CheckRegions(*sanitizer, *cta, plan.cells, step);
+  }
 }
 
 Flow Copy(Warp& w, const Op& op, uint32_t mask) {
@@ -284,15 +301,19 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
     const auto plan = std::make_shared<CopyPlan>(Located(issuer, destination, kTensorMemory, [&] {
       return PlanCopy(*form.shape, form.format, destination, w.Reg<uint64_t>(op.a[0])[lane]);
     }));
-    CheckCopy(w, issuer, *plan);
+    const std::vector<Cta*> ctas = CtasOf(issuer, form.pair);
+    CheckCopy(ctas, issuer, *plan);
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.cp";
     step.work.kind = AsyncWork::Kind::kTensorCopy;
     step.work.bytes = static_cast<uint32_t>(plan->units.size()) * kUnitBytes;
-    step.act = [cta = &w.cta, issuer, plan] {
-      WarnUninitialised(*cta, issuer, plan->units);
-      RunCopy(*plan, cta->shared.at(0), CtaState::Of(*cta).tensor());
+    step.work.pair = form.pair;
+    step.act = [ctas, issuer, plan] {
+      for (Cta* cta : ctas) {
+        WarnUninitialised(*cta, issuer, plan->units);
+        RunCopy(*plan, cta->shared.at(0), CtaState::Of(*cta).tensor());
+      }
     };
     Engines::Of(w).Queue(ChannelKind::kPipe, std::move(step));
   });
@@ -301,7 +322,7 @@ Flow Copy(Warp& w, const Op& op, uint32_t mask) {
 
 void DecodeCopy(Decoder& d) {
   CopyForm& form = d.MakeExtra<CopyForm>();
-  TakeGroup(d);
+  form.pair = TakeCtaGroup(d);
   const std::string shape =
       d.mods.TakeOneOf({"128x256b", "4x256b", "128x128b", "64x128b", "32x128b"});
   const std::string multicast = d.mods.TakeOneOf({"warpx4", "warpx2::02_13", "warpx2::01_23"});
@@ -322,15 +343,17 @@ void DecodeCopy(Decoder& d) {
   d.op.handler = Copy;
 }
 
-struct AddressForm {
+struct ShiftForm {
   AddressOperand address;
+  bool pair = false;
 };
 
 Flow Shift(Warp& w, const Op& op, uint32_t mask) {
   constexpr int kColumns = 8;
+  const auto& form = op.Extra<ShiftForm>();
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
-    const uint32_t address = static_cast<uint32_t>(op.Extra<AddressForm>().address.At(w, lane));
+    const uint32_t address = static_cast<uint32_t>(form.address.At(w, lane));
     Located(issuer, address, kTensorMemory, [&] {
       CheckShift(address);
       return 0;
@@ -338,27 +361,31 @@ Flow Shift(Warp& w, const Op& op, uint32_t mask) {
     const TmemAddress at(address);
     const std::vector<TmemRegion> cells = {
         {at.lane(), TensorMemory::kLanes - at.lane(), at.column(), kColumns}};
-    CheckCells(w, issuer, cells, "tcgen05.shift");
+    const std::vector<Cta*> ctas = CtasOf(issuer, form.pair);
+    for (const Cta* cta : ctas) CheckCells(*cta, issuer, cells, "tcgen05.shift");
     Engines& engines = Engines::Of(w);
     if (Sanitizer* sanitizer = engines.sanitizer()) {
       Sanitizer::Step step = OperationStep(engines, issuer);
       step.what = "tcgen05.shift moves";
       step.write = true;
-      CheckRegions(*sanitizer, w.cta, cells, step);
+      for (const Cta* cta : ctas) CheckRegions(*sanitizer, *cta, cells, step);
     }
     PendingStep step;
     step.issuer = issuer;
     step.name = "tcgen05.shift";
     step.work.kind = AsyncWork::Kind::kTensorShift;
-    step.act = [cta = &w.cta, address] { RunShift(address, CtaState::Of(*cta).tensor()); };
+    step.work.pair = form.pair;
+    step.act = [ctas, address] {
+      for (Cta* cta : ctas) RunShift(address, CtaState::Of(*cta).tensor());
+    };
     engines.Queue(ChannelKind::kPipe, std::move(step));
   });
   return Flow::kNext;
 }
 
 void DecodeShift(Decoder& d) {
-  AddressForm& form = d.MakeExtra<AddressForm>();
-  TakeGroup(d);
+  ShiftForm& form = d.MakeExtra<ShiftForm>();
+  form.pair = TakeCtaGroup(d);
   if (!d.mods.Take("down")) d.Illegal("tcgen05.shift needs .down");
   form.address = d.Address(d.operand(0));
   d.op.handler = Shift;
@@ -370,6 +397,7 @@ struct CommitForm {
   AddressOperand address;
   Space space = Space::kGeneric;
   bool multicast = false;
+  bool pair = false;
 };
 
 // What those who wait for a commit learn: all that the thread knew, and its pipe's work with what
@@ -390,6 +418,7 @@ Flow Commit(Warp& w, const Op& op, uint32_t mask) {
   Engines& engines = Engines::Of(w);
   ForEachLane(mask, [&](int lane) {
     const Issuer issuer = w.Here(lane);
+    CtasOf(issuer, form.pair);
     const uint64_t address = form.address.At(w, lane);
     const BarrierRef barrier = ResolveBarrier(w, lane, form.space, address);
     const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[0])[lane] : 0;
@@ -414,7 +443,7 @@ Flow Commit(Warp& w, const Op& op, uint32_t mask) {
 
 void DecodeCommit(Decoder& d) {
   CommitForm& form = d.MakeExtra<CommitForm>();
-  TakeGroup(d);
+  form.pair = TakeCtaGroup(d);
   if (!d.mods.Take("mbarrier::arrive::one")) {
     d.Illegal("tcgen05.commit needs .mbarrier::arrive::one");
   }

@@ -5,6 +5,7 @@
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
+#include "emulator/async/tcgen05_pair.h"
 #include "emulator/async/tensor_walk.h"
 
 namespace tilelang::emulator {
@@ -18,7 +19,9 @@ struct TensorForm : TransferForm {
   TensorMode mode = TensorMode::kTile;
   int rank = 1;
   int coordinates = 1;
-  int offsets = 0;  // im2col filter offsets
+  int offsets = 0;          // im2col filter offsets
+  bool pair = false;        // .cta_group::2: the mbarrier may be that of the peer CTA
+  bool own_shared = false;  // the destination is .shared::cta
 };
 
 // Operands: coordinates, then im2col offsets, then the CTA mask of a multicast.
@@ -128,6 +131,40 @@ void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
   }
 }
 
+// The mbarrier is in the CTA that receives, or with .cta_group::2 in its peer. The signals of a
+// multicast go to the CTAs that receive, or with .cta_group::2 to those of their pairs that have
+// the parity of the one given.
+std::vector<LoadTarget> TargetsOf(Warp& w, int lane, const TensorForm& form, uint32_t destination,
+                                  const BarrierRef& barrier, uint32_t ctas) {
+  const Issuer issuer = w.Here(lane);
+  std::vector<LoadTarget> targets =
+      LoadTargets(w, lane, destination, barrier, form.multicast, ctas);
+  for (LoadTarget& target : targets) {
+    if (form.multicast && form.pair) {
+      const uint32_t rank = (target.cta->rank & ~1u) | (barrier.owner->rank & 1);
+      if (rank >= w.cta.cluster.ctas.size()) PeerOf({target.cta, issuer.op, issuer.warp, lane});
+      target.barrier.owner = w.cta.cluster.ctas[rank].get();
+    }
+    const uint32_t apart = target.cta->rank ^ target.barrier.owner->rank;
+    if (apart > (form.pair ? 1 : 0)) {
+      Fail(issuer, "mbarrier",
+           "the copy writes shared memory of rank " + std::to_string(target.cta->rank) +
+               " of the cluster, but completes on an mbarrier of rank " +
+               std::to_string(target.barrier.owner->rank) +
+               (form.pair ? ": it must be in that CTA or its peer"
+                          : ": it must be in that CTA, or with .cta_group::2 in its peer"),
+           target.barrier.address(), "shared memory");
+    }
+    if (form.own_shared && (target.cta != &w.cta || target.barrier.owner != &w.cta)) {
+      Fail(issuer, "illegal-operand",
+           "with .shared::cta destination and mbarrier are in the CTA of the thread; use "
+           ".shared::cluster",
+           target.barrier.address(), "shared memory");
+    }
+  }
+  return targets;
+}
+
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<TensorForm>();
   Cluster& cluster = w.cta.cluster;
@@ -143,8 +180,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     delivery.units = SparseUnits(request->map, BytesOf(*request), destination & 0xFFFFFF);
     delivery.runs = RunsOf(w, *request);
     IssueLoad(
-        w, lane, delivery, LoadTargets(w, lane, destination, barrier, form.multicast, ctas),
-        BytesOf(*request),
+        w, lane, delivery, TargetsOf(w, lane, form, destination, barrier, ctas), BytesOf(*request),
         [&cluster, issuer, request](std::vector<uint8_t>& data) {
           Fetch(cluster, issuer, *request, data);
         },
@@ -243,8 +279,6 @@ void TakeMode(Decoder& d, TensorForm& form) {
     form.mode = TensorMode::kIm2col;
     form.offsets = mode == "im2col" ? form.rank - 2 : 0;
   }
-  const std::string group = d.mods.TakePrefix("cta_group::");
-  if (group == "2") d.Unsupported("cta_group::2");
 }
 
 void PushElements(Decoder& d, const std::vector<const ptx::Operand*>& elements, size_t expected,
@@ -278,12 +312,17 @@ void TakeOffsets(Decoder& d, const TensorForm& form, size_t* next) {
 void DecodeTransfer(Decoder& d, bool reduces) {
   TensorForm& form = d.MakeExtra<TensorForm>();
   TakeMode(d, form);
+  const std::string group = d.mods.TakePrefix("cta_group::");
+  if (!group.empty() && group != "1" && group != "2") d.Illegal("unknown .cta_group::" + group);
+  const bool own = d.mods.Has("shared::cta");
   const char* name = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor";
   switch (TakeRoute(d, form, reduces, name)) {
     case Route::kLoad: {
       form.shared = d.Address(d.operand(0));
       TakeMap(d, form, d.operand(1));
       form.barrier = d.Address(d.operand(2));
+      form.pair = group == "2";
+      form.own_shared = own;
       size_t next = 3;
       TakeOffsets(d, form, &next);
       if (form.multicast) d.Push(d.Source(d.operand(next), Type::kU16));
@@ -291,6 +330,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
       return;
     }
     case Route::kStore:
+      if (!group.empty()) d.Illegal(".cta_group is for copies that complete on an mbarrier");
       TakeMap(d, form, d.operand(0));
       form.shared = d.Address(d.operand(1));
       // Only the map, at run time, tells the type: they might be sums of floats.

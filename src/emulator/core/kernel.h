@@ -151,6 +151,7 @@ struct Kernel {
   bool communicates = false;  // CTAs may exchange values through global memory
   bool uses_grid_workspace = false;
   bool loads_tensor_memory = false;              // by tcgen05.ld
+  int cta_group = 0;                             // of its tcgen05 instructions; 0: has none
   std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
   std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them
 };

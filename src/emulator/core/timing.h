@@ -45,6 +45,7 @@ struct AsyncWork {
   Kind kind = Kind::kMarker;
   bool a_in_shared = true;  // operand A of a matrix instruction
   bool multicast = false;   // not the first target of a multicast
+  bool pair = false;        // of both CTAs of a pair
   int m = 0, n = 0;         // of a matrix instruction; K is always 32 bytes of a row of A
   int64_t flops = 0;
   uint32_t bytes = 0;               // of a copy

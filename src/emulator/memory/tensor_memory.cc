@@ -32,13 +32,17 @@ TensorMemory::TensorMemory()
   std::fill_n(cells_.get(), kLanes * kStride, kPoison);
 }
 
-std::optional<int> TensorMemory::Allocate(int64_t columns) {
+void TensorMemory::CheckAllocation(int64_t columns) const {
   CheckColumnCount("tcgen05.alloc", columns);
   if (relinquished_) Misuse("tcgen05.alloc after tcgen05.relinquish_alloc_permit");
   if (columns > largest_allowed_) {
     Misuse("tcgen05.alloc of " + std::to_string(columns) + " columns after one of " +
            std::to_string(largest_allowed_) + ": later allocations must not be larger");
   }
+}
+
+std::optional<int> TensorMemory::Allocate(int64_t columns) {
+  CheckAllocation(columns);
   const int chunks = static_cast<int>(columns) / kChunk;
   for (int first = 0; first + chunks <= kChunks; first += chunks) {
     const auto begin = owner_.begin() + first;
@@ -54,7 +58,7 @@ std::optional<int> TensorMemory::Allocate(int64_t columns) {
   return std::nullopt;
 }
 
-void TensorMemory::Deallocate(TmemAddress address, int64_t columns) {
+void TensorMemory::CheckDeallocation(TmemAddress address, int64_t columns) const {
   CheckColumnCount("tcgen05.dealloc", columns);
   const int first = address.column() / kChunk;
   const bool is_start = address.lane() == 0 && address.column() % kChunk == 0 && first < kChunks &&
@@ -64,6 +68,11 @@ void TensorMemory::Deallocate(TmemAddress address, int64_t columns) {
            DescribeTmem(address.lane(), address.column()) +
            " matches no allocation; allocated: " + DescribeAllocations());
   }
+}
+
+void TensorMemory::Deallocate(TmemAddress address, int64_t columns) {
+  CheckDeallocation(address, columns);
+  const int first = address.column() / kChunk;
   std::fill_n(owner_.begin() + first, size_[first], uint8_t{0});
   size_[first] = 0;
 }

@@ -36,8 +36,10 @@ class TensorMemory {
   // First column of a new block of `columns` (a power of two, 32..512; not more than any earlier
   // allocation of this CTA asked for), or nothing while no such block is free.
   std::optional<int> Allocate(int64_t columns);
+  void CheckAllocation(int64_t columns) const;
   // The address and the size must be those of one allocation.
   void Deallocate(TmemAddress address, int64_t columns);
+  void CheckDeallocation(TmemAddress address, int64_t columns) const;
   void Relinquish() { relinquished_ = true; }
   bool HasAllocations() const;
   // For example "columns 0..127, columns 256..287".

@@ -16,10 +16,11 @@ HEADER = """.version 9.0
 """
 
 
-def legal_forms():
-    """Every dense form of one CTA."""
-    for kind, ws, in_tmem in itertools.product(KINDS, (False, True), (False, True)):
-        name = f"tcgen05.mma{'.ws' if ws else ''}.cta_group::1.kind::{kind}"
+def legal_forms(group):
+    """Every dense form of one CTA, or of two."""
+    masks = ", ".join(f"%r{i}" for i in range(4, 4 + 4 * group))
+    for kind, ws, in_tmem in itertools.product(KINDS, (False, True)[: 3 - group], (False, True)):
+        name = f"tcgen05.mma{'.ws' if ws else ''}.cta_group::{group}.kind::{kind}"
         operands = f"[%r1], {'[%r2]' if in_tmem else '%d1'}, %d2, %r3, "
         buffers = ("b0", "b1", "b2", "b3") if ws else ("a",)
         uses = [f".collector::{b}::{u}" for b in buffers
@@ -31,15 +32,16 @@ def legal_forms():
         if ws:
             tails += ["%p1, %d3", "%p1, 0"]
         else:
-            tails += ["{%r4, %r5, %r6, %r7}, %p1", "!%p1"]
+            tails += [f"{{{masks}}}, %p1", "!%p1"]
             if kind in ("f16", "tf32"):
-                tails += ["%p1, 0", "%p1, 15", "{%r4, %r5, %r6, %r7}, %p1, 3"]
+                tails += ["%p1, 0", "%p1, 15", f"{{{masks}}}, %p1, 3"]
         yield from (f"{name}{use} {operands}{tail};" for use in uses for tail in tails)
 
 
-def test_every_form_of_one_cta_is_decoded():
-    forms = list(legal_forms())
-    assert len(forms) > 200
+@pytest.mark.parametrize("group", [1, 2])
+def test_every_form_is_decoded(group):
+    forms = list(legal_forms(group))
+    assert len(forms) > (200, 100)[group - 1]
     body = "".join(f" @%p1 {form}\n" for form in forms)
     Device("sm_100a").load_ptx(HEADER + body + " ret;\n}")["k"].launch(1, 32, [])
 
@@ -51,7 +53,22 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("tcgen05.mma.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::2"),
+        ("tcgen05.mma.cta_group::3.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::2"),
+        ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::1 only"),
+        ("tcgen05.mma.sp.cta_group::2.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
+        (
+            "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale [%r1], %d1, %d2, %r3, [%r4], "
+            "[%r5], %p1",
+            "kind::mxf8f6f4",
+        ),
+        (
+            "tcgen05.mma.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, {%r4, %r5, %r6, %r7}, %p1",
+            "eight",
+        ),
+        (
+            f"{MMA} [%r1], %d1, %d2, %r3, {{%r4, %r5, %r6, %r7, %r8, %r9, %r10, %r11}}, %p1",
+            "eight",
+        ),
         ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         (

@@ -180,7 +180,7 @@ def test_address_must_be_the_same_in_all_threads():
         ("tcgen05.ld.sync.aligned.32x32b.x3.b32 {%v0, %v1, %v2}, [%r3];", "repetition"),
         ("tcgen05.ld.aligned.32x32b.x1.b32 {%v0}, [%r3];", "mandatory"),
         ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {%v0, %v1}, %v2, [%r3];", "sm_103a"),
-        ("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r6], 64;", "cta_group::2"),
+        ("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r6], 64;", "same .cta_group"),
     ],
 )
 def test_illegal_forms_are_refused_when_loaded(text, complaint):
