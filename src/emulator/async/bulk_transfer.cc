@@ -137,6 +137,7 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
     step.completes = target.barrier;
     step.work.kind = delivery.work;
     step.work.bytes = bytes;
+    step.work.receiver = target.cta->rank;
     step.work.multicast = &target != &targets[0];
     step.work.runs = delivery.runs;
     step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {

@@ -48,6 +48,7 @@ struct AsyncWork {
   bool pair = false;        // of both CTAs of a pair
   int m = 0, n = 0;         // of a matrix instruction; K is always 32 bytes of a row of A
   int64_t flops = 0;
+  uint32_t receiver = 0;            // rank of the CTA that a load or a send writes
   uint32_t bytes = 0;               // of a copy
   std::span<const GlobalRun> runs;  // in global memory, valid during the call
 };

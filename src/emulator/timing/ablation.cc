@@ -17,7 +17,8 @@ void WithoutTensorPipe(Figures& f) {
     *rate *= kPlenty;
   }
   f.mma_latency = f.wgmma_latency = f.wgmma_register_latency = f.wgmma_least = 1;
-  f.tcgen05_ss_latency = f.tcgen05_ts_latency = 1;
+  f.tcgen05_ss_latency = f.tcgen05_ts_latency = f.tcgen05_half_latency = 1;
+  f.pair_ss_latency = f.pair_ts_latency = f.pair_half_latency = f.pair_least = 1;
 }
 
 void WithoutBarriers(Figures& f) {

@@ -105,8 +105,14 @@ class ClusterTiming : public Timing {
 
   Cycle Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm);
   Cycle Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm);
-  Cycle TensorPipe(const Issuer& issuer, Sm& sm, double cycles, double wavefronts, Cycle* begin);
-  void EngineSlice(int32_t* track, const char* name, const Issuer& issuer, Cycle begin, Cycle end);
+  struct TensorTime {
+    double cycles = 0, wavefronts = 0, latency = 0;
+  };
+  TensorTime TimeOf(const AsyncWork& work) const;
+  Cycle TensorPipe(Sm& sm, Cycle from, double cycles, double wavefronts);
+  // Of an engine of the SM of the CTA of that rank.
+  void EngineSlice(int32_t* track, const char* name, const Issuer& issuer, size_t rank, Cycle begin,
+                   Cycle end);
 
   TimedMachine& machine_;
   Cluster& cluster_;

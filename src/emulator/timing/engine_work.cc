@@ -10,13 +10,13 @@ constexpr double kPortBytes = 128;  // of shared memory in a cycle
 
 }  // namespace
 
-void ClusterTiming::EngineSlice(int32_t* track, const char* name, const Issuer& issuer, Cycle begin,
-                                Cycle end) {
+void ClusterTiming::EngineSlice(int32_t* track, const char* name, const Issuer& issuer, size_t rank,
+                                Cycle begin, Cycle end) {
   Recorder& recorder = machine_.recorder;
   if (*track < 0) {
     Track made;
     made.engine = true;
-    made.sm = static_cast<int>(issuer.cta->rank);
+    made.sm = static_cast<int>(rank);
     made.name = name;
     if (made.sm != 0) made.name += " " + std::to_string(made.sm);
     *track = recorder.AddTrack(std::move(made));
@@ -78,6 +78,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
                           ? now_
                           : sm.tma.Claim(now_, figures.tma_issue + requests) - requests;
   Cycle end = start;
+  Sm& to = work.kind == K::kBulkLoad ? *sms_[work.receiver] : sm;
   for (const GlobalRun& run : work.runs) {
     const uint64_t last = (run.address + run.bytes + 31) / 32;
     for (uint64_t sector = run.address / 32; sector < last;) {
@@ -85,10 +86,10 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       const uint32_t mask = ((1u << (stop - sector)) - 1) << (sector & 3);
       const LineAccess access{sector / 4, mask};
       if (work.kind == K::kBulkLoad) {
-        const Cycle port = sm.l2_port.Claim(start, access.bytes()) + figures.l2_latency;
+        const Cycle port = to.l2_port.Claim(start, access.bytes()) + figures.l2_latency;
         const Cycle there =
             work.multicast ? start + figures.l2_latency : sm.memory.Load(start, access);
-        end = std::max({end, sm.shared.Claim(std::max(port, there) - 1, 1)});
+        end = std::max({end, to.shared.Claim(std::max(port, there) - 1, 1)});
       } else {
         end = std::max(end, sm.memory.Store(start, access));
       }
@@ -96,39 +97,75 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
     }
   }
   if (work.kind == K::kBulkLoad) end += figures.tma_latency;
-  EngineSlice(&sm.tma_track, "TMA", issuer, begin, end);
+  EngineSlice(&sm.tma_track, "TMA", issuer, issuer.cta->rank, begin, end);
   engine_ends_[end] = {machine_.recorder.Last(sm.tma_track), Reason::kBarrierTma};
   return end;
 }
 
 // The pipe and the port of shared memory for the operands.
-Cycle ClusterTiming::TensorPipe(const Issuer&, Sm& sm, double cycles, double wavefronts,
-                                Cycle* begin) {
-  const Cycle end = sm.tensor.Claim(now_, std::max(cycles, wavefronts));
-  *begin = end - std::max(cycles, wavefronts);
-  if (wavefronts > 0) sm.shared.Claim(*begin, wavefronts * machine_.figures.operand_share);
+Cycle ClusterTiming::TensorPipe(Sm& sm, Cycle from, double cycles, double wavefronts) {
+  const double takes = std::max(cycles, wavefronts);
+  const Cycle end = sm.tensor.Claim(from, takes);
+  if (wavefronts > 0) {
+    sm.shared.Claim(end - takes, wavefronts * machine_.figures.operand_share);
+  }
   return end;
+}
+
+// What one instruction takes of the pipe of an SM, and beyond until it is complete.
+ClusterTiming::TensorTime ClusterTiming::TimeOf(const AsyncWork& work) const {
+  const Figures& figures = machine_.figures;
+  const bool wgmma = work.kind == AsyncWork::Kind::kWgmma;
+  const int ctas = work.pair ? 2 : 1;
+  const int rows = work.m / ctas;
+  // Half of the rows leave half of the tcgen05 pipe idle, but for a pair, whose rows are there
+  // twice with half of the columns each.
+  const double busy = wgmma || work.pair ? rows : std::max(rows, 128);
+  const double rate = wgmma ? figures.wgmma_flops : figures.tcgen05_flops;
+  const int least = wgmma ? figures.wgmma_least : work.pair ? figures.pair_least : 0;
+  const double a_rows = work.a_in_shared ? rows * (work.pair ? figures.pair_row_cost : 1) : 0;
+  TensorTime time;
+  time.cycles = std::max<double>(2.0 * busy * work.n * 16 / rate, least);
+  time.wavefronts = 32.0 * (static_cast<double>(work.n) / ctas + a_rows) / kPortBytes;
+  const bool half = work.a_in_shared && rows < 128;
+  if (wgmma) {
+    time.latency = work.a_in_shared ? figures.wgmma_latency : figures.wgmma_register_latency;
+  } else if (work.pair) {
+    time.latency = half               ? figures.pair_half_latency
+                   : work.a_in_shared ? figures.pair_ss_latency
+                                      : figures.pair_ts_latency;
+  } else {
+    time.latency = half               ? figures.tcgen05_half_latency
+                   : work.a_in_shared ? figures.tcgen05_ss_latency
+                                      : figures.tcgen05_ts_latency;
+  }
+  return time;
 }
 
 Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
   using K = AsyncWork::Kind;
   const Figures& figures = machine_.figures;
-  Cycle begin = now_, end = now_;
-  if (work.kind == K::kTensorShift) return sm.tensor.Claim(now_, figures.tmem_shift);
-  if (work.kind == K::kTensorCopy) {
-    return sm.tensor_copy.Claim(now_, work.bytes) + figures.tmem_copy_latency;
+  Sm* peer = work.pair ? sms_[issuer.cta->rank ^ 1] : nullptr;
+  // Both SMs of a pair begin together.
+  const auto both = [&](auto claim) {
+    const Cycle end = claim(sm, now_);
+    return peer ? std::max(end, claim(*peer, now_)) : end;
+  };
+  if (work.kind == K::kTensorShift) {
+    return both([&](Sm& at, Cycle from) { return at.tensor.Claim(from, figures.tmem_shift); });
   }
-  const bool wgmma = work.kind == K::kWgmma;
-  const double operand_bytes = 32.0 * (work.n + (work.a_in_shared ? work.m : 0));
-  const double rate = wgmma ? figures.wgmma_flops : figures.tcgen05_flops;
-  // Half of the rows leave half of the tcgen05 pipe idle.
-  const double rows = wgmma ? work.m : std::max(work.m, 128);
-  double cycles = 2.0 * rows * work.n * 16 / rate;
-  if (wgmma) cycles = std::max<double>(cycles, figures.wgmma_least);
-  end = TensorPipe(issuer, sm, cycles, operand_bytes / kPortBytes, &begin);
+  if (work.kind == K::kTensorCopy) {
+    return both([&](Sm& at, Cycle from) { return at.tensor_copy.Claim(from, work.bytes); }) +
+           figures.tmem_copy_latency;
+  }
+  const TensorTime time = TimeOf(work);
+  const Cycle end =
+      both([&](Sm& at, Cycle from) { return TensorPipe(at, from, time.cycles, time.wavefronts); });
+  const Cycle begin = end - std::max(time.cycles, time.wavefronts);
   const double flops = static_cast<double>(work.flops);
   machine_.flops += flops;
   machine_.tensor_flops += flops;
+  const bool wgmma = work.kind == K::kWgmma;
   const int warp = wgmma ? issuer.warp : issuer.warp * kLanes + issuer.lane;
   std::deque<Cycle>& queue = tensor_queues_[{issuer.cta->rank, warp}];
   queue.push_back(end);
@@ -137,12 +174,11 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
   if (!wgmma && queue.size() > most) {
     ClockOf(issuer).Wait(queue[queue.size() - 1 - most], Reason::kTensorPipe, -1);
   }
-  EngineSlice(&sm.tensor_track, "tensor pipe", issuer, begin, end);
-  const Cycle ready =
-      end + (wgmma ? work.a_in_shared ? figures.wgmma_latency : figures.wgmma_register_latency
-             : work.a_in_shared && work.m < 128 ? figures.tcgen05_half_latency
-             : work.a_in_shared                 ? figures.tcgen05_ss_latency
-                                                : figures.tcgen05_ts_latency);
+  if (peer) {
+    EngineSlice(&peer->tensor_track, "tensor pipe", issuer, issuer.cta->rank ^ 1, begin, end);
+  }
+  EngineSlice(&sm.tensor_track, "tensor pipe", issuer, issuer.cta->rank, begin, end);
+  const Cycle ready = end + time.latency;
   engine_ends_[ready] = {machine_.recorder.Last(sm.tensor_track), Reason::kBarrierTensor};
   return ready;
 }

@@ -86,6 +86,10 @@ struct Figures {
   int tcgen05_ss_latency = 0, tcgen05_ts_latency = 0;
   int tcgen05_half_latency = 0;  // with 64 rows, from shared memory
   int tcgen05_queue = 0;
+  // Of a pair of CTAs: latencies, cycles of the smallest instruction, and what a row of A takes of
+  // the port of shared memory.
+  int pair_ss_latency = 0, pair_ts_latency = 0, pair_half_latency = 0, pair_least = 0;
+  double pair_row_cost = 1;
   int commit_latency = 0;
   // Tensor memory.
   double tmem_columns = 0;     // of a sub-core, a cycle (32 lanes of 32 bits)

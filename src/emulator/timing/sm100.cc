@@ -45,6 +45,14 @@ const Figures& Sm100Figures() {
     f.tcgen05_ts_latency = 94;
     f.tcgen05_queue = 24;  // about 6 for each sub-core
     f.tcgen05_half_latency = 110;
+    // Of pairs, likewise: 170 from shared memory, 138 with A in tensor memory, 147 to 165 with 64
+    // rows in each CTA. M = 128 from tensor memory takes at least 18.3 cycles; with N = 64 operands
+    // in shared memory take 43.7 cycles instead of 40, with 64 rows 25.7 instead of 24.
+    f.pair_ss_latency = 160;
+    f.pair_ts_latency = 128;
+    f.pair_half_latency = 146;
+    f.pair_least = 18;
+    f.pair_row_cost = 1.115;
     // Micro-benchmarks of a B300: arrival and wait 8 cycles each.
     f.mbarrier_latency = 8;
     f.mbarrier_wake = 8;

@@ -41,7 +41,14 @@ COMMIT = "@%one tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluste
 WAIT = "W#: mbarrier.try_wait.parity.shared::cta.b64 %w, [%r2], PARITY; @!%w bra W#;\n"
 
 
-def timing(text, threads=32, ctas=1, data=None, cold=False):
+# Of a pair the even CTA issues, and waits.
+MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
+PAIR = f""" mov.u32 %r5, %cluster_ctarank; setp.ne.u32 %w, %r5, 0; {MEET}
+ @%w bra PEER;
+"""
+
+
+def timing(text, threads=32, ctas=1, data=None, cold=False, cluster=1):
     """The Timing of a kernel."""
     argument = np.zeros(16, np.uint8) if data is None else data
     with warnings.catch_warnings():
@@ -50,7 +57,7 @@ def timing(text, threads=32, ctas=1, data=None, cold=False):
             Device("sm_100a")
             .load_ptx(text)["k"]
             .launch(
-                ctas, threads, [argument], sanitize=False,
+                ctas, threads, [argument], sanitize=False, cluster=cluster,
                 timing=TimingOptions(l2="cold" if cold else "warm", sampled=ctas > 1, record=False),
             )
         )  # fmt: skip
@@ -70,6 +77,17 @@ def slope(body, threads=32, few=4, many=24, tensor=True):
     def span(count):
         text = HEAD + (TENSOR if tensor else "") + rounds(count, body)
         return timing(text + (TENSOR_END if tensor else "") + " ret;\n}\n", threads).span_cycles
+
+    return (span(many) - span(few)) / (many - few)
+
+
+def pair_slope(body, few=4, many=24):
+    """The same of a pair of CTAs."""
+
+    def span(count):
+        text = HEAD + TENSOR + PAIR + rounds(count, body) + f"PEER: {MEET}\n" + TENSOR_END
+        text = text.replace("cta_group::1", "cta_group::2") + " ret;\n}\n"
+        return timing(text, ctas=2, cluster=2).span_cycles
 
     return (span(many) - span(few)) / (many - few)
 
@@ -94,6 +112,33 @@ def mma(m, n, form="SS", kind="f16", count=1):
 )  # fmt: skip
 def test_rate_of_products(form, m, n, cycles):
     assert slope(mma(m, n, form, count=4), few=20, many=40) / 4 == pytest.approx(cycles, rel=0.1)
+
+
+# The same of pairs.
+@pytest.mark.parametrize(
+    "form, m, n, cycles",
+    [
+        ("SS", 256, 64, 43.7), ("SS", 256, 80, 46.1), ("SS", 256, 96, 50.1), ("SS", 256, 112, 56.7),
+        ("SS", 256, 128, 64.7), ("SS", 256, 256, 128.7), ("TS", 256, 64, 32.6),
+        ("TS", 256, 256, 128.6), ("SS", 128, 64, 25.7), ("SS", 128, 80, 27.7),
+        ("SS", 128, 96, 29.7), ("SS", 128, 112, 30.7), ("SS", 128, 128, 32.7), ("SS", 128, 256, 64.7),
+        ("TS", 128, 64, 18.3), ("TS", 128, 256, 64),
+    ],
+)  # fmt: skip
+def test_rate_of_products_of_pairs(form, m, n, cycles):
+    found = pair_slope(mma(m, n, form, count=4), few=20, many=40) / 4
+    assert found == pytest.approx(cycles, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "form, m, n, cycles",
+    [
+        ("SS", 256, 64, 170 + 32), ("SS", 256, 256, 170 + 128), ("TS", 256, 64, 138 + 32),
+        ("TS", 256, 256, 138 + 128), ("SS", 128, 64, 173), ("SS", 128, 256, 229),
+    ],
+)  # fmt: skip
+def test_latency_of_a_product_of_a_pair(form, m, n, cycles):
+    assert pair_slope(mma(m, n, form) + COMMIT + WAIT) == pytest.approx(cycles, rel=0.1)
 
 
 @pytest.mark.parametrize("kind", ["tf32", "f8f6f4", "i8"])
@@ -280,7 +325,7 @@ def test_bandwidth_of_hbm():
 
 
 def test_steps_of_a_gemm(monkeypatch):
-    # gau-nernst/learn-cuda on a B200: 256, 721, 914, 1054 TFLOP/s.
+    # gau-nernst/learn-cuda on a B200: 256, 721, 914, 1054, 1170, 1273 TFLOP/s.
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmark"))
     steps = importlib.import_module("timing_steps")
     rates = [steps.predicted(step) for step in steps.STEPS]
