@@ -97,6 +97,9 @@ class ParallelFor(Stmt):
     annotations: Mapping[str, Any]
 from .ir.buffer import Region as Region
 from .ir.stmt import Func as Func
+class Formula(Object):
+    coordinates: Sequence[Var]
+    value: Expr
 from .layout.layout import Layout as Layout
 from .layout.fragment import Fragment as Fragment
 from .layout.tmem import TmemLayout as TmemLayout

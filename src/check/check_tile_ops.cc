@@ -44,17 +44,20 @@ bool Differ(const Extents& a, const Extents& b) {
 bool IsFloat16(ir::DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
 
 // Accumulator types of the tensor cores for operands of one type (PTX ISA, mma and tcgen05.mma).
+// Sums lose nothing against the operands, or are those of an instruction.
 bool Accumulates(ir::DType operand, ir::DType accumulator) {
-  if (ir::IsIntegral(operand)) return accumulator == ir::dtypes::kInt32;
-  if (operand == ir::dtypes::kFloat64) return accumulator == operand;
+  if (ir::IsIntegral(operand)) {
+    return ir::IsIntegral(accumulator) && accumulator.bits >= std::max(32, int{operand.bits});
+  }
+  if (accumulator == ir::dtypes::kFloat64) return true;
+  if (operand == ir::dtypes::kFloat64) return false;
   bool half = accumulator == ir::dtypes::kFloat16 &&
               (operand == ir::dtypes::kFloat16 || ir::IsFloat8(operand));
   return half || accumulator == ir::dtypes::kFloat32;
 }
 
 bool IsOperand(ir::DType t) {
-  return IsFloat16(t) || ir::IsFloat8(t) || t == ir::dtypes::kFloat32 ||
-         t == ir::dtypes::kFloat64 || t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8;
+  return t.lanes == 1 && t.bits >= 8 && !ir::IsBool(t) && (ir::IsFloat(t) || ir::IsIntegral(t));
 }
 
 class TileOpChecker : public ir::StmtVisitor {
@@ -205,14 +208,15 @@ class TileOpChecker : public ir::StmtVisitor {
     if (!IsOperand(a) || !IsOperand(b) || (a != b && !mixed)) {
       TL_USER_ERROR(kDType, op->span,
                     "T.gemm of A " << ir::ToString(a) << " and B " << ir::ToString(b)
-                                   << "; both have one of the types float16, bfloat16, float32, "
-                                      "float64, float8, int8, uint8");
+                                   << "; both are of one float type, both float8, or both "
+                                      "integers of at least 8 bits");
     }
     if (Accumulates(a, c)) return;
-    TL_USER_ERROR(kDType, op->span,
-                  "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c) << "; MMAs of "
-                               << (ir::IsIntegral(a) ? "integers are summed in int32"
-                                                     : "floats are summed in float32"));
+    TL_USER_ERROR(
+        kDType, op->span,
+        "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c) << "; "
+                     << (ir::IsIntegral(a) ? "integers are summed in int32, or as wide as they are"
+                                           : "floats are summed in float32 or float64"));
   }
 };
 

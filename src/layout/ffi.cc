@@ -48,6 +48,9 @@ void RegisterText() {
 }
 
 void RegisterLayout() {
+  refl::ObjectDef<FormulaNode>(refl::init(false))
+      .def_ro("coordinates", &FormulaNode::coordinates)
+      .def_ro("value", &FormulaNode::value);
   refl::ObjectDef<LayoutNode>()
       .def_ro("extents", &LayoutNode::extents)
       .def_ro("shape", &LayoutNode::shape)
@@ -56,12 +59,21 @@ void RegisterLayout() {
       .def_ro("swizzle_bits", &LayoutNode::swizzle_bits)
       .def_ro("swizzle_base", &LayoutNode::swizzle_base)
       .def_ro("swizzle_shift", &LayoutNode::swizzle_shift)
-      .def_ro("table", &LayoutNode::table);
+      .def_ro("table", &LayoutNode::table)
+      // The table says it all; two spellings of one map are one layout.
+      .def_ro("formula", &LayoutNode::formula, refl::AttachFieldFlag::SEqHashIgnore());
   refl::GlobalDef()
       .def("tl.layout.Tree", MakeTree)
       .def("tl.layout.RowMajor", [](ffi::Shape e) { return Layout::RowMajor(ToCoord(e)); })
       .def("tl.layout.FromValues",
            [](ffi::Shape e, ffi::Shape v) { return Layout::FromValues(ToCoord(e), ToCoord(v)); })
+      .def("tl.layout.FromFunction",
+           [](ffi::Shape e, ffi::Shape v, ffi::Array<ir::Var> coordinates,
+              ffi::Optional<ir::Expr> formula) {
+             ffi::Optional<Formula> known;
+             if (formula) known = Formula(coordinates, formula.value());
+             return Layout::FromValues(ToCoord(e), ToCoord(v), known);
+           })
       .def("tl.layout.Size", [](Layout l) { return l->Size(); })
       .def("tl.layout.Cosize", [](Layout l) { return l->Cosize(); })
       .def("tl.layout.IsTable", [](Layout l) { return l->IsTable(); })

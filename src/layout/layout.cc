@@ -180,6 +180,7 @@ bool LayoutNode::IsInjective() const {
 }
 
 std::string LayoutNode::ToString() const {
+  if (formula) return formula.value()->ToString() + " on " + CoordToString(Extents());
   if (IsTable()) return "table" + CoordToString(Extents());
   std::string text =
       IntTuple::FromAny(shape).ToString() + ":" + IntTuple::FromAny(stride).ToString();
@@ -283,7 +284,8 @@ std::optional<Layout> RecoverSwizzled(const Coord& extents, const std::vector<in
 
 }  // namespace
 
-Layout Layout::FromValues(const Coord& extents, const std::vector<int64_t>& values) {
+Layout Layout::FromValues(const Coord& extents, const std::vector<int64_t>& values,
+                          ffi::Optional<Formula> formula) {
   LAYOUT_REQUIRE(Product(extents) == static_cast<int64_t>(values.size()) && !values.empty(),
                  LayoutError)
       << "a layout of shape " << CoordToString(extents) << " needs " << Product(extents)
@@ -295,6 +297,7 @@ Layout Layout::FromValues(const Coord& extents, const std::vector<int64_t>& valu
   auto node = ffi::make_object<LayoutNode>();
   node->extents = ffi::Shape(extents);
   node->table = ffi::Shape(values);
+  node->formula = std::move(formula);
   return Layout(node);
 }
 
@@ -302,14 +305,33 @@ Layout Layout::FromValues(const Coord& extents, const std::vector<int64_t>& valu
 
 namespace {
 
-/*! values of `layout` re-indexed: the new value at `coord` is the old one at old_coord(coord). */
+int64_t Moved(int64_t index, int64_t by) { return index + by; }
+ir::Expr Moved(const ir::Expr& index, int64_t by) {
+  return by == 0 ? index : index + ir::Const(index.dtype(), by);
+}
+
+/*! The formula of a layout of `rank` dimensions: `value` of this one's at old_coord(coord). */
+template <typename OldCoord, typename Value>
+ffi::Optional<Formula> Reformulated(const LayoutNode* layout, size_t rank, OldCoord old_coord,
+                                    Value value) {
+  if (!layout->formula) return std::nullopt;
+  return Formula::Of(rank, [&](const std::vector<ir::Expr>& coord) {
+    return value(layout->formula.value()->At(old_coord(coord)), coord);
+  });
+}
+
+/*!
+ * `layout` re-indexed: the new value at `coord` is the old one at old_coord(coord), a function of
+ * numbers and of expressions.
+ */
 template <typename OldCoord>
 Layout Reindexed(const LayoutNode* layout, const Coord& extents, OldCoord old_coord) {
   std::vector<int64_t> old = layout->Tabulate(), values(Product(extents));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = old[Linearize(layout->Extents(), old_coord(Delinearize(extents, i)))];
   }
-  return Layout::FromValues(extents, values);
+  auto same = [](const ir::Expr& value, const std::vector<ir::Expr>&) { return value; };
+  return Layout::FromValues(extents, values, Reformulated(layout, extents.size(), old_coord, same));
 }
 
 }  // namespace
@@ -323,8 +345,8 @@ Layout Layout::Transpose(const std::vector<size_t>& axes) const {
     for (size_t axis : axes) forms.push_back(self->Forms()[axis]);
     return FromForms(extents, forms, self->offset, self->GetSwizzle());
   }
-  return Reindexed(self, extents, [&](const Coord& coord) {
-    Coord old(coord.size());
+  return Reindexed(self, extents, [&](const auto& coord) {
+    auto old = coord;
     for (size_t d = 0; d < axes.size(); ++d) old[axes[d]] = coord[d];
     return old;
   });
@@ -345,7 +367,13 @@ Layout Layout::Stack(int64_t copies) const {
   for (int64_t copy = 0; copy < copies; ++copy) {
     for (int64_t value : self->Tabulate()) values.push_back(copy * stride + value);
   }
-  return FromValues(extents, values);
+  auto copy_of = [](const std::vector<ir::Expr>& coord) {
+    return std::vector<ir::Expr>(coord.begin() + 1, coord.end());
+  };
+  auto after = [&](const ir::Expr& value, const std::vector<ir::Expr>& coord) {
+    return coord[0] * ir::Const(coord[0].dtype(), stride) + value;
+  };
+  return FromValues(extents, values, Reformulated(self, extents.size(), copy_of, after));
 }
 
 Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
@@ -377,8 +405,8 @@ Layout Layout::Slice(const Coord& begin, const Coord& extents) const {
       return FromForms(extents, forms, offset, self->GetSwizzle());
     }
   }
-  return Reindexed(self, extents, [&](Coord coord) {
-    for (size_t d = 0; d < coord.size(); ++d) coord[d] += begin[d];
+  return Reindexed(self, extents, [&](auto coord) {
+    for (size_t d = 0; d < coord.size(); ++d) coord[d] = Moved(coord[d], begin[d]);
     return coord;
   });
 }
@@ -411,7 +439,12 @@ Layout Layout::Reshape(const Coord& extents) const {
   if (get()->IsFlat() || (get()->Rank() == 1 && !get()->IsTable())) {
     return FromForms(extents, {get()->Forms()[0]}, get()->offset, get()->GetSwizzle());
   }
-  return FromValues(extents, get()->Tabulate());
+  auto old_coord = [&](const std::vector<ir::Expr>& coord) {
+    return DelinearizedExprs(get()->Extents(), LinearIndexExpr(extents, coord));
+  };
+  auto same = [](const ir::Expr& value, const std::vector<ir::Expr>&) { return value; };
+  return FromValues(extents, get()->Tabulate(),
+                    Reformulated(get(), extents.size(), old_coord, same));
 }
 
 Layout Layout::WithSwizzle(Swizzle swizzle) const {
@@ -427,7 +460,11 @@ Layout Layout::WithOffset(int64_t offset) const {
   }
   std::vector<int64_t> values = get()->Tabulate();
   for (int64_t& value : values) value += offset;
-  return FromValues(get()->Extents(), values);
+  auto same = [](const std::vector<ir::Expr>& coord) { return coord; };
+  auto moved = [&](const ir::Expr& value, const std::vector<ir::Expr>&) {
+    return Moved(value, offset);
+  };
+  return FromValues(get()->Extents(), values, Reformulated(get(), get()->Rank(), same, moved));
 }
 
 bool Layout::SameMap(const Layout& other) const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "layout/digits.h"
+#include "layout/formula.h"
 #include "layout/int_tuple.h"
 #include "layout/swizzle.h"
 
@@ -50,6 +51,8 @@ class LayoutNode : public ffi::Object {
   int64_t swizzle_shift = 0;
   /*! The values in row-major order, where no tree gives them. */
   ffi::Optional<ffi::Shape> table;
+  /*! The same as the table, where the function that it comes from has an expression. */
+  ffi::Optional<Formula> formula;
 
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.Layout", LayoutNode, ffi::Object);
@@ -101,8 +104,10 @@ class Layout : public ffi::ObjectRef {
   /*! One form for each dimension, or one over the linear index. */
   static Layout FromForms(const Coord& extents, const std::vector<Digits>& forms,
                           int64_t offset = 0, Swizzle swizzle = {});
-  /*! Recovers a separable, flat or swizzled form from its values; else keeps the table. */
-  static Layout FromValues(const Coord& extents, const std::vector<int64_t>& values);
+  /*! Recovers a separable, flat or swizzled form from its values; else keeps them, and `formula`.
+   */
+  static Layout FromValues(const Coord& extents, const std::vector<int64_t>& values,
+                           ffi::Optional<Formula> formula = {});
 
   /*! The same map with the dimensions in another order. */
   Layout Transpose(const std::vector<size_t>& axes) const;

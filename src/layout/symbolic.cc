@@ -46,31 +46,24 @@ Expr SwizzleExpr(const Swizzle& swizzle, const Expr& index) {
   return index ^ ir::MakeBinary(op, source, Imm(index, std::abs(swizzle.shift)));
 }
 
-Expr LinearIndex(const LayoutNode* layout, const std::vector<Expr>& coord) {
-  Expr index = coord[0];
-  for (size_t d = 1; d < coord.size(); ++d) {
-    index = Plus(Times(index, layout->extents[d]), coord[d]);
-  }
-  return index;
-}
-
 }  // namespace
 
 Expr ForwardExpr(const Layout& layout, const std::vector<Expr>& coord) {
   LAYOUT_REQUIRE(coord.size() == layout->Rank(), ShapeError)
       << coord.size() << " indices for layout " << layout->ToString() << " of rank "
       << layout->Rank();
+  if (layout->formula) return layout->formula.value()->At(coord);
   if (layout->IsTable()) {
     LAYOUT_THROW(UnsupportedError)
         << "the layout of shape " << CoordToString(layout->Extents())
-        << " is no sum of digits of its coordinates (nor an XOR swizzle of one), so it has no "
-           "index expression; annotate one whose terms are such as i // 8 % 4 * 16, or "
+        << " has no index expression: its function branches on the indices, or takes them as an "
+           "index of a list; write it with + - * // % & ^ >> and T.if_then_else, or use "
            "tilelang.layout.make_swizzled_layout";
   }
   std::vector<Digits> forms = CanonicalForms(layout.get());
   Expr sum = Imm(coord[0], 0);
   if (layout->IsFlat()) {
-    sum = FormExpr(forms[0], LinearIndex(layout.get(), coord));
+    sum = FormExpr(forms[0], LinearIndexExpr(layout->Extents(), coord));
   } else {
     for (size_t d = 0; d < coord.size(); ++d) sum = Plus(sum, FormExpr(forms[d], coord[d]));
   }
@@ -145,17 +138,6 @@ void CheckExtents(const FragmentInverse& inverse, const Coord& extents,
   }
 }
 
-std::vector<Expr> Delinearized(const Coord& extents, const Expr& index) {
-  std::vector<Expr> coord(extents.size());
-  int64_t radix = 1;
-  for (size_t d = extents.size(); d-- > 0;) {
-    coord[d] = Over(index, radix);
-    if (d > 0) coord[d] = Modulo(coord[d], extents[d]);
-    radix *= extents[d];
-  }
-  return coord;
-}
-
 }  // namespace
 
 SlotExprs InverseExprs(const Fragment& fragment, const Expr& thread, const Expr& reg,
@@ -182,7 +164,7 @@ SlotExprs InverseExprs(const Fragment& fragment, const Expr& thread, const Expr&
   regs.Finish(&checks);
   CheckExtents(*inverse, extents, coord, &checks);
   slot.valid = Conjunction(checks);
-  slot.coord = inverse->linear_index ? Delinearized(fragment->Extents(), coord[0]) : coord;
+  slot.coord = inverse->linear_index ? DelinearizedExprs(fragment->Extents(), coord[0]) : coord;
   return slot;
 }
 

@@ -5,6 +5,11 @@
 
 namespace tilelang::op {
 
+LayoutMap LayoutMap::Annotated(const ir::KernelLaunchNode* launch) {
+  auto given = launch->attrs.Get("layout_map");
+  return given ? LayoutMap((*given).cast<Map<Buffer, Any>>()) : LayoutMap();
+}
+
 std::optional<Fragment> LayoutMap::GetFragment(const Buffer& buffer) const {
   auto it = layouts_.find(buffer);
   if (it == layouts_.end()) return std::nullopt;

@@ -54,6 +54,8 @@ class LayoutMap {
  public:
   explicit LayoutMap(Map<Buffer, Any> annotated) : layouts_(std::move(annotated)) {}
   LayoutMap() = default;
+  // Those that T.annotate_layout gives in the kernel.
+  static LayoutMap Annotated(const ir::KernelLaunchNode* launch);
 
   bool Has(const Buffer& buffer) const { return layouts_.count(buffer) != 0; }
   std::optional<Fragment> GetFragment(const Buffer& buffer) const;

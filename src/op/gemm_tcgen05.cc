@@ -291,9 +291,15 @@ const TileInstruction* Tcgen05Mma() {
 namespace {
 
 // Why an operand in shared memory has no layout that the instruction reads; empty if it has one.
-std::string OperandLacks(const Region& region, bool mn_major) {
+std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& annotated) {
   const Buffer& buffer = region->buffer;
   if (!buffer.IsShared()) return "";
+  if (auto given = annotated.GetLayout(buffer)) {
+    auto described = DescribeOperand(buffer, *given, mn_major);
+    if (described.operand) return "";
+    return "tcgen05.mma cannot read layout " + (*given)->ToString() + " of " +
+           std::string(buffer->name) + ": " + described.reason;
+  }
   if (layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major)) return "";
   return "rows of " + std::string(buffer->name) +
          " are no multiple of 16 bytes, or their number none of 8";
@@ -301,7 +307,8 @@ std::string OperandLacks(const Region& region, bool mn_major) {
 
 }  // namespace
 
-std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads) {
+std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
+                         const LayoutMap& annotated) {
   constexpr int64_t kLeastRows = 64;
   if (op->c->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
   auto [m, n] = MatrixExtents(op->c, op->span);
@@ -321,8 +328,8 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads) {
   UmmaTiling tiling = TileUmma({*choice.kind, m, n, op->trans_a ? a0 : a1, op->b->buffer->dtype,
                                 op->a->buffer.IsFragment(), !op->trans_b});
   if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
-  std::string operand = OperandLacks(op->a, op->trans_a);
-  return operand.empty() ? OperandLacks(op->b, !op->trans_b) : operand;
+  std::string operand = OperandLacks(op->a, op->trans_a, annotated);
+  return operand.empty() ? OperandLacks(op->b, !op->trans_b, annotated) : operand;
 }
 
 bool WaitsItself(const ir::GemmNode* op) {

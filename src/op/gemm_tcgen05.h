@@ -21,9 +21,10 @@ class UmmaPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.UmmaPlan", UmmaPlanNode, TilePlanNode);
 };
 
-// Why tcgen05.mma is no instruction for the shape, types and threads of a gemm into a fragment,
-// which then stays in registers, for mma.sync; empty when it is.
-std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads);
+// Why tcgen05.mma is no instruction for the shape, types, threads and annotated layouts of a gemm
+// into a fragment, which then stays in registers, for mma.sync; empty when it is.
+std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
+                         const LayoutMap& annotated);
 
 // Whether all threads wait for the gemm: it has no barrier of the user's, nor is it
 // T.tcgen05_gemm, which the user commits.

@@ -245,7 +245,10 @@ op::ThreadRange SyncPlacer::GroupAt(const Span& span, const Buffer& conflict) co
                 "threads that take this branch must wait for each other here, because they touch "
                     << what
                     << ", but the branch is not taken by whole warps of consecutive threads. Move "
-                       "the statement out of the branch, or let warps take it as a whole");
+                       "the statement out of the branch, or let warps take it as a whole; or, if "
+                       "no thread touches what another writes there, order the kernel by "
+                       "T.sync_threads() and pass_configs={\"tl.disable_thread_storage_sync\": "
+                       "True}");
 }
 
 // Null when none of the accesses conflicts with what is pending.

@@ -111,11 +111,7 @@ class KernelInference {
  public:
   KernelInference(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
       : func_(func), launch_(launch), target_(target), threads_(analysis::ThreadsOf(launch)) {
-    Map<Buffer, ir::Any> annotated;
-    if (auto given = launch->attrs.Get("layout_map")) {
-      annotated = (*given).cast<Map<Buffer, ir::Any>>();
-    }
-    layouts_ = op::LayoutMap(annotated);
+    layouts_ = op::LayoutMap::Annotated(launch);
     OperatorCollector collector(func, threads_);
     collector.MutateStmt(ffi::GetRef<Stmt>(launch));
     operators_ = std::move(collector.operators);

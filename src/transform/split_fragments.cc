@@ -10,6 +10,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/context.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -166,8 +167,7 @@ class Launches : public ir::StmtMutator {
   }
   static void CheckNotAnnotated(const ir::KernelLaunchNode* op, const Buffer& buffer,
                                 const std::vector<Group>& groups) {
-    auto layouts = op->attrs.Get("layout_map");
-    if (!layouts || (*layouts).cast<Map<Buffer, ir::Any>>().count(buffer) == 0) return;
+    if (!op::LayoutMap::Annotated(op).Has(buffer)) return;
     TL_USER_ERROR(kLayout, groups[1].first,
                   "fragment " << check::Describe(buffer)
                               << " has an annotated layout, but is used by " << Text(groups[0])

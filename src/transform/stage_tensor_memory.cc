@@ -195,13 +195,15 @@ class Accumulators : public ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = analysis::ThreadsOf(op);
+    annotated_ = op::LayoutMap::Annotated(op);
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
     const Buffer& c = op->c->buffer;
     if (!c.IsFragment() || in_registers.count(c) != 0) return self;
-    std::string lacks = op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_));
+    std::string lacks =
+        op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_), annotated_);
     if (!lacks.empty()) {
       in_registers.Set(c, lacks);
     } else if (std::find_if(staged.begin(), staged.end(), [&](const Buffer& known) {
@@ -214,6 +216,7 @@ class Accumulators : public ScopedMutator {
 
  private:
   analysis::LaunchThreads launch_;
+  op::LayoutMap annotated_;
 };
 
 }  // namespace

@@ -1,13 +1,15 @@
-"""Turns a user's index function into the table of its values."""
+"""Turns a user's index function into the table of its values, and into an expression."""
 
 from __future__ import annotations
 
 import itertools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang.errors import LayoutError
+from tilelang.ir.dtype import INT32
+from tilelang.ir.expr import Expr, Var, as_expr, var
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
@@ -24,19 +26,51 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return extents
 
 
+def _items(result: Any) -> tuple[Any, ...]:
+    """What a function returns: one index, or several."""
+    return tuple(result) if isinstance(result, Sequence) else (result,)
+
+
 def _evaluate(function: Callable[..., Any], coord: tuple[int, ...]) -> tuple[int, ...]:
     result = function(*coord)
-    items = result if isinstance(result, Sequence) else (result,)
     try:
-        return tuple(operator.index(item) for item in items)
+        return tuple(operator.index(item) for item in _items(result))
     except TypeError:
         raise LayoutError(
             f"a layout's function must return integers, but at {coord} it returns {result!r}"
         ) from None
 
 
-def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> list[int]:
-    """Values of ``function(*coord)`` at every coordinate, row-major.
+def _linear(items: Sequence[Any], extents: Sequence[int]) -> Any:
+    index = items[0]
+    for item, extent in zip(items[1:], extents[1:], strict=True):
+        index = index * extent + item
+    return index
+
+
+def _trace(
+    function: Callable[..., Any], coordinates: Sequence[Expr], extents: Sequence[int]
+) -> Expr | None:
+    try:
+        index = as_expr(_linear(_items(function(*coordinates)), extents))
+    except Exception:  # whatever a user's function does with what is no int
+        return None
+    return index if index.dtype == INT32 else None
+
+
+class IndexFunction(NamedTuple):
+    """What a function of the coordinates gives."""
+
+    #: At every coordinate, row-major.
+    values: list[int]
+    coordinates: list[Var]
+    #: The same as an expression of ``coordinates``; None for a function that branches on its
+    #: arguments, or takes them as an index of a list.
+    formula: Expr | None
+
+
+def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> IndexFunction:
+    """Evaluates ``function(*coord)`` at every coordinate, and at variables.
 
     A function that returns several indices gives a row-major linear index into the smallest
     shape that holds all of them.
@@ -46,10 +80,9 @@ def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> list[int]:
     if any(len(row) != len(rows[0]) or min(row) < 0 for row in rows):
         raise LayoutError("a layout's function must return equally many non-negative indices")
     extents = [max(column) + 1 for column in zip(*rows, strict=True)]
-    values = []
-    for row in rows:
-        index = 0
-        for item, extent in zip(row, extents, strict=True):
-            index = index * extent + item
-        values.append(index)
-    return values
+    coordinates = [var(f"i{dim}", INT32) for dim in range(len(shape))]
+    return IndexFunction(
+        [_linear(row, extents) for row in rows],
+        coordinates,
+        _trace(function, coordinates, extents),
+    )

@@ -39,7 +39,7 @@ def _thread_layouts(
     base = function(*origin, 0)
     offsets = [function(*origin, rep) - base for rep in range(replicate)]
     for rep, offset in enumerate(offsets):
-        values = tabulate(shape, lambda *c, rep=rep: function(*c, rep))
+        values = tabulate(shape, lambda *c, rep=rep: function(*c, rep)).values
         if any(v != t + offset for v, t in zip(values, first.values(), strict=True)):
             raise LayoutError(
                 "a fragment's replicas must lie at a fixed distance of threads from each other, "

@@ -23,7 +23,8 @@ class Layout(tvm_ffi.Object):
     ``Layout(shape)`` is row-major; ``Layout(shape, stride)`` is a CuTe-like tree, read row-major:
     nested tuples of ints, the last entry fastest at every level; ``Layout(shape, function)`` takes
     any function of the coordinates, evaluated at every one of them. A function that is a sum of
-    digits of the coordinates, or an XOR swizzle of one, is stored in that form.
+    digits of the coordinates, or an XOR swizzle of one, is stored in that form; of any other the
+    values are kept, and the expression that it gives for variables.
 
     Args:
         shape: extents, nested where ``stride`` is.
@@ -56,8 +57,9 @@ class Layout(tvm_ffi.Object):
     ) -> None:
         if callable(stride_or_function):
             extents = checked_shape(shape)
-            values = tabulate(extents, stride_or_function)
-            self.__init_handle_by_constructor__(_ffi.get("layout.FromValues"), extents, values)
+            self.__init_handle_by_constructor__(
+                _ffi.get("layout.FromFunction"), extents, *tabulate(extents, stride_or_function)
+            )
         elif stride_or_function is None:
             extents = checked_shape(shape)
             self.__init_handle_by_constructor__(_ffi.get("layout.RowMajor"), extents)
@@ -90,7 +92,7 @@ class Layout(tvm_ffi.Object):
 
     @property
     def is_table(self) -> bool:
-        """Whether the values are kept as a table, for want of a closed form."""
+        """Whether the values are kept as a table: they are no swizzled sum of digits."""
         return _call("IsTable", self)
 
     @property
@@ -105,7 +107,12 @@ class Layout(tvm_ffi.Object):
     __call__ = forward
 
     def forward_expr(self, *indices: Any) -> Any:
-        """The value at symbolic coordinates (IR expressions); UnsupportedError for tables."""
+        """The value at symbolic coordinates (IR expressions).
+
+        Raises:
+            UnsupportedError: a table from a function that branches on its arguments, or from
+                no function.
+        """
         return _call("ForwardExpr", self, list(indices))
 
     def values(self) -> list[int]:

@@ -53,6 +53,15 @@ def test_shapes_without_an_instruction(
     assert target == "cuda" or any("done by threads, without tensor cores" in r for r in remarks)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [("int32", "int32"), ("int16", "int32"), ("int64", "int64"), ("float16", "float64")],
+)
+def test_types_without_an_instruction(dtype: str, result: str, target: str) -> None:
+    remarks = check((32, 32, 64), dtype, result, target, False, True)
+    assert target == "cuda" or any("done by threads, without tensor cores" in r for r in remarks)
+
+
 @pytest.mark.parametrize(("dtype", "result"), TYPES)
 @pytest.mark.parametrize("shape", [(16, 64, 32), (32, 32, 64)])
 def test_small_shapes_of_instructions(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from conformance.running import equal, integers, poison, run
+from conformance.running import equal, integers, normal, poison, run
 
+import tilelang
 import tilelang.language as T
+from tilelang import errors
 
 N = 64
 
@@ -292,3 +296,39 @@ def test_places_of_set_bits(target: str) -> None:
         above = [bit for bit in range(3, 32) if value >> bit & 1]
         assert second == (above[1] if len(above) > 1 else 0xFFFFFFFF)
         assert highest == (value.bit_length() - 1) % 2**32
+
+
+def bitonic(by_hand: bool) -> Any:
+    """Sorts 128 numbers; the lower thread of each pair exchanges them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared((128,), "float32")
+            T.copy(A, s)
+            i = T.get_thread_binding()
+            for a in T.serial(7):
+                for b in T.serial(a + 1):
+                    if by_hand:
+                        T.sync_threads()
+                    j = i ^ (1 << (a - b))
+                    if j > i and (s[i] > s[j]) == ((i & (2 << a)) == 0):
+                        low = s[j]
+                        s[j] = s[i]
+                        s[i] = low
+            if by_hand:
+                T.sync_threads()
+            T.copy(s, A)
+
+    return main
+
+
+def test_exchange_under_a_condition_on_data(target: str) -> None:
+    """Which pairs exchange is known to the program alone: it orders them itself, or is refused."""
+    config = {"tl.disable_thread_storage_sync": True}
+    a = normal(128)
+    equal(run(bitonic(True), target, a.clone(), pass_configs=config), a.sort().values)
+    if target != "cuda":
+        with pytest.raises(errors.SemanticsError, match="disable_thread_storage_sync") as caught:
+            tilelang.compile(bitonic(False), target=target)
+        assert "s[j] = s[i]" in str(caught.value) or "low = s[j]" in str(caught.value)

@@ -320,6 +320,22 @@ def test_layout_expression_of_a_swizzle():
 
 
 def test_layout_expression_of_a_table_is_refused():
-    layout = Layout((7, 5), lambda i, j: (i * j) % 7 * 35 + i * 5 + j)
+    layout = Layout((7, 5), lambda i, j: [3, 1, 4, 0, 5, 2, 6][i] * 5 + j)
     with pytest.raises(UnsupportedError, match="no index expression"):
         layout.forward_expr(variable("i"), variable("j"))
+
+
+def test_layout_expression_of_a_function():
+    """Also of what is made from it: transposed, sliced, reshaped."""
+    layout = Layout((6, 10), lambda i, j: (i, (3 * j + i) % 10))
+    assert layout.is_table
+    assert repr(layout) == "(i0, i1) -> i0 * 10 + (3 * i1 + i0) % 10 on (6, 10)"
+    made = [layout, layout.transpose(), layout.slice((1, 2), (4, 7)), layout.reshape(4, 15)]
+    for other in made:
+        expression = other.forward_expr(variable("i"), variable("j"))
+        for i, j in coords(other.input_shape):
+            assert evaluate(expression, i=i, j=j) == other(i, j)
+    cube = layout.reshape(3, 5, 4)
+    expression = cube.forward_expr(variable("i"), variable("j"), variable("k"))
+    for i, j, k in coords((3, 5, 4)):
+        assert evaluate(expression, i=i, j=j, k=k) == cube(i, j, k)

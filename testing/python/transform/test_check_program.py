@@ -197,7 +197,9 @@ def test_gemm_shapes(a, b, c, transposed, text):
     ("a", "b", "c", "text"),
     [
         ("float16", "bfloat16", "float32", "A float16 and B bfloat16"),
-        ("int16", "int16", "int32", "A int16 and B int16"),
+        ("bool", "bool", "int32", "A bool and B bool"),
+        ("int32", "int32", "int16", "of int32 into C int16"),
+        ("int64", "int64", "int32", "of int64 into C int32"),
         ("int8", "int8", "float32", "of int8 into C float32"),
         ("bfloat16", "bfloat16", "float16", "of bfloat16 into C float16"),
     ],
@@ -217,7 +219,9 @@ def test_gemm_types(a, b, c, text):
         ("float16", "float16", "float16"),
         ("float8_e4m3fn", "float8_e5m2", "float32"),
         ("int8", "uint8", "int32"),
+        ("int64", "int64", "int64"),
         ("float32", "float32", "float32"),
+        ("float16", "float16", "float64"),
     ],
 )
 def test_gemm_types_that_pass(a, b, c):
