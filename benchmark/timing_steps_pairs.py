@@ -102,7 +102,7 @@ def _products(step: Step) -> str:
 
 def _consumer(step: Step) -> str:
     """Multiplies them, and tells both CTAs of free slots and of finished accumulators."""
-    stored = _barrier(144) + wait("STORED") + " tcgen05.fence::after_thread_sync;\n"
+    stored = _barrier(144) + wait("STORED")
     multiply = f"""
 MULTIPLY: mad.lo.u32 %r8, %stage, 8, %bars; mov.u32 %r9, %phase;
 {wait("FULL")} tcgen05.fence::after_thread_sync;

@@ -156,6 +156,7 @@ ActorId Engines::ActorOf(ActorKind kind, const Issuer& issuer, const char* prefi
   if (added) {
     std::string name = std::string(prefix) + " of warp " + std::to_string(issuer.warp);
     if (!per_warp) name += ", lane " + std::to_string(issuer.lane);
+    if (issuer.cta->rank != 0) name += " of CTA rank " + std::to_string(issuer.cta->rank);
     found->second = sanitizer_->NewActor(kind, std::move(name));
   }
   return found->second;

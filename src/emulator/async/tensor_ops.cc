@@ -318,6 +318,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
   const char* name = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor";
   switch (TakeRoute(d, form, reduces, name)) {
     case Route::kLoad: {
+      if (own && form.multicast) d.Illegal("a multicast writes .shared::cluster memory");
       form.shared = d.Address(d.operand(0));
       TakeMap(d, form, d.operand(1));
       form.barrier = d.Address(d.operand(2));

@@ -130,10 +130,60 @@ def test_mixed_groups_are_refused_when_loaded():
             Device("sm_100a").load_ptx(program(body(mma("f16") + one)))["k"]
 
 
+def test_mixed_groups_in_a_function_are_refused():
+    function = """
+.func f(.param .b32 t) {
+ .reg .b32 %r; ld.param.b32 %r, [t]; tcgen05.shift.cta_group::1.down [%r]; ret;
+}
+"""
+    call = " { .param .b32 t; st.param.b32 [t], %r2; call f, (t); }\n"
+    text = program(call + GOOD).replace(".visible .entry", function + ".visible .entry")
+    with pytest.raises(EmulatorError, match=r"have the same \.cta_group"):
+        Device("sm_100a").load_ptx(text)["k"]
+
+
+def test_the_last_of_three_has_no_peer():
+    with pytest.raises(EmulatorError, match="rank 2 of a cluster of 3 has no peer") as caught:
+        allocate(ALLOC.format(64) + ADDRESS + DEALLOC.format(64), grid=3, cluster=3)
+    assert caught.value.kind == "cta-pair"
+
+
+@SCHEDULES
+@pytest.mark.parametrize("fenced", [False, True])
+def test_the_peer_writes_an_operand_by_ordinary_stores(schedule, fenced):
+    """Its writes need a proxy fence, though another CTA's thread has them read."""
+    write = " setp.eq.u32 %p6, %r0, 5; @%p6 st.shared.b32 [%r5], 0;\n"
+    write += " fence.proxy.async.shared::cta;\n" if fenced else ""
+    text = write + CLUSTER_BARRIER + GOOD
+    if not fenced:
+        error = refused(text, "without fence.proxy.async by the writer", schedule)
+        assert error.kind == "missing-proxy-fence"
+        return
+    good = case()
+    good.images[:, :4] = 0
+    # The element of A whose bytes are the first of the image: rows 0 and 128, k = 0 and 1.
+    good.a[[0, 128], :2] = 0
+    good.check(text=text, schedule=schedule)
+
+
+@SCHEDULES
+def test_a_store_of_the_peer_that_is_not_complete(schedule):
+    store = " tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r0};\n"
+    text = store + " tcgen05.fence::before_thread_sync;" + CLUSTER_BARRIER
+    error = refused(text + " tcgen05.fence::after_thread_sync;" + GOOD, "wait::st", schedule)
+    assert error.kind == "missing-wait"
+
+
+@SCHEDULES
+def test_both_ctas_issue_the_same_product(schedule):
+    text = GOOD.replace("setp.eq.and.u32 %p4, %r11, 0, %p0", "and.pred %p4, %p0, %p0")
+    refused(text, "accumulates into .* pipe of warp 0, lane 0", schedule)
+
+
 # --- allocation ---------------------------------------------------------------------------------
 
 _ALLOCATION = """
-.visible .entry k(.param .u64 OUT) .reqnctapercluster 2 {{
+.visible .entry k(.param .u64 OUT) {{
  .shared .b32 slot[4]; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<4>;
  mov.u32 %r0, %cluster_ctarank; mov.u32 %r1, slot; mov.u32 %r7, %tid.x; shr.u32 %r8, %r7, 5;
  setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r8, 0; and.pred %p2, %p0, %p1;
@@ -147,10 +197,10 @@ RELINQUISH = "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;\n"
 OF_FIRST = " @!%p0 bra {label};\n {text} {label}:\n"
 
 
-def allocate(text, threads=32, schedule="late", grid=2):
+def allocate(text, threads=32, schedule="late", grid=2, cluster=2):
     kernel = Device("sm_100a").load_ptx(HEADER + _ALLOCATION.format(text=text))["k"]
     out = np.zeros((grid, 4), np.uint32)
-    kernel.launch(grid, threads, [out], cluster=2, schedule=schedule)
+    kernel.launch(grid, threads, [out], cluster=cluster, schedule=schedule)
     return out
 
 
