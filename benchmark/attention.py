@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "flash_attention
 import attention_backward
 import attention_backward_added
 import attention_forward
+import attention_persistent
 
 SHAPES = [
     "4,16,16,4096,128",
@@ -51,18 +52,20 @@ SHAPES = [
 BACKWARD = [shape for shape in SHAPES if shape.split(",")[4] != "256" and "float16" not in shape]
 #: head dimension: block_M, block_N, threads, num_stages of the schedules to choose from
 TILES = {
-    64: [(192, 128, 384, 2), (256, 64, 512, 2), (128, 192, 256, 2), (128, 128, 256, 2)],
+    64: [(192, 128, 384, 2), (256, 64, 512, 2)],
     128: [(192, 80, 384, 2), (128, 128, 256, 2)],
     256: [(128, 64, 256, 2), (128, 80, 256, 2)],
 }
+#: the same of blocks with one tile after another
+PERSISTENT = {64: [(192, 128, 384, 2)], 128: [(192, 80, 384, 2)], 256: []}
 #: gradients whose parts are added up in memory, and those without atomic operations
 BACKWARD_KERNELS = {
     "tilelang": attention_backward_added.Backward,
     "deterministic": attention_backward.Backward,
 }
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-#: heads that run side by side, and bytes of their K and V
-SIDE_BY_SIDE, SIDE_BY_SIDE_BYTES = 8, 32 << 20
+#: heads that run side by side (of blocks with one tile after another), and bytes of their K and V
+SIDE_BY_SIDE, SIDE_BY_SIDE_PERSISTENT, SIDE_BY_SIDE_BYTES = 8, 32, 32 << 20
 
 
 class Case(NamedTuple):
@@ -94,12 +97,11 @@ class Case(NamedTuple):
         full = 4 * self.batch * self.heads * self.length**2 * self.dim
         return full // (2 if self.causal else 1)
 
-    @property
-    def group(self) -> int:
+    def group(self, most: int) -> int:
         """Heads whose K and V fit in the L2 cache together, where blocks differ in their work."""
         if not self.causal:
             return 1
-        group = math.gcd(self.heads, SIDE_BY_SIDE)
+        group = math.gcd(self.heads, most)
         bytes_of_head = self.length * self.dim * 4 * self.kv_heads // self.heads
         while group > 1 and group * bytes_of_head > SIDE_BY_SIDE_BYTES:
             group //= 2
@@ -118,18 +120,26 @@ class Schedule(NamedTuple):
     case: Case
     tiles: tuple[int, int, int, int]
     lazy: bool
+    persistent: bool
 
     def compile(self) -> tilelang.JITKernel:
-        function = attention_forward.attention(
+        module = attention_persistent if self.persistent else attention_forward
+        most = SIDE_BY_SIDE_PERSISTENT if self.persistent else SIDE_BY_SIDE
+        function = module.attention(
             self.case.shape, self.case.causal, self.case.dtype, *self.tiles,
-            lazy=self.lazy, group=self.case.group,
+            lazy=self.lazy, group=self.case.group(most),
         )  # fmt: skip
         return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
 
 
 def schedules(case: Case) -> list[Schedule]:
     """The kernels to choose from."""
-    return [Schedule(case, t, lazy) for lazy in (False, True) for t in TILES[case.dim]]
+    return [
+        Schedule(case, tiles, lazy, persistent)
+        for lazy in (False, True)
+        for persistent, of_dim in ((False, TILES), (True, PERSISTENT))
+        for tiles in of_dim[case.dim]
+    ]
 
 
 def check(case: Case, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
@@ -166,7 +176,7 @@ def best(case: Case, inputs: list[torch.Tensor], lazy: bool) -> Callable[[], tor
         if schedule.lazy == lazy:
             run = runner(schedule.compile(), inputs)
             check(case, inputs, run())
-            runs[str(schedule.tiles)] = run
+            runs[f"{schedule.tiles}{', persistent' * schedule.persistent}"] = run
     tiles = in_turns.fastest(runs)
     print(f"    lazy={lazy}: {tiles}")
     return runs[tiles]

@@ -27,14 +27,17 @@ import tilelang.language as T
 def multiply_by_keys(dS, keys, dQ):
     """The part of dQ that a block of keys makes; ``dS`` has a row for each of them.
 
-    It is rounded once more: the registers of its half are those of the gemm of dK.
+    It is rounded once more: the registers of its half are those of the gemm of dK. The product is
+    transposed: what a warp stores at once then lies in all banks of shared memory.
     """
     weights = T.alloc_shared(dS.shape, keys.dtype)
-    part = T.alloc_fragment(dQ.shape, "float32")
+    queries, dim = dQ.shape
+    part = T.alloc_fragment((dim, queries), "float32")
     T.copy(dS, weights)
-    policy = T.GemmWarpPolicy.FullCol
-    T.gemm(weights, keys, part, transpose_A=True, clear_accum=True, policy=policy)
-    T.copy(part, dQ)
+    policy = T.GemmWarpPolicy.FullRow if dim > 64 else T.GemmWarpPolicy.FullCol
+    T.gemm(keys, weights, part, transpose_A=True, clear_accum=True, policy=policy)
+    for q, d in T.Parallel(queries, dim):
+        dQ[q, d] = part[d, q]
 
 
 @T.macro
@@ -130,7 +133,9 @@ class Backward(attention_backward.Backward):
     @staticmethod
     def default_tiles(dim, target="sm_90a"):
         """Returns Tiles that the registers have room for, ``dim`` <= 128."""
-        return Tiles(128, 32 if dim > 64 and target.startswith("sm_100") else 64, 256, 2)
+        if target.startswith("sm_100"):
+            return Tiles(128, 32 if dim > 64 else 64, 256, 2)
+        return Tiles(128, 64 if dim > 64 else 128, 256, 2)
 
     def __init__(
         self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others

@@ -7,6 +7,7 @@ those at the diagonal (causal) and at the end of the keys stands in a branch tha
 A row has ``parts`` sums of weights, which are added up after the last block: where threads share a
 row (wgmma: four of them, two columns side by side each) none waits for the others.
 
+Rows are rescaled where their maximum grew: most warps skip that for most blocks of a long sequence.
 ``lazy`` rescales rows only when the maximum of one grew so much that weights would be 2**8 times
 too large: they are up to 2**8 instead of 1. Nothing overflows, and the sums normalize the result as
 before; but the largest weight of a row is no longer exactly 1, it is rounded as the others are. Of
@@ -86,13 +87,19 @@ def hide(scores, first_key, last_key, diagonal):
 
 @T.macro
 def online_softmax(scores, weights, result, highest, sums, scale, slack):
-    """Takes a block of scores in: ``weights`` are those of its keys, ``result`` is rescaled."""
+    """Takes a block of scores in: ``weights`` are those of its keys, ``result`` is rescaled.
+
+    ``highest`` may stay behind by ``slack``: with 0 it is the maximum, and rows in which it stays
+    are left as they are; with None as well, but all rows are multiplied.
+    """
     rows, keys = scores.shape
     previous, factor = (T.alloc_fragment((rows,), "float32") for _ in range(2))
     T.copy(highest, previous)
     T.reduce_max(scores, highest, dim=1, clear=False, slack=slack)
     for i in T.Parallel(rows):
-        factor[i] = T.exp2(previous[i] * scale - highest[i] * scale)
+        factor[i] = 1
+        if slack is None or highest[i] != previous[i]:
+            factor[i] = T.exp2(previous[i] * scale - highest[i] * scale)
     for i, j in T.Parallel(rows, keys):
         scores[i, j] = T.exp2(scores[i, j] * scale - highest[i] * scale)
     for i, j in T.Parallel(*sums.shape):
@@ -102,6 +109,31 @@ def online_softmax(scores, weights, result, highest, sums, scale, slack):
     for i, j in T.Parallel(*result.shape):
         if slack is None or highest[i] != previous[i]:
             result[i, j] *= factor[i]
+
+
+@T.macro
+def attend(
+    Q_shared, K, V, result, highest, sums, at, keys, diagonal, scale, slack, block_N, stages
+):
+    """Takes in the blocks of keys that rows of Q see, of a sequence and head (``at``)."""
+    block_M, dim = Q_shared.shape
+    K_shared = T.alloc_shared((block_N, dim), K.dtype)
+    V_shared = T.alloc_shared((block_N, result.shape[1]), V.dtype)
+    scores = T.alloc_fragment((block_M, block_N), "float32")
+    weights = T.alloc_fragment((block_M, block_N), V.dtype)
+    whole = (keys if diagonal is None else T.min(diagonal + 1, keys)) // block_N  # seen by all rows
+    seen = keys if diagonal is None else T.min(diagonal + block_M, keys)
+    T.clear(result)
+    T.clear(sums)
+    T.fill(highest, -T.infinity("float32"))
+    for k in T.Pipelined(T.ceildiv(seen, block_N), num_stages=stages):
+        T.copy(K[at[0], k * block_N : (k + 1) * block_N, at[1], :], K_shared)
+        T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+        if k >= whole:
+            hide(scores, k * block_N, keys - 1, diagonal)
+        online_softmax(scores, weights, result, highest, sums, scale, slack)
+        T.copy(V[at[0], k * block_N : (k + 1) * block_N, at[1], :], V_shared)
+        T.gemm(weights, V_shared, result)
 
 
 @T.macro
@@ -126,7 +158,7 @@ def attention(
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
-    slack = 8 / scale if lazy else None
+    slack = 8 / scale if lazy else 0
 
     @T.prim_func
     def attention(
@@ -140,33 +172,20 @@ def attention(
             T.ceildiv(queries, block_M) * group, heads // group, batch, threads=threads
         ) as (bx, group_index, bz):
             Q_shared = T.alloc_shared((block_M, dim), dtype)
-            K_shared = T.alloc_shared((block_N, dim), dtype)
-            V_shared = T.alloc_shared((block_N, dim_v), dtype)
-            scores = T.alloc_fragment((block_M, block_N), "float32")
-            weights = T.alloc_fragment((block_M, block_N), dtype)
             result = T.alloc_fragment((block_M, dim_v), "float32")
             highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
             sums = T.alloc_fragment((block_M, parts), "float32")
 
             row, by = bx // group, group_index * group + bx % group
             first = (T.ceildiv(queries, block_M) - 1 - row if causal else row) * block_M
-            head = by // (heads // kv_heads)
+            at = bz, by // (heads // kv_heads)
             diagonal = first + keys - queries if causal else None  # last key of the first row
-            whole = (T.min(diagonal + 1, keys) if causal else keys) // block_N  # in sight of all
-            seen = T.min(diagonal + block_M, keys) if causal else keys
 
             T.copy(Q[bz, first : first + block_M, by, :], Q_shared)
-            T.clear(result)
-            T.clear(sums)
-            T.fill(highest, -T.infinity("float32"))
-            for k in T.Pipelined(T.ceildiv(seen, block_N), num_stages=num_stages):
-                T.copy(K[bz, k * block_N : (k + 1) * block_N, head, :], K_shared)
-                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-                if k >= whole:
-                    hide(scores, k * block_N, keys - 1, diagonal)
-                online_softmax(scores, weights, result, highest, sums, scale, slack)
-                T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
-                T.gemm(weights, V_shared, result)
+            attend(
+                Q_shared, K, V, result, highest, sums,
+                at, keys, diagonal, scale, slack, block_N, num_stages,
+            )  # fmt: skip
             normalize(result, highest, sums, total, scale)
             T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
             T.copy(Q_shared[:, :dim_v], Out[bz, first : first + block_M, by, :])
@@ -204,14 +223,14 @@ def options(names, small, large):
 def by_torch(q, k, v, causal):
     """Returns Out as torch computes it; tensors as of ``attention``."""
     heads_first = (x.transpose(1, 2) for x in (q, k, v))
-    attend = torch.nn.functional.scaled_dot_product_attention
-    return attend(*heads_first, is_causal=causal, enable_gqa=True).transpose(1, 2)
+    compute = torch.nn.functional.scaled_dot_product_attention
+    return compute(*heads_first, is_causal=causal, enable_gqa=True).transpose(1, 2)
 
 
-def main():
+def main(attention=attention, default_tiles=default_tiles, text=__doc__):
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
-        __doc__,
+        text,
         **options("batch queries keys heads kv_heads dim causal dtype", 256, 4096),
         dim_v=Option("elements of a head of V; 0 for as many as of K", 0),
     )

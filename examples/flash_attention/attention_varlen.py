@@ -58,7 +58,7 @@ def attention_varlen(
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
-    slack = 8 / scale if lazy else None
+    slack = 8 / scale if lazy else 0
 
     @T.prim_func
     def attention_varlen(

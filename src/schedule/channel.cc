@@ -86,10 +86,11 @@ int64_t MaskOf(const Stmt& load) {
 }
 int64_t MaskOf(const Tile& tile) { return MaskOf(tile.loads.front()); }
 
-// Whether a gemm reads it that runs beside the threads and tells of its end by tcgen05.commit.
-bool UsedByTensorCoreAlone(const ir::KernelLaunchNode* launch, const Buffer& buffer) {
+// Whether a gemm in the statement reads it that runs beside the threads and tells of its end by
+// tcgen05.commit.
+bool UsedByTensorCoreAlone(const Stmt& stmt, const Buffer& buffer) {
   bool used = false;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+  ir::WalkStmts(stmt, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     used |= gemm != nullptr && op::InstructionOf(gemm) != nullptr &&
             op::InstructionOf(gemm)->engine() == op::Engine::kTcgen05 &&
@@ -97,6 +98,14 @@ bool UsedByTensorCoreAlone(const ir::KernelLaunchNode* launch, const Buffer& buf
     return !used;
   });
   return used;
+}
+
+// Such a gemm in a loop of its own: the warp that issues it does not follow the slots of tiles that
+// come less often.
+bool UsedInInnerLoop(const Handover& handover, const Buffer& buffer) {
+  return std::any_of(handover.seq->stmts.begin(), handover.seq->stmts.end(), [&](const Stmt& s) {
+    return s.as<ir::ForNode>() != nullptr && UsedByTensorCoreAlone(s, buffer);
+  });
 }
 
 bool TakesAddress(const Stmt& s, const Buffer& buffer) {
@@ -159,7 +168,7 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
-  if (MaskOf(*tile) != 0 && UsedByTensorCoreAlone(launch, tile->buffer)) {
+  if (MaskOf(*tile) != 0 && UsedByTensorCoreAlone(launch->body, tile->buffer)) {
     return "several blocks of the cluster share it, and tcgen05.mma gives it back to one; "
            "T.tma_copy "
            "with mbarriers of the program makes a pipeline";
@@ -173,6 +182,7 @@ std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   for (Handover& handover : tile->handovers) {
     std::string reason = FindUses(tile->buffer, &handover, &accesses);
     if (!reason.empty()) return reason;
+    if (UsedInInnerLoop(handover, tile->buffer)) return "tcgen05.mma reads it in an inner loop";
   }
   int all = ir::CountEffects(launch->body, tile->buffer);
   return all == accesses ? "" : "it is also used outside of the sequence that loads it";

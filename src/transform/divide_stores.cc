@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -49,6 +50,56 @@ std::optional<size_t> DimensionOfWarpgroups(const layout::Fragment& fragment,
   return std::nullopt;
 }
 
+// The fragment that fills a tile, and which of its dimensions each one of the tile follows.
+struct Filler {
+  Buffer fragment;
+  std::vector<size_t> dims;
+};
+
+// For each index of a store the place of the same one in a load; nullopt: there is none.
+std::optional<std::vector<size_t>> SameIndices(const ir::Array<Expr>& store,
+                                               const ir::Array<Expr>& load) {
+  std::vector<size_t> places;
+  for (const Expr& index : store) {
+    auto same = std::find_if(load.begin(), load.end(),
+                             [&](const Expr& other) { return index.same_as(other); });
+    if (same == load.end()) return std::nullopt;
+    places.push_back(static_cast<size_t>(same - load.begin()));
+  }
+  return places;
+}
+
+// How a statement fills the tile that it writes, by an element of a fragment for each; nullopt: not
+// so, or not all of it.
+std::optional<Filler> FillerOf(const Stmt& s, const Buffer& tile) {
+  if (const auto* copy = s.as<ir::CopyNode>()) {
+    const Buffer& source = copy->src->buffer;
+    bool same = source.IsFragment() && ir::AsInts(source->shape) == ir::AsInts(tile->shape);
+    std::vector<size_t> dims(tile->shape.size());
+    std::iota(dims.begin(), dims.end(), 0);
+    return same ? std::optional(Filler{source, dims}) : std::nullopt;
+  }
+  std::optional<Filler> found;
+  ir::WalkStmts(s, [&](const Stmt& inner) {
+    const auto* store = inner.as<ir::StoreNode>();
+    if (store == nullptr || !store->buffer.same_as(tile)) return true;
+    found = std::nullopt;
+    ir::WalkExprs(store->value, [&](const Expr& e) {
+      const auto* load = e.as<ir::LoadNode>();
+      if (load == nullptr || !load->buffer.IsFragment()) return true;
+      auto dims = SameIndices(store->indices, load->indices);
+      bool all = dims && load->indices.size() == tile->shape.size();
+      for (size_t d = 0; all && d < dims->size(); ++d) {
+        all = ir::AsInt(load->buffer->shape[(*dims)[d]]) == ir::AsInt(tile->shape[d]);
+      }
+      if (all) found = Filler{load->buffer, *dims};
+      return true;
+    });
+    return true;
+  });
+  return found;
+}
+
 class Divider : public ScopedMutator {
  public:
   Divider(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
@@ -57,7 +108,7 @@ class Divider : public ScopedMutator {
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_} {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
-    FindFragments(launch->body);
+    FindFillers(launch->body);
   }
   // Waits stand before the stores: those are looked for first.
   Stmt Run(const Stmt& body) {
@@ -106,9 +157,8 @@ class Divider : public ScopedMutator {
     return result;
   }
 
-  // The fragments that fill each tile, all of it; null beside them: something else does, but for
-  // loads by TMA.
-  void FindFragments(const Stmt& body) {
+  // What fills each tile, but for loads by TMA.
+  void FindFillers(const Stmt& body) {
     ir::WalkEffects(body, [&](const ir::Effect& effect) {
       writes_[effect.buffer.get()] += effect.Writes() ? 1 : 0;
     });
@@ -117,16 +167,9 @@ class Divider : public ScopedMutator {
       if (!filling && s->kind != ir::StmtKind::kStore) return true;
       const auto* copy = s.as<ir::CopyNode>();
       if (copy != nullptr && op::InstructionOf(copy) == op::TmaLoad()) return false;
-      std::vector<ir::Effect> effects = ir::EffectsOf(s);
-      for (const ir::Effect& effect : effects) {
+      for (const ir::Effect& effect : ir::EffectsOf(s)) {
         if (!effect.Writes() || !effect.buffer.IsShared()) continue;
-        Buffer source;
-        for (const ir::Effect& read : effects) {
-          bool same = read.Reads() && read.buffer.IsFragment() &&
-                      ir::AsInts(read.buffer->shape) == ir::AsInts(effect.buffer->shape);
-          if (same) source = read.buffer;
-        }
-        fragments_[effect.buffer.get()].push_back(source);
+        fillers_[effect.buffer.get()].push_back(FillerOf(s, effect.buffer));
       }
       return false;
     });
@@ -148,13 +191,17 @@ class Divider : public ScopedMutator {
   }
 
   std::optional<size_t> Dimension(const Buffer& tile, const op::ThreadRange& threads) const {
-    auto fragments = fragments_.find(tile.get());
-    if (fragments == fragments_.end()) return std::nullopt;
+    auto fillers = fillers_.find(tile.get());
+    if (fillers == fillers_.end()) return std::nullopt;
     std::optional<size_t> result;
-    for (const Buffer& fragment : fragments->second) {
-      auto layout = fragment.defined() ? layouts_.GetFragment(fragment) : std::nullopt;
-      auto dim = layout ? DimensionOfWarpgroups(*layout, threads) : std::nullopt;
-      if (!dim || result.value_or(*dim) != *dim) return std::nullopt;
+    for (const std::optional<Filler>& filler : fillers->second) {
+      auto layout = filler ? layouts_.GetFragment(filler->fragment) : std::nullopt;
+      auto own = layout ? DimensionOfWarpgroups(*layout, threads) : std::nullopt;
+      if (!own) return std::nullopt;
+      auto at = std::find(filler->dims.begin(), filler->dims.end(), *own);
+      if (at == filler->dims.end()) return std::nullopt;
+      auto dim = static_cast<size_t>(at - filler->dims.begin());
+      if (result.value_or(dim) != dim) return std::nullopt;
       result = dim;
     }
     return result;
@@ -199,7 +246,7 @@ class Divider : public ScopedMutator {
   analysis::LaunchThreads threads_;
   op::LayoutMap layouts_;
   op::Context ctx_;
-  std::unordered_map<const ffi::Object*, std::vector<Buffer>> fragments_;
+  std::unordered_map<const ffi::Object*, std::vector<std::optional<Filler>>> fillers_;
   std::unordered_map<const ffi::Object*, int> writes_;
   std::unordered_map<const ir::CopyNode*, std::vector<Stmt>> parts_;
   bool collecting_ = true;

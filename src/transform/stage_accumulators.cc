@@ -168,6 +168,8 @@ class Stager : public ScopedMutator {
   bool CarriesAccumulator(const ir::ForNode* op) const {
     bool fits = !ir::OverwritesFirst(OnlyUser(op->body), c_);
     ir::WalkStmts(op->body, [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      fits = fits && (alloc == nullptr || !alloc->buffer.same_as(c_));  // anew in each iteration
       fits = fits && s->kind != ir::StmtKind::kBreak && s->kind != ir::StmtKind::kContinue &&
              (!IsGemmInto(s, c_) || op::WaitsItself(s.as<ir::GemmNode>()));
       return fits;

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_forward": ["", "--queries 77 --keys 200 --causal"],
+    "flash_attention/attention_persistent": ["--queries 300 --keys 400 --causal"],
     "flash_attention/attention_window": [
         "--keys 333 --kv_heads 2 --dim 64",
         "--queries 130 --keys 130 --window 33 --no_sink",

@@ -94,6 +94,36 @@ def test_one_tile_a_block(device):
     assert (c.double() - a.double() @ b.double().T).norm() < 4e-3 * c.double().norm()
 
 
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("policy", [T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.FullCol])
+def test_transposed_tiles(policy, device):
+    """Warpgroups have rows of the product, which are columns of the tile, or the other way round."""
+
+    @T.prim_func
+    def main(A: T.Tensor((384, 64), "bfloat16"), B: T.Tensor((128, 64), "bfloat16"),
+             C: T.Tensor((128, 384), "float32")):  # fmt: skip
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            tile = T.alloc_shared((128, 128), "float32")
+            T.copy(B, b)
+            for by in T.serial(3):
+                T.copy(A[by * 128, 0], a)
+                T.gemm(a, b, c, transpose_B=True, clear_accum=True, policy=policy)
+                for j, i in T.Parallel(128, 128):
+                    tile[j, i] = c[i, j]
+                T.copy(tile, C[0, by * 128])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert kernel.get_kernel_source().count(OWN_BARRIERS) == 2
+    a, b = (torch.randn(rows, 64).bfloat16().to(device) for rows in (384, 128))
+    c = poisoned((128, 384), "float32", device)
+    kernel(a, b, c)
+    torch.testing.assert_close(c.double(), b.double() @ a.double().T, atol=1e-3, rtol=1e-5)
+
+
 def windows(step, twice=False):
     """Tiles of 128 rows, one after another, each ``step`` rows further."""
 

@@ -1,0 +1,88 @@
+"""Attention by blocks with one tile after another: Q is pipelined around the loop over keys."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+
+import tilelang
+import tilelang.language as T
+
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+
+FOLDER = Path(__file__).parents[3] / "examples" / "flash_attention"
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
+
+
+@pytest.fixture(autouse=True)
+def example(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import attention_persistent
+
+    yield attention_persistent
+    for name in ("attention_persistent", "attention_forward"):
+        sys.modules.pop(name, None)
+
+
+def check(example, target, sizes, causal, device="cpu", dynamic=False, **others):
+    """Poisoned outputs against float64; ``sizes`` are those of a Shape."""
+    forward = example.attention_forward
+    shape = forward.Shape(*sizes)
+    lengths = {"queries": T.dynamic("queries"), "keys": T.dynamic("keys")} if dynamic else {}
+    tiles = example.default_tiles(target, shape.dim) | others
+    function = example.attention(shape._replace(**lengths), causal, **tiles)
+    kernel = tilelang.compile(function, target=target, pass_configs=forward.PASS_CONFIGS)
+    q = torch.randn(shape.batch, shape.queries, shape.heads, shape.dim).bfloat16()
+    k, v = (
+        torch.randn(shape.batch, shape.keys, shape.kv_heads, shape.dim).bfloat16() for _ in "kv"
+    )
+    want, want_lse = forward.reference(q, k, v, causal)
+    out = torch.full(want.shape, float("nan"), dtype=q.dtype, device=device)
+    lse = torch.full(want_lse.shape, float("nan"), device=device)
+    kernel(*(x.to(device) for x in (q, k, v)), out, lse)
+    assert (out.cpu().double() - want).norm() < 4e-3 * want.norm()
+    assert (out.cpu().double() - want).abs().max() < 4e-2 * want.abs().max()
+    assert (lse.cpu().double() - want_lse).abs().max() < 1e-4
+    return kernel
+
+
+SHAPE = (2, 200, 330, 4, 2, 64, 64)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_rounds_of_tiles(example, causal, device):
+    """Q of the next tile is loaded ahead; each warpgroup stores for itself and waits for itself."""
+    kernel = check(
+        example, "sm_90a", SHAPE, causal, device, blocks=3, block_M=128, block_N=80, threads=256
+    )
+    source = kernel.get_kernel_source()
+    assert "Q_shared_empty" in source
+    assert "tl::sync_threads(15, 256)" not in source
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("blocks", [1, 5, 64])
+@pytest.mark.parametrize("group", [1, 2, 8])
+def test_tiles_of_all_heads(example, causal, blocks, group):
+    check(example, "sm_90a", SHAPE, causal, blocks=blocks, group=group, block_N=80)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_targets(example, target, causal):
+    check(example, target, SHAPE, causal, blocks=3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dynamic_lengths(example, causal):
+    check(example, "sm_90a", SHAPE, causal, blocks=3, dynamic=True)
+
+
+def test_lazy(example):
+    check(example, "sm_90a", (1, 400, 600, 2, 2, 128, 128), True, blocks=3, lazy=True)
