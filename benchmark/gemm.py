@@ -24,6 +24,8 @@ from gemm_kernels import persistent_gemm, tiled_gemm
 from gemm_problems import KINDS, Kind, Problem, name, random_problem
 
 WARM_SECONDS = 2.0
+#: multiprocessors of an H200
+BLOCKS = 132
 SQUARES = ["4096,4096,4096", "8192,8192,8192"]
 SMALL = ["64,4096,4096", "128,4096,4096", "256,4096,4096", "512,4096,4096"]
 CASES = [
@@ -31,13 +33,16 @@ CASES = [
     *(f"bfloat16,{order},{sizes}" for order in ("NN", "TN", "TT") for sizes in SQUARES),
     *(f"{kind},NT,{sizes}" for kind in KINDS if kind != "bfloat16" for sizes in SQUARES),
 ]
-#: m, n, threads, stages of one tile a block, where the result is one wave of blocks
+#: m, n, k, threads, stages of one tile a block, where that is one wave of blocks that fills a
+#: quarter of it at least
 SMALL_TILES = [
-    (64, 32, 128, 12),
-    (64, 64, 128, 10),
-    (64, 128, 128, 8),
-    (128, 128, 256, 6),
-    (128, 256, 256, 3),
+    (64, 32, 64, 128, 12),
+    (64, 32, 128, 128, 8),
+    (64, 64, 64, 128, 10),
+    (64, 64, 128, 128, 6),
+    (64, 128, 64, 128, 8),
+    (128, 128, 64, 256, 6),
+    (128, 256, 64, 256, 3),
 ]
 
 
@@ -50,23 +55,27 @@ def configurations(case: str) -> list[Callable[[int, int, int], Any]]:
         "sums": name(kind.sums),
         "order": order,
     }
-    if M * N <= 132 * 128 * 256:
-        return [
-            functools.partial(tiled_gemm, m=m, n=n, threads=threads, stages=stages, **types)
-            for m, n, threads, stages in SMALL_TILES
+    if M * N <= BLOCKS * 128 * 256:
+        tiles = [
+            functools.partial(tiled_gemm, m=m, n=n, k=k, threads=threads, stages=stages, **types)
+            for m, n, k, threads, stages in SMALL_TILES
+            if M * N <= BLOCKS * m * n <= 4 * M * N
         ]
-    # A result of 32-bit elements takes the shared memory of two stages, and goes around it.
-    staged = kind.out.itemsize < 4
-    types |= {"threads": 256, "stages": 3 if staged else 4, "staged": staged}
+        if M * N > BLOCKS * 128 * 128:  # two tiles a block
+            squares = {"m": 128, "n": 128, "threads": 256, "stages": 5, "group": 8, "blocks": 128}
+            tiles.append(functools.partial(persistent_gemm, **squares, **types))
+        return tiles
+    types |= {"m": 128, "n": 256, "threads": 256}
+    # A result of 32-bit elements takes the shared memory of two stages: it goes around it, or
+    # through it in pieces.
+    ways = [{"stages": 3}]
+    if kind.out.itemsize == 4:
+        ways = [{"stages": 4, "staged": False}, {"stages": 3, "staged": 64}]
     return [
-        functools.partial(tiled_gemm, m=128, n=256, panel=12, **types),
-        functools.partial(persistent_gemm, m=256, n=128, group=12, **types),
-        functools.partial(persistent_gemm, m=128, n=256, group=16, **types),
-        *(
-            functools.partial(persistent_gemm, m=128, n=256, group=group, turning=turning, **types)
-            for group in (8, 12)
-            for turning in (False, True)
-        ),
+        functools.partial(persistent_gemm, group=group, turning=turning, **way, **types)
+        for way in ways
+        for group in (8, 12, 16)
+        for turning in (False, True)
     ]
 
 

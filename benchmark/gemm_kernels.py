@@ -2,9 +2,9 @@
 
 C (M, N) = A B. ``order`` says how A and B are stored, as BLAS names it: N for as written, A (M, K)
 or B (K, N), and T for transposed, A (K, M) or B (N, K). ``k`` is the extent of a tile along K,
-128 bytes where it is not given. ``staged`` sends the result through shared memory. ``turning``
-walks about every other tile of a block backwards along K, which begins with what the L2 cache still
-holds, and adds up in another order.
+128 bytes where it is not given. ``staged`` sends the result through shared memory, as a whole or so
+many columns at a time. ``turning`` walks about every other tile of a block backwards along K, which
+begins with what the L2 cache still holds, and adds up in another order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def persistent_gemm(
             a = T.alloc_shared(_at(ta, m, k), dtype)
             b = T.alloc_shared(_at(tb, k, n), dtype)
             c = T.alloc_fragment((m, n), sums)
-            out = T.alloc_shared((m, n), out_dtype) if staged else None
+            columns = n if staged is True else staged
+            out = T.alloc_shared((m, columns), out_dtype) if staged else None
             tiles = [T.ceildiv(M, m), T.ceildiv(N, n)]
             steps = T.ceildiv(K, k)
             for by, bx in T.Persistent(tiles, blocks, block, group_size=group):
@@ -85,9 +86,13 @@ def persistent_gemm(
                     T.copy(A[_at(ta, by * m, i * k)], a)
                     T.copy(B[_at(tb, i * k, bx * n)], b)
                     T.gemm(a, b, c, transpose_A=ta == "T", transpose_B=tb == "T")
-                if staged:
+                if staged is True:
                     T.copy(c, out)
                     T.copy(out, C[by * m, bx * n])
+                elif staged:
+                    for first in T.unroll(0, n, columns):
+                        T.copy(c[:, first : first + columns], out)
+                        T.copy(out, C[by * m, bx * n + first])
                 else:
                     T.copy(c, C[by * m, bx * n])
 

@@ -98,7 +98,7 @@ def test_one_tile_a_block(device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("policy", [T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.FullCol])
 def test_transposed_tiles(policy, device):
-    """Warpgroups have rows of the product, which are columns of the tile, or the other way round."""
+    """Warpgroups have rows of the product, columns of the tile, or the other way round."""
 
     @T.prim_func
     def main(A: T.Tensor((384, 64), "bfloat16"), B: T.Tensor((128, 64), "bfloat16"),
