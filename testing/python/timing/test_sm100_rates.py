@@ -303,6 +303,32 @@ def test_latency_of_tma_by_size(size, cycles):
     assert found - (few - 420) == pytest.approx(cycles, rel=0.1)
 
 
+def test_multicast_reads_once():
+    """Two CTAs get 64 KiB each: both load, or one loads for both, which takes no longer."""
+    size = 65536
+    data = np.zeros(size, np.uint8)
+    copy = (
+        "@%one cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%d], "
+        f"{size}, [%r2];\n"
+    )
+    sent = copy.replace("@%one", "@%w").replace("bytes [", "bytes.multicast::cluster [")
+    sent = sent.replace("[%r2];", "[%r2], %h;")
+
+    def of(body):
+        text = HEAD + f"""@%one mbarrier.init.shared::cta.b64 [%r2], 1;
+ fence.mbarrier_init.release.cluster; {MEET} mov.u32 %r3, A;
+ @%one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {size};
+ .reg .b16 %h; mov.b16 %h, 3; mov.u32 %r5, %cluster_ctarank; setp.eq.and.u32 %w, %r5, 0, %one;
+ {body}{rounds(1, WAIT)} {MEET} ret;
+}}
+"""  # fmt: skip
+        return timing(text, ctas=2, cluster=2, data=data)
+
+    both, one = of(copy), of(sent)
+    assert one.l2_bytes == pytest.approx(both.l2_bytes / 2, rel=0.05)
+    assert one.span_cycles == pytest.approx(both.span_cycles, rel=0.1)
+
+
 def test_latency_of_l2():
     chase = "ld.relaxed.gpu.global.u64 %d, [%d];\n"
     # Where it points to does not matter: always to itself.
