@@ -1,5 +1,6 @@
 // Instructions of warps on tensor memory: tcgen05.alloc, dealloc, relinquish_alloc_permit, ld, st,
 // wait and fence.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -248,10 +249,12 @@ struct Rectangles {
 };
 
 // The hardware routes a warp to its own quarter of the lanes, whatever quarter the address names:
-// several compilers give every warp the address of lane 0.
+// several compilers give every warp the address of lane 0, and published kernels of pairs count the
+// lanes of the odd CTA from 128 on.
 TmemAddress OwnQuarter(Warp& w, const Issuer& issuer, TmemAddress at, int lanes, const char* what) {
   const int quarter = 32 * static_cast<int>(w.index % 4), within = at.lane() % 32;
-  if (at.lane() >= TensorMemory::kLanes || (within != 0 && !(lanes == 16 && within == 16))) {
+  const int ctas = std::max(1, w.cta.cluster.kernel().cta_group);
+  if (at.lane() >= TensorMemory::kLanes * ctas || (within != 0 && !(lanes == 16 && within == 16))) {
     Fail(issuer, "tmem-lanes",
          std::string(what) + " starts at lane " + std::to_string(at.lane()) +
              ": this shape starts at a multiple of " + std::to_string(lanes) + " below 128",

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from emulator.pair_kernels import B_AT, PairCase, body, mma
 
+from tilelang.emulator import EmulatorWarning
+
 KINDS = [
     ("f16", "f16", "f16", "f32"),
     ("f16", "f16", "f16", "f16"),
@@ -37,6 +39,19 @@ def test_shapes(m, n):
 def test_majorness_and_swizzles(kind, a, d, majors, swizzle):
     # Half of B's columns fill the rows of a swizzle pattern.
     PairCase(kind, a, a, d, n=256, majors=majors, swizzles=(swizzle, swizzle)).check()
+
+
+@pytest.mark.parametrize("n", [16, 48, 208])
+@pytest.mark.parametrize("majors", ["KM", "MM"])
+def test_few_columns_along_n(majors, n):
+    PairCase("f16", "f16", "f16", m=128, n=n, majors=majors, swizzles=("128B", "none")).check()
+
+
+@pytest.mark.parametrize("majors", ["KM", "MK", "MM"])
+def test_tf32_majorness(majors):
+    swizzle = {"K": "128B", "M": "128B_atom32B"}
+    swizzles = tuple(swizzle[major] for major in majors)
+    PairCase("tf32", "tf32", "tf32", n=64, majors=majors, swizzles=swizzles).check()
 
 
 @pytest.mark.parametrize("schedule", ["late", "eager", 1, 2, 3])
@@ -145,4 +160,21 @@ def test_shift_moves_rows_in_each_cta(lane):
     for i in range(lane, 128):
         if i % 32 != 31:
             expected[:, i, 40:48] = case.cells[:, i + 1, 40:48]
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_lanes_of_the_odd_cta_may_be_counted_from_128():
+    """As the warp's quarter, which lanes of a CTA its address names does not matter: a warning."""
+    case = PairCase("f16", "f16", "f16")
+    shift = " mov.u32 %r13, %cluster_ctarank; shl.b32 %r13, %r13, 23; add.u32 %r13, %r13, %r3;\n"
+    copy = (
+        " tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v0}, [%r13+100]; tcgen05.wait::ld.sync.aligned;"
+    )
+    store = (
+        " tcgen05.st.sync.aligned.32x32b.x1.b32 [%r13+101], {%v0}; tcgen05.wait::st.sync.aligned;"
+    )
+    with pytest.warns(EmulatorWarning, match=r"names lane \d+, but warp \d reaches"):
+        out = case.run(shift + copy + store)
+    expected = case.cells.copy()
+    expected[:, :, 101] = expected[:, :, 100]
     np.testing.assert_array_equal(out, expected)
