@@ -402,13 +402,10 @@ struct CommitForm {
 
 // What those who wait for a commit learn: all that the thread knew, and its pipe's work with what
 // that was ordered after. The commit implies tcgen05.fence::before_thread_sync for its pipe only.
-std::shared_ptr<Knowledge> CommitKnowledge(Engines& engines, const Issuer& issuer) {
-  Sanitizer* sanitizer = engines.sanitizer();
-  if (!sanitizer) return nullptr;
-  const Sanitizer::Step step = PipeStep(engines, issuer);
-  auto known = std::make_shared<Knowledge>(sanitizer->Of(issuer));
+std::shared_ptr<Knowledge> CommitKnowledge(Sanitizer& sanitizer, const Sanitizer::Step& step) {
+  auto known = std::make_shared<Knowledge>(sanitizer.Of(step.issuer));
   known->happened.Raise(step.actor, step.step);
-  known->passed.Join(sanitizer->OrderOfPipe(step.actor));
+  known->passed.Join(sanitizer.OrderOfPipe(step.actor));
   known->passed.Raise(step.actor, step.step);
   return known;
 }
@@ -422,11 +419,18 @@ Flow Commit(Warp& w, const Op& op, uint32_t mask) {
     const uint64_t address = form.address.At(w, lane);
     const BarrierRef barrier = ResolveBarrier(w, lane, form.space, address);
     const uint32_t ctas = form.multicast ? w.Reg<uint16_t>(op.a[0])[lane] : 0;
-    CheckInitialised(issuer, barrier, Proxy::kGeneric);
-    const std::shared_ptr<Knowledge> known = CommitKnowledge(engines, issuer);
-    for (const LoadTarget& target :
-         LoadTargets(w, lane, barrier.address(), barrier, form.multicast, ctas)) {
+    const std::vector<LoadTarget> targets =
+        LoadTargets(w, lane, barrier.address(), barrier, form.multicast, ctas);
+    for (const LoadTarget& target : targets) {
+      CheckInitialised(issuer, target.barrier, Proxy::kGeneric);
+    }
+    Sanitizer* sanitizer = engines.sanitizer();
+    const Sanitizer::Step own = sanitizer ? PipeStep(engines, issuer) : Sanitizer::Step();
+    const auto known = sanitizer ? CommitKnowledge(*sanitizer, own) : nullptr;
+    for (const LoadTarget& target : targets) {
       EntryOf(issuer, target.barrier);
+      // It arrives when its pipe has come to it.
+      if (sanitizer && target.cta != &w.cta) sanitizer->MustEndBefore(*target.cta, own);
       PendingStep step;
       step.issuer = issuer;
       step.name = "tcgen05.commit";

@@ -67,6 +67,22 @@ def test_a_commit_that_the_peer_does_not_hear_of(schedule):
 
 
 @SCHEDULES
+def test_a_commit_that_may_reach_a_cta_which_has_exited(schedule):
+    """Nobody waits for the last one, though all the work before it is known to be over."""
+    last = " @%p4 tcgen05.commit" + COMMIT.split("tcgen05.commit")[1].replace("[%r4+8]", "[%r4]")
+    error = refused(GOOD + last, "CTA 1 of the cluster may exit before", schedule)
+    assert error.kind == "missing-wait"
+
+
+@SCHEDULES
+def test_a_commit_to_a_barrier_of_the_peer_that_is_not_there(schedule):
+    early = " mov.u32 %r10, %cluster_ctarank; setp.eq.and.u32 %p6, %r10, 1, %p0;"
+    early += f" @%p6 mbarrier.inval.shared::cta.b64 [%r4+8]; {CLUSTER_BARRIER}\n"
+    error = refused(early + GOOD, "no mbarrier was initialised", schedule)
+    assert error.kind == "mbarrier"
+
+
+@SCHEDULES
 @pytest.mark.parametrize("mask", [4, 7, 0])
 def test_a_commit_to_ctas_that_do_not_exist(mask, schedule):
     text = GOOD.replace(" @!%p4 bra ISSUED;", f" mov.b16 %h0, {mask};\n @!%p4 bra ISSUED;")
