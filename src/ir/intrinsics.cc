@@ -112,6 +112,7 @@ constexpr Intrinsic kIntrinsics[] = {
 
     Warp("shfl_sync", "tl::shfl"), Warp("shfl_xor", "tl::shfl_xor"),
     Warp("shfl_up", "tl::shfl_up"), Warp("shfl_down", "tl::shfl_down"),
+    {.name = "any_row"},  // of flags in a fragment; see op/row_vote.h
     Warp("any_sync", "tl::any"), Warp("all_sync", "tl::all"), Warp("ballot", "tl::ballot"),
     Warp("activemask", "__activemask"), Warp("elect_one", "tl::elect_one"),
     Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),

@@ -8,6 +8,7 @@
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
+#include "op/row_vote.h"
 #include "op/tmem.h"
 #include "op/wgmma.h"
 
@@ -204,6 +205,21 @@ bool IsCopyOfRows(const ir::CopyNode* copy, int64_t rows) {
   return HasRows(tile, 2, rows) && ir::IsConst(tile->mins[0], 0);
 }
 
+// Whether threads only copy rows of their own, all of them or where any asks for it.
+bool CopiesRows(const Stmt& s, int64_t rows) {
+  const auto* branch = s.as<ir::IfNode>();
+  if (branch == nullptr || !op::FlagsOf(branch->condition).defined()) {
+    const auto* copy = s.as<ir::CopyNode>();
+    return copy != nullptr && IsCopyOfRows(copy, rows);
+  }
+  bool all = true;
+  ir::WalkEffects(branch->then_case, [&](const ir::Effect& effect) {
+    const auto* copy = effect.By<ir::CopyNode>();
+    all = all && (!effect.buffer.IsTmem() || (copy != nullptr && IsCopyOfRows(copy, rows)));
+  });
+  return all;
+}
+
 // Blocks of rows do not meet in the loop: not in its gemms, nor in what threads do beside them.
 bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
   for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
@@ -213,9 +229,8 @@ bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
       bool whole_a = !gemm->a->buffer.IsTmem() || WholeRows(gemm->a, rows);
       if (!whole_a || !HasRows(gemm->a, gemm->trans_a ? 1 : 2, rows)) return false;
       if (!WholeRows(gemm->c, rows)) return false;
-    } else if (loop.IsPart(i)) {
-      const auto* copy = s.as<ir::CopyNode>();
-      if (copy == nullptr || !IsCopyOfRows(copy, rows)) return false;
+    } else if (loop.IsPart(i) && !CopiesRows(s, rows)) {
+      return false;
     }
   }
   return true;

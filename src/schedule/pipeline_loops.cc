@@ -14,6 +14,7 @@
 #include "op/copy_async.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
+#include "op/row_vote.h"
 #include "op/wgmma.h"
 #include "schedule/async_copies.h"
 #include "schedule/channel.h"
@@ -67,7 +68,8 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     if (alloc != nullptr && alloc->buffer.IsBarrier()) reason = "the program has barriers";
     const auto* branch = s.as<ir::IfNode>();
     bool tiles = false;
-    if (branch != nullptr && !uniformity.IsUniform(branch->condition)) {
+    if (branch != nullptr && !op::FlagsOf(branch->condition).defined() &&
+        !uniformity.IsUniform(branch->condition)) {
       ir::WalkStmts(s, [&](const Stmt& inner) {
         tiles |= inner.as<ir::TileOpNode>() != nullptr || inner->kind == ir::StmtKind::kParallelFor;
         return !tiles;

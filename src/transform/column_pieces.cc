@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/visitor.h"
+#include "op/row_vote.h"
 
 namespace tilelang::transform {
 
@@ -72,6 +73,30 @@ Stmt OnPiece(const ir::ParallelForNode* loop, const Buffer& c, const Buffer& pie
   return ir::ParallelFor(loop->vars, extents, body, loop->annotations, loop->span);
 }
 
+// The condition on the row of all that the loop does, where it has one that is known without C.
+Expr ConditionOfRow(const ir::ParallelForNode* loop, const Buffer& c) {
+  const auto* branch = loop->body.as<ir::IfNode>();
+  if (branch == nullptr || branch->else_case.defined()) return Expr();
+  bool of_row = !ir::UsesVar(branch->condition, loop->vars[1]);
+  ir::WalkExprs(branch->condition, [&](const Expr& e) {
+    const auto* load = e.as<ir::LoadNode>();
+    return of_row &= load == nullptr || !load->buffer.same_as(c);
+  });
+  return of_row ? branch->condition : Expr();
+}
+
+// `body` by the warps that hold a row for which the condition is true.
+std::vector<Stmt> WhereAnyRow(const ir::ParallelForNode* loop, const Expr& condition,
+                              const Buffer& c, const std::vector<Stmt>& body) {
+  const ir::Span& span = loop->span;
+  Buffer flags(ir::String(std::string(c->name) + "_rows"), ir::dtypes::kBool, {c->shape[0]}, {},
+               c->scope, {}, c->span);
+  Var row(loop->vars[0]->name, loop->vars[0].dtype(), loop->vars[0]->span);
+  Stmt set = ir::Store(flags, {row}, ir::Substitute(condition, {{loop->vars[0], row}}), span);
+  return {ir::Alloc(flags, span), ir::ParallelFor({row}, {loop->extents[0]}, set, {}, span),
+          ir::If(op::AnyRow(flags, span), ir::MakeSeq(body, span), Stmt(), span)};
+}
+
 }  // namespace
 
 std::vector<Stmt> InColumnPieces(const Stmt& s, const Buffer& c, const Buffer& tmem) {
@@ -92,7 +117,8 @@ std::vector<Stmt> InColumnPieces(const Stmt& s, const Buffer& c, const Buffer& t
     stmts.push_back(OnPiece(loop, c, piece, first));
     stmts.push_back(ir::Copy(whole, columns, {}, s.span()));
   }
-  return stmts;
+  Expr condition = ConditionOfRow(loop, c);
+  return condition.defined() ? WhereAnyRow(loop, condition, c, stmts) : stmts;
 }
 
 }  // namespace tilelang::transform

@@ -14,6 +14,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "op/parallel.h"
+#include "op/row_vote.h"
 #include "op/thread_sync.h"
 #include "op/vectorize.h"
 #include "sync/issue_in_order.h"
@@ -97,12 +98,11 @@ class KernelLowerer : public ScopedMutator {
   // Work on tiles that some iterations of a loop skip, such as masks at the edge, stays in a
   // branch: computed in all of them and selected from, it would cost the others as much.
   Stmt Rewrite(const ir::IfNode* op) override {
+    if (Buffer flags = op::FlagsOf(op->condition); flags.defined()) return OfRows(op, flags);
     Stmt lowered = ScopedMutator::Rewrite(op);
     const auto* branch = lowered.as<ir::IfNode>();
     if (branch == nullptr || loops_ == 0 || !HasParallelLoop(op->then_case)) return lowered;
-    Stmt stay = op::DeviceEffect("common.h", "stay_branch", {}, op->span);
-    return ir::If(branch->condition, op::Sequence({stay, branch->then_case}, op->span),
-                  branch->else_case, op->span);
+    return ir::If(branch->condition, Staying(branch->then_case), branch->else_case, op->span);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
     ++loops_;
@@ -183,6 +183,19 @@ class KernelLowerer : public ScopedMutator {
     std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
     op::HoldRegisters(lowering.in_flight, &lowering, &stmts);
     return op::Sequence(stmts, span);
+  }
+
+  static Stmt Staying(const Stmt& body) {
+    Stmt stay = op::DeviceEffect("common.h", "stay_branch", {}, body.span());
+    return op::Sequence({stay, body}, body.span());
+  }
+
+  // Work that changes nothing on rows without a flag: warps that hold none with one skip it.
+  Stmt OfRows(const ir::IfNode* op, const Buffer& flags) {
+    Stmt body = MutateStmt(op->then_case);
+    if (!op::WarpsHoldFlags(flags, op->then_case, layouts_)) return body;
+    return ir::If(op::LowerAnyRow(flags, &buffers_, layouts_, op->span), Staying(body), Stmt(),
+                  op->span);
   }
 
   static bool HasParallelLoop(const Stmt& s) {
