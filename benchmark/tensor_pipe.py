@@ -2,9 +2,10 @@
 
     python benchmark/tensor_pipe.py [--only TEXT]
 
-GEMMs of 4096 x 4096 x 4096 and attention of 4 x 16 heads of 128 dimensions, 4096 keys, bfloat16,
-in several tiles. Prints the share of the whole grid's time (products at the full rate of all SMs),
-that of the time in which CTAs run, and what stands in the way.
+GEMMs of 4096 x 4096 x 4096 (the persistent one also of 8192) and attention of 4 x 16 heads of 128
+dimensions, 4096 keys, bfloat16, in several tiles. Prints the share of the whole grid's time
+(products at the full rate of all SMs), how busy the pipe is while CTAs run (gemms of 64 columns
+occupy it longer than their products), and what stands in the way.
 """
 
 from __future__ import annotations
@@ -33,28 +34,42 @@ _SIZE = 4096
 #: operations of the tensor core of an SM in a cycle
 _RATE = 8192
 _TILES = ((128, 128, 64), (128, 256, 64), (256, 128, 64), (256, 256, 64))
+#: tile, stages, and columns of C that are stored at a time: what shared memory has room for
+_PERSISTENT = (
+    ((128, 128, 64), 4, 128),
+    ((128, 256, 64), 4, 128),
+    ((256, 128, 64), 4, 64),
+    ((256, 256, 64), 3, 64),
+)
+_TYPES = ("bfloat16", "bfloat16", "float32")
 
 
 def _gemms() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     """Name, function that compiles, arguments."""
-    a, b, c = (torch.zeros(_SIZE, _SIZE, dtype=torch.bfloat16) for _ in range(3))
-    for gemm in (gemm_ss, gemm_persistent):
-        for tile in _TILES:
-
-            def make(gemm=gemm, tile=tile) -> Any:
-                types = ("bfloat16", "bfloat16", "float32")
-                return tilelang.compile(gemm(_SIZE, _SIZE, _SIZE, *tile, *types), target="sm_100a")
-
-            yield f"{gemm.__name__} {' x '.join(map(str, tile))}", make, [a, b, c]
+    cases: list[tuple[str, int, Any]] = []
+    for tile in _TILES:
+        name = f"gemm_ss {' x '.join(map(str, tile))}"
+        cases.append((name, _SIZE, gemm_ss(_SIZE, _SIZE, _SIZE, *tile, *_TYPES)))
+    for size in (_SIZE, 2 * _SIZE):
+        for tile, stages, columns in _PERSISTENT:
+            name = f"gemm_persistent {' x '.join(map(str, tile))}, {size}"
+            function = gemm_persistent(
+                size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns
+            )
+            cases.append((name, size, function))
+    for name, size, function in cases:
+        tensors = [torch.zeros(size, size, dtype=torch.bfloat16) for _ in range(3)]
+        yield name, lambda function=function: tilelang.compile(function, target="sm_100a"), tensors
 
 
 def _attentions() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     shape = forward.Shape(4, _SIZE, _SIZE, 16, 16, 128, 128)
     tensors = [torch.zeros(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
     tensors.append(torch.zeros(4, 16, _SIZE))
-    for keys in (64, 128):
+    for keys, stages in ((64, 3), (128, 2)):
         for lazy in (False, True):
-            settings = {**forward.default_tiles("sm_100a", 128), "block_N": keys, "lazy": lazy}
+            tiles = {"block_N": keys, "num_stages": stages, "lazy": lazy}
+            settings = {**forward.default_tiles("sm_100a", 128), **tiles}
 
             def make(settings=settings) -> Any:
                 function = forward.attention(shape, False, "bfloat16", **settings)
@@ -77,12 +92,12 @@ def main() -> None:
         try:
             report = make().profile(*tensors)
         except TileLangError as error:
-            print(f"{name:36} {str(error).splitlines()[0][-120:]}")
+            print(f"{name:38} {str(error).splitlines()[0][-120:]}")
             continue
         timing = report.timing
         grid = timing.tensor_flops / (_RATE * timing.sms * timing.grid_cycles)
         shares = dict(zip(timing.engine_name, timing.engine_share, strict=True))
-        print(f"{name:36} {100 * grid:5.1f} % of the grid's time, "
+        print(f"{name:38} {100 * grid:5.1f} % of the grid's time, "
               f"{100 * shares['tensor pipe']:5.1f} % of the CTAs'; {timing.tflops:5.0f} TFLOP/s",
               flush=True)  # fmt: skip
         for finding in report.explain():
