@@ -5,9 +5,10 @@
 The forward kernel of the FlashAttention-4 paper (arXiv 2603.05451), 128 dimensions, bfloat16, as
 PTX that this file writes: a persistent CTA has two tiles of 128 queries at a time, whose scores and
 sums lie in tensor memory. One warp loads, one multiplies; a warpgroup for each tile computes its
-weights, which replace the scores there; a third warpgroup rescales the sums, only if a maximum has
-grown by more than a factor of 2^8, and stores them at the end. A quarter of the exponentials is a
-polynomial. Prints the TFLOP/s of the model and the share of the peak, beside the published ones.
+weights, which replace the scores there, and of which the first three quarters are multiplied before
+the others are there; a third warpgroup rescales the sums, only if a maximum has grown by more than
+a factor of 2^8, and stores them at the end. A quarter of the exponentials is a polynomial. Prints
+the TFLOP/s of the model and the share of the peak, beside the published ones.
 ``--check`` computes a small one and compares it with float64.
 """
 
@@ -31,8 +32,10 @@ _BLOCKS_AT = 2 * _BLOCK
 _OUT_AT = (2 + STAGES) * _BLOCK  # results, in two panels for each tile
 # Offsets of mbarriers.
 _Q_FULL, _KV_FULL, _KV_EMPTY, _S_FULL, _P_FULL = 0, 16, 40, 64, 80
-_O_SCALED, _SCALE, _SCALE_TAKEN, _O_FULL, _Q_EMPTY = 96, 112, 128, 144, 160
+_O_SCALED, _SCALE, _SCALE_TAKEN, _P_LAST = 96, 112, 128, 144
+_O_FULL, _Q_EMPTY = 160, 176
 _SMS = 148
+_FIRST = 96  # weights of a row that are multiplied before the others are there
 # Columns of tensor memory.
 _S_AT, _O_AT = 0, 256
 
@@ -193,6 +196,9 @@ def _sums(tile: int, values: str) -> str:
     """Weights by the values at shared address ``values``, added from the second block on."""
     text = f" add.u32 %r14, %t, {_O_AT + TILE * tile}; setp.ne.u32 %first, %j, 0;\n"
     for part in range(TILE // 16):
+        if part == _FIRST // 16:
+            text += f" add.u32 %r10, %bars, {_P_LAST + 8 * tile};\n" + _wait("%r10", "%parity")
+            text += " tcgen05.fence::after_thread_sync;\n"
         text += _descriptor("%b", values, part * 2048, _MN_MAJOR)
         text += (
             f" tcgen05.mma.cta_group::1.kind::f16 [%r14], [%t+{_S_AT + TILE * tile + 8 * part}], "
@@ -276,7 +282,7 @@ def _exponentials(first: int, polynomial: bool) -> str:
 
 
 def _weights() -> str:
-    """In parts of 32 columns, each packed and stored when it is ready."""
+    """In parts of 32 columns, each packed and stored when it is ready; tells of the first ones."""
     text = ""
     for part in range(0, TILE, 32):
         for first in range(part, part + 32, 2):
@@ -289,6 +295,10 @@ def _weights() -> str:
             f" tcgen05.st.sync.aligned.32x32b.x16.b32 [%r14+{part // 2}], "
             f"{{{_names('p', 16, part // 2)}}};\n"
         )
+        if part + 32 in (_FIRST, TILE):
+            barrier = _P_FULL if part + 32 == _FIRST else _P_LAST
+            text += " tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync;\n"
+            text += f" add.u32 %r10, %r1, {barrier};\n" + _arrive("%r10")
     return text
 
 
@@ -320,8 +330,7 @@ def _softmax() -> str:
 """
     text += f" add.u32 %r10, %r1, {_SCALE_TAKEN};\n" + _wait("%r10", "%other")
     text += f" st.shared.f32 [%r13], %alpha; add.u32 %r10, %r1, {_SCALE};\n" + _arrive("%r10")
-    text += _weights() + " tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync;\n"
-    text += f" add.u32 %r10, %r1, {_P_FULL};\n" + _arrive("%r10")
+    text += _weights()
     for i in range(0, TILE, 2):
         accumulator = f"%sum{i // 2 % 4}"
         text += f" mov.b64 %w0, {{%s{i}, %s{i + 1}}};"
