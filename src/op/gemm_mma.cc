@@ -73,6 +73,16 @@ std::string ScopeObstacle(const ir::GemmNode* op) {
   return "";
 }
 
+std::optional<WarpGrid> GridOf(const ir::GemmNode* op, const MmaAtom& atom, const MmaShape& shape,
+                               int64_t warps) {
+  auto policy = PolicyOf(op);
+  if (!policy && op->annotations.count(kChained) != 0) {
+    auto rows = ChooseWarpGrid(atom, shape.m, shape.n, warps, WarpPolicy::kFullRow);
+    if (rows && rows->n == 1) return rows;
+  }
+  return ChooseWarpGrid(atom, shape.m, shape.n, warps, policy.value_or(WarpPolicy::kSquare));
+}
+
 MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
   MmaShape shape;
   shape.reason = ScopeObstacle(op);
@@ -96,8 +106,7 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
                    "; pad the tiles (copies fill what lies outside of a tensor with zeros)";
     return shape;
   }
-  auto policy = static_cast<WarpPolicy>(op->annotations["policy"].cast<int64_t>());
-  auto grid = ChooseWarpGrid(atom, shape.m, shape.n, ctx.threads.count / 32, policy);
+  auto grid = GridOf(op, atom, shape, ctx.threads.count / 32);
   if (!grid) {
     shape.reason = std::to_string(ctx.threads.count / 32) + " warps cannot share C of " +
                    std::to_string(shape.m) + " x " + std::to_string(shape.n) +
@@ -306,6 +315,12 @@ std::string MmaObstacle(const ir::GemmNode* op, const Context& ctx) {
 const TileInstruction* MmaSync() {
   static const MmaInstruction instruction;
   return &instruction;
+}
+
+std::optional<WarpPolicy> PolicyOf(const ir::GemmNode* op) {
+  auto policy = op->annotations.Get("policy");
+  if (!policy) return std::nullopt;
+  return static_cast<WarpPolicy>((*policy).cast<int64_t>());
 }
 
 MmaKind ChooseMmaKind(DType a, DType b, DType c, const Target& target) {

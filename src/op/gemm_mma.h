@@ -29,6 +29,11 @@ std::string MmaObstacle(const ir::GemmNode* op, const Context& ctx);
 // C as square as they can be, so that fewest operands are read; FullRow divides rows, and FullCol
 // columns, among as many warps as there are atoms.
 enum class WarpPolicy { kSquare, kFullRow, kFullCol };
+// policy= of the program; nothing where it leaves the choice.
+std::optional<WarpPolicy> PolicyOf(const ir::GemmNode* op);
+// A gemm has this annotation (bool) if its result becomes A of another in registers, or its A is
+// such: without policy= warps share the results by whole rows, if they can.
+inline constexpr const char* kChained = "chained";
 std::optional<layout::WarpGrid> ChooseWarpGrid(const layout::MmaAtom& atom, int64_t m, int64_t n,
                                                int64_t warps, WarpPolicy policy);
 

@@ -105,8 +105,7 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
   };
   int64_t rows = std::max(kWgmmaRows, unit(op->a, op->trans_a));
   int64_t unit_n = unit(op->b, !op->trans_b);
-  auto policy = static_cast<WarpPolicy>(op->annotations["policy"].cast<int64_t>());
-  bool columns_first = policy == WarpPolicy::kFullCol;
+  bool columns_first = PolicyOf(op) == WarpPolicy::kFullCol;
   for (int64_t i = 1; i <= groups; ++i) {
     int64_t m = columns_first ? i : groups + 1 - i;
     if (groups % m != 0) continue;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analysis/chained_gemms.h"
 #include "analysis/kernel_scope.h"
 #include "analysis/uniformity.h"
 #include "ir/effects.h"
@@ -76,6 +77,7 @@ class Selector : public ScopedMutator {
     threads_ = analysis::ThreadsOf(op);
     uniformity_.emplace(op);
     uses_.emplace(op);
+    chained_.emplace(op);
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -104,6 +106,13 @@ class Selector : public ScopedMutator {
       TL_USER_ERROR(kTarget, op->span,
                     "T.wgmma_gemm: " << std::string(target_->arch)
                                      << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
+    }
+    if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
+      auto annotations = op->annotations;
+      annotations.Set(op::kChained, true);
+      ir::Gemm marked(op->a, op->b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
+                      annotations, op->span);
+      return Rewrite(marked.get());
     }
     Stmt chosen = Choose(op);
     if (chosen.defined()) {
@@ -177,8 +186,7 @@ class Selector : public ScopedMutator {
   }
 
   static void RemarkPolicy(const ir::GemmNode* op) {
-    auto policy = op->annotations.Get("policy");
-    bool given = policy && (*policy).cast<int64_t>() != 0;
+    bool given = op::PolicyOf(op).value_or(op::WarpPolicy::kSquare) != op::WarpPolicy::kSquare;
     if (!given || op->annotations.count("is_tcgen05") != 0) return;
     Remark(op->span, "argument",
            "T.gemm: policy has no effect: one thread issues tcgen05.mma; warps do not share the "
@@ -251,6 +259,7 @@ class Selector : public ScopedMutator {
   analysis::LaunchThreads threads_{Expr(), 0};
   std::optional<analysis::Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
+  std::optional<analysis::ChainedGemms> chained_;
   int loops_ = 0;
   std::string obstacle_;  // of the last instruction that was asked
   bool pipelined_ = false;

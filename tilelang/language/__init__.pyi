@@ -501,14 +501,15 @@ def fmod(x: Any, y: Any) -> Expr:
     ...
 from .raw.expressions import fmul as fmul
 from .raw.statements import func_attr as func_attr
-def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = ..., clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, *, annotations: Any = None, **unsupported: Any) -> None:
+def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, *, annotations: Any = None, **unsupported: Any) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
 
     Args:
         A: (M, K), or (K, M) with ``transpose_A``; shared memory, a fragment or tensor memory.
         B: (K, N), or (N, K) with ``transpose_B``; shared memory.
         C: (M, N); a fragment or tensor memory.
-        policy: how warps share the result.
+        policy: how warps share the result. None: by rows where the result becomes A of another
+            gemm in registers, or A is such; else in parts as square as they can be.
         clear_accum: a bool or a condition: do not add to what C holds.
         mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
         wg_wait: how many groups of wgmma (on sm_90a; each gemm is one) may stay in flight after
@@ -928,7 +929,7 @@ def tanh(x: Any) -> Expr:
 from .raw.statements import target as target
 from .sync import tcgen05_after_thread_sync as tcgen05_after_thread_sync
 from .sync import tcgen05_before_thread_sync as tcgen05_before_thread_sync
-def tcgen05_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = ..., clear_accum: Any = False, *, mbar: Any = ..., use_2cta: builtins.bool = False, wg_wait: builtins.int = 0, annotations: Any = None, **unsupported: Any) -> None:
+def tcgen05_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, mbar: Any = ..., use_2cta: builtins.bool = False, wg_wait: builtins.int = 0, annotations: Any = None, **unsupported: Any) -> None:
     """The asynchronous gemm on Blackwell: issued only, its completion arrives on ``mbar``.
 
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
@@ -1030,7 +1031,7 @@ def warpgroup_fence_operand(*arguments: Any, **options: Any) -> None:
     """Changes nothing, and leaves a remark: T.wgmma_gemm fences its operands and makes a group of its instructions."""
     ...
 from .automatic import warpgroup_wait as warpgroup_wait
-def wgmma_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = ..., clear_accum: Any = False, *, annotations: Any = None, **unsupported: Any) -> None:
+def wgmma_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, annotations: Any = None, **unsupported: Any) -> None:
     """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
 
     Arguments and errors as of :func:`gemm`. C and a fragment A must not be used, nor shared

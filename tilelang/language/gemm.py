@@ -125,9 +125,12 @@ def _condition(what: str, value: Any) -> Expr:
     )
 
 
-def _policy(value: Any) -> int:
+def _policy(value: Any) -> dict[str, int]:
+    """The note of a given policy; none of None, which leaves the choice to the compiler."""
+    if value is None:
+        return {}
     try:
-        return int(GemmWarpPolicy(value))
+        return {"policy": int(GemmWarpPolicy(value))}
     except ValueError:
         raise errors.SemanticsError(
             f"policy of T.gemm is `{value}`; it is one of "
@@ -183,7 +186,7 @@ def gemm(
     C: Any,
     transpose_A: bool = False,
     transpose_B: bool = False,
-    policy: Any = GemmWarpPolicy.Square,
+    policy: Any = None,
     clear_accum: Any = False,
     mbar: Any = None,
     wg_wait: int = 0,
@@ -196,7 +199,8 @@ def gemm(
         A: (M, K), or (K, M) with ``transpose_A``; shared memory, a fragment or tensor memory.
         B: (K, N), or (N, K) with ``transpose_B``; shared memory.
         C: (M, N); a fragment or tensor memory.
-        policy: how warps share the result.
+        policy: how warps share the result. None: by rows where the result becomes A of another
+            gemm in registers, or A is such; else in parts as square as they can be.
         clear_accum: a bool or a condition: do not add to what C holds.
         mbar: an mbarrier that the completion arrives on; then waiting is up to the kernel.
         wg_wait: how many groups of wgmma (on sm_90a; each gemm is one) may stay in flight after
@@ -215,7 +219,7 @@ def gemm(
     """
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
-    notes = {"policy": _policy(policy)}
+    notes: dict[str, Any] = _policy(policy)
     if wg_wait:
         notes["wg_wait"] = wg_wait
     if promote_every is not None:
@@ -230,7 +234,7 @@ def wgmma_gemm(
     C: Any,
     transpose_A: bool = False,
     transpose_B: bool = False,
-    policy: Any = GemmWarpPolicy.Square,
+    policy: Any = None,
     clear_accum: Any = False,
     **unsupported: Any,
 ) -> None:
@@ -244,7 +248,7 @@ def wgmma_gemm(
         LayoutError: wgmma has no form for shapes, types or layouts of the operands.
     """
     refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
-    notes = {"policy": _policy(policy), "wg_wait": -1, "is_wgmma": True}
+    notes = {**_policy(policy), "wg_wait": -1, "is_wgmma": True}
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes)
 
 
@@ -273,7 +277,7 @@ def tcgen05_gemm(
     C: Any,
     transpose_A: bool = False,
     transpose_B: bool = False,
-    policy: Any = GemmWarpPolicy.Square,
+    policy: Any = None,
     clear_accum: Any = False,
     *,
     mbar: Any = _MISSING,
@@ -297,6 +301,6 @@ def tcgen05_gemm(
         )
     _check_wg_wait("T.tcgen05_gemm", wg_wait)
     refuse_extra("T.tcgen05_gemm", {**unsupported, "use_2cta": use_2cta}, _IGNORED)
-    notes = {"policy": _policy(policy), "is_tcgen05": True}
-    remark_ignored("T.tcgen05_gemm", policy=notes["policy"], wg_wait=wg_wait)
+    notes = {**_policy(policy), "is_tcgen05": True}
+    remark_ignored("T.tcgen05_gemm", policy=notes.get("policy"), wg_wait=wg_wait)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

@@ -35,7 +35,9 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.tma_scatter4": {"swizzle": Ignored(_LAYOUT)},
     "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
     "T.tcgen05_gemm": {
-        "policy": Ignored("one thread issues tcgen05.mma; warps do not share the result", (0,)),
+        "policy": Ignored(
+            "one thread issues tcgen05.mma; warps do not share the result", (None, 0)
+        ),
         "wg_wait": Ignored("tcgen05.mma has no groups to wait for", (0,)),
     },
     "T.reduce": {

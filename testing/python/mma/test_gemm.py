@@ -152,7 +152,7 @@ def test_many_tiles_with_ragged_edges(size, target, transpose_b, device):
     torch.testing.assert_close(c.double(), want, rtol=1e-2, atol=1e-2)
 
 
-def attention(seq, dim, block_m, block_n, threads, target):
+def attention(seq, dim, block_m, block_n, threads, target, policy=None):
     @T.prim_func
     def main(
         Q: T.Tensor((seq, dim), "float16"), K: T.Tensor((seq, dim), "float16"),
@@ -177,8 +177,7 @@ def attention(seq, dim, block_m, block_n, threads, target):
             for i in T.Pipelined(T.ceildiv(seq, block_n), num_stages=1):
                 T.copy(K[i * block_n, 0], k)
                 T.copy(V[i * block_n, 0], v)
-                T.gemm(q, k, s, transpose_B=True, clear_accum=True,
-                       policy=T.GemmWarpPolicy.FullRow)  # fmt: skip
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True, policy=policy)
                 T.copy(largest, before)
                 T.reduce_max(s, largest, dim=1, clear=False)
                 for r in T.Parallel(block_m):
@@ -191,7 +190,7 @@ def attention(seq, dim, block_m, block_n, threads, target):
                 for r, c in T.Parallel(block_m, dim):
                     o[r, c] *= scale[r]
                 T.copy(s, p)
-                T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(p, v, o, policy=policy)
             for r, c in T.Parallel(block_m, dim):
                 o[r, c] /= total[r]
             T.copy(o, Out[bx * block_m, 0])
@@ -242,3 +241,23 @@ def test_a_transposed_fragment_is_refused():
     case = Case(TYPES[0], (32, 64, 64), 128, transpose_a=True, a_in_fragment=True)
     with pytest.raises(errors.LayoutError, match="transpose_A=True is not possible"):
         gemm(case, "sm_90a")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_chained_gemms_share_their_results_by_rows(target):
+    """Without policy= the weights stay in their threads; as squares they would change them."""
+    sources = {
+        policy: attention(256, 64, 128, 64, 256, target, policy).get_kernel_source()
+        for policy in (None, T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.Square)
+    }
+    assert sources[None] == sources[T.GemmWarpPolicy.FullRow] != sources[T.GemmWarpPolicy.Square]
+
+
+def test_chained_gemms_with_too_few_rows_for_all_warps():
+    """Eight warps cannot have 16 of 64 rows each."""
+    kernel = attention(128, 64, 64, 64, 256, "sm_80")
+    q, k, v = (torch.randn(128, 64).half() for _ in range(3))
+    out = torch.full((128, 64), float("nan")).half()
+    kernel(q, k, v, out)
+    weights = torch.softmax(q.double() @ k.double().T, dim=1)
+    torch.testing.assert_close(out.double(), weights @ v.double(), rtol=1e-2, atol=1e-2)
