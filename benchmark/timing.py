@@ -6,8 +6,8 @@ FOLDER holds what ``timing_measure.py build`` compiled when it was measured; ``t
 what a GPU took. Prints a line for each case, and for each kind the errors of those that the model's
 figures were not fitted to: the median and the 90th percentile of |predicted / measured - 1|, and
 Spearman's correlation of the variants of each family of at least four, as they are and of groups
-that differ by more than the noise. ``cycles`` compares without the clock: with the cycles at the
-clock that was measured. A case that fails gives no number; it is listed.
+that differ by more than the noise; beside it that of the two GPUs that were measured. A case that
+fails gives no number; it is listed.
 """
 
 from __future__ import annotations
@@ -68,10 +68,9 @@ def row(case: Case, measured: dict[str, float], folder: Path) -> dict[str, Any]:
     """Predicted and measured numbers of a case."""
     start = time.monotonic()
     timing = predict(case, folder)
-    cycles = (measured["us"] - timing.launch_us) * measured["mhz"]
     return {
         "name": case.name, "kind": case.kind, "measured_us": measured["us"],
-        "predicted_us": timing.grid_us, "cycles": timing.grid_cycles / cycles,
+        "predicted_us": timing.grid_us, "leases_us": measured["leases_us"],
         "seconds": time.monotonic() - start,
     }  # fmt: skip
 
@@ -100,13 +99,18 @@ def beyond_noise(measured: list[float], predicted: list[float]) -> tuple[list[fl
     )
 
 
+def _ranks(measured: list[float], other: list[float]) -> tuple[float, int, str]:
+    """Correlation of all, number of groups that differ by more than the noise, that of these."""
+    apart = beyond_noise(measured, other)
+    groups = f"{spearman(*apart):5.2f}" if len(apart[0]) > 2 else "    -"
+    return spearman(measured, other), len(apart[0]), groups
+
+
 def _line(name: str, entries: list[dict[str, Any]]) -> str:
     errors = [error(entry) for entry in entries]
-    cycles = [abs(entry["cycles"] - 1) for entry in entries]
     return (
         f"{name:20} {len(entries):4}  median {100 * statistics.median(errors):5.1f} %  "
-        f"90th {100 * np.percentile(errors, 90):5.1f} %  of cycles: median "
-        f"{100 * statistics.median(cycles):5.1f} %  90th {100 * np.percentile(cycles, 90):5.1f} %"
+        f"90th {100 * np.percentile(errors, 90):5.1f} %"
     )
 
 
@@ -124,13 +128,15 @@ def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
         families.setdefault(entry["name"].split("/")[0], []).append(entry)
     for family, members in families.items():
         if len(members) >= _LEAST_VARIANTS:
-            times = [[m[key] for m in members] for key in ("measured_us", "predicted_us")]
-            spread = max(times[0]) / min(times[0])
-            apart = beyond_noise(*times)
-            rank = f"{spearman(*apart):5.2f}" if len(apart[0]) > 2 else "    -"
+            measured, predicted = ([m[key] for m in members]
+                                   for key in ("measured_us", "predicted_us"))  # fmt: skip
+            first, second = ([m["leases_us"][i] for m in members] for i in (0, 1))
+            every, groups, apart = _ranks(measured, predicted)
+            of_gpus = _ranks(first, second)
             lines.append(f"{family:24} {len(members):3} variants, slowest / fastest "
-                         f"{spread:5.2f}, rank correlation {spearman(*times):5.2f}, of "
-                         f"{len(apart[0])} that differ by {100 * NOISE:.0f} %: {rank}")  # fmt: skip
+                         f"{max(measured) / min(measured):5.2f}, rank correlation {every:5.2f}, of "
+                         f"{groups} that differ by {100 * NOISE:.0f} %: {apart}; of two GPUs "
+                         f"{of_gpus[0]:5.2f}, {of_gpus[2]}")  # fmt: skip
     return lines
 
 
@@ -156,7 +162,7 @@ def main() -> None:
         entries.append(entry)
         print(f"{case.name:56} {entry['measured_us']:9.1f} us, predicted "
               f"{entry['predicted_us']:9.1f}  ({entry['predicted_us'] / entry['measured_us']:.2f}"
-              f", cycles {entry['cycles']:.2f})  in {entry['seconds']:.1f} s"
+              f")  in {entry['seconds']:.1f} s"
               f"{'  fitted' if case.name in own else ''}", flush=True)  # fmt: skip
     print("\n".join(summary(entries, own)))
     if arguments.save:

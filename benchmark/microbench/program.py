@@ -87,9 +87,10 @@ class Probe:
         data: bytes of the buffer that the program reads, and how it is filled (data.py).
         box: of the tensor map, outer extent first, with its swizzle; None for none.
         value: the operand that the compiler does not know.
-        how: ``"latency"``: clocks a count of one warp; ``"interval"``: clocks a count of a
-            sub-core, whose warps are every fourth of the CTA; ``"sm"``: clocks a count of a CTA,
-            ``"rate"``: the other way round; ``"time"``: microseconds of the launch;
+        how: ``"latency"``: clocks a count of one warp; ``"turn"``: mean of the warps of the first
+            CTA; ``"interval"``: clocks a count of a sub-core, whose warps are every fourth of the
+            CTA; ``"sm"``: clocks a count of a CTA, ``"rate"``: the other way round; ``"time"``:
+            microseconds of the launch;
             ``"bandwidth"``: bytes (``per_warp``) a nanosecond of the launch.
         parameters: what varies in a family of benchmarks.
         part: the warps that count for ``"sm"``; None for all.
@@ -134,6 +135,8 @@ def value_of(probe: Probe, clocks, microseconds: float) -> float:
         return counts * probe.warps * probe.ctas / (microseconds * 1e3)
     if probe.how == "latency":
         return float(clocks[0, 1] - clocks[0, 0]) / counts
+    if probe.how == "turn":
+        return float((clocks[: probe.warps, 1] - clocks[: probe.warps, 0]).mean()) / counts
     first, last = probe.part or (0, probe.warps)
     cta = clocks[first:last].astype("int64")
     elapsed = float(cta[:, 1].max() - cta[:, 0].min())

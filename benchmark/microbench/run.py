@@ -20,13 +20,14 @@ import instructions
 import synchronization
 import tensor_core
 import together
+import under_load
 from machine import Emulated, Gpu
 from program import Probe
 
 import memory
 from tilelang.errors import TileLangError
 
-_FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together)
+_FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load)
 
 
 def probes(only: str = "") -> Iterator[Probe]:

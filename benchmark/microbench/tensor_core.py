@@ -66,8 +66,14 @@ def _mma_probes() -> Iterator[Probe]:
             )  # fmt: skip
 
 
-def _wgmma(types: str, n: int, k: int, from_registers: bool, batch: int) -> str:
-    """``batch`` instructions on one accumulator, and the wait for all of them."""
+def _wgmma(
+    types: str, n: int, k: int, from_registers: bool, batch: int, issue: bool = False
+) -> str:
+    """``batch`` instructions on one accumulator, and the wait for all of them.
+
+    With ``issue`` the clocks (of both passes) from the first one to what follows the last one are
+    told, without the wait.
+    """
     whole = types.startswith("s32")
     letter = "r" if whole or types.startswith("f16") else "f"
     count = n // 4 if types.startswith("f16") else n // 2
@@ -91,10 +97,17 @@ def _wgmma(types: str, n: int, k: int, from_registers: bool, batch: int) -> str:
     )
     body = ["wgmma.fence.sync.aligned;", *[one] * batch,
             "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]  # fmt: skip
+    told = ""
+    if issue:
+        setup.append("mov.u64 %d22, 0;")
+        body[1:1] = ["mov.u64 %d20, %clock64;"]
+        body[-1:-1] = [
+            "mov.u64 %d21, %clock64;", "sub.u64 %d21, %d21, %d20;", "add.u64 %d22, %d22, %d21;",
+        ]  # fmt: skip
+        told = "    mov.u64 %t0, %clock64;\n    sub.u64 %t0, %t0, %d22;"
     narrow = "mov.b32 %r{1}, %{2}{0};"
     finish = [narrow.format(8 + i, 600 + i, letter) for i in range(count)]
-    program = text(body, "\n".join(setup), sinks=[f"%r{600 + i}" for i in range(count)],
-                   shared=45056)  # fmt: skip
+    program = text(body, "\n".join(setup), told, [f"%r{600 + i}" for i in range(count)], 45056)
     return program.replace("    xor.b32 %sink", "\n".join(finish) + "\n    xor.b32 %sink", 1)
 
 
@@ -116,7 +129,28 @@ def _wgmma_probes() -> Iterator[Probe]:
                     )  # fmt: skip
 
 
+def _queue_probes() -> Iterator[Probe]:
+    """How far a warpgroup runs ahead of the tensor core, and whose turn it is."""
+    types = "f32.bf16.bf16"
+    for n in (64, 128, 256):
+        for form in ("SS", "RS"):
+            settings = {"n": n, "form": form, "types": types}
+            for batch in (1, 2, 4, 8, 16):
+                yield Probe(
+                    f"wgmma m64n{n}k16 {form}, issue of {batch}", "clk",
+                    _wgmma(types, n, 16, form == "RS", batch, issue=True), 2, warps=4,
+                    parameters=settings,
+                )  # fmt: skip
+            for part in ((0, 4), (4, 8)):
+                yield Probe(
+                    f"wgmma m64n{n}k16 {form} of 8, two warpgroups, warps from {part[0]} on",
+                    "clk/warpgroup", _wgmma(types, n, 16, form == "RS", 8), 8 * 0.25, warps=8,
+                    repeat=1, how="sm", part=part, parameters=settings,
+                )  # fmt: skip
+
+
 def probes() -> Iterator[Probe]:
     """All of them."""
     yield from _mma_probes()
     yield from _wgmma_probes()
+    yield from _queue_probes()

@@ -1,6 +1,7 @@
 #include "emulator/timing/capacity.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tilelang::emulator {
 namespace {
@@ -10,19 +11,47 @@ constexpr double kNothing = 1e-4;
 }  // namespace
 
 Capacity::Capacity(double rate, int width)
-    : rate_(rate), width_(width), room_(rate * width), used_(kBins, 0.0F) {}
+    : rate_(rate),
+      width_(width),
+      room_(rate * width),
+      bins_per_cycle_(1.0 / width),
+      used_(kBins, 0.0F) {}
+
+int64_t Capacity::NextOpen(int64_t bin) const {
+  for (const int64_t end = first_ + kBins; bin < end;) {
+    const size_t index = IndexOf(bin);
+    const int run = std::countr_one(full_bins_[index / 64] >> (index % 64));
+    bin += run;
+    if (run < 64 - static_cast<int>(index % 64)) return bin;
+  }
+  return bin;
+}
+
+void Capacity::Fill(int64_t bin, double units) {
+  float& used = Used(bin);
+  used += static_cast<float>(units);
+  if (room_ - used > kNothing) return;
+  full_bins_[IndexOf(bin) / 64] |= uint64_t{1} << (IndexOf(bin) % 64);
+  if (bin == full_) full_ = NextOpen(full_ + 1);
+}
+
+void Capacity::Empty(int64_t bin) {
+  Used(bin) = 0;
+  full_bins_[IndexOf(bin) / 64] &= ~(uint64_t{1} << (IndexOf(bin) % 64));
+}
 
 void Capacity::Forget(Cycle time) {
-  const int64_t first = static_cast<int64_t>(time / width_);
+  const int64_t first = BinOf(time);
   if (first - first_ > kBins) first_ = std::max(first_, first - kBins);
-  for (; first_ < first; ++first_) Used(first_) = 0;
+  for (; first_ < first; ++first_) Empty(first_);
   full_ = std::max(full_, first_);
 }
 
 void Capacity::Occupy(Cycle from, Cycle until, double share) {
-  const int64_t last = std::min(first_ + kBins, static_cast<int64_t>(until / width_));
-  for (int64_t bin = static_cast<int64_t>(from / width_); bin < last; ++bin) {
-    Used(bin) = static_cast<float>(room_ * share);
+  const int64_t last = std::min(first_ + kBins, BinOf(until));
+  for (int64_t bin = BinOf(from); bin < last; ++bin) {
+    Empty(bin);
+    Fill(bin, room_ * share);
   }
 }
 
@@ -32,42 +61,34 @@ Cycle Capacity::Next(Cycle from) const {
 
 Cycle Capacity::Take(Cycle from, double units) {
   served_ += units;
-  int64_t bin = std::max(full_, static_cast<int64_t>(from / width_));
   Cycle end = from;
-  for (; units > kNothing; ++bin) {
+  for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {
+    bin = NextOpen(bin);
     if (bin >= first_ + kBins) return static_cast<double>(bin) * width_;
-    float& used = Used(bin);
-    const double taken = std::min(units, room_ - used);
+    const double taken = std::min(units, room_ - Used(bin));
     const bool late = static_cast<double>(bin) * width_ > from;
-    used += static_cast<float>(taken);
+    Fill(bin, taken);
     units -= taken;
-    if (late) end = static_cast<double>(bin) * width_ + used / rate_;
-    if (bin == full_ && room_ - used <= kNothing) ++full_;
+    if (late) end = static_cast<double>(bin) * width_ + Used(bin) / rate_;
   }
   return end;
 }
 
 Cycle Capacity::Claim(Cycle from, double units) {
   served_ += units;
-  int64_t bin = std::max(full_, static_cast<int64_t>(from / width_));
   Cycle end = from;
-  while (units > kNothing) {
-    if (bin >= first_ + kBins) {
-      return std::max(from, static_cast<double>(bin) * width_) + units / rate_;
-    }
-    float& used = Used(bin);
+  for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {
+    bin = NextOpen(bin);
     const double start = static_cast<double>(bin) * width_;
+    if (bin >= first_ + kBins) return std::max(from, start) + units / rate_;
     // Of the first bin only what comes after `from` is left.
     const double left = (start + width_ - std::max(from, start)) * rate_;
-    const double taken = std::min({units, room_ - used, left});
-    if (taken > kNothing) {
-      used += static_cast<float>(taken);
-      units -= taken;
-      // What is in the bin already comes first.
-      end = std::max(std::max(from, start) + taken / rate_, start + used / rate_);
-    }
-    if (bin == full_ && room_ - used <= kNothing) ++full_;
-    ++bin;
+    const double taken = std::min({units, room_ - Used(bin), left});
+    if (taken <= kNothing) continue;
+    Fill(bin, taken);
+    units -= taken;
+    // What is in the bin already comes first.
+    end = std::max(std::max(from, start) + taken / rate_, start + Used(bin) / rate_);
   }
   return end;
 }

@@ -1,6 +1,7 @@
 // A resource that serves so many units a cycle, asked for in any order of time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -31,13 +32,21 @@ class Capacity {
  private:
   // A claim beyond so many bins from what is forgotten is served at once.
   static constexpr int64_t kBins = 1024;
-  float& Used(int64_t bin) { return used_[static_cast<size_t>(bin & (kBins - 1))]; }
+  static size_t IndexOf(int64_t bin) { return static_cast<size_t>(bin & (kBins - 1)); }
+  float& Used(int64_t bin) { return used_[IndexOf(bin)]; }
+  // The first bin from this one on that is not full.
+  int64_t NextOpen(int64_t bin) const;
+  // Takes units from a bin.
+  void Fill(int64_t bin, double units);
+  void Empty(int64_t bin);
+  int64_t BinOf(Cycle time) const { return static_cast<int64_t>(time * bins_per_cycle_); }
 
   double rate_, served_ = 0;
-  double width_, room_;
+  double width_, room_, bins_per_cycle_;
   int64_t first_ = 0;  // bins before are forgotten
   int64_t full_ = 0;   // all bins before are full or forgotten
   std::vector<float> used_;
+  std::array<uint64_t, kBins / 64> full_bins_{};  // a bit for each
 };
 
 }  // namespace tilelang::emulator

@@ -6,11 +6,13 @@
 
 namespace tilelang::emulator {
 
-ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms)
+ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms,
+                             size_t first_warp)
     : machine_(machine),
       cluster_(cluster),
       sms_(std::move(sms)),
-      warps_(cluster.ctas[0]->warps.size()) {
+      warps_(cluster.ctas[0]->warps.size()),
+      first_warp_(first_warp) {
   for (size_t i = 0; i < warps_ * cluster.ctas.size(); ++i) {
     clocks_.push_back(std::make_unique<WarpClock>(machine.costs, machine.figures));
   }
@@ -29,7 +31,7 @@ void ClusterTiming::Restart(Cycle at) {
       track.sm = static_cast<int>(cta->rank);
       track.name = "CTA " + std::to_string(track.cta) + " warp " + std::to_string(track.warp);
       ClockOf(*warp).Restart(at, machine_.recorder.AddTrack(std::move(track)),
-                             static_cast<int>(warp->index) % kSubCores,
+                             static_cast<int>((first_warp_ + warp->index) % kSubCores),
                              static_cast<int>(cta->rank));
     }
   }
@@ -78,8 +80,9 @@ uint32_t ClusterTiming::PcOf(const Issuer& issuer) const {
 }
 
 bool ClusterTiming::MayIssue(const Warp& warp, uint32_t pc) {
-  // Warps take turns at the port of tensor memory.
-  const bool in_turn = machine_.costs[pc].unit == Unit::kTensorLoad;
+  // Warps take turns at the port of tensor memory; those of a warpgroup come together.
+  const Unit unit = machine_.costs[pc].unit;
+  const bool in_turn = unit == Unit::kTensorLoad || unit == Unit::kWgmma;
   return ClockOf(warp).front <= others_ + (in_turn ? 0 : ahead_);
 }
 
@@ -94,6 +97,7 @@ Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
 void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
   WarpClock& clock = ClockOf(warp);
+  if (cost.early_wait >= 0) AwaitProducts(clock, static_cast<uint32_t>(cost.early_wait));
   const WarpClock::Operands operands = clock.OperandsOf(cost);
   operands_at_ = operands.ready;
   operands_reason_ = operands.reason;
@@ -103,7 +107,7 @@ void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   }
   if (clock.IsRepeated(pc, cost)) return;
   if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
-  const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest();
+  const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest(cost.pure);
   now_ = std::max(earliest, operands.ready);
   if (!cost.waits || mask == 0) return Commit(warp, pc, mask);
   if (cost.waits_tensor_loads && clock.tensor_loads > now_) {
@@ -138,7 +142,8 @@ void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
   Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end, mask != 0);
   clock.Issued(end - cost.slots);
   clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
-  if (cost.ends_block || cost.in_order) clock.EndBlock(clock.front);
+  if (cost.in_order) clock.KeepOrder(clock.front);
+  if (cost.ends_block || (cost.in_order && !cost.passable)) clock.EndBlock(clock.front);
   clock.await = 0;
   clock.await_slice = -1;
   ++machine_.counts[pc].issues;
@@ -148,6 +153,14 @@ void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
   const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : std::popcount(mask));
   machine_.flops += flops;
   if (tensor) machine_.tensor_flops += flops;
+}
+
+// The warp goes on when the products of its warpgroup are there.
+void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
+  if (clock.products <= clock.front) return;
+  machine_.recorder.Warp(clock.track, wait, clock.front, clock.products, Reason::kTensorPipe);
+  clock.front = clock.products;
+  clock.EndBlock(clock.front);
 }
 
 // The warp's front moves to the end of the instruction; what moved it is accounted for.

@@ -31,8 +31,9 @@ struct TimedMachine {
 
 class ClusterTiming : public Timing {
  public:
-  // `sms`: one for each CTA of the cluster.
-  ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms);
+  // `sms`: one for each CTA of the cluster, on each of which others hold the warps before
+  // `first_warp`.
+  ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms, size_t first_warp);
   // The cluster starts.
   void Restart(Cycle at);
   // Warps run up to `ahead` of the others.
@@ -90,6 +91,7 @@ class ClusterTiming : public Timing {
   uint32_t PcOf(const Issuer& issuer) const;
 
   void Commit(Warp& warp, uint32_t pc, uint32_t mask);
+  void AwaitProducts(WarpClock& clock, uint32_t wait);
   void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
               Cycle start, Cycle end, bool acts);
   // Sends it to its unit from `at` on.
@@ -118,6 +120,7 @@ class ClusterTiming : public Timing {
   Cluster& cluster_;
   std::vector<Sm*> sms_;
   size_t warps_;  // of a CTA
+  size_t first_warp_;
   std::vector<std::unique_ptr<WarpClock>> clocks_;
   std::map<const void*, BarrierClock> barriers_;
   // Ends of the matrix instructions of a warpgroup, or of a thread's pipe, that may still run.

@@ -8,7 +8,7 @@ namespace {
 // Walks from slice to slice, back in time.
 class Walk {
  public:
-  Walk(const std::vector<Slice>& slices, const std::vector<FlowEdge>& flows, size_t tracks)
+  Walk(const std::deque<Slice>& slices, const std::vector<FlowEdge>& flows, size_t tracks)
       : slices_(slices), source_(slices.size(), -1), before_(slices.size(), -1) {
     for (const FlowEdge& flow : flows) {
       int32_t& source = source_[static_cast<size_t>(flow.to)];
@@ -57,7 +57,7 @@ class Walk {
     steps_.push_back({slice.track, slice.instruction, begin, end, slice.reason});
   }
 
-  const std::vector<Slice>& slices_;
+  const std::deque<Slice>& slices_;
   std::vector<int32_t> source_, before_;
   std::vector<PathStep> steps_;
 };

@@ -86,10 +86,12 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       const uint32_t mask = ((1u << (stop - sector)) - 1) << (sector & 3);
       const LineAccess access{sector / 4, mask};
       if (work.kind == K::kBulkLoad) {
-        const Cycle port = to.l2_port.Claim(start, access.bytes()) + figures.l2_latency;
-        const Cycle there =
-            work.multicast ? start + figures.l2_latency : sm.memory.Load(start, access);
-        end = std::max({end, to.shared.Claim(std::max(port, there) - 1, 1)});
+        const Cycle there = work.multicast
+                                ? start + figures.l2_latency
+                                : sm.memory.Load(start, access, figures.tma_dram_latency);
+        const Cycle port =
+            to.l2_port.Claim(there - figures.l2_latency, access.bytes()) + figures.l2_latency;
+        end = std::max(end, to.shared.Claim(port - 1, access.bytes() / kPortBytes));
       } else {
         end = std::max(end, sm.memory.Store(start, access));
       }
@@ -180,6 +182,11 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
   EngineSlice(&sm.tensor_track, "tensor pipe", issuer, issuer.cta->rank, begin, end);
   const Cycle ready = end + time.latency;
   engine_ends_[ready] = {machine_.recorder.Last(sm.tensor_track), Reason::kBarrierTensor};
+  if (!wgmma) return ready;
+  for (size_t i = 0; i < 4; ++i) {
+    WarpClock& clock = *clocks_[issuer.cta->rank * warps_ + static_cast<size_t>(issuer.warp) + i];
+    clock.products = std::max(clock.products, ready);
+  }
   return ready;
 }
 

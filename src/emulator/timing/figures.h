@@ -13,8 +13,9 @@ struct Figures {
   const char* arch = "";
   const char* gpu = "";
   int sms = 0;
-  double clock_mhz = 0;  // that short kernels run at
-  double launch_us = 0;  // from the start of an empty kernel to its end
+  double clock_mhz = 0;         // of kernels that leave the tensor core alone
+  double tensor_clock_mhz = 0;  // of those that use it, power aside
+  double launch_us = 0;         // from the start of an empty kernel to its end
   // Limits of residence.
   int registers = 65536, register_unit = 256, threads = 2048, ctas = 32;
   int shared_bytes = 0;        // for all CTAs
@@ -67,10 +68,11 @@ struct Figures {
   double dram_lone_load = 0, dram_lone_store = 0;
 
   // TMA.
-  int tma_issue = 0;     // cycles of one instruction in the unit
-  int tma_hold = 1;      // and of its warp
-  int tma_latency = 0;   // more than a load through L1 takes
-  double tma_bytes = 0;  // a cycle
+  int tma_issue = 0;         // cycles of one instruction in the unit
+  int tma_hold = 1;          // and of its warp
+  int tma_latency = 0;       // more than a load through L1 takes
+  int tma_dram_latency = 0;  // and so much more from HBM
+  double tma_bytes = 0;      // a cycle
   int tma_store_latency = 0;
 
   // Tensor core: operations (2 for a multiply-add) of 16-bit operands a cycle.

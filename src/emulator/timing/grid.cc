@@ -173,10 +173,10 @@ TimingResult TimedRun::Result() {
   result.power_factor =
       PowerFactor(figures_, ShareOf(result, "tensor pipe"), ShareOf(result, "L2"));
   result.tracks = recorder_.tracks();
-  result.slices = recorder_.slices();
   result.flows = recorder_.flows();
   result.stalls = recorder_.Stalls();
   result.path = recorder_.CriticalPath();
+  result.slices = recorder_.TakeSlices();
   return result;
 }
 

@@ -90,7 +90,7 @@ double MemorySystem::Misses(const LineAccess& access) {
   return 32.0 * std::popcount(missing);
 }
 
-Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
+Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more) {
   const double sharers = sharing.SharersOf(access.line);
   const double served = std::max<double>(access.bytes(), figures_.l2_request_bytes);
   l2_bytes_ += access.bytes();
@@ -107,7 +107,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access) {
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone / sharers);
-  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency);
+  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more);
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {

@@ -47,8 +47,9 @@ class MemorySystem {
   // `timed`: SMs whose accesses come here, of `active` that work at the same time and share L2.
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
-  // When the sectors are there that a load asks for at `from`.
-  Cycle Load(Cycle from, const LineAccess& access);
+  // When the sectors are there that a load asks for at `from`; from HBM they take `more` than for
+  // a load of a thread.
+  Cycle Load(Cycle from, const LineAccess& access, Cycle more = 0);
   // When a store has left.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);

@@ -185,6 +185,13 @@ OpCost MmaCost(const Spelling& s, const Figures& f) {
   return cost;
 }
 
+// A warp issues the next one after a while; longer with A in registers, which are read then.
+OpCost WgmmaCost(const Spelling& s, const SourceLine& source) {
+  const int eighth = NumberAfter(s.Prefixed("m64"), 'n') / 8;
+  const bool from_registers = !source.use.engine_reads.empty();
+  return Control(Unit::kWgmma, std::max(1, from_registers ? eighth : eighth - 4));
+}
+
 OpCost TensorCost(const Spelling& s, const SourceLine& source, const Figures& f) {
   const std::string_view what = s.part(1);
   if (what == "ld" || what == "st") {
@@ -232,7 +239,11 @@ OpCost BarrierCost(const Spelling& s, const Figures& f) {
       s.Is("barrier")) {
     return Control(Unit::kBarrier, s.Is("mbarrier") ? f.mbarrier_wake : f.barrier_latency);
   }
-  if (s.Is("mbarrier")) return Control(Unit::kBarrier, f.mbarrier_latency);
+  if (s.Is("mbarrier")) {
+    OpCost cost = Control(Unit::kBarrier, f.mbarrier_latency);
+    cost.passable = true;
+    return cost;
+  }
   const bool wide = s.HasAny({"gl", "sys", "gpu"});
   return Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
 }
@@ -303,7 +314,7 @@ OpCost ClassCost(const Spelling& s, const SourceLine& source, const Op& op, cons
     case C::kTensorCore:
       if (s.Is("mma")) return MmaCost(s, f);
       if (s.Is("tcgen05")) return TensorCost(s, source, f);
-      if (s.Has("mma_async")) return Control(Unit::kWgmma, 1);
+      if (s.Has("mma_async")) return WgmmaCost(s, source);
       return s.Has("wait_group") ? Control(Unit::kBarrier, 1) : Control(Unit::kFence, 1);
     case C::kBarrier:
       return s.Is("tcgen05") ? TensorCost(s, source, f) : BarrierCost(s, f);
@@ -359,12 +370,16 @@ void CostTable::FindBlocks(const Kernel& kernel) {
 CostTable::CostTable(const Kernel& kernel, const Figures& figures)
     : numbers_(kernel.file_bytes / 32 + 2) {
   for (const Op& op : kernel.code) {
-    costs_.push_back(CostOf(kernel.sources[op.source], op, figures));
+    const SourceLine& source = kernel.sources[op.source];
+    costs_.push_back(CostOf(source, op, figures));
+    multiplies_ |= costs_.back().unit == Unit::kMma || costs_.back().unit == Unit::kWgmma ||
+                   source.spelling.starts_with("tcgen05.mma");
   }
   Connect(kernel);
   FindBlocks(kernel);
   FoldInstructions(kernel, &costs_);
   MarkUnrolledLoops(kernel, &costs_);
+  MoveWaitsUp(kernel, &costs_);
   MergeSharedLoads(kernel, &costs_);
 }
 

@@ -42,7 +42,8 @@ struct OpCost {
   Unit unit = Unit::kAlu;
   bool free = false;        // ptxas makes no instruction of it
   bool pure = false;        // depends on its operands alone: leaves a loop in which they stay
-  bool in_order = false;    // nothing moves across it
+  bool in_order = false;    // no access to memory moves across it
+  bool passable = false;    // arithmetic moves across it, though it is in order
   bool ends_block = false;  // a basic block
   bool load = false, store = false, atomic = false;
   bool constant = false;  // loads what no store changes: ld.global.nc
@@ -58,6 +59,7 @@ struct OpCost {
   double cycles = 0;  // of its pipe, all slots together
   int64_t flops = 0;  // of a lane; of the warp for matrix instructions
   int guard = -1;
+  int32_t early_wait = -1;  // the wait for products that ptxas places before it
   uint32_t first_read = 0, reads = 0, first_write = 0, writes = 0;  // in CostTable::registers
   const AddressOperand* address = nullptr;
   const AddressOperand* source = nullptr;  // of cp.async
@@ -73,6 +75,8 @@ class CostTable {
   const uint32_t* reads(const OpCost& cost) const { return pool_.data() + cost.first_read; }
   const uint32_t* writes(const OpCost& cost) const { return pool_.data() + cost.first_write; }
   uint32_t registers() const { return registers_; }
+  // Some instruction is for the tensor core.
+  bool multiplies() const { return multiplies_; }
 
  private:
   uint32_t Number(uint32_t slot);
@@ -83,6 +87,7 @@ class CostTable {
   std::vector<uint32_t> pool_;
   std::vector<uint32_t> numbers_;  // by slot / 32, plus one
   uint32_t registers_ = 0;
+  bool multiplies_ = false;
 };
 
 // Opcode and modifiers of an instruction.
@@ -111,6 +116,8 @@ OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
 void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs);
 // Marks what is left once in some turns of loops that ptxas unrolls.
 void MarkUnrolledLoops(const Kernel& kernel, std::vector<OpCost>* costs);
+// Notes where warps wait for the products of their warpgroup before the program says so.
+void MoveWaitsUp(const Kernel& kernel, std::vector<OpCost>* costs);
 // Lets one load of shared memory do what its neighbours load.
 void MergeSharedLoads(const Kernel& kernel, std::vector<OpCost>* costs);
 

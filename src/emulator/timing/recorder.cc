@@ -24,8 +24,7 @@ const char* ReasonName(Reason reason) {
   return kNames[static_cast<int>(reason)];
 }
 
-Recorder::Recorder(std::vector<int> lines, bool keeps)
-    : lines_(std::move(lines)), keeps_(keeps), by_instruction_(lines_.size()) {}
+Recorder::Recorder(std::vector<int> lines, bool keeps) : lines_(std::move(lines)), keeps_(keeps) {}
 
 int32_t Recorder::AddTrack(Track track) {
   tracks_.push_back(std::move(track));
@@ -41,7 +40,6 @@ int32_t Recorder::Add(int32_t track, uint32_t instruction, Cycle begin, Cycle en
 }
 
 int32_t Recorder::Warp(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
-  by_instruction_[instruction][static_cast<size_t>(reason)] += end - begin;
   auto& sums = by_track_[static_cast<size_t>(track)];
   if (sums.empty()) sums.resize(lines_.size());
   sums[instruction][static_cast<size_t>(reason)] += static_cast<float>(end - begin);

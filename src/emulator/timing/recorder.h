@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -70,11 +71,9 @@ class Recorder {
   int32_t Last(int32_t track) const { return last_[static_cast<size_t>(track)]; }
 
   const std::vector<Track>& tracks() const { return tracks_; }
-  const std::vector<Slice>& slices() const { return slices_; }
+  // The slices leave the recorder: the last thing to ask for.
+  std::deque<Slice> TakeSlices() { return std::move(slices_); }
   const std::vector<FlowEdge>& flows() const { return flows_; }
-  const std::vector<std::array<double, kReasons>>& stalls_by_instruction() const {
-    return by_instruction_;
-  }
   struct Stall {
     int32_t track = 0, instruction = 0;
     Reason reason = Reason::kIssue;
@@ -93,9 +92,8 @@ class Recorder {
   bool keeps_;
   std::vector<Track> tracks_;
   std::vector<int32_t> last_;
-  std::vector<Slice> slices_;
+  std::deque<Slice> slices_;
   std::vector<FlowEdge> flows_;
-  std::vector<std::array<double, kReasons>> by_instruction_;
   // By track and instruction, made when first needed.
   std::vector<std::vector<std::array<float, kReasons>>> by_track_;
 };

@@ -35,7 +35,7 @@ struct TimingResult {
   std::vector<EngineUse> engines;
   std::vector<InstructionTime> instructions;
   std::vector<Track> tracks;
-  std::vector<Slice> slices;
+  std::deque<Slice> slices;
   std::vector<FlowEdge> flows;
   std::vector<Recorder::Stall> stalls;
   std::vector<PathStep> path;

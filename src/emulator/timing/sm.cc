@@ -52,14 +52,15 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
       figures_(figures),
       l1_(l1_bytes) {}
 
-Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1) {
+Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route route) {
+  const bool through_l1 = route == Route::kL1;
   Cycle ready = from;
   // Beyond its lines an instruction takes some of the time of tags.
   constexpr double kTags = 0.65;
   double tags = through_l1 ? kTags : 0;
   for (const LineAccess& access : lines) {
     const Cycle at = lsu.Claim(from, 1 + std::exchange(tags, 0));
-    shared.Claim(at, 1);
+    if (route != Route::kToShared) shared.Claim(at, 1);
     Cycle there = through_l1 ? l1_.Find(access) : kNever;
     if (there == kNever) {
       const Cycle port = l2_port.Claim(at, access.bytes());

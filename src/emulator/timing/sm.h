@@ -49,8 +49,10 @@ class Sm {
  public:
   Sm(const Figures& figures, MemorySystem& memory, double l1_bytes);
 
-  // Loads and stores of global memory. `lines` lie in one instruction of a warp.
-  Cycle LoadLines(Cycle from, const std::vector<LineAccess>& lines, bool through_l1);
+  // Loads and stores of global memory. `lines` lie in one instruction of a warp. What comes past
+  // L1 to shared memory is written there by the caller.
+  enum class Route : uint8_t { kL1, kL2, kToShared };
+  Cycle LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route route);
   // When the SM has sent them.
   Cycle StoreLines(Cycle from, const std::vector<LineAccess>& lines);
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);

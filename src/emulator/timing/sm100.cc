@@ -8,9 +8,10 @@ const Figures& Sm100Figures() {
     Figures f;
     f.arch = "sm_100a";
     f.gpu = "B200";
-    f.sms = 148;         // SemiAnalysis, B200
-    f.clock_mhz = 1850;  // FlashAttention-4 paper (arXiv 2603.05451): 1.85 GHz boost
-    f.launch_us = 2.3;   // as on the H200
+    f.sms = 148;  // SemiAnalysis, B200
+    f.clock_mhz = f.tensor_clock_mhz =
+        1850;           // FlashAttention-4 paper (arXiv 2603.05451): 1.85 GHz boost
+    f.launch_us = 2.3;  // as on the H200
     f.shared_bytes = 228 * 1024;
     // FlashAttention-4 paper: 128 FMA, 16 MUFU; the others as on sm_90.
     f.fma_cycles = 1;

@@ -8,9 +8,9 @@ const Figures& Sm80Figures() {
     Figures f;
     f.arch = "sm_80";
     f.gpu = "A100";
-    f.sms = 108;         // NVIDIA A100 whitepaper
-    f.clock_mhz = 1410;  // whitepaper, boost
-    f.launch_us = 2.5;   // as on the H200
+    f.sms = 108;                              // NVIDIA A100 whitepaper
+    f.clock_mhz = f.tensor_clock_mhz = 1410;  // whitepaper, boost
+    f.launch_us = 2.5;                        // as on the H200
     f.shared_bytes = 164 * 1024;
     // CUDA programming guide, arithmetic instructions: 64 f32, 64 integer, 16 special, 32 f64.
     f.fma_cycles = 2;

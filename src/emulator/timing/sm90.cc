@@ -11,6 +11,7 @@ const Figures& Sm90Figures() {
     f.sms = 132;         // NVIDIA H100 whitepaper
     f.clock_mhz = 1980;  // the clock that the driver sets for kernels below the power limit
     f.launch_us = 1.2;
+    f.tensor_clock_mhz = 1765;  // of GEMMs that keep the tensor core half busy or less
     f.shared_bytes = 228 * 1024;
     // From here on, where nothing else is said, as measured on an H200: benchmark/microbench.
     f.fma_cycles = 1;
@@ -63,15 +64,16 @@ const Figures& Sm90Figures() {
     f.wgmma_latency = 60;
     f.wgmma_register_latency = 52;
     f.wgmma_least = 13;
-    f.wgmma_queue = 2;
+    f.wgmma_queue = 7;
     f.tma_issue = 8;
     f.tma_hold = 60;
     f.tma_latency = 73;
+    f.tma_dram_latency = 110;
     f.tma_bytes = 128;
     f.tma_store_latency = 105;
     // Clocks of the fitted GEMMs and attentions at 700 W.
-    f.power_free = 0.45;
-    f.power_slope = 0.5;
+    f.power_free = 0.5;
+    f.power_slope = 0.38;
     f.power_l2 = 0.2;
     return f;
   }();

@@ -40,6 +40,12 @@ std::vector<int> LinesOf(const Kernel& kernel) {
   return lines;
 }
 
+// The clock of the launch, the power limit aside.
+double ClockOf(const Launch& launch, const Figures& figures, const CostTable& costs) {
+  if (launch.options.timing.clock_mhz > 0) return launch.options.timing.clock_mhz;
+  return costs.multiplies() ? figures.tensor_clock_mhz : figures.clock_mhz;
+}
+
 }  // namespace
 
 TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
@@ -50,8 +56,7 @@ TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
       costs_(launch.kernel, figures_),
       occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch, costs_))),
       recorder_(LinesOf(launch.kernel), launch.options.timing.record),
-      clock_mhz_(launch.options.timing.clock_mhz > 0 ? launch.options.timing.clock_mhz
-                                                     : figures_.clock_mhz),
+      clock_mhz_(ClockOf(launch, figures_, costs_)),
       watch_(launch.kernel) {}
 
 // Which clusters are timed: those of one SM, or, when CTAs exchange values, all.
@@ -113,6 +118,7 @@ void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
     Resident resident;
     resident.group = groups_.size();
+    resident.slot = static_cast<size_t>(slot);
     residents_.push_back(std::move(resident));
   }
   groups_.push_back(std::move(group));
@@ -148,7 +154,8 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
     std::vector<Sm*> sms;
     for (const auto& sm : group.sms) sms.push_back(sm.get());
     resident.timing =
-        std::make_unique<ClusterTiming>(*machine_, resident.runner->cluster(), std::move(sms));
+        std::make_unique<ClusterTiming>(*machine_, resident.runner->cluster(), std::move(sms),
+                                        resident.slot * static_cast<size_t>(warps));
     resident.runner->cluster().timing = resident.timing.get();
   }
   *current_ = &resident.runner->cluster();

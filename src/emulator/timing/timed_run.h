@@ -23,6 +23,7 @@ class TimedRun {
     std::unique_ptr<ClusterRunner> runner;
     std::unique_ptr<ClusterTiming> timing;
     size_t group = 0;
+    size_t slot = 0;  // of its SM
     bool active = false;
     Cycle next = 0;  // when something of it happens
   };

@@ -178,7 +178,8 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
     const Cycle held = std::max(start, sm.StoreLines(start, lines_) - kQueue);
     return {held, held + 1, Reason::kMemory, Reason::kMemory};
   }
-  return {start, sm.LoadLines(start, lines_, !cost.past_l1), Reason::kMemory, Reason::kMemory};
+  return {start, sm.LoadLines(start, lines_, cost.past_l1 ? Sm::Route::kL2 : Sm::Route::kL1),
+          Reason::kMemory, Reason::kMemory};
 }
 
 ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost,
@@ -191,13 +192,15 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   }
   Sm& sm = SmOf(warp);
   const Cycle start = sm.memory.Accepts(at);
-  const Cycle there = sm.LoadLines(start, lines_, false);
+  const Cycle there = sm.LoadLines(start, lines_, Sm::Route::kToShared);
+  // Each part of a line is written when it comes.
+  const int parts = static_cast<int>(lines_.size());
   Addresses(warp, *cost.address, mask, addresses);
   const int wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
   machine_.counts[pc].wavefronts += wavefronts;
   machine_.counts[pc].conflicts += std::max(0, wavefronts - IdealWavefronts(mask, cost.bytes));
   WarpClock& clock = ClockOf(warp);
-  clock.copies = std::max(clock.copies, sm.shared.Claim(there, wavefronts));
+  clock.copies = std::max(clock.copies, sm.shared.Claim(there, std::max(wavefronts, parts)));
   return {start, start + 1, Reason::kMemory, Reason::kMemory};
 }
 

@@ -18,8 +18,8 @@ void WarpClock::Restart(Cycle at, int32_t new_track, int core, int new_sm) {
   recent_.fill(at);
   sequence_ = 0;
   number_ = 0;
-  front = block_ = last_shared_store = last_global_store = tensor_loads = special_free = copies =
-      started = at;
+  front = block_ = order_ = last_shared_store = last_global_store = tensor_loads = special_free =
+      products = copies = started = at;
   await = 0;
   track = new_track;
   sub_core = core;

@@ -33,13 +33,17 @@ class WarpClock {
   }
   // Notes its execution; its results are there at `ready`.
   void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason);
-  // The earliest time for an instruction that others may precede in the block.
-  Cycle Earliest() const { return std::max(block_, recent_[number_ % window_]); }
+  // The earliest time for an instruction that others may precede in the block; arithmetic also
+  // comes before what is in order alone.
+  Cycle Earliest(bool pure) const {
+    return std::max(pure ? block_ : std::max(block_, order_), recent_[number_ % window_]);
+  }
   void Issued(Cycle at) {
     recent_[number_ % window_] = at;
     ++number_;
   }
   void EndBlock(Cycle at) { block_ = at; }
+  void KeepOrder(Cycle at) { order_ = at; }
   // The running instruction waits until then.
   void Wait(Cycle until, Reason reason, int32_t slice) {
     if (until <= await) return;
@@ -56,6 +60,7 @@ class WarpClock {
   Cycle last_shared_store = 0, last_global_store = 0;
   Cycle tensor_loads = 0;  // when those of tensor memory are there
   Cycle special_free = 0;  // when it may use the MUFU again
+  Cycle products = 0;      // when those of its warpgroup are there
   Cycle copies = 0;        // when the last cp.async instruction is done
   int32_t track = -1;
   int sub_core = 0, sm = 0;
@@ -79,7 +84,7 @@ class WarpClock {
   std::vector<uint32_t> executed_;
   std::vector<uint8_t> turns_;
   uint32_t sequence_ = 0;
-  Cycle block_ = 0;
+  Cycle block_ = 0, order_ = 0;
   uint64_t number_ = 0;
   std::array<Cycle, kMaxWindow> recent_{};
 };

@@ -26,6 +26,13 @@ MEASURED = {
     "L2 ld of 128 KiB, 132 CTAs, 1 the same": 35.4,
     "tensor loads of 16384 B, 8 in flight, L2": 156.3,
     "tensor loads of 16384 B, 8 in flight, L2, 132 CTAs, 1 the same": 500,
+    # wgmma: a warpgroup issues so far ahead of the tensor core.
+    "wgmma m64n128k16 SS, issue of 8": 103.4,
+    "wgmma m64n128k16 RS, issue of 8": 131.6,
+    "wgmma m64n128k16 SS, issue of 16": 614.9,
+    # Tiles that a loop waits for, while all load.
+    "turn of a tile loop, TMA, 2 x 16384 B, 132 CTAs, L2, pause of 600": 1361.8,
+    "turn of a tile loop, TMA, 2 x 16384 B, 132 CTAs, HBM, pause of 600": 1971.5,
     # One thread that copies, and arrives.
     "tensor loads of 4096 B, 8 in flight, L2": 129.9,
     "mbarrier arrive, back to back": 16.8,

@@ -51,6 +51,29 @@ def test_results_of_all_ctas_are_there(arch, n):
     assert report.by_class == plain.by_class
 
 
+def fma_loop(arch, ctas, threads):
+    """Cycles of a wave of CTAs that only multiply and add."""
+    chains = "".join(f"fma.rn.f32 %f{i}, %f{i}, %f{i}, %f{i};\n" for i in range(8)) * 100
+    setup = "".join(f"mov.f32 %f{i}, 0f3F800000;\n" for i in range(8))
+    stores = "".join(f"st.global.f32 [%rd], %f{i};\n" for i in range(8))
+    text = (
+        HEADER.replace("sm_80", arch)
+        + f""".visible .entry k(.param .u64 X) {{
+ .reg .f32 %f<8>; .reg .b64 %rd; ld.param.u64 %rd, [X]; {setup} {chains} {stores} ret; }}"""
+    )
+    kernel = Device(arch).load_ptx(text)["k"]
+    options = TimingOptions(sampled=True, l2="warm")
+    report = kernel.launch(ctas, threads, [np.zeros(1, np.float32)], sanitize=False, timing=options)
+    return report.timing.wave_cycles
+
+
+def test_small_ctas_share_the_sub_cores():
+    # Two CTAs of two warps take a sub-core for each warp; four take each of them twice.
+    alone, two, four = (fma_loop("sm_90a", count * 132, 64) for count in (1, 2, 4))
+    assert two < alone + 400
+    assert four > alone + 600
+
+
 def test_sampled_runs_only_what_is_timed():
     report, y, expected = axpy("sm_90a", 1 << 20, TimingOptions(sampled=True))
     timing = report.timing

@@ -107,6 +107,43 @@ def test_wgmma_latency(n, cycles):
     assert (more - some) / 10 == pytest.approx(cycles, rel=0.1)
 
 
+def test_waits_for_products_come_before_arithmetic():
+    # ptxas moves the wait up: exponentials that do not need the products begin when these end.
+    wait = " wgmma.wait_group.sync.aligned 0;"
+    text = (
+        wgmma(16, 128)
+        .replace("%f<64>", "%f<64>, %e")
+        .replace("setp.ne", "mov.f32 %e, 0f3F800000; setp.ne", 1)
+    )
+    text = text.replace(" ret;", " st.shared.f32 [A], %e; ret;")
+    plain, beside = (
+        span("sm_90a", text.replace(wait, extra + wait), 128, [0])
+        for extra in ("", "ex2.approx.ftz.f32 %e, %e;\n" * 20)
+    )
+    assert beside - plain == pytest.approx(20 * 17, rel=0.15)
+
+
+def chain(letter):
+    return f"fma.rn.f32 %{letter}, %{letter}, %{letter}, %{letter};\n" * 100
+
+
+def test_arithmetic_passes_arrivals():
+    text = f""".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 P) {{
+ .reg .b32 %r; .reg .f32 %x, %y; .shared .align 8 .b64 bar; .shared .f32 S[2];
+ mov.u32 %r, bar; mbarrier.init.shared::cta.b64 [%r], 1; mov.f32 %x, 0f3F800000;
+ mov.f32 %y, 0f3F800000;
+ {chain("x")} mbarrier.arrive.shared::cta.b64 _, [%r]; {chain("y")}
+ st.shared.f32 [S], %x; st.shared.f32 [S+4], %y; ret;
+}}
+"""
+    one = span("sm_90a", text.replace(chain("y"), ""), 1, [0])
+    # The second chain begins beside the end of the first one.
+    assert span("sm_90a", text, 1, [0]) < one + 300
+
+
 def bulk_load(count, size):
     """One thread that loads ``size`` bytes and waits, ``count`` times."""
     turn = """ mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], SIZE;
