@@ -273,3 +273,11 @@ def boundary(function: _Function) -> _Function:
             raise InternalError(f"{raised.kind}: {raised.message}") from error
 
     return call  # type: ignore[return-value]
+
+
+def described(value: object) -> str:
+    """What messages call a value: its type, and the value itself, of a tensor its shape."""
+    name = type(value).__name__
+    if isinstance(shape := getattr(value, "shape", None), tuple):
+        return f"{name} of shape {tuple(shape)}"
+    return f"{name} `{value}`"

@@ -9,6 +9,13 @@ namespace tilelang::analysis {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
 
+// Of which each thread has a copy of its own: also of a fragment that is one value.
+static bool IsPrivate(const Buffer& buffer) {
+  auto is_one = [](const Expr& extent) { return IsConst(extent, 1); };
+  return buffer.IsLocal() ||
+         (buffer.IsFragment() && std::all_of(buffer->shape.begin(), buffer->shape.end(), is_one));
+}
+
 // Adds what varies under the present assumptions; run until nothing changes.
 class VariationFinder : public StmtVisitor {
  public:
@@ -25,7 +32,7 @@ class VariationFinder : public StmtVisitor {
   void Visit(const AllocNode* op) override {
     auto init = op->buffer->attrs.find("init");
     bool is_uniform = init == op->buffer->attrs.end() || IsUniform((*init).second.cast<Expr>());
-    if (op->buffer.IsLocal() && !is_uniform) Mark(&result_->varying_, op->buffer.get());
+    if (IsPrivate(op->buffer) && !is_uniform) Mark(&result_->varying_, op->buffer.get());
   }
   void Visit(const StoreNode* op) override {
     bool uniform = IsUniform(op->value);
@@ -35,13 +42,14 @@ class VariationFinder : public StmtVisitor {
   void Visit(const FillNode* op) override { Write(op->dst->buffer, IsUniform(op->value)); }
   void Visit(const ReduceNode* op) override { Write(op->dst->buffer, false); }
   void Visit(const CopyNode* op) override { Write(op->dst->buffer, false); }
+  void Visit(const GemmNode* op) override { Write(op->c->buffer, false); }
   void Visit(const EvaluateNode* op) override {
     WalkExprs(op->value, [&](const Expr& e) {
       if (const auto* call = e.as<CallNode>()) {
         for (const MemoryEffect& effect : CallEffects(call)) {
           if (!effect.write) continue;
           if (effect.buffer.IsGlobal()) Mark(&result_->written_, effect.buffer.get());
-          if (effect.buffer.IsLocal()) Mark(&result_->varying_, effect.buffer.get());
+          if (IsPrivate(effect.buffer)) Mark(&result_->varying_, effect.buffer.get());
         }
       }
       return true;
@@ -93,7 +101,7 @@ class VariationFinder : public StmtVisitor {
   // A value, the same in all threads that get here or not, goes to an element of a buffer.
   void Write(const Buffer& buffer, bool uniform) {
     if (buffer.IsGlobal()) Mark(&result_->written_, buffer.get());
-    if (!buffer.IsLocal()) return;
+    if (!IsPrivate(buffer)) return;
     if (divergent_ || !uniform) {
       Mark(&result_->varying_, buffer.get());
     } else if (!active_.IsWholeBlock()) {
@@ -149,7 +157,7 @@ bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
   if (varying_.count(buffer.get())) return false;
   if (buffer.IsShared()) return true;
   if (buffer.IsGlobal()) return !written_.count(buffer.get());
-  if (!buffer.IsLocal()) return false;
+  if (!IsPrivate(buffer)) return false;
   auto stores = role_stores_.find(buffer.get());
   if (stores == role_stores_.end()) return true;
   // The threads have seen the same stores.

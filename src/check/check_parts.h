@@ -33,6 +33,8 @@ void CheckClusters(const ir::Func& func);
 void CheckTileOps(const ir::Func& func);
 // What may stand in T.Parallel and vectorised loops.
 void CheckLoops(const ir::Func& func);
+// No element is updated by several iterations of T.Parallel, as a sum would be.
+void CheckUpdates(const ir::Func& func);
 // A barrier that every thread of the block must reach; s: one or more of them inside.
 bool WaitsForBlock(const ir::CallNode* call);
 bool HasBlockBarrier(const ir::Stmt& s);

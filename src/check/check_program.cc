@@ -2,6 +2,7 @@
 
 #include "check/check_parts.h"
 #include "ir/printer.h"
+#include "ir/visitor.h"
 
 namespace tilelang::check {
 
@@ -30,11 +31,34 @@ const char* TileOpName(const ir::Stmt& s) {
   }
 }
 
+// What runs on the GPU stands in a T.Kernel.
+static void CheckLaunches(const ir::Func& func) {
+  bool launches = false;
+  ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
+    if (s->kind == ir::StmtKind::kStore) {
+      TL_USER_ERROR(kScope, s.span(),
+                    Describe(s.as<ir::StoreNode>()->buffer)
+                        << " is written outside of `with T.Kernel(...)`; everything that runs on "
+                           "the GPU stands inside a T.Kernel block");
+    }
+    if (s->kind != ir::StmtKind::kKernelLaunch) return true;
+    launches = true;
+    return false;
+  });
+  if (!launches) {
+    TL_USER_ERROR(kScope, func->span,
+                  std::string(func->name) << " launches no kernel: it has no T.Kernel block. Put "
+                                             "what runs on the GPU under `with T.Kernel(...)`");
+  }
+}
+
 ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckScopes(func, ir::ThrowUserError);
+  CheckLaunches(func);
   CheckResources(func, target);
   CheckTarget(func, target);
   CheckLoops(func);
+  CheckUpdates(func);
   CheckBarriers(func);
   CheckTileOps(func);
   CheckClusters(func);

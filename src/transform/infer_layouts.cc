@@ -132,6 +132,7 @@ class KernelInference {
       AskAll(InferLevel::kFree);
       Propagate();
     } while (layouts_.version() != before);
+    ReplicateValues();
     ChooseSharedLayouts();
   }
 
@@ -192,6 +193,19 @@ class KernelInference {
         const ir::TileOpNode* tile_op = op.TileOp();
         return op::InstructionOf(tile_op)->Accepts(tile_op, buffer, layout, ctx);
       });
+    });
+  }
+
+  // Fragments of one element that no operator touches: a variable of each thread.
+  void ReplicateValues() {
+    ir::WalkStmts(launch_->body, [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      if (alloc == nullptr || !alloc->buffer.IsFragment() || layouts_.Has(alloc->buffer))
+        return true;
+      layout::Coord shape = op::StaticShape(alloc->buffer);
+      if (layout::Product(shape) != 1) return true;
+      layouts_.Set(alloc->buffer, layout::Fragment::Replicated(shape, threads_.count), alloc->span);
+      return true;
     });
   }
 

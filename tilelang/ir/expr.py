@@ -161,7 +161,12 @@ class Operand:
         raise _not_known(self, "decide Python's control flow", "use T.if_then_else, `if` or `&`")
 
     def __index__(self) -> int:
-        raise _not_known(self, "be used as a Python integer", "use T.serial, or pass a constant")
+        raise _not_known(
+            self,
+            "be used as a Python integer",
+            "use T.serial or a constant; a loop over a list itself is unrolled: "
+            "for n, value in enumerate(values)",
+        )
 
     def __int__(self) -> int:
         raise _not_known(self, "become a Python int", 'convert with T.cast(x, "int32")')

@@ -221,12 +221,11 @@ def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> A
             f"T.{name} of {source.dtype} values to {target.dtype} elements; the types must agree",
             span=span.here(),
         )
+    mins = list(source.mins)
+    values = [load(source.buffer, [*mins[:-1], mins[-1] + n]) for n in range(width)]
     if return_prev:
-        mins = list(source.mins)
-        values = [load(source.buffer, [*mins[:-1], mins[-1] + n]) for n in range(width)]
         return _lane_by_lane(name, width, target, values, return_prev)
-    first = load(source.buffer, source.mins)
-    operation = call(VOID, name, [address_of(target), address_of(first)], {"elements": width})
+    operation = call(VOID, name, [address_of(target), *values], {"elements": width})
     emit(_evaluate(operation, span.current()))
     return None
 

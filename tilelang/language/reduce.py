@@ -10,9 +10,12 @@ from ..ir.buffer import Region, shape_text
 from ..ir.dtype import FLOAT32
 from ..ir.expr import Expr, const
 from ..ir.stmt import emit
+from .allocate import alloc_fragment
 from .builder import in_block
+from .copy import copy
 from .ignored import remark_ignored
-from .region import as_region, significant
+from .region import as_part, as_region, significant
+from .view import Part, View
 from .ws_schedule import named
 
 _reduce = _ffi.get("ir.Reduce")
@@ -46,6 +49,16 @@ def _check(name: str, src: Region, dst: Region, dim: int) -> None:
         span=span.here(),
         notes=[src.buffer.describe(), dst.buffer.describe()],
     )
+
+
+def _source(name: str, buffer: Any) -> Region:
+    """What is reduced: of a view that is no box of the memory below, a copy in a fragment."""
+    if isinstance(buffer, (View, Part)):
+        part = as_part(buffer)
+        if part.view.box(part) is None:
+            buffer = alloc_fragment(part.extents, part.dtype)
+            copy(part, buffer)
+    return as_region(f"buffer of {name}", buffer)
 
 
 def _slack(name: str, dst: Region, slack: Any, exact: bool) -> Expr:
@@ -83,7 +96,7 @@ def reduce(
     """Reduces ``buffer`` along ``dim`` into ``out``.
 
     Args:
-        buffer: a fragment or a shared-memory tile, whole or a slice.
+        buffer: a fragment or a shared-memory tile, whole, a slice or a view.
         out: of the shape of ``buffer`` without ``dim``, or with extent 1 there, or with an extent n
             that divides that of ``buffer``: then n partial results of each row, the first of its
             elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
@@ -111,7 +124,7 @@ def reduce(
         )
     remark_ignored("T.reduce", batch=batch)
     name = f"T.reduce_{reduce_type}"
-    src, dst = as_region(f"buffer of {name}", buffer), as_region(f"out of {name}", out)
+    src, dst = _source(name, buffer), as_region(f"out of {name}", out)
     axis = _dimension(src, dim)
     _check(name, src, dst, axis)
     if reduce_type in _BIT_OPERATIONS and (src.dtype.is_float or dst.dtype.is_float):

@@ -12,6 +12,12 @@ from .variable import Poison, Ref
 from .view import Element, Part, View
 
 Extents = Sequence[Any]
+AS_PARAMETER = "a tensor of torch or NumPy is passed to the kernel: A: T.Tensor(shape, dtype)"
+
+
+def is_foreign(operand: Any) -> bool:
+    """Whether ``operand`` is a tensor of torch or NumPy."""
+    return type(operand).__module__.partition(".")[0] in ("torch", "numpy")
 
 
 def as_region(what: str, operand: Any) -> Region:
@@ -36,9 +42,10 @@ def as_region(what: str, operand: Any) -> Region:
     if isinstance(operand, Poison):
         operand._raise()
     raise errors.SemanticsError(
-        f"{what} is {type(operand).__name__} `{operand}`; expected a buffer, a slice of one, or "
+        f"{what} is {errors.described(operand)}; expected a buffer, a slice of one, or "
         "the corner of a tile A[i, j]",
         span=span.here(),
+        notes=[AS_PARAMETER] if is_foreign(operand) else [],
     )
 
 

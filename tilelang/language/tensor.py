@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from .. import errors
@@ -86,18 +87,26 @@ def check_extent(extent: Any) -> None:
     elif isinstance(extent, str):
         valid = extent.isidentifier()
     else:
-        valid = hasattr(extent, "__index__") and not isinstance(extent, bool) and int(extent) > 0
+        valid = isinstance(extent, Integral) and not isinstance(extent, bool) and int(extent) > 0
     if not valid:
-        is_empty = isinstance(extent, int) and extent == 0
+        is_tensor = isinstance(getattr(extent, "shape", None), tuple)
+        text = errors.described(extent) if is_tensor else repr(extent)
         raise errors.ShapeError(
-            f"extent {extent!r} of a tensor is not a positive integer",
+            f"extent {text} of a tensor is not a positive integer",
             span=span.here(),
-            notes=[
-                'a dimension that may be 0 is one of the run: M = T.dynamic("M")'
-                if is_empty
-                else 'use an int, or T.dynamic("name") for a dimension known at run time'
-            ],
+            notes=[_instead_of_extent(extent, is_tensor)],
         )
+
+
+def _instead_of_extent(extent: Any, is_tensor: bool) -> str:
+    if is_tensor:
+        return (
+            "a function that returns a T.prim_func is called with sizes and types; the kernel that "
+            "it gives is called with tensors"
+        )
+    if isinstance(extent, int) and extent == 0:
+        return 'a dimension that may be 0 is one of the run: M = T.dynamic("M")'
+    return 'use an int, or T.dynamic("name") for a dimension known at run time'
 
 
 def _on_memory(shape: Any, dtype: Any, data: Any, scope: str, strides: Any = None) -> Any:

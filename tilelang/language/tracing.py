@@ -19,6 +19,7 @@ from .builder import Builder, set_active
 from .parser.compiled import CODES, Compiled
 from .parser.rewrite import TRACER
 from .parser.tracer import Tracer
+from .region import AS_PARAMETER
 
 # Where the code lies that arguments of a kernel's statements reach.
 _OUR_FOLDERS = (
@@ -94,6 +95,17 @@ def _refusal(error: Exception) -> str:
 # operands.
 _MISFIT = re.compile(r"(\w+)\(\) (?:got an unexpected keyword|missing|takes)")
 _OF_TORCH = re.compile(r"(\w+)\(\): .* must be Tensor, not \w+")
+_NO_METHOD = re.compile(r"'Buffer' object has no attribute '(\w+)'")
+# Pieces of what others say of our operands, and what to do instead.
+_PIECES = {
+    "does not support ufuncs": "functions of NumPy take arrays, outside of kernels; of elements, "
+    "use the functions of T, such as T.exp",
+    "and 'Buffer'": "tiles are computed element by element: "
+    "for i, j in T.Parallel(M, N): C[i, j] = A[i, j] + B[i, j]",
+    "'Buffer' and": "tiles are computed element by element: "
+    "for i, j in T.Parallel(M, N): C[i, j] = A[i, j] * 2",
+    "only integers, slices (": AS_PARAMETER,
+}
 
 
 def _advice(text: str) -> list[str]:
@@ -106,7 +118,9 @@ def _advice(text: str) -> list[str]:
     if torch := _OF_TORCH.match(text):
         has = f"T.{torch[1]}" if torch[1] in vars(language) else "the functions of T, such as T.exp"
         return [f"functions of torch take tensors, outside of kernels; of elements, use {has}"]
-    return []
+    if (method := _NO_METHOD.match(text)) and method[1] in vars(language):
+        return [f"write T.{method[1]}(buffer, ...)"]
+    return [advice for piece, advice in _PIECES.items() if piece in text][:1]
 
 
 def _holds(statement: errors.Span, expression: errors.Span) -> bool:
@@ -139,8 +153,10 @@ def explained() -> Iterator[None]:
                 text = str(error).split("\n")[0] if notes else _refusal(error)
                 raise errors.SemanticsError(text, span=place, notes=notes) from error
             raise
-        if isinstance(error, TypeError) or " values to unpack " in str(error):
-            raise errors.SemanticsError(str(error), span=place, notes=notes) from None
+        text = str(error)
+        of_index = isinstance(error, IndexError) and notes
+        if isinstance(error, TypeError) or of_index or " values to unpack " in text:
+            raise errors.SemanticsError(text, span=place, notes=notes) from None
         if isinstance(error, (NameError, AttributeError)):
-            raise errors.UnknownNameError(str(error), span=place) from None
+            raise errors.UnknownNameError(text, span=place, notes=notes) from None
         raise

@@ -173,12 +173,14 @@ TL_DEVICE T atomic_cas(T* address, T expected, T desired) {
 
 // Each of two or four neighbours; the elements are not updated together.
 template <Order kOrder = Order::kRelaxed, typename T>
-TL_DEVICE void atomic_addx2(T* address, const T* values) {
-  for (int i = 0; i < 2; ++i) atomic_add<kOrder>(address + i, values[i]);
+TL_DEVICE void atomic_addx2(T* address, T x, T y) {
+  atomic_add<kOrder>(address, x);
+  atomic_add<kOrder>(address + 1, y);
 }
 template <Order kOrder = Order::kRelaxed, typename T>
-TL_DEVICE void atomic_addx4(T* address, const T* values) {
-  for (int i = 0; i < 4; ++i) atomic_add<kOrder>(address + i, values[i]);
+TL_DEVICE void atomic_addx4(T* address, T x, T y, T z, T w) {
+  atomic_addx2<kOrder>(address, x, y);
+  atomic_addx2<kOrder>(address + 2, z, w);
 }
 
 template <Order kOrder = Order::kRelaxed, typename T>

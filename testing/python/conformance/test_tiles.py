@@ -141,6 +141,44 @@ def test_atomic_addition_of_neighbours(dtype: str, target: str) -> None:
     equal(b, torch.cat([total, total[2:], torch.zeros(2)]))
 
 
+def test_atomic_addition_of_neighbours_in_shared_memory(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M, N), "float32")):
+        with T.Kernel(2, threads=96) as block:
+            tile = T.alloc_fragment((M, N), "float32")
+            shared = T.alloc_shared((M, N), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(M, N):
+                tile[i, j] *= block + 1
+            T.copy(tile, shared)
+            for i, j in T.Parallel(M, N // 2):
+                T.atomic_addx2(B[i, j * 2], shared[i, j * 2])
+
+    a, b = normal(M, N), torch.zeros(M, N)
+    close(run(main, target, a, b), a.double() * 3)
+
+
+def test_turns_counted_in_fragments_of_one_element(target: str) -> None:
+    turns, blocks = 7, 3
+
+    @T.prim_func
+    def main(A: T.Tensor((turns, M, N), "float32"), B: T.Tensor((turns, M, N), "float32")):
+        with T.Kernel(blocks, threads=64) as block:
+            turn = T.alloc_fragment((1,), "int32")
+            last = T.alloc_fragment((1,), "int32")
+            tile = T.alloc_shared((M, N), "float32")
+            turn[0] = block * turns // blocks
+            last[0] = (block + 1) * turns // blocks
+            while turn[0] < last[0]:
+                T.copy(A[turn[0], :, :], tile)
+                for i, j in T.Parallel(M, N):
+                    B[turn[0], i, j] = tile[i, N - 1 - j]
+                turn[0] += 1
+
+    a = normal(turns, M, N)
+    equal(run(main, target, a, poison(turns, M, N)), a.flip(2))
+
+
 def test_addresses(target: str) -> None:
     source = """
     __device__ void sum_of(const float* from, float* to) { *to = from[0] + from[1]; }

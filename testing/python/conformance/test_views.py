@@ -138,3 +138,22 @@ def test_views_are_filled(target: str) -> None:
 
     expected = torch.tensor([0.0, 2, 0, 3])[:, None].expand(4, N)
     equal(run(main, target, poison(4, N)), expected)
+
+
+@pytest.mark.parametrize("scope", [T.alloc_fragment, T.alloc_shared], ids=["fragment", "shared"])
+def test_reductions_of_parts_of_rows(scope, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((48, 40), "float32"), B: T.Tensor((48, 5), "float32")):
+        with T.Kernel(1, threads=96):
+            tile = scope((48, 40), "float32")
+            total = T.alloc_fragment((48, 5), "float32")
+            T.copy(A, tile)
+            parts = T.reshape(tile, (48, 5, 8))
+            for i, n, j in T.Parallel(48, 5, 8):
+                parts[i, n, j] = T.max(parts[i, n, j], 0) * (n + 1)
+            T.reduce_sum(parts, total, dim=-1)
+            T.copy(total, B)
+
+    a = normal(48, 40)
+    expected = (a.double().relu().view(48, 5, 8) * torch.arange(1, 6).view(5, 1)).sum(2)
+    close(run(main, target, a, poison(48, 5)), expected)

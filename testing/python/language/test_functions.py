@@ -122,7 +122,7 @@ def test_effects():
         "atomic_max(address_of(C[1]), 2)",
         "atomic_or(address_of(C[2]), 4)",
         "atomic_store(address_of(C[3]), 5)",
-        "atomic_addx2(address_of(A[2]), address_of(A[4]))",
+        "atomic_addx2(address_of(A[2]), A[4], A[5])",
         "sync_threads()",
         "sync_threads(2, 64)",
         "sync_warp()",

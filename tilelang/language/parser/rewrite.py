@@ -446,6 +446,7 @@ _INSTEAD = {
         "here it is evaluated under a condition, later, or after a call; assign in a statement of "
         "its own before",
     ),
+    "Try": ("a kernel raises nothing: test with `if`, or T.device_assert what must hold",),
     "Match": ("patterns are values, `|`, a name and `_`; take values apart by assignment",),
 }
 

@@ -1,0 +1,194 @@
+"""What works in Python, NumPy or torch, and not in a kernel; sums that threads would lose."""
+
+import numpy as np
+import pytest
+import torch
+from wrong_kernels import cases, check
+
+import tilelang
+import tilelang.language as T
+from tilelang import errors
+
+N = 64
+
+
+def compiled(func):
+    return tilelang.compile(func, target="sm_90a")
+
+
+def case_no_kernel():
+    """ScopeError: main launches no kernel: it has no T.Kernel block ... with T.Kernel(...)"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        pass
+
+    compiled(main)
+
+
+def case_a_store_before_the_kernel():
+    """ScopeError: A (64) float32 in global is written outside of `with T.Kernel(...)`"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        A[0] = 1  # WRONG
+        with T.Kernel(1, threads=N):
+            A[1] = 2
+
+    compiled(main)
+
+
+def case_an_element_of_a_tensor_of_torch():
+    """SemanticsError: valid indices (got Var) ... is passed to the kernel: A: T.Tensor(shape"""
+    weights = torch.randn(N)
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                A[i] = weights[i]  # WRONG
+
+
+def case_a_copy_of_a_tensor_of_torch():
+    """SemanticsError: src of T.copy is Tensor of shape (64,); expected a buffer ... is passed to"""
+    weights = torch.randn(N)
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            T.copy(weights, A)  # WRONG
+
+
+def case_a_list_by_a_value_of_the_run():
+    """UnsupportedSyntaxError: `i` is known only when the kernel runs ... for n, value in"""
+    values = [1.0, 2.0, 3.0]
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            for i in T.serial(3):
+                A[i] = values[i]  # WRONG
+
+
+def case_function_of_numpy():
+    """SemanticsError: does not support ufuncs ... of elements, use the functions of T"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = np.exp(A[1])  # WRONG
+
+
+def case_sum_of_tiles():
+    """SemanticsError: for +: 'Buffer' and 'Buffer' ... for i, j in T.Parallel(M, N): C[i, j]"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            a = T.alloc_fragment((N,), "float32")
+            T.copy(a + a, A)  # WRONG
+
+
+def case_method_of_a_tensor():
+    """UnknownNameError: 'Buffer' object has no attribute 'reshape' ... write T.reshape(buffer"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A.reshape(8, 8)[0, 0] = 1  # WRONG
+
+
+def case_exceptions():
+    """UnsupportedSyntaxError: try/except cannot be used ... `if`, or T.device_assert"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            try:  # WRONG
+                A[0] = 1
+            except IndexError:
+                A[0] = 2
+
+
+def case_a_sum_over_iterations():
+    """SemanticsError: that differ in i update one element of total ... T.reduce_sum ...
+    T.alloc_reducer, or T.atomic_add ... T.serial run over i
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_fragment((1,), "float32")
+            T.clear(total)
+            for i in T.Parallel(N):
+                total[0] += A[i]  # WRONG
+            T.copy(total, B)
+
+    compiled(main)
+
+
+def case_a_maximum_of_rows_in_shared_memory():
+    """SemanticsError: that differ in j update one element of top"""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, N), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            top = T.alloc_shared((16,), "float32")
+            T.fill(top, -T.infinity("float32"))
+            for i, j in T.Parallel(16, N):
+                row = i
+                top[row] = T.max(A[i, j], top[i])  # WRONG
+            T.copy(top, B)
+
+    compiled(main)
+
+
+def case_a_count_in_a_tensor():
+    """SemanticsError: that differ in _i update one element of B"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32) as block:
+            for _i in T.Parallel(N):
+                if A[block] > 0:
+                    B[block] = B[block] + 1  # WRONG
+
+    compiled(main)
+
+
+@cases(globals())
+def test_wrong_habit(case):
+    check(case)
+
+
+def test_one_iteration_may_update_an_element():
+    @T.prim_func
+    def main(A: T.Tensor((16, N), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            first = T.alloc_shared((16,), "float32")
+            T.fill(first, 1)
+            for i, j in T.Parallel(16, N):
+                if j == 3:
+                    first[i] += A[i, j]
+            T.copy(first, B)
+
+    a, b = torch.randn(16, N), torch.zeros(16)
+    compiled(main)(a, b)
+    torch.testing.assert_close(b, a[:, 3] + 1)
+
+
+def test_sizes_are_no_tensors():
+    @tilelang.jit(target="sm_90a")
+    def build(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            with T.Kernel(1, threads=N):
+                A[0] = 0
+
+        return main
+
+    with pytest.raises(errors.ShapeError) as caught:
+        build(torch.randn(N))
+    text = str(caught.value)
+    assert "extent Tensor of shape (64,)" in text
+    assert "the kernel that it gives is called with tensors" in text
