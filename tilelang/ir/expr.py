@@ -142,8 +142,16 @@ class Operand:
     def __pos__(self) -> Expr:
         return as_expr(self)
 
+    def __divmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return other // self, other % self
+
     def __invert__(self) -> Expr:
-        return unary(UnaryOp.BIT_NOT, self)
+        # As in NumPy and torch: of a truth value the other one.
+        value = as_expr(self)
+        return unary(UnaryOp.NOT if value.dtype.is_bool else UnaryOp.BIT_NOT, value)
 
     def __abs__(self) -> Expr:
         value = as_expr(self)
@@ -395,8 +403,11 @@ def as_expr(value: Any, beside: DType | None = None) -> Expr:
     item = getattr(value, "item", None)  # scalars of numpy and torch
     if item is not None and not getattr(value, "shape", ()):
         return as_expr(item(), beside)
+    is_tile = hasattr(value, "scope") or hasattr(value, "extents")
     raise errors.DTypeError(
-        f"expected a number or an expression, got {_describe(value)}", span=span.here()
+        f"expected a number or an expression, got {_describe(value)}",
+        span=span.here(),
+        notes=["of a tile, compute element by element in T.Parallel"] if is_tile else [],
     )
 
 

@@ -102,6 +102,12 @@ def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
             span=span.here(),
             notes=["use T.copy for tiles, or index the buffer on the right"],
         )
+    if isinstance(value, str):
+        raise errors.DTypeError(
+            f"element `{target}` of {target.dtype} cannot hold text, {value!r}",
+            span=span.here(),
+            notes=["text of values of the run is printed: T.print(value, msg=...)"],
+        )
     emit(store(target, value))
 
 

@@ -13,6 +13,7 @@ from types import FunctionType, TracebackType
 
 from .. import _ffi, errors
 from ..ir import span
+from ..ir.expr import Operand
 from ..ir.span import Span
 from ..ir.stmt import set_sink
 from .builder import Builder, set_active
@@ -100,11 +101,15 @@ _NO_METHOD = re.compile(r"'Buffer' object has no attribute '(\w+)'")
 _PIECES = {
     "does not support ufuncs": "functions of NumPy take arrays, outside of kernels; of elements, "
     "use the functions of T, such as T.exp",
+    "for @: 'Buffer'": "products of tiles are T.gemm(A, B, C)",
+    "'module' object is not callable": "a file of the language has this name, no operator; "
+    "the operators are listed in its reference, as T.gemm and T.reduce_sum",
     "and 'Buffer'": "tiles are computed element by element: "
     "for i, j in T.Parallel(M, N): C[i, j] = A[i, j] + B[i, j]",
     "'Buffer' and": "tiles are computed element by element: "
     "for i, j in T.Parallel(M, N): C[i, j] = A[i, j] * 2",
     "only integers, slices (": AS_PARAMETER,
+    "define __round__": "use T.round",
 }
 
 
@@ -120,6 +125,11 @@ def _advice(text: str) -> list[str]:
         return [f"functions of torch take tensors, outside of kernels; of elements, use {has}"]
     if (method := _NO_METHOD.match(text)) and method[1] in vars(language):
         return [f"write T.{method[1]}(buffer, ...)"]
+    if _NO_METHOD.match(text):
+        return [
+            "a buffer has .shape, .dtype, .scope and .ndim; elements are A[i, j], and what is done "
+            "with tiles are functions of T, as T.copy and T.reduce_sum"
+        ]
     return [advice for piece, advice in _PIECES.items() if piece in text][:1]
 
 
@@ -154,6 +164,12 @@ def explained() -> Iterator[None]:
                 raise errors.SemanticsError(text, span=place, notes=notes) from error
             raise
         text = str(error)
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], Operand):
+            raise errors.UnsupportedSyntaxError(
+                f"`{error.args[0]}` is known only when the kernel runs; it is no key of a dict",
+                span=place,
+                notes=["use T.if_then_else, or a tensor of the values"],
+            ) from None
         of_index = isinstance(error, IndexError) and notes
         if isinstance(error, TypeError) or of_index or " values to unpack " in text:
             raise errors.SemanticsError(text, span=place, notes=notes) from None

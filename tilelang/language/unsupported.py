@@ -77,6 +77,20 @@ REASONS: dict[str, tuple[str, ...]] = {
             is_f8f6f4_family call_pure_extern""",
     }.items()
 }
+# Names of torch, NumPy and Triton.
+_ELSEWHERE = {
+    **dict.fromkeys(("sum", "mean"), "sums of tiles are T.reduce_sum(tile, out, dim=...)"),
+    **dict.fromkeys(("amax", "argmax"), "maxima of tiles are T.reduce_max(tile, out, dim=...)"),
+    **dict.fromkeys(
+        ("zeros", "zeros_like", "ones", "full"),
+        "a tile is allocated, T.alloc_fragment(shape, dtype), and filled, T.clear or T.fill",
+    ),
+    **dict.fromkeys(("load", "store"), "tiles are copied, T.copy(A[i, j], tile); elements indexed"),
+    "matmul": "products of tiles are T.gemm(A, B, C)",
+    "arange": "the index of a loop is its variable: for i in T.Parallel(n)",
+    "program_id": "the index of a block is that of T.Kernel: with T.Kernel(n) as bx",
+    "num_programs": "the extents of the grid are what T.Kernel is given",
+}
 _REASON_OF = {name: reason for reason, names in REASONS.items() for name in names}
 KNOWN = frozenset(_REASON_OF)
 
@@ -87,6 +101,10 @@ def refuse(name: str, available: Iterable[str]) -> errors.CompileError:
     if name in KNOWN:
         return errors.UnsupportedError(
             f"T.{name} is not supported by this version", span=place, notes=[_REASON_OF[name]]
+        )
+    if name in _ELSEWHERE:
+        return errors.UnknownNameError(
+            f"the language has no name T.{name}", span=place, notes=[_ELSEWHERE[name]]
         )
     close = [SHORT[name]] if name in SHORT else []
     close = close or difflib.get_close_matches(name, [*available, *KNOWN], n=3)

@@ -153,3 +153,18 @@ def test_starred_assignment(target: str) -> None:
 
     a = normal(4, N)
     close(run(main, target, a, poison(N)), a[0] - a[1] - a[2] - a[3])
+
+
+def test_divmod_and_inversion(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), F: T.Tensor((N,), "bool"), B: T.Tensor((6, N), "int32")):
+        with T.Kernel(1, threads=N):
+            i = T.get_thread_binding()
+            B[0, i], B[1, i] = divmod(A[i], 7)
+            B[2, i], B[3, i] = divmod(1000, A[i])
+            B[4, i] = ~A[i]
+            B[5, i] = T.if_then_else(~F[i], 1, 2)
+
+    a, flags = integers(N, low=-50, high=0), torch.rand(N) < 0.5
+    rows = [a // 7, a % 7, 1000 // a, 1000 % a, ~a, torch.where(flags, 2, 1)]
+    equal(run(main, target, a, flags, poison(6, N, dtype="int32")), torch.stack(rows))

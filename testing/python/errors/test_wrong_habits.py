@@ -98,6 +98,78 @@ def case_method_of_a_tensor():
             A.reshape(8, 8)[0, 0] = 1  # WRONG
 
 
+def case_product_of_tiles():
+    """SemanticsError: for @: 'Buffer' and 'Buffer' ... T.gemm(A, B, C)"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, N), "float32")):
+        with T.Kernel(1, threads=N):
+            T.copy(A @ A, A)  # WRONG
+
+
+def case_function_of_a_tile():
+    """DTypeError: got Buffer `A: float32[64] (global)` ... element by element in T.Parallel"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = T.sqrt(A)  # WRONG
+
+
+def case_another_method_of_a_tensor():
+    """UnknownNameError: no attribute 'numel' ... .shape, .dtype, .scope and .ndim"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = A.numel()  # WRONG
+
+
+def case_name_of_another_language():
+    """UnknownNameError: no name T.program_id ... with T.Kernel(n) as bx"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[T.program_id(0)] = 0  # WRONG
+
+
+def case_name_of_a_file():
+    """SemanticsError: 'module' object is not callable ... as T.gemm"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            T.dot(A, A)  # WRONG
+
+
+def case_text_in_an_element():
+    """DTypeError: element `A[0]` of float32 cannot hold text, 'A[1]' ... T.print"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = f"{A[1]}"  # WRONG
+
+
+def case_key_of_a_dict():
+    """UnsupportedSyntaxError: `A[1]` is known only when the kernel runs; it is no key of a dict"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32")):
+        with T.Kernel(1, threads=N):
+            A[0] = {1: 2}[A[1]]  # WRONG
+
+
+def case_rounding():
+    """SemanticsError: __round__ ... T.round"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = round(A[1])  # WRONG
+
+
 def case_exceptions():
     """UnsupportedSyntaxError: try/except cannot be used ... `if`, or T.device_assert"""
 
