@@ -1,6 +1,6 @@
 #include "op/row_vote.h"
 
-#include <set>
+#include <algorithm>
 
 #include "ir/visitor.h"
 
@@ -11,17 +11,17 @@ namespace {
 constexpr const char* kAnyRow = "any_row";
 constexpr int64_t kWarp = 32;
 
-// (warp, row) for all that the fragment holds.
-std::set<std::pair<int64_t, int64_t>> RowsOfWarps(const Fragment& fragment) {
-  std::set<std::pair<int64_t, int64_t>> rows;
-  int64_t columns = fragment->Size() / fragment->Extents()[0];
+// Of each warp, whether it holds elements of each row.
+std::vector<bool> RowsOfWarps(const Fragment& fragment, int64_t warps) {
+  int64_t rows = fragment->Extents()[0], columns = fragment->Size() / rows;
+  std::vector<bool> holds(warps * rows);
   std::vector<int64_t> threads = fragment->thread->Tabulate();
   for (int64_t copy : fragment->replica->Tabulate()) {
     for (int64_t i = 0; i < fragment->Size(); ++i) {
-      rows.insert({(threads[i] + copy) / kWarp, i / columns});
+      holds[(threads[i] + copy) / kWarp * rows + i / columns] = true;
     }
   }
-  return rows;
+  return holds;
 }
 
 }  // namespace
@@ -37,21 +37,26 @@ Buffer FlagsOf(const Expr& condition) {
   return call->args[0].as<ir::LoadNode>()->buffer;
 }
 
-bool WarpsHoldFlags(const Buffer& flags, const Stmt& body, const LayoutMap& layouts) {
-  auto held = layouts.GetFragment(flags);
-  bool all = held.has_value();
-  std::set<std::pair<int64_t, int64_t>> of_flags;
-  if (all) of_flags = RowsOfWarps(*held);
+bool WarpsHoldFlags(const Buffer& flags, const Stmt& body, const Context& ctx) {
+  auto held = ctx.layouts->GetFragment(flags);
+  if (!held) return false;
+  int64_t warps = (ctx.cta_threads + kWarp - 1) / kWarp;
+  std::vector<bool> of_flags = RowsOfWarps(*held, warps);
+  std::vector<Fragment> covered;
+  bool all = true;
+  auto check = [&](const Buffer& buffer) {
+    if (!all || !buffer.IsFragment()) return;
+    Fragment moved = *ctx.layouts->GetFragment(buffer);
+    auto same = [&](const Fragment& known) { return known.SameMap(moved); };
+    if (std::any_of(covered.begin(), covered.end(), same)) return;
+    std::vector<bool> rows = RowsOfWarps(moved, warps);
+    for (size_t i = 0; i < rows.size(); ++i) all = all && (!rows[i] || of_flags[i]);
+    covered.push_back(moved);
+  };
   ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* copy = s.as<ir::CopyNode>();
-    if (copy == nullptr) return all;
-    for (const Region& region : {copy->src, copy->dst}) {
-      if (!region->buffer.IsFragment()) continue;
-      auto moved = layouts.GetFragment(region->buffer);
-      all = all && moved.has_value();
-      if (!all) break;
-      std::set<std::pair<int64_t, int64_t>> rows = RowsOfWarps(*moved);
-      all = std::includes(of_flags.begin(), of_flags.end(), rows.begin(), rows.end());
+    if (const auto* copy = s.as<ir::CopyNode>()) {
+      check(copy->src->buffer);
+      check(copy->dst->buffer);
     }
     return all;
   });

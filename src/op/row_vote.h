@@ -14,7 +14,7 @@ Buffer FlagsOf(const Expr& condition);
 
 // Whether the flag of row i is in the warps that hold elements [i, ...] of fragments that the
 // copies in `body` move: else some would skip what they have to do.
-bool WarpsHoldFlags(const Buffer& flags, const Stmt& body, const LayoutMap& layouts);
+bool WarpsHoldFlags(const Buffer& flags, const Stmt& body, const Context& ctx);
 
 // The vote, over what the threads have in their registers.
 Expr LowerAnyRow(const Buffer& flags, PhysicalBuffers* buffers, const LayoutMap& layouts,

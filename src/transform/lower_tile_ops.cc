@@ -193,7 +193,7 @@ class KernelLowerer : public ScopedMutator {
   // Work that changes nothing on rows without a flag: warps that hold none with one skip it.
   Stmt OfRows(const ir::IfNode* op, const Buffer& flags) {
     Stmt body = MutateStmt(op->then_case);
-    if (!op::WarpsHoldFlags(flags, op->then_case, layouts_)) return body;
+    if (!op::WarpsHoldFlags(flags, op->then_case, ctx_)) return body;
     return ir::If(op::LowerAnyRow(flags, &buffers_, layouts_, op->span), Staying(body), Stmt(),
                   op->span);
   }
