@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "arith/host_eval.h"
 #include "ir/visitor.h"
@@ -41,38 +42,53 @@ bool SameInEachWarp(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-int64_t ThreadSet::Count() const { return std::count(members_.begin(), members_.end(), true); }
+ThreadSet::ThreadSet(const std::vector<bool>& members)
+    : words_((members.size() + kWord - 1) / kWord),
+      block_size_(static_cast<int64_t>(members.size())) {
+  for (int64_t i = 0; i < block_size_; ++i) {
+    if (members[i]) words_[i / kWord] |= uint64_t{1} << (i % kWord);
+  }
+}
+
+int64_t ThreadSet::Count() const {
+  int64_t count = 0;
+  for (uint64_t word : words_) count += std::popcount(word);
+  return count;
+}
+
+template <typename Combine>
+ThreadSet ThreadSet::CombinedWith(const ThreadSet& other, Combine combine) const {
+  ThreadSet result = *this;
+  for (size_t i = 0; i < words_.size(); ++i) result.words_[i] = combine(words_[i], other.words_[i]);
+  return result;
+}
 
 ThreadSet ThreadSet::operator&(const ThreadSet& other) const {
-  ThreadSet result = *this;
-  for (size_t i = 0; i < members_.size(); ++i)
-    result.members_[i] = members_[i] && other.members_[i];
-  return result;
+  return CombinedWith(other, [](uint64_t a, uint64_t b) { return a & b; });
 }
 
 ThreadSet ThreadSet::operator|(const ThreadSet& other) const {
-  ThreadSet result = *this;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    result.members_[i] = members_[i] || other.members_[i];
-  }
-  return result;
+  return CombinedWith(other, [](uint64_t a, uint64_t b) { return a | b; });
 }
 
 ThreadSet ThreadSet::operator-(const ThreadSet& other) const {
-  ThreadSet result = *this;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    result.members_[i] = members_[i] && !other.members_[i];
+  return CombinedWith(other, [](uint64_t a, uint64_t b) { return a & ~b; });
+}
+
+int64_t ThreadSet::Find(int64_t begin, bool member) const {
+  for (int64_t i = begin; i < block_size_; i = (i / kWord + 1) * kWord) {
+    uint64_t word = (member ? words_[i / kWord] : ~words_[i / kWord]) >> (i % kWord);
+    if (word != 0) return std::min(i + std::countr_zero(word), block_size_);
   }
-  return result;
+  return block_size_;
 }
 
 std::vector<op::ThreadRange> ThreadSet::Ranges() const {
   std::vector<op::ThreadRange> result;
-  for (int64_t i = 0; i < BlockSize(); ++i) {
-    if (!Has(i)) continue;
-    bool starts = i == 0 || !Has(i - 1);
-    if (starts) result.push_back({i, 0});
-    ++result.back().count;
+  for (int64_t begin = Find(0, true); begin < block_size_;) {
+    int64_t end = Find(begin, false);
+    result.push_back({begin, end - begin});
+    begin = Find(end, true);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 #ifndef TILELANG_ANALYSIS_THREAD_SET_H_
 #define TILELANG_ANALYSIS_THREAD_SET_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,10 +16,10 @@ namespace tilelang::analysis {
 class ThreadSet {
  public:
   ThreadSet() = default;
-  explicit ThreadSet(std::vector<bool> members) : members_(std::move(members)) {}
+  explicit ThreadSet(const std::vector<bool>& members);
 
   bool operator==(const ThreadSet&) const = default;
-  bool Has(int64_t thread) const { return members_[static_cast<size_t>(thread)]; }
+  bool Has(int64_t thread) const { return (words_[thread / kWord] >> (thread % kWord) & 1) != 0; }
   int64_t Count() const;
   bool IsEmpty() const { return Count() == 0; }
   bool IsWholeBlock() const { return Count() == BlockSize(); }
@@ -36,11 +37,19 @@ class ThreadSet {
   std::string ToString() const;
 
  private:
-  int64_t BlockSize() const { return static_cast<int64_t>(members_.size()); }
+  static constexpr int64_t kWord = 64;
+
+  int64_t BlockSize() const { return block_size_; }
   // Maximal ranges, ascending.
   std::vector<op::ThreadRange> Ranges() const;
+  // The first thread from `begin` on that is a member, or is none; the block's size if there is
+  // none.
+  int64_t Find(int64_t begin, bool member) const;
+  template <typename Combine>
+  ThreadSet CombinedWith(const ThreadSet& other, Combine combine) const;
 
-  std::vector<bool> members_;
+  std::vector<uint64_t> words_;  // a bit for each thread; none beyond the block
+  int64_t block_size_ = 0;
 };
 
 // A condition split into what depends on the thread index alone, and the rest.
