@@ -1,5 +1,6 @@
 #include "op/gemm_simt.h"
 
+#include "op/copy.h"
 #include "op/effect.h"
 
 namespace tilelang::op {
@@ -17,10 +18,26 @@ Expr ElementOf(const Region& region, bool transposed, const Expr& row, const Exp
   return ir::Load(region->buffer, indices);
 }
 
+// Elements of a fragment are with one thread each: others find them in shared memory.
+Region Reachable(const Region& region, std::vector<Stmt>* stmts, const Span& span) {
+  const Buffer& buffer = region->buffer;
+  if (!buffer.IsFragment()) return region;
+  Buffer shared(String(std::string(buffer->name) + "_shared"), buffer->dtype, region->extents, {},
+                "shared.dyn", {}, span);
+  Region whole = Region::Whole(shared);
+  stmts->push_back(ir::Alloc(shared, span));
+  stmts->push_back(ExpandCopy(ir::Copy(region, whole, {}, span).as<ir::CopyNode>()));
+  return whole;
+}
+
 }  // namespace
 
 bool CanBeByThreads(const ir::GemmNode* op) {
-  auto reachable = [](const Buffer& buffer) { return buffer.IsShared() || buffer.IsGlobal(); };
+  auto reachable = [](const Buffer& buffer) {
+    return buffer.IsShared() || buffer.IsGlobal() || buffer.IsFragment();
+  };
+  // A tensor core multiplies such an A once the program has copied it to shared memory.
+  if (op->a->buffer.IsFragment() && op->trans_a) return false;
   return reachable(op->a->buffer) && reachable(op->b->buffer) && op->c->buffer.IsFragment() &&
          !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
 }
@@ -36,19 +53,24 @@ Stmt GemmByThreads(const ir::GemmNode* op) {
   auto store = [&](const Expr& value) {
     return ir::Store(element->buffer, element->indices, value, span);
   };
+  std::vector<Stmt> staged;
+  Region a = Reachable(op->a, &staged, span);
+  Region b = Reachable(op->b, &staged, span);
   std::vector<Stmt> stmts;
   if (ir::AsInt(op->clear_accum) != 0) {
     Expr zero = ir::CastTo(type, ir::Const(ir::dtypes::kInt32, 0));
     stmts.push_back(store(ir::Select(op->clear_accum, zero, c)));
   }
-  Expr product = ir::CastTo(type, ElementOf(op->a, op->trans_a, i, k)) *
-                 ir::CastTo(type, ElementOf(op->b, op->trans_b, k, j));
+  Expr product = ir::CastTo(type, ElementOf(a, op->trans_a, i, k)) *
+                 ir::CastTo(type, ElementOf(b, op->trans_b, k, j));
   size_t rank = op->a->extents.size();
   const Expr& depth = op->a->extents[op->trans_a ? rank - 2 : rank - 1];
   stmts.push_back(ir::For(k, 0, depth, ir::ForKind::kSerial, store(c + product), {}, span));
   size_t c_rank = op->c->extents.size();
-  return ir::ParallelFor({i, j}, {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
-                         Sequence(stmts, span), {}, span);
+  staged.push_back(ir::ParallelFor({i, j},
+                                   {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
+                                   Sequence(stmts, span), {}, span));
+  return Sequence(staged, span);
 }
 
 }  // namespace tilelang::op

@@ -7,7 +7,7 @@
 
 namespace tilelang::op {
 
-// Whether threads can reach the operands: A and B in shared or global memory.
+// Whether threads can reach the operands, those in fragments by way of shared memory.
 bool CanBeByThreads(const ir::GemmNode* op);
 // The gemm as a loop over the elements of C, which sums in C's type.
 Stmt GemmByThreads(const ir::GemmNode* op);

@@ -96,3 +96,29 @@ def test_a_sum_over_steps_of_a_pipeline(clear: bool, target: str) -> None:
     first = 40 if clear else 0
     expected = a[:, first:].double() @ b[first:].double()
     equal(run(main, target, a, b, poison(3, 24)), expected)
+
+
+@pytest.mark.parametrize("m", [16, 64])
+@pytest.mark.parametrize("of_b", [False, True])
+def test_operands_in_fragments(m: int, of_b: bool, target: str) -> None:
+    """K = 8 is too little for an instruction; threads read the fragments in shared memory."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, 24), "float16"),
+        B: T.Tensor((24, 32), "float16"),
+        C: T.Tensor((m, 32), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_fragment((m, 8), "float16")
+            b = T.alloc_fragment((8, 32), "float16") if of_b else T.alloc_shared((8, 32), "float16")
+            c = T.alloc_fragment((m, 32), "float32")
+            T.clear(c)
+            for k in T.serial(3):
+                T.copy(A[0, k * 8], a)
+                T.copy(B[k * 8, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    a, b = (integers(*of, low=-4, high=5, dtype="float16") for of in ((m, 24), (24, 32)))
+    equal(run(main, target, a, b, poison(m, 32)), a.double() @ b.double())
