@@ -5,7 +5,7 @@
 
 A shape is batch, heads, heads of K and V, length and head dimension; then whether it is causal, and
 float16 (it is bfloat16). As benchmark/gemm.py: normal random data, the L2 cache flushed before each
-run, the GPU warmed for two seconds before anything is measured. Prints TFLOP/s of the median run,
+run, the GPU warmed for two seconds before the first one. Prints TFLOP/s of the median run,
 4 * batch * heads * length^2 * dim floating-point operations (half of them when causal; backward 2.5
 times as many), and its ratio to cuDNN in the same process; "lazy" is the option of that name.
 Results are checked against float64 first, gradients against cuDNN's.
@@ -51,13 +51,12 @@ SHAPES = [
 ]
 BACKWARD = [shape for shape in SHAPES if shape.split(",")[4] != "256" and "float16" not in shape]
 #: head dimension: block_M, block_N, threads, num_stages of the schedules to choose from
-TILES = {
-    64: [(192, 128, 384, 2), (256, 64, 512, 2)],
-    128: [(192, 80, 384, 2), (128, 128, 256, 2)],
-    256: [(128, 64, 256, 2), (128, 80, 256, 2)],
-}
+TILES = {64: [(192, 128, 384, 2), (256, 64, 512, 2)], 128: [(192, 80, 384, 2)],
+         256: [(128, 64, 256, 2), (128, 80, 256, 2)]}  # fmt: skip
 #: the same of blocks with one tile after another
 PERSISTENT = {64: [(192, 128, 384, 2)], 128: [(192, 80, 384, 2)], 256: []}
+#: without turns of warpgroups
+NO_TURNS = {tilelang.PassConfigKey.TL_DISABLE_WARPGROUP_TURNS: True}
 #: gradients whose parts are added up in memory, and those without atomic operations
 BACKWARD_KERNELS = {
     "tilelang": attention_backward_added.Backward,
@@ -121,6 +120,11 @@ class Schedule(NamedTuple):
     tiles: tuple[int, int, int, int]
     lazy: bool
     persistent: bool
+    turns: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.tiles}{', persistent' * self.persistent}{', turns' * self.turns}"
 
     def compile(self) -> tilelang.JITKernel:
         module = attention_persistent if self.persistent else attention_forward
@@ -129,14 +133,16 @@ class Schedule(NamedTuple):
             self.case.shape, self.case.causal, self.case.dtype, *self.tiles,
             lazy=self.lazy, group=self.case.group(most),
         )  # fmt: skip
-        return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
+        configs = attention_forward.PASS_CONFIGS | ({} if self.turns else NO_TURNS)
+        return tilelang.compile(function, pass_configs=configs)
 
 
 def schedules(case: Case) -> list[Schedule]:
     """The kernels to choose from."""
     return [
-        Schedule(case, tiles, lazy, persistent)
+        Schedule(case, tiles, lazy, persistent, turns)
         for lazy in (False, True)
+        for turns in (True, False)[: 1 if case.dim > 128 else 2]
         for persistent, of_dim in ((False, TILES), (True, PERSISTENT))
         for tiles in of_dim[case.dim]
     ]
@@ -176,10 +182,10 @@ def best(case: Case, inputs: list[torch.Tensor], lazy: bool) -> Callable[[], tor
         if schedule.lazy == lazy:
             run = runner(schedule.compile(), inputs)
             check(case, inputs, run())
-            runs[f"{schedule.tiles}{', persistent' * schedule.persistent}"] = run
-    tiles = in_turns.fastest(runs)
-    print(f"    lazy={lazy}: {tiles}")
-    return runs[tiles]
+            runs[schedule.name] = run
+    name = in_turns.fastest(runs)
+    print(f"    lazy={lazy}: {name}")
+    return runs[name]
 
 
 def peer(case: Case, inputs: list[torch.Tensor], backend: SDPBackend, gradients: bool = False):
@@ -218,7 +224,6 @@ def measure(text: str) -> None:
             runs[name] = run
         except RuntimeError as error:  # a peer that does not know the shape
             print(f"    {name}: {str(error).splitlines()[0]}")
-    warm()
     runs["tilelang"], runs["lazy"] = (best(case, inputs, lazy) for lazy in (False, True))
     report(text, runs, case.flops)
 
@@ -250,7 +255,6 @@ def measure_backward(text: str) -> None:
         for got, exact in zip(gradients, want, strict=True):
             error = (got - exact.transpose(1, 2)).double().norm() / exact.double().norm()
             assert error < 1e-2, f"relative error {error:.2g}"
-    warm()
     report(f"backward {text}", runs, case.flops * 5 // 2)
 
 
@@ -272,6 +276,7 @@ def main() -> None:
         backward, [(name, text) for name in BACKWARD_KERNELS for text in options.backward]
     )
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuDNN)")
+    warm()
     for shape in options.shapes:
         measure(shape)
     for shape in options.backward:

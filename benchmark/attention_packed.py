@@ -80,7 +80,11 @@ class Schedule(NamedTuple):
 
 def schedules(case: Case) -> list[Schedule]:
     """The kernels to choose from."""
-    return [Schedule(case, t, lazy) for lazy in (False, True) for t in TILES[case.dim]]
+    return [
+        Schedule(case, t, lazy)
+        for lazy in (False, True)
+        for t in (*TILES[case.dim], (128, 128, 256, 2))
+    ]
 
 
 def peers(case: Case, inputs: list[torch.Tensor]) -> dict[str, Callable[[], torch.Tensor]]:

@@ -16,7 +16,7 @@ from tilelang.profiler import do_bench
 
 ROUNDS = 5
 #: milliseconds of one function's turn: until the chip has settled, and measured
-SETTLE_MS, TURN_MS = 150, 40
+SETTLE_MS, TURN_MS = 100, 40
 
 
 def milliseconds(

@@ -183,7 +183,7 @@ Tracer::Flow Tracer::VisitFor(const Step& step) {
   auto [before, whole] = PlaceInWhole(op, extent);
   constexpr int64_t kLast = 3;
   int64_t first = period_ + 2;
-  int64_t left_out = left_out_->Of(whole, first + kLast, period_);
+  int64_t left_out = left_out_->Of(op->span, iteration_, whole, first + kLast, period_);
   for (int64_t i = 0; i < extent; ++i) {
     if (before + i >= first) i = std::max(i, std::min(extent, first + left_out - before));
     if (i == extent) break;
@@ -359,14 +359,26 @@ int Instances::NumberOf(const std::vector<Value>& values) {
   return it->second;
 }
 
-int64_t LeftOut::Of(int64_t extent, int64_t least, int64_t period) {
+int64_t LeftOut::Of(const ir::Span& loop, uint64_t around, int64_t extent, int64_t least,
+                    int64_t period) {
   constexpr int64_t kNear = 2;  // iterations that another role runs before or after its loop
-  for (const auto& [other, left_out] : known_) {
-    bool near = extent - other <= kNear && other - extent <= kNear;
-    if (near && left_out % period == 0) return left_out;
-  }
+  auto same_loop = [&](const ir::Span& other) {
+    return loop.defined() && other.defined() && loop->line == other->line &&
+           loop->column == other->column && loop->file == other->file;
+  };
+  auto belongs = [&](const Execution& other) {
+    bool near = extent - other.extent <= kNear && other.extent - extent <= kNear;
+    return near && other.around == around && other.left_out % period == 0;
+  };
+  auto found = std::find_if(known_.begin(), known_.end(), [&](const Execution& other) {
+    return belongs(other) && same_loop(other.loop);
+  });
+  if (found != known_.end()) return found->left_out;
+  found = std::find_if(known_.begin(), known_.end(), belongs);
   int64_t most = std::max<int64_t>(0, extent - least - kNear);
-  return known_.emplace_back(extent, most / period * period).second;
+  int64_t left_out = found == known_.end() ? most / period * period : found->left_out;
+  known_.push_back({loop, around, extent, left_out});
+  return left_out;
 }
 
 std::vector<std::pair<ir::Var, int64_t>> ConstantsOf(const Program& program,

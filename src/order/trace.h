@@ -68,15 +68,22 @@ struct Scenario {
   uint64_t decisions = 0;  // of branches whose condition is not known: 0 none, 1 all, else some
 };
 
-// Which iterations of loops are left out: as many in all loops that are about as long, so that
-// those of roles that belong together stay together.
+// Which iterations of loops are left out: as many in all executions that belong together, those of
+// the roles that a loop was divided into, or of loops about as long that a program wrote for them.
 class LeftOut {
  public:
-  // Of a loop of `extent` iterations, of which `least` and then some are run.
-  int64_t Of(int64_t extent, int64_t least, int64_t period);
+  // Of an execution of a loop, `extent` iterations, of which `least` and then some are run;
+  // `around` tells the iterations of loops around it.
+  int64_t Of(const ir::Span& loop, uint64_t around, int64_t extent, int64_t least, int64_t period);
 
  private:
-  std::vector<std::pair<int64_t, int64_t>> known_;  // extents, and what is left out of them
+  struct Execution {
+    ir::Span loop;
+    uint64_t around;
+    int64_t extent;
+    int64_t left_out;
+  };
+  std::vector<Execution> known_;
 };
 
 // The values of parameters and of the block's indices.

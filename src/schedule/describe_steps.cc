@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "ir/effects.h"
 #include "ir/printer.h"
@@ -13,6 +12,7 @@
 #include "op/instruction.h"
 #include "op/issue.h"
 #include "op/thread_sync.h"
+#include "schedule/operation_counter.h"
 
 namespace tilelang::schedule {
 
@@ -98,41 +98,6 @@ void SetBarrier(const Expr& e, StepNode* step) {
     return false;
   });
 }
-
-// Operations of an expression's evaluation, in the units of an SM that are narrower than its
-// threads.
-class OperationCounter {
- public:
-  int64_t mufu = 0;
-  int64_t fp32 = 0;
-
-  void Count(const Stmt& s, int64_t times) {
-    ir::WalkExprs(s, [&](const Expr& e) {
-      Count(e.get(), times);
-      return true;
-    });
-  }
-
- private:
-  void Count(const ir::ExprNode* e, int64_t times) {
-    if (!ir::IsFloat(e->dtype)) return;
-    if (e->kind == ir::ExprKind::kCall) {
-      const String& call = static_cast<const ir::CallNode*>(e)->name;
-      std::string_view name(call.data(), call.size());
-      for (std::string_view function : {"exp", "log", "sqrt", "rcp", "tanh", "sin", "cos"}) {
-        if (name.find(function) == std::string_view::npos) continue;
-        mufu += times;
-        return;
-      }
-      fp32 += times;
-    } else if (e->kind == ir::ExprKind::kBinary) {
-      bool divides = static_cast<const ir::BinaryNode*>(e)->Op() == ir::BinaryOp::kDiv;
-      (divides ? mufu : fp32) += times;
-    } else if (e->kind == ir::ExprKind::kSelect || e->kind == ir::ExprKind::kCast) {
-      fp32 += times;
-    }
-  }
-};
 
 class StepFinder : public ir::StmtVisitor {
  public:

@@ -16,6 +16,7 @@
 #include "schedule/defer_stores.h"
 #include "schedule/description.h"
 #include "schedule/pipeline_loops.h"
+#include "schedule/take_turns.h"
 #include "sync/assign_arrivals.h"
 #include "sync/number_barriers.h"
 #include "sync/place_synchronization.h"
@@ -105,6 +106,8 @@ const std::vector<Step>& Pipeline() {
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
        Pipelining(false)},
       {"split_loops", ForAll(SplitLoops)},
+      {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
+       [](const Func& func, const Target&) { return func; }},
       {"defer_stores", ForAll(schedule::DeferStores)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",

@@ -25,6 +25,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
     TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
     TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
+    TL_DISABLE_WARPGROUP_TURNS = "tl.disable_warpgroup_turns"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
 

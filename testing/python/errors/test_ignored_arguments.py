@@ -180,7 +180,7 @@ def test_a_pass_option_has_an_effect_or_a_remark(key):
     honoured = {
         "tl.enable_fast_math", "tl.disable_fast_math", "tl.disable_tma_lower",
         "tl.disable_thread_storage_sync", "tl.ptxas_register_usage_level",
-        "tl.verify_synchronization",
+        "tl.verify_synchronization", "tl.disable_warpgroup_turns",
         "tl.device_compile_flags", "tl.disable_warp_specialized", "tl.disable_wgmma",
     }  # fmt: skip
     value = {"tl.ptxas_register_usage_level": 3, "tl.device_compile_flags": "-DX"}.get(key, True)

@@ -1,0 +1,187 @@
+#include "schedule/take_turns.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "analysis/kernel_scope.h"
+#include "ir/remark.h"
+#include "layout/layout.h"
+#include "op/effect.h"
+#include "op/gemm_wgmma.h"
+#include "op/issue.h"
+#include "op/thread_sync.h"
+#include "op/wgmma.h"
+#include "schedule/operation_counter.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::schedule {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using op::I32;
+using op::kWarpgroup;
+using op::U32;
+
+namespace {
+
+const ir::GemmNode* AsGemmInFlight(const Stmt& s) {
+  const auto* gemm = s.as<ir::GemmNode>();
+  return gemm != nullptr && gemm->annotations.count(op::kWgmmaGroup) != 0 ? gemm : nullptr;
+}
+
+const ir::CallNode* AsCall(const Stmt& s) {
+  const auto* evaluate = s.as<ir::EvaluateNode>();
+  return evaluate == nullptr ? nullptr : evaluate->value.as<ir::CallNode>();
+}
+
+// For tiles that a producer brings.
+bool IsWaitForTiles(const Stmt& s) {
+  const ir::CallNode* call = AsCall(s);
+  return call != nullptr && call->name == "mbarrier_wait_parity";
+}
+
+// The statements of a loop's body between which a warpgroup has its turn.
+struct Turn {
+  size_t first = 0;  // gemm
+  size_t last = 0;
+};
+
+// Where an iteration begins with all of its gemms.
+std::optional<Turn> TurnOf(const ir::SeqNode* body) {
+  std::optional<Turn> turn;
+  bool waited = false;
+  bool has_tiles = false;
+  for (size_t i = 0; i < body->stmts.size(); ++i) {
+    const Stmt& s = body->stmts[i];
+    const ir::CallNode* call = AsCall(s);
+    waited |= call != nullptr && op::IsWaitWgmma(call);
+    has_tiles |= IsWaitForTiles(s);
+    if (AsGemmInFlight(s) == nullptr) continue;
+    if (waited) return std::nullopt;
+    if (!turn) turn = Turn{i, i};
+    turn->last = i;
+  }
+  bool several = turn && turn->first != turn->last;
+  return several && waited && has_tiles ? turn : std::nullopt;
+}
+
+// Clock cycles of an SM.
+struct Cycles {
+  double tensor = 0;
+  double special = 0;  // functions
+};
+
+Cycles CyclesOf(const ir::SeqNode* body) {
+  constexpr double kMultiplications = 2048;  // of 16-bit elements
+  constexpr double kFunctions = 16;
+  Cycles cycles;
+  OperationCounter operations;
+  for (const Stmt& s : body->stmts) {
+    if (const ir::GemmNode* gemm = AsGemmInFlight(s)) {
+      auto c = ir::AsInts(gemm->c->extents);
+      auto a = ir::AsInts(gemm->a->extents);
+      if (!c || !a) continue;
+      int64_t k = (*a)[a->size() - (gemm->trans_a ? 2 : 1)];
+      double products = static_cast<double>(layout::Product(*c) * k);
+      cycles.tensor += products * gemm->a->buffer->dtype.bits / 16 / kMultiplications;
+    } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
+      auto extents = ir::AsInts(loop->extents);
+      if (extents) operations.Count(loop->body, layout::Product(*extents));
+    }
+  }
+  cycles.special = static_cast<double>(operations.mufu) / kFunctions;
+  return cycles;
+}
+
+// Measured on an H200: with 0.25 (attention of 256 dimensions) turns make no difference, with 0.5
+// and 1 (128 and 64) they gain 1 to 8 %.
+constexpr double kWorthIt = 0.4;  // special functions / tensor cores
+
+class Launch : public transform::ScopedMutator {
+ public:
+  explicit Launch(const ir::KernelLaunchNode* op) : threads_(analysis::ThreadsOf(op)) {}
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ScopedMutator::Rewrite(op);
+    if (!turn_.defined()) return self;
+    const auto* launch = self.as<ir::KernelLaunchNode>();
+    Stmt body = ir::MakeSeq({ir::Alloc(turn_, op->span), ir::Alloc(count_, op->span), launch->body},
+                            op->span);
+    return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                            launch->attrs, body, launch->span);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt self = ScopedMutator::Rewrite(op);
+    const auto* loop = self.as<ir::ForNode>();
+    const auto* body = loop->body.as<ir::SeqNode>();
+    auto turn = body == nullptr ? std::nullopt : TurnOf(body);
+    if (!turn) return self;
+    Cycles cycles = CyclesOf(body);
+    op::ThreadRange active = analysis::ActiveThreads(threads_, &analyzer_);
+    bool several = op::IsWarpgroups(active) && active.begin == 0 && active.count > kWarpgroup;
+    bool others = turn_.defined() && groups_ != active.count / kWarpgroup;
+    if (!several || others || cycles.special < kWorthIt * cycles.tensor) return self;
+    Allocate(active.count / kWarpgroup, loop->span);
+    Remark(loop->span, "pipeline", "warpgroups issue the gemms of an iteration in turn");
+    std::vector<Stmt> stmts;
+    for (size_t i = 0; i < body->stmts.size(); ++i) {
+      if (i == turn->first) Wait(body->stmts[i].span(), &stmts);
+      stmts.push_back(body->stmts[i]);
+      if (i == turn->last) stmts.push_back(Pass(body->stmts[i].span()));
+    }
+    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), ir::MakeSeq(stmts, body->span),
+                   loop->annotations, loop->span);
+  }
+
+ private:
+  // A barrier for each warpgroup, on which the one before arrives; the first turn is that of the
+  // first, whose barrier counts as complete.
+  void Allocate(int64_t groups, const ir::Span& span) {
+    if (turn_.defined()) return;
+    groups_ = groups;
+    turn_ = op::MakeRingBarrier("turn", groups, I32(kWarpgroup), span);
+    ir::Map<ir::String, ir::Any> init;
+    Expr is_first = threads_.linear < I32(kWarpgroup);
+    init.Set("init", ir::CastTo(ir::dtypes::kUInt32, is_first));
+    count_ = Buffer("turns", ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
+  }
+  Expr Own() const { return ir::FloorDiv(threads_.linear, I32(kWarpgroup)); }
+  void Wait(const ir::Span& span, std::vector<Stmt>* stmts) const {
+    Expr count = ir::Load(count_, {I32(0)});
+    Expr parity = ir::FloorMod(count, U32(2));
+    stmts->push_back(
+        op::Effect("mbarrier_wait_parity", {ir::AddressOf(turn_, {Own()}), parity}, span));
+    stmts->push_back(ir::Store(count_, {I32(0)}, count + U32(1), span));
+  }
+  Stmt Pass(const ir::Span& span) const {
+    Expr next = ir::FloorMod(Own() + I32(1), I32(groups_));
+    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_, {next})}, span);
+  }
+
+  analysis::LaunchThreads threads_;
+  int64_t groups_ = 0;
+  Buffer turn_;
+  Buffer count_;
+};
+
+class Launches : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    return Launch(op).MutateStmt(ffi::GetRef<Stmt>(op));
+  }
+};
+
+}  // namespace
+
+ir::Func TakeTurns(const ir::Func& func) {
+  return func.WithBody(Launches().MutateStmt(func->body));
+}
+
+}  // namespace tilelang::schedule
