@@ -368,16 +368,18 @@ int64_t LeftOut::Of(const ir::Span& loop, uint64_t around, int64_t extent, int64
   };
   auto belongs = [&](const Execution& other) {
     bool near = extent - other.extent <= kNear && other.extent - extent <= kNear;
-    return near && other.around == around && other.left_out % period == 0;
+    return near && other.left_out % period == 0;
   };
   auto found = std::find_if(known_.begin(), known_.end(), [&](const Execution& other) {
-    return belongs(other) && same_loop(other.loop);
+    return belongs(other) && other.around == around && same_loop(other.loop);
   });
   if (found != known_.end()) return found->left_out;
-  found = std::find_if(known_.begin(), known_.end(), belongs);
+  found = std::find_if(known_.begin(), known_.end(),
+                       [&](const Execution& other) { return belongs(other) && !other.as_another; });
   int64_t most = std::max<int64_t>(0, extent - least - kNear);
-  int64_t left_out = found == known_.end() ? most / period * period : found->left_out;
-  known_.push_back({loop, around, extent, left_out});
+  bool as_another = found != known_.end();
+  int64_t left_out = as_another ? found->left_out : most / period * period;
+  known_.push_back({loop, around, extent, left_out, as_another});
   return left_out;
 }
 

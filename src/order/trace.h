@@ -82,6 +82,7 @@ class LeftOut {
     uint64_t around;
     int64_t extent;
     int64_t left_out;
+    bool as_another;  // as many as of an execution that is about as long
   };
   std::vector<Execution> known_;
 };

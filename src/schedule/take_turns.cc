@@ -111,8 +111,10 @@ class Launch : public transform::ScopedMutator {
     Stmt self = ScopedMutator::Rewrite(op);
     if (!turn_.defined()) return self;
     const auto* launch = self.as<ir::KernelLaunchNode>();
-    Stmt body = ir::MakeSeq({ir::Alloc(turn_, op->span), ir::Alloc(count_, op->span), launch->body},
-                            op->span);
+    Expr is_first = threads_.linear < I32(kWarpgroup);
+    Stmt first = ir::If(is_first, ir::Store(parity_, {I32(0)}, U32(1), op->span), Stmt(), op->span);
+    Stmt body = ir::MakeSeq(
+        {ir::Alloc(turn_, op->span), ir::Alloc(parity_, op->span), first, launch->body}, op->span);
     return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
                             launch->attrs, body, launch->span);
   }
@@ -147,17 +149,15 @@ class Launch : public transform::ScopedMutator {
     groups_ = groups;
     turn_ = op::MakeRingBarrier("turn", groups, I32(kWarpgroup), span);
     ir::Map<ir::String, ir::Any> init;
-    Expr is_first = threads_.linear < I32(kWarpgroup);
-    init.Set("init", ir::CastTo(ir::dtypes::kUInt32, is_first));
-    count_ = Buffer("turns", ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
+    init.Set("init", U32(0));
+    parity_ = Buffer("turn_parity", ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
   }
   Expr Own() const { return ir::FloorDiv(threads_.linear, I32(kWarpgroup)); }
   void Wait(const ir::Span& span, std::vector<Stmt>* stmts) const {
-    Expr count = ir::Load(count_, {I32(0)});
-    Expr parity = ir::FloorMod(count, U32(2));
+    Expr parity = ir::Load(parity_, {I32(0)});
     stmts->push_back(
         op::Effect("mbarrier_wait_parity", {ir::AddressOf(turn_, {Own()}), parity}, span));
-    stmts->push_back(ir::Store(count_, {I32(0)}, count + U32(1), span));
+    stmts->push_back(ir::Store(parity_, {I32(0)}, parity ^ U32(1), span));
   }
   Stmt Pass(const ir::Span& span) const {
     Expr next = ir::FloorMod(Own() + I32(1), I32(groups_));
@@ -167,7 +167,7 @@ class Launch : public transform::ScopedMutator {
   analysis::LaunchThreads threads_;
   int64_t groups_ = 0;
   Buffer turn_;
-  Buffer count_;
+  Buffer parity_;
 };
 
 class Launches : public ir::StmtMutator {

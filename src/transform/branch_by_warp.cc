@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <string>
+
 #include "analysis/kernel_scope.h"
 #include "arith/structural.h"
 #include "ir/visitor.h"
@@ -75,7 +77,9 @@ class Rewriter : public ir::StmtMutator {
   // Barriers of warpgroups.
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
-    if (call == nullptr || call->name != "sync_threads") return tvm::ffi::GetRef<Stmt>(op);
+    bool barrier = call != nullptr && (call->name == "sync_threads" ||
+                                       std::string(call->name).starts_with("mbarrier_"));
+    if (!barrier) return tvm::ffi::GetRef<Stmt>(op);
     return ir::Evaluate(conditions_->Mutate(op->value), op->span);
   }
 
