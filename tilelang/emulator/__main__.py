@@ -190,7 +190,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.list:
         _list(module)
         return
-    if options.timing:
+    if command_line.wanted(options):
         command_line.run(options, _profile(options))
         return
     args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]

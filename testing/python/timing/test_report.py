@@ -261,3 +261,13 @@ def test_gains_come_from_the_model_where_it_can_be_asked():
     assert asked == [frozenset(["bank conflicts"])]
     report.explain()
     assert len(asked) == 1  # it is asked once
+
+
+def test_bank_conflicts_of_lines_without_an_operator():
+    """Lines of PTX have none."""
+    conflicts = {"wavefronts": [0, 160, 0, 0, 0], "conflicts": [0, 120, 0, 0, 0]}
+    timing = timings.make(
+        inst_file=[""] * 5, **timings.counts(**conflicts), **timings.engines(shared_memory=0.8)
+    )
+    found = [x for x in Report(timing).explain() if x.kind == "bank conflicts"]
+    assert found[0].text.startswith("bank conflicts make accesses take 4.0 times")

@@ -58,6 +58,15 @@ def test_json_trace_page_and_picture(files, tmp_path, capsys):
     assert page.read_text().startswith("<!DOCTYPE html>") and capsys.readouterr().out == ""
 
 
+def test_what_is_written_asks_for_timing(files, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    without = [option for option in OPTIONS if option != "--timing"]
+    assert main([files[0], *without, "--report", "html", "--output", str(page)]) == 0
+    assert page.read_text().startswith("<!DOCTYPE html>") and not capsys.readouterr().out
+    assert main([files[0], *without, "--compare", files[0]]) == 0
+    assert "second scale takes 1 times the time of first scale" in capsys.readouterr().out
+
+
 def test_comparison_of_two_files(files, capsys):
     assert main([files[0], *OPTIONS, "--compare", files[1]]) == 0
     out = capsys.readouterr().out

@@ -26,7 +26,7 @@ def add_options(
         "timing", "what the launch takes on the GPU by the timing model; results are not computed"
     )
     group.add_argument("--timing", action="store_true", help="time the launch and report")
-    group.add_argument("--report", choices=_FORMS, default="text", help="form of the report")
+    group.add_argument("--report", choices=_FORMS, help="form of the report (text)")
     group.add_argument("--output", metavar="FILE", help="write the report there")
     group.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     group.add_argument("--picture", metavar="FILE", help="write the timeline of a CTA as SVG")
@@ -38,6 +38,12 @@ def add_options(
     group.add_argument("--compare-grid", type=extents, metavar="X,Y,Z")
     group.add_argument("--compare-block", type=extents, metavar="X,Y,Z")
     group.add_argument("--compare-smem", type=int, metavar="BYTES")
+
+
+def wanted(options: argparse.Namespace) -> bool:
+    """Whether an option asks for timing: ``--timing``, or one of what it prints or writes."""
+    asked = (options.report, options.output, options.trace, options.picture, options.compare)
+    return options.timing or any(value is not None for value in asked)
 
 
 def run(options: argparse.Namespace, profile: Profile) -> None:
@@ -52,8 +58,8 @@ def run(options: argparse.Namespace, profile: Profile) -> None:
     if options.picture:
         report.plot().save(options.picture)
     if options.compare is None:
-        text = _FORMS[options.report](report)
-    elif options.report == "text":
+        text = _FORMS[options.report or "text"](report)
+    elif options.report in (None, "text"):
         text = str(compare(report, _other(options, profile)))
     else:
         raise UserError("--compare prints text; leave --report out")

@@ -35,15 +35,19 @@ class Comparison:
         names = list(dict.fromkeys([*pairs[0], *pairs[1]]))
         return [(name, pairs[0].get(name, "-"), pairs[1].get(name, "-")) for name in names]
 
+    def _names(self) -> tuple[str, str]:
+        first, second = self.first.timing.kernel, self.second.timing.kernel
+        return (first, second) if first != second else (f"first {first}", f"second {second}")
+
     def __str__(self) -> str:
-        names = self.first.timing.kernel, self.second.timing.kernel
+        names = self._names()
         head = f"{names[1]} takes {1 / self.speedup:.3g} times the time of {names[0]}"
         return "\n".join([head, *table([("", *names), *self.rows()])]) + "\n"
 
     def _repr_html_(self) -> str:
         cells = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in [("", self.first.timing.kernel, self.second.timing.kernel), *self.rows()]
+            for row in [("", *self._names()), *self.rows()]
         )
         return f"<table>{cells}</table>"
 

@@ -120,9 +120,10 @@ def _conflicts(facts: _Facts) -> Iterator[Finding]:
     bound = facts.engine("shared memory") * conflicts / wavefronts
     gain = facts.report.gain_without("bank conflicts")
     times = worst.wavefronts / (worst.wavefronts - worst.conflicts)
+    what = worst.operator or "accesses"
     yield Finding(
         "bank conflicts",
-        f"bank conflicts make {worst.operator} take {times:.1f} times the wavefronts of shared "
+        f"bank conflicts make {what} take {times:.1f} times the wavefronts of shared "
         f"memory; {100 * conflicts / wavefronts:.0f} % of all are conflicts: swizzle or pad the "
         "buffer",
         worst.place, bound if gain is None else gain, gain is None,
