@@ -67,8 +67,7 @@ Stmt GemmByThreads(const ir::GemmNode* op) {
   const Expr& depth = op->a->extents[op->trans_a ? rank - 2 : rank - 1];
   stmts.push_back(ir::For(k, 0, depth, ir::ForKind::kSerial, store(c + product), {}, span));
   size_t c_rank = op->c->extents.size();
-  staged.push_back(ir::ParallelFor({i, j},
-                                   {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
+  staged.push_back(ir::ParallelFor({i, j}, {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
                                    Sequence(stmts, span), {}, span));
   return Sequence(staged, span);
 }

@@ -791,7 +791,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: builtins.int = -1, clea
     """Reduces ``buffer`` along ``dim`` into ``out``.
 
     Args:
-        buffer: a fragment or a shared-memory tile, whole or a slice.
+        buffer: a fragment or a shared-memory tile, whole, a slice or a view.
         out: of the shape of ``buffer`` without ``dim``, or with extent 1 there, or with an extent n
             that divides that of ``buffer``: then n partial results of each row, the first of its
             elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
