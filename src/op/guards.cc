@@ -33,6 +33,10 @@ class Finder : public ir::StmtVisitor {
     if (!is_and && op->Op() != BinaryOp::kOr) return VisitExpr(op->b);
     Under(op->a, is_and, [&] { VisitExpr(op->b); });
   }
+  void Visit(const ir::StoreNode* op) override {
+    found.emplace(op, guards_);
+    StmtVisitor::Visit(op);
+  }
   void Visit(const ir::LoadNode* op) override {
     auto [known, is_first] = found.emplace(op, guards_);
     if (!is_first) {
@@ -73,7 +77,7 @@ class Finder : public ir::StmtVisitor {
 
 }  // namespace
 
-std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfLoads(
+std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfAccesses(
     const ir::Stmt& body) {
   Finder finder;
   finder.VisitStmt(body);

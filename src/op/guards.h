@@ -1,4 +1,4 @@
-// Conditions under which alone an element is read in the body of a parallel loop.
+// Conditions under which alone an element is touched in the body of a parallel loop.
 #ifndef TILELANG_OP_GUARDS_H_
 #define TILELANG_OP_GUARDS_H_
 
@@ -9,14 +9,16 @@
 
 namespace tilelang::op {
 
-// A condition that holds (or does not) wherever an element is read.
+// A condition that holds (or does not) wherever an element is touched.
 struct Guard {
   ir::Expr condition;
   bool holds;
 };
 
-// Of each load in a statement; one that stands in several places has what they have in common.
-std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfLoads(const ir::Stmt& body);
+// Of each load and store in a statement; a load that stands in several places has what they have in
+// common.
+std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfAccesses(
+    const ir::Stmt& body);
 
 }  // namespace tilelang::op
 

@@ -12,7 +12,7 @@ namespace tilelang::op {
 
 ParallelInfo::ParallelInfo(const ir::ParallelForNode* loop) : loop_(loop) {
   extents_ = StaticExtents(loop->extents, "the extents of T.Parallel", loop->span);
-  auto guards = GuardsOfLoads(loop->body);
+  auto guards = GuardsOfAccesses(loop->body);
   ir::WalkEffects(loop->body, [&](const ir::Effect& e) {
     accesses_.push_back({e.buffer, e.indices, e.Writes(), e.span, e.node, guards[e.node]});
   });
@@ -121,7 +121,8 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
       if (index < 0 || index >= shape[d]) {
         // Memory that threads share is read by the iterations that a condition lets.
         if (conditional_ && !access.buffer.IsFragment()) return std::nullopt;
-        if (!excluded(it)) ThrowOutside(access, d, index);
+        if (access.buffer.IsGlobal()) return std::nullopt;
+        if (access.is_write || !excluded(it)) ThrowOutside(access, d, index);
         index = std::clamp<int64_t>(index, 0, shape[d] - 1);
       }
       linear = linear * shape[d] + index;
@@ -133,6 +134,26 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
     }
   }
   return elements;
+}
+
+std::vector<bool> ParallelInfo::Reached(const Access& access, const VarValues& outer) const {
+  std::vector<std::pair<IndexFunction, bool>> conditions;
+  for (const Guard& guard : access.guards) {
+    IndexFunction condition(guard.condition, loop_->vars, outer);
+    if (condition.ok()) conditions.emplace_back(std::move(condition), guard.holds);
+  }
+  std::vector<bool> reached(layout::Product(extents_), true);
+  Coord it(extents_.size(), 0);
+  for (size_t n = 0; n < reached.size() && !conditions.empty(); ++n) {
+    for (auto& [condition, holds] : conditions) {
+      if ((condition(it) != 0) != holds) reached[n] = false;
+    }
+    for (size_t d = extents_.size(); d-- > 0;) {
+      if (++it[d] < extents_[d]) break;
+      it[d] = 0;
+    }
+  }
+  return reached;
 }
 
 std::optional<std::vector<int>> ParallelInfo::DirectAxes(const Access& access) const {

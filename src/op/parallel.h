@@ -20,7 +20,7 @@ struct Access {
   bool is_write = false;
   Span span;
   const ffi::Object* node = nullptr;  // the Load or Store
-  std::vector<Guard> guards;          // of a Load
+  std::vector<Guard> guards;
 };
 
 // The value of a variable, where it has one.
@@ -51,6 +51,9 @@ class ParallelInfo {
   // memory that a condition may guard.
   std::optional<std::vector<int64_t>> TouchedElements(const Access& access,
                                                       const VarValues& outer) const;
+  // For every iteration, whether the conditions around an access let it touch its element; one
+  // that is not computable does.
+  std::vector<bool> Reached(const Access& access, const VarValues& outer) const;
   // For each dimension of the buffer: the loop variable that is its index, or -1 for index 0 of
   // a dimension of extent 1. Nothing unless the access has that simple form and covers the
   // buffer exactly.
@@ -71,8 +74,8 @@ class ParallelInfo {
   bool conditional_ = false;  // some of the body is for some iterations alone
 };
 
-// Refuses a loop in which one iteration reads an element of shared memory that another writes:
-// the iterations of T.Parallel run in no order. Variables around the loop take their lowest values.
+// Refuses a loop in which one iteration reads an element of memory that another writes: the
+// iterations of T.Parallel run in no order. Variables around the loop take their lowest values.
 void CheckIndependent(const ParallelInfo& info, Context* ctx);
 
 // Infers the loop's layout and those of the fragments it touches. Returns the loop's layout when

@@ -309,23 +309,32 @@ void PartitionRemaining(const ParallelInfo& info, Context* ctx) {
   }
 }
 
+bool HasStaticShape(const Buffer& buffer) {
+  return std::all_of(buffer->shape.begin(), buffer->shape.end(),
+                     [](const Expr& extent) { return ir::AsInt(extent).has_value(); });
+}
+
 }  // namespace
 
 void CheckIndependent(const ParallelInfo& info, Context* ctx) {
   for (const Access& store : info.accesses()) {
-    if (!store.buffer.IsShared() || !store.is_write || store.node->IsInstance<ir::LoadNode>()) {
-      continue;
-    }
+    bool is_tensor = store.buffer.IsGlobal() && HasStaticShape(store.buffer);
+    if (!store.buffer.IsShared() && !is_tensor) continue;
+    if (!store.is_write || store.node->IsInstance<ir::LoadNode>()) continue;
     for (const Access& load : info.accesses()) {
       if (load.is_write || !load.buffer.same_as(store.buffer)) continue;
       auto written = info.TouchedElements(store, LowestValues(ctx));
       auto read = info.TouchedElements(load, LowestValues(ctx));
       if (!written || !read || *written == *read) continue;
+      std::vector<bool> writes = info.Reached(store, LowestValues(ctx));
+      std::vector<bool> reads = info.Reached(load, LowestValues(ctx));
       std::map<int64_t, size_t> writer;
-      for (size_t i = 0; i < written->size(); ++i) writer[(*written)[i]] = i;
+      for (size_t i = 0; i < written->size(); ++i) {
+        if (writes[i]) writer[(*written)[i]] = i;
+      }
       for (size_t i = 0; i < read->size(); ++i) {
         auto it = writer.find((*read)[i]);
-        if (it == writer.end() || it->second == i) continue;
+        if (!reads[i] || it == writer.end() || it->second == i) continue;
         TL_USER_ERROR(
             kSemantics, store.span,
             "one iteration of this parallel loop (or copy) reads element "

@@ -83,3 +83,28 @@ def test_condition_that_lets_one_too_many() -> None:
     tilelang.compile(outside(3), target="sm_90a")
     with pytest.raises(errors.ShapeError, match="index -1 of dimension 0 is outside fragment f"):
         tilelang.compile(outside(2), target="sm_90a")
+
+
+def test_halves_are_added_under_a_condition(target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A, tile)
+            for i in T.Parallel(32):
+                if i < 16:
+                    tile[i] += tile[i + 16]
+            for i in T.Parallel(63):
+                if i % 2 == 0:
+                    tile[i] += tile[i + 1]
+            T.copy(tile, B)
+            for i in T.Parallel(32):
+                first, last = B[i], B[63 - i]
+                B[i] = last
+                B[63 - i] = first
+
+    a = normal(64)
+    expected = a.double()
+    expected[:16] += expected[16:32]
+    expected[0::2] += expected[1::2]
+    close(run(main, target, a, poison(64)), expected.flip(0))

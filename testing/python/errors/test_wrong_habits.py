@@ -228,6 +228,18 @@ def case_a_count_in_a_tensor():
     compiled(main)
 
 
+def case_a_tensor_reversed_in_place():
+    """SemanticsError: reads element (63) of A, which another iteration writes"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                A[i] = A[N - 1 - i]  # WRONG
+
+    compiled(main)
+
+
 @cases(globals())
 def test_wrong_habit(case):
     check(case)
