@@ -48,7 +48,7 @@ def product(a, b, c, K: gl.constexpr):
         phase ^= 1
     out = gl.allocate_shared_memory(c.dtype, c.block_shape, c.layout)
     out.store(total.load().to(c.dtype))
-    tma.async_copy_shared_to_global(c, [first, 0], out)
+    tma.async_store(c, [first, 0], out)
     tma.store_wait(0)
 
 
