@@ -1,5 +1,8 @@
 #include "analysis/chained_gemms.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "ir/effects.h"
 #include "ir/visitor.h"
 

@@ -1,4 +1,6 @@
 // The operands of tile operators fit together.
+#include <algorithm>
+
 #include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -41,10 +43,8 @@ bool Differ(const Extents& a, const Extents& b) {
   return false;
 }
 
-bool IsFloat16(ir::DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
-
-// Accumulator types of the tensor cores for operands of one type (PTX ISA, mma and tcgen05.mma).
-// Sums lose nothing against the operands, or are those of an instruction.
+// Whether C may sum products of such operands: as the tensor cores do (PTX ISA, mma and
+// tcgen05.mma), or wider.
 bool Accumulates(ir::DType operand, ir::DType accumulator) {
   if (ir::IsIntegral(operand)) {
     return ir::IsIntegral(accumulator) && accumulator.bits >= std::max(32, int{operand.bits});

@@ -320,6 +320,13 @@ ffi::Optional<Formula> Reformulated(const LayoutNode* layout, size_t rank, OldCo
   });
 }
 
+/*! The same value at old_coord(coord). */
+template <typename OldCoord>
+ffi::Optional<Formula> Reformulated(const LayoutNode* layout, size_t rank, OldCoord old_coord) {
+  return Reformulated(layout, rank, old_coord,
+                      [](const ir::Expr& value, const std::vector<ir::Expr>&) { return value; });
+}
+
 /*!
  * `layout` re-indexed: the new value at `coord` is the old one at old_coord(coord), a function of
  * numbers and of expressions.
@@ -330,8 +337,7 @@ Layout Reindexed(const LayoutNode* layout, const Coord& extents, OldCoord old_co
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = old[Linearize(layout->Extents(), old_coord(Delinearize(extents, i)))];
   }
-  auto same = [](const ir::Expr& value, const std::vector<ir::Expr>&) { return value; };
-  return Layout::FromValues(extents, values, Reformulated(layout, extents.size(), old_coord, same));
+  return Layout::FromValues(extents, values, Reformulated(layout, extents.size(), old_coord));
 }
 
 }  // namespace
@@ -442,9 +448,7 @@ Layout Layout::Reshape(const Coord& extents) const {
   auto old_coord = [&](const std::vector<ir::Expr>& coord) {
     return DelinearizedExprs(get()->Extents(), LinearIndexExpr(extents, coord));
   };
-  auto same = [](const ir::Expr& value, const std::vector<ir::Expr>&) { return value; };
-  return FromValues(extents, get()->Tabulate(),
-                    Reformulated(get(), extents.size(), old_coord, same));
+  return FromValues(extents, get()->Tabulate(), Reformulated(get(), extents.size(), old_coord));
 }
 
 Layout Layout::WithSwizzle(Swizzle swizzle) const {
