@@ -212,10 +212,11 @@ def test_the_example(monkeypatch, capsys, target: str, arguments) -> None:
     assert captured.err == ""
 
 
+SERIALISES = pytest.mark.may_serialise("two blocks of keys without a loop take too many registers")
 ON_A_GPU = [
     *({"dim": dim, **sizes} for dim, sizes in DIMS.items()),
     *({"dim": 128, **with_tiles(tiles), "lazy": True} for tiles in TILES),
-    {"dim": 64, **with_tiles((256, 64, 512, 2)), "group": 2},
+    pytest.param({"dim": 64, **with_tiles((256, 64, 512, 2)), "group": 2}, marks=SERIALISES),
     {"dim": 128, "dtype": "float16"},
 ]
 
