@@ -16,6 +16,7 @@
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
+#include "op/copy_tma.h"
 #include "op/wgmma.h"
 
 namespace tilelang::analysis {
@@ -86,6 +87,7 @@ class Collector : public StmtVisitor {
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
     barrier_ = MbarrierOf(op);
     in_bulk_group_ = IsTmaStore(op);
+    box_ = in_bulk_group_ ? BoxOf(op) : nullptr;
     ordered_ = op->name == "cp_async_ordered";
     for (MemoryEffect& effect : CallEffects(op)) {
       if (in_bulk_group_) LocateBox(op, &effect);
@@ -119,6 +121,20 @@ class Collector : public StmtVisitor {
   }
 
  private:
+  // Null for calls that the program makes.
+  static std::shared_ptr<const MemoryAccess::Box> BoxOf(const CallNode* store) {
+    auto tensor = store->attrs.Get(op::kStoredTensor);
+    if (!tensor) return nullptr;
+    auto box = std::make_shared<MemoryAccess::Box>();
+    box->tensor = (*tensor).cast<Buffer>();
+    box->extents = store->attrs[op::kStoredBox].cast<Array<int64_t>>();
+    box->corner = Array<Expr>(store->args.end() - static_cast<ptrdiff_t>(box->extents.size()),
+                              store->args.end());
+    box->adds = store->name == op::kTmaStoreAdd;
+    box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
+    if (auto copy = store->attrs.Get(op::kStoredBy)) box->copy = (*copy).cast<Span>();
+    return box;
+  }
   // The elements of a box, which lie side by side from the address on that the store is given.
   static void LocateBox(const CallNode* store, MemoryEffect* effect) {
     for (const Expr& arg : store->args) {
@@ -144,6 +160,7 @@ class Collector : public StmtVisitor {
     if (effect.proxy == Proxy::kAsync) {
       access->barrier = barrier_;
       access->in_bulk_group = in_bulk_group_;
+      access->box = box_;
     }
     access->begin = (*place).second;
     int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
@@ -245,6 +262,7 @@ class Collector : public StmtVisitor {
   const ForNode* lanes_ = nullptr;
   Buffer barrier_;  // of the last call
   bool in_bulk_group_ = false;
+  std::shared_ptr<const MemoryAccess::Box> box_;
   bool ordered_ = false;
 };
 
@@ -390,6 +408,29 @@ AccessContext ContextOf(const KernelLaunchNode* launch) {
 void CollectAccesses(const Stmt& s, const AccessContext& context,
                      const Map<Buffer, int64_t>& offsets, std::vector<AccessPtr>* out) {
   Collector(context, offsets, out).VisitStmt(s);
+}
+
+bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
+  const auto &a = earlier.box, &b = later.box;
+  if (!a || !b || !a->tensor.same_as(b->tensor) || (a->adds && b->adds)) return false;
+  if (carried) return !a->copy.defined() || !a->copy.same_as(b->copy);
+  arith::Analyzer analyzer;
+  for (size_t d = 0; d < a->corner.size(); ++d) {
+    const Expr &x = a->corner[d], &y = b->corner[d];
+    // Memory may have changed in between.
+    if (Contains(x, {ExprKind::kLoad, ExprKind::kCall}) ||
+        Contains(y, {ExprKind::kLoad, ExprKind::kCall})) {
+      continue;
+    }
+    auto end = [&](const Expr& corner, int64_t extent) {
+      return corner + Const(corner.dtype(), extent);
+    };
+    if (analyzer.CanProve(end(x, a->extents[d]) <= y) ||
+        analyzer.CanProve(end(y, b->extents[d]) <= x)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {

@@ -57,6 +57,16 @@ struct MemoryAccess {
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
   std::shared_ptr<OwnerMap> owners;
+  // Of a store by TMA: the elements of a tensor that it writes.
+  struct Box {
+    ir::Buffer tensor;
+    ir::Array<ir::Expr> corner;  // innermost dimension first
+    ir::Array<int64_t> extents;
+    bool adds = false;     // to what is there
+    bool written = false;  // when it has been waited for
+    ir::Span copy;         // that it is part of
+  };
+  std::shared_ptr<const Box> box;
   // The one thread that executes the access, or -1. Elected threads count from kElected.
   int32_t single_thread = -1;
   static constexpr int32_t kElected = 1 << 20;
@@ -80,6 +90,10 @@ AccessContext ContextOf(const ir::KernelLaunchNode* launch);
 // `out`. offsets: places of the buffers, bytes; of others nothing is said.
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
+
+// Whether stores by TMA may write common elements; carried: see below. What one statement writes in
+// several iterations counts as different elements.
+bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 // True unless every two threads that touch common bytes, one of them writing, are one thread, and
 // none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to

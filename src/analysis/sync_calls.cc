@@ -97,12 +97,18 @@ bool IsRole(const Stmt& s) {
   });
 }
 
+bool IsOfProgram(const CallNode* call) {
+  return FindIntrinsic(NameOf(call)) == nullptr && !NameOf(call).starts_with("tl::");
+}
+
+bool IsArrivalCall(const CallNode* call) {
+  bool arrives = call->name == "mbarrier_arrive" || call->name == "mbarrier_arrive_expect_tx";
+  return arrives && IsForProgram(call);
+}
+
 bool IsArrival(const Stmt& s) {
-  return s->kind == StmtKind::kEvaluate && HasCall(s, [](const CallNode* call, const Intrinsic*) {
-           std::string_view name(call->name.data(), call->name.size());
-           bool arrives = name == "mbarrier_arrive" || name == "mbarrier_arrive_expect_tx";
-           return arrives && IsForProgram(call);
-         });
+  return s->kind == StmtKind::kEvaluate &&
+         HasCall(s, [](const CallNode* call, const Intrinsic*) { return IsArrivalCall(call); });
 }
 
 bool UsesProgramBarrier(const Stmt& s) {

@@ -33,7 +33,10 @@ bool IsTmaStore(const ir::CallNode* call);
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
 // issued the work themselves, which orders them with nobody else.
 bool IsRole(const ir::Stmt& s);
+// A function that neither the compiler nor the language knows.
+bool IsOfProgram(const ir::CallNode* call);
 // Hands over to those who wait on a barrier of the program what the thread has done.
+bool IsArrivalCall(const ir::CallNode* call);
 bool IsArrival(const ir::Stmt& s);
 // Names a barrier that the program allocates.
 bool UsesProgramBarrier(const ir::Stmt& s);

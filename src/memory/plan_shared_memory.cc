@@ -4,12 +4,12 @@
 #include <limits>
 #include <unordered_map>
 
+#include "analysis/sync_calls.h"
 #include "analysis/uniformity.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
-#include "op/copy_tma.h"
 #include "op/issue.h"
 
 namespace tilelang::memory {
@@ -104,7 +104,8 @@ class LiveRanges : public StmtVisitor {
   void Visit(const CallNode* op) override {
     for (const MemoryEffect& effect : CallEffects(op)) {
       Use(effect.buffer);
-      if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared()) {
+      // Stores by TMA are waited for before their bytes are written again, by whatever buffer.
+      if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !analysis::IsTmaStore(op)) {
         pending_[effect.buffer].push_back(BarrierOf(op).get());
       }
     }
@@ -112,7 +113,6 @@ class LiveRanges : public StmtVisitor {
     for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
     if (name == "tl::tcgen05_commit") Attach(BarrierOf(op));
     if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
-    if (name.starts_with(op::kTmaStoreWait)) Await(Buffer());
     const Intrinsic* intrinsic = FindIntrinsic(name);
     bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
     Buffer barrier = waits ? BarrierOf(op) : Buffer();

@@ -21,21 +21,24 @@ bool IsTmaLoad(const ir::CopyNode* op);  // global to shared
 const Region& GlobalSide(const ir::CopyNode* op);
 const Region& SharedSide(const ir::CopyNode* op);
 
-// A store has this annotation (bool) if what it writes must be in global memory before the threads
-// go on, and not only out of shared memory.
+// A store has this annotation (bool), and its calls this attribute, if who waits for it waits until
+// what it writes is in global memory, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
-// A store has this annotation (bool) if its thread waits for it elsewhere: where a call of this
-// name stands, whose argument says whether what it writes must be in global memory then.
-inline constexpr const char* kTmaDeferredAnnotation = "tma_deferred";
-inline constexpr const char* kWaitTmaStores = "wait_tma_stores";
-Stmt WaitForStores(bool written, const Span& span);
-// The thread that issues stores for the threads of `ctx` waits for all of them, as the call says.
-Stmt WaitTmaStores(const ir::CallNode* call, const Context& ctx, const Span& span);
-// The call that stores one box, or how it begins; that which adds it.
+// The call that stores one box, or how it begins; that which adds it. The last arguments are the
+// box's corner, innermost dimension first.
 inline constexpr const char* kTmaStore = "tl::tma_store";
 inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
-// How the calls begin that wait for the stores of the calling thread.
+// Attributes of these: the tensor (Buffer), the box's extents (Array<int>, as the corner) and the
+// copy's Span.
+inline constexpr const char* kStoredTensor = "stored_tensor";
+inline constexpr const char* kStoredBox = "stored_box";
+inline constexpr const char* kStoredBy = "stored_by";
+// The call that ends a group of stores, and how those begin that wait for the stores of the calling
+// thread.
+inline constexpr const char* kTmaStoreCommit = "tl::tma_store_commit";
 inline constexpr const char* kTmaStoreWait = "tl::tma_store_wait";
+// The calling thread waits until its stores have read shared memory, or have written the tensors.
+Stmt WaitForStores(bool written, const Span& span);
 
 // How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
 // extent box[d]. All boxes have one tensor map.

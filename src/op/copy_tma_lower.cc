@@ -108,6 +108,11 @@ class TmaLowerer {
     if (lowering_.multicast != 0 && op_->mbar.defined()) {
       attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     }
+    if (IsTmaLoad(op_)) return attrs;
+    attrs.Set(kStoredTensor, lowering_.buffers->Get(global_->buffer));
+    attrs.Set(kStoredBox, Array<int64_t>(boxes_.box.rbegin(), boxes_.box.rend()));
+    if (op_->span.defined()) attrs.Set(kStoredBy, op_->span);
+    if (op_->annotations.count(kTmaWrittenAnnotation) != 0) attrs.Set(kTmaWrittenAnnotation, true);
     return attrs;
   }
 
@@ -122,13 +127,8 @@ class TmaLowerer {
 }  // namespace
 
 Stmt WaitForStores(bool written, const Span& span) {
-  return Effect(kWaitTmaStores, {ir::Const(ir::dtypes::kBool, written)}, span);
-}
-
-Stmt WaitTmaStores(const ir::CallNode* call, const Context& ctx, const Span& span) {
-  bool written = ir::IsTrue(call->args[0]);
   const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
-  return ByOneThread(DeviceEffect("copy_sm90.h", wait, {}, span), ctx, span);
+  return DeviceEffect("copy_sm90.h", wait, {}, span);
 }
 
 void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {

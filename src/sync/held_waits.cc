@@ -36,13 +36,11 @@ bool IsBoundary(const Stmt& s) {
       found |= load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
     }
     if (const auto* call = e.as<CallNode>()) {
-      std::string_view name(call->name.data(), call->name.size());
-      const Intrinsic* known = FindIntrinsic(name);
-      bool own = known != nullptr || name.starts_with("tl::");
+      const Intrinsic* known = FindIntrinsic({call->name.data(), call->name.size()});
       bool synchronizes = known != nullptr && known->sync != SyncKind::kNone;
       Buffer barrier = synchronizes ? analysis::MbarrierOf(call) : Buffer();
       bool completion = barrier.defined() && op::ThreadsWaitingOn(barrier);
-      found |= !own || (synchronizes && !completion);
+      found |= analysis::IsOfProgram(call) || (synchronizes && !completion);
     }
     return !found;
   });

@@ -146,23 +146,12 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   return op::Sequence(stmts, span);
 }
 
-// The issuing thread waits: until shared memory has been read, or until global memory is written;
-// here, unless that is done elsewhere.
+// PlaceSynchronization says where the issuing thread waits.
 Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
-  auto any = [&](const char* annotation) {
-    return std::any_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
-      return op::AsCopy(op)->annotations.count(annotation) != 0;
-    });
-  };
   issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
-  if (!any(op::kTmaDeferredAnnotation)) {
-    bool written = any(op::kTmaWrittenAnnotation);
-    const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
-    issue.push_back(DeviceEffect("copy_sm90.h", wait, {}, span));
-  }
   return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
 }
 

@@ -12,7 +12,7 @@ bool PendingAccess::operator==(const PendingAccess& other) const {
   return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
          barrier == other.barrier && warpgroup_barrier == other.warpgroup_barrier &&
          fenced == other.fenced && complete == other.complete && known == other.known &&
-         groups == other.groups;
+         issuer == other.issuer && groups == other.groups;
 }
 
 bool PendingAccess::IsStoreByThreads() const {
@@ -88,8 +88,16 @@ void PendingAccesses::PassWait(const ir::Buffer& barrier) {
 }
 
 void PendingAccesses::PassStoreWait() {
-  std::erase_if(
-      all_, [](const PendingAccess& p) { return p.WaitsForEngine() && p.access->in_bulk_group; });
+  std::erase_if(all_, [](const PendingAccess& p) { return p.WaitsForStore(); });
+}
+
+void PendingAccesses::PassStoreWait(const ir::ffi::Object* issuer,
+                                    const analysis::ThreadSet& waiters) {
+  for (PendingAccess& p : all_) {
+    if (!p.WaitsForStore() || p.issuer != issuer) continue;
+    p.known = waiters;
+    p.complete = true;
+  }
 }
 
 void PendingAccesses::PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier,

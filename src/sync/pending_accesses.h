@@ -34,6 +34,8 @@ struct PendingAccess {
   // By an engine: complete for `known` and for the thread that issued it.
   bool complete = false;
   analysis::ThreadSet known = {};
+  // By stores of TMA: the statement by which those who issued it wait for it; null: not known.
+  const ir::ffi::Object* issuer = nullptr;
   // By wgmma: how many groups have been committed since, at least; complete for its warpgroup
   // alone.
   int groups = 0;
@@ -42,6 +44,8 @@ struct PendingAccess {
   bool IsStoreByThreads() const;
   // By an engine that completes on an mbarrier or in a bulk group, and nobody has waited yet.
   bool WaitsForEngine() const;
+  // By stores of TMA.
+  bool WaitsForStore() const { return WaitsForEngine() && access->in_bulk_group; }
 };
 
 // What is pending at one point of the program, on any path to it.
@@ -67,8 +71,9 @@ class PendingAccesses {
   // They have waited for the engines: for what nobody has waited for yet, unless that completes on
   // other mbarriers. What is complete for other threads was waited for on other mbarriers.
   void PassWait(const ir::Buffer& barrier);
-  // Or for their stores by TMA.
+  // Or for their stores by TMA; those of one issuer have, for theirs.
   void PassStoreWait();
+  void PassStoreWait(const ir::ffi::Object* issuer, const analysis::ThreadSet& waiters);
   // Some of them have: on mbarriers, for stores.
   void PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier, bool for_stores);
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.

@@ -28,6 +28,7 @@ std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
 // A statement that some threads execute, each its part.
 void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
   EngineWaiters waiters(s, team_.threads, threads_);
+  const ffi::Object* issuer = stores_.IssuerOf(s);
   bool on_mbarrier = WaitsOnMbarrier(s);
   bool for_stores = WaitsForStores(s);
   state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
@@ -39,7 +40,7 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
                   .known = KnownToWarpgroup(*access, threads_)});
       continue;
     }
-    PendingAccess pending = Pending(access);
+    PendingAccess pending = Pending(access, issuer);
     pending.by_role = role || (ordered && access->buffer.IsTmem());
     pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
     if (access->proxy == Proxy::kAsync) pending.known = waiters.Of(access->buffer);
@@ -81,7 +82,7 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   }
   bool ordered = program_orders_ && !own;
   std::vector<Stmt> before = BarriersBefore(
-      op->span, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
+      whole, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
   ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
   bool together = team_.arrives;
   for (const Expr& part : chosen.rest) {
@@ -119,7 +120,7 @@ Stmt SyncPlacer::ProcessTeamOnly(const Stmt& body, const Expr& condition, const 
   context_.guards.push_back(condition);
   PendingAccesses inside;
   inside.phases() = *phases;
-  Stmt result = ProcessBlock(body, &inside);
+  Stmt result = ProcessAlone(body, &inside);
   *phases = inside.phases();
   context_.guards.pop_back();
   program_orders_ = program_orders;
@@ -142,7 +143,9 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
   exits_.emplace_back();
   ++depth_;
-  Stmt body = ProcessBlock(op != nullptr ? op->body : while_op->body, state);
+  const Stmt& original = op != nullptr ? op->body : while_op->body;
+  // Threads that leave the loop at different times do not wait for each other's stores.
+  Stmt body = team_.arrives ? ProcessBlock(original, state) : ProcessAlone(original, state);
   // The condition of the next iteration is read after the body.
   const Stmt& head = table_.Head(op != nullptr ? op->extent : while_op->condition);
   std::vector<Stmt> last = BarriersOf(Leaf(head, state));
@@ -179,7 +182,7 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   // Where iterations leave a phase open a barrier stands in the loop anyway.
   BarrierList begun = PhasesUsedIn(result).begun;
   std::erase_if(begun, [&](const Buffer& barrier) { return carried.phases().Has(barrier); });
-  std::vector<Stmt> stmts = BarriersBefore(loop.span(), exposed, begun, false, state);
+  std::vector<Stmt> stmts = BarriersBefore(loop, exposed, begun, false, state);
   // The first iteration finds what the statements before the loop left.
   PendingAccesses before = *state;
   state->Merge(carried);
@@ -194,7 +197,7 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
 // A loop that its threads run a different number of times: seen from outside it is one statement.
 Stmt SyncPlacer::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) {
   std::vector<AccessPtr> whole = AccessesOf(loop);
-  std::vector<Stmt> before = BarriersBefore(loop.span(), whole, {}, false, state);
+  std::vector<Stmt> before = BarriersBefore(loop, whole, {}, false, state);
   Team outer = team_;
   team_.arrives = false;
   PendingAccesses carried;

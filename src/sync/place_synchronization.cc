@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/engine_waiters.h"
 #include "analysis/sync_calls.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -21,8 +22,10 @@ using namespace ir;        // NOLINT(google-build-using-namespace)
 
 // fence.proxy.async is for shared memory: what threads store to tensors that they read themselves
 // no engine touches, and the copies of tensor memory bring fences of their own.
-PendingAccess Pending(const AccessPtr& access) {
-  return {.access = access, .fenced = access->write && !access->buffer.IsShared()};
+PendingAccess Pending(const AccessPtr& access, const ffi::Object* issuer) {
+  return {.access = access,
+          .fenced = access->write && !access->buffer.IsShared(),
+          .issuer = access->in_bulk_group ? issuer : nullptr};
 }
 
 Stmt Before(std::vector<Stmt> stmts, const Stmt& s) {
@@ -63,6 +66,10 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
 }
 
 Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
+  if (const ffi::Object* issuer = stores_.WaiterOf(s)) {
+    state->PassStoreWait(issuer, EngineWaiters(s, team_.threads, threads_).OfAny());
+    return s;
+  }
   switch (s->kind) {
     case StmtKind::kSeq:
       return ProcessSeq(s.as<SeqNode>(), state);
@@ -110,10 +117,10 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
       append(Leaves(held_.TakeBefore(child, touched), state));
     }
     if (i == first && first < last) {
-      append(BarriersBefore(child.span(), OrderedByProgram(op, first, last), {}, true, state));
+      append(BarriersBefore(child, OrderedByProgram(op, first, last), {}, true, state));
     }
     program_orders_ = outer || (first < last && first <= i && i <= last);
-    append(BarriersBefore(child.span(), copies, {}, false, state));
+    append(BarriersBefore(child, copies, {}, false, state));
     Stmt processed = Process(child, state);
     // Barriers and the statement after them join this sequence.
     if (child->kind != StmtKind::kSeq) {
@@ -121,6 +128,10 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
       processed = WithoutBarriers(processed);
     }
     stmts.push_back(processed);
+    // The program's own barriers come after finished stores.
+    if (!between_statements_ && !stores_.GoesOn(op, i)) {
+      append(WaitForStores(BulkStores::OfAll(*state), child.span(), state));
+    }
   }
   program_orders_ = outer;
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
@@ -135,6 +146,18 @@ Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
   if (last.empty()) return result;
   last.insert(last.begin(), result);
   return op::Sequence(last, s.span());
+}
+
+// What its threads execute alone: nobody else waits for their stores.
+Stmt SyncPlacer::ProcessAlone(const Stmt& s, PendingAccesses* state) {
+  BulkStores::Team outer = stores_.Enter({s});
+  Stmt result = ProcessBlock(s, state);
+  stores_.Enter(std::move(outer));
+  if (stores_.IssuerOf(s) != nullptr) return result;
+  std::vector<Stmt> waits = WaitForStores(BulkStores::OfAll(*state), s.span(), state);
+  if (waits.empty()) return result;
+  waits.insert(waits.begin(), result);
+  return op::Sequence(waits, s.span());
 }
 
 // The statements with the barriers before them.
@@ -191,12 +214,13 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   const std::vector<AccessPtr>& accesses = AccessesOf(s);
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
   PhaseUses phases = PhasesUsedIn(s);
-  std::vector<Stmt> stmts = BarriersBefore(s.span(), accesses, phases.BegunAlone(), false, state);
+  std::vector<Stmt> stmts = BarriersBefore(s, accesses, phases.BegunAlone(), false, state);
   if (IsArrival(s) && fences_.Lacks(*state)) {
     stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
     state->PassFence();
   }
-  for (const AccessPtr& access : accesses) state->Add(Pending(access));
+  const ffi::Object* issuer = stores_.IssuerOf(s);
+  for (const AccessPtr& access : accesses) state->Add(Pending(access, issuer));
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
@@ -290,10 +314,24 @@ bool SyncPlacer::ConcernsWarpgroups(const PendingAccess& earlier, const AccessPt
   return !stored || conflicts_.WarpgroupsMayConflict(earlier.access, later, carried);
 }
 
-std::vector<Stmt> SyncPlacer::BarriersBefore(const Span& span,
+std::vector<Stmt> SyncPlacer::WaitForStores(const std::vector<BulkStores::Wait>& waits,
+                                            const Span& span, PendingAccesses* state) {
+  std::vector<Stmt> stmts;
+  for (const BulkStores::Wait& wait : waits) {
+    stmts.push_back(stores_.StatementOf(wait, span));
+    EngineWaiters waiters(stmts.back(), team_.threads, threads_);
+    state->PassStoreWait(wait.issuer, waiters.OfAny());
+  }
+  inserted_ += static_cast<int>(stmts.size());
+  return stmts;
+}
+
+std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s,
                                              const std::vector<AccessPtr>& accesses,
                                              const BarrierList& begun, bool role,
                                              PendingAccesses* state) {
+  const Span& span = s.span();
+  std::vector<Stmt> waits = WaitForStores(stores_.Before(s, accesses, *state), span, state);
   std::vector<Stmt> barriers;
   Stmt between = BarrierBetween(span, accesses, role, state);
   if (between.defined()) barriers.push_back(between);
@@ -306,6 +344,7 @@ std::vector<Stmt> SyncPlacer::BarriersBefore(const Span& span,
     barriers.push_back(barrier);
   }
   inserted_ += static_cast<int>(barriers.size());
+  barriers.insert(barriers.begin(), waits.begin(), waits.end());
   for (const AccessPtr& access : accesses) {
     state->TakeFences(access, &conflicts_, [&](const ffi::Object* b) { fences_.Require(b); });
   }

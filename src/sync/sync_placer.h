@@ -12,6 +12,7 @@
 #include "analysis/conflict_table.h"
 #include "analysis/thread_set.h"
 #include "analysis/uniformity.h"
+#include "sync/bulk_stores.h"
 #include "sync/held_waits.h"
 #include "sync/pending_accesses.h"
 #include "sync/proxy_fences.h"
@@ -32,8 +33,8 @@ struct Team {
   }
 };
 
-// What a thread's or an engine's access leaves to be ordered.
-PendingAccess Pending(const analysis::AccessPtr& access);
+// What a thread's or an engine's access leaves to be ordered; a store by TMA has an issuer.
+PendingAccess Pending(const analysis::AccessPtr& access, const ir::ffi::Object* issuer);
 
 // A statement with what must stand before it, as one statement; and the parts of that.
 ir::Stmt Before(std::vector<ir::Stmt> stmts, const ir::Stmt& s);
@@ -50,11 +51,12 @@ class SyncPlacer {
         context_(analysis::ContextOf(launch)),
         table_(PlacesOf(launch)),
         fences_(launch->body, table_.offsets()),
+        stores_(launch->body),
         team_{threads_.All()} {}
 
   ir::Stmt Run() {
     PendingAccesses state;
-    return fences_.Place(ProcessBlock(launch_->body, &state));
+    return fences_.Place(ProcessAlone(launch_->body, &state));
   }
   // The tensors whose accesses got a barrier.
   const ir::Array<ir::Buffer>& ordered_tensors() const { return ordered_tensors_; }
@@ -63,6 +65,7 @@ class SyncPlacer {
   // Returns `s` with barriers; state: before and after it.
   ir::Stmt Process(const ir::Stmt& s, PendingAccesses* state);
   ir::Stmt ProcessBlock(const ir::Stmt& s, PendingAccesses* state);
+  ir::Stmt ProcessAlone(const ir::Stmt& s, PendingAccesses* state);
   ir::Stmt ProcessSeq(const ir::SeqNode* op, PendingAccesses* state);
   ir::Stmt ProcessIf(const ir::IfNode* op, PendingAccesses* state);
   ir::Stmt ProcessBranch(const ir::IfNode* op, PendingAccesses* state);
@@ -75,9 +78,9 @@ class SyncPlacer {
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
   std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
 
-  // The barriers that stand before a statement: its accesses conflict with what is pending, or it
-  // begins phases that are open.
-  std::vector<ir::Stmt> BarriersBefore(const ir::Span& span,
+  // The waits for stores and barriers that stand before a statement: its accesses conflict with what
+  // is pending, or it begins phases that are open.
+  std::vector<ir::Stmt> BarriersBefore(const ir::Stmt& s,
                                        const std::vector<analysis::AccessPtr>& accesses,
                                        const BarrierList& begun, bool role, PendingAccesses* state);
   ir::Stmt BarrierBetween(const ir::Span& span, const std::vector<analysis::AccessPtr>& accesses,
@@ -99,6 +102,9 @@ class SyncPlacer {
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
   void RecordWhole(const ir::Stmt& s, bool role, bool ordered, PendingAccesses* state);
+  // The statements by which the team waits for its stores.
+  std::vector<ir::Stmt> WaitForStores(const std::vector<BulkStores::Wait>& waits,
+                                      const ir::Span& span, PendingAccesses* state);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   void Order(const ir::Buffer& tensor);
   bool IsBarrier(const ir::Stmt& s) const;
@@ -116,6 +122,7 @@ class SyncPlacer {
   analysis::AccessTable table_;
   analysis::ConflictTable conflicts_;
   ProxyFences fences_;
+  BulkStores stores_;
   Team team_;
   // Among statements that barriers of the program order: those are its own affair, and threads of
   // one may wait for those of another.

@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -110,49 +109,23 @@ class Divider : public ScopedMutator {
     analyzer_.BindLaunch(launch);
     FindFillers(launch->body);
   }
-  // Waits stand before the stores: those are looked for first.
-  Stmt Run(const Stmt& body) {
-    MutateStmt(body);
-    collecting_ = false;
-    return parts_.empty() ? body : MutateStmt(body);
-  }
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::CopyNode* op) override {
-    if (collecting_) Collect(op);
-    auto parts = parts_.find(op);
-    if (collecting_ || parts == parts_.end()) return ffi::GetRef<Stmt>(op);
-    return ForEach(op::TilePlanOf(op)->threads, op->span,
-                   [&](size_t i, const op::ThreadRange&) { return parts->second[i]; });
-  }
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    if (call == nullptr || call->name != op::kWaitTmaStores) return ffi::GetRef<Stmt>(op);
-    op::ThreadRange active = analysis::ActiveThreads(threads_, &analyzer_);
-    bool divided = std::any_of(parts_.begin(), parts_.end(), [&](const auto& item) {
-      return op::TilePlanOf(item.first)->threads == active;
-    });
-    if (!divided) return ffi::GetRef<Stmt>(op);
-    return ForEach(active, op->span, [&](size_t, const op::ThreadRange&) {
-      return ir::Evaluate(op->value, op->span);
-    });
+    bool stores = op::InstructionOf(op) == op::TmaStore();
+    std::vector<Stmt> parts = stores ? Parts(op) : std::vector<Stmt>();
+    if (parts.empty()) return ffi::GetRef<Stmt>(op);
+    return Branches(parts, op::TilePlanOf(op)->threads, op->span);
   }
 
  private:
   // One statement for each warpgroup, in branches.
-  Stmt ForEach(const op::ThreadRange& threads, const ir::Span& span,
-               const std::function<Stmt(size_t, const op::ThreadRange&)>& of) const {
-    auto groups = static_cast<size_t>(threads.count / kWarpgroup);
-    Stmt result;
-    for (size_t i = groups; i-- > 0;) {
-      op::ThreadRange group{threads.begin + static_cast<int64_t>(i) * kWarpgroup, kWarpgroup};
-      Stmt own = of(i, group);
-      if (!result.defined()) {
-        result = own;
-        continue;
-      }
-      Expr end = ir::Const(ir::dtypes::kInt32, group.begin + group.count);
-      result = ir::If(threads_.linear < end, own, result, span);
+  Stmt Branches(const std::vector<Stmt>& parts, const op::ThreadRange& threads,
+                const ir::Span& span) const {
+    Stmt result = parts.back();
+    for (size_t i = parts.size() - 1; i-- > 0;) {
+      int64_t end = threads.begin + static_cast<int64_t>(i + 1) * kWarpgroup;
+      result = ir::If(threads_.linear < ir::Const(ir::dtypes::kInt32, end), parts[i], result, span);
     }
     return result;
   }
@@ -173,12 +146,6 @@ class Divider : public ScopedMutator {
       }
       return false;
     });
-  }
-
-  void Collect(const ir::CopyNode* copy) {
-    if (op::InstructionOf(copy) != op::TmaStore()) return;
-    std::vector<Stmt> parts = Parts(copy);
-    if (!parts.empty()) parts_[copy] = std::move(parts);
   }
 
   // Who stores again waits for its own stores, not for those of other warpgroups. Those that begin
@@ -248,8 +215,6 @@ class Divider : public ScopedMutator {
   op::Context ctx_;
   std::unordered_map<const ffi::Object*, std::vector<std::optional<Filler>>> fillers_;
   std::unordered_map<const ffi::Object*, int> writes_;
-  std::unordered_map<const ir::CopyNode*, std::vector<Stmt>> parts_;
-  bool collecting_ = true;
 };
 
 class Launches : public ir::StmtMutator {
@@ -258,7 +223,7 @@ class Launches : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            Divider(func_, op, target_).Run(op->body), op->span);
+                            Divider(func_, op, target_).MutateStmt(op->body), op->span);
   }
 
  private:

@@ -119,11 +119,9 @@ class KernelLowerer : public ScopedMutator {
     bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
-    bool waits = call != nullptr && call->name == op::kWaitTmaStores;
     bool syncs_role = call != nullptr && call->name == op::kSyncRole;
-    if (!syncs && !arrives && !waits && !syncs_role) return ScopedMutator::Rewrite(op);
+    if (!syncs && !arrives && !syncs_role) return ScopedMutator::Rewrite(op);
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
-    if (waits) return op::WaitTmaStores(call, ctx_, op->span);
     if (syncs_role) return op::SyncThreads(ctx_, op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);

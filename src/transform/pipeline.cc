@@ -13,7 +13,6 @@
 #include "memory/plan_shared_memory.h"
 #include "memory/plan_tensor_memory.h"
 #include "order/verify_synchronization.h"
-#include "schedule/defer_stores.h"
 #include "schedule/description.h"
 #include "schedule/pipeline_loops.h"
 #include "schedule/take_turns.h"
@@ -108,7 +107,6 @@ const std::vector<Step>& Pipeline() {
       {"split_loops", ForAll(SplitLoops)},
       {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
        [](const Func& func, const Target&) { return func; }},
-      {"defer_stores", ForAll(schedule::DeferStores)},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
        Inference(false)},
