@@ -106,6 +106,11 @@ bool IsArrivalCall(const CallNode* call) {
   return arrives && IsForProgram(call);
 }
 
+std::optional<Array<Buffer>> GivenBackBy(const CallNode* call) {
+  auto tiles = call->attrs.Get(op::kGivesBack);
+  return tiles ? std::optional((*tiles).cast<Array<Buffer>>()) : std::nullopt;
+}
+
 bool IsArrival(const Stmt& s) {
   return s->kind == StmtKind::kEvaluate &&
          HasCall(s, [](const CallNode* call, const Intrinsic*) { return IsArrivalCall(call); });

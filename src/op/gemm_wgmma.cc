@@ -165,12 +165,25 @@ const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
   return static_cast<const WgmmaPlanNode*>(TilePlanOf(op));
 }
 
+// An attribute of such a call (bool): a wait before it has completed the values.
+constexpr const char* kAwaited = "awaited";
+// An attribute of a wait that may move.
+constexpr const char* kMayMove = "may_move";
+
 // The registers have their values here, and no use of them moves across.
-void Hold(const Buffer& fragment, Lowering* lowering, const Span& span, std::vector<Stmt>* stmts) {
+void Hold(const Buffer& fragment, bool awaited, Lowering* lowering, const Span& span,
+          std::vector<Stmt>* stmts) {
   Buffer registers = lowering->buffers->Get(fragment);
   int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
+  Map<String, Any> attrs;
+  if (awaited) attrs.Set(kAwaited, true);
   stmts->push_back(DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
-                                {ir::AddressOf(registers, {I32(0)})}, span));
+                                {ir::AddressOf(registers, {I32(0)})}, span, attrs));
+}
+
+const ir::CallNode* AsCall(const Stmt& s) {
+  const auto* op = s.as<ir::EvaluateNode>();
+  return op == nullptr ? nullptr : op->value.as<ir::CallNode>();
 }
 
 class WgmmaLowerer {
@@ -220,8 +233,8 @@ class WgmmaLowerer {
 
  private:
   void HoldInputs(std::vector<Stmt>* stmts) const {
-    if (!ir::IsTrue(op_->clear_accum)) Hold(op_->c->buffer, lowering_, op_->span, stmts);
-    if (op_->a->buffer.IsFragment()) Hold(op_->a->buffer, lowering_, op_->span, stmts);
+    if (!ir::IsTrue(op_->clear_accum)) Hold(op_->c->buffer, false, lowering_, op_->span, stmts);
+    if (op_->a->buffer.IsFragment()) Hold(op_->a->buffer, false, lowering_, op_->span, stmts);
   }
 
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
@@ -300,7 +313,6 @@ class WgmmaInstruction : public TileInstruction {
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     Problem problem = Analyze(gemm, *ctx);
-    if (gemm->annotations.count(kWgmmaGroup) != 0) return {InOrder(gemm), "", true};
     if (MustBeWgmma(gemm) || (problem.reason.empty() && GroupsInFlight(gemm) != 0)) return {};
     if (problem.reason.empty()) {
       return OnFragmentsOf(this, gemm, Wanted(gemm, problem, ctx->threads), ctx);
@@ -315,14 +327,6 @@ class WgmmaInstruction : public TileInstruction {
   }
 
  private:
-  // The gemm, waited for at once, without a plan.
-  static Stmt InOrder(const ir::GemmNode* op) {
-    auto annotations = op->annotations;
-    annotations.erase("wg_wait");
-    annotations.erase(kWgmmaGroup);
-    return ir::Gemm(op->a, op->b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
-                    annotations, op->span);
-  }
   static void Offer(const Region& region, bool mn_major, const Span& span, Context* ctx) {
     if (!region->buffer.IsShared() || ctx->layouts->Has(region->buffer)) return;
     ctx->layouts->Set(region->buffer, *LayoutOfOperand(region->buffer, mn_major, *ctx), span);
@@ -356,7 +360,7 @@ void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowe
     auto same = [&](const Buffer& other) { return other.same_as(b); };
     if (!b.IsFragment() || std::any_of(held.begin(), held.end(), same)) return;
     held.push_back(b);
-    Hold(b, lowering, op->span, stmts);
+    Hold(b, true, lowering, op->span, stmts);
   };
   for (const ir::GemmNode* op : gemms) {
     hold(op, op->c->buffer);
@@ -364,33 +368,35 @@ void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowe
   }
 }
 
-namespace {
-
-// An attribute of a wait.
-constexpr const char* kComplete = "complete";
-
-}  // namespace
+Buffer HeldAfterWait(const Stmt& s) {
+  const ir::CallNode* call = AsCall(s);
+  if (call == nullptr || call->attrs.count(kAwaited) == 0) return {};
+  return call->args[0].as<ir::CallNode>()->args[0].as<ir::LoadNode>()->buffer;
+}
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
 
-Stmt WaitForGroups(int64_t left, const Array<int64_t>& complete, const Span& span) {
-  Map<String, Any> attrs;
-  attrs.Set(kComplete, complete);
-  return Effect("wait_wgmma", {I32(left)}, span, attrs);
-}
-
-bool Completes(const ir::CallNode* wait, const ir::GemmNode* gemm) {
-  auto listed = wait->attrs.Get(kComplete);
-  auto number = gemm->annotations.Get(kWgmmaGroup);
-  if (!listed || !number) return listed.has_value() == number.has_value();
-  auto complete = (*listed).cast<Array<int64_t>>();
-  return std::count(complete.begin(), complete.end(), (*number).cast<int64_t>()) != 0;
-}
-
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
 
-Stmt WaitWgmma(int64_t pending, const Span& span) {
-  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
+namespace {
+
+Stmt Wait(int64_t pending, const Span& span, const Map<String, Any>& attrs) {
+  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span, attrs);
+}
+
+}  // namespace
+
+Stmt WaitWgmma(int64_t pending, const Span& span) { return Wait(pending, span, {}); }
+
+Stmt AwaitWgmma(int64_t pending, const Span& span) {
+  Map<String, Any> attrs;
+  attrs.Set(kMayMove, true);
+  return Wait(pending, span, attrs);
+}
+
+bool IsAwaitWgmma(const Stmt& s) {
+  const ir::CallNode* call = AsCall(s);
+  return call != nullptr && call->attrs.count(kMayMove) != 0;
 }
 
 }  // namespace tilelang::op

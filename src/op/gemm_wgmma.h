@@ -38,18 +38,17 @@ int64_t GroupsInFlight(const ir::GemmNode* op);
 // The registers of A and C of the gemms have their values here, and no use of them moves across.
 void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering,
                    std::vector<Stmt>* stmts);
+// The registers that a statement holds so, after a wait; null: it is none such.
+Buffer HeldAfterWait(const Stmt& s);
 // T.wait_wgmma(n): until n groups are left in flight.
 bool IsWaitWgmma(const ir::CallNode* call);
 
-// A gemm that the compiler leaves in flight (wg_wait=-1) has this annotation, its number (int).
-inline constexpr const char* kWgmmaGroup = "wgmma_group";
-// Until `left` groups are in flight, and the gemms of these numbers are complete.
-Stmt WaitForGroups(int64_t left, const Array<int64_t>& complete, const Span& span);
-// Whether the gemm is complete after the wait, as far as it tells: those of the program may be.
-bool Completes(const ir::CallNode* wait, const ir::GemmNode* gemm);
 // What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
 Stmt CommitWgmma(const Span& span);
 Stmt WaitWgmma(int64_t pending, const Span& span);
+// The same, for groups of the compiler's: the wait may stand where the first statement needs them.
+Stmt AwaitWgmma(int64_t pending, const Span& span);
+bool IsAwaitWgmma(const Stmt& s);
 
 // The device functions of these, for those who order accesses of shared memory.
 inline constexpr std::string_view kWgmmaCommit = "tl::wgmma_commit";

@@ -8,7 +8,6 @@
 
 #include "ir/fresh_copy.h"
 #include "op/effect.h"
-#include "op/gemm_wgmma.h"
 #include "schedule/program_order.h"
 
 namespace tilelang::schedule {
@@ -129,54 +128,26 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<TaskNode>& nodes) {
   return order;
 }
 
-// Writes tasks one after another, with each gemm waited for where it must be complete.
+// Writes tasks one after another.
 class Writer {
  public:
   Writer(const std::vector<TaskNode>& nodes, IterationNotes* notes)
-      : nodes_(nodes), in_flight_(nodes), notes_(notes) {}
+      : nodes_(nodes), notes_(notes) {}
 
   void Append(const Stmt& s, const std::string& iteration) {
-    stmts_.push_back(s);
+    stmts.push_back(s);
     notes_->Note(s, iteration);
   }
   // With the loop variable of its iteration.
   void Append(size_t i, ir::FreshCopy* copy, const std::string& iteration) {
-    const TaskNode& node = nodes_[i];
-    Retire(in_flight_.Awaited(node), iteration);
-    for (const Stmt& s : node.task->stmts) {
-      Append(copy->MutateStmt(node.gemm != nullptr ? LeaveInFlight(i) : s), iteration);
-    }
-    if (node.gemm != nullptr) in_flight_.Issue(i);
+    for (const Stmt& s : nodes_[i].task->stmts) Append(copy->MutateStmt(s), iteration);
   }
-  std::vector<Stmt> Finish(const std::string& iteration) {
-    Retire(in_flight_.size(), iteration);
-    return std::move(stmts_);
-  }
+
+  std::vector<Stmt> stmts;
 
  private:
-  Stmt LeaveInFlight(size_t i) const {
-    const ir::GemmNode* gemm = nodes_[i].gemm;
-    auto annotations = gemm->annotations;
-    annotations.Set("wg_wait", int64_t{-1});
-    annotations.Set(op::kWgmmaGroup, static_cast<int64_t>(i));
-    Stmt issued = ir::Gemm(gemm->a, gemm->b, gemm->c, gemm->trans_a, gemm->trans_b,
-                           gemm->clear_accum, gemm->mbar, annotations, gemm->span);
-    return ir::WithPlan(issued, gemm->plan);
-  }
-  // Waits for the oldest `count` of those in flight.
-  void Retire(size_t count, const std::string& iteration) {
-    if (count == 0) return;
-    Array<int64_t> groups;
-    std::vector<size_t> retired = in_flight_.Retire(count);
-    for (size_t i : retired) groups.push_back(static_cast<int64_t>(i));
-    const ir::Span& span = nodes_[retired.back()].gemm->span;
-    Append(op::WaitForGroups(static_cast<int64_t>(in_flight_.size()), groups, span), iteration);
-  }
-
   const std::vector<TaskNode>& nodes_;
-  GemmsInFlight in_flight_;
   IterationNotes* notes_;
-  std::vector<Stmt> stmts_;
 };
 
 // Round r of the loop runs stage s of iteration r - s, where there is one.
@@ -267,7 +238,7 @@ class Pipeline {
                              [&](const StageOf& item) { return item.stage == stage; });
       if (of != stages.end()) writer.Append(i, &copies[stage], of->name);
     }
-    return writer.Finish(stages.back().name);
+    return std::move(writer.stmts);
   }
 
   // Those that the nodes of a stage use, and these.

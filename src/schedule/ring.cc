@@ -107,14 +107,16 @@ Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
 }
 
 Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
-  Stmt own = Arrive(ring.empty, slot, span);
+  ir::Map<ir::String, ir::Any> attrs;
+  attrs.Set(op::kGivesBack, Array<Buffer>(ring.slots.begin(), ring.slots.end()));
+  Stmt own = Arrive(ring.empty, slot, span, attrs);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;
   std::vector<Stmt> all;
   for (int64_t rank = 0; rank < ring.channel->cluster; ++rank) {
     if ((mask >> rank & 1) == 0) continue;
     Array<Expr> args = {ir::AddressOf(ring.empty, {slot}), U32(rank)};
-    all.push_back(op::Effect("mbarrier_arrive", args, span));
+    all.push_back(op::Effect("mbarrier_arrive", args, span, attrs));
   }
   Expr shares = op::IsInMask(mask, ring.channel->cluster);
   Stmt everywhere = op::Sequence(all, span);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/kernel_scope.h"
+#include "ir/effects.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
 #include "op/effect.h"
@@ -29,9 +30,9 @@ using op::U32;
 
 namespace {
 
-const ir::GemmNode* AsGemmInFlight(const Stmt& s) {
+const ir::GemmNode* AsWgmma(const Stmt& s) {
   const auto* gemm = s.as<ir::GemmNode>();
-  return gemm != nullptr && gemm->annotations.count(op::kWgmmaGroup) != 0 ? gemm : nullptr;
+  return gemm != nullptr && op::InstructionOf(gemm) == op::Wgmma() ? gemm : nullptr;
 }
 
 const ir::CallNode* AsCall(const Stmt& s) {
@@ -51,23 +52,29 @@ struct Turn {
   size_t last = 0;
 };
 
-// Where an iteration begins with all of its gemms.
+// Where an iteration begins with all of its gemms, before it uses what they compute.
 std::optional<Turn> TurnOf(const ir::SeqNode* body) {
   std::optional<Turn> turn;
-  bool waited = false;
+  std::vector<const ir::GemmNode*> gemms;
+  bool uses_results = false;
   bool has_tiles = false;
   for (size_t i = 0; i < body->stmts.size(); ++i) {
     const Stmt& s = body->stmts[i];
-    const ir::CallNode* call = AsCall(s);
-    waited |= call != nullptr && op::IsWaitWgmma(call);
     has_tiles |= IsWaitForTiles(s);
-    if (AsGemmInFlight(s) == nullptr) continue;
-    if (waited) return std::nullopt;
+    const ir::GemmNode* gemm = AsWgmma(s);
+    if (gemm == nullptr) {
+      uses_results |= std::any_of(gemms.begin(), gemms.end(), [&](const ir::GemmNode* issued) {
+        return ir::CountEffects(s, issued->c->buffer) > 0;
+      });
+      continue;
+    }
+    if (uses_results) return std::nullopt;
+    gemms.push_back(gemm);
     if (!turn) turn = Turn{i, i};
     turn->last = i;
   }
   bool several = turn && turn->first != turn->last;
-  return several && waited && has_tiles ? turn : std::nullopt;
+  return several && uses_results && has_tiles ? turn : std::nullopt;
 }
 
 // Clock cycles of an SM.
@@ -82,7 +89,7 @@ Cycles CyclesOf(const ir::SeqNode* body) {
   Cycles cycles;
   OperationCounter operations;
   for (const Stmt& s : body->stmts) {
-    if (const ir::GemmNode* gemm = AsGemmInFlight(s)) {
+    if (const ir::GemmNode* gemm = AsWgmma(s)) {
       auto c = ir::AsInts(gemm->c->extents);
       auto a = ir::AsInts(gemm->a->extents);
       if (!c || !a) continue;
@@ -161,7 +168,9 @@ class Launch : public transform::ScopedMutator {
   }
   Stmt Pass(const ir::Span& span) const {
     Expr next = ir::FloorMod(Own() + I32(1), I32(groups_));
-    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_, {next})}, span);
+    ir::Map<ir::String, ir::Any> attrs;
+    attrs.Set(op::kGivesBack, ir::Array<Buffer>());
+    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_, {next})}, span, attrs);
   }
 
   analysis::LaunchThreads threads_;

@@ -59,11 +59,8 @@ size_t GemmsInFlight::Awaited(const TaskNode& node) const {
   return count;
 }
 
-std::vector<size_t> GemmsInFlight::Retire(size_t count) {
-  auto end = gemms_.begin() + static_cast<int64_t>(count);
-  std::vector<size_t> retired(gemms_.begin(), end);
-  gemms_.erase(gemms_.begin(), end);
-  return retired;
+void GemmsInFlight::Retire(size_t count) {
+  gemms_.erase(gemms_.begin(), gemms_.begin() + static_cast<int64_t>(count));
 }
 
 }  // namespace tilelang::schedule

@@ -49,8 +49,8 @@ class GemmsInFlight {
   // How many of the oldest must be complete for the node to run.
   size_t Awaited(const TaskNode& node) const;
   void Issue(size_t i) { gemms_.push_back(i); }
-  // Those that are waited for.
-  std::vector<size_t> Retire(size_t count);
+  // The oldest are waited for.
+  void Retire(size_t count);
   size_t size() const { return gemms_.size(); }
 
  private:

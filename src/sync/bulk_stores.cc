@@ -77,14 +77,6 @@ bool WaitsAlone(const Stmt& s) {
          (!branch->else_case.defined() || WaitsAlone(branch->else_case));
 }
 
-// Others may go on after it, in this block or in another of its cluster.
-bool HandsOver(const Stmt& s) {
-  return analysis::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
-    std::string_view name(call->name.data(), call->name.size());
-    return name == "cluster_sync" || name.starts_with("cluster_arrive") || analysis::IsArrivalCall(call);
-  });
-}
-
 bool IsUnknown(const Stmt& s) {
   return analysis::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
     return analysis::IsOfProgram(call);
@@ -158,15 +150,11 @@ std::vector<BulkStores::Wait> BulkStores::Before(const Stmt& s,
                                                  const PendingAccesses& state) {
   std::vector<Wait> waits;
   std::optional<bool> unknown;
-  std::optional<bool> hands_over;
   for (const PendingAccess& p : state.All()) {
     if (!p.WaitsForStore() || p.issuer == nullptr) continue;
-    if (!unknown) {
-      unknown = IsUnknown(s);
-      hands_over = HandsOver(s);
-    }
+    if (!unknown) unknown = IsUnknown(s);
     bool carried = p.carried_by != PendingAccess::kNotCarried;
-    bool due = *unknown || (*hands_over && IsSharedWithOthers(p.access->buffer));
+    bool due = *unknown || HandsOver(s, p.access->buffer);
     bool again = false;  // stores there
     for (const analysis::AccessPtr& access : accesses) {
       due = due || Overwrites(*access, *p.access);
@@ -183,6 +171,19 @@ std::vector<BulkStores::Wait> BulkStores::OfAll(const PendingAccesses& state) {
     if (p.WaitsForStore() && p.issuer != nullptr) AddWait({p.issuer, IsWritten(p)}, &waits);
   }
   return waits;
+}
+
+bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
+  return analysis::HasCall(s, [&](const ir::CallNode* call, const ir::Intrinsic*) {
+    if (auto tiles = analysis::GivenBackBy(call)) {
+      return std::any_of(tiles->begin(), tiles->end(),
+                         [&](const Buffer& given) { return given.same_as(tile); });
+    }
+    std::string_view name(call->name.data(), call->name.size());
+    bool arrives = name == "cluster_sync" || name == "named_barrier_arrive" ||
+                   name.starts_with("cluster_arrive") || analysis::IsArrivalCall(call);
+    return arrives && IsSharedWithOthers(tile);
+  });
 }
 
 bool BulkStores::IsSharedWithOthers(const Buffer& tile) {

@@ -58,6 +58,8 @@ class BulkStores {
 
  private:
   bool IsSharedWithOthers(const ir::Buffer& tile);
+  // Whether a statement lets others change the tile.
+  bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
 
   ir::Stmt kernel_;
   Team team_;

@@ -185,7 +185,8 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
   return op::Sequence(stmts, last->span);
 }
 
-// Each warpgroup waits for its own.
+// Each warpgroup waits for its own: PlaceSynchronization says where, unless the program leaves
+// some in flight.
 Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
   std::vector<Stmt> stmts;
@@ -193,7 +194,8 @@ Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   stmts.push_back(op::CommitWgmma(span));
   int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
   if (left < 0) return op::Sequence(stmts, span);
-  stmts.push_back(op::WaitWgmma(left, span));
+  bool by_program = left != 0 || !lowering->in_flight.empty();
+  stmts.push_back(by_program ? op::WaitWgmma(left, span) : op::AwaitWgmma(left, span));
   std::vector<const ir::GemmNode*> complete = lowering->in_flight;
   for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
   op::HoldRegisters(complete, lowering, &stmts);

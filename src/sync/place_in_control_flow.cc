@@ -81,8 +81,8 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
     for (const Buffer& barrier : state->phases().OfProgram(*group)) begun.push_back(barrier);
   }
   bool ordered = program_orders_ && !own;
-  std::vector<Stmt> before = BarriersBefore(
-      whole, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
+  std::vector<Stmt> before =
+      BarriersBefore(whole, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
   ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
   bool together = team_.arrives;
   for (const Expr& part : chosen.rest) {

@@ -110,12 +110,11 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
     // Those of a sequence that is part of this one stand in it.
     std::vector<AccessPtr> copies = CopiesAfter(op, i);
     if (child->kind != StmtKind::kSeq && !held_.IsEmpty()) {
-      std::vector<AccessPtr> touched = AccessesOf(child);
-      touched.insert(touched.end(), copies.begin(), copies.end());
-      std::vector<AccessPtr> operands = OperandsAfter(op, i);
-      touched.insert(touched.end(), operands.begin(), operands.end());
-      append(Leaves(held_.TakeBefore(child, touched), state));
+      HeldWaits::Use use = UseOf(op, i);
+      use.accesses.insert(use.accesses.end(), copies.begin(), copies.end());
+      append(Leaves(held_.TakeBefore(use), state));
     }
+    if (IsWgmmaCommit(child)) held_.PassCommit();
     if (i == first && first < last) {
       append(BarriersBefore(child, OrderedByProgram(op, first, last), {}, true, state));
     }
@@ -180,10 +179,31 @@ std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) 
   return ends ? result : std::vector<AccessPtr>();
 }
 
-std::vector<AccessPtr> SyncPlacer::OperandsAfter(const SeqNode* op, size_t fence) {
-  if (CalledBy(op->stmts[fence]) != "tl::wgmma_fence") return {};
-  bool ends = false;
-  return AccessesUntil(op, fence + 1, op::kWgmmaCommit, &ends);
+HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {
+  const Stmt& s = op->stmts[at];
+  HeldWaits::Use use{s, AccessesOf(s), {}};
+  WalkExprs(s, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    auto tiles = call != nullptr ? GivenBackBy(call) : std::nullopt;
+    for (const Buffer& tile : tiles.value_or(Array<Buffer>())) use.accesses.push_back(Whole(tile));
+    return true;
+  });
+  if (CalledBy(s) != "tl::wgmma_fence") return use;
+  for (size_t i = at + 1; i < op->stmts.size() && !IsWgmmaCommit(op->stmts[i]); ++i) {
+    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
+    use.accesses.insert(use.accesses.end(), accesses.begin(), accesses.end());
+    use.parts.push_back(op->stmts[i]);
+  }
+  return use;
+}
+
+AccessPtr SyncPlacer::Whole(const Buffer& tile) const {
+  auto access = std::make_shared<MemoryAccess>();
+  access->buffer = tile;
+  access->write = true;
+  access->begin = table_.offsets()[tile];
+  access->end = access->begin + AsInt(tile->shape[0]).value_or(1) * Bytes(tile->dtype);
+  return access;
 }
 
 std::vector<AccessPtr> SyncPlacer::AccessesUntil(const SeqNode* op, size_t first,
@@ -326,8 +346,7 @@ std::vector<Stmt> SyncPlacer::WaitForStores(const std::vector<BulkStores::Wait>&
   return stmts;
 }
 
-std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s,
-                                             const std::vector<AccessPtr>& accesses,
+std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s, const std::vector<AccessPtr>& accesses,
                                              const BarrierList& begun, bool role,
                                              PendingAccesses* state) {
   const Span& span = s.span();

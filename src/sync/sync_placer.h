@@ -78,8 +78,8 @@ class SyncPlacer {
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
   std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
 
-  // The waits for stores and barriers that stand before a statement: its accesses conflict with what
-  // is pending, or it begins phases that are open.
+  // The waits for stores and barriers that stand before a statement: its accesses conflict with
+  // what is pending, or it begins phases that are open.
   std::vector<ir::Stmt> BarriersBefore(const ir::Stmt& s,
                                        const std::vector<analysis::AccessPtr>& accesses,
                                        const BarrierList& begun, bool role, PendingAccesses* state);
@@ -92,9 +92,11 @@ class SyncPlacer {
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // If statement number `fence` begins copies of tensor memory: what they touch.
   std::vector<analysis::AccessPtr> CopiesAfter(const ir::SeqNode* op, size_t fence);
-  // If statement number `fence` begins gemms by wgmma: what they touch. ptxas serializes wgmma when
-  // a wait stands between the fence and them.
-  std::vector<analysis::AccessPtr> OperandsAfter(const ir::SeqNode* op, size_t fence);
+  // What statement number `at` of a sequence needs. If it begins gemms by wgmma: what they need,
+  // too; ptxas serializes wgmma when a wait stands between the fence and them.
+  HeldWaits::Use UseOf(const ir::SeqNode* op, size_t at);
+  // A change of all of a tile.
+  analysis::AccessPtr Whole(const ir::Buffer& tile) const;
   // What statements from `first` on touch, up to one that makes this call; ends: there is one.
   std::vector<analysis::AccessPtr> AccessesUntil(const ir::SeqNode* op, size_t first,
                                                  std::string_view call, bool* ends);

@@ -120,7 +120,7 @@ class KernelLowerer : public ScopedMutator {
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     bool syncs_role = call != nullptr && call->name == op::kSyncRole;
-    if (!syncs && !arrives && !syncs_role) return ScopedMutator::Rewrite(op);
+    if (!syncs && !arrives && !syncs_role) return OfPhysicalTiles(ScopedMutator::Rewrite(op));
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
     if (syncs_role) return op::SyncThreads(ctx_, op->span);
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
@@ -173,11 +173,22 @@ class KernelLowerer : public ScopedMutator {
     return lowering;
   }
 
+  // An arrival names the tiles that it gives back.
+  Stmt OfPhysicalTiles(const Stmt& s) {
+    const auto* evaluate = s.as<ir::EvaluateNode>();
+    const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+    auto tiles = call != nullptr ? call->attrs.Get(op::kGivesBack) : std::nullopt;
+    if (!tiles) return s;
+    Array<Buffer> physical;
+    for (const Buffer& tile : (*tiles).cast<Array<Buffer>>()) physical.push_back(buffers_.Get(tile));
+    auto attrs = call->attrs;
+    attrs.Set(op::kGivesBack, physical);
+    return op::Effect(std::string(call->name), call->args, s.span(), attrs);
+  }
+
   // Waits for gemms that the program has left in flight.
   Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
     op::Lowering lowering = MakeLowering();
-    std::erase_if(lowering.in_flight,
-                  [&](const ir::GemmNode* gemm) { return !op::Completes(call, gemm); });
     std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
     op::HoldRegisters(lowering.in_flight, &lowering, &stmts);
     return op::Sequence(stmts, span);
