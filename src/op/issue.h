@@ -24,8 +24,8 @@ std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 // complete a phase.
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
                        const Span& span);
-// An attribute of arrivals of the compiler's: all tiles (Array<Buffer>) that others may change after
-// them. An arrival without it may hand over anything.
+// An attribute of arrivals of the compiler's: all tiles (Array<Buffer>) that others may change
+// after them. An arrival without it may hand over anything.
 inline constexpr const char* kGivesBack = "gives_back";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);

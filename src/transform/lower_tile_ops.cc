@@ -180,7 +180,8 @@ class KernelLowerer : public ScopedMutator {
     auto tiles = call != nullptr ? call->attrs.Get(op::kGivesBack) : std::nullopt;
     if (!tiles) return s;
     Array<Buffer> physical;
-    for (const Buffer& tile : (*tiles).cast<Array<Buffer>>()) physical.push_back(buffers_.Get(tile));
+    for (const Buffer& tile : (*tiles).cast<Array<Buffer>>())
+      physical.push_back(buffers_.Get(tile));
     auto attrs = call->attrs;
     attrs.Set(op::kGivesBack, physical);
     return op::Effect(std::string(call->name), call->args, s.span(), attrs);
