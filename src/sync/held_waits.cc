@@ -154,8 +154,12 @@ bool HeldWaits::HoldWgmma(const Array<Stmt>& stmts, size_t first, size_t count,
 
 std::vector<Stmt> HeldWaits::TakeBefore(const Use& use) {
   if (waits_.empty()) return {};
-  bool all = IsBoundary(use.stmt) || WritesTensors(use.stmt);
-  bool all_wgmma = IsBoundaryOfWgmma(use.stmt);
+  auto any = [&](bool for_wgmma) {
+    return std::any_of(waits_.begin(), waits_.end(),
+                       [&](const Wait& wait) { return wait.IsForWgmma() == for_wgmma; });
+  };
+  bool all = any(false) && (IsBoundary(use.stmt) || WritesTensors(use.stmt));
+  bool all_wgmma = any(true) && IsBoundaryOfWgmma(use.stmt);
   return TakeIf([&](const Wait& wait) {
     if (wait.IsForWgmma() ? all_wgmma : all) return true;
     if (Touches(use.accesses, wait.work)) return true;
