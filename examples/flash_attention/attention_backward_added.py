@@ -2,8 +2,12 @@
 
 ``gradients`` holds a block of keys and goes through the queries, as ``dkv`` of attention_backward;
 in each step it multiplies dS by its keys, too, and adds that part of dQ to a float32 tensor: five
-gemms instead of seven. In which order the parts come is up to chance: dQ differs from run to run
-in its last bits. ``finish`` scales and rounds the sums.
+gemms instead of seven. With 64 dimensions it does so beside the first gemm of the next step. In
+which order the parts come is up to chance: dQ differs from run to run in its last bits. ``finish``
+scales and rounds the sums.
+
+Of causal attention blocks with many queries come first, of ``GROUP`` heads of K at a time. Where
+heads of Q share one of K, a block has its rows of queries of all of them before the next rows.
 
     python attention_backward_added.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
                         [--dim 128] [--causal] [--dtype bfloat16] [--target sm_90a]
@@ -22,36 +26,61 @@ from attention_forward import PASS_CONFIGS
 import tilelang
 import tilelang.language as T
 
+#: heads of K that run side by side
+GROUP = 4
+
 
 @T.macro
-def multiply_by_keys(dS, keys, dQ):
-    """The part of dQ that a block of keys makes; ``dS`` has a row for each of them.
+def multiply_all(P, dS, keys, queries, d_out, dQ, dK, dV):
+    """The products of weights and of gradients of scores, which have a row for each key.
 
-    It is rounded once more: the registers of its half are those of the gemm of dK. The product is
-    transposed: what a warp stores at once then lies in all banks of shared memory.
+    That for dQ is transposed, and its dS rounded once more: the registers of dS_half are those of
+    the gemm of dK.
     """
-    weights = T.alloc_shared(dS.shape, keys.dtype)
-    queries, dim = dQ.shape
-    part = T.alloc_fragment((dim, queries), "float32")
-    T.copy(dS, weights)
-    policy = T.GemmWarpPolicy.FullRow if dim > 64 else T.GemmWarpPolicy.FullCol
-    T.gemm(keys, weights, part, transpose_A=True, clear_accum=True, policy=policy)
-    for q, d in T.Parallel(queries, dim):
-        dQ[q, d] = part[d, q]
+    P_half, dS_half = (T.alloc_fragment(P.shape, keys.dtype) for _ in range(2))
+    dS_shared = T.alloc_shared(dS.shape, keys.dtype)
+    T.copy(P, P_half)
+    T.gemm(P_half, d_out, dV)
+    T.copy(dS, dS_half)
+    T.gemm(dS_half, queries, dK)
+    T.copy(dS, dS_shared)
+    policy = T.GemmWarpPolicy.FullRow if dQ.shape[0] > 64 else T.GemmWarpPolicy.FullCol
+    T.gemm(keys, dS_shared, dQ, transpose_A=True, clear_accum=True, policy=policy)
 
 
 @T.macro
-def store(tile, staged, Out, first, head, batch):
+def add(part, Sums, batch, head, first):
+    """A transposed tile: what a warp stores at once lies in all banks of shared memory so."""
+    dim, queries = part.shape
+    staged = T.alloc_shared((queries, dim), "float32")
+    # Few wide boxes: the memory system adds whole lines of 128 bytes.
+    T.annotate_layout({staged: tilelang.layout.make_swizzled_layout(staged)})
+    for q, d in T.Parallel(queries, dim):
+        staged[q, d] = part[d, q]
+    T.atomic_add(Sums[batch, first : first + queries, head, :], staged)
+
+
+@T.macro
+def store(tile, staged, Out, first, number):
     """By way of a tile in shared memory that is no longer needed."""
     T.copy(tile, staged)
-    T.copy(staged, Out[batch, first : first + tile.shape[0], head, :])
+    heads = Out.shape[2]
+    T.copy(staged, Out[number // heads, first : first + tile.shape[0], number % heads, :])
+
+
+def place(shape, step, number, i):
+    """Returns sequence, head, and first query of step i, of a head of K by its number."""
+    shared_by = shape.heads // shape.kv_heads
+    head = number % shape.kv_heads * shared_by + i % shared_by
+    return number // shape.kv_heads, head, i // shared_by * step
 
 
 def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
     """As ``dkv`` of attention_backward; also a parameter is the sum of dQ, float32 and unscaled."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     kept, step, threads, num_stages = tiles or Backward.default_tiles(dim)
-    scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
+    scale, shared_by, late = 1 / math.sqrt(dim), heads // kv_heads, dim <= 64
+    group = math.gcd(kv_heads * batch, GROUP) if causal else 1
 
     @T.prim_func
     def gradients(
@@ -65,30 +94,29 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
         dK: T.Tensor((batch, keys, kv_heads, dim), dtype),
         dV: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
     ):
-        with T.Kernel(T.ceildiv(keys, kept), kv_heads, batch, threads=threads) as (bx, by, bz):
+        blocks = T.ceildiv(keys, kept) * group, kv_heads * batch // group
+        with T.Kernel(*blocks, threads=threads) as (bx, by):
             K_shared, V_shared = (T.alloc_shared((kept, d), dtype) for d in (dim, dim_v))
             Q_shared, dOut_shared = (T.alloc_shared((step, d), dtype) for d in (dim, dim_v))
-            dQ_shared = T.alloc_shared((step, dim), "float32")
             lse, sums = (T.alloc_shared((step,), "float32") for _ in range(2))
             # Transposed: rows are keys, columns are queries.
             P, dS = (T.alloc_fragment((kept, step), "float32") for _ in range(2))
-            P_half, dS_half = (T.alloc_fragment((kept, step), dtype) for _ in range(2))
             dK_sum, dV_sum = (T.alloc_fragment((kept, d), "float32") for d in (dim, dim_v))
-            # Few wide boxes: the memory system adds whole lines of 128 bytes.
-            T.annotate_layout({dQ_shared: tilelang.layout.make_swizzled_layout(dQ_shared)})
-            first = bx * kept
-            skipped = T.max(first - (keys - queries), 0) // step if causal else 0
-            steps = T.ceildiv(queries, step) - skipped
-            T.copy(K[bz, first : first + kept, by, :], K_shared)
-            T.copy(V[bz, first : first + kept, by, :], V_shared)
-            T.clear(dK_sum)
-            T.clear(dV_sum)
-            for i in T.Pipelined(steps * shared_by, num_stages=num_stages):
-                head = by * shared_by + i // steps
-                row = (skipped + i % steps) * step
+            dQ_part = T.alloc_fragment((dim, step), "float32")
+            first, number = bx // group * kept, by * group + bx % group
+            start = T.max(first - (keys - queries), 0) // step * shared_by if causal else 0
+            end = T.ceildiv(queries, step) * shared_by
+            T.copy(K[number // kv_heads, first : first + kept, number % kv_heads, :], K_shared)
+            T.copy(V[number // kv_heads, first : first + kept, number % kv_heads, :], V_shared)
+            for tile in (dK_sum, dV_sum, dQ_part):
+                T.clear(tile)
+            for i in T.Pipelined(start, end, num_stages=num_stages):
+                bz, head, row = place(shape, step, number, i)
                 T.copy(Q[bz, row : row + step, head, :], Q_shared)
                 T.copy(Lse[bz, head, row : row + step], lse)
                 T.gemm(K_shared, Q_shared, P, transpose_B=True, clear_accum=True)
+                if late:
+                    add(dQ_part, dQ_sums, *place(shape, step, number, T.max(i - 1, start)))
                 T.copy(dOut[bz, row : row + step, head, :], dOut_shared)
                 T.copy(Delta[bz, head, row : row + step], sums)
                 T.gemm(V_shared, dOut_shared, dS, transpose_B=True, clear_accum=True)
@@ -96,15 +124,14 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
                 if causal and diagonal < kept - 1:
                     hide_keys(P, diagonal)
                 weights_and_gradients(P, dS, lse, sums, scale)
-                T.copy(P, P_half)
-                T.gemm(P_half, dOut_shared, dV_sum)
-                T.copy(dS, dS_half)
-                T.gemm(dS_half, Q_shared, dK_sum)
-                multiply_by_keys(dS, K_shared, dQ_shared)
-                T.atomic_add(dQ_sums[bz, row : row + step, head, :], dQ_shared)
+                multiply_all(P, dS, K_shared, Q_shared, dOut_shared, dQ_part, dK_sum, dV_sum)
+                if not late:
+                    add(dQ_part, dQ_sums, bz, head, row)
+            if late:
+                add(dQ_part, dQ_sums, *place(shape, step, number, end - 1))
             multiply(dK_sum, scale)
-            store(dK_sum, K_shared, dK, first, by, bz)
-            store(dV_sum, V_shared, dV, first, by, bz)
+            store(dK_sum, K_shared, dK, first, number)
+            store(dV_sum, V_shared, dV, first, number)
 
     return gradients
 

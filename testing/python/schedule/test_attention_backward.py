@@ -15,7 +15,11 @@ __all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
 
 FOLDER = Path(__file__).parents[3] / "examples" / "flash_attention"
 ADDED = "attention_backward_added"
-both = pytest.mark.parametrize("script", ["attention_backward", ADDED])
+#: of 64 dimensions, whose parts of dQ wait in registers for the next step
+FEW_SPILLS = pytest.mark.may_spill("128 queries a step leave few registers")
+both = pytest.mark.parametrize(
+    "script", ["attention_backward", pytest.param(ADDED, marks=FEW_SPILLS)]
+)
 every_schedule = pytest.mark.every_schedule
 
 
