@@ -227,8 +227,13 @@ def by_torch(q, k, v, causal):
     return compute(*heads_first, is_causal=causal, enable_gqa=True).transpose(1, 2)
 
 
-def main(attention=attention, default_tiles=default_tiles, text=__doc__):
-    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_out=None):
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch.
+
+    Args:
+        attention, default_tiles, text: of the example.
+        share_out: of attention_persistent, for a kernel that takes its tables.
+    """
     example = Example(
         text,
         **options("batch queries keys heads kv_heads dim causal dtype", 256, 4096),
@@ -246,13 +251,17 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__):
     v = example.normal(args.batch, args.keys, args.kv_heads, shape.dim_v, dtype=args.dtype)
     out = example.output(*q.shape[:3], shape.dim_v, dtype=args.dtype)
     lse = example.output(args.batch, args.heads, args.queries)
-    kernel(q, k, v, out, lse)
+    tables = []
+    if share_out is not None:
+        sizes = tiles["block_M"], tiles["block_N"]
+        tables = share_out(shape, args.causal, *sizes, device=q.device)
+    kernel(q, k, v, *tables, out, lse)
     want_out, want_lse = reference(q, k, v, args.causal)
     example.check("Lse", lse, want_lse, tolerance=1e-4)
     example.check("Out", out, want_out, tolerance=2**-7)
     flops = 2 * args.batch * args.queries * args.keys * args.heads * (args.dim + shape.dim_v)
     example.speed(
-        lambda: kernel(q, k, v, out, lse),
+        lambda: kernel(q, k, v, *tables, out, lse),
         lambda: by_torch(q, k, v, args.causal),
         flops=flops // (2 if args.causal else 1),
     )

@@ -5,8 +5,9 @@ those of the next tile, and its first keys and values, are under way while this 
 a warpgroup that is done with its rows begins with them. The result has a tile of its own in shared
 memory, from which it is stored meanwhile.
 
-Of causal attention the tiles with many keys come first, of ``group`` heads at a time; rounds of
-tiles go through the blocks forwards and backwards in turn: all have about as much to do.
+Which tiles a block has is in a table, which ``share_out`` makes: each goes to the block that is
+through with its own first. Of causal attention those with many keys come first, of ``group`` heads
+at a time, whose keys and values the L2 cache holds.
 
     python attention_persistent.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
                         [--dim 128] [--causal] [--dtype bfloat16] [--target sm_90a]
@@ -15,12 +16,17 @@ tiles go through the blocks forwards and backwards in turn: all have about as mu
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import attention_forward
+import torch
 from attention_forward import attend, normalize
 
 import tilelang.language as T
+
+#: work of a tile beside its blocks of keys, in such blocks
+OVERHEAD = 3
 
 
 def default_tiles(target, dim):
@@ -32,20 +38,54 @@ def default_tiles(target, dim):
     return {"block_M": 192, "block_N": 80 if dim > 64 else 128, "threads": 384, "num_stages": 2}
 
 
+def place(tile, rows, group):
+    """Returns the block of rows and the head (of all sequences) of a tile, by its number."""
+    return rows - 1 - tile % (rows * group) // group, tile // (rows * group) * group + tile % group
+
+
+def share_out(shape, causal, block_M=192, block_N=80, group=1, blocks=132, device="cpu"):
+    """Returns which tiles the blocks have, as two int32 tensors.
+
+    ``starts`` (blocks + 1) says where the numbers of a block begin in ``tiles``, which has all.
+    """
+    rows = -(-shape.queries // block_M)
+    through = [(0, block) for block in range(blocks)]
+    own = [[] for _ in range(blocks)]
+    for tile in range(rows * shape.heads * shape.batch):
+        seen = shape.keys
+        if causal:
+            last = (place(tile, rows, group)[0] + 1) * block_M + shape.keys - shape.queries
+            seen = min(last, shape.keys)
+        until, block = through[0]
+        own[block].append(tile)
+        heapq.heapreplace(through, (until - (-seen // block_N) + OVERHEAD, block))
+    starts = [0]
+    for tiles in own:
+        starts.append(starts[-1] + len(tiles))
+    tiles = [tile for tiles in own for tile in tiles]
+    return [torch.tensor(x, dtype=torch.int32, device=device) for x in (starts, tiles)]
+
+
 def attention(
     shape, causal=False, dtype="bfloat16", block_M=192, block_N=80, threads=384, num_stages=2,
     lazy=False, group=1, parts=8, blocks=132,
 ):  # fmt: skip
-    """As ``attention`` of attention_forward; ``blocks`` is the number of multiprocessors."""
+    """As ``attention`` of attention_forward; ``blocks`` is the number of multiprocessors.
+
+    Starts and Tiles are what ``share_out`` returns for the same arguments.
+    """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
     slack = 8 / scale if lazy else 0
+    rows = T.ceildiv(queries, block_M)
 
     @T.prim_func
     def attention_persistent(
         Q: T.Tensor((batch, queries, heads, dim), dtype),
         K: T.Tensor((batch, keys, kv_heads, dim), dtype),
         V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+        Starts: T.Tensor((blocks + 1,), "int32"),
+        Tiles: T.Tensor((rows * heads * batch,), "int32"),
         Out: T.Tensor((batch, queries, heads, dim_v), dtype),
         Lse: T.Tensor((batch, heads, queries), "float32"),
     ):
@@ -56,21 +96,13 @@ def attention(
             highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
             sums = T.alloc_fragment((block_M, parts), "float32")
 
-            rows = T.ceildiv(queries, block_M)
-            tiles = rows * heads * batch
-            back = blocks - 1 - block if causal else block  # of every other round
-            rounds = T.ceildiv(tiles, blocks)
-            last = tiles - (rounds - 1) * blocks  # tiles of the last round
-            own = T.if_then_else(rounds % 2 == 0, back, block)
-            for i in T.Pipelined(rounds - T.if_then_else(own < last, 0, 1), num_stages=2):
-                tile = i * blocks + T.if_then_else(i % 2 == 0, block, back)
-                row, by = (
-                    tile % (rows * group) // group,
-                    tile // (rows * group) * group + tile % group,
-                )
+            for i in T.Pipelined(Starts[block + 1] - Starts[block], num_stages=2):
+                # Of a number in bounds the compiler knows that the tile is within Out.
+                tile = T.max(T.min(Tiles[Starts[block] + i], rows * heads * batch - 1), 0)
+                row, by = place(tile, rows, group)
                 bz = by // heads
                 head = by % heads
-                first = (rows - 1 - row if causal else row) * block_M
+                first = row * block_M
                 at = bz, head // (heads // kv_heads)
                 diagonal = first + keys - queries if causal else None  # last key of the first row
 
@@ -88,4 +120,4 @@ def attention(
 
 
 if __name__ == "__main__":
-    attention_forward.main(attention, default_tiles, __doc__)
+    attention_forward.main(attention, default_tiles, __doc__, share_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -43,11 +44,23 @@ def check(example, target, sizes, causal, device="cpu", dynamic=False, **others)
     want, want_lse = forward.reference(q, k, v, causal)
     out = torch.full(want.shape, float("nan"), dtype=q.dtype, device=device)
     lse = torch.full(want_lse.shape, float("nan"), device=device)
-    kernel(*(x.to(device) for x in (q, k, v)), out, lse)
+    sizes = {name: tiles.get(name, 1) for name in ("block_M", "block_N", "group")}
+    tables = example.share_out(shape, causal, **sizes, blocks=tiles["blocks"])
+    kernel(*(x.to(device) for x in (q, k, v, *tables)), out, lse)
     assert (out.cpu().double() - want).norm() < 4e-3 * want.norm()
     assert (out.cpu().double() - want).abs().max() < 4e-2 * want.abs().max()
     assert (lse.cpu().double() - want_lse).abs().max() < 1e-4
     return kernel
+
+
+def test_tiles_are_shared_out_by_their_work(example):
+    """Each once, and no block has more to do than another by more than one tile."""
+    shape = example.attention_forward.Shape(4, 4096, 4096, 16, 16, 128, 128)
+    starts, tiles = example.share_out(shape, True, 128, 128, group=8, blocks=132)
+    assert sorted(tiles.tolist()) == list(range(32 * 64))
+    rows, _ = example.place(tiles, 32, 8)
+    work = [(rows[a:b] + 1 + example.OVERHEAD).sum() for a, b in itertools.pairwise(starts)]
+    assert max(work) < 1.01 * sum(work) / len(work)
 
 
 SHAPE = (2, 200, 330, 4, 2, 64, 64)
