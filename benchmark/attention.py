@@ -51,20 +51,21 @@ SHAPES = [
 ]
 BACKWARD = [shape for shape in SHAPES if shape.split(",")[4] != "256" and "float16" not in shape]
 #: head dimension: block_M, block_N, threads, num_stages of the schedules to choose from
-TILES = {64: [(192, 128, 384, 2), (256, 64, 512, 2)], 128: [(192, 80, 384, 2)],
-         256: [(128, 64, 256, 2), (128, 80, 256, 2)]}  # fmt: skip
+TILES = {64: [(256, 64, 512, 2)], 128: [], 256: [(128, 64, 256, 2), (128, 80, 256, 2)]}
 #: the same of blocks with one tile after another
-PERSISTENT = {64: [(192, 128, 384, 2)], 128: [(192, 80, 384, 2)], 256: []}
-#: without turns of warpgroups
-NO_TURNS = {tilelang.PassConfigKey.TL_DISABLE_WARPGROUP_TURNS: True}
+PERSISTENT = {
+    64: [(192, 128, 384, 2)],
+    128: [(192, 80, 384, 2), (128, 128, 256, 2)],
+    256: [],
+}
 #: gradients whose parts are added up in memory, and those without atomic operations
 BACKWARD_KERNELS = {
     "tilelang": attention_backward_added.Backward,
     "deterministic": attention_backward.Backward,
 }
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-#: heads that run side by side (of blocks with one tile after another), and bytes of their K and V
-SIDE_BY_SIDE, SIDE_BY_SIDE_PERSISTENT, SIDE_BY_SIDE_BYTES = 8, 32, 32 << 20
+#: heads that run side by side, and bytes of their K and V
+SIDE_BY_SIDE, SIDE_BY_SIDE_BYTES = 8, 32 << 20
 
 
 class Case(NamedTuple):
@@ -96,11 +97,12 @@ class Case(NamedTuple):
         full = 4 * self.batch * self.heads * self.length**2 * self.dim
         return full // (2 if self.causal else 1)
 
-    def group(self, most: int) -> int:
+    @property
+    def group(self) -> int:
         """Heads whose K and V fit in the L2 cache together, where blocks differ in their work."""
         if not self.causal:
             return 1
-        group = math.gcd(self.heads, most)
+        group = math.gcd(self.heads, SIDE_BY_SIDE)
         bytes_of_head = self.length * self.dim * 4 * self.kv_heads // self.heads
         while group > 1 and group * bytes_of_head > SIDE_BY_SIDE_BYTES:
             group //= 2
@@ -120,29 +122,46 @@ class Schedule(NamedTuple):
     tiles: tuple[int, int, int, int]
     lazy: bool
     persistent: bool
-    turns: bool
 
     @property
     def name(self) -> str:
-        return f"{self.tiles}{', persistent' * self.persistent}{', turns' * self.turns}"
+        return f"{self.tiles}{', persistent' * self.persistent}"
 
     def compile(self) -> tilelang.JITKernel:
         module = attention_persistent if self.persistent else attention_forward
-        most = SIDE_BY_SIDE_PERSISTENT if self.persistent else SIDE_BY_SIDE
         function = module.attention(
             self.case.shape, self.case.causal, self.case.dtype, *self.tiles,
-            lazy=self.lazy, group=self.case.group(most),
+            lazy=self.lazy, group=self.case.group,
         )  # fmt: skip
-        configs = attention_forward.PASS_CONFIGS | ({} if self.turns else NO_TURNS)
-        return tilelang.compile(function, pass_configs=configs)
+        return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
+
+    def tables(self) -> list[torch.Tensor]:
+        """What the kernel takes between its inputs and its results."""
+        if not self.persistent:
+            return []
+        sizes = *self.tiles[:2], self.case.group
+        return attention_persistent.share_out(
+            self.case.shape, self.case.causal, *sizes, device="cuda"
+        )
+
+    def runner(self, inputs: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """The kernel on these tensors; it returns the result."""
+        q = inputs[0]
+        kernel, tables, out = self.compile(), self.tables(), torch.full_like(q, float("nan"))
+        lse = torch.full((q.shape[0], q.shape[2], q.shape[1]), float("nan"), device="cuda")
+
+        def run() -> torch.Tensor:
+            kernel(*inputs, *tables, out, lse)
+            return out
+
+        return run
 
 
 def schedules(case: Case) -> list[Schedule]:
     """The kernels to choose from."""
     return [
-        Schedule(case, tiles, lazy, persistent, turns)
+        Schedule(case, tiles, lazy, persistent)
         for lazy in (False, True)
-        for turns in (True, False)[: 1 if case.dim > 128 else 2]
         for persistent, of_dim in ((False, TILES), (True, PERSISTENT))
         for tiles in of_dim[case.dim]
     ]
@@ -162,25 +181,12 @@ def check(case: Case, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
         assert error < 5e-3, f"relative error {error:.2g}"
 
 
-def runner(kernel: Callable[..., None], inputs: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """The forward kernel on these tensors; it returns the result."""
-    q = inputs[0]
-    out = torch.full_like(q, float("nan"))
-    lse = torch.full((q.shape[0], q.shape[2], q.shape[1]), float("nan"), device="cuda")
-
-    def run() -> torch.Tensor:
-        kernel(*inputs, out, lse)
-        return out
-
-    return run
-
-
 def best(case: Case, inputs: list[torch.Tensor], lazy: bool) -> Callable[[], torch.Tensor]:
     """The fastest kernel."""
     runs = {}
     for schedule in schedules(case):
         if schedule.lazy == lazy:
-            run = runner(schedule.compile(), inputs)
+            run = schedule.runner(inputs)
             check(case, inputs, run())
             runs[schedule.name] = run
     name = in_turns.fastest(runs)
@@ -234,13 +240,20 @@ def backward(job: tuple[str, str]) -> attention_backward.Backward:
     return BACKWARD_KERNELS[job[0]](case.shape, case.causal, case.dtype)
 
 
+def forward(case: Case) -> tilelang.JITKernel:
+    """A kernel for what gradients are computed from."""
+    tiles = attention_forward.default_tiles("sm_90a", case.dim)
+    function = attention_forward.attention(case.shape, case.causal, case.dtype, **tiles)
+    return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
+
+
 def measure_backward(text: str) -> None:
     """Prints the line of the gradients of one shape."""
     case = Case.parse(text)
     inputs = case.tensors()
     d_out = torch.randn_like(inputs[0])
     out, lse = torch.empty_like(d_out), torch.empty(case.batch, case.heads, case.length).cuda()
-    schedules(case)[0].compile()(*inputs, out, lse)
+    forward(case)(*inputs, out, lse)
     sums = torch.empty_like(lse)
     runs = {
         name: functools.partial(peer(case, inputs, backend, True), d_out)
