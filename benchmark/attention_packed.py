@@ -17,7 +17,7 @@ from typing import NamedTuple
 import in_turns
 import torch
 from ahead import compile_ahead
-from attention import TILES, warm
+from attention import warm
 from attention_varlen import PASS_CONFIGS, Shape, attention_varlen, offsets, reference_varlen
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.varlen import varlen_attn
@@ -31,6 +31,11 @@ CASES = [
     "16,4,128,32,4096,causal",
     "16,16,64,32,4096,causal",
 ]
+#: head dimension: block_M, block_N, threads, num_stages of the schedules to choose from
+TILES = {
+    64: [(192, 128, 384, 2), (256, 64, 512, 2), (128, 128, 256, 2)],
+    128: [(192, 80, 384, 2), (128, 128, 256, 2)],
+}
 
 
 class Case(NamedTuple):
@@ -80,11 +85,7 @@ class Schedule(NamedTuple):
 
 def schedules(case: Case) -> list[Schedule]:
     """The kernels to choose from."""
-    return [
-        Schedule(case, t, lazy)
-        for lazy in (False, True)
-        for t in (*TILES[case.dim], (128, 128, 256, 2))
-    ]
+    return [Schedule(case, t, lazy) for lazy in (False, True) for t in TILES[case.dim]]
 
 
 def peers(case: Case, inputs: list[torch.Tensor]) -> dict[str, Callable[[], torch.Tensor]]:
