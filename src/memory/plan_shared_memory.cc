@@ -111,7 +111,7 @@ class LiveRanges : public StmtVisitor {
     }
     std::string_view name(op->name.data(), op->name.size());
     for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
-    if (name == "tl::tcgen05_commit") Attach(BarrierOf(op));
+    if (name.starts_with("tl::tcgen05_commit")) Attach(BarrierOf(op));
     if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
     const Intrinsic* intrinsic = FindIntrinsic(name);
     bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;

@@ -31,8 +31,9 @@ bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& co
   });
   ir::WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    found |= call != nullptr && (call->name == kStoreToBlock ||
-                                 (call->name == "mbarrier_arrive" && call->args.size() > 1));
+    if (call == nullptr) return true;
+    bool arrives = call->name == "mbarrier_arrive" || call->name == "tcgen05_mma_arrive";
+    found |= call->name == kStoreToBlock || (arrives && call->args.size() > 1);
     return !found;
   });
   return found;

@@ -346,8 +346,11 @@ Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx
                   "T.tcgen05_mma_arrive: " << std::string(ctx->target->arch)
                                            << " has no tcgen05; compile with target=\"sm_100a\"");
   }
-  Expr barrier = BarrierAddress(call->args[0]);
-  return ByOneThread(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span), *ctx, span);
+  Array<Expr> args = {BarrierAddress(call->args[0])};
+  bool several = call->args.size() > 1;
+  if (several) args.push_back(call->args[1]);
+  const char* commit = several ? "tcgen05_commit_multicast" : "tcgen05_commit";
+  return ByOneThread(DeviceEffect("tcgen_05.h", commit, args, span), *ctx, span);
 }
 
 }  // namespace tilelang::op

@@ -168,11 +168,6 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
-  if (MaskOf(*tile) != 0 && UsedByTensorCoreAlone(launch->body, tile->buffer)) {
-    return "several blocks of the cluster share it, and tcgen05.mma gives it back to one; "
-           "T.tma_copy "
-           "with mbarriers of the program makes a pipeline";
-  }
   for (const Stmt& load : tile->loads) {
     if (MaskOf(load) != MaskOf(*tile)) {
       return "its loads are for different blocks of the cluster";

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 
@@ -21,6 +22,18 @@ constexpr int64_t kBlockRows = 128;
 // Arrives when all that the warp has issued is complete.
 Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
   return op::Effect("tcgen05_mma_arrive", {ir::Load(barrier, {slot})}, span);
+}
+
+// Gives the slot back when all that the warp has issued is complete: to its block's producer or,
+// where blocks of a cluster share the tiles, to those of all of them.
+Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
+  Stmt own = Commit(ring.empty, slot, span);
+  int64_t mask = ring.channel->blocks;
+  if (mask == 0) return own;
+  Expr blocks = ir::Const(ir::dtypes::kUInt16, mask);
+  Stmt all = op::Effect("tcgen05_mma_arrive", {ir::Load(ring.empty, {slot}), blocks}, span);
+  Expr shares = op::IsInMask(mask, ring.channel->cluster);
+  return ir::IsTrue(shares) ? all : ir::If(shares, all, own, span);
 }
 
 // Rows of block number `block` of a region whose last but `from_end` - 1 dimension has them all.
@@ -224,7 +237,7 @@ class MmaWarpWriter : public SliceCopier {
   void AppendGemm(const ir::SeqNode* body, size_t i, const Rows& rows,
                   std::map<const Ring*, Expr>* slot_of, std::vector<Stmt>* stmts) {
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
-    std::vector<Expr> released;
+    Expr released;  // when the gemm is complete; others after it
     std::vector<Stmt> after;
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, body);
@@ -237,11 +250,14 @@ class MmaWarpWriter : public SliceCopier {
       const Expr& slot = slot_of->at(ring);
       if (handover->first_use == i && rows.first) stmts->push_back(uses.WaitFull(slot, gemm->span));
       if (handover->last_use != i || !rows.last) continue;
-      released.push_back(ir::Load(ring->empty, {slot}));
-      if (released.size() > 1) after.push_back(Commit(ring->empty, slot, gemm->span));
+      if (ring->channel->blocks == 0 && !released.defined()) {
+        released = ir::Load(ring->empty, {slot});
+      } else {
+        after.push_back(GiveBack(*ring, slot, gemm->span));
+      }
       after.push_back(uses.Advance(gemm->span));
     }
-    stmts->push_back(Issued(gemm, rows, released.empty() ? Expr() : released.front()));
+    stmts->push_back(Issued(gemm, rows, released));
     stmts->insert(stmts->end(), after.begin(), after.end());
   }
 

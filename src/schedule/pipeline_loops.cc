@@ -358,8 +358,9 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   op::ThreadRange mma_warp{threads.count + kWarp, kWarp};
   std::vector<Ring> rings;
   for (const Channel& channel : channels) {
-    int64_t releases = turns.Releases(channel) ? 1 : threads.count;
-    rings.push_back(MakeRing(channel, producers.count, releases));
+    bool by_tensor_core = turns.Releases(channel);
+    rings.push_back(MakeRing(channel, producers.count, by_tensor_core ? 1 : threads.count));
+    rings.back().by_tensor_core = by_tensor_core;
   }
   std::vector<Ring> results;
   for (const TurnLoop& loop : turns.loops()) {

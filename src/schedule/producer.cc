@@ -29,6 +29,9 @@ class ProducerWriter : public SliceCopier {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
     stmts.push_back(MutateStmt(body));
+    for (const auto& [ring, uses] : uses_) {
+      if (ring->by_tensor_core && ring->channel->blocks != 0) AwaitOthers(*ring, uses, &stmts);
+    }
     return op::Sequence(stmts, body.span());
   }
 
@@ -64,6 +67,15 @@ class ProducerWriter : public SliceCopier {
   }
 
  private:
+  // The tensor cores of other blocks arrive on the barriers of this one: not when it has gone.
+  static void AwaitOthers(const Ring& ring, const UseCounter& uses, std::vector<Stmt>* stmts) {
+    const ir::Span& span = ring.empty->span;
+    for (int64_t i = 0; i < ring.channel->slots; ++i) {
+      Expr slot = uses.BindSlot(span, stmts);
+      stmts->push_back(uses.WaitEmpty(slot, span));
+      stmts->push_back(uses.Advance(span));
+    }
+  }
   const Ring* RingOf(const Buffer& tile) const {
     for (const auto& [ring, uses] : uses_) {
       if (ring->channel->Has(tile)) return ring;

@@ -17,6 +17,7 @@ struct Ring {
   std::vector<ir::Buffer> slots;  // of each tile: its shape after the number of the slot
   ir::Buffer full;
   ir::Buffer empty;
+  bool by_tensor_core = false;  // gives slots back
 };
 // The slots alone.
 Ring MakeSlots(const Channel& channel);

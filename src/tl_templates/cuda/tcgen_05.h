@@ -34,5 +34,13 @@ TL_DEVICE void tcgen05_commit(uint64_t& barrier) {
                    shared_address(&barrier))
                : "memory");
 }
+// The same on that mbarrier of each block of the cluster whose bit is set.
+TL_DEVICE void tcgen05_commit_multicast(uint64_t& barrier, uint16_t blocks) {
+  asm volatile(
+      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
+      "[%0], %1;" ::"r"(shared_address(&barrier)),
+      "h"(blocks)
+      : "memory");
+}
 
 }  // namespace tl

@@ -68,6 +68,29 @@ def gemm(M, N, K, tile=(64, 64, 64), size=2, mask=None, threads=128, stages=0):
     return main
 
 
+def persistent_gemm(M, N, K, tile=(128, 64, 64), size=2, clusters=2, stages=3):
+    """The clusters take tile after tile; their blocks, along M, share the tiles of B."""
+    m, n, k = tile
+    tiles = (T.ceildiv(T.ceildiv(M, m), size), T.ceildiv(N, n))
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((M, N))):
+        with T.Kernel(clusters * size, threads=128, cluster_dims=size) as block:
+            a = T.alloc_shared((m, k), "float16")
+            b = T.alloc_shared((n, k), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            for y, bx in T.Persistent(tiles, clusters, block // size):
+                by = y * size + block % size
+                T.clear(c)
+                for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
+                    T.copy(A[by * m, i * k], a)
+                    T.copy_cluster(B[bx * n, i * k], b, cluster_mask=(1 << size) - 1)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[by * m, bx * n])
+
+    return main
+
+
 def ring_gemm(M, N, K, tile=(64, 64, 64), size=2, stages=3):
     """A pipeline by hand: a producer warp loads A for all blocks and B for its own, and the
     consumers of all blocks release the slots of A to the one that loads it. The last argument is

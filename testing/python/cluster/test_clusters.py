@@ -46,6 +46,39 @@ def test_gemm(size, mask, stages, device):
 
 
 @every_schedule
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize(("size", "mask"), [(2, 3), (4, 15), (4, 0b0110), (4, 0b1001)])
+def test_slots_that_tensor_cores_give_back(size, mask, stages):
+    """The commit of one block arrives in all that got the tile."""
+    M, N, K = 130, 200, 416
+    program = kernels.gemm(M, N, K, tile=(128, 64, 64), size=size, mask=mask, stages=stages)
+    kernel = tilelang.compile(program, target="sm_100a")
+    pipelined = stages > 1
+    assert ("tcgen05.commit" in kernel.get_ptx()) and (
+        ("multicast::cluster.b64" in kernel.get_ptx()) == pipelined
+    )
+    a, b = exact(M, K), exact(N, K)
+    c = poisoned(M, N)
+    kernel(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double().T)
+
+
+@every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("K", [40, 64, 128, 416])
+@pytest.mark.parametrize(("size", "clusters"), [(2, 1), (2, 3), (4, 2)])
+def test_persistent_gemm(size, clusters, K, target):
+    """Clusters with one tile more than others, loops shorter than the pipeline."""
+    M, N = 128 * size + 70, 136
+    program = kernels.persistent_gemm(M, N, K, size=size, clusters=clusters)
+    kernel = tilelang.compile(program, target=target)
+    a, b = exact(M, K), exact(N, K)
+    c = poisoned(M, N)
+    kernel(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double().T)
+
+
+@every_schedule
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("size", "stages"), [(2, 2), (2, 3), (4, 3)])
 def test_pipeline_by_hand(size, stages, device):

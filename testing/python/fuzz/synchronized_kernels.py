@@ -377,6 +377,13 @@ def ring_of_clusters() -> Case:
     return _compiled(program, "sm_90a", *tensors, 4)
 
 
+def slots_of_clusters() -> Case:
+    """Tiles for both blocks of a cluster, whose tensor cores give the slots back to both."""
+    program = clusters.gemm(128, 128, 256, tile=(128, 64, 64), stages=2)
+    tensors = (_half(128, 256), _half(128, 256), torch.empty(128, 128))
+    return _compiled(program, "sm_100a", *tensors)
+
+
 #: By name.
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
@@ -384,6 +391,7 @@ CASES: dict[str, Callable[[], Case]] = {
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
         transposed_by_warps, smoke_kernel, ring_by_hand,
         tiles_of_clusters, copy_to_another_block, ring_of_clusters,
+        slots_of_clusters,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))

@@ -44,7 +44,21 @@ _CLEARED = (
     "Around the first stores to the accumulators, which nobody has touched before; the threads "
     "fence again before the turn that adds to them. A loop that is run again has the same text."
 )
+_SAME_GEMM = (
+    "The slot of A is given back by the same gemm, in both blocks, and is waited for first."
+)
+_ARRIVED = (
+    "Either these waits for the arrivals of the other block or the barrier of the cluster after them "
+    "would do here; PTX does not say that a barrier orders arrivals of another block's tcgen05.commit."
+)
 REDUNDANT = {
+    ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 1): _SAME_GEMM,
+    ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 2): _ARRIVED,
+    ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 3): _ARRIVED,
+    ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 4): (
+        "Before the only tile of a block nobody has touched the accumulators."
+    ),
+    ("slots_of_clusters", "barrier.cluster.wait.acquire", 1): _ARRIVED,
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("attention", _AFTER, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
