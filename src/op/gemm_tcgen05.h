@@ -39,8 +39,8 @@ bool IsOrdered(const ir::GemmNode* op);
 // until their threads wait.
 inline constexpr const char* kTensorMemoryInUse = "tensor_memory_in_use";
 
-// T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued. A
-// second argument of the compiler's, a mask, has it arrive in these blocks of the cluster.
+// T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
+// A second argument of the compiler's, a mask, has it arrive in these blocks of the cluster.
 bool IsTcgen05Arrive(const ir::CallNode* call);
 Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
 
