@@ -48,8 +48,8 @@ _SAME_GEMM = (
     "The slot of A is given back by the same gemm, in both blocks, and is waited for first."
 )
 _ARRIVED = (
-    "These waits for arrivals of the other block, or the cluster's barrier after them, would do; PTX "
-    "does not say that a barrier orders arrivals of another block's tcgen05.commit."
+    "These waits for arrivals of the other block, or the cluster's barrier after them, would do: "
+    "PTX does not say that a barrier orders arrivals of another block's tcgen05.commit."
 )
 REDUNDANT = {
     ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 1): _SAME_GEMM,
