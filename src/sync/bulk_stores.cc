@@ -35,11 +35,9 @@ bool IsGroup(const Stmt& s) {
   return std::all_of(seq->stmts.begin(), seq->stmts.end(), is_part);
 }
 
-bool IssuesAlone(const Stmt& s) {
-  const auto* branch = s.as<ir::IfNode>();
-  if (branch == nullptr) return IsGroup(s);
-  return IssuesAlone(branch->then_case) &&
-         (!branch->else_case.defined() || IssuesAlone(branch->else_case));
+bool IsElection(const Expr& e) {
+  const auto* call = e.as<ir::CallNode>();
+  return call != nullptr && call->name == "elect_one";
 }
 
 // The wait of those who execute `s`.
@@ -49,11 +47,6 @@ Stmt WaitIn(const Stmt& s, bool written, const ir::Span& span) {
   Stmt otherwise;
   if (branch->else_case.defined()) otherwise = WaitIn(branch->else_case, written, span);
   return ir::If(branch->condition, WaitIn(branch->then_case, written, span), otherwise, span);
-}
-
-bool IsElection(const Expr& e) {
-  const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && call->name == "elect_one";
 }
 
 // Each election of a warp chooses the same thread.
@@ -116,6 +109,15 @@ bool Overwrites(const analysis::MemoryAccess& access, const analysis::MemoryAcce
 }
 
 }  // namespace
+
+// Branches that lead elsewhere another time are none of an issuer.
+bool BulkStores::IssuesAlone(const Stmt& s) const {
+  const auto* branch = s.as<ir::IfNode>();
+  if (branch == nullptr) return IsGroup(s);
+  return IssuesAlone(branch->then_case) &&
+         (!branch->else_case.defined() || IssuesAlone(branch->else_case)) &&
+         (IsElection(branch->condition) || threads_.Where(branch->condition));
+}
 
 const ir::ffi::Object* BulkStores::IssuerOf(const Stmt& s) {
   if (!IssuesAlone(s)) return nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/memory_access.h"
+#include "analysis/thread_set.h"
 #include "ir/stmt.h"
 #include "sync/pending_accesses.h"
 
@@ -28,13 +29,14 @@ class BulkStores {
     std::unordered_map<const ir::ffi::Object*, bool> shared = {};
   };
 
-  explicit BulkStores(const ir::Stmt& kernel) : kernel_(kernel), team_{kernel} {}
+  BulkStores(const ir::Stmt& kernel, const analysis::BlockThreads& threads)
+      : kernel_(kernel), threads_(threads), team_{kernel} {}
 
   // From here on statements belong to this team; returns the one before.
   Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
 
-  // Where a statement does nothing but issue stores, by threads that its branches choose: how they
-  // wait for them. Null: it does something else, or waits itself.
+  // Where a statement does nothing but issue stores, by threads that its branches choose by their
+  // index: how they wait for them. Null: it does something else, or waits itself.
   const ir::ffi::Object* IssuerOf(const ir::Stmt& s);
   // The issuer that waits in a statement, which does nothing else; or null.
   const ir::ffi::Object* WaiterOf(const ir::Stmt& s) const;
@@ -57,11 +59,13 @@ class BulkStores {
   static std::vector<Wait> OfAll(const PendingAccesses& state);
 
  private:
+  bool IssuesAlone(const ir::Stmt& s) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
   // Whether a statement lets others change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
 
   ir::Stmt kernel_;
+  const analysis::BlockThreads& threads_;
   Team team_;
   // The branches that lead to a wait.
   std::vector<ir::Stmt> issuers_;

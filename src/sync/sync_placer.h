@@ -51,7 +51,7 @@ class SyncPlacer {
         context_(analysis::ContextOf(launch)),
         table_(PlacesOf(launch)),
         fences_(launch->body, table_.offsets()),
-        stores_(launch->body),
+        stores_(launch->body, threads_),
         team_{threads_.All()} {}
 
   ir::Stmt Run() {

@@ -258,3 +258,29 @@ def test_two_roles_wait_for_their_own() -> None:
     A, C = torch.randn(256, 64).half(), poisoned(256, 64)
     scaled(4, body, threads=256)(A, C)
     assert torch.equal(C, A * 2)
+
+
+@every_schedule
+def test_who_stores_sometimes_waits_each_time() -> None:
+    """The condition may be another one where the tile is filled again."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((320, 64), "float16"),
+        F: T.Tensor((5,), "int32"),
+        C: T.Tensor((320, 64), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            out = T.alloc_shared((64, 64), "float16")
+            for t in T.serial(5):
+                for i, j in T.Parallel(64, 64):
+                    out[i, j] = A[t * 64 + i, j] * 2
+                if T.get_thread_binding() < 32 and F[t] > 0:
+                    T.copy(out, C[t * 64, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    A, F = torch.randn(320, 64).half(), torch.tensor([1, 0, 1, 1, 0], dtype=torch.int32)
+    C = torch.full((320, 64), 7.0).half()
+    kernel(A, F, C)
+    want = torch.where(F.repeat_interleave(64)[:, None] > 0, A * 2, 7.0)
+    assert torch.equal(C, want)
