@@ -1,5 +1,6 @@
-// Tile operators one after another: each is issued where it stands, and its wait written after it;
-// PlaceSynchronization lets it stand at the first statement that depends on it.
+// Tile operators one after another: each is issued where it stands. PlaceSynchronization says where
+// it is waited for: waits that are written after it stand at the first statement that depends on
+// it.
 #ifndef TILELANG_SYNC_ISSUE_IN_ORDER_H_
 #define TILELANG_SYNC_ISSUE_IN_ORDER_H_
 
@@ -21,7 +22,8 @@ using OperatorGroup = std::vector<const ir::TileOpNode*>;
 OperatorGroup GroupAt(const ir::Array<ir::Stmt>& stmts, size_t first, const op::Context& ctx);
 
 // Thread IR of a group: what its threads did before is made visible to the engine, the engine is
-// asked, and the threads wait (a gemm with a barrier of the program is waited for by the program).
+// asked, and the threads wait; not for stores by TMA, whose waits are written where they are
+// needed, nor for a gemm with a barrier of the program, for which it waits itself.
 ir::Stmt IssueInOrder(const OperatorGroup& group, memory::CtaResources* resources,
                       op::Lowering* lowering);
 
