@@ -37,9 +37,9 @@ def _turn(cold: bool) -> list[str]:
     return [*first, "sub.u32 %r18, %r18, %left;", f"add.u32 %r18, %r18, {_TURNS};"]
 
 
-def _tensor(bytes_of_tile: int, pause: int, cold: bool) -> str:
-    """By TMA: one thread loads, all wait. Tiles have rows of 128 bytes."""
-    rows = bytes_of_tile // 128
+def _tensor(bytes_of_tile: int, pause: int, cold: bool, row: int = 128) -> str:
+    """By TMA: one thread loads, all wait. Tiles have rows of ``row`` bytes."""
+    rows = bytes_of_tile // row
     setup = f"""
     mov.u32 %r8, buffer;
     mov.u32 %r10, 0;
@@ -56,7 +56,7 @@ def _tensor(bytes_of_tile: int, pause: int, cold: bool) -> str:
             "[%r8+{}], [%row, {{%r14, {}}}], [%r8];")  # fmt: skip
     body = [
         *_turn(cold),
-        "shl.b32 %r14, %r18, 6;",
+        f"mul.lo.u32 %r14, %r18, {row // 2};",
         f"@%p4 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], {2 * bytes_of_tile};",
         load.format(1024, "%r16"),
         load.format(1024 + bytes_of_tile, "%r17"),
@@ -68,6 +68,36 @@ def _tensor(bytes_of_tile: int, pause: int, cold: bool) -> str:
         "bar.sync 0;",
     ]
     return text(body, setup, shared=1024 + 2 * bytes_of_tile)
+
+
+def _copies(bytes_of_tile: int, pause: int, cold: bool, row: int, warps: int) -> str:
+    """By ``cp.async`` of all threads, of a tile of A and one of B with rows of ``row`` bytes."""
+    across, rows = row // 16, bytes_of_tile // row
+    below = warps * 32 // across  # rows that an instruction of all threads covers
+    setup = f"""{_PLACE}
+    mov.u32 %r8, buffer;
+    mad.lo.u32 %r8, %thread, 16, %r8;
+    mul.lo.u32 %r16, %r16, {rows};
+    mul.lo.u32 %r17, %r17, {rows};
+    rem.u32 %r11, %thread, {across};
+    div.u32 %r12, %thread, {across};
+    shl.b32 %r11, %r11, 4;
+    add.u32 %r16, %r16, %r12;
+    add.u32 %r17, %r17, %r12;"""
+    body = _turn(cold)
+    for i, first in enumerate(("%r16", "%r17")):
+        body += [
+            f"mad.lo.u32 %r14, %r18, {row}, %r11;",
+            f"mul.wide.u32 %d{i}, {first}, 16384;",
+            f"add.u64 %d{i}, %d{i}, %data;",
+            "cvt.u64.u32 %d8, %r14;",
+            f"add.u64 %d{i}, %d{i}, %d8;",
+        ]
+        body += [f"cp.async.cg.shared.global [%r8+{i * bytes_of_tile + j * warps * 512}], "
+                 f"[%d{i}+{j * below * 16384}], 16;" for j in range(rows // below)]  # fmt: skip
+    body += ["cp.async.commit_group;", "cp.async.wait_group 0;", "bar.sync 0;"]
+    body += [*_PAUSE.format(pause=pause).splitlines(), "bar.sync 0;"]
+    return text(body, setup, shared=2 * bytes_of_tile)
 
 
 def _threads(loads: int, across: int, pause: int, cold: bool) -> str:
@@ -135,6 +165,20 @@ def probes() -> Iterator[Probe]:
                         f"{loads} ld.v4 of {16 * across} B, 8 warps, {ctas} CTAs, {place}",
                         _threads(loads, across, pause, cold), pause, warps=8, ctas=ctas,
                     )  # fmt: skip
+        for ctas in (1, 132, 264):
+            for row in (64, 128):
+                for warps, pause in ((4, 1), (8, 1), (8, 600)):
+                    yield _probe(
+                        f"cp.async, 2 x 8192 B in rows of {row} B, {warps} warps, {ctas} CTAs, "
+                        f"{place}", _copies(8192, pause, cold, row, warps), pause,
+                        warps=warps, ctas=ctas,
+                    )  # fmt: skip
+            for pause in (1, 600):
+                yield _probe(
+                    f"TMA, 2 x 8192 B in rows of 64 B, {ctas} CTAs, {place}",
+                    _tensor(8192, pause, cold, 64), pause, warps=8, ctas=ctas,
+                    box=(128, 32, "64B"),
+                )  # fmt: skip
     for size in (8192, 16384):
         for pause in (600, 1200):
             yield _probe(
