@@ -6,15 +6,18 @@ FOLDER holds what ``timing_measure.py build`` compiled when it was measured; ``t
 what a GPU took. Prints a line for each case, and for each kind the errors of those that the model's
 figures were not fitted to: the median and the 90th percentile of |predicted / measured - 1|, and
 Spearman's correlation of the variants of each family of at least four, as they are and of groups
-that differ by more than the noise; beside it that of the two GPUs that were measured. A case that
-fails gives no number; it is listed.
+that differ by more than the noise; beside it that of the two GPUs that were measured; Kendall's of
+the pairs that both GPUs tell apart, and which of these are predicted the other way round. A case
+that fails gives no number; it is listed.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -99,6 +102,31 @@ def beyond_noise(measured: list[float], predicted: list[float]) -> tuple[list[fl
     )
 
 
+def separated(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Pairs of variants, the faster one first, that differ by more than the noise on both GPUs."""
+    return [
+        (fast, slow) for fast, slow in itertools.permutations(entries, 2)
+        if all(b > (1 + NOISE) * a
+               for a, b in zip(fast["leases_us"], slow["leases_us"], strict=True))
+    ]  # fmt: skip
+
+
+def kendall(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> float:
+    """Kendall's correlation of the predicted order with that of pairs, faster one first."""
+    signs = [np.sign(slow["predicted_us"] - fast["predicted_us"]) for fast, slow in pairs]
+    return float(np.mean(signs))
+
+
+def inversions(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
+    """A line for each pair, faster one first, that is predicted the other way round."""
+    return [
+        f"    {fast['name'].split('/', 1)[1]} before {slow['name'].split('/', 1)[1]}: "
+        f"{100 * (slow['measured_us'] / fast['measured_us'] - 1):.1f} % apart, predicted "
+        f"{100 * (slow['predicted_us'] / fast['predicted_us'] - 1):.1f} %"
+        for fast, slow in pairs if slow["predicted_us"] <= fast["predicted_us"]
+    ]  # fmt: skip
+
+
 def _ranks(measured: list[float], other: list[float]) -> tuple[float, int, str]:
     """Correlation of all, number of groups that differ by more than the noise, that of these."""
     apart = beyond_noise(measured, other)
@@ -122,7 +150,12 @@ def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
         lines.append(_line(kind, [entry for entry in held if entry["kind"] == kind]))
     if held:
         lines.append(_line("all held back", held))
-    lines.append("")
+    return [*lines, "", *_orders(entries)]
+
+
+def _orders(entries: list[dict[str, Any]]) -> list[str]:
+    """Whether the variants of each family come in the order of the GPUs."""
+    lines: list[str] = []
     families: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         families.setdefault(entry["name"].split("/")[0], []).append(entry)
@@ -137,6 +170,11 @@ def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
                          f"{max(measured) / min(measured):5.2f}, rank correlation {every:5.2f}, of "
                          f"{groups} that differ by {100 * NOISE:.0f} %: {apart}; of two GPUs "
                          f"{of_gpus[0]:5.2f}, {of_gpus[2]}")  # fmt: skip
+            pairs = separated(members)
+            if pairs:
+                lines.append(f"    {len(pairs)} of {math.comb(len(members), 2)} pairs are apart on "
+                             f"both GPUs, Kendall's correlation {kendall(pairs):.2f}")  # fmt: skip
+                lines += inversions(pairs)
     return lines
 
 

@@ -4,10 +4,10 @@
     python benchmark/timing_measure.py measure FOLDER --save kernels.json [--only TEXT]
 
 The GPU is warmed for two seconds, and by each kernel for 0.15 s more. Then, fifteen times: the L2
-cache is flushed by writing 256 MB, the kernel runs, and a probe of one warp compares the
-multiprocessor's clock with the time. ``event_us`` is the median time between events around the
-kernel, ``us`` of what CUPTI says of the kernel alone, ``warm_us`` the time of a run without flushes
-in a row of runs; ``mhz`` the clock that the probe saw.
+cache is flushed by writing 256 MB, and the kernel runs. ``event_us`` is the median time between
+events around the kernel, ``us`` of what CUPTI says of the kernel alone, ``warm_us`` the time of a
+run without flushes in a row of runs. (A probe behind a kernel reads another clock than the kernel
+has inside.)
 """
 
 from __future__ import annotations
@@ -28,17 +28,6 @@ from timing_recorded import record
 
 _FLUSH_BYTES = 256 << 20
 _RUNS = 15
-_PROBE = r"""
-extern "C" __global__ void clock_probe(long long* sums, int nanoseconds) {
-  long long t0, c0, t1, c1;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t0) :: "memory");
-  asm volatile("mov.u64 %0, %clock64;" : "=l"(c0) :: "memory");
-  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t1) :: "memory");
-  while (t1 - t0 < nanoseconds);
-  asm volatile("mov.u64 %0, %clock64;" : "=l"(c1) :: "memory");
-  sums[0] += c1 - c0;
-  sums[1] += t1 - t0;
-}"""
 _DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16,
     "e4m3": torch.float8_e4m3fn, "s8": torch.int8, "s32": torch.int32,
@@ -111,15 +100,6 @@ class Driver:
 
         return run
 
-    def clock_probe(self) -> tuple[Callable[[], None], torch.Tensor]:
-        """What runs the probe, and its sums: clocks and nanoseconds."""
-        from tilelang.runtime.nvrtc import compile_cuda
-
-        artifact = compile_cuda(_PROBE, "sm_90a")
-        sums = torch.zeros(2, dtype=torch.int64, device="cuda")
-        probe = Foreign(artifact.ptx, artifact.cubin, "clock_probe", (1,), 32, 0, ())
-        return self.function(probe, [sums, 20000]), sums
-
 
 def build(folder: Path) -> None:
     """Compiles the kernels: those of others to be launched, ours to be predicted as they are."""
@@ -164,7 +144,6 @@ class Bench:
 
     def __init__(self, driver: Driver) -> None:
         self._flushed = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
-        self._probe, self._sums = driver.clock_probe()
 
     def measure(self, run: Callable[[], Any]) -> dict[str, float]:
         """The numbers of one case."""
@@ -172,11 +151,9 @@ class Bench:
         torch.cuda.synchronize()
         warm = self._row(run, 3)
         warm = self._row(run, max(3, min(1000, math.ceil(0.15e6 / warm))))
-        self._sums.zero_()
         times = [self._once(run) for _ in range(_RUNS)]
-        clocks, nanoseconds = self._sums.tolist()
         result = {"event_us": statistics.median(times), "warm_us": warm,
-                  "mhz": clocks / nanoseconds * 1e3, "least_event_us": min(times)}  # fmt: skip
+                  "least_event_us": min(times)}  # fmt: skip
         return result | self._by_profiler(run)
 
     def _row(self, run: Callable[[], Any], count: int) -> float:
@@ -194,7 +171,6 @@ class Bench:
         start.record()
         run()
         end.record()
-        self._probe()
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
@@ -231,7 +207,7 @@ def measure(folder: Path, only: str, save: str | None) -> None:
                      "flops": case.flops, "bytes": case.bytes, **numbers})  # fmt: skip
         us = numbers.get("us", numbers["event_us"])
         print(f"{case.name:56} {us:9.2f} us  events {numbers['event_us']:9.2f}  "
-              f"warm {numbers['warm_us']:9.2f}  {numbers['mhz']:6.0f} MHz  "
+              f"warm {numbers['warm_us']:9.2f}  "
               f"{case.flops / us / 1e6:7.1f} TFLOP/s {case.bytes / us / 1e6:6.2f} TB/s",
               flush=True)  # fmt: skip
         torch.cuda.empty_cache()

@@ -4,11 +4,6 @@
 #include <bit>
 
 namespace tilelang::emulator {
-namespace {
-
-constexpr double kNothing = 1e-4;
-
-}  // namespace
 
 Capacity::Capacity(double rate, int width)
     : rate_(rate),
@@ -74,7 +69,7 @@ Cycle Capacity::Take(Cycle from, double units) {
   return end;
 }
 
-Cycle Capacity::Claim(Cycle from, double units) {
+Cycle Capacity::ClaimBins(Cycle from, double units) {
   served_ += units;
   Cycle end = from;
   for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {

@@ -1,6 +1,7 @@
 // A resource that serves so many units a cycle, asked for in any order of time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -16,7 +17,21 @@ class Capacity {
   Capacity(double rate, int width);
 
   // When the last of `units` is served, if the first may be at `from`.
-  Cycle Claim(Cycle from, double units);
+  Cycle Claim(Cycle from, double units) {
+    const int64_t bin = BinOf(from);
+    // Mostly the first bin has room for all of it, and more is left.
+    if (bin >= full_ && bin < first_ + kBins) {
+      const double start = static_cast<double>(bin) * width_;
+      float& used = Used(bin);
+      if (units <= (start + width_ - from) * rate_ && units < room_ - used - kNothing &&
+          units > kNothing) {
+        served_ += units;
+        used += static_cast<float>(units);
+        return std::max(from + units / rate_, start + used / rate_);
+      }
+    }
+    return ClaimBins(from, units);
+  }
   // The same of a resource that many share: what comes in bursts is served at once, as long as a
   // bin has room for it.
   Cycle Take(Cycle from, double units);
@@ -32,6 +47,8 @@ class Capacity {
  private:
   // A claim beyond so many bins from what is forgotten is served at once.
   static constexpr int64_t kBins = 1024;
+  static constexpr double kNothing = 1e-4;  // units
+  Cycle ClaimBins(Cycle from, double units);
   static size_t IndexOf(int64_t bin) { return static_cast<size_t>(bin & (kBins - 1)); }
   float& Used(int64_t bin) { return used_[IndexOf(bin)]; }
   // The first bin from this one on that is not full.

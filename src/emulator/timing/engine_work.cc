@@ -88,7 +88,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       if (work.kind == K::kBulkLoad) {
         const Cycle there = work.multicast
                                 ? start + figures.l2_latency
-                                : sm.memory.Load(start, access, figures.tma_dram_latency);
+                                : sm.memory.Load(start, access, figures.tma_dram_latency, true);
         const Cycle port =
             to.l2_port.Claim(there - figures.l2_latency, access.bytes()) + figures.l2_latency;
         end = std::max(end, to.shared.Claim(port - 1, access.bytes() / kPortBytes));

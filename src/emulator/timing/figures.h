@@ -63,6 +63,9 @@ struct Figures {
   double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
   // So many cycles from the start of a launch HBM is at a share of its rate.
   double dram_start = 0, dram_start_share = 1;
+  // A load waits so many cycles longer when HBM is busy for half of the time, and for a share u of
+  // it u / (1 - u) times as many.
+  double dram_queue = 0;
   double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
   // So many bytes more take a line of 128 bytes whose other half of 256 is not accessed with it.
   double dram_lone_load = 0, dram_lone_store = 0;

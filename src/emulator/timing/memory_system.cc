@@ -12,6 +12,8 @@ namespace {
 constexpr double kNaturalQueue = 1000;
 // Cycles in which the requests of an SM to L2 may come at once: others have pauses then.
 constexpr int kBurst = 1024;
+// Cycles over which it is asked how busy HBM is.
+constexpr double kWindow = 2000;
 // Lines of which the neighbours are awaited.
 constexpr int kRecentBits = 14;
 // A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
@@ -77,26 +79,39 @@ bool MemorySystem::HasNeighbour(uint64_t line) {
   return (pair.seen & (2u >> (line & 1))) != 0;
 }
 
-double MemorySystem::Misses(const LineAccess& access) {
+double MemorySystem::Misses(const LineAccess& access, bool whole) {
   if (warm_) return 0;
   Present& present = present_[access.line];
   const double loaded = dram_bytes_ * others_;
   if (loaded - present.when > figures_.l2_capacity) present.sectors = 0;
   // HBM is read in pairs of sectors.
-  const uint32_t pairs = access.sectors | (access.sectors & 5) << 1 | (access.sectors & 10) >> 1;
+  const uint32_t pairs =
+      whole ? 15 : access.sectors | (access.sectors & 5) << 1 | (access.sectors & 10) >> 1;
   const uint32_t missing = (access.sectors & ~present.sectors) != 0 ? pairs & ~present.sectors : 0;
   present.sectors |= pairs;
   present.when = loaded;
   return 32.0 * std::popcount(missing);
 }
 
-Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more) {
+Cycle MemorySystem::QueueOf(Cycle from) {
+  constexpr double kMost = 0.85;
+  if (from > window_begin_ + kWindow) {
+    const double most = dram_.rate() * (from - window_begin_);
+    const double busy = std::min(kMost, (dram_.served() - window_served_) / most);
+    queue_ = figures_.dram_queue * busy / (1 - busy);
+    window_begin_ = from;
+    window_served_ = dram_.served();
+  }
+  return queue_;
+}
+
+Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more, bool whole) {
   const double sharers = sharing.SharersOf(access.line);
   const double served = std::max<double>(access.bytes(), figures_.l2_request_bytes);
   l2_bytes_ += access.bytes();
   const double merged = std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
   const Cycle l2 = l2_.Take(from, served / merged) + figures_.l2_latency;
-  const double missing = Misses(access);
+  const double missing = Misses(access, whole);
   if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
   const double bytes = missing / sharers;
@@ -107,7 +122,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more) {
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone / sharers);
-  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more);
+  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more + QueueOf(from));
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {

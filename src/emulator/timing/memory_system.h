@@ -48,8 +48,8 @@ class MemorySystem {
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
   // When the sectors are there that a load asks for at `from`; from HBM they take `more` than for
-  // a load of a thread.
-  Cycle Load(Cycle from, const LineAccess& access, Cycle more = 0);
+  // a load of a thread, and L2 fetches the `whole` line, as tensor maps ask for.
+  Cycle Load(Cycle from, const LineAccess& access, Cycle more = 0, bool whole = false);
   // When a store has left.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);
@@ -66,13 +66,17 @@ class MemorySystem {
  private:
   // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
   bool HasNeighbour(uint64_t line);
+  // How much longer a load from HBM takes because of others.
+  Cycle QueueOf(Cycle from);
   // Bytes that HBM has to be asked for; notes that they are in L2 then.
-  double Misses(const LineAccess& access);
+  double Misses(const LineAccess& access, bool whole = false);
 
   const Figures& figures_;
   bool warm_;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
+  Cycle window_begin_ = 0, queue_ = 0;
+  double window_served_ = 0;
   struct Pair {
     uint64_t number = ~uint64_t{0};
     uint32_t seen = 0;

@@ -1,6 +1,5 @@
 #include "emulator/timing/result.h"
 
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -22,7 +21,8 @@ std::string Pack(const Rows& rows, Field field) {
   return bytes;
 }
 
-int64_t Round(Cycle cycle) { return std::llround(cycle); }
+// Cycles are never negative.
+int64_t Round(Cycle cycle) { return static_cast<int64_t>(cycle + 0.5); }
 
 template <typename Rows, typename Field>
 void Texts(Json& json, const char* name, const Rows& rows, Field field) {

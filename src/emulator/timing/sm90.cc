@@ -53,7 +53,8 @@ const Figures& Sm90Figures() {
     f.l2_merge = 1.5;         // GEMMs of small tiles
     f.l2_request_bytes = 60;  // random sectors of 4 to 32 MB
     f.l2_store_request_bytes = 110;
-    f.dram_gbs = 4400;  // 4.2 to 4.6 by mixture
+    f.dram_gbs = 4400;   // 4.2 to 4.6 by mixture
+    f.dram_queue = 140;  // tensor loads of 4 KiB, one to six in flight on each SM
     f.dram_store_cost = 1.05;
     f.dram_lone_load = 16;  // copies of tiles of 128 bytes
     f.dram_lone_store = 22;
