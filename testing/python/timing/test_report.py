@@ -197,6 +197,11 @@ def test_comparisons_show_both():
     assert "<td>other</td>" in both._repr_html_()
 
 
+def test_comparisons_of_what_was_not_timed_are_refused():
+    with pytest.raises(UserError, match="compare takes reports"):
+        compare(Report(timings.make()), 3)
+
+
 def test_a_launch_without_a_timeline_says_so(tmp_path):
     columns = timings.slices([])
     none = np.zeros(0, np.int32)

@@ -98,6 +98,7 @@ def test_kernels_profile_themselves():
     assert report.timing.grid_us == max(each.timing.grid_us for each in report.grids)
     assert report is report.grids[1]
     assert [line for line in report.lines if line.file.endswith("test_report_command_line.py")]
+    assert compare(report, kernel).speedup == pytest.approx(1, rel=0.05)
     made = kernel.profile()  # on tensors of its own
     assert made.timing.ctas == 16
     assert "<iframe" in report._repr_html_()

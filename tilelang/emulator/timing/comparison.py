@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tilelang.errors import UserError
 
 from .lines import warp_groups
 from .text import duration, table
@@ -79,10 +81,27 @@ def _values(report: Report) -> dict[str, str]:
     return values
 
 
-def compare(first: Report, second: Report) -> Comparison:
+def compare(first: Any, second: Any) -> Comparison:
     """Puts two timed launches side by side, of kernels that do the same work.
 
-    Either may come from this compiler (``kernel.profile(...)``) or from PTX of another one
-    (``module["name"].profile(...)``).
+    Each is a report, of this compiler's kernel (``kernel.profile(...)``) or of PTX of another one
+    (``module["name"].profile(...)``); or a compiled kernel, which is profiled with arguments that
+    it makes.
+
+    Raises:
+        UserError: one is neither.
     """
-    return Comparison(first, second)
+    return Comparison(_report(first), _report(second))
+
+
+def _report(what: Any) -> Report:
+    from ...jit import JITKernel
+    from .report import Report
+
+    if isinstance(what, JITKernel):
+        return what.profile()
+    if not isinstance(what, Report):
+        raise UserError(
+            f"compare takes reports, as profile() makes them, or compiled kernels, not {what!r}"
+        )
+    return what
