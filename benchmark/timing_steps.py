@@ -1,13 +1,13 @@
 """A GEMM of a B200 step by step, by the timing model, beside published times; needs no GPU.
 
-    python benchmark/timing_steps.py [--check]
+    python benchmark/timing_steps.py [--size 4096] [--only TEXT] [--check]
 
 C (M, N) = A (M, K) @ B (N, K)^T of 4096 x 4096 x 4096, bfloat16, by PTX that this file writes in
-the structure of the kernels of gau-nernst/learn-cuda (02e_matmul_sm100), whose TFLOP/s it prints,
-too: tiles in 16-byte columns without a swizzle; with the swizzle of 128 bytes; two stages; a warp
-that loads and one that multiplies through seven; pairs of CTAs (cta_group::2); persistent ones that
-store a tile while the next is computed. ``--check`` computes a small product with each and compares
-it with float64.
+the structure of the kernels of gau-nernst/learn-cuda (02e_matmul_sm100), whose TFLOP/s at that size
+it prints, too, and in how many of the cycles the tensor pipe is busy: tiles in 16-byte columns
+without a swizzle; with the swizzle of 128 bytes; two stages; a warp that loads and one that
+multiplies through seven; pairs of CTAs (cta_group::2); persistent ones that store a tile while the
+next is computed. ``--check`` computes a small product with each and compares it with float64.
 """
 
 from __future__ import annotations
@@ -69,29 +69,36 @@ def check(step: Step) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def predicted(step: Step) -> float:
-    """TFLOP/s of the model."""
-    a, b, c = (np.zeros((_SIZE, _SIZE), np.uint16) for _ in range(3))
+def predicted(step: Step, size: int = _SIZE) -> tuple[float, float]:
+    """TFLOP/s of the model, and the share of the cycles in which the tensor pipe is busy."""
+    a, b, c = (np.zeros((size, size), np.uint16) for _ in range(3))
     options = TimingOptions(sampled=True, record=False)
     timing = launch(step, a, b, c, timing=options, sanitize=False, progress=False).timing
-    return 2 * _SIZE**3 / timing.grid_us / 1e6
+    shares = dict(zip(timing.engine_name, timing.engine_share, strict=True))
+    return 2 * size**3 / timing.grid_us / 1e6, shares["tensor pipe"]
 
 
 def main() -> None:
     """Prints the steps, and how each compares with the one before."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    if parser.parse_args().check:
-        for step in STEPS:
+    parser.add_argument("--size", type=int, default=_SIZE)
+    parser.add_argument("--only", default="", help="part of the names")
+    arguments = parser.parse_args()
+    steps = [step for step in STEPS if arguments.only in step.name]
+    if arguments.check:
+        for step in steps:
             print(f"{step.name:36} error {check(step):.1e}")
         return
     before: tuple[float, float] | None = None
-    for step in STEPS:
-        rate = predicted(step)
-        line = f"{step.name:36} {rate:7.0f} TFLOP/s, published {step.published:7.0f}"
-        if before:
-            line += f"; over the step before {rate / before[0]:5.2f}, "
-            line += f"published {step.published / before[1]:5.2f}"
+    for step in steps:
+        rate, busy = predicted(step, arguments.size)
+        line = f"{step.name:36} {rate:7.0f} TFLOP/s, tensor pipe {100 * busy:4.1f} %"
+        if arguments.size == _SIZE:
+            line += f", published {step.published:7.0f}"
+            if before:
+                line += f"; over the step before {rate / before[0]:5.2f}, "
+                line += f"published {step.published / before[1]:5.2f}"
         print(line, flush=True)
         before = rate, step.published
 
