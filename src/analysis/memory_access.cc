@@ -132,7 +132,6 @@ class Collector : public StmtVisitor {
                               store->args.end());
     box->adds = store->name == op::kTmaStoreAdd;
     box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
-    if (auto copy = store->attrs.Get(op::kStoredBy)) box->copy = (*copy).cast<Span>();
     return box;
   }
   // The elements of a box, which lie side by side from the address on that the store is given.
@@ -413,7 +412,7 @@ void CollectAccesses(const Stmt& s, const AccessContext& context,
 bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   const auto &a = earlier.box, &b = later.box;
   if (!a || !b || !a->tensor.same_as(b->tensor) || (a->adds && b->adds)) return false;
-  if (carried) return !a->copy.defined() || !a->copy.same_as(b->copy);
+  if (carried) return true;
   arith::Analyzer analyzer;
   for (size_t d = 0; d < a->corner.size(); ++d) {
     const Expr &x = a->corner[d], &y = b->corner[d];

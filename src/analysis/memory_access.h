@@ -64,7 +64,6 @@ struct MemoryAccess {
     ir::Array<int64_t> extents;
     bool adds = false;     // to what is there
     bool written = false;  // when it has been waited for
-    ir::Span copy;         // that it is part of
   };
   std::shared_ptr<const Box> box;
   // The one thread that executes the access, or -1. Elected threads count from kElected.
@@ -91,8 +90,9 @@ AccessContext ContextOf(const ir::KernelLaunchNode* launch);
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
 
-// Whether stores by TMA may write common elements; carried: see below. What one statement writes in
-// several iterations counts as different elements.
+// Whether stores by TMA may write common elements; carried: see below. Who stores a tile in several
+// iterations mostly fills it in each, and waits for its stores then: of others it is not asked
+// where each iteration stores.
 bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 // True unless every two threads that touch common bytes, one of them writing, are one thread, and

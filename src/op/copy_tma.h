@@ -28,11 +28,9 @@ inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
 // box's corner, innermost dimension first.
 inline constexpr const char* kTmaStore = "tl::tma_store";
 inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
-// Attributes of these: the tensor (Buffer), the box's extents (Array<int>, as the corner) and the
-// copy's Span.
+// Attributes of these: the tensor (Buffer) and the box's extents (Array<int>, as the corner).
 inline constexpr const char* kStoredTensor = "stored_tensor";
 inline constexpr const char* kStoredBox = "stored_box";
-inline constexpr const char* kStoredBy = "stored_by";
 // The call that ends a group of stores, and how those begin that wait for the stores of the calling
 // thread.
 inline constexpr const char* kTmaStoreCommit = "tl::tma_store_commit";

@@ -111,7 +111,6 @@ class TmaLowerer {
     if (IsTmaLoad(op_)) return attrs;
     attrs.Set(kStoredTensor, lowering_.buffers->Get(global_->buffer));
     attrs.Set(kStoredBox, Array<int64_t>(boxes_.box.rbegin(), boxes_.box.rend()));
-    if (op_->span.defined()) attrs.Set(kStoredBy, op_->span);
     if (op_->annotations.count(kTmaWrittenAnnotation) != 0) attrs.Set(kTmaWrittenAnnotation, true);
     return attrs;
   }

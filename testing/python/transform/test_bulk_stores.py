@@ -105,9 +105,9 @@ def test_a_tile_is_read_beside_its_store() -> None:
 
 
 @every_schedule
-def test_a_tile_that_is_not_filled_again_is_waited_for_at_the_end() -> None:
+def test_a_tile_that_is_not_filled_again_is_waited_for_before_the_next_store() -> None:
     kernel = scaled(5, _filled_once)
-    assert waits(kernel) == ["tma_store(", "tma_store_wait"]
+    assert waits(kernel) == ["tma_store_wait", "tma_store(", "tma_store_wait"]
     A, C = torch.randn(320, 64).half(), poisoned(320, 64)
     kernel(A, C)
     assert torch.equal(C, A[192:256].repeat(5, 1) * 2)
@@ -284,3 +284,56 @@ def test_who_stores_sometimes_waits_each_time() -> None:
     kernel(A, F, C)
     want = torch.where(F.repeat_interleave(64)[:, None] > 0, A * 2, 7.0)
     assert torch.equal(C, want)
+
+
+def _shifted_by_half(A, C, out, other):
+    T.macro(_fill)(A, out, 2)
+    for t in T.serial(5):
+        T.copy(out, C[t * 32, 0])
+
+
+def _at_one_place(A, C, out, other):
+    T.macro(_fill)(A, out, 2)
+    for _ in T.serial(3):
+        T.copy(out, C[64:128, :])
+
+
+def _shifted_in_two_loops(A, C, out, other):
+    T.macro(_fill)(A, out, 2)
+    for t in T.serial(2):
+        for u in T.serial(2):
+            T.copy(out, C[t * 64 + u * 96, 0])
+
+
+@every_schedule
+def test_the_last_of_several_slots_to_one_place_stays() -> None:
+    def body(A, C, out, other):
+        slots = T.alloc_shared((2, 64, 64), "float16")
+        for n, i, j in T.Parallel(2, 64, 64):
+            slots[n, i, j] = A[n * 64 + i, j] * 2
+        for t in T.serial(3):
+            for u in T.serial(2):
+                T.copy(slots[u, :, :], C[t * 64, 0])
+
+    A, C = torch.randn(320, 64).half(), poisoned(320, 64)
+    scaled(5, body)(A, C)
+    assert torch.equal(C[:192], A[64:128].repeat(3, 1) * 2)
+
+
+@every_schedule
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        (_shifted_by_half, [0, 32, 64, 96, 128]),
+        (_shifted_in_two_loops, [0, 96, 64, 160]),
+        (_at_one_place, [64]),
+    ],
+)
+def test_a_tile_is_stored_over_a_part_of_itself(body, rows) -> None:
+    """Which iteration wrote an element last decides, though the tile stays the same."""
+    A, C = torch.randn(320, 64).half(), poisoned(320, 64)
+    scaled(5, body)(A, C)
+    want = poisoned(320, 64)
+    for row in rows:
+        want[row : row + 64] = A[128:192] * 2
+    assert torch.equal(C.nan_to_num(7), want.nan_to_num(7))
