@@ -17,6 +17,7 @@
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
 #include "op/copy_tma.h"
+#include "op/issue.h"
 #include "op/wgmma.h"
 
 namespace tilelang::analysis {
@@ -30,11 +31,6 @@ constexpr int64_t kCellLanes = 16;
 constexpr int64_t kColumns = 512;
 // Before shared memory.
 constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
-
-bool IsElection(const Expr& e) {
-  const auto* call = e.as<CallNode>();
-  return call != nullptr && call->name == "elect_one";
-}
 
 // Integer arithmetic on the given variables alone.
 bool IsComputable(const Expr& e, const std::vector<AccessContext::Range>& ranges) {
@@ -193,7 +189,7 @@ class Collector : public StmtVisitor {
       Conjuncts(Substitute(guard, context_.values), &guards);
     }
     for (const Expr& guard : guards) {
-      elected |= IsElection(guard);
+      elected |= op::IsElection(guard);
       if (IsComputable(guard, ranges)) conditions.push_back(guard);
     }
     Expr varying = 0;

@@ -5,6 +5,7 @@
 
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
+#include "op/effect.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
 
@@ -30,8 +31,7 @@ bool IsForProgram(const CallNode* call) {
 }  // namespace
 
 std::string_view CalledBy(const Stmt& s) {
-  const auto* op = s.as<EvaluateNode>();
-  const auto* call = op != nullptr ? op->value.as<CallNode>() : nullptr;
+  const CallNode* call = op::CallOf(s);
   return call != nullptr ? NameOf(call) : "";
 }
 
@@ -104,6 +104,11 @@ bool IsOfProgram(const CallNode* call) {
 bool IsArrivalCall(const CallNode* call) {
   bool arrives = call->name == "mbarrier_arrive" || call->name == "mbarrier_arrive_expect_tx";
   return arrives && IsForProgram(call);
+}
+
+bool ArrivesForOthers(const CallNode* call) {
+  return call->name == "named_barrier_arrive" || NameOf(call).starts_with("cluster_arrive") ||
+         IsArrivalCall(call);
 }
 
 std::optional<Array<Buffer>> GivenBackBy(const CallNode* call) {

@@ -37,6 +37,8 @@ bool IsRole(const ir::Stmt& s);
 bool IsOfProgram(const ir::CallNode* call);
 // Hands over to those who wait on a barrier of the program what the thread has done.
 bool IsArrivalCall(const ir::CallNode* call);
+// Such an arrival, or one at a named barrier or that of the cluster.
+bool ArrivesForOthers(const ir::CallNode* call);
 // The tiles that such a call hands over; nothing: whatever the program means by it.
 std::optional<ir::Array<ir::Buffer>> GivenBackBy(const ir::CallNode* call);
 bool IsArrival(const ir::Stmt& s);

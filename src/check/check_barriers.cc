@@ -6,6 +6,7 @@
 #include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "op/issue.h"
 
 namespace tilelang::check {
 
@@ -35,8 +36,7 @@ class ThreadDependence : public ir::StmtVisitor {
       if (const auto* load = part.as<ir::LoadNode>()) {
         found = found || depends_.count(load->buffer.get()) != 0;
       }
-      const auto* call = part.as<ir::CallNode>();
-      found = found || (call != nullptr && call->name == "elect_one");
+      found = found || op::IsElection(part);
       return !found;
     });
     return found;

@@ -14,6 +14,11 @@ ir::Stmt DeviceEffect(const char* header, const std::string& function, ir::Array
   return Effect("tl::" + function, std::move(args), span, std::move(attrs));
 }
 
+const ir::CallNode* CallOf(const ir::Stmt& s) {
+  const auto* evaluate = s.as<ir::EvaluateNode>();
+  return evaluate == nullptr ? nullptr : evaluate->value.as<ir::CallNode>();
+}
+
 ir::Stmt Sequence(const std::vector<ir::Stmt>& stmts, const ir::Span& span) {
   return ir::Seq(ir::Array<ir::Stmt>(stmts.begin(), stmts.end()), span);
 }

@@ -15,6 +15,9 @@ ir::Stmt Effect(const std::string& name, ir::Array<ir::Expr> args, const ir::Spa
 ir::Stmt DeviceEffect(const char* header, const std::string& function, ir::Array<ir::Expr> args,
                       const ir::Span& span, ir::Map<ir::String, ir::Any> attrs = {});
 
+// The call that a statement makes for its effect; null: it is no such statement.
+const ir::CallNode* CallOf(const ir::Stmt& s);
+
 inline ir::Expr I32(int64_t value) { return ir::Const(ir::dtypes::kInt32, value); }
 inline ir::Expr U32(int64_t value) { return ir::Const(ir::dtypes::kUInt32, value); }
 inline ir::Expr U64(uint64_t value) {

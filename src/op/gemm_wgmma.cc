@@ -181,11 +181,6 @@ void Hold(const Buffer& fragment, bool awaited, Lowering* lowering, const Span& 
                                 {ir::AddressOf(registers, {I32(0)})}, span, attrs));
 }
 
-const ir::CallNode* AsCall(const Stmt& s) {
-  const auto* op = s.as<ir::EvaluateNode>();
-  return op == nullptr ? nullptr : op->value.as<ir::CallNode>();
-}
-
 class WgmmaLowerer {
  public:
   WgmmaLowerer(const ir::GemmNode* op, Lowering* lowering)
@@ -369,7 +364,7 @@ void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowe
 }
 
 Buffer HeldAfterWait(const Stmt& s) {
-  const ir::CallNode* call = AsCall(s);
+  const ir::CallNode* call = CallOf(s);
   if (call == nullptr || call->attrs.count(kAwaited) == 0) return {};
   return call->args[0].as<ir::CallNode>()->args[0].as<ir::LoadNode>()->buffer;
 }
@@ -395,7 +390,7 @@ Stmt AwaitWgmma(int64_t pending, const Span& span) {
 }
 
 bool IsAwaitWgmma(const Stmt& s) {
-  const ir::CallNode* call = AsCall(s);
+  const ir::CallNode* call = CallOf(s);
   return call != nullptr && call->attrs.count(kMayMove) != 0;
 }
 

@@ -27,6 +27,11 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
 }
 
+bool IsElection(const Expr& condition) {
+  const auto* call = condition.as<ir::CallNode>();
+  return call != nullptr && call->name == "elect_one";
+}
+
 bool IsOperatorOf(const Stmt& s, const ThreadRange& threads) {
   bool found = false;
   ir::WalkExprs(s, [&](const Expr& e) {

@@ -33,6 +33,8 @@ bool IsProgramBarrier(const Buffer& barrier);
 // `body` executed by one elected thread of the operator's threads, which are whole warps or that
 // one thread.
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
+// Whether a condition chooses one thread of each warp, the same one each time.
+bool IsElection(const Expr& condition);
 // Whether a branch is part of an operator of these threads: one of them issues, or some of them
 // copy.
 bool IsOperatorOf(const Stmt& s, const ThreadRange& threads);

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 
@@ -32,8 +31,7 @@ Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
   if (mask == 0) return own;
   Expr blocks = ir::Const(ir::dtypes::kUInt16, mask);
   Stmt all = op::Effect("tcgen05_mma_arrive", {ir::Load(ring.empty, {slot}), blocks}, span);
-  Expr shares = op::IsInMask(mask, ring.channel->cluster);
-  return ir::IsTrue(shares) ? all : ir::If(shares, all, own, span);
+  return WhereShared(ring, all, own);
 }
 
 // Rows of block number `block` of a region whose last but `from_end` - 1 dimension has them all.

@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "op/effect.h"
 
 namespace tilelang::schedule {
 
@@ -138,8 +139,7 @@ void CheckOrder(const ir::ForNode* loop, const std::vector<TaskNode>& nodes,
 }  // namespace
 
 std::optional<int64_t> PartAt(const Stmt& s) {
-  const auto* evaluate = s.as<ir::EvaluateNode>();
-  const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+  const ir::CallNode* call = op::CallOf(s);
   if (call == nullptr || call->name != kPipelinePart) return std::nullopt;
   return ir::AsInt(call->args[0]);
 }

@@ -118,9 +118,12 @@ Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
     Array<Expr> args = {ir::AddressOf(ring.empty, {slot}), U32(rank)};
     all.push_back(op::Effect("mbarrier_arrive", args, span, attrs));
   }
-  Expr shares = op::IsInMask(mask, ring.channel->cluster);
-  Stmt everywhere = op::Sequence(all, span);
-  return ir::IsTrue(shares) ? everywhere : ir::If(shares, everywhere, own, span);
+  return WhereShared(ring, op::Sequence(all, span), own);
+}
+
+Stmt WhereShared(const Ring& ring, const Stmt& in_all, const Stmt& in_own) {
+  Expr shares = op::IsInMask(ring.channel->blocks, ring.channel->cluster);
+  return ir::IsTrue(shares) ? in_all : ir::If(shares, in_all, in_own, in_all.span());
 }
 
 void SlotMap::Enter(const Ring& ring, const Expr& slot) {

@@ -73,6 +73,10 @@ ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span&
 // tiles, to those of all of them, since one loads for all.
 ir::Stmt Release(const Ring& ring, const ir::Expr& slot, const ir::Span& span);
 
+// What gives a slot back in all blocks of a cluster that share the tiles, where this block is one
+// of them; else in its own.
+ir::Stmt WhereShared(const Ring& ring, const ir::Stmt& in_all, const ir::Stmt& in_own);
+
 // Accesses of tiles become those of a slot of their ring.
 class SlotMap {
  public:

@@ -35,14 +35,9 @@ const ir::GemmNode* AsWgmma(const Stmt& s) {
   return gemm != nullptr && op::InstructionOf(gemm) == op::Wgmma() ? gemm : nullptr;
 }
 
-const ir::CallNode* AsCall(const Stmt& s) {
-  const auto* evaluate = s.as<ir::EvaluateNode>();
-  return evaluate == nullptr ? nullptr : evaluate->value.as<ir::CallNode>();
-}
-
 // For tiles that a producer brings.
 bool IsWaitForTiles(const Stmt& s) {
-  const ir::CallNode* call = AsCall(s);
+  const ir::CallNode* call = op::CallOf(s);
   return call != nullptr && call->name == "mbarrier_wait_parity";
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "analysis/sync_calls.h"
 #include "arith/structural.h"
@@ -10,6 +9,8 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
+#include "op/effect.h"
+#include "op/issue.h"
 
 namespace tilelang::sync {
 
@@ -20,8 +21,7 @@ using ir::Stmt;
 namespace {
 
 bool IsStore(const Stmt& s) {
-  const auto* op = s.as<ir::EvaluateNode>();
-  const auto* call = op != nullptr ? op->value.as<ir::CallNode>() : nullptr;
+  const ir::CallNode* call = op::CallOf(s);
   return call != nullptr && analysis::IsTmaStore(call);
 }
 
@@ -35,11 +35,6 @@ bool IsGroup(const Stmt& s) {
   return std::all_of(seq->stmts.begin(), seq->stmts.end(), is_part);
 }
 
-bool IsElection(const Expr& e) {
-  const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && call->name == "elect_one";
-}
-
 // The wait of those who execute `s`.
 Stmt WaitIn(const Stmt& s, bool written, const ir::Span& span) {
   const auto* branch = s.as<ir::IfNode>();
@@ -51,7 +46,7 @@ Stmt WaitIn(const Stmt& s, bool written, const ir::Span& span) {
 
 // Each election of a warp chooses the same thread.
 bool SameCondition(const Expr& a, const Expr& b) {
-  return a.same_as(b) || (IsElection(a) && IsElection(b)) || arith::SameStructure(a, b);
+  return a.same_as(b) || (op::IsElection(a) && op::IsElection(b)) || arith::SameStructure(a, b);
 }
 
 bool SameBranches(const Stmt& a, const Stmt& b) {
@@ -116,7 +111,7 @@ bool BulkStores::IssuesAlone(const Stmt& s) const {
   if (branch == nullptr) return IsGroup(s);
   return IssuesAlone(branch->then_case) &&
          (!branch->else_case.defined() || IssuesAlone(branch->else_case)) &&
-         (IsElection(branch->condition) || threads_.Where(branch->condition));
+         (op::IsElection(branch->condition) || threads_.Where(branch->condition));
 }
 
 const ir::ffi::Object* BulkStores::IssuerOf(const Stmt& s) {
@@ -181,9 +176,7 @@ bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
       return std::any_of(tiles->begin(), tiles->end(),
                          [&](const Buffer& given) { return given.same_as(tile); });
     }
-    std::string_view name(call->name.data(), call->name.size());
-    bool arrives = name == "cluster_sync" || name == "named_barrier_arrive" ||
-                   name.starts_with("cluster_arrive") || analysis::IsArrivalCall(call);
+    bool arrives = analysis::ArrivesForOthers(call) || call->name == "cluster_sync";
     return arrives && IsSharedWithOthers(tile);
   });
 }

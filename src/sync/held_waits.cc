@@ -75,9 +75,7 @@ bool IsBoundaryOfWgmma(const Stmt& s) {
           std::string_view(call->name.data(), call->name.size()).starts_with(op::kWgmmaWait);
       return waits || analysis::IsOfProgram(call);
     }
-    bool arrives = call->name == "named_barrier_arrive" || call->name == "cluster_arrive" ||
-                   call->name == "cluster_arrive_relaxed";
-    arrives = arrives || (analysis::IsArrivalCall(call) && !analysis::GivenBackBy(call));
+    bool arrives = analysis::ArrivesForOthers(call) && !analysis::GivenBackBy(call);
     return arrives || intrinsic->sync == SyncKind::kCta;
   });
   return by_call || LeavesSequence(s);

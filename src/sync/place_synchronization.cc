@@ -173,10 +173,14 @@ std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAcce
 
 std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) {
   if (CalledBy(op->stmts[fence]) != kTcgen05FenceAfter) return {};
-  bool ends = false;
+  std::vector<AccessPtr> result;
+  for (size_t i = fence + 1; i < op->stmts.size(); ++i) {
+    if (CalledBy(op->stmts[i]) == kTcgen05FenceBefore) return result;
+    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
+    result.insert(result.end(), accesses.begin(), accesses.end());
+  }
   // They stand between two fences; without the second one, it is a fence after a wait.
-  std::vector<AccessPtr> result = AccessesUntil(op, fence + 1, kTcgen05FenceBefore, &ends);
-  return ends ? result : std::vector<AccessPtr>();
+  return {};
 }
 
 HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {
@@ -204,17 +208,6 @@ AccessPtr SyncPlacer::Whole(const Buffer& tile) const {
   access->begin = table_.offsets()[tile];
   access->end = access->begin + AsInt(tile->shape[0]).value_or(1) * Bytes(tile->dtype);
   return access;
-}
-
-std::vector<AccessPtr> SyncPlacer::AccessesUntil(const SeqNode* op, size_t first,
-                                                 std::string_view call, bool* ends) {
-  std::vector<AccessPtr> result;
-  for (size_t i = first; i < op->stmts.size() && !*ends; ++i) {
-    *ends = CalledBy(op->stmts[i]) == call;
-    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
-    if (!*ends) result.insert(result.end(), accesses.begin(), accesses.end());
-  }
-  return result;
 }
 
 std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t first, size_t last) {

@@ -97,9 +97,6 @@ class SyncPlacer {
   HeldWaits::Use UseOf(const ir::SeqNode* op, size_t at);
   // A change of all of a tile.
   analysis::AccessPtr Whole(const ir::Buffer& tile) const;
-  // What statements from `first` on touch, up to one that makes this call; ends: there is one.
-  std::vector<analysis::AccessPtr> AccessesUntil(const ir::SeqNode* op, size_t first,
-                                                 std::string_view call, bool* ends);
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);

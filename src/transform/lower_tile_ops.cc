@@ -175,8 +175,7 @@ class KernelLowerer : public ScopedMutator {
 
   // An arrival names the tiles that it gives back.
   Stmt OfPhysicalTiles(const Stmt& s) {
-    const auto* evaluate = s.as<ir::EvaluateNode>();
-    const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+    const ir::CallNode* call = op::CallOf(s);
     auto tiles = call != nullptr ? call->attrs.Get(op::kGivesBack) : std::nullopt;
     if (!tiles) return s;
     Array<Buffer> physical;

@@ -24,8 +24,7 @@ namespace {
 // The name of what threads must execute together; null for other statements.
 const char* CollectiveName(const Stmt& s) {
   if (const char* name = check::TileOpName(s)) return name;
-  const auto* evaluate = s.as<ir::EvaluateNode>();
-  const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+  const ir::CallNode* call = op::CallOf(s);
   bool arrives = call != nullptr && call->name == "tcgen05_mma_arrive";
   return arrives ? "T.tcgen05_mma_arrive" : nullptr;
 }

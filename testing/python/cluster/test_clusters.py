@@ -29,6 +29,14 @@ def test_tile_for_several_blocks(size, mask, device):
     assert ".multicast::cluster" in kernel.get_ptx()
 
 
+def check_gemm(kernel, M: int, N: int, K: int, *arguments: int, device: str = "cpu") -> None:
+    """The kernel of A, B, C and these arguments makes C equal to A @ B^T."""
+    a, b = exact(M, K), exact(N, K)
+    c = poisoned(M, N, device=device)
+    kernel(a.to(device), b.to(device), c, *arguments)
+    assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
+
+
 @every_schedule
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("stages", [0, 2, 3])
@@ -39,10 +47,7 @@ def test_gemm(size, mask, stages, device):
     program = kernels.gemm(M, N, K, size=size, mask=mask, stages=stages)
     kernel = tilelang.compile(program, target="sm_90a")
     assert ("a_full" in kernel.get_kernel_source()) == (stages > 0)
-    a, b = exact(M, K), exact(N, K)
-    c = poisoned(M, N, device=device)
-    kernel(a.to(device), b.to(device), c)
-    assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
+    check_gemm(kernel, M, N, K, device=device)
 
 
 @every_schedule
@@ -53,14 +58,9 @@ def test_slots_that_tensor_cores_give_back(size, mask, stages):
     M, N, K = 130, 200, 416
     program = kernels.gemm(M, N, K, tile=(128, 64, 64), size=size, mask=mask, stages=stages)
     kernel = tilelang.compile(program, target="sm_100a")
-    pipelined = stages > 1
-    assert ("tcgen05.commit" in kernel.get_ptx()) and (
-        ("multicast::cluster.b64" in kernel.get_ptx()) == pipelined
-    )
-    a, b = exact(M, K), exact(N, K)
-    c = poisoned(M, N)
-    kernel(a, b, c)
-    assert torch.equal(c.double(), a.double() @ b.double().T)
+    assert "tcgen05.commit" in kernel.get_ptx()
+    assert ("multicast::cluster.b64" in kernel.get_ptx()) == (stages > 1)
+    check_gemm(kernel, M, N, K)
 
 
 @every_schedule
@@ -72,10 +72,7 @@ def test_persistent_gemm(size, clusters, K, target):
     M, N = 128 * size + 70, 136
     program = kernels.persistent_gemm(M, N, K, size=size, clusters=clusters)
     kernel = tilelang.compile(program, target=target)
-    a, b = exact(M, K), exact(N, K)
-    c = poisoned(M, N)
-    kernel(a, b, c)
-    assert torch.equal(c.double(), a.double() @ b.double().T)
+    check_gemm(kernel, M, N, K)
 
 
 @every_schedule
@@ -84,10 +81,7 @@ def test_persistent_gemm(size, clusters, K, target):
 def test_pipeline_by_hand(size, stages, device):
     M, N, K = 128, 64 * size, 448
     kernel = tilelang.compile(kernels.ring_gemm(M, N, K, size=size, stages=stages), target="sm_90a")
-    a, b = exact(M, K), exact(N, K)
-    c = poisoned(M, N, device=device)
-    kernel(a.to(device), b.to(device), c, K // 64)
-    assert torch.equal(c.cpu().double(), a.double() @ b.double().T)
+    check_gemm(kernel, M, N, K, K // 64, device=device)
 
 
 @every_schedule

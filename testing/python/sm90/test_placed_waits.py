@@ -81,6 +81,12 @@ def work(X, Y):
         Y[i, j] = X[i, j] * 3
 
 
+@T.macro
+def use(c, n):
+    for i, j in T.Parallel(M, N):
+        c[n][i, j] = c[n][i, j] + 0
+
+
 @every_schedule
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_does_not_depend_on_a_gemm_runs_beside_it(device: str) -> None:
@@ -88,8 +94,7 @@ def test_what_does_not_depend_on_a_gemm_runs_beside_it(device: str) -> None:
     def body(a, b, c, X, Y):
         gemm(a, b, c, 0)
         work(X, Y)
-        for i, j in T.Parallel(M, N):
-            c[0][i, j] = c[0][i, j] + 0
+        use(c, 0)
         gemm(a, b, c, 1)
 
     kernel = compiled(body)
@@ -105,10 +110,8 @@ def test_the_first_of_two_is_waited_for_alone(device: str) -> None:
         gemm(a, b, c, 0)
         work(X, Y)
         gemm(a, b, c, 1)
-        for i, j in T.Parallel(M, N):
-            c[0][i, j] = c[0][i, j] + 0
-        for i, j in T.Parallel(M, N):
-            c[1][i, j] = c[1][i, j] + 0
+        use(c, 0)
+        use(c, 1)
 
     kernel = compiled(body)
     assert from_first_commit(kernel)[:5] == ["commit", "work", "commit", "wait 1", "wait 0"]
@@ -122,8 +125,7 @@ def test_who_needs_the_second_waits_for_both() -> None:
         gemm(a, b, c, 0)
         work(X, Y)
         gemm(a, b, c, 1)
-        for i, j in T.Parallel(M, N):
-            c[1][i, j] = c[1][i, j] + 0
+        use(c, 1)
 
     kernel = compiled(body)
     assert from_first_commit(kernel) == ["commit", "work", "commit", "wait 0"]
