@@ -71,6 +71,13 @@ void Analyzer::BindLaunch(const ir::KernelLaunchNode* launch) {
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
     Bind(launch->thread_vars[i], ir::Const(launch->thread_vars[i].dtype(), 0), launch->threads[i]);
   }
+  auto cluster = launch->attrs.Get("cluster_dims");
+  if (!cluster) return;
+  int64_t blocks = 1;
+  for (int64_t extent : (*cluster).cast<ir::Array<int64_t>>()) blocks *= extent;
+  ir::DType t = ir::dtypes::kInt32;
+  Expr rank = ir::Call(t, "block_rank_in_cluster", {});
+  Assume(rank >= ir::Const(t, 0) && rank < ir::Const(t, blocks));
 }
 
 void Analyzer::Assume(const Expr& condition) { knowledge_->Assume(condition, true, false); }

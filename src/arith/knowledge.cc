@@ -18,7 +18,8 @@ namespace {
 bool ReadsMemory(const Expr& e) {
   bool found = false;
   ir::WalkExprs(e, [&](const Expr& x) {
-    found = found || x->kind == ExprKind::kLoad || x->kind == ExprKind::kCall;
+    const auto* call = x.as<ir::CallNode>();
+    found = found || x->kind == ExprKind::kLoad || (call != nullptr && !IsPureCall(call));
     return !found;
   });
   return found;

@@ -5,6 +5,7 @@
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/cta_pair.h"
 
 namespace tilelang::check {
 
@@ -19,7 +20,8 @@ std::string Ranks(int64_t size) { return "its ranks are 0 to " + std::to_string(
 
 class ClusterChecker : public ir::StmtVisitor {
  public:
-  explicit ClusterChecker(const ir::KernelLaunchNode* launch) : size_(op::ClusterSize(launch)) {
+  explicit ClusterChecker(const ir::KernelLaunchNode* launch)
+      : size_(op::ClusterSize(launch)), in_pairs_(op::HasGemmsInPairs(launch->body)) {
     CheckShape(launch);
     VisitStmt(launch->body);
   }
@@ -39,6 +41,10 @@ class ClusterChecker : public ir::StmtVisitor {
       CheckRank("dst_block of T.copy_cluster", op->block);
       CheckOtherBlock(op);
     }
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::GemmNode* op) override {
+    if (in_pairs_) CheckPair(op);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::CallNode* op) override {
@@ -127,6 +133,27 @@ class ClusterChecker : public ir::StmtVisitor {
         "T.copy_cluster with dst_block= to " << Describe(dst) << "; elements have 8 bits or more");
   }
 
+  // All tcgen05 instructions of a kernel have one .cta_group (PTX ISA).
+  void CheckPair(const ir::GemmNode* op) const {
+    if (!op::IsInPairs(op)) {
+      TL_USER_ERROR(kSemantics, op->span,
+                    "T.gemm without use_2cta=True in a kernel that has one with it: all gemms of a "
+                    "kernel are computed by pairs of blocks, or none is");
+    }
+    if (size_ % 2 != 0) {
+      TL_USER_ERROR(kSemantics, op->span,
+                    "T.gemm with use_2cta=True is computed by two neighbours of a cluster, but "
+                        << (size_ == 1 ? std::string("the kernel has no clusters")
+                                       : "clusters have " + std::to_string(size_) + " blocks")
+                        << ": T.Kernel(..., cluster_dims=2)");
+    }
+    if (!divided_.defined()) return;
+    TL_USER_ERROR(kSemantics, op->span,
+                  "T.gemm with use_2cta=True is computed by both blocks of a pair, but `"
+                      << ir::Print(divided_)
+                      << "` differs between them: put it where both of them pass");
+  }
+
   bool DependsOnRank(const Expr& e) const {
     bool found = false;
     ir::WalkExprs(e, [&](const Expr& part) {
@@ -139,6 +166,7 @@ class ClusterChecker : public ir::StmtVisitor {
   }
 
   int64_t size_;
+  bool in_pairs_;
   std::vector<ir::Var> ranks_;  // computed from the block's
   Expr divided_;                // the condition around that differs between blocks
   ir::Span span_;

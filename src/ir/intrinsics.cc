@@ -160,6 +160,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),
     Mbarrier("mbarrier_arrive", "tl::mbarrier_arrive"),
     Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx", SyncKind::kNone, Feature::kTma),
+    Mbarrier("mbarrier_expect_tx_pair", "tl::mbarrier_expect_tx_pair", SyncKind::kNone,
+             Feature::kTcgen05),
     Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", SyncKind::kNone,
              Feature::kTma),
     Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait", SyncKind::kBarrier),

@@ -3,6 +3,7 @@
 #include "analysis/kernel_scope.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 
 namespace tilelang::memory {
@@ -36,6 +37,7 @@ CtaResources::CtaResources(const ir::KernelLaunchNode* launch, const Target& tar
   cluster_ = op::ClusterSize(launch);
   reaches_blocks_ = op::ReachesOtherBlocks(launch->body);
   leaves_blocks_open_ = op::LeavesOtherBlocksOpen(launch->body);
+  in_pairs_ = op::HasGemmsInPairs(launch->body);
   if (auto columns = launch->attrs.Get("tmem_columns")) {
     tmem_.columns = (*columns).cast<ir::Map<Buffer, int64_t>>();
     columns_ = launch->attrs["tmem_allocation"].cast<int64_t>();
@@ -79,7 +81,7 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
 void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
   stmts->push_back(ir::Alloc(tmem_slot_, span_));
-  Stmt alloc = DeviceEffect("tcgen_05.h", "tcgen05_alloc",
+  Stmt alloc = DeviceEffect("tcgen_05.h", in_pairs_ ? "tcgen05_alloc<2>" : "tcgen05_alloc",
                             {ir::AddressOf(tmem_slot_, {I32(0)}), U32(columns_)}, span_);
   stmts->push_back(
       ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), alloc, Stmt(), span_));
@@ -87,12 +89,13 @@ void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
 
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
-  // A fence stands after the last copy of each thread.
-  stmts->push_back(Effect("sync_threads", {}, span_));
+  // A fence stands after the last copy of each thread. The other CTA of a pair is done, too.
+  stmts->push_back(Effect(in_pairs_ ? "cluster_sync" : "sync_threads", {}, span_));
   stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
   // Reading the slot keeps its bytes from being used for something else meanwhile.
   Expr base = ir::Load(tmem_slot_, {I32(0)});
-  Stmt free = DeviceEffect("tcgen_05.h", "tcgen05_dealloc", {base, U32(columns_)}, span_);
+  const char* dealloc = in_pairs_ ? "tcgen05_dealloc<2>" : "tcgen05_dealloc";
+  Stmt free = DeviceEffect("tcgen_05.h", dealloc, {base, U32(columns_)}, span_);
   stmts->push_back(ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), free, Stmt(), span_));
 }
 
@@ -117,7 +120,7 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);
   // Shared memory that others may reach still must not end before they are done.
-  if (leaves_blocks_open_) stmts.push_back(Effect("cluster_sync", {}, span_));
+  if (leaves_blocks_open_ && !in_pairs_) stmts.push_back(Effect("cluster_sync", {}, span_));
   return Sequence(stmts, span_);
 }
 

@@ -44,7 +44,8 @@ class CtaResources {
   int64_t cluster_ = 1;          // blocks
   bool reaches_blocks_ = false;  // others of the cluster
   bool leaves_blocks_open_ = false;
-  int64_t columns_ = 0;  // to allocate: 0, or a power of two from 32
+  bool in_pairs_ = false;  // blocks compute gemms
+  int64_t columns_ = 0;    // to allocate: 0, or a power of two from 32
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;

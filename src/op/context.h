@@ -92,6 +92,7 @@ struct Context {
   arith::Analyzer* analyzer;
   const TensorMemory* tmem = nullptr;  // null before lowering
   bool pipelined = false;              // in a loop whose loads run ahead
+  bool in_pairs = false;               // the kernel's gemms are computed by pairs of CTAs
   // The index of the thread's warpgroup of the CTA in a uniform register; null before lowering.
   Expr warpgroup = {};
   // Whether every operator that touches the shared buffer can work with a layout; null outside of

@@ -7,6 +7,7 @@
 #include "ir/visitor.h"
 #include "op/access.h"
 #include "op/copy.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -23,7 +24,7 @@ int64_t ClusterSize(const ir::KernelLaunchNode* launch) {
 namespace {
 
 bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& counts) {
-  bool found = false;
+  bool found = HasGemmsInPairs(s);
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* copy = inner.as<ir::CopyNode>();
     found |= copy != nullptr && counts(copy);

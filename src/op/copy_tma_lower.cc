@@ -4,6 +4,7 @@
 #include "op/copy.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -78,6 +79,7 @@ class TmaLowerer {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
     }
+    if (op_->annotations.count(kCompletesAtLeader) != 0) name = "tma_load_pair";
     auto policy = op_->annotations.find("eviction_policy");
     if (policy != op_->annotations.end() && (*policy).second.cast<String>() != "evict_normal") {
       name += "<tl::L2Policy::" + std::string((*policy).second.cast<String>()) + ">";

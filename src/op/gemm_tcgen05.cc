@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
 #include "op/matrix_descriptor.h"
@@ -56,7 +57,9 @@ UmmaProblem Analyze(const ir::GemmNode* op) {
   auto [b0, b1] = MatrixExtents(op->b, op->span);
   auto [m, n] = MatrixExtents(op->c, op->span);
   int64_t k = op->trans_a ? a0 : a1;
-  if ((op->trans_a ? a1 : a0) != m || (op->trans_b ? b0 : b1) != n ||
+  bool in_pairs = IsInPairs(op);
+  int64_t columns_of_b = op->trans_b ? b0 : b1;
+  if ((op->trans_a ? a1 : a0) != m || (in_pairs ? 2 : 1) * columns_of_b != n ||
       (op->trans_b ? b1 : b0) != k) {
     Refuse(op, ir::ErrorClass::kShape, "the extents of A (M, K), B (K, N) and C (M, N) disagree");
   }
@@ -68,7 +71,9 @@ UmmaProblem Analyze(const ir::GemmNode* op) {
            ir::ToString(a) + " by " + ir::ToString(b) + " into " +
                ir::ToString(op->c->buffer->dtype) + ": the pair of operands " + choice.reason);
   }
-  return {*choice.kind, m, n, k, b, op->a->buffer.IsTmem(), !op->trans_b};
+  UmmaProblem problem{*choice.kind, m, n, k, b, op->a->buffer.IsTmem(), !op->trans_b};
+  problem.in_pairs = in_pairs;
+  return problem;
 }
 
 UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
@@ -189,7 +194,8 @@ class GemmLowerer {
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(op_->a, op_->span, ctx_);
     std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
-                       "<tl::UmmaKind::" + Spelling(problem.kind) + ">";
+                       "<tl::UmmaKind::" + Spelling(problem.kind) +
+                       (problem.in_pairs ? ", 2>" : ">");
     for (int64_t m = 0; m < problem.m; m += t.m) {
       for (int64_t n = 0; n < problem.n; n += t.n) {
         Expr descriptor = Descriptor(t.m, std::min(t.n, problem.n - n));
@@ -206,7 +212,9 @@ class GemmLowerer {
   }
 
  private:
-  Expr Descriptor(int64_t m, int64_t n) const {
+  // Of the whole instruction: that of a pair has the rows of both CTAs.
+  Expr Descriptor(int64_t rows, int64_t n) const {
+    int64_t m = plan_->problem.in_pairs ? 2 * rows : rows;
     return U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
                                      op_->c->buffer->dtype, m, n, op_->trans_a, !op_->trans_b));
   }
@@ -325,8 +333,11 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
       ChooseUmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
   if (!choice.kind) return "the pair of operands " + choice.reason;
   auto [a0, a1] = MatrixExtents(op->a, op->span);
-  UmmaTiling tiling = TileUmma({*choice.kind, m, n, op->trans_a ? a0 : a1, op->b->buffer->dtype,
-                                op->a->buffer.IsFragment(), !op->trans_b});
+  UmmaProblem problem{
+      *choice.kind, m, n, op->trans_a ? a0 : a1, op->b->buffer->dtype, op->a->buffer.IsFragment(),
+      !op->trans_b};
+  problem.in_pairs = IsInPairs(op);
+  UmmaTiling tiling = TileUmma(problem);
   if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
   std::string operand = OperandLacks(op->a, op->trans_a, annotated);
   return operand.empty() ? OperandLacks(op->b, !op->trans_b, annotated) : operand;
@@ -349,8 +360,9 @@ Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx
   Array<Expr> args = {BarrierAddress(call->args[0])};
   bool several = call->args.size() > 1;
   if (several) args.push_back(call->args[1]);
-  const char* commit = several ? "tcgen05_commit_multicast" : "tcgen05_commit";
-  return ByOneThread(DeviceEffect("tcgen_05.h", commit, args, span), *ctx, span);
+  Stmt commit = several ? DeviceEffect("tcgen_05.h", "tcgen05_commit_multicast", args, span)
+                        : CommitTcgen05(args[0], *ctx, span);
+  return ByOneThread(commit, *ctx, span);
 }
 
 }  // namespace tilelang::op

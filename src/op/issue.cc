@@ -16,12 +16,16 @@ constexpr const char* kOfRing = "of_ring";
 
 }  // namespace
 
+Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span) {
+  Map<String, Any> attrs;
+  attrs.Set(kOperatorThreads, Array<int64_t>{warp.begin, warp.count});
+  Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {}, attrs);
+  return ir::If(elected, std::move(body), Stmt(), span);
+}
+
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   if (ctx.threads.count == 1) return body;
-  Map<String, Any> attrs;
-  attrs.Set(kOperatorThreads, Array<int64_t>{ctx.threads.begin, ctx.threads.count});
-  Expr elected = ir::Call(ir::dtypes::kBool, "elect_one", {}, attrs);
-  Stmt one = ir::If(elected, std::move(body), Stmt(), span);
+  Stmt one = ByElected(std::move(body), ctx.threads, span);
   if (ctx.threads.count <= 32) return one;
   Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, 32), I32(ctx.threads.begin / 32));
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
@@ -103,10 +107,15 @@ std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
           SyncThreads(ctx, span)};
 }
 
+Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span) {
+  const char* commit = ctx.in_pairs ? "tcgen05_commit_pair" : "tcgen05_commit";
+  return DeviceEffect("tcgen_05.h", commit, {barrier}, span);
+}
+
 Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
                   const Context& ctx, const Span& span) {
   if (barrier.defined()) {
-    instructions.push_back(DeviceEffect("tcgen_05.h", "tcgen05_commit", {barrier}, span));
+    instructions.push_back(CommitTcgen05(barrier, ctx, span));
   }
   if (!ordered) {
     Stmt fence = DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span);

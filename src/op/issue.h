@@ -30,6 +30,8 @@ inline constexpr const char* kGivesBack = "gives_back";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
 
+// `body` executed by one elected thread of a warp, which is whole.
+Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span);
 // `body` executed by one elected thread of the operator's threads, which are whole warps or that
 // one thread.
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
@@ -55,6 +57,9 @@ Stmt NextPhase(const Completion& completion, const Span& span);
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
 // The call that stands for it.
 inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
+// Arrives at a barrier's address, in kernels of pairs at that of both CTAs, when what the thread
+// has issued is complete.
+Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span);
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere). They come after what other threads
 // did to tensor memory before the last synchronization, unless that is `ordered` elsewhere.

@@ -92,12 +92,31 @@ std::string EnlargeTo(const char* name, int64_t extent) {
          "leaves it out on the way back";
 }
 
+// The tiling of a pair's gemm along N: one instruction, since each CTA has half of its columns. PTX
+// ISA, "tcgen05.mma: matrix shapes", cta_group::2; N of a multiple of 32 with A in tensor memory is
+// what published kernels keep to.
+void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
+  bool wide = p.kind == UmmaKind::kI8 || p.a_in_tmem || (p.b_mn_major && p.b.bits == 8);
+  int64_t step = wide ? 32 : 16;
+  tiling->n = p.n;
+  if (p.n % step == 0 && p.n <= kMaxN) return;
+  tiling->reason = "N of a pair of blocks must be a multiple of " + std::to_string(step) +
+                   " up to " + std::to_string(kMaxN);
+  tiling->remedy =
+      p.n > kMaxN ? "divide N among several gemms, or blocks" : EnlargeTo("N", RoundUp(p.n, step));
+}
+
 }  // namespace
 
 UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
   tiling.k = UmmaK(p.b);
   tiling.m = p.m % 128 == 0 ? 128 : 64;
+  if (p.in_pairs && p.m % 128 != 0) {
+    tiling.reason = "M of each block of a pair must be a multiple of 128";
+    tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
+    return tiling;
+  }
   if (p.m % 128 != 0 && p.m != 64) {
     tiling.reason = "M must be 64 or a multiple of 128";
     tiling.remedy = EnlargeTo("M", p.m < 64 ? 64 : RoundUp(p.m, 128));
@@ -108,6 +127,10 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   if (p.k % tiling.k != 0) {
     tiling.reason = "K must be a multiple of " + std::to_string(tiling.k);
     tiling.remedy = EnlargeTo("K", RoundUp(p.k, tiling.k));
+    return tiling;
+  }
+  if (p.in_pairs) {
+    TilePairAlongN(p, &tiling);
     return tiling;
   }
   tiling.n = WidestCover(p.n, p.n_unit, [&](int64_t n) { return IsWidth(p, tiling.m, n); });

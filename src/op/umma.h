@@ -34,6 +34,8 @@ struct UmmaProblem {
   bool a_in_tmem = false;
   bool b_mn_major = false;
   int64_t n_unit = 8;  // where in N an instruction may begin: a swizzle atom of an MN-major B
+  // By a pair of CTAs, each with M rows of A and C, and half of the N columns of B.
+  bool in_pairs = false;
 };
 
 // How a tile is cut into instructions of the shapes that the hardware has.

@@ -131,7 +131,8 @@ class ConsumerWriter : public SlotMutator {
   }
 
   Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block, const ir::Span& span) const {
-    return Arrive(turns_.barriers()[stream].ready, block, span, InUse(turns.streams[stream]));
+    return Arrive(turns_.barriers()[stream].ready, block, span, InUse(turns.streams[stream]),
+                  turns_.in_pairs());
   }
   static ir::Map<ir::String, ir::Any> InUse(const TurnStream& stream) {
     ir::Map<ir::String, ir::Any> attrs;

@@ -6,6 +6,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
+#include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
 #include "op/row_vote.h"
@@ -346,7 +347,7 @@ bool TurnLoop::IsSplit(const Handover& handover) const {
 
 GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
                      int64_t threads, int64_t columns)
-    : slice_(launch), launch_(launch) {
+    : slice_(launch), in_pairs_(op::HasGemmsInPairs(launch->body)), launch_(launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* op = s.as<ir::ForNode>();
     const auto* body = op != nullptr ? op->body.as<ir::SeqNode>() : nullptr;
@@ -378,9 +379,9 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
   for (const TurnLoop& loop : loops_) streams = std::max(streams, loop.streams.size());
   for (size_t i = 0; i < streams; ++i) {
     std::string name = i == TurnLoop::kMain ? "gemm" : "gemm_ahead";
-    barriers_.push_back(
-        {op::MakeRingBarrier(name + "_ready", blocks_, threads / blocks_, launch->span),
-         op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
+    barriers_.push_back({op::MakeRingBarrier(name + "_ready", blocks_,
+                                             threads / blocks_ * (in_pairs_ ? 2 : 1), launch->span),
+                         op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
   }
 }
 

@@ -83,6 +83,8 @@ class GemmTurns {
   bool Releases(const Channel& channel) const;
   const RoleSlice& slice() const { return slice_; }
   int64_t blocks() const { return blocks_; }
+  // Whether a pair of CTAs computes the gemms: the leader's warp issues them for both.
+  bool in_pairs() const { return in_pairs_; }
   // Mbarriers of a stream, one a block of rows: the threads are ready for a turn; it is done.
   struct Barriers {
     ir::Buffer ready;
@@ -114,6 +116,7 @@ class GemmTurns {
   RoleSlice slice_;
   std::vector<const tvm::ffi::Object*> released_;  // first tiles of channels
   int64_t blocks_ = 1;
+  bool in_pairs_;
   std::vector<Barriers> barriers_;
   std::vector<ir::Buffer> operands_;
   const ir::KernelLaunchNode* launch_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 
@@ -96,7 +97,8 @@ class MmaWarpWriter : public SliceCopier {
       for (const Phases& phases : of_stream) stmts.push_back(phases.Alloc());
     }
     stmts.push_back(MutateStmt(body));
-    return op::Sequence(stmts, body.span());
+    Stmt work = op::Sequence(stmts, body.span());
+    return turns_.in_pairs() ? ir::If(op::IsPairLeader(), work, Stmt(), body.span()) : work;
   }
 
   using SliceCopier::Rewrite;

@@ -44,6 +44,7 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kPair = 2;  // CTAs
 
 // What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
 std::string OwnRoles(const ir::KernelLaunchNode* launch) {
@@ -359,12 +360,17 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   std::vector<Ring> rings;
   for (const Channel& channel : channels) {
     bool by_tensor_core = turns.Releases(channel);
-    rings.push_back(MakeRing(channel, producers.count, by_tensor_core ? 1 : threads.count));
+    bool of_pair = by_tensor_core && turns.in_pairs();
+    rings.push_back(
+        MakeRing(channel, of_pair ? kPair : producers.count, by_tensor_core ? 1 : threads.count));
     rings.back().by_tensor_core = by_tensor_core;
+    rings.back().of_pair = of_pair;
   }
   std::vector<Ring> results;
   for (const TurnLoop& loop : turns.loops()) {
-    if (loop.RunsAhead()) results.push_back(MakeRing(loop.results, 1, threads.count));
+    if (!loop.RunsAhead()) continue;
+    results.push_back(MakeRing(loop.results, 1, threads.count * (turns.in_pairs() ? kPair : 1)));
+    results.back().of_pair = turns.in_pairs();
   }
   auto before = [&](const op::ThreadRange& role) {
     return threads.linear < I32(role.begin + role.count);

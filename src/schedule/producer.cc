@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "op/copy_tma.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
+#include "op/issue.h"
 
 namespace tilelang::schedule {
 
@@ -30,7 +32,8 @@ class ProducerWriter : public SliceCopier {
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
     stmts.push_back(MutateStmt(body));
     for (const auto& [ring, uses] : uses_) {
-      if (ring->by_tensor_core && ring->channel->blocks != 0) AwaitOthers(*ring, uses, &stmts);
+      bool by_others = ring->channel->blocks != 0 || ring->of_pair;
+      if (ring->by_tensor_core && by_others) AwaitOthers(*ring, uses, &stmts);
     }
     return op::Sequence(stmts, body.span());
   }
@@ -50,7 +53,9 @@ class ProducerWriter : public SliceCopier {
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, seq);
       if (handover == nullptr || handover->loads.back() != i) continue;
-      stmts->push_back(Arrive(ring->full, slot_of_.at(ring), span));
+      Stmt arrive = Arrive(ring->full, slot_of_.at(ring), span, {}, ring->of_pair);
+      // One thread of each block arrives at the leader.
+      stmts->push_back(ring->of_pair ? op::ByElected(arrive, threads_, span) : arrive);
       stmts->push_back(uses.Advance(span));
     }
   }
@@ -60,8 +65,10 @@ class ProducerWriter : public SliceCopier {
   Stmt Rewrite(const ir::CopyNode* op) override {
     const Ring* ring = RingOf(op->dst->buffer);
     Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
-    Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)),
-                         op->annotations, op->span, full);
+    auto annotations = op->annotations;
+    if (ring->of_pair) annotations.Set(op::kCompletesAtLeader, true);
+    Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)), annotations,
+                         op->span, full);
     return ir::WithPlan(
         load, op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
   }

@@ -6,6 +6,7 @@
 
 #include "layout/layout.h"
 #include "op/copy_cluster.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
 #include "op/tmem.h"
@@ -102,14 +103,16 @@ void Phases::Wait(const ir::Span& span, std::vector<Stmt>* stmts,
 }
 
 Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
-            const ir::Map<ir::String, ir::Any>& attrs) {
-  return op::Effect("mbarrier_arrive", {ir::AddressOf(barrier, {slot})}, span, attrs);
+            const ir::Map<ir::String, ir::Any>& attrs, bool at_leader) {
+  Array<Expr> args = {ir::AddressOf(barrier, {slot})};
+  if (at_leader) args.push_back(op::PairLeader());
+  return op::Effect("mbarrier_arrive", args, span, attrs);
 }
 
 Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;
   attrs.Set(op::kGivesBack, Array<Buffer>(ring.slots.begin(), ring.slots.end()));
-  Stmt own = Arrive(ring.empty, slot, span, attrs);
+  Stmt own = Arrive(ring.empty, slot, span, attrs, ring.of_pair);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;
   std::vector<Stmt> all;

@@ -18,6 +18,8 @@ struct Ring {
   ir::Buffer full;
   ir::Buffer empty;
   bool by_tensor_core = false;  // gives slots back
+  // The slots of both blocks of a pair are filled, or emptied, before the leader goes on.
+  bool of_pair = false;
 };
 // The slots alone.
 Ring MakeSlots(const Channel& channel);
@@ -66,8 +68,9 @@ class Phases {
   ir::Buffer parity_;
 };
 
+// `at_leader`: on the barrier of the leader of the block's pair.
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
-                const ir::Map<ir::String, ir::Any>& attrs = {});
+                const ir::Map<ir::String, ir::Any>& attrs = {}, bool at_leader = false);
 
 // A consumer gives the slot back: to its block's producer or, where blocks of a cluster share the
 // tiles, to those of all of them, since one loads for all.

@@ -6,6 +6,7 @@
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
@@ -126,7 +127,10 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
     if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
   }
   // Who hands the tiles over to others arrives when it has issued all of them.
-  const char* announce = others.defined() ? "mbarrier_expect_tx" : "mbarrier_arrive_expect_tx";
+  bool at_leader = op::AsCopy(group.front())->annotations.count(op::kCompletesAtLeader) != 0;
+  const char* announce = at_leader          ? "mbarrier_expect_tx_pair"
+                         : others.defined() ? "mbarrier_expect_tx"
+                                            : "mbarrier_arrive_expect_tx";
   std::vector<Stmt> issue;
   if (bytes != 0) issue.push_back(op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span));
   int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
@@ -163,11 +167,44 @@ Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
   return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
 }
 
+// The blocks of a pair compute together: the leader's thread issues when that of each has said on
+// `ready` that its threads have come so far.
+Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Completion& ready,
+                   const op::Context& ctx, const ir::Span& span) {
+  Expr parity = ir::Load(ready.parity, {ir::Expr(0)});
+  std::vector<Stmt> issue = {
+      DeviceEffect("cluster.h", "mbarrier_wait_cluster", {op::AddressOf(ready), parity}, span),
+      DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span)};
+  issue.insert(issue.end(), gemm.begin(), gemm.end());
+  issue.push_back(op::CommitTcgen05(barrier, ctx, span));
+  std::vector<Stmt> stmts = {
+      op::Effect("mbarrier_arrive", {op::AddressOf(ready), op::PairLeader()}, span),
+      ir::If(op::IsPairLeader(), op::Sequence(issue, span), Stmt(), span)};
+  return op::ByOneThread(op::Sequence(stmts, span), ctx, span);
+}
+
+Stmt RunInPairs(const OperatorGroup& group, memory::CtaResources* resources,
+                op::Lowering* lowering) {
+  const ir::Span& span = group.back()->span;
+  const op::ThreadRange& threads = lowering->ctx->threads;
+  constexpr int64_t kBlocks = 2;
+  const op::Completion& done = resources->CompletionOf("mma", threads);
+  const op::Completion& ready = resources->CompletionOf("pair", threads, kBlocks);
+  std::vector<Stmt> gemm;
+  IssueAll(group, lowering, &gemm);
+  std::vector<Stmt> stmts = {
+      IssueByLeader(std::move(gemm), op::AddressOf(done), ready, *lowering->ctx, span),
+      op::NextPhase(ready, span)};
+  op::WaitTcgen05(done, span, &stmts);
+  return op::Sequence(stmts, span);
+}
+
 Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources,
                      op::Lowering* lowering) {
   const ir::TileOpNode* last = group.back();
   const auto* gemm = last->kind == ir::StmtKind::kGemm ? op::AsGemm(last) : nullptr;
   bool waits = gemm == nullptr || op::WaitsItself(gemm);
+  if (waits && lowering->ctx->in_pairs) return RunInPairs(group, resources, lowering);
   op::Completion completion;
   Expr barrier;
   if (waits) {

@@ -10,6 +10,7 @@
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
@@ -48,6 +49,7 @@ class KernelLowerer : public ScopedMutator {
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
     ctx_.warpgroup = warpgroup_;
+    ctx_.in_pairs = op::HasGemmsInPairs(launch->body);
     ir::WalkStmts(launch->body, [&](const Stmt& s) {
       const auto* gemm = s.as<ir::GemmNode>();
       if (gemm != nullptr && op::GroupsInFlight(gemm) != 0 &&

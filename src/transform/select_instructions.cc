@@ -16,6 +16,7 @@
 #include "op/copy.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
+#include "op/cta_pair.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_simt.h"
 #include "op/gemm_tcgen05.h"
@@ -106,6 +107,13 @@ class Selector : public ScopedMutator {
       TL_USER_ERROR(kTarget, op->span,
                     "T.wgmma_gemm: " << std::string(target_->arch)
                                      << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
+    }
+    if (op::IsInPairs(op) && !target_->has_tcgen05) {
+      TL_USER_ERROR(kTarget, op->span,
+                    "T.gemm with use_2cta=True: "
+                        << std::string(target_->arch)
+                        << " has no gemms that pairs of blocks compute; leave it out, or compile "
+                           "with target=\"sm_100a\"");
     }
     if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
       auto annotations = op->annotations;

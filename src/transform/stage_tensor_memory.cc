@@ -11,6 +11,7 @@
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
+#include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
 #include "transform/scoped_mutator.h"
@@ -42,8 +43,8 @@ Stmt Scope(std::vector<Stmt> stmts, const ir::Span& span) {
 class Stager : public ir::StmtMutator {
  public:
   // `in_registers`: why accumulators stay there.
-  explicit Stager(ir::Map<Buffer, ir::String> in_registers)
-      : in_registers_(std::move(in_registers)) {}
+  Stager(ir::Map<Buffer, ir::String> in_registers, bool in_pairs)
+      : in_registers_(std::move(in_registers)), in_pairs_(in_pairs) {}
   using StmtMutator::Rewrite;
 
   Stmt Rewrite(const ir::GemmNode* op) override {
@@ -52,6 +53,11 @@ class Stager : public ir::StmtMutator {
     Region b = op->b;
     bool in_registers = op->c->buffer.IsFragment();
     if (auto reason = in_registers_.Get(op->c->buffer)) {
+      if (op::IsInPairs(op)) {
+        TL_USER_ERROR(kLayout, op->span,
+                      "T.gemm with use_2cta=True: pairs of blocks have only tcgen05.mma, and "
+                          << std::string(*reason) << "; leave use_2cta out");
+      }
       RemarkGemm(op, "is done by mma.sync: " + std::string(*reason));
     }
     if (a->buffer.IsFragment() && !in_registers) {
@@ -82,7 +88,8 @@ class Stager : public ir::StmtMutator {
       return ffi::GetRef<Stmt>(op);
     }
     if (op::MovesSharedToTmem(op)) {
-      std::string obstacle = op::TmemCpObstacle(op);
+      std::string obstacle =
+          in_pairs_ ? "tcgen05.cp would copy in both blocks of a pair" : op::TmemCpObstacle(op);
       if (obstacle.empty()) return ffi::GetRef<Stmt>(op);
       RemarkCopy(op, "goes by way of registers: " + obstacle);
     }
@@ -177,6 +184,7 @@ class Stager : public ir::StmtMutator {
   }
 
   ir::Map<Buffer, ir::String> in_registers_;
+  bool in_pairs_;
   Stmt loop_body_;  // of the innermost loop
 };
 
@@ -229,7 +237,7 @@ ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
     for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c);
     in_registers = accumulators.in_registers;
   }
-  return func.WithBody(Stager(in_registers).MutateStmt(body));
+  return func.WithBody(Stager(in_registers, op::HasGemmsInPairs(body)).MutateStmt(body));
 }
 
 }  // namespace tilelang::transform

@@ -59,7 +59,9 @@ def _matrix(what: str, operand: Any) -> Region:
     return region
 
 
-def _check_shapes(a: Region, b: Region, c: Region, trans_a: bool, trans_b: bool) -> None:
+def _check_shapes(
+    a: Region, b: Region, c: Region, trans_a: bool, trans_b: bool, in_pairs: bool
+) -> None:
     m, k = reversed(a.shape[-2:]) if trans_a else a.shape[-2:]
     k_of_b, n = reversed(b.shape[-2:]) if trans_b else b.shape[-2:]
     rows, columns = c.shape[-2:]
@@ -68,8 +70,9 @@ def _check_shapes(a: Region, b: Region, c: Region, trans_a: bool, trans_b: bool)
         wrong.append(f"A has K = {k}, B has K = {k_of_b}")
     if m != rows:
         wrong.append(f"A has M = {m}, C has {rows} rows")
-    if n != columns:
-        wrong.append(f"B has N = {n}, C has {columns} columns")
+    if n * (2 if in_pairs else 1) != columns:
+        half = ", that of both blocks of a pair 2 N" if in_pairs else ""
+        wrong.append(f"B has N = {n}{half}, C has {columns} columns")
     if wrong:
         raise errors.ShapeError(
             "T.gemm: " + "; ".join(wrong),
@@ -168,15 +171,25 @@ def _emit(
     in_block("T.gemm")
     a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
     trans_a, trans_b = (_constant("transpose of T.gemm", flag) for flag in transposed)
-    _check_shapes(a, b, c, trans_a, trans_b)
+    _check_shapes(a, b, c, trans_a, trans_b, "use_2cta" in notes)
     clear = _condition("clear_accum of T.gemm", clear_accum)
     barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
     where = span.current()
     emit(_gemm(a, b, c, trans_a, trans_b, clear, barrier, notes, where))
 
 
-_IGNORED = {"k_pack": 1, "use_2cta": False}
+_IGNORED = {"k_pack": 1}
 _MISSING = object()
+
+
+def _check_pair(mbar: Any, wg_wait: int) -> None:
+    if mbar is None and wg_wait == 0:
+        return
+    raise errors.SemanticsError(
+        "T.gemm with use_2cta=True waits for its result: leave out mbar= and wg_wait=",
+        span=span.here(),
+        notes=["in a T.Pipelined loop the compiler overlaps it with the loads, without them"],
+    )
 
 
 @named
@@ -191,6 +204,7 @@ def gemm(
     mbar: Any = None,
     wg_wait: int = 0,
     promote_every: int | None = None,
+    use_2cta: bool = False,
     **unsupported: Any,
 ) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
@@ -210,16 +224,26 @@ def gemm(
         promote_every: the instruction sums so many products of K (a divisor of it) at a time,
             in a fragment beside C; these sums are added to C, a fragment of float32, by the
             threads. For float8, whose sums in the tensor core of Hopper keep 13 bits.
+        use_2cta: on Blackwell, the two blocks of a pair (neighbours of a cluster whose ranks
+            differ in the last bit) compute together. Each has its own A (M, K), M a multiple of
+            128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
+            up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
+            first. Both must make the call. All gemms of a kernel are so, or none is.
 
     Raises:
         ShapeError: the matrices do not fit each other, or promote_every does not divide K.
         DTypeError: promote_every with C other than a fragment of float32.
-        SemanticsError: clear_accum, policy, a transpose, wg_wait or promote_every is none;
-            promote_every with wg_wait or mbar.
+        SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
+            none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
+            clusters of an even size, where the blocks of a pair part, or in some gemms alone.
+        TargetError (when compiled): use_2cta on a target other than sm_100a.
     """
     refuse_extra("T.gemm", unsupported, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes: dict[str, Any] = _policy(policy)
+    if _constant("use_2cta of T.gemm", use_2cta):
+        _check_pair(mbar, wg_wait)
+        notes["use_2cta"] = True
     if wg_wait:
         notes["wg_wait"] = wg_wait
     if promote_every is not None:
@@ -300,7 +324,16 @@ def tcgen05_gemm(
             ],
         )
     _check_wg_wait("T.tcgen05_gemm", wg_wait)
-    refuse_extra("T.tcgen05_gemm", {**unsupported, "use_2cta": use_2cta}, _IGNORED)
+    if use_2cta:
+        raise errors.UnsupportedError(
+            "T.tcgen05_gemm does not support use_2cta",
+            span=span.here(),
+            notes=[
+                "T.gemm(A, B, C, use_2cta=True) is computed by a pair of blocks; in a T.Pipelined "
+                "loop the compiler overlaps it with the loads of both"
+            ],
+        )
+    refuse_extra("T.tcgen05_gemm", unsupported, _IGNORED)
     notes = {**_policy(policy), "is_tcgen05": True}
     remark_ignored("T.tcgen05_gemm", policy=notes.get("policy"), wg_wait=wg_wait)
     _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

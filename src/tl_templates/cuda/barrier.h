@@ -85,6 +85,25 @@ TL_DEVICE void mbarrier_give_back(uint64_t& barrier, uint32_t cta) {
       : "memory");
 }
 
+// Where the even CTA of a pair has what this one has there.
+TL_DEVICE uint32_t address_in_leader(const void* own) {
+  uint32_t address;
+  asm("{\n\t.reg .b32 rank;\n\t"
+      "mov.u32 rank, %%cluster_ctarank;\n\t"
+      "and.b32 rank, rank, -2;\n\t"
+      "mapa.shared::cluster.u32 %0, %1, rank;\n\t}"
+      : "=r"(address)
+      : "r"(shared_address(own)));
+  return address;
+}
+// Announces bytes on that CTA's barrier.
+TL_DEVICE void mbarrier_expect_tx_pair(uint64_t& barrier, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [%0], %1;" ::"r"(
+                   address_in_leader(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
 // Makes initialised mbarriers visible to the cluster and to the async proxy.
 TL_DEVICE void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -37,6 +37,12 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
                " [%0], [%1, " coords::"r"(shared_address(destination)),                            \
                "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__                                \
                : "memory")
+#define TL_TMA_PAIR(rank, hint, coords, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank                                                  \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2" hint \
+               " [%0], [%1, " coords::"r"(shared_address(destination)),                      \
+               "l"(map), "r"(address_in_leader(&barrier)), __VA_ARGS__                       \
+               : "memory")
 #define TL_TMA_ADD(rank, coords, ...)                                            \
   asm volatile("cp.reduce.async.bulk.tensor." rank                               \
                ".global.shared::cta.add.tile.bulk_group [%0, " coords::"l"(map), \
@@ -52,6 +58,7 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
 // on the barrier, out-of-bounds elements, which become zero, included.
 // tma_load_multicast: the same for each block of the cluster that has a bit in `blocks`, to its
 // shared memory and on its barrier.
+// tma_load_pair: the same, but completes on that barrier of the even CTA of the pair.
 // tma_store: a box from shared memory; out-of-bounds elements are left out. Complete as a group,
 // see below. tma_store_add: the same, added to what is there, each element atomically.
 #define TL_TMA_COPIES(rank, load, load_hint, load_next, store, store_hint, parameters, ...)        \
@@ -73,6 +80,16 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
     } else {                                                                                       \
       TL_TMA_MULTICAST(rank, ".L2::cache_hint", load "], [%2], " load_hint ", " load_next ";",     \
                        __VA_ARGS__, "h"(blocks), "l"(l2_policy<kPolicy>()));                       \
+    }                                                                                              \
+  }                                                                                                \
+  template <L2Policy kPolicy = L2Policy::evict_normal>                                             \
+  TL_DEVICE void tma_load_pair(const CUtensorMap* map, uint64_t& barrier, void* destination,       \
+                               TL_UNPACK parameters) {                                             \
+    if constexpr (kPolicy == L2Policy::evict_normal) {                                             \
+      TL_TMA_PAIR(rank, "", load "], [%2];", __VA_ARGS__);                                         \
+    } else {                                                                                       \
+      TL_TMA_PAIR(rank, ".L2::cache_hint", load "], [%2], " load_hint ";", __VA_ARGS__,            \
+                  "l"(l2_policy<kPolicy>()));                                                      \
     }                                                                                              \
   }                                                                                                \
   template <L2Policy kPolicy = L2Policy::evict_normal>                                             \

@@ -5,11 +5,12 @@ namespace tl {
 
 enum class UmmaKind { f16, tf32, f8f6f4, i8 };
 
-#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                       \
-  asm volatile(                                                                                 \
-      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                       \
-      "tcgen05.mma.cta_group::1.kind::" kind " [%0], " a ", %2, %3, accumulate;\n\t}" ::"r"(d), \
-      constraint(operand), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate))     \
+#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                        \
+  asm volatile(                                                                                  \
+      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                        \
+      "tcgen05.mma.cta_group::%5.kind::" kind " [%0], " a ", %2, %3, accumulate;\n\t}" ::"r"(d), \
+      constraint(operand), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate)),     \
+      "n"(kCtas)                                                                                 \
       : "memory")
 
 #define TL_UMMA_KINDS(a, constraint, operand)              \
@@ -23,15 +24,17 @@ enum class UmmaKind { f16, tf32, f8f6f4, i8 };
     TL_UMMA_INSTRUCTION("i8", a, constraint, operand);     \
   }
 
+// kCtas: 2 where a pair of CTAs computes it, each with its rows of A and D, and half of B.
+//
 // A in shared memory.
-template <UmmaKind kKind>
+template <UmmaKind kKind, int kCtas = 1>
 TL_DEVICE void tcgen05_mma_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
                               bool accumulate) {
   TL_UMMA_KINDS("%1", "l", a)
 }
 
 // A in tensor memory.
-template <UmmaKind kKind>
+template <UmmaKind kKind, int kCtas = 1>
 TL_DEVICE void tcgen05_mma_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
                               bool accumulate) {
   TL_UMMA_KINDS("[%1]", "r", a)

@@ -5,19 +5,22 @@ namespace tl {
 
 // Executed by one whole warp; waits until `columns` (a power of two, 32 to 512) are free and
 // writes their address to shared memory. The CTA allocates once and gives up its permit, so that
-// another CTA of the SM can allocate.
+// another CTA of the SM can allocate. kCtas: 2 in kernels whose gemms pairs of CTAs compute; then
+// one warp of each CTA of a pair.
+template <int kCtas = 1>
 TL_DEVICE void tcgen05_alloc(uint32_t* slot, uint32_t columns) {
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(
+  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(
                    shared_address(slot)),
-               "r"(columns)
+               "r"(columns), "n"(kCtas)
                : "memory");
-  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(kCtas));
 }
 
 // Executed by the warp that allocated.
+template <int kCtas = 1>
 TL_DEVICE void tcgen05_dealloc(uint32_t address, uint32_t columns) {
-  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address),
-               "r"(columns));
+  asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(address),
+               "r"(columns), "n"(kCtas));
 }
 
 // Order this thread's tcgen05 operations before, and after, a synchronisation with others.
@@ -40,6 +43,16 @@ TL_DEVICE void tcgen05_commit_multicast(uint64_t& barrier, uint16_t blocks) {
       "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
       "[%0], %1;" ::"r"(shared_address(&barrier)),
       "h"(blocks)
+      : "memory");
+}
+// The same of gemms that a pair of CTAs computes, on that mbarrier of both.
+TL_DEVICE void tcgen05_commit_pair(uint64_t& barrier) {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm volatile(
+      "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
+      "[%0], %1;" ::"r"(shared_address(&barrier)),
+      "h"(static_cast<uint16_t>(3u << (rank & ~1u)))
       : "memory");
 }
 

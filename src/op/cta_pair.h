@@ -1,0 +1,27 @@
+// Pairs of CTAs: the two of a cluster whose ranks differ in the last bit. On Blackwell their tensor
+// cores compute one gemm together (.cta_group::2): each holds its rows of A and C, and half of B.
+#ifndef TILELANG_OP_CTA_PAIR_H_
+#define TILELANG_OP_CTA_PAIR_H_
+
+#include "ir/tile_op.h"
+
+namespace tilelang::op {
+
+// An annotation (bool) of gemms that both CTAs of a pair compute: T.gemm(..., use_2cta=True).
+inline constexpr const char* kInPairs = "use_2cta";
+bool IsInPairs(const ir::GemmNode* op);
+// All gemms of a kernel are, or none is.
+bool HasGemmsInPairs(const ir::Stmt& s);
+
+// The rank in the cluster of the CTA that issues for the pair: the even one. Whether it is this
+// one.
+ir::Expr PairLeader();
+ir::Expr IsPairLeader();
+
+// An annotation (bool) of loads by TMA that complete on the barrier of the pair's leader, whichever
+// CTA's memory they fill.
+inline constexpr const char* kCompletesAtLeader = "completes_at_leader";
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_CTA_PAIR_H_
