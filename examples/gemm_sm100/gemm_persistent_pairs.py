@@ -20,8 +20,8 @@ def gemm_persistent_pairs(
 ):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (N, K)^T as a prim_func of at most ``blocks`` blocks.
 
-    A pair computes 2 ``block_M`` x ``block_N`` of C at a time. ``columns`` of a tile are stored at a
-    time; all of them where these do not divide it.
+    A pair computes a tile of 2 ``block_M`` x ``block_N`` at a time, of which ``columns`` are stored
+    at a time; all of them where these do not divide it.
     """
     rows = 2 * block_M
     tiles = (M + rows - 1) // rows, (N + block_N - 1) // block_N

@@ -8,6 +8,7 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
+#include "op/issue.h"
 
 namespace tilelang::schedule {
 
@@ -198,8 +199,10 @@ class MmaWarpWriter : public SliceCopier {
                    op->annotations, op->span);
   }
 
-  static void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) {
-    ready.Wait(span, stmts);
+  void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) const {
+    ir::Map<ir::String, ir::Any> attrs;
+    if (turns_.in_pairs()) attrs.Set(op::kAcrossBlocks, true);
+    ready.Wait(span, stmts, attrs);
     stmts->push_back(AfterThreads(span));
   }
   static Stmt AfterThreads(const ir::Span& span) {

@@ -177,8 +177,10 @@ Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Comple
       DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span)};
   issue.insert(issue.end(), gemm.begin(), gemm.end());
   issue.push_back(op::CommitTcgen05(barrier, ctx, span));
+  ir::Map<ir::String, ir::Any> across;
+  across.Set(op::kAcrossBlocks, true);
   std::vector<Stmt> stmts = {
-      op::Effect("mbarrier_arrive", {op::AddressOf(ready), op::PairLeader()}, span),
+      op::Effect("mbarrier_arrive", {op::AddressOf(ready), op::PairLeader()}, span, across),
       ir::If(op::IsPairLeader(), op::Sequence(issue, span), Stmt(), span)};
   return op::ByOneThread(op::Sequence(stmts, span), ctx, span);
 }

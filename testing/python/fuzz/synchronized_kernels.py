@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from changed_ptx import emulate
 from cluster import kernels as clusters
+from cluster import pair_kernels as pairs
 from fuzz import pipelined_kernels
 from ptx_kernels import HEADER
 
@@ -384,6 +385,20 @@ def slots_of_clusters() -> Case:
     return _compiled(program, "sm_100a", *tensors)
 
 
+def slots_of_pairs() -> Case:
+    """A pair of blocks computes four tiles: loads, gemms and the work of threads have roles."""
+    program = pairs.persistent(512, 128, 192, tile=(128, 64, 64), pairs=1, stages=2)
+    tensors = (_half(512, 192), _half(128, 192), torch.empty(512, 128))
+    return _compiled(program, "sm_100a", *tensors)
+
+
+def gemm_of_pair() -> Case:
+    """Threads of both blocks write operands in shared memory, and wait for the gemm."""
+    case = pairs.PairGemm(256, 64, 128, tile=(128, 64, 64), a="w", dtype="float16")
+    tensors = (_half(256, 128), _half(64, 128), torch.empty(256, 64), _half(1, 1))
+    return _compiled(case.build(), "sm_100a", *tensors)
+
+
 #: By name.
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
@@ -391,7 +406,7 @@ CASES: dict[str, Callable[[], Case]] = {
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
         transposed_by_warps, smoke_kernel, ring_by_hand,
         tiles_of_clusters, copy_to_another_block, ring_of_clusters,
-        slots_of_clusters,
+        slots_of_clusters, slots_of_pairs, gemm_of_pair,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))

@@ -25,8 +25,11 @@ def run_example(monkeypatch, name: str, *arguments: str) -> None:
 ALL_TYPES = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int8")
 
 
+GEMMS = ("gemm_tcgen5mma_ts", "gemm_tcgen5mma", "gemm_persistent", "gemm_persistent_pairs")
+
+
 @pytest.mark.parametrize("dtype", ALL_TYPES)
-@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma", "gemm_persistent"])
+@pytest.mark.parametrize("name", GEMMS)
 def test_gemm(monkeypatch, capsys, name, dtype):
     run_example(monkeypatch, name, "--dtype", dtype, "--m", "256", "--n", "128", "--k", "192")
     captured = capsys.readouterr()
@@ -35,7 +38,7 @@ def test_gemm(monkeypatch, capsys, name, dtype):
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("name", ["gemm_tcgen5mma_ts", "gemm_tcgen5mma", "gemm_persistent"])
+@pytest.mark.parametrize("name", GEMMS)
 def test_ragged_gemm(monkeypatch, capsys, name):
     run_example(monkeypatch, name, "--m", "200", "--n", "72", "--k", "104")
     assert capsys.readouterr().out.endswith("correct\n")
