@@ -25,6 +25,7 @@ sys.path[:0] = [str(_EXAMPLES / "gemm_sm100"), str(_EXAMPLES / "flash_attention"
 
 import attention_forward as forward  # noqa: E402
 from gemm_persistent import gemm_persistent  # noqa: E402
+from gemm_persistent_pairs import gemm_persistent_pairs  # noqa: E402
 from gemm_tcgen5mma import gemm_ss  # noqa: E402
 
 import tilelang  # noqa: E402
@@ -41,6 +42,8 @@ _PERSISTENT = (
     ((256, 128, 64), 4, 64),
     ((256, 256, 32), 6, 64),
 )
+#: the same of pairs of blocks: the tile of one
+_PAIRS = (((128, 128, 64), 7, 64), ((128, 256, 64), 6, 64), ((256, 256, 64), 3, 64))
 _TYPES = ("bfloat16", "bfloat16", "float32")
 
 
@@ -51,12 +54,11 @@ def _gemms() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
         name = f"gemm_ss {' x '.join(map(str, tile))}"
         cases.append((name, _SIZE, gemm_ss(_SIZE, _SIZE, _SIZE, *tile, *_TYPES)))
     for size in (_SIZE, 2 * _SIZE):
-        for tile, stages, columns in _PERSISTENT:
-            name = f"gemm_persistent {' x '.join(map(str, tile))}, {size}"
-            function = gemm_persistent(
-                size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns
-            )
-            cases.append((name, size, function))
+        for make, choices in ((gemm_persistent, _PERSISTENT), (gemm_persistent_pairs, _PAIRS)):
+            for tile, stages, columns in choices:
+                name = f"{make.__name__} {' x '.join(map(str, tile))}, {size}"
+                function = make(size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns)
+                cases.append((name, size, function))
     for name, size, function in cases:
         tensors = [torch.zeros(size, size, dtype=torch.bfloat16) for _ in range(3)]
         yield name, lambda function=function: tilelang.compile(function, target="sm_100a"), tensors
@@ -94,12 +96,12 @@ def main() -> None:
         try:
             report = make().profile(*tensors)
         except TileLangError as error:
-            print(f"{name:38} {str(error).splitlines()[0][-120:]}")
+            print(f"{name:42} {str(error).splitlines()[0][-120:]}")
             continue
         timing = report.timing
         grid = timing.tensor_flops / (_RATE * timing.sms * timing.grid_cycles)
         shares = dict(zip(timing.engine_name, timing.engine_share, strict=True))
-        print(f"{name:38} {100 * grid:5.1f} % of the grid's time, "
+        print(f"{name:42} {100 * grid:5.1f} % of the grid's time, "
               f"{100 * shares['tensor pipe']:5.1f} % of the CTAs'; {timing.tflops:5.0f} TFLOP/s",
               flush=True)  # fmt: skip
         for finding in report.explain():

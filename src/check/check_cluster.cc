@@ -1,5 +1,9 @@
 // Clusters: their shape divides the grid, and what is said of their blocks holds.
+#include <numeric>
+#include <utility>
+
 #include "check/check_parts.h"
+#include "check/cluster_agreement.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/printer.h"
@@ -16,12 +20,14 @@ using ir::Stmt;
 
 constexpr const char* kAxes[] = {"x", "y", "z"};
 
-std::string Ranks(int64_t size) { return "its ranks are 0 to " + std::to_string(size - 1); }
+std::string DescribeRanks(int64_t size) { return "its ranks are 0 to " + std::to_string(size - 1); }
 
 class ClusterChecker : public ir::StmtVisitor {
  public:
   explicit ClusterChecker(const ir::KernelLaunchNode* launch)
-      : size_(op::ClusterSize(launch)), in_pairs_(op::HasGemmsInPairs(launch->body)) {
+      : size_(op::ClusterSize(launch)),
+        in_pairs_(op::HasGemmsInPairs(launch->body)),
+        agreement_(launch) {
     CheckShape(launch);
     VisitStmt(launch->body);
   }
@@ -37,6 +43,13 @@ class ClusterChecker : public ir::StmtVisitor {
     int64_t mask = op::ClusterMask(op);
     const char* name = op::AsyncCopyName(op);
     if (mask != 0) CheckMask(name, mask);
+    if (mask != 0 && !op->mbar.defined()) {
+      Ranks blocks;
+      for (int64_t rank = 0; rank < size_; ++rank) {
+        if ((mask >> rank & 1) != 0) blocks.push_back(rank);
+      }
+      Meet({name, "waits for all blocks of its mask", {blocks}, span_});
+    }
     if (op->block.defined()) {
       CheckRank("dst_block of T.copy_cluster", op->block);
       CheckOtherBlock(op);
@@ -52,24 +65,78 @@ class ClusterChecker : public ir::StmtVisitor {
       CheckRank("cta_id of T.mbarrier_arrive", op->args[1]);
     }
     StmtVisitor::Visit(op);
-    if (!divided_.defined() || !IsBarrier(op)) return;
-    TL_USER_ERROR(kSemantics, span_,
-                  "T." << std::string(op->name) << " waits for all blocks of the cluster, but `"
-                       << ir::Print(divided_)
-                       << "` differs between them: put it where all of them pass");
+    if (!IsBarrier(op)) return;
+    Ranks all(static_cast<size_t>(size_));
+    std::iota(all.begin(), all.end(), 0);
+    Meet({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
   }
   void Visit(const ir::BindNode* op) override {
-    if (DependsOnRank(op->value)) ranks_.push_back(op->var);
+    agreement_.Bind(op->var, op->value);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::IfNode* op) override {
-    Expr outer = divided_;
-    if (DependsOnRank(op->condition)) divided_ = op->condition;
+    around_.push_back({op->condition, "`" + ir::Print(op->condition) + "`"});
+    bool leaves = ir::MayLeaveLoop(op->then_case) ||
+                  (op->else_case.defined() && ir::MayLeaveLoop(op->else_case));
+    if (leaves && !loops_.empty()) loops_.back().leaves.push_back(around_.back());
     StmtVisitor::Visit(op);
-    divided_ = outer;
+    around_.pop_back();
+  }
+  void Visit(const ir::ForNode* op) override {
+    std::string times = "how often the loop over `" + std::string(op->var->name) + "` runs, `" +
+                        ir::Print(op->extent) + "` times,";
+    around_.push_back({op->extent, times});
+    InLoop([&] { StmtVisitor::Visit(op); });
+    around_.pop_back();
+  }
+  void Visit(const ir::WhileNode* op) override {
+    around_.push_back({op->condition, "`" + ir::Print(op->condition) + "`"});
+    InLoop([&] { StmtVisitor::Visit(op); });
+    around_.pop_back();
   }
 
  private:
+  // What blocks do together.
+  struct Meeting {
+    std::string name;
+    std::string waits;
+    std::vector<Ranks> groups;  // of blocks that wait for each other
+    ir::Span span;
+  };
+  // What decides whether, or how often, a statement is executed.
+  struct Decision {
+    Expr value;
+    std::string text;
+  };
+  struct Loop {
+    std::vector<Meeting> meetings;
+    std::vector<Decision> leaves;  // conditions under which it is left, or an iteration is
+  };
+
+  void Meet(const Meeting& meeting) {
+    for (const Decision& decision : around_) Check(meeting, decision);
+    for (Loop& loop : loops_) loop.meetings.push_back(meeting);
+  }
+  template <typename Fn>
+  void InLoop(Fn visit) {
+    loops_.emplace_back();
+    visit();
+    Loop loop = std::move(loops_.back());
+    loops_.pop_back();
+    for (const Meeting& meeting : loop.meetings) {
+      for (const Decision& decision : loop.leaves) Check(meeting, decision);
+    }
+  }
+  void Check(const Meeting& meeting, const Decision& decision) {
+    for (const Ranks& group : meeting.groups) {
+      if (!agreement_.MayDiffer(decision.value, group)) continue;
+      TL_USER_ERROR(kSemantics, meeting.span,
+                    meeting.name << " " << meeting.waits << ", but " << decision.text
+                                 << " differs between them, or is not known to be the same: put it "
+                                    "where all of them pass equally often");
+    }
+  }
+
   static bool IsBarrier(const ir::CallNode* op) {
     const ir::Intrinsic* known = ir::FindIntrinsic({op->name.data(), op->name.size()});
     return known != nullptr && known->header == "cluster.h" &&
@@ -108,7 +175,8 @@ class ClusterChecker : public ir::StmtVisitor {
     while ((mask >> size_ >> rank & 1) == 0) ++rank;
     TL_USER_ERROR(kSemantics, span_,
                   name << ": cluster_mask " << mask << " names block " << size_ + rank
-                       << ", which a cluster of " << size_ << " does not have; " << Ranks(size_));
+                       << ", which a cluster of " << size_ << " does not have; "
+                       << DescribeRanks(size_));
   }
   void CheckRank(const char* what, const Expr& rank) const {
     NeedCluster(what);
@@ -116,7 +184,7 @@ class ClusterChecker : public ir::StmtVisitor {
     if (!value || (*value >= 0 && *value < size_)) return;
     TL_USER_ERROR(kSemantics, span_,
                   what << " is " << *value << ", which a cluster of " << size_
-                       << " blocks does not have; " << Ranks(size_));
+                       << " blocks does not have; " << DescribeRanks(size_));
   }
   void CheckOtherBlock(const ir::CopyNode* op) const {
     const ir::Buffer& dst = op->dst->buffer;
@@ -134,7 +202,7 @@ class ClusterChecker : public ir::StmtVisitor {
   }
 
   // All tcgen05 instructions of a kernel have one .cta_group (PTX ISA).
-  void CheckPair(const ir::GemmNode* op) const {
+  void CheckPair(const ir::GemmNode* op) {
     if (!op::IsInPairs(op)) {
       TL_USER_ERROR(kSemantics, op->span,
                     "T.gemm without use_2cta=True in a kernel that has one with it: all gemms of a "
@@ -147,28 +215,16 @@ class ClusterChecker : public ir::StmtVisitor {
                                        : "clusters have " + std::to_string(size_) + " blocks")
                         << ": T.Kernel(..., cluster_dims=2)");
     }
-    if (!divided_.defined()) return;
-    TL_USER_ERROR(kSemantics, op->span,
-                  "T.gemm with use_2cta=True is computed by both blocks of a pair, but `"
-                      << ir::Print(divided_)
-                      << "` differs between them: put it where both of them pass");
-  }
-
-  bool DependsOnRank(const Expr& e) const {
-    bool found = false;
-    ir::WalkExprs(e, [&](const Expr& part) {
-      const auto* call = part.as<ir::CallNode>();
-      found |= call != nullptr && call->name == "block_rank_in_cluster";
-      for (const ir::Var& var : ranks_) found |= part.same_as(var);
-      return !found;
-    });
-    return found;
+    std::vector<Ranks> pairs;
+    for (int64_t rank = 0; rank < size_; rank += 2) pairs.push_back({rank, rank + 1});
+    Meet({"T.gemm with use_2cta=True", "is computed by both blocks of a pair", pairs, op->span});
   }
 
   int64_t size_;
   bool in_pairs_;
-  std::vector<ir::Var> ranks_;  // computed from the block's
-  Expr divided_;                // the condition around that differs between blocks
+  ClusterAgreement agreement_;
+  std::vector<Decision> around_;
+  std::vector<Loop> loops_;
   ir::Span span_;
 };
 

@@ -1,0 +1,191 @@
+"""What programs with gemms of pairs of blocks, or tiles for several, are refused for."""
+
+from __future__ import annotations
+
+from cluster.kernels import gemm
+from wrong_kernels import cases, check
+
+import tilelang
+import tilelang.language as T
+
+
+def pair_kernel(
+    body, size=2, grid=4, target="sm_100a", n=64, m=128, k=64, dtype="float16", **options
+):
+    """A kernel that calls ``body(A, B, a, b, c, bx)`` with two tensors and three tiles."""
+    cluster = {} if size is None else {"cluster_dims": size}
+
+    @T.prim_func
+    def main(A: T.Tensor((grid, m, k), dtype), B: T.Tensor((grid, n // 2, k), dtype), s: T.int32):
+        with T.Kernel(grid, threads=128, **cluster) as bx:
+            a = T.alloc_shared((m, k), dtype)
+            b = T.alloc_shared((n // 2, k), dtype)
+            c = T.alloc_fragment((m, n), "float64" if dtype == "float64" else "float32")
+            T.clear(c)
+            T.copy(A[bx, :, :], a)
+            T.copy(B[bx, :, :], b)
+            body(a, b, c, bx, s)
+
+    return tilelang.compile(main, target=target, **options)
+
+
+def multiply(a, b, c, *_):
+    T.gemm(a, b, c, transpose_B=True, use_2cta=True)
+
+
+def case_without_clusters():
+    """SemanticsError: T.gemm with use_2cta=True is computed by two neighbours of a cluster, but the
+    kernel has no clusters: T.Kernel(..., cluster_dims=2)
+    """
+    pair_kernel(multiply, size=None)
+
+
+def case_odd_clusters():
+    """SemanticsError: two neighbours of a cluster, but clusters have 3 blocks"""
+    pair_kernel(multiply, size=3, grid=6)
+
+
+def case_hopper():
+    """TargetError: T.gemm with use_2cta=True: sm_90a has no gemms that pairs of blocks compute;
+    leave it out, or compile with target="sm_100a"
+    """
+    pair_kernel(multiply, target="sm_90a")
+
+
+def case_float64():
+    """LayoutError: T.gemm with use_2cta=True: pairs of blocks have only tcgen05.mma, and
+    tcgen05.mma has no float64; leave use_2cta out
+    """
+    pair_kernel(multiply, dtype="float64")
+
+
+def case_some_gemms():
+    """SemanticsError: T.gemm without use_2cta=True in a kernel that has one with it"""
+
+    def body(a, b, c, *_):
+        multiply(a, b, c)
+        T.gemm(a, a, T.alloc_fragment((128, 128), "float32"), transpose_B=True)
+
+    pair_kernel(body)
+
+
+def case_whole_b():
+    """ShapeError: T.gemm: B has N = 128, that of both blocks of a pair 2 N, C has 128 columns"""
+    pair_kernel(
+        lambda a, b, c, *_: T.gemm(
+            a, a, T.alloc_fragment((128, 128), "float32"), transpose_B=True, use_2cta=True
+        )
+    )
+
+
+def case_rows():
+    """LayoutError: M of each block of a pair must be a multiple of 128"""
+    pair_kernel(multiply, m=64)
+
+
+def case_columns():
+    """LayoutError: N of a pair of blocks must be a multiple of 16 up to 256"""
+    pair_kernel(multiply, n=24)
+
+
+def case_too_many_columns():
+    """LayoutError: N of a pair of blocks must be a multiple of 16 up to 256"""
+    pair_kernel(multiply, n=320)
+
+
+def case_barrier():
+    """SemanticsError: T.gemm with use_2cta=True waits for its result: leave out mbar="""
+    pair_kernel(
+        lambda a, b, c, *_: T.gemm(
+            a, b, c, transpose_B=True, use_2cta=True, mbar=T.alloc_barrier(1)
+        )
+    )
+
+
+def case_issued_alone():
+    """UnsupportedError: T.tcgen05_gemm does not support use_2cta ... use_2cta=True)"""
+    pair_kernel(lambda a, b, c, *_: T.tcgen05_gemm(a, b, c, mbar=None, use_2cta=True))
+
+
+@T.macro
+def of_one_block(a, b, c, bx, s):
+    if T.block_rank_in_cluster() == 0:
+        multiply(a, b, c)
+
+
+def case_condition_on_the_rank():
+    """SemanticsError: T.gemm with use_2cta=True is computed by both blocks of a pair, but
+    `block_rank_in_cluster() == 0` differs between them
+    """
+    pair_kernel(of_one_block)
+
+
+@T.macro
+def of_first_block(a, b, c, bx, s):
+    if bx < 3:
+        multiply(a, b, c)
+
+
+def case_condition_on_the_block():
+    """SemanticsError: is computed by both blocks of a pair, but `bx < 3` differs between them"""
+    pair_kernel(of_first_block)
+
+
+@T.macro
+def unequal_loops(a, b, c, bx, s):
+    for _i in T.serial(bx + s):
+        multiply(a, b, c)
+
+
+def case_loops_that_run_unequally_often():
+    """SemanticsError: but how often the loop over `_i` runs, `bx + s` times, differs between
+    them, or is not known to be the same
+    """
+    pair_kernel(unequal_loops)
+
+
+@T.macro
+def left_loops(a, b, c, bx, s):
+    for i in T.serial(s):
+        multiply(a, b, c)
+        if i > bx:
+            break
+
+
+def case_loops_that_are_left():
+    """SemanticsError: is computed by both blocks of a pair, but `i > bx` differs between them"""
+    pair_kernel(left_loops)
+
+
+def case_tile_for_blocks_that_do_not_all_ask():
+    """SemanticsError: T.copy_cluster with cluster_mask= waits for all blocks of its mask, but
+    `bx < 3` differs between them
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(4, threads=128, cluster_dims=2) as bx:
+            a = T.alloc_shared((64, 64), "float16")
+            if bx < 3:
+                T.copy_cluster(A, a, cluster_mask=3)
+
+    tilelang.compile(main, target="sm_90a")
+
+
+@cases(globals())
+def test_refused(case):
+    check(case)
+
+
+@T.macro
+def equal_loops(a, b, c, bx, s):
+    for i in T.serial(bx // 2 + s):
+        if i < (bx - T.block_rank_in_cluster()) * s:
+            multiply(a, b, c)
+            if i * 2 > bx - bx % 2:
+                break
+
+
+def test_what_is_the_same_in_a_pair_is_not_refused():
+    pair_kernel(equal_loops)
+    tilelang.compile(gemm(128, 128, 128), target="sm_90a")
