@@ -27,8 +27,8 @@ Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arriv
 // An attribute of arrivals of the compiler's: all tiles (Array<Buffer>) that others may change
 // after them. An arrival without it may hand over anything.
 inline constexpr const char* kGivesBack = "gives_back";
-// An attribute (bool) of arrivals at the leader of a pair, and of waits for them: what threads of
-// both blocks did before is done for those who wait.
+// An attribute (bool) of arrivals at the leader of a pair, and of waits for them: it sees what
+// threads of both blocks stored before. (What they did to tensor memory, their fences order.)
 inline constexpr const char* kAcrossBlocks = "across_blocks";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);

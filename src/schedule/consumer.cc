@@ -132,7 +132,7 @@ class ConsumerWriter : public SlotMutator {
 
   Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block, const ir::Span& span) const {
     auto attrs = InUse(turns.streams[stream]);
-    if (turns_.in_pairs()) attrs.Set(op::kAcrossBlocks, true);
+    if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
     return Arrive(turns_.barriers()[stream].ready, block, span, attrs, turns_.in_pairs());
   }
   static ir::Map<ir::String, ir::Any> InUse(const TurnStream& stream) {

@@ -102,6 +102,8 @@ class GemmTurns {
   bool AreWritten(const TurnLoop& loop, When when) const;
   // Whether they do in the loop.
   bool AreWrittenIn(const TurnLoop& loop) const { return Writes(loop.loop->body); }
+  // Whether threads of both blocks of a pair write operands, anywhere.
+  bool AreWrittenInPairs() const { return in_pairs_ && Writes(launch_->body); }
 
  private:
   bool Writes(const ir::Effect& effect) const;

@@ -201,7 +201,7 @@ class MmaWarpWriter : public SliceCopier {
 
   void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) const {
     ir::Map<ir::String, ir::Any> attrs;
-    if (turns_.in_pairs()) attrs.Set(op::kAcrossBlocks, true);
+    if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
     ready.Wait(span, stmts, attrs);
     stmts->push_back(AfterThreads(span));
   }

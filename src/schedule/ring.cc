@@ -67,11 +67,11 @@ Expr UseCounter::BindSlot(const ir::Span& span, std::vector<Stmt>* stmts) const 
   return slot;
 }
 
-Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before, const ir::Span& span,
-                      const ir::Map<ir::String, ir::Any>& attrs) const {
+Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before,
+                      const ir::Span& span) const {
   Expr phase = ir::FloorDiv(Count(), U32(Slots())) + U32(before);
   Expr parity = ir::FloorMod(phase, U32(2));
-  return op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span, attrs);
+  return op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span);
 }
 
 Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span) const {
@@ -80,9 +80,7 @@ Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span) const {
 
 // The phase before the first is complete from the start: the slots are empty.
 Stmt UseCounter::WaitEmpty(const Expr& slot, const ir::Span& span) const {
-  ir::Map<ir::String, ir::Any> attrs;
-  if (ring_->of_pair && !ring_->by_tensor_core) attrs.Set(op::kAcrossBlocks, true);
-  return Wait(ring_->empty, slot, 1, span, attrs);
+  return Wait(ring_->empty, slot, 1, span);
 }
 
 Stmt UseCounter::Advance(const ir::Span& span) const {
@@ -114,7 +112,6 @@ Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
 Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;
   attrs.Set(op::kGivesBack, Array<Buffer>(ring.slots.begin(), ring.slots.end()));
-  if (ring.of_pair) attrs.Set(op::kAcrossBlocks, true);
   Stmt own = Arrive(ring.empty, slot, span, attrs, ring.of_pair);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;

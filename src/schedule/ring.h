@@ -46,8 +46,8 @@ class UseCounter {
   int64_t Slots() const { return ring_->channel->slots; }
   ir::Expr Count() const { return ir::Load(count_, {ir::Const(ir::dtypes::kInt32, 0)}); }
   // Until the barrier of the slot has completed its phase number uses / slots - `before`.
-  ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before, const ir::Span& span,
-                const ir::Map<ir::String, ir::Any>& attrs = {}) const;
+  ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before,
+                const ir::Span& span) const;
 
   const Ring* ring_;
   ir::Buffer count_;

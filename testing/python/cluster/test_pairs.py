@@ -128,6 +128,14 @@ def test_half_of_the_bytes_of_b_enter_a_block():
     assert ".mbarrier::complete_tx::bytes.cta_group::2" in ptx
 
 
+def test_arrivals_order_memory_of_the_cluster_where_threads_write_operands():
+    published = "mbarrier.arrive.release.cluster"
+    for a in ("s", "t", "w"):
+        kernel = tilelang.compile(PairGemm(256, 128, 256, a=a, stages=2).build(), target="sm_100a")
+        assert (published in kernel.get_ptx()) == (a == "w")
+        assert ("try_wait.parity.acquire.cluster" in kernel.get_ptx()) == (a == "w")
+
+
 def test_exact_values_reach_the_reference():
     """The reference of this file tells halves of B apart."""
     a, b = exact(4, 8), exact(6, 8)

@@ -55,12 +55,11 @@ _FIRST_USE = (
     "The first use of a slot of the accumulators, which nobody has touched before; later ones of "
     "the loop, which is unrolled here, wait for threads."
 )
-_CLUSTER_WAIT = "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64"
 REDUNDANT = {
     ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 4): _ARRIVED,
     ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 5): _ARRIVED,
-    ("slots_of_pairs", _CLUSTER_WAIT, 0): _FIRST_USE,
-    ("slots_of_pairs", _CLUSTER_WAIT, 1): _FIRST_USE,
+    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 6): _FIRST_USE,
+    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 8): _FIRST_USE,
     ("slots_of_pairs", _AFTER, 1): _FIRST_USE,
     ("gemm_of_pair", _BEFORE, 0): _ALLOCATED,
     ("gemm_of_pair", _AFTER, 0): _ALLOCATED,
