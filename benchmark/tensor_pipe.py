@@ -57,7 +57,9 @@ def _gemms() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
         for make, choices in ((gemm_persistent, _PERSISTENT), (gemm_persistent_pairs, _PAIRS)):
             for tile, stages, columns in choices:
                 name = f"{make.__name__} {' x '.join(map(str, tile))}, {size}"
-                function = make(size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns)
+                function = make(
+                    size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns
+                )
                 cases.append((name, size, function))
     for name, size, function in cases:
         tensors = [torch.zeros(size, size, dtype=torch.bfloat16) for _ in range(3)]

@@ -501,7 +501,7 @@ def fmod(x: Any, y: Any) -> Expr:
     ...
 from .raw.expressions import fmul as fmul
 from .raw.statements import func_attr as func_attr
-def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, *, annotations: Any = None, **unsupported: Any) -> None:
+def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, use_2cta: builtins.bool = False, *, annotations: Any = None, **unsupported: Any) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
 
     Args:
@@ -519,12 +519,19 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
         promote_every: the instruction sums so many products of K (a divisor of it) at a time,
             in a fragment beside C; these sums are added to C, a fragment of float32, by the
             threads. For float8, whose sums in the tensor core of Hopper keep 13 bits.
+        use_2cta: on Blackwell, the two blocks of a pair (neighbours of a cluster whose ranks
+            differ in the last bit) compute together. Each has its own A (M, K), M a multiple of
+            128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
+            up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
+            first. Both must make the call. All gemms of a kernel are so, or none is.
 
     Raises:
         ShapeError: the matrices do not fit each other, or promote_every does not divide K.
         DTypeError: promote_every with C other than a fragment of float32.
-        SemanticsError: clear_accum, policy, a transpose, wg_wait or promote_every is none;
-            promote_every with wg_wait or mbar."""
+        SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
+            none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
+            clusters of an even size, where the blocks of a pair part, or in some gemms alone.
+        TargetError (when compiled): use_2cta on a target other than sm_100a."""
     ...
 from .threads import get_block_binding as get_block_binding
 from .threads import get_block_bindings as get_block_bindings

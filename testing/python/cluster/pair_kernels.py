@@ -10,6 +10,26 @@ from sm100_kernels import ACCUMULATOR
 import tilelang.language as T
 
 
+@T.macro
+def operand_of(a, memory):
+    """The tile in the memory that a PairGemm says."""
+    shape, dtype = a.shape, a.dtype
+    if memory == "s":
+        return a
+    if memory == "w":
+        written = T.alloc_shared(shape, dtype)
+        for x, y in T.Parallel(*shape):
+            written[x, y] = a[x, y]
+        return written
+    fragment = T.alloc_fragment(shape, dtype)
+    T.copy(a, fragment)
+    if memory == "f":
+        return fragment
+    tmem = T.alloc_tmem(shape, dtype)
+    T.copy(fragment, tmem)
+    return tmem
+
+
 @dataclass(frozen=True)
 class PairGemm:
     """C (m, n) = A @ B in tiles; A lies in shared memory ("s"; "w": written there by threads), a
@@ -79,20 +99,7 @@ class PairGemm:
                         T.copy(B[column, i * k], b)
                     else:
                         T.copy(B[i * k, column], b)
-                    operand = a
-                    if memory == "w":
-                        a_written = T.alloc_shared((k, m) if trans_a else (m, k), in_type)
-                        for x, y in T.Parallel(*a.shape):
-                            a_written[x, y] = a[x, y]
-                        operand = a_written
-                    elif memory != "s":
-                        a_local = T.alloc_fragment((m, k), in_type)
-                        T.copy(a, a_local)
-                        operand = a_local
-                    if memory == "t":
-                        a_tmem = T.alloc_tmem((m, k), in_type)
-                        T.copy(a_local, a_tmem)
-                        operand = a_tmem
+                    operand = operand_of(a, memory)
                     first = False if clear else i == 0
                     T.gemm(
                         operand, b, c, transpose_A=trans_a, transpose_B=trans_b,
