@@ -1,19 +1,24 @@
 """Speed of the emulator: lane-instructions per second by class of instruction, whole kernels.
 
-Usage: python benchmark/emulator.py [--threads N]
+Usage: python benchmark/emulator.py [--threads N] [--timing [--only TEXT]]
+
+``--timing`` prints how many times as long launches take that are timed, without and with the
+timeline: processor time of the median of interleaved runs on one thread.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import tilelang
-from tilelang.emulator import Device, InstructionCount, LaunchReport
+from tilelang.emulator import Device, InstructionCount, LaunchReport, TimingOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gemm_sm100"))
 
@@ -21,6 +26,9 @@ from attention import attention
 from gemm_tcgen5mma import gemm_ss
 
 _ITERATIONS = 2000
+#: CTAs and threads of launches that are timed: of 16 CTAs two are in detail, of two both.
+_TIMED_GRIDS = ((16, 128), (2, 128), (2, 512))
+_TIMED_ROUNDS = 5
 _KERNEL = """.version 9.0
 .target sm_100a
 .address_size 64
@@ -100,10 +108,38 @@ def _whole_kernels() -> None:
     _whole_kernel("attention, 1 head, 1024 x 128", head, [q, k, v], weights @ v.double())
 
 
+def _timed_launches(only: str) -> None:
+    """Prints what timing costs in grids of which few CTAs are timed in detail, and all of two."""
+    device = Device("sm_90a")
+    modes = {"off": False, "timed": TimingOptions(record=False), "timeline": TimingOptions()}
+    print(f"{'class':18} {'CTAs':>5} {'threads':>8} {'off, ms':>8} {'timed':>6} {'timeline':>9}")
+    for name, body in _BODIES.items():
+        if only not in name:
+            continue
+        text = _KERNEL.format(body=body, iterations=_ITERATIONS).replace("sm_100a", "sm_90a")
+        kernel = device.load_ptx(text)["k"]
+        for ctas, threads in _TIMED_GRIDS:
+            data = np.zeros((ctas - 1) * 128 + threads, np.float32)
+            times: dict[str, list[float]] = {mode: [] for mode in modes}
+            for _ in range(_TIMED_ROUNDS):
+                for mode, timing in modes.items():
+                    start = time.process_time()
+                    kernel.launch(ctas, threads, [data], threads=1, timing=timing, sanitize=False)
+                    times[mode].append(time.process_time() - start)
+            off, timed, timeline = (statistics.median(each) for each in times.values())
+            print(f"{name:18} {ctas:5} {threads:8} {off * 1e3:8.1f} {timed / off:6.2f} "
+                  f"{timeline / off:9.2f}", flush=True)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=0)
-    threads = parser.parse_args().threads
+    parser.add_argument("--timing", action="store_true")
+    parser.add_argument("--only", default="", help="part of the classes that --timing measures")
+    arguments = parser.parse_args()
+    if arguments.timing:
+        return _timed_launches(arguments.only)
+    threads = arguments.threads
     device = Device("sm_100a")
     data = np.zeros(16 * 128, np.float32)
     print(f"{'class':18} {'M lane-instr/s':>15} {'ns/warp-instr':>14}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -199,6 +199,16 @@ class Timing:
         """Returns the time of so many cycles at the clock that the power limit leaves."""
         return cycles / (self.clock_mhz * self.power_factor)
 
+    def __getattr__(self, name: str) -> Any:
+        # The library keeps the slices until they are asked for.
+        handle = self.__dict__.get("_handle")
+        if handle is None or name not in _COLUMNS:
+            raise AttributeError(f"Timing has no attribute {name!r}")
+        return self.__dict__.setdefault(name, _column(handle, name))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     @property
     def cta_us(self) -> float:
         """Microseconds of a CTA."""
@@ -236,11 +246,18 @@ def timing_of(handle: Any) -> Timing | None:
     text = str(_ffi.get("emulator.TimingReport")(handle))
     if not text:
         return None
-    fields = json.loads(text)
-    assert tuple(fields.pop("reasons")) == REASONS
+    values = json.loads(text)
+    assert tuple(values.pop("reasons")) == REASONS
     for name, dtype in _NUMBERS.items():
-        fields[name] = np.array(fields[name], dtype)
-    column = _ffi.get("emulator.TimingColumn")
-    for name, dtype in _COLUMNS.items():
-        fields[name] = np.frombuffer(bytes(column(handle, name)), dtype)
-    return Timing(**fields)
+        values[name] = np.array(values[name], dtype)
+    for name in _COLUMNS:
+        if not name.startswith("slice_"):
+            values[name] = _column(handle, name)
+    # The slices of a long launch take longer to convert than all the rest: see __getattr__.
+    timing = object.__new__(Timing)
+    timing.__dict__.update(values, _handle=handle)
+    return timing
+
+
+def _column(handle: Any, name: str) -> np.ndarray:
+    return np.frombuffer(_ffi.get("emulator.TimingColumn")(handle, name), _COLUMNS[name])

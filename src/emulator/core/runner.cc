@@ -79,13 +79,16 @@ void WarpRunner::RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice)
       slice->stopped = true;
       break;
     }
-    if (timed && !timing->MayIssue(warp, pc)) {
-      slice->stopped = true;
-      break;
-    }
     uint32_t active = mask;
     if (op.guard != kNoSlot) active &= warp.Predicate(op.guard);
-    if constexpr (timed) timing->Issue(warp, pc, active);
+    [[maybe_unused]] Timing::Turn turn;
+    if constexpr (timed) {
+      turn = timing->Issue(warp, pc, active);
+      if (turn == Timing::Turn::kLater) {
+        slice->stopped = true;
+        break;
+      }
+    }
     if (active) {
       warp.op = &op;
       if (warp.pending_loads) warp.pending_loads->Check(warp, op);
@@ -96,7 +99,9 @@ void WarpRunner::RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice)
         warp.split().waiting = true;
         break;
       }
-      if constexpr (timed) timing->Done(warp, pc, active);
+      if constexpr (timed) {
+        if (turn == Timing::Turn::kTold) timing->Done(warp, pc, active);
+      }
       ++executed;
       InstructionCount& count = counts[pc];
       ++count.warps;

@@ -55,18 +55,23 @@ uint64_t HashBytes(uint64_t hash, const uint8_t* bytes, size_t size) {
   return Mix(hash, word);
 }
 
+// Where its lanes are.
+uint64_t PlacesOf(const Warp& warp) {
+  uint64_t splits = 0;  // in any order
+  for (const Split& split : warp.splits()) {
+    const uint64_t place = uint64_t{split.pc} << 32 | split.mask;
+    splits += Mix(Mix(place, split.resume), split.waiting);
+  }
+  return splits;
+}
+
 uint64_t StateOf(Warp& warp) {
   const Kernel& kernel = warp.cta.cluster.kernel();
   uint64_t hash = HashBytes(warp.live, warp.Reg<uint8_t>(0), kernel.file_bytes);
   if (kernel.local_bytes) {
     hash = HashBytes(hash, warp.local(0), size_t{kernel.local_bytes} * kLanes);
   }
-  uint64_t splits = 0;  // in any order
-  for (const Split& split : warp.splits()) {
-    const uint64_t place = uint64_t{split.pc} << 32 | split.mask;
-    splits += Mix(Mix(place, split.resume), split.waiting);
-  }
-  return Mix(Mix(hash, splits), warp.carry);
+  return Mix(Mix(hash, PlacesOf(warp)), warp.carry);
 }
 
 template <typename F>
@@ -125,7 +130,7 @@ void StallWatch::OpenWindow(const std::vector<Cluster*>& clusters) {
   at_window_ = Count(clusters);
   seen_.clear();
   ForEachWarp(clusters, [&](Warp& warp) {
-    seen_.push_back({&warp, StateOf(warp)});
+    seen_.push_back({&warp, PlacesOf(warp), StateOf(warp)});
     warp.ExpireTimedWaits();  // such a thread must come back to its wait to count
   });
 }
@@ -134,8 +139,8 @@ bool StallWatch::AllRepeat() {
   bool all = true;
   for (Seen& seen : seen_) {
     // A warp that a random schedule keeps away stands still without repeating itself.
-    const bool back = !seen.warp->away && StateOf(const_cast<Warp&>(*seen.warp)) == seen.state;
-    seen.repeats = seen.repeats || back;
+    seen.repeats = seen.repeats || (!seen.warp->away && PlacesOf(*seen.warp) == seen.places &&
+                                    StateOf(const_cast<Warp&>(*seen.warp)) == seen.state);
     all &= seen.repeats;
   }
   return all;

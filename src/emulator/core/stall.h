@@ -31,7 +31,7 @@ class StallWatch {
   };
   struct Seen {
     const Warp* warp;
-    uint64_t state;  // when the window began
+    uint64_t places, state;  // of its lanes, and all of it, when the window began
     bool repeats = false;
   };
 

@@ -57,11 +57,14 @@ struct AsyncWork {
 class Timing {
  public:
   virtual ~Timing() = default;
-  // Before the warp executes an instruction: false if others come first.
-  virtual bool MayIssue(const Warp& warp, uint32_t pc) = 0;
-  // The warp executes it for the lanes in `mask` (0: its guard is false everywhere). May be called
-  // again for the same one, if it then waits.
-  virtual void Issue(Warp& warp, uint32_t pc, uint32_t mask) = 0;
+  enum class Turn : uint8_t {
+    kLater,   // others come first
+    kIssued,  // the warp executes it
+    kTold,    // the same, and Done wants to hear when it has
+  };
+  // Before the warp executes an instruction for the lanes in `mask` (0: its guard is false
+  // everywhere). May be called again for the same one, if it then waits.
+  virtual Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) = 0;
   // It has been executed, and the warp goes on.
   virtual void Done(Warp& warp, uint32_t pc, uint32_t mask) = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace tilelang::emulator {
 
@@ -10,7 +11,10 @@ Capacity::Capacity(double rate, int width)
       width_(width),
       room_(rate * width),
       bins_per_cycle_(1.0 / width),
-      used_(kBins, 0.0F) {}
+      used_(kBins, 0.0F) {
+  int exponent = 0;
+  if (std::frexp(rate, &exponent) == 0.5) inverse_ = 1 / rate;
+}
 
 int64_t Capacity::NextOpen(int64_t bin) const {
   for (const int64_t end = first_ + kBins; bin < end;) {
@@ -38,7 +42,15 @@ void Capacity::Empty(int64_t bin) {
 void Capacity::Forget(Cycle time) {
   const int64_t first = BinOf(time);
   if (first - first_ > kBins) first_ = std::max(first_, first - kBins);
-  for (; first_ < first; ++first_) Empty(first_);
+  while (first_ < first) {
+    // To the end of a word of bits.
+    const size_t index = IndexOf(first_);
+    const int64_t count = std::min<int64_t>(first - first_, 64 - static_cast<int64_t>(index % 64));
+    const uint64_t bits = ~uint64_t{0} >> (64 - count);
+    full_bins_[index / 64] &= ~(bits << (index % 64));
+    std::fill_n(used_.begin() + static_cast<int64_t>(index), count, 0.0F);
+    first_ += count;
+  }
   full_ = std::max(full_, first_);
 }
 
@@ -48,10 +60,6 @@ void Capacity::Occupy(Cycle from, Cycle until, double share) {
     Empty(bin);
     Fill(bin, room_ * share);
   }
-}
-
-Cycle Capacity::Next(Cycle from) const {
-  return std::max(from, static_cast<double>(full_) * width_);
 }
 
 Cycle Capacity::Take(Cycle from, double units) {
@@ -64,7 +72,7 @@ Cycle Capacity::Take(Cycle from, double units) {
     const bool late = static_cast<double>(bin) * width_ > from;
     Fill(bin, taken);
     units -= taken;
-    if (late) end = static_cast<double>(bin) * width_ + Used(bin) / rate_;
+    if (late) end = static_cast<double>(bin) * width_ + TimeOf(Used(bin));
   }
   return end;
 }
@@ -75,7 +83,7 @@ Cycle Capacity::ClaimBins(Cycle from, double units) {
   for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {
     bin = NextOpen(bin);
     const double start = static_cast<double>(bin) * width_;
-    if (bin >= first_ + kBins) return std::max(from, start) + units / rate_;
+    if (bin >= first_ + kBins) return std::max(from, start) + TimeOf(units);
     // Of the first bin only what comes after `from` is left.
     const double left = (start + width_ - std::max(from, start)) * rate_;
     const double taken = std::min({units, room_ - Used(bin), left});
@@ -83,7 +91,7 @@ Cycle Capacity::ClaimBins(Cycle from, double units) {
     Fill(bin, taken);
     units -= taken;
     // What is in the bin already comes first.
-    end = std::max(std::max(from, start) + taken / rate_, start + Used(bin) / rate_);
+    end = std::max(std::max(from, start) + TimeOf(taken), start + TimeOf(Used(bin)));
   }
   return end;
 }

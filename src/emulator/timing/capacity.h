@@ -27,7 +27,11 @@ class Capacity {
           units > kNothing) {
         served_ += units;
         used += static_cast<float>(units);
-        return std::max(from + units / rate_, start + used / rate_);
+        // A branch, so that what waits for the time need not wait for the bin.
+        const Cycle alone = from + TimeOf(units), queued = start + TimeOf(used);
+        if (queued > alone) [[unlikely]]
+          return Later(queued);
+        return alone;
       }
     }
     return ClaimBins(from, units);
@@ -36,7 +40,7 @@ class Capacity {
   // bin has room for it.
   Cycle Take(Cycle from, double units);
   // From when on units are served that are claimed at `from`, all earlier claims first.
-  Cycle Next(Cycle from) const;
+  Cycle Next(Cycle from) const { return std::max(from, static_cast<double>(full_) * width_); }
   // Others take a share of it between these times.
   void Occupy(Cycle from, Cycle until, double share);
   double served() const { return served_; }
@@ -49,6 +53,9 @@ class Capacity {
   static constexpr int64_t kBins = 1024;
   static constexpr double kNothing = 1e-4;  // units
   Cycle ClaimBins(Cycle from, double units);
+  // A power of two is divided by exactly when its inverse is multiplied by.
+  double TimeOf(double units) const { return inverse_ != 0 ? units * inverse_ : units / rate_; }
+  [[gnu::noinline]] static Cycle Later(Cycle time) { return time; }
   static size_t IndexOf(int64_t bin) { return static_cast<size_t>(bin & (kBins - 1)); }
   float& Used(int64_t bin) { return used_[IndexOf(bin)]; }
   // The first bin from this one on that is not full.
@@ -58,7 +65,7 @@ class Capacity {
   void Empty(int64_t bin);
   int64_t BinOf(Cycle time) const { return static_cast<int64_t>(time * bins_per_cycle_); }
 
-  double rate_, served_ = 0;
+  double rate_, inverse_ = 0, served_ = 0;
   double width_, room_, bins_per_cycle_;
   int64_t first_ = 0;  // bins before are forgotten
   int64_t full_ = 0;   // all bins before are full or forgotten

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace tilelang::emulator {
+namespace {
+
+// Mostly all of them.
+int LanesOf(uint32_t mask) { return mask == kAllLanes ? kLanes : std::popcount(mask); }
+
+}  // namespace
 
 ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms,
                              size_t first_warp)
@@ -23,6 +29,8 @@ void ClusterTiming::Restart(Cycle at) {
   tensor_queues_.clear();
   engine_ends_.clear();
   now_ = started_ = at;
+  places_.clear();
+  next_signals_ = kRuns;
   for (const auto& cta : cluster_.ctas) {
     for (const auto& warp : cta->warps) {
       Track track;
@@ -33,28 +41,42 @@ void ClusterTiming::Restart(Cycle at) {
       ClockOf(*warp).Restart(at, machine_.recorder.AddTrack(std::move(track)),
                              static_cast<int>((first_warp_ + warp->index) % kSubCores),
                              static_cast<int>(cta->rank));
+      places_.push_back({warp->live ? at : kNever, kRuns, warp.get()});
     }
   }
 }
 
-Cycle ClusterTiming::NextWarp(Warp** warp, Cycle* others) const {
-  Cycle first = kNever, second = kNever;
-  for (const auto& cta : cluster_.ctas) {
-    for (const auto& candidate : cta->warps) {
-      if (!candidate->live) continue;
-      const WarpClock& clock = ClockOf(*candidate);
-      if (clock.blocked && clock.seen_signals == signals_) continue;
-      if (clock.front < first) {
-        second = first;
-        first = clock.front;
-        if (warp) *warp = candidate.get();
-      } else {
-        second = std::min(second, clock.front);
-      }
-    }
+const ClusterTiming::Next& ClusterTiming::NextWarp() {
+  if (next_signals_ == signals_) return next_;
+  next_signals_ = signals_;
+  Next next;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Cycle front = places_[i].seen == signals_ ? kNever : places_[i].front;
+    const bool first = front < next.at;
+    next.others = std::min(next.others, first ? next.at : front);
+    next.at = first ? front : next.at;
+    next.warp = first ? i : next.warp;
   }
-  if (others) *others = second;
-  return first;
+  return next_ = next;
+}
+
+Warp& ClusterTiming::Begin(size_t warp, Cycle others, Cycle ahead) {
+  others_ = others;
+  ahead_ = ahead;
+  running_ = warp;
+  seen_signals_ = signals_;
+  live_ = places_[warp].warp->live;
+  return *places_[warp].warp;
+}
+
+void ClusterTiming::End(bool blocked) {
+  Place& place = places_[running_];
+  WarpClock& clock = *clocks_[running_];
+  if (place.warp->live != live_) Signal();
+  next_signals_ = kRuns;
+  clock.blocked = blocked;
+  place.front = place.warp->live ? clock.front : kNever;
+  place.seen = blocked ? seen_signals_ : kRuns;
 }
 
 bool ClusterTiming::OnlyPolls() {
@@ -69,7 +91,7 @@ bool ClusterTiming::OnlyPolls() {
   return only;
 }
 
-Cycle ClusterTiming::End() const {
+Cycle ClusterTiming::LastEnd() const {
   Cycle end = 0;
   for (const auto& clock : clocks_) end = std::max(end, clock->front);
   return end;
@@ -77,13 +99,6 @@ Cycle ClusterTiming::End() const {
 
 uint32_t ClusterTiming::PcOf(const Issuer& issuer) const {
   return issuer.op ? static_cast<uint32_t>(issuer.op - cluster_.kernel().code.data()) : 0;
-}
-
-bool ClusterTiming::MayIssue(const Warp& warp, uint32_t pc) {
-  // Warps take turns at the port of tensor memory; those of a warpgroup come together.
-  const Unit unit = machine_.costs[pc].unit;
-  const bool in_turn = unit == Unit::kTensorLoad || unit == Unit::kWgmma;
-  return ClockOf(warp).front <= others_ + (in_turn ? 0 : ahead_);
 }
 
 Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
@@ -94,49 +109,60 @@ Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
   return found->second.size() < most ? 0 : found->second[found->second.size() - most];
 }
 
-void ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
+Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
-  WarpClock& clock = ClockOf(warp);
+  WarpClock& clock = *clocks_[running_];
+  // Warps take turns at the port of tensor memory; those of a warpgroup come together.
+  const bool in_turn = cost.unit == Unit::kTensorLoad || cost.unit == Unit::kWgmma;
+  if (clock.front > others_ + (in_turn ? 0 : ahead_)) return Turn::kLater;
   if (cost.early_wait >= 0) AwaitProducts(clock, static_cast<uint32_t>(cost.early_wait));
   const WarpClock::Operands operands = clock.OperandsOf(cost);
   operands_at_ = operands.ready;
   operands_reason_ = operands.reason;
+  const Turn turn = cost.waits ? Turn::kTold : Turn::kIssued;
   if (cost.free || clock.IsUnrolled(pc, cost)) {
     clock.Write(pc, cost, operands.ready, operands.reason);
-    return;
+    return turn;
   }
-  if (clock.IsRepeated(pc, cost)) return;
+  if (clock.IsRepeated(pc, cost, operands)) return turn;
   if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
   const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest(cost.pure);
   now_ = std::max(earliest, operands.ready);
-  if (!cost.waits || mask == 0) return Commit(warp, pc, mask);
+  if (!cost.waits || mask == 0) {
+    Commit(warp, clock, pc, mask);
+    return turn;
+  }
   if (cost.waits_tensor_loads && clock.tensor_loads > now_) {
     clock.Wait(clock.tensor_loads, Reason::kTensorMemory, -1);
   }
   const Cycle admitted = Admission(warp, cost);
-  if (admitted <= now_) return;
+  if (admitted <= now_) return turn;
   clock.Wait(admitted, Reason::kTensorPipe, -1);
   now_ = admitted;
+  return turn;
 }
 
 void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
-  if (!cost.waits) return;
   if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
     Signal();
   }
-  Commit(warp, pc, mask);
+  Commit(warp, *clocks_[running_], pc, mask);
 }
 
 // The running instruction takes its slot and its pipe.
-void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
+[[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
+                                                         uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
-  WarpClock& clock = ClockOf(warp);
   SubCore& core = SmOf(warp).cores[static_cast<size_t>(clock.sub_core)];
   const Cycle from = std::max(now_, clock.await);
   const Cycle slot = core.issue.Claim(from, cost.slots);
   const Cycle start = slot - cost.slots;
-  Issued issued = mask ? Execute(warp, pc, cost, mask, start) : Issued{start, slot};
+  Issued issued{start, slot};
+  if (mask != 0) {
+    Capacity* pipe = core.PipeOf(cost.unit, start);
+    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe) : Execute(warp, pc, cost, mask, start);
+  }
   // A pipe that is taken holds its warp back.
   const Cycle end = std::max(slot, issued.at + cost.slots);
   Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end, mask != 0);
@@ -150,7 +176,7 @@ void ClusterTiming::Commit(Warp& warp, uint32_t pc, uint32_t mask) {
   ++machine_.instructions;
   if (cost.flops == 0) return;
   const bool tensor = cost.unit == Unit::kMma;
-  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : std::popcount(mask));
+  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : LanesOf(mask));
   machine_.flops += flops;
   if (tensor) machine_.tensor_flops += flops;
 }
@@ -164,8 +190,10 @@ void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
 }
 
 // The warp's front moves to the end of the instruction; what moved it is accounted for.
-void ClusterTiming::Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason,
-                           const Issued& issued, Cycle start, Cycle end, bool acts) {
+[[gnu::always_inline]] inline void ClusterTiming::Record(WarpClock& clock, uint32_t pc,
+                                                         Cycle dependency, Reason reason,
+                                                         const Issued& issued, Cycle start,
+                                                         Cycle end, bool acts) {
   Recorder& recorder = machine_.recorder;
   Cycle at = clock.front;
   const auto until = [&](Cycle time, Reason why) {

@@ -36,26 +36,26 @@ class ClusterTiming : public Timing {
   ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vector<Sm*> sms, size_t first_warp);
   // The cluster starts.
   void Restart(Cycle at);
-  // Warps run up to `ahead` of the others.
-  void SetHorizon(Cycle others, Cycle ahead) {
-    others_ = others;
-    ahead_ = ahead;
-  }
   // The earliest time of a warp that can run, kNever if none can; which one that is, and the
-  // earliest time of the others (either may be null).
-  Cycle NextWarp(Warp** warp, Cycle* others) const;
+  // earliest time of the others.
+  struct Next {
+    Cycle at = kNever, others = kNever;
+    size_t warp = 0;
+  };
+  const Next& NextWarp();
+  // A warp runs until it is `ahead` of the others.
+  Warp& Begin(size_t warp, Cycle others, Cycle ahead);
+  // It has run.
+  void End(bool blocked);
   // Something has happened that warps may have waited for.
   void Signal() { ++signals_; }
-  uint64_t signals() const { return signals_; }
   Cycle started() const { return started_; }
   // Since the last call every warp has polled, or waits.
   bool OnlyPolls();
   // When the last warp has ended.
-  Cycle End() const;
-  WarpClock& ClockOf(const Warp& warp) const { return *clocks_[IndexOf(warp)]; }
+  Cycle LastEnd() const;
 
-  bool MayIssue(const Warp& warp, uint32_t pc) override;
-  void Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
+  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
   void Done(Warp& warp, uint32_t pc, uint32_t mask) override;
   Cycle Clock(const Warp& warp) const override { return ClockOf(warp).front; }
   double Nanoseconds(const Warp& warp) const override {
@@ -83,18 +83,32 @@ class ClusterTiming : public Timing {
     Reason delay = Reason::kNotSelected;  // why it did not start at once
   };
 
+  // A warp's turn among those of its cluster.
+  struct Place {
+    Cycle front = 0;    // kNever: it has ended
+    uint64_t seen = 0;  // signals before it was blocked; kRuns: it is not
+    Warp* warp = nullptr;
+  };
+  static constexpr uint64_t kRuns = ~uint64_t{0};
+
   size_t IndexOf(const Warp& warp) const { return warp.cta.rank * warps_ + warp.index; }
+  WarpClock& ClockOf(const Warp& warp) const { return *clocks_[IndexOf(warp)]; }
   WarpClock& ClockOf(const Issuer& issuer) {
     return *clocks_[issuer.cta->rank * warps_ + static_cast<size_t>(issuer.warp)];
   }
   Sm& SmOf(const Warp& warp) { return *sms_[warp.cta.rank]; }
   uint32_t PcOf(const Issuer& issuer) const;
 
-  void Commit(Warp& warp, uint32_t pc, uint32_t mask);
+  void Commit(Warp& warp, WarpClock& clock, uint32_t pc, uint32_t mask);
   void AwaitProducts(WarpClock& clock, uint32_t wait);
   void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
               Cycle start, Cycle end, bool acts);
-  // Sends it to its unit from `at` on.
+  // Takes a pipe from `at` on, or later for `delay`.
+  static Issued Take(Capacity& pipe, const OpCost& cost, Cycle at, Reason delay) {
+    const Cycle start = pipe.Claim(at, cost.cycles) - cost.cycles;
+    return {start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency, delay};
+  }
+  // Sends what is no arithmetic to its unit from `at` on.
   Issued Execute(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
   Issued Memory(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
   Issued SharedAccess(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
@@ -122,6 +136,12 @@ class ClusterTiming : public Timing {
   size_t warps_;  // of a CTA
   size_t first_warp_;
   std::vector<std::unique_ptr<WarpClock>> clocks_;
+  std::vector<Place> places_;  // in the order of clocks_
+  Next next_;
+  uint64_t next_signals_ = kRuns;  // when it was found; kRuns: it is to be found anew
+  size_t running_ = 0;             // the warp that runs
+  uint64_t seen_signals_ = 0;      // before it did
+  uint32_t live_ = 0;              // its lanes then
   std::map<const void*, BarrierClock> barriers_;
   // Ends of the matrix instructions of a warpgroup, or of a thread's pipe, that may still run.
   std::map<std::pair<uint32_t, int>, std::deque<Cycle>> tensor_queues_;

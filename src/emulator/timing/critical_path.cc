@@ -8,33 +8,23 @@ namespace {
 // Walks from slice to slice, back in time.
 class Walk {
  public:
-  Walk(const std::deque<Slice>& slices, const std::vector<FlowEdge>& flows, size_t tracks)
-      : slices_(slices), source_(slices.size(), -1), before_(slices.size(), -1) {
-    for (const FlowEdge& flow : flows) {
-      int32_t& source = source_[static_cast<size_t>(flow.to)];
-      // Of several the last one released it.
-      if (source < 0 || At(source).end < At(flow.from).end) source = flow.from;
-    }
-    std::vector<int32_t> last(tracks, -1);
-    for (size_t i = 0; i < slices.size(); ++i) {
-      int32_t& previous = last[static_cast<size_t>(slices[i].track)];
-      before_[i] = previous;
-      previous = static_cast<int32_t>(i);
-    }
+  Walk(const SliceList& slices, const std::vector<FlowEdge>& flows)
+      : slices_(slices), flows_(flows) {
+    std::stable_sort(flows_.begin(), flows_.end(),
+                     [](const FlowEdge& a, const FlowEdge& b) { return a.to < b.to; });
   }
 
   std::vector<PathStep> Run(int32_t slice) {
     Cycle time = At(slice).end;
     while (slice >= 0 && time > 0) {
       const Slice& here = At(slice);
-      const int32_t source = source_[static_cast<size_t>(slice)];
+      const int32_t source = SourceOf(slice);
       // A release ends a wait; what a warp did before it is not what the wait was for.
       const Cycle from = source >= 0 ? std::clamp(At(source).end, here.begin, time) : here.begin;
-      const Cycle begin =
-          Jumps(here, source) && At(source).end < here.begin ? At(source).end : from;
+      const Cycle begin = source >= 0 && At(source).end < here.begin ? At(source).end : from;
       Step(here, std::min(begin, time), time);
       time = std::min(begin, time);
-      slice = Jumps(here, source) ? source : before_[static_cast<size_t>(slice)];
+      slice = source >= 0 ? source : here.before;
     }
     std::reverse(steps_.begin(), steps_.end());
     return std::move(steps_);
@@ -42,7 +32,17 @@ class Walk {
 
  private:
   const Slice& At(int32_t i) const { return slices_[static_cast<size_t>(i)]; }
-  static bool Jumps(const Slice&, int32_t source) { return source >= 0; }
+
+  // What released it, -1 for nothing: of several the last one.
+  int32_t SourceOf(int32_t slice) const {
+    int32_t source = -1;
+    auto flow = std::lower_bound(flows_.begin(), flows_.end(), slice,
+                                 [](const FlowEdge& edge, int32_t to) { return edge.to < to; });
+    for (; flow != flows_.end() && flow->to == slice; ++flow) {
+      if (source < 0 || At(source).end < At(flow->from).end) source = flow->from;
+    }
+    return source;
+  }
 
   void Step(const Slice& slice, Cycle begin, Cycle end) {
     if (end <= begin) return;
@@ -57,23 +57,26 @@ class Walk {
     steps_.push_back({slice.track, slice.instruction, begin, end, slice.reason});
   }
 
-  const std::deque<Slice>& slices_;
-  std::vector<int32_t> source_, before_;
+  const SliceList& slices_;
+  std::vector<FlowEdge> flows_;  // in the order of what they release
   std::vector<PathStep> steps_;
 };
 
 }  // namespace
 
 std::vector<PathStep> Recorder::CriticalPath() const {
-  int32_t last = -1;
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    if (tracks_[static_cast<size_t>(slices_[i].track)].engine) continue;
-    if (last < 0 || slices_[static_cast<size_t>(last)].end < slices_[i].end) {
-      last = static_cast<int32_t>(i);
+  // The slices of a warp come in the order of time.
+  const State* last = nullptr;
+  for (size_t track = 0; track < tracks_.size(); ++track) {
+    const State& state = states_[track];
+    if (tracks_[track].engine || !state.slice) continue;
+    if (!last || last->slice->end < state.slice->end ||
+        (last->slice->end == state.slice->end && state.last < last->last)) {
+      last = &state;
     }
   }
-  if (last < 0) return {};
-  return Walk(slices_, flows_, tracks_.size()).Run(last);
+  if (!last) return {};
+  return Walk(slices_, flows_).Run(last->last);
 }
 
 }  // namespace tilelang::emulator

@@ -18,23 +18,32 @@ constexpr uint64_t kLines = 1024;
 class Listener : public Timing {
  public:
   Listener(const CostTable& costs, const Kernel& kernel, Sharing& sharing)
-      : costs_(costs), kernel_(kernel), sharing_(sharing) {}
+      : costs_(costs), kernel_(kernel), sharing_(sharing), hears_(kernel.code.size() + 1) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (uint32_t pc = static_cast<uint32_t>(costs.size()); pc-- > 0;) {
+        if (!hears_[pc]) changed |= hears_[pc] = MayHear(pc);
+      }
+    }
+  }
+
+  // Whether some lane may still come to a load.
+  bool MayHear(const Warp& warp) const {
+    return std::any_of(warp.splits().begin(), warp.splits().end(),
+                       [&](const Split& split) { return hears_[split.pc]; });
+  }
 
   void Restart(uint64_t cluster) {
     cluster_ = cluster;
     lines_ = 0;
   }
 
-  bool MayIssue(const Warp&, uint32_t pc) override { return lines_ < kLines && !WritesGlobal(pc); }
-  void Issue(Warp& warp, uint32_t pc, uint32_t mask) override {
+  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) override {
+    if (lines_ >= kLines || WritesGlobal(pc)) return Turn::kLater;
     const OpCost& cost = costs_[pc];
-    const AddressOperand* from = cost.unit == Unit::kCopy ? cost.source : cost.address;
-    if (!from || mask == 0 || !(cost.load || cost.unit == Unit::kCopy)) return;
-    if (cost.unit != Unit::kGlobal && cost.unit != Unit::kCopy) return;
-    uint64_t addresses[kLanes] = {};
-    ForEachLane(mask, [&](int lane) { addresses[lane] = from->At(warp, lane); });
-    CollectLines(addresses, mask, std::max<int>(1, cost.bytes), &access_);
-    for (const LineAccess& line : access_) Note(line.line, warp.cta);
+    const bool loads = cost.unit == Unit::kGlobal && cost.load;
+    if ((loads || cost.unit == Unit::kCopy) && mask != 0) NoteLoad(warp, cost, mask);
+    return Turn::kIssued;
   }
   void Done(Warp&, uint32_t, uint32_t) override {}
   Cycle Clock(const Warp&) const override { return 0; }
@@ -56,9 +65,35 @@ class Listener : public Timing {
   void Pass(const void*, Warp&, bool) override {}
 
  private:
+  void NoteLoad(Warp& warp, const OpCost& cost, uint32_t mask) {
+    const AddressOperand* from = cost.unit == Unit::kCopy ? cost.source : cost.address;
+    if (!from) return;
+    uint64_t addresses[kLanes] = {};
+    ForEachLane(mask, [&](int lane) { addresses[lane] = from->At(warp, lane); });
+    CollectLines(addresses, mask, std::max<int>(1, cost.bytes), &access_);
+    for (const LineAccess& line : access_) Note(line.line, warp.cta);
+  }
+
   void Note(uint64_t line, const Cta& cta) {
     sharing_.Note(line, cluster_ * 16 + cta.rank);
     ++lines_;
+  }
+
+  // That instruction, or one that may come after it.
+  bool MayHear(uint32_t pc) {
+    const OpCost& cost = costs_[pc];
+    if ((cost.unit == Unit::kGlobal && cost.load) || cost.unit == Unit::kCopy ||
+        cost.unit == Unit::kAsync) {
+      return true;
+    }
+    if (cost.unit != Unit::kBranch) return hears_[pc + 1];
+    const Op& op = kernel_.code[pc];
+    const Spelling s(kernel_.sources[op.source].spelling);
+    if (s.Is("bra")) return hears_[op.target] || (op.guard != kNoSlot && hears_[pc + 1]);
+    if (s.Is("ret") || s.Is("exit")) return calls_ || hears_[pc + 1];
+    // Where a call or a table of jumps leads is not known.
+    calls_ = true;
+    return true;
   }
 
   bool WritesGlobal(uint32_t pc) const {
@@ -77,6 +112,8 @@ class Listener : public Timing {
   const CostTable& costs_;
   const Kernel& kernel_;
   Sharing& sharing_;
+  std::vector<bool> hears_;  // by instruction
+  bool calls_ = false;
   std::vector<LineAccess> access_;
   uint64_t cluster_ = 0, lines_ = 0;
 };
@@ -105,16 +142,18 @@ class Quiet {
   std::map<uint64_t, std::string> output_;
 };
 
-void RunFirst(ClusterRunner& runner) {
+void RunFirst(ClusterRunner& runner, const Listener& listener) {
   Cluster& cluster = runner.cluster();
   for (int round = 0; round < kRounds; ++round) {
-    bool progress = false;
+    bool progress = false, hears = false;
     for (auto& cta : cluster.ctas) {
       for (auto& warp : cta->warps) {
         if (!warp->live) continue;
         progress |= WarpRunner::Run(*warp, kWarpInstructions, false).executed > 0;
+        hears |= warp->live && listener.MayHear(*warp);
       }
     }
+    if (!hears && cluster.engines->Describe().empty()) return;
     if (!cluster.engines->Advance(!progress) && !progress) return;
   }
 }
@@ -130,7 +169,7 @@ void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, Sha
     try {
       listener.Restart(i);
       runner.Start(i);
-      RunFirst(runner);
+      RunFirst(runner, listener);
     } catch (const EmulatorError&) {
       // What is wrong is reported when the cluster runs.
     }

@@ -4,33 +4,15 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/core/timing.h"
+#include "emulator/timing/slice_list.h"
 
 namespace tilelang::emulator {
 
-// Why a warp does not go on, or what an engine does. In the order of kReasonNames.
-enum class Reason : uint8_t {
-  kIssue,
-  kDependency,
-  kBarrierTma,
-  kBarrierTensor,
-  kBarrierThreads,
-  kNamedBarrier,
-  kTensorPipe,
-  kMemory,
-  kNotSelected,
-  kPipe,
-  kAsyncGroup,
-  kTensorMemory,
-  kBranch,
-  kDone,
-  kBusy,
-};
-constexpr int kReasons = static_cast<int>(Reason::kBusy) + 1;
 const char* ReasonName(Reason reason);
 
 struct Track {
@@ -38,13 +20,6 @@ struct Track {
   std::string name;
   int64_t cta = -1;
   int warp = -1, sm = 0;
-};
-
-struct Slice {
-  int32_t track = 0;
-  int32_t instruction = -1;
-  Cycle begin = 0, end = 0;
-  Reason reason = Reason::kIssue;
 };
 
 struct FlowEdge {
@@ -64,15 +39,27 @@ class Recorder {
 
   int32_t AddTrack(Track track);
   // The warp of `track` was at an instruction. Returns the slice, -1 if none are kept.
-  int32_t Warp(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason);
+  int32_t Warp(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
+    State& state = states_[static_cast<size_t>(track)];
+    if (state.sums.empty()) state.sums.resize(lines_.size());
+    state.sums[instruction][static_cast<size_t>(reason)] += static_cast<float>(end - begin);
+    if (!keeps_) return -1;
+    const int line = lines_[instruction];
+    if (state.slice && state.slice->end == begin && state.slice->reason == reason &&
+        state.line == line) {
+      state.slice->end = end;
+      return state.last;
+    }
+    return Add(track, instruction, begin, end, reason);
+  }
   int32_t Engine(int32_t track, uint32_t instruction, Cycle begin, Cycle end);
   void Flow(int32_t from, int32_t to);
   // The last slice of a track; -1 if there is none.
-  int32_t Last(int32_t track) const { return last_[static_cast<size_t>(track)]; }
+  int32_t Last(int32_t track) const { return states_[static_cast<size_t>(track)].last; }
 
   const std::vector<Track>& tracks() const { return tracks_; }
   // The slices leave the recorder: the last thing to ask for.
-  std::deque<Slice> TakeSlices() { return std::move(slices_); }
+  SliceList TakeSlices() { return std::move(slices_); }
   const std::vector<FlowEdge>& flows() const { return flows_; }
   struct Stall {
     int32_t track = 0, instruction = 0;
@@ -86,16 +73,21 @@ class Recorder {
  private:
   // More are not kept.
   static constexpr size_t kMaxSlices = 4'000'000;
+  struct State {  // of a track
+    // By instruction, made when first needed.
+    std::vector<std::array<float, kReasons>> sums;
+    int32_t last = -1;  // slice
+    int line = 0;       // of that
+    Slice* slice = nullptr;
+  };
   int32_t Add(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason);
 
   std::vector<int> lines_;
   bool keeps_;
   std::vector<Track> tracks_;
-  std::vector<int32_t> last_;
-  std::deque<Slice> slices_;
+  std::vector<State> states_;
+  SliceList slices_;
   std::vector<FlowEdge> flows_;
-  // By track and instruction, made when first needed.
-  std::vector<std::vector<std::array<float, kReasons>>> by_track_;
 };
 
 }  // namespace tilelang::emulator

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <type_traits>
 
 #include "emulator/core/json.h"
 
@@ -12,11 +13,16 @@ namespace {
 template <typename T, typename Rows, typename Field>
 std::string Pack(const Rows& rows, Field field) {
   std::string bytes(rows.size() * sizeof(T), '\0');
-  size_t at = 0;
-  for (const auto& row : rows) {
+  char* at = bytes.data();
+  const auto put = [&](const auto& row) {
     const T value = static_cast<T>(field(row));
-    std::memcpy(bytes.data() + at, &value, sizeof(T));
+    std::memcpy(at, &value, sizeof(T));
     at += sizeof(T);
+  };
+  if constexpr (std::is_same_v<Rows, SliceList>) {
+    rows.ForEach(put);
+  } else {
+    for (const auto& row : rows) put(row);
   }
   return bytes;
 }

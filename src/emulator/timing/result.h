@@ -35,7 +35,7 @@ struct TimingResult {
   std::vector<EngineUse> engines;
   std::vector<InstructionTime> instructions;
   std::vector<Track> tracks;
-  std::deque<Slice> slices;
+  SliceList slices;
   std::vector<FlowEdge> flows;
   std::vector<Recorder::Stall> stalls;
   std::vector<PathStep> path;

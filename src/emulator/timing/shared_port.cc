@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tilelang::emulator {
 namespace {
@@ -40,11 +41,29 @@ int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int sh
   const int group = std::max(1, 32 / words);  // lanes that are served together
   const auto depth = [&](int first, int count) {
     const uint32_t lanes = mask & (count == 32 ? ~0u : ((1u << count) - 1) << first);
+    const auto each_word = [&](auto access) {
+      for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const uint64_t at = addresses[std::countr_zero(rest)] + static_cast<uint64_t>(shift);
+        for (int i = 0; i < words; ++i) {
+          if (!access(at / kWordBytes + static_cast<uint64_t>(i))) return false;
+        }
+      }
+      return true;
+    };
+    // Mostly no bank is accessed twice, unless neighbouring lanes share a word.
+    uint32_t seen = 0;
+    uint64_t last = ~uint64_t{0};
+    const bool alone = each_word([&](uint64_t word) {
+      if (std::exchange(last, word) == word) return true;
+      const uint32_t bank = 1u << (word % kBanks);
+      return (std::exchange(seen, seen | bank) & bank) == 0;
+    });
+    if (alone) return seen != 0 ? 1 : 0;
     Banks banks;
-    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
-      const uint64_t at = addresses[std::countr_zero(rest)] + static_cast<uint64_t>(shift);
-      for (int i = 0; i < words; ++i) banks.Access(at / kWordBytes + static_cast<uint64_t>(i));
-    }
+    each_word([&](uint64_t word) {
+      banks.Access(word);
+      return true;
+    });
     return banks.deepest();
   };
   int wavefronts = 0;

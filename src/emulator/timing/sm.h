@@ -8,6 +8,7 @@
 #include "emulator/timing/capacity.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/memory_system.h"
+#include "emulator/timing/op_cost.h"
 
 namespace tilelang::emulator {
 
@@ -18,6 +19,24 @@ struct SubCore {
   Capacity issue{1, 8}, fma{1, 16}, alu{1, 16}, half_rate{1, 16}, mufu{1, 16}, fp64{1, 16},
       mma{1, 16}, tensor_memory{1, 16};
   void Forget(Cycle time);
+  // The pipe of arithmetic that comes at that time, null for other instructions.
+  Capacity* PipeOf(Unit unit, Cycle at) {
+    switch (unit) {
+      case Unit::kFma:
+        return &fma;
+      case Unit::kAlu:
+      case Unit::kVote:
+        return &alu;
+      case Unit::kAdd:
+        return alu.Next(at) <= fma.Next(at) && alu.served() <= fma.served() ? &alu : &fma;
+      case Unit::kHalfRate:
+        return &half_rate;
+      case Unit::kFp64:
+        return &fp64;
+      default:
+        return nullptr;
+    }
+  }
   // Which warp loaded last from tensor memory, and when it may again.
   const void* last_loader = nullptr;
   Cycle next_load = 0;

@@ -166,7 +166,7 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
   resident.runner->Start(index);
   resident.timing->Restart(at);
   resident.active = true;
-  resident.next = at;
+  next_->Set(IndexOf(resident), at);
   ++active_;
   watch_.Restart();
   return true;
@@ -185,6 +185,7 @@ void TimedRun::Run() {
                    figures_.l2_capacity, launch_.global);
     for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
   }
+  next_ = std::make_unique<Earliest>(residents_.size());
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -200,32 +201,29 @@ void TimedRun::Run() {
 }
 
 void TimedRun::Step() {
-  Resident* first = nullptr;
   Cycle second = kNever;
-  for (Resident& resident : residents_) {
-    if (!resident.active) continue;
-    if (!first || resident.next < first->next) {
-      if (first) second = std::min(second, first->next);
-      first = &resident;
-    } else {
-      second = std::min(second, resident.next);
-    }
-  }
-  if (first->next >= kNever) return Unblock();
-  *current_ = &first->runner->cluster();
-  AsyncEngines& engines = *first->runner->cluster().engines;
+  const size_t index = next_->First(&second);
+  if (next_->TimeOf(index) >= kNever) return Unblock();
+  Resident& first = residents_[index];
+  *current_ = &first.runner->cluster();
+  AsyncEngines& engines = *first.runner->cluster().engines;
   const Cycle signal = engines.NextSignal();
-  if (signal <= first->next) {
+  if (signal <= next_->TimeOf(index)) {
     engines.ActUntil(signal);
     acted_ = true;
   } else {
-    RunWarp(*first, second);
+    RunWarp(first, second);
   }
-  first->next = std::min(first->timing->NextWarp(nullptr, nullptr), engines.NextSignal());
+  Schedule(first);
   bool alive = false;
-  for (const auto& cta : first->runner->cluster().ctas) alive |= cta->live_threads > 0;
-  if (!alive) Finish(*first);
+  for (const auto& cta : first.runner->cluster().ctas) alive |= cta->live_threads > 0;
+  if (!alive) Finish(first);
   Watch();
+}
+
+void TimedRun::Schedule(const Resident& resident) {
+  next_->Set(IndexOf(resident), std::min(resident.timing->NextWarp().at,
+                                         resident.runner->cluster().engines->NextSignal()));
 }
 
 void TimedRun::Watch() {
@@ -246,19 +244,13 @@ void TimedRun::Watch() {
 
 // The warp that comes first, until another does.
 void TimedRun::RunWarp(Resident& resident, Cycle until) {
-  Warp* warp = nullptr;
-  Cycle others = kNever;
-  const Cycle now = resident.timing->NextWarp(&warp, &others);
+  const ClusterTiming::Next next = resident.timing->NextWarp();
   const Cycle signal = resident.runner->cluster().engines->NextSignal();
-  resident.timing->SetHorizon(std::min({until, others, signal}), kAhead);
-  WarpClock& clock = resident.timing->ClockOf(*warp);
-  clock.seen_signals = resident.timing->signals();
-  const uint32_t live = warp->live;
-  const WarpRunner::Slice slice = WarpRunner::Run(*warp, kSliceInstructions, false);
-  if (warp->live != live) resident.timing->Signal();
-  clock.blocked = slice.blocked() && !slice.stopped;
+  Warp& warp = resident.timing->Begin(next.warp, std::min({until, next.others, signal}), kAhead);
+  const WarpRunner::Slice slice = WarpRunner::Run(warp, kSliceInstructions, false);
+  resident.timing->End(slice.blocked() && !slice.stopped);
   resident.runner->CheckLimit(slice.executed);
-  if (now > forgotten_ + 2048) Forget(std::min(now, until));
+  if (next.at > forgotten_ + 2048) Forget(std::min(next.at, until));
 }
 
 void TimedRun::Forget(Cycle time) {
@@ -283,7 +275,7 @@ void TimedRun::Unblock() {
     }
     any = true;
     resident.timing->Signal();
-    resident.next = resident.timing->NextWarp(nullptr, nullptr);
+    next_->Set(IndexOf(resident), resident.timing->NextWarp().at);
   }
   if (any) return;
   for (Resident& resident : residents_) {
@@ -294,9 +286,10 @@ void TimedRun::Unblock() {
 void TimedRun::Finish(Resident& resident) {
   resident.runner->Finish();
   const Cycle end =
-      std::max(resident.timing->End(), resident.runner->cluster().engines->LastReady());
+      std::max(resident.timing->LastEnd(), resident.runner->cluster().engines->LastReady());
   ended_.push_back({resident.timing->started(), end, resident.group});
   resident.active = false;
+  next_->Set(IndexOf(resident), kNever);
   --active_;
   watch_.Restart();
   Admit(resident, end + figures_.cta_gap);

@@ -7,6 +7,7 @@
 #include "emulator/core/runner.h"
 #include "emulator/core/stall.h"
 #include "emulator/timing/cluster_timing.h"
+#include "emulator/timing/earliest.h"
 #include "emulator/timing/result.h"
 
 namespace tilelang::emulator {
@@ -25,7 +26,6 @@ class TimedRun {
     size_t group = 0;
     size_t slot = 0;  // of its SM
     bool active = false;
-    Cycle next = 0;  // when something of it happens
   };
   // SMs that clusters run on, and those that will.
   struct Group {
@@ -45,6 +45,11 @@ class TimedRun {
   bool Admit(Resident& resident, Cycle at);
   void Step();
   void RunWarp(Resident& resident, Cycle until);
+  size_t IndexOf(const Resident& resident) const {
+    return static_cast<size_t>(&resident - residents_.data());
+  }
+  // Notes when something of it happens.
+  void Schedule(const Resident& resident);
   void Finish(Resident& resident);
   void Unblock();
   // Finds out when all poll for ever.
@@ -68,6 +73,7 @@ class TimedRun {
   std::unique_ptr<TimedMachine> machine_;
   std::vector<Group> groups_;
   std::vector<Resident> residents_;
+  std::unique_ptr<Earliest> next_;  // when something of each happens; never of one not active
   std::vector<Ended> ended_;
   bool everything_ = false;  // all clusters are timed
   uint64_t enough_ = 0;      // clusters of one kind

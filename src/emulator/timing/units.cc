@@ -14,6 +14,10 @@ constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
 constexpr double kQueue = 32;
 
 void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
+  if (mask == kAllLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) out[lane] = operand.At(warp, lane);
+    return;
+  }
   ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
 }
 
@@ -54,34 +58,15 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
   Sm& sm = SmOf(warp);
   WarpClock& clock = ClockOf(warp);
   SubCore& core = sm.cores[static_cast<size_t>(clock.sub_core)];
-  const auto pipe = [&](Capacity& unit, Reason delay) {
-    const Cycle start = unit.Claim(at, cost.cycles) - cost.cycles;
-    return Issued{start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency,
-                  delay};
-  };
   switch (cost.unit) {
-    case Unit::kFma:
-      return pipe(core.fma, Reason::kPipe);
-    case Unit::kAdd:
-      return pipe(core.alu.Next(at) <= core.fma.Next(at) && core.alu.served() <= core.fma.served()
-                      ? core.alu
-                      : core.fma,
-                  Reason::kPipe);
-    case Unit::kAlu:
-    case Unit::kVote:
-      return pipe(core.alu, Reason::kPipe);
-    case Unit::kHalfRate:
-      return pipe(core.half_rate, Reason::kPipe);
     case Unit::kMufu: {
       at = std::max(at, clock.special_free);
-      Issued issued = pipe(core.mufu, Reason::kPipe);
+      Issued issued = Take(core.mufu, cost, at, Reason::kPipe);
       clock.special_free = issued.at + cost.cycles;
       return issued;
     }
-    case Unit::kFp64:
-      return pipe(core.fp64, Reason::kPipe);
     case Unit::kMma: {
-      Issued issued = pipe(core.mma, Reason::kTensorPipe);
+      Issued issued = Take(core.mma, cost, at, Reason::kTensorPipe);
       issued.result = Reason::kTensorPipe;
       return issued;
     }
@@ -92,7 +77,7 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
     case Unit::kTensorLoad: {
       // One warp alone does not fill the port.
       if (core.last_loader == &clock) at = std::max(at, core.next_load);
-      Issued issued = pipe(core.tensor_memory, Reason::kTensorMemory);
+      Issued issued = Take(core.tensor_memory, cost, at, Reason::kTensorMemory);
       core.last_loader = &clock;
       core.next_load = issued.at + cost.cycles + machine_.figures.tmem_warp_pause;
       issued.ready = issued.at + cost.cycles + cost.latency;

@@ -1,9 +1,9 @@
 // The time of one warp: when its registers are ready, and how far it has come.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "emulator/timing/op_cost.h"
@@ -22,25 +22,46 @@ class WarpClock {
     Cycle ready = 0;
     Reason reason = Reason::kDependency;
     bool special = false;  // one is a result of the MUFU
+    uint32_t written = 0;  // the last one
   };
   // When its operands are there.
-  Operands OperandsOf(const OpCost& cost) const;
+  Operands OperandsOf(const OpCost& cost) const {
+    Operands operands;
+    const uint32_t* reads = costs_.reads(cost);
+    for (uint32_t i = 0; i < cost.reads; ++i) {
+      const Ready& reg = ready_[reads[i]];
+      operands.special |= reg.special;
+      operands.written = std::max(operands.written, reg.written);
+      if (reg.at <= operands.ready) continue;
+      operands.ready = reg.at;
+      operands.reason = reg.reason;
+    }
+    return operands;
+  }
   // The program executes it anew with the operands of the last time: ptxas computes it once.
-  bool IsRepeated(uint32_t pc, const OpCost& cost) const;
+  bool IsRepeated(uint32_t pc, const OpCost& cost, const Operands& operands) const {
+    return cost.pure && operands.written < executed_[pc];
+  }
   // It is left out in this turn of an unrolled loop.
   bool IsUnrolled(uint32_t pc, const OpCost& cost) {
     return cost.unrolled && ++turns_[pc] % kUnrolled != 0;
   }
   // Notes its execution; its results are there at `ready`.
-  void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason);
+  void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason) {
+    executed_[pc] = ++sequence_;
+    const uint32_t* writes = costs_.writes(cost);
+    for (uint32_t i = 0; i < cost.writes; ++i) {
+      ready_[writes[i]] = {ready, sequence_, reason, cost.unit == Unit::kMufu};
+    }
+  }
   // The earliest time for an instruction that others may precede in the block; arithmetic also
   // comes before what is in order alone.
   Cycle Earliest(bool pure) const {
-    return std::max(pure ? block_ : std::max(block_, order_), recent_[number_ % window_]);
+    return std::max(pure ? block_ : std::max(block_, order_), recent_[oldest_]);
   }
   void Issued(Cycle at) {
-    recent_[number_ % window_] = at;
-    ++number_;
+    recent_[oldest_] = at;
+    if (++oldest_ == window_) oldest_ = 0;
   }
   void EndBlock(Cycle at) { block_ = at; }
   void KeepOrder(Cycle at) { order_ = at; }
@@ -65,7 +86,6 @@ class WarpClock {
   int32_t track = -1;
   int sub_core = 0, sm = 0;
   bool blocked = false;
-  uint64_t seen_signals = 0;
   Cycle started = 0;
   uint64_t polls = 0;  // when last asked
 
@@ -85,8 +105,8 @@ class WarpClock {
   std::vector<uint8_t> turns_;
   uint32_t sequence_ = 0;
   Cycle block_ = 0, order_ = 0;
-  uint64_t number_ = 0;
-  std::array<Cycle, kMaxWindow> recent_{};
+  size_t oldest_ = 0;
+  std::array<Cycle, kMaxWindow> recent_{};  // when the last ones were issued
 };
 
 }  // namespace tilelang::emulator

@@ -1,5 +1,7 @@
 """Timed launches: results stay, and the clock obeys what the program waits for."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,18 @@ def test_small_ctas_share_the_sub_cores():
     alone, two, four = (fma_loop("sm_90a", count * 132, 64) for count in (1, 2, 4))
     assert two < alone + 400
     assert four > alone + 600
+
+
+def test_slices_can_be_copied():
+    # The library keeps them until somebody asks.
+    timing = axpy("sm_90a", 1000, True)[0].timing
+    copy = pickle.loads(pickle.dumps(timing))
+    assert len(copy.slice_begin) == len(timing.slice_begin) > 0
+    assert timing.slice_end is timing.slice_end
+    np.testing.assert_array_equal(copy.slice_end, timing.slice_end)
+    assert copy.grid_us == timing.grid_us
+    with pytest.raises(AttributeError, match="slice_color"):
+        timing.slice_color  # noqa: B018
 
 
 def test_sampled_runs_only_what_is_timed():
