@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import behind_copies
 import copies
 import instructions
 import synchronization
@@ -27,7 +28,8 @@ from program import Probe
 import memory
 from tilelang.errors import TileLangError
 
-_FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load)
+_FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load,
+             behind_copies)  # fmt: skip
 
 
 def probes(only: str = "") -> Iterator[Probe]:
