@@ -15,12 +15,16 @@ from fuzz.programs import check, generate, shrink, source
 _SEEDS, _BATCH = 300, 10
 
 
-@pytest.mark.parametrize("first", range(0, _SEEDS, _BATCH))
-def test_batch(first):
+@pytest.mark.parametrize(
+    ("first", "in_pairs"),
+    [(first, False) for first in range(0, _SEEDS, _BATCH)]
+    + [(first, True) for first in range(0, _SEEDS // 3, _BATCH)],
+)
+def test_batch(first, in_pairs):
     """Of a batch hardly any is refused: what the generator makes is meant to compile."""
     refused = []
     for seed in range(first, first + _BATCH):
-        program = generate.generate(seed)
+        program = generate.generate(seed, in_pairs=in_pairs)
         outcome = check.run(program, name=f"seed_{seed}")
         refused += [seed] * (outcome.kind == "refused")
         text = f"seed {seed}, {program.target}: {outcome}\n{source.kernel(program)}"

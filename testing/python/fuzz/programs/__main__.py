@@ -24,6 +24,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--refusals", action="store_true", help="write reproducers of refusals, too"
     )
+    parser.add_argument("--pairs", action="store_true", help="of blocks carry them out together")
     parser.add_argument("--print", action="store_true", help="print the programs; run nothing")
     return parser.parse_args()
 
@@ -39,7 +40,7 @@ def _run(options: argparse.Namespace) -> dict[int, Any]:
 
 def _work(todo: Iterator[int], options: argparse.Namespace, outcomes: dict[int, Any]) -> None:
     """Gives seeds to processes until there are none, and collects what becomes of them."""
-    workers = [Worker(options.size) for _ in range(options.jobs)]
+    workers = [Worker(options.size, options.pairs) for _ in range(options.jobs)]
     busy = []
     for worker in workers:
         if (seed := next(todo, None)) is not None:
@@ -85,7 +86,7 @@ def _reproduce(options: argparse.Namespace, outcomes: dict[int, Any]) -> None:
         if not wanted or (key in seen and outcome.kind != "wrong"):
             continue
         seen.add(key)
-        program = generate.generate(seed, options.size)
+        program = generate.generate(seed, options.size, options.pairs)
         if outcome.kind not in ("crash", "hang"):
             program = shrink.shrink(program, outcome)
             outcome = check.run(program)
@@ -99,7 +100,7 @@ def main() -> int:
     if options.print:
         first, last = map(int, options.seeds.split(":"))
         for seed in range(first, last):
-            program = generate.generate(seed, options.size)
+            program = generate.generate(seed, options.size, options.pairs)
             print(f"# seed {seed}, {program.target}\n{source.kernel(program)}")
         return 0
     outcomes = _run(options)

@@ -332,21 +332,24 @@ def new(seed: int) -> Generator:
     return Generator(rng, program, context, rows, columns, types, tensor_core)
 
 
-def generate(seed: int, size: int = 5) -> model.Program:
+def generate(seed: int, size: int = 5, in_pairs: bool = False) -> model.Program:
     """The program of a seed.
 
     Args:
         size: about how many statements it has.
+        in_pairs: pairs of blocks carry it out, their gemms together.
     """
-    from fuzz.programs import control
+    from fuzz.programs import control, pairs
 
-    for attempt in range(20):
+    for attempt in range(400 if in_pairs else 20):
         g = new(seed + attempt * 10**9)
         body = g.statements(g.rng.randrange(2, size + 2))
         body += g.finish() + control.finish_roles(g)
         program = replace(g.program, body=body, ranges=_used(g, body))
+        if in_pairs and not pairs.are_possible(program):
+            continue
         if model.effects(body)[1]:
-            return program
+            return replace(program, in_pairs=in_pairs)
     raise AssertionError(f"no program for seed {seed}")
 
 

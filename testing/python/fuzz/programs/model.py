@@ -358,6 +358,7 @@ class Program:
         scalars: parameters by name with the value of the call.
         variables: T.alloc_var of int32 with their initial values.
         seed: of the data.
+        in_pairs: both blocks of a pair carry it out, their gemms together (fuzz.programs.pairs).
     """
 
     target: str
@@ -369,6 +370,7 @@ class Program:
     variables: dict[str, int] = field(default_factory=dict)
     pass_configs: dict[str, object] = field(default_factory=dict)
     seed: int = 0
+    in_pairs: bool = False
 
 
 def children(statement: Statement) -> Iterator[tuple[Statement, ...]]:
@@ -396,7 +398,8 @@ def loads(expression: Expression) -> Iterator[Load]:
             yield from loads(inner)
 
 
-def _touched(statement: Statement) -> tuple[list[Buffer], list[Buffer]]:
+def touched(statement: Statement) -> tuple[list[Buffer], list[Buffer]]:
+    """The buffers that a statement itself reads and writes."""
     if isinstance(statement, (Copy, Atomic)):
         return [statement.src.buffer], [statement.dst.buffer]
     if isinstance(statement, Fill):
@@ -420,7 +423,7 @@ def effects(body: tuple[Statement, ...]) -> tuple[set[Buffer], set[Buffer]]:
     read: set[Buffer] = set()
     written: set[Buffer] = set()
     for statement in walk(body):
-        r, w = _touched(statement)
+        r, w = touched(statement)
         read.update(r)
         written.update(w)
     return read, written

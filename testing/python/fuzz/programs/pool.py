@@ -12,7 +12,7 @@ from fuzz.programs import check, generate
 _SECONDS = 120
 
 
-def _work(connection: Any, size: int) -> None:
+def _work(connection: Any, size: int, in_pairs: bool) -> None:
     """Answers each seed with what became of its program."""
     import torch
 
@@ -20,7 +20,7 @@ def _work(connection: Any, size: int) -> None:
     with contextlib.suppress(EOFError):
         while True:
             seed = connection.recv()
-            program = generate.generate(seed, size)
+            program = generate.generate(seed, size, in_pairs)
             connection.send(check.run(program, name=f"seed_{seed}"))
 
 

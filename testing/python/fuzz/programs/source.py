@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fuzz.programs import model
+from fuzz.programs import model, pairs
 
 _ALLOC = {"shared": "alloc_shared", "fragment": "alloc_fragment", "tmem": "alloc_tmem"}
 
@@ -118,6 +118,9 @@ def _gemm(s: model.Gemm) -> Iterator[str]:
     if s.clear:
         given = condition(s.clear) if isinstance(s.clear, model.Condition) else "True"
         options.append(f"clear_accum={given}")
+    columns = s.b.extents[-2 if s.transpose_b else -1]
+    if 2 * columns == s.c.extents[-1]:
+        options.append("use_2cta=True")
     name = "tcgen05_gemm" if s.barrier else "gemm"
     if s.barrier:
         options.append(f"mbar={s.barrier}")
@@ -235,13 +238,18 @@ def _parameters(program: model.Program) -> list[str]:
 
 def kernel(program: model.Program, name: str = "kernel") -> str:
     """The decorated function."""
+    if program.in_pairs:
+        program = pairs.of(program)
     lines = ["@T.prim_func", f"def {name}("]
     lines += [f"    {parameter}," for parameter in _parameters(program)]
-    blocks = ", ".join(("bx", "by")[: len(program.grid)])
-    blocks = blocks if len(program.grid) == 1 else f"({blocks})"
-    extents = ", ".join(map(str, program.grid))
-    lines += ["):", f"    with T.Kernel({extents}, threads={program.threads}) as {blocks}:"]
+    names, grid, options = ["bx", "by"], list(program.grid), f"threads={program.threads}"
     body = ["tid = T.get_thread_binding()"]
+    if program.in_pairs:
+        names[0], grid[0], options = "block", 2 * grid[0], options + ", cluster_dims=2"
+        body += ["rank = T.block_rank_in_cluster()", "bx = block // 2"]
+    blocks = ", ".join(names[: len(grid)])
+    blocks = blocks if len(grid) == 1 else f"({blocks})"
+    lines += ["):", f"    with T.Kernel({', '.join(map(str, grid))}, {options}) as {blocks}:"]
     for b in model.buffers(program.body):
         if not b.is_global:
             body.append(f'{b.name} = T.{_ALLOC[b.scope]}({b.shape!r}, "{b.dtype}")')
