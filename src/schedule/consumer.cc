@@ -93,7 +93,7 @@ class ConsumerWriter : public SlotMutator {
                                                     [](const auto& s) { return IsAround(s); });
     if (around) AppendFirstReady(turns, &stmts);
     Stmt body = MutateStmt(op->body);
-    if (!body.as<ir::SeqNode>()->stmts.empty()) {
+    if (!IsEmpty(body)) {
       stmts.push_back(ir::For(op->var, op->min, op->extent, ir::ForKind::kSerial, body,
                               op->annotations, op->span));
     }
@@ -106,6 +106,15 @@ class ConsumerWriter : public SlotMutator {
     bool written = turns_.blocks() > 1 && turns_.AreWritten(turns, GemmTurns::When::kAfter);
     if (written) stmts.push_back(op::Effect(op::kSyncForTcgen05, {}, op->span));
     return op::Sequence(stmts, op->span);
+  }
+  // Nothing is left but conditions.
+  static bool IsEmpty(const Stmt& s) {
+    if (const auto* branch = s.as<ir::IfNode>()) {
+      return IsEmpty(branch->then_case) &&
+             (!branch->else_case.defined() || IsEmpty(branch->else_case));
+    }
+    const auto* seq = s.as<ir::SeqNode>();
+    return seq != nullptr && std::all_of(seq->stmts.begin(), seq->stmts.end(), IsEmpty);
   }
   // A turn is under way before the loop and after it.
   static bool IsAround(const TurnStream& stream) { return stream.open || stream.turns.empty(); }

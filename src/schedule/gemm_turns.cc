@@ -171,6 +171,80 @@ std::vector<TurnStream> StreamsOf(const std::vector<size_t>& gemms, const ir::Se
   return {main, ahead};
 }
 
+bool HasTurnGemm(const Stmt& s) {
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& inner) { return !(found |= AsTurnGemm(inner) != nullptr); });
+  return found;
+}
+
+std::vector<size_t> TurnGemmsOf(const ir::SeqNode* seq) {
+  std::vector<size_t> gemms;
+  for (size_t i = 0; i < seq->stmts.size(); ++i) {
+    if (AsTurnGemm(seq->stmts[i]) != nullptr) gemms.push_back(i);
+  }
+  return gemms;
+}
+
+// The branch of a statement under a condition; null for others, and where both branches have gemms.
+const ir::SeqNode* GuardedIn(const Stmt& s) {
+  const auto* branch = s.as<ir::IfNode>();
+  if (branch == nullptr) return nullptr;
+  bool both = branch->else_case.defined() && HasTurnGemm(branch->else_case);
+  return both ? nullptr : branch->then_case.as<ir::SeqNode>();
+}
+
+// Whether the sequence itself loads the tiles of channels that its gemm uses.
+bool LoadsOperands(const ir::SeqNode* seq, const ir::GemmNode* gemm,
+                   const std::vector<Channel>& channels) {
+  for (const Buffer& operand : {gemm->a->buffer, gemm->b->buffer}) {
+    const Channel* channel = ChannelOf(operand, channels);
+    if (channel == nullptr) continue;
+    const auto& all = channel->handovers;
+    bool here = std::any_of(all.begin(), all.end(), [&](const auto& h) { return h.seq == seq; });
+    if (!here) return false;
+  }
+  return true;
+}
+
+// The sequence of all gemms of a loop, which stands under conditions in its body; null: there is
+// none, or threads take part in what they do. Sets why.
+const ir::SeqNode* GuardedBody(const ir::ForNode* loop, const std::vector<Channel>& channels,
+                               std::string* reason) {
+  std::vector<Stmt> others;
+  const auto* seq = loop->body.as<ir::SeqNode>();
+  if (seq == nullptr) seq = GuardedIn(loop->body);
+  while (seq != nullptr && TurnGemmsOf(seq).empty()) {
+    const ir::SeqNode* inner = nullptr;
+    int holders = 0;
+    for (const Stmt& s : seq->stmts) {
+      if (!HasTurnGemm(s)) {
+        others.push_back(s);
+      } else {
+        inner = ++holders == 1 ? GuardedIn(s) : nullptr;
+      }
+    }
+    seq = inner;
+  }
+  *reason = "it stands in an inner statement of the loop";
+  if (seq == nullptr) return nullptr;
+  std::vector<size_t> gemms = TurnGemmsOf(seq);
+  for (size_t i = 0; i < seq->stmts.size(); ++i) {
+    const Stmt& s = seq->stmts[i];
+    if (AsTurnGemm(s) != nullptr) continue;
+    if (HasTurnGemm(s)) return nullptr;
+    others.push_back(s);
+  }
+  *reason = "it stands under a condition, its tiles are loaded outside of it";
+  for (size_t i : gemms) {
+    if (!LoadsOperands(seq, seq->stmts[i].as<ir::GemmNode>(), channels)) return nullptr;
+  }
+  *reason = "threads work between the gemms of an iteration, which a condition may skip";
+  bool apart = std::none_of(others.begin(), others.end(), [&](const Stmt& s) {
+    return !IsLoad(s, channels) && TakesPart(s, gemms, seq);
+  });
+  return apart ? seq : nullptr;
+}
+
 // Why a warp of its own cannot issue the gemms; nothing when it can. These become part of `slice`.
 std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch, RoleSlice* slice) {
   RoleSlice alone(launch);
@@ -178,7 +252,7 @@ std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch,
     std::string reason = alone.Add(loop.body->stmts[i].as<ir::GemmNode>());
     if (!reason.empty()) return reason;
   }
-  for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
+  for (size_t i = 0; !loop.is_guarded && i < loop.body->stmts.size(); ++i) {
     const Stmt& s = loop.body->stmts[i];
     if (alone.Has(s.get()) && !loop.IsGemm(i) && s->kind != ir::StmtKind::kBind) {
       return "it depends on variables that the loop assigns";
@@ -288,7 +362,7 @@ Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int6
   constexpr int64_t kSlots = 2;
   const ir::SeqNode* seq = SequenceAround(loop, launch);
   bool runs = ir::AsInt(loop.loop->extent).value_or(0) > 0;
-  if (!loop.IsOneTurn() || seq == nullptr || !runs) return {};
+  if (!loop.IsOneTurn() || loop.is_guarded || seq == nullptr || !runs) return {};
   auto is_loop = [&](const Stmt& s) { return s.get() == loop.loop; };
   auto at = std::find_if(seq->stmts.begin(), seq->stmts.end(), is_loop) - seq->stmts.begin();
   Handover handover{seq, {static_cast<size_t>(at)}, 0, 0};
@@ -350,23 +424,13 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
     : slice_(launch), in_pairs_(op::HasGemmsInPairs(launch->body)), launch_(launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* op = s.as<ir::ForNode>();
-    const auto* body = op != nullptr ? op->body.as<ir::SeqNode>() : nullptr;
-    if (body == nullptr || StagesOf(op) < 2) return true;
-    std::vector<size_t> gemms;
-    for (size_t i = 0; i < body->stmts.size(); ++i) {
-      if (AsTurnGemm(body->stmts[i]) != nullptr) gemms.push_back(i);
-    }
-    if (gemms.empty() || AreChained(gemms, body)) return true;
-    loops_.push_back({op, body, StreamsOf(gemms, body, channels), {}});
+    if (op != nullptr && StagesOf(op) >= 2 && HasTurnGemm(op->body)) AddLoop(op, channels);
     return true;
   });
   std::erase_if(loops_, [&](const TurnLoop& loop) {
     RoleSlice unused(launch);
     std::string reason = AddToSlice(loop, launch, &unused);
-    const auto* gemm = loop.body->stmts[loop.Gemms().front()].as<ir::GemmNode>();
-    if (!reason.empty()) {
-      RemarkGemm(gemm, "is issued by the threads that wait for it: " + reason);
-    }
+    if (!reason.empty()) RemarkByThreads(loop.loop, reason);
     return !reason.empty();
   });
   std::erase_if(loops_, [&](const TurnLoop& loop) { return HasInnerLoop(loop); });
@@ -383,6 +447,32 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
                                              threads / blocks_ * (in_pairs_ ? 2 : 1), launch->span),
                          op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
   }
+}
+
+void GemmTurns::AddLoop(const ir::ForNode* loop, const std::vector<Channel>& channels) {
+  const auto* body = loop->body.as<ir::SeqNode>();
+  std::vector<size_t> gemms = body != nullptr ? TurnGemmsOf(body) : std::vector<size_t>();
+  bool is_guarded = gemms.empty();
+  std::string reason;
+  if (is_guarded) {
+    body = GuardedBody(loop, channels, &reason);
+    if (body != nullptr) gemms = TurnGemmsOf(body);
+  }
+  if (body != nullptr && AreChained(gemms, body)) reason = "its A is the result of another gemm";
+  if (body == nullptr || AreChained(gemms, body)) return RemarkByThreads(loop, reason);
+  loops_.push_back({loop, body, StreamsOf(gemms, body, channels), is_guarded, {}});
+}
+
+// But for the gemms of loops inside, which are asked for themselves.
+void GemmTurns::RemarkByThreads(const ir::ForNode* loop, const std::string& reason) {
+  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    const auto* inner = s.as<ir::ForNode>();
+    if (inner != nullptr && StagesOf(inner) >= 2) return false;
+    if (const auto* gemm = AsTurnGemm(s)) {
+      RemarkGemm(gemm, "is issued by the threads that wait for it: " + reason);
+    }
+    return true;
+  });
 }
 
 bool GemmTurns::HasInnerLoop(const TurnLoop& loop) const {

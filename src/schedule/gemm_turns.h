@@ -41,16 +41,18 @@ struct TurnStream {
   const Turn* TurnAfter(size_t i) const;
 };
 
-// A pipelined loop and its turns. Where the gemms that an iteration begins with share no tile with
-// the others, they are a stream of their own, streams[kAhead]: Q K of the next block of keys is
-// issued as soon as the threads have taken this one's result to registers, and runs beside the
-// softmax. All others are in streams[kMain].
+// A pipelined loop and its turns. Its gemms stand in one sequence: the body or, in a loop that is
+// one turn, what the body executes under a condition, as blocks that a mask leaves out. Where the
+// gemms that an iteration begins with share no tile with the others, they are a stream of their
+// own, streams[kAhead]: Q K of the next block of keys is issued as soon as the threads have taken
+// this one's result to registers, and runs beside the softmax. All others are in streams[kMain].
 struct TurnLoop {
   enum Stream : size_t { kMain = 0, kAhead = 1 };
 
   const ir::ForNode* loop = nullptr;
-  const ir::SeqNode* body = nullptr;
+  const ir::SeqNode* body = nullptr;  // the sequence
   std::vector<TurnStream> streams;
+  bool is_guarded = false;  // by a condition
 
   // The results of the loop, in two slots: the tensor core goes on to the next tile of a persistent
   // kernel while threads work on these. Without tiles if it has to wait for them.
@@ -106,6 +108,8 @@ class GemmTurns {
   bool AreWrittenInPairs() const { return in_pairs_ && Writes(launch_->body); }
 
  private:
+  void AddLoop(const ir::ForNode* loop, const std::vector<Channel>& channels);
+  static void RemarkByThreads(const ir::ForNode* loop, const std::string& reason);
   bool Writes(const ir::Effect& effect) const;
   bool Writes(const ir::Stmt& s) const;
   bool HasInnerLoop(const TurnLoop& loop) const;

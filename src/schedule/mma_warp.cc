@@ -113,6 +113,15 @@ class MmaWarpWriter : public SliceCopier {
   ir::Region MutateRegion(const ir::Region& region) override {
     return slots_.InSlot(SliceCopier::MutateRegion(region));
   }
+  // Gemms of a loop that is one turn stand where the program has them.
+  void Append(const ir::SeqNode* seq, size_t i, std::vector<Stmt>* stmts) override {
+    const TurnLoop* loop = turns_.Find(seq);
+    if (loop == nullptr || !loop->IsGemm(i)) return SliceCopier::Append(seq, i, stmts);
+    if (loop->Gemms().front() == i) slot_of_.clear();
+    size_t begin = stmts->size();
+    AppendGemm(seq, i, Rows(), &slot_of_, stmts);
+    for (; begin < stmts->size(); ++begin) notes_->Note(stmts->at(begin), "");
+  }
 
  private:
   // One turn for the loop.
@@ -133,9 +142,8 @@ class MmaWarpWriter : public SliceCopier {
     ir::Var var(op->var->name, op->var.dtype(), op->var->span);
     Expr min = Mutate(op->min);
     Expr extent = Mutate(op->extent);
-    std::vector<Stmt> body;
-    AppendGemms(loop, loop.main().gemms, {var, ""}, Rows(), &body);
-    stmts.push_back(Loop(op, var, min, extent, body));
+    Set(op->var, var);
+    stmts.push_back(Loop(op, var, min, extent, {MutateStmt(op->body)}));
     if (ahead != results_.end()) {
       stmts.push_back(Commit(ahead->ring->full, slot, op->span));
       stmts.push_back(ahead->uses.Advance(op->span));
@@ -290,6 +298,7 @@ class MmaWarpWriter : public SliceCopier {
   std::vector<Rows> blocks_;
   std::vector<std::vector<Phases>> ready_;  // of each stream, of each block
   SlotMap slots_;
+  std::map<const Ring*, Expr> slot_of_;  // of the iteration of a loop that is one turn
 };
 
 }  // namespace
