@@ -70,10 +70,6 @@ class ClusterChecker : public ir::StmtVisitor {
     std::iota(all.begin(), all.end(), 0);
     Meet({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
   }
-  void Visit(const ir::BindNode* op) override {
-    agreement_.Bind(op->var, op->value);
-    StmtVisitor::Visit(op);
-  }
   void Visit(const ir::IfNode* op) override {
     around_.push_back({op->condition, "`" + ir::Print(op->condition) + "`"});
     bool leaves = ir::MayLeaveLoop(op->then_case) ||

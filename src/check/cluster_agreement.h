@@ -2,6 +2,8 @@
 #ifndef TILELANG_CHECK_CLUSTER_AGREEMENT_H_
 #define TILELANG_CHECK_CLUSTER_AGREEMENT_H_
 
+#include <map>
+#include <set>
 #include <vector>
 
 #include "arith/analyzer.h"
@@ -12,25 +14,36 @@ namespace tilelang::check {
 // Ranks of blocks in their cluster.
 using Ranks = std::vector<int64_t>;
 
-// Values that blocks compute from their indices. What they load from memory is taken to be the
-// same: a program that decides by it knows why.
+// Values that blocks compute from their indices, and keep in variables. What they load from tensors
+// and tiles is taken to be the same: a program that decides by it knows why.
 class ClusterAgreement {
  public:
   explicit ClusterAgreement(const ir::KernelLaunchNode* launch);
 
-  // From here on the variable is this value.
-  void Bind(const ir::Var& var, const ir::Expr& value);
   // Whether the value may differ between the blocks: it is not proved to be the same.
   bool MayDiffer(const ir::Expr& e, const Ranks& blocks);
 
  private:
+  friend class AssignmentFinder;
+  using Variables = std::set<const tvm::ffi::Object*>;
+  // A store to a variable of each thread (T.alloc_var).
+  struct Assignment {
+    const tvm::ffi::Object* variable;
+    std::vector<ir::Expr> decided_by;  // its value, and whether and how often it is stored
+  };
+
+  // The variables that may differ.
+  const Variables& VariablesApart(const Ranks& blocks);
+  bool MayDiffer(const ir::Expr& e, const Ranks& blocks, const Variables& apart);
   ir::Expr InBlock(const ir::Expr& e, int64_t rank) const;
   bool AreSame(const ir::Expr& a, const ir::Expr& b);
 
   std::vector<int64_t> dims_;          // of the cluster, x first
   ir::Array<ir::Var> block_vars_;      // of the launch, likewise
   std::vector<ir::Var> clusters_;      // the index of the cluster along each
-  ir::Map<ir::Var, ir::Expr> values_;  // of variables, in terms of others than these
+  ir::Map<ir::Var, ir::Expr> values_;  // of names and loop variables, in terms of others than these
+  std::vector<Assignment> assignments_;
+  std::map<Ranks, Variables> apart_;
   arith::Analyzer analyzer_;
 };
 

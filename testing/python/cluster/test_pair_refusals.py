@@ -157,6 +157,35 @@ def case_loops_that_are_left():
     pair_kernel(left_loops)
 
 
+@T.macro
+def counted_loops(a, b, c, bx, s):
+    i = T.alloc_var("int32")
+    i = bx
+    while i < s:
+        multiply(a, b, c)
+        i = i + 1
+
+
+def case_variables_that_differ():
+    """SemanticsError: is computed by both blocks of a pair, but `i[0] < s` differs between them"""
+    pair_kernel(counted_loops)
+
+
+@T.macro
+def flagged(a, b, c, bx, s):
+    skip = T.alloc_var("int32")
+    skip = 0
+    if bx % 2 == 1:
+        skip = s
+    if skip == 0:
+        multiply(a, b, c)
+
+
+def case_variables_that_are_assigned_in_one_block():
+    """SemanticsError: is computed by both blocks of a pair, but `skip[0] == 0` differs between"""
+    pair_kernel(flagged)
+
+
 def case_tile_for_blocks_that_do_not_all_ask():
     """SemanticsError: T.copy_cluster with cluster_mask= waits for all blocks of its mask, but
     `bx < 3` differs between them
@@ -186,6 +215,22 @@ def equal_loops(a, b, c, bx, s):
                 break
 
 
+@T.macro
+def equal_variables(a, b, c, bx, s):
+    i = T.alloc_var("int32")
+    other = T.alloc_var("int32")
+    i = bx // 2
+    other = bx
+    while i < s:
+        if not i == 3:
+            multiply(a, b, c)
+        if i > 5:
+            break
+        i = i + 1
+        other = other + i
+
+
 def test_what_is_the_same_in_a_pair_is_not_refused():
     pair_kernel(equal_loops)
+    pair_kernel(equal_variables)
     tilelang.compile(gemm(128, 128, 128), target="sm_90a")
