@@ -8,6 +8,7 @@
 #include "layout/layout.h"
 #include "op/copy_async.h"
 #include "op/copy_cluster.h"
+#include "op/cta_pair.h"
 #include "op/instruction.h"
 
 namespace tilelang::schedule {
@@ -168,6 +169,9 @@ std::string FindUses(const Buffer& buffer, Handover* handover, int* accesses) {
 
 std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
   if (TakesAddress(launch->body, tile->buffer)) return "its address is taken";
+  if (MaskOf(*tile) != 0 && op::HasGemmsInPairs(launch->body)) {
+    return "it is for several blocks, and pairs of blocks compute the gemms";
+  }
   for (const Stmt& load : tile->loads) {
     if (MaskOf(load) != MaskOf(*tile)) {
       return "its loads are for different blocks of the cluster";
