@@ -82,6 +82,9 @@ class ClusterChecker : public ir::StmtVisitor {
     std::string times = "how often the loop over `" + std::string(op->var->name) + "` runs, `" +
                         ir::Print(op->extent) + "` times,";
     around_.push_back({op->extent, times});
+    // Equally many iterations need not have the same numbers.
+    ir::Var iteration(op->var->name, op->var.dtype(), op->var->span);
+    if (!ir::AsInt(op->min)) agreement_.Bind(op->var, op->min + iteration);
     InLoop([&] { StmtVisitor::Visit(op); });
     around_.pop_back();
   }
@@ -214,6 +217,28 @@ class ClusterChecker : public ir::StmtVisitor {
     std::vector<Ranks> pairs;
     for (int64_t rank = 0; rank < size_; rank += 2) pairs.push_back({rank, rank + 1});
     Meet({"T.gemm with use_2cta=True", "is computed by both blocks of a pair", pairs, op->span});
+    for (const Ranks& pair : pairs) CheckOperands(op, pair);
+  }
+  // The even block issues with values of its own.
+  void CheckOperands(const ir::GemmNode* op, const Ranks& pair) {
+    auto check = [&](const std::string& what, const Expr& value) {
+      if (!agreement_.MayDiffer(value, pair)) return;
+      TL_USER_ERROR(kSemantics, op->span,
+                    "T.gemm with use_2cta=True: " << what << ", `" << ir::Print(value)
+                                                  << "`, differs between the blocks of a pair, or "
+                                                     "is not known to be the same, but the even "
+                                                     "one issues for both: write what is the same "
+                                                     "in both");
+    };
+    check("clear_accum", op->clear_accum);
+    auto check_starts = [&](const std::string& name, const ir::Region& region) {
+      for (const Expr& min : region->mins) {
+        check("where " + name + " begins in " + std::string(region->buffer->name), min);
+      }
+    };
+    check_starts("A", op->a);
+    check_starts("B", op->b);
+    check_starts("C", op->c);
   }
 
   int64_t size_;

@@ -108,6 +108,78 @@ def case_issued_alone():
 
 
 @T.macro
+def tiles_of_the_rank(a, b, c, bx, s):
+    rank = T.block_rank_in_cluster()
+    tiles = T.alloc_shared((2, 128, 64), "float16")
+    T.copy(a, tiles[rank, :, :])
+    T.gemm(tiles[rank, :, :], b, c, transpose_B=True, use_2cta=True)
+
+
+def case_a_begins_elsewhere():
+    """SemanticsError: where A begins in tiles, `rank`, differs between the blocks of a pair, or is
+    not known to be the same, but the even one issues for both
+    """
+    pair_kernel(tiles_of_the_rank)
+
+
+@T.macro
+def halves_of_k(a, b, c, bx, s):
+    first = bx % 2 * 32
+    T.gemm(a[:, 0:32], b[:, first : first + 32], c, transpose_B=True, use_2cta=True)
+
+
+def case_b_begins_elsewhere():
+    """SemanticsError: where B begins in b, `first`, differs between the blocks of a pair"""
+    pair_kernel(halves_of_k)
+
+
+@T.macro
+def columns_of_the_rank(a, b, c, bx, s):
+    wide = T.alloc_tmem((128, 128), "float32")
+    first = T.block_rank_in_cluster() * 64
+    T.gemm(a, b, wide[:, first : first + 64], transpose_B=True, clear_accum=True, use_2cta=True)
+
+
+def case_c_begins_elsewhere():
+    """SemanticsError: where C begins in wide, `first`, differs between the blocks of a pair"""
+    pair_kernel(columns_of_the_rank)
+
+
+@T.macro
+def numbers_of_the_block(a, b, c, bx, s):
+    tiles = T.alloc_shared((2, 128, 64), "float16")
+    for i in T.serial(bx, bx + 2):
+        T.copy(a, tiles[i % 2, :, :])
+        T.gemm(tiles[i % 2, :, :], b, c, transpose_B=True, use_2cta=True)
+
+
+def case_iterations_of_other_numbers():
+    """SemanticsError: where A begins in tiles, `i % 2`, differs between the blocks of a pair"""
+    pair_kernel(numbers_of_the_block)
+
+
+@T.macro
+def some_iterations(a, b, c, bx, s):
+    for i in T.serial(bx, bx + 2):
+        if i < 2:
+            multiply(a, b, c)
+
+
+def case_conditions_on_other_numbers():
+    """SemanticsError: is computed by both blocks of a pair, but `i < 2` differs between them"""
+    pair_kernel(some_iterations)
+
+
+def case_cleared_by_one_block():
+    """SemanticsError: clear_accum, `bx % 2 == 0`, differs between the blocks of a pair"""
+    pair_kernel(
+        lambda a, b, c, bx, s: T.gemm(
+            a, b, c, transpose_B=True, clear_accum=bx % 2 == 0, use_2cta=True
+        )
+    )
+
+
+@T.macro
 def of_one_block(a, b, c, bx, s):
     if T.block_rank_in_cluster() == 0:
         multiply(a, b, c)
@@ -208,6 +280,10 @@ def test_refused(case):
 
 @T.macro
 def equal_loops(a, b, c, bx, s):
+    tiles = T.alloc_shared((2, 128, 64), "float16")
+    for i in T.serial(bx // 2, bx // 2 + s):
+        T.copy(a, tiles[i % 2, :, :])
+        T.gemm(tiles[i % 2, :, :], b, c, transpose_B=True, clear_accum=i == bx // 2, use_2cta=True)
     for i in T.serial(bx // 2 + s):
         if i < (bx - T.block_rank_in_cluster()) * s:
             multiply(a, b, c)
