@@ -71,7 +71,7 @@ class ClusterChecker : public ir::StmtVisitor {
     Meet({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
   }
   void Visit(const ir::IfNode* op) override {
-    around_.push_back({op->condition, "`" + ir::Print(op->condition) + "`"});
+    around_.push_back({op->condition, Quoted(op->condition)});
     bool leaves = ir::MayLeaveLoop(op->then_case) ||
                   (op->else_case.defined() && ir::MayLeaveLoop(op->else_case));
     if (leaves && !loops_.empty()) loops_.back().leaves.push_back(around_.back());
@@ -82,14 +82,11 @@ class ClusterChecker : public ir::StmtVisitor {
     std::string times = "how often the loop over `" + std::string(op->var->name) + "` runs, `" +
                         ir::Print(op->extent) + "` times,";
     around_.push_back({op->extent, times});
-    // Equally many iterations need not have the same numbers.
-    ir::Var iteration(op->var->name, op->var.dtype(), op->var->span);
-    if (!ir::AsInt(op->min)) agreement_.Bind(op->var, op->min + iteration);
     InLoop([&] { StmtVisitor::Visit(op); });
     around_.pop_back();
   }
   void Visit(const ir::WhileNode* op) override {
-    around_.push_back({op->condition, "`" + ir::Print(op->condition) + "`"});
+    around_.push_back({op->condition, Quoted(op->condition)});
     InLoop([&] { StmtVisitor::Visit(op); });
     around_.pop_back();
   }
@@ -112,6 +109,12 @@ class ClusterChecker : public ir::StmtVisitor {
     std::vector<Decision> leaves;  // conditions under which it is left, or an iteration is
   };
 
+  // A condition: what decides whether threads leave has a name of the compiler's.
+  std::string Quoted(const Expr& condition) const {
+    const auto* negated = condition.as<ir::UnaryNode>();
+    bool named = (negated != nullptr ? negated->a : condition)->kind == ir::ExprKind::kVar;
+    return "`" + ir::Print(named ? agreement_.ValueOf(condition) : condition) + "`";
+  }
   void Meet(const Meeting& meeting) {
     for (const Decision& decision : around_) Check(meeting, decision);
     for (Loop& loop : loops_) loop.meetings.push_back(meeting);

@@ -143,7 +143,7 @@ bool ClusterAgreement::MayDiffer(const Expr& e, const Ranks& blocks) {
 }
 
 bool ClusterAgreement::MayDiffer(const Expr& e, const Ranks& blocks, const Variables& apart) {
-  Expr value = ValuesOfMemory(apart).Mutate(ir::Substitute(e, values_));
+  Expr value = ValuesOfMemory(apart).Mutate(ValueOf(e));
   Expr first = InBlock(value, blocks.front());
   return std::any_of(blocks.begin(), blocks.end(),
                      [&](int64_t rank) { return !AreSame(first, InBlock(value, rank)); });

@@ -8,6 +8,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/stmt.h"
+#include "ir/visitor.h"
 
 namespace tilelang::check {
 
@@ -22,6 +23,8 @@ class ClusterAgreement {
 
   // Whether the value may differ between the blocks: it is not proved to be the same.
   bool MayDiffer(const ir::Expr& e, const Ranks& blocks);
+  // The same expression with the values of names.
+  ir::Expr ValueOf(const ir::Expr& e) const { return ir::Substitute(e, values_); }
 
  private:
   friend class AssignmentFinder;

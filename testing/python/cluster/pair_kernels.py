@@ -172,6 +172,31 @@ def chained(M, L, D, keys=128, stages=2, threads=128):
     return main
 
 
+def shared_rows(K, stages):
+    """A cluster of four: its pairs compute columns of their own of 256 rows; the even blocks share
+    the tile of A."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, K), "float16"),
+        B: T.Tensor((128, K), "float16"),
+        C: T.Tensor((256, 128), "float32"),
+    ):
+        with T.Kernel(4, threads=128, cluster_dims=4) as block:
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            c = T.alloc_fragment((128, 64), "float32")
+            row = block % 2 * 128
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(K, 64), num_stages=stages):
+                T.copy_cluster(A[row, i * 64], a, cluster_mask=0b0101)
+                T.copy(B[block * 32, i * 64], b)
+                T.gemm(a, b, c, transpose_B=True, use_2cta=True)
+            T.copy(c, C[row, block // 2 * 64])
+
+    return main
+
+
 def values(shape, dtype: str) -> torch.Tensor:
     """Small integers, whose products and sums are exact."""
     return torch.randint(-3, 4, shape).to(getattr(torch, dtype))

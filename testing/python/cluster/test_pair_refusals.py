@@ -230,6 +230,18 @@ def case_loops_that_are_left():
 
 
 @T.macro
+def after_a_return(a, b, c, bx, s):
+    if bx == 3:
+        T.thread_return()
+    multiply(a, b, c)
+
+
+def case_blocks_that_have_gone():
+    """SemanticsError: is computed by both blocks of a pair, but `not (bx == 3)` differs between"""
+    pair_kernel(after_a_return)
+
+
+@T.macro
 def counted_loops(a, b, c, bx, s):
     i = T.alloc_var("int32")
     i = bx
@@ -298,7 +310,7 @@ def equal_variables(a, b, c, bx, s):
     i = bx // 2
     other = bx
     while i < s:
-        if not i == 3:
+        if i != 3 and not (bx // 2 == 3):
             multiply(a, b, c)
         if i > 5:
             break

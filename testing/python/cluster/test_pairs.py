@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from cluster.kernels import exact, poisoned
-from cluster.pair_kernels import PairGemm, chained, persistent, values
+from cluster.pair_kernels import PairGemm, chained, persistent, shared_rows, values
 from cluster.test_clusters import check_gemm
 
 import tilelang
@@ -104,6 +104,16 @@ def test_persistent(pairs, K, threads):
     )
     assert ("c_tmem_full" in kernel.get_kernel_source()) == (K > 64)
     check_gemm(kernel, M, N, K)
+
+
+@every_schedule
+@pytest.mark.parametrize("stages", [0, 2])
+def test_tiles_for_several_blocks(stages):
+    kernel = tilelang.compile(shared_rows(200, stages), target="sm_100a")
+    assert ".multicast::cluster" in kernel.get_ptx()
+    reason = "it is for several blocks, and pairs of blocks compute the gemms"
+    assert any(reason in str(remark) for remark in kernel.remarks) == (stages > 1)
+    check_gemm(kernel, 256, 128, 200)
 
 
 @every_schedule
