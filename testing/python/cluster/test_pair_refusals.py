@@ -310,7 +310,7 @@ def equal_variables(a, b, c, bx, s):
     i = bx // 2
     other = bx
     while i < s:
-        if i != 3 and not (bx // 2 == 3):
+        if i != 3 and bx // 2 != 3:
             multiply(a, b, c)
         if i > 5:
             break
