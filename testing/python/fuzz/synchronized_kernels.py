@@ -386,15 +386,15 @@ def slots_of_clusters() -> Case:
 
 
 def slots_of_pairs() -> Case:
-    """A pair of blocks computes four tiles: loads, gemms and the work of threads have roles."""
-    program = pairs.persistent(512, 128, 192, tile=(128, 64, 64), pairs=1, stages=2)
-    tensors = (_half(512, 192), _half(128, 192), torch.empty(512, 128))
+    """A pair of blocks computes ten tiles: loads, gemms and the work of threads have roles."""
+    program = pairs.persistent(1280, 64, 192, tile=(128, 32, 64), pairs=1, stages=2)
+    tensors = (_half(1280, 192), _half(64, 192), torch.empty(1280, 64))
     return _compiled(program, "sm_100a", *tensors)
 
 
 def gemm_of_pair() -> Case:
     """Threads of both blocks write operands in shared memory, and wait for the gemm."""
-    case = pairs.PairGemm(256, 64, 128, tile=(128, 64, 64), a="w", dtype="float16")
+    case = pairs.PairGemm(256, 64, 128, tile=(128, 64, 64), a="w", c="t", dtype="float16")
     tensors = (_half(256, 128), _half(64, 128), torch.empty(256, 64), _half(1, 1))
     return _compiled(case.build(), "sm_100a", *tensors)
 

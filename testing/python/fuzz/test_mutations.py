@@ -51,18 +51,9 @@ _ARRIVED = (
     "These waits for arrivals of the other block, or the cluster's barrier after them, would do: "
     "PTX does not say that a barrier orders arrivals of another block's tcgen05.commit."
 )
-_FIRST_USE = (
-    "The first use of a slot of the accumulators, which nobody has touched before; later ones of "
-    "the loop, which is unrolled here, wait for threads."
-)
 REDUNDANT = {
-    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 4): _ARRIVED,
-    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 5): _ARRIVED,
-    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 6): _FIRST_USE,
-    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 8): _FIRST_USE,
-    ("slots_of_pairs", _AFTER, 1): _FIRST_USE,
-    ("gemm_of_pair", _BEFORE, 0): _ALLOCATED,
-    ("gemm_of_pair", _AFTER, 0): _ALLOCATED,
+    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 10): _ARRIVED,
+    ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 11): _ARRIVED,
     ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 1): _SAME_GEMM,
     ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 2): _ARRIVED,
     ("slots_of_clusters", "mbarrier.try_wait.parity.shared::cta.b64", 3): _ARRIVED,
