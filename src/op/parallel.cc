@@ -94,11 +94,34 @@ namespace {
                          << layout::CoordToString(StaticShape(access.buffer)));
 }
 
+// The elements of a buffer whose dimension d is loop variable axes[d] (-1: none), for all
+// iterations.
+std::vector<int64_t> ElementsAlong(const std::vector<int>& axes, const Coord& shape,
+                                   const Coord& extents) {
+  Coord strides(extents.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (axes[d] >= 0) strides[axes[d]] = stride;
+    stride *= shape[d];
+  }
+  std::vector<int64_t> elements = {0};
+  for (size_t v = 0; v < extents.size(); ++v) {
+    std::vector<int64_t> next;
+    next.reserve(elements.size() * extents[v]);
+    for (int64_t element : elements) {
+      for (int64_t i = 0; i < extents[v]; ++i) next.push_back(element + i * strides[v]);
+    }
+    elements = std::move(next);
+  }
+  return elements;
+}
+
 }  // namespace
 
 std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& access,
                                                                   const VarValues& outer) const {
   Coord shape = StaticShape(access.buffer);
+  if (auto axes = DirectAxes(access)) return ElementsAlong(*axes, shape, extents_);
   std::vector<IndexFunction> functions;
   for (const Expr& e : access.indices) {
     functions.emplace_back(e, loop_->vars, outer);
