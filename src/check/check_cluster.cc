@@ -48,7 +48,7 @@ class ClusterChecker : public ir::StmtVisitor {
       for (int64_t rank = 0; rank < size_; ++rank) {
         if ((mask >> rank & 1) != 0) blocks.push_back(rank);
       }
-      Meet({name, "waits for all blocks of its mask", {blocks}, span_});
+      Require({name, "waits for all blocks of its mask", {blocks}, span_});
     }
     if (op->block.defined()) {
       CheckRank("dst_block of T.copy_cluster", op->block);
@@ -68,7 +68,7 @@ class ClusterChecker : public ir::StmtVisitor {
     if (!IsBarrier(op)) return;
     Ranks all(static_cast<size_t>(size_));
     std::iota(all.begin(), all.end(), 0);
-    Meet({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
+    Require({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
   }
   void Visit(const ir::IfNode* op) override {
     around_.push_back({op->condition, Quoted(op->condition)});
@@ -93,7 +93,7 @@ class ClusterChecker : public ir::StmtVisitor {
 
  private:
   // What blocks do together.
-  struct Meeting {
+  struct Collective {
     std::string name;
     std::string waits;
     std::vector<Ranks> groups;  // of blocks that wait for each other
@@ -105,7 +105,7 @@ class ClusterChecker : public ir::StmtVisitor {
     std::string text;
   };
   struct Loop {
-    std::vector<Meeting> meetings;
+    std::vector<Collective> collectives;
     std::vector<Decision> leaves;  // conditions under which it is left, or an iteration is
   };
 
@@ -115,9 +115,9 @@ class ClusterChecker : public ir::StmtVisitor {
     bool named = (negated != nullptr ? negated->a : condition)->kind == ir::ExprKind::kVar;
     return "`" + ir::Print(named ? agreement_.ValueOf(condition) : condition) + "`";
   }
-  void Meet(const Meeting& meeting) {
-    for (const Decision& decision : around_) Check(meeting, decision);
-    for (Loop& loop : loops_) loop.meetings.push_back(meeting);
+  void Require(const Collective& collective) {
+    for (const Decision& decision : around_) Check(collective, decision);
+    for (Loop& loop : loops_) loop.collectives.push_back(collective);
   }
   template <typename Fn>
   void InLoop(Fn visit) {
@@ -125,17 +125,18 @@ class ClusterChecker : public ir::StmtVisitor {
     visit();
     Loop loop = std::move(loops_.back());
     loops_.pop_back();
-    for (const Meeting& meeting : loop.meetings) {
-      for (const Decision& decision : loop.leaves) Check(meeting, decision);
+    for (const Collective& collective : loop.collectives) {
+      for (const Decision& decision : loop.leaves) Check(collective, decision);
     }
   }
-  void Check(const Meeting& meeting, const Decision& decision) {
-    for (const Ranks& group : meeting.groups) {
+  void Check(const Collective& collective, const Decision& decision) {
+    for (const Ranks& group : collective.groups) {
       if (!agreement_.MayDiffer(decision.value, group)) continue;
-      TL_USER_ERROR(kSemantics, meeting.span,
-                    meeting.name << " " << meeting.waits << ", but " << decision.text
-                                 << " differs between them, or is not known to be the same: put it "
-                                    "where all of them pass equally often");
+      TL_USER_ERROR(kSemantics, collective.span,
+                    collective.name
+                        << " " << collective.waits << ", but " << decision.text
+                        << " differs between them, or is not known to be the same: put it "
+                           "where all of them pass equally often");
     }
   }
 
@@ -210,7 +211,7 @@ class ClusterChecker : public ir::StmtVisitor {
                     "T.gemm without use_2cta=True in a kernel that has one with it: all gemms of a "
                     "kernel are computed by pairs of blocks, or none is");
     }
-    if (size_ % 2 != 0) {
+    if (size_ % op::kPairBlocks != 0) {
       TL_USER_ERROR(kSemantics, op->span,
                     "T.gemm with use_2cta=True is computed by two neighbours of a cluster, but "
                         << (size_ == 1 ? std::string("the kernel has no clusters")
@@ -218,8 +219,8 @@ class ClusterChecker : public ir::StmtVisitor {
                         << ": T.Kernel(..., cluster_dims=2)");
     }
     std::vector<Ranks> pairs;
-    for (int64_t rank = 0; rank < size_; rank += 2) pairs.push_back({rank, rank + 1});
-    Meet({"T.gemm with use_2cta=True", "is computed by both blocks of a pair", pairs, op->span});
+    for (int64_t rank = 0; rank < size_; rank += op::kPairBlocks) pairs.push_back({rank, rank + 1});
+    Require({"T.gemm with use_2cta=True", "is computed by both blocks of a pair", pairs, op->span});
     for (const Ranks& pair : pairs) CheckOperands(op, pair);
   }
   // The even block issues with values of its own.

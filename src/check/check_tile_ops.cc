@@ -174,8 +174,8 @@ class TileOpChecker : public ir::StmtVisitor {
     };
     check("K", k, "A", k_of_b, "B");
     check("M", m, "A", c[0], "C");
-    check("N", op::IsInPairs(op) ? n * 2 : n, op::IsInPairs(op) ? "the B of both blocks" : "B",
-          c[1], "C");
+    check("N", op::IsInPairs(op) ? n * ir::Const(n.dtype(), op::kPairBlocks) : n,
+          op::IsInPairs(op) ? "the B of both blocks" : "B", c[1], "C");
   }
 
   // promote_every=

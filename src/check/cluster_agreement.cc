@@ -5,6 +5,7 @@
 
 #include "arith/structural.h"
 #include "ir/visitor.h"
+#include "op/copy_cluster.h"
 
 namespace tilelang::check {
 
@@ -12,8 +13,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-Expr BlockRank() { return ir::Call(ir::dtypes::kInt32, "block_rank_in_cluster", {}); }
 
 // Memory, and calls that are no functions of their arguments, as values of their own: of variables
 // that are `apart`, another one in each block.
@@ -25,7 +24,7 @@ class ValuesOfMemory : public ir::ExprMutator {
     ir::DType t = op->buffer->dtype;
     ir::Var loaded("loaded", t, op->span);
     if (apart_.count(op->buffer.get()) == 0) return loaded;
-    Expr differs = ir::MakeEq(ir::Var("value", ir::dtypes::kInt32), BlockRank());
+    Expr differs = ir::MakeEq(ir::Var("value", ir::dtypes::kInt32), op::BlockRank());
     return ir::IsBool(t) ? differs : loaded + ir::CastTo(t, differs);
   }
   Expr Rewrite(const ir::CallNode* op) override {

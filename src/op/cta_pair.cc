@@ -20,8 +20,14 @@ bool HasGemmsInPairs(const ir::Stmt& s) {
   return found;
 }
 
-Expr PairLeader() { return BlockRank() - ir::FloorMod(BlockRank(), I32(2)); }
+namespace {
 
-Expr IsPairLeader() { return ir::MakeEq(ir::FloorMod(BlockRank(), I32(2)), I32(0)); }
+Expr RankInPair() { return ir::FloorMod(BlockRank(), I32(kPairBlocks)); }
+
+}  // namespace
+
+Expr PairLeader() { return BlockRank() - RankInPair(); }
+
+Expr IsPairLeader() { return ir::MakeEq(RankInPair(), I32(0)); }
 
 }  // namespace tilelang::op

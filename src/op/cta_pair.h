@@ -7,6 +7,7 @@
 
 namespace tilelang::op {
 
+inline constexpr int64_t kPairBlocks = 2;
 // An annotation (bool) of gemms that both CTAs of a pair compute: T.gemm(..., use_2cta=True).
 inline constexpr const char* kInPairs = "use_2cta";
 bool IsInPairs(const ir::GemmNode* op);

@@ -59,7 +59,7 @@ UmmaProblem Analyze(const ir::GemmNode* op) {
   int64_t k = op->trans_a ? a0 : a1;
   bool in_pairs = IsInPairs(op);
   int64_t columns_of_b = op->trans_b ? b0 : b1;
-  if ((op->trans_a ? a1 : a0) != m || (in_pairs ? 2 : 1) * columns_of_b != n ||
+  if ((op->trans_a ? a1 : a0) != m || (in_pairs ? kPairBlocks : 1) * columns_of_b != n ||
       (op->trans_b ? b1 : b0) != k) {
     Refuse(op, ir::ErrorClass::kShape, "the extents of A (M, K), B (K, N) and C (M, N) disagree");
   }
@@ -214,7 +214,7 @@ class GemmLowerer {
  private:
   // Of the whole instruction: that of a pair has the rows of both CTAs.
   Expr Descriptor(int64_t rows, int64_t n) const {
-    int64_t m = plan_->problem.in_pairs ? 2 * rows : rows;
+    int64_t m = plan_->problem.in_pairs ? kPairBlocks * rows : rows;
     return U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
                                      op_->c->buffer->dtype, m, n, op_->trans_a, !op_->trans_b));
   }

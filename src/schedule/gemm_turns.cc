@@ -71,7 +71,7 @@ bool CopiesRows(const Stmt& s, int64_t rows) {
   return all;
 }
 
-// Blocks of rows do not meet in the loop: not in its gemms, nor in what threads do beside them.
+// Blocks of rows stay apart in the loop: in its gemms, and in what threads do beside them.
 bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
   for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
     const Stmt& s = loop.body->stmts[i];
@@ -178,9 +178,10 @@ GemmTurns::GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Chann
   for (const TurnLoop& loop : loops_) streams = std::max(streams, loop.streams.size());
   for (size_t i = 0; i < streams; ++i) {
     std::string name = i == TurnLoop::kMain ? "gemm" : "gemm_ahead";
-    barriers_.push_back({op::MakeRingBarrier(name + "_ready", blocks_,
-                                             threads / blocks_ * (in_pairs_ ? 2 : 1), launch->span),
-                         op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
+    barriers_.push_back(
+        {op::MakeRingBarrier(name + "_ready", blocks_,
+                             threads / blocks_ * (in_pairs_ ? op::kPairBlocks : 1), launch->span),
+         op::MakeRingBarrier(name + "_done", blocks_, 1, launch->span)});
   }
 }
 

@@ -13,6 +13,7 @@
 #include "ir/remark.h"
 #include "op/copy_async.h"
 #include "op/copy_tma.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/row_vote.h"
 #include "op/wgmma.h"
@@ -44,7 +45,6 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kPair = 2;  // CTAs
 
 // What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
 std::string OwnRoles(const ir::KernelLaunchNode* launch) {
@@ -361,15 +361,16 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   for (const Channel& channel : channels) {
     bool by_tensor_core = turns.Releases(channel);
     bool of_pair = by_tensor_core && turns.in_pairs();
-    rings.push_back(
-        MakeRing(channel, of_pair ? kPair : producers.count, by_tensor_core ? 1 : threads.count));
+    rings.push_back(MakeRing(channel, of_pair ? op::kPairBlocks : producers.count,
+                             by_tensor_core ? 1 : threads.count));
     rings.back().by_tensor_core = by_tensor_core;
     rings.back().of_pair = of_pair;
   }
   std::vector<Ring> results;
   for (const TurnLoop& loop : turns.loops()) {
     if (!loop.RunsAhead()) continue;
-    results.push_back(MakeRing(loop.results, 1, threads.count * (turns.in_pairs() ? kPair : 1)));
+    results.push_back(
+        MakeRing(loop.results, 1, threads.count * (turns.in_pairs() ? op::kPairBlocks : 1)));
     results.back().of_pair = turns.in_pairs();
   }
   auto before = [&](const op::ThreadRange& role) {

@@ -189,9 +189,8 @@ Stmt RunInPairs(const OperatorGroup& group, memory::CtaResources* resources,
                 op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
   const op::ThreadRange& threads = lowering->ctx->threads;
-  constexpr int64_t kBlocks = 2;
   const op::Completion& done = resources->CompletionOf("mma", threads);
-  const op::Completion& ready = resources->CompletionOf("pair", threads, kBlocks);
+  const op::Completion& ready = resources->CompletionOf("pair", threads, op::kPairBlocks);
   std::vector<Stmt> gemm;
   IssueAll(group, lowering, &gemm);
   std::vector<Stmt> stmts = {
