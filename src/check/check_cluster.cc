@@ -70,25 +70,18 @@ class ClusterChecker : public ir::StmtVisitor {
     std::iota(all.begin(), all.end(), 0);
     Require({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
   }
-  void Visit(const ir::IfNode* op) override {
-    around_.push_back({op->condition, Quoted(op->condition)});
-    bool leaves = ir::MayLeaveLoop(op->then_case) ||
-                  (op->else_case.defined() && ir::MayLeaveLoop(op->else_case));
-    if (leaves && !loops_.empty()) loops_.back().leaves.push_back(around_.back());
-    StmtVisitor::Visit(op);
-    around_.pop_back();
-  }
+  void Visit(const ir::IfNode* op) override { Under({{op->condition, Quoted(op->condition)}}, op); }
   void Visit(const ir::ForNode* op) override {
     std::string times = "how often the loop over `" + std::string(op->var->name) + "` runs, `" +
                         ir::Print(op->extent) + "` times,";
-    around_.push_back({op->extent, times});
-    InLoop([&] { StmtVisitor::Visit(op); });
-    around_.pop_back();
+    std::vector<Decision> decisions = Leaves(op->body);
+    decisions.push_back({op->extent, times});
+    Under(decisions, op);
   }
   void Visit(const ir::WhileNode* op) override {
-    around_.push_back({op->condition, Quoted(op->condition)});
-    InLoop([&] { StmtVisitor::Visit(op); });
-    around_.pop_back();
+    std::vector<Decision> decisions = Leaves(op->body);
+    decisions.push_back({op->condition, Quoted(op->condition)});
+    Under(decisions, op);
   }
 
  private:
@@ -104,30 +97,27 @@ class ClusterChecker : public ir::StmtVisitor {
     Expr value;
     std::string text;
   };
-  struct Loop {
-    std::vector<Collective> collectives;
-    std::vector<Decision> leaves;  // conditions under which it is left, or an iteration is
-  };
-
   // A condition: what decides whether threads leave has a name of the compiler's.
   std::string Quoted(const Expr& condition) const {
     const auto* negated = condition.as<ir::UnaryNode>();
     bool named = (negated != nullptr ? negated->a : condition)->kind == ir::ExprKind::kVar;
     return "`" + ir::Print(named ? agreement_.ValueOf(condition) : condition) + "`";
   }
+  std::vector<Decision> Leaves(const Stmt& body) const {
+    std::vector<Decision> decisions;
+    for (const Expr& condition : LeavesOf(body))
+      decisions.push_back({condition, Quoted(condition)});
+    return decisions;
+  }
+  template <typename Node>
+  void Under(const std::vector<Decision>& decisions, const Node* op) {
+    size_t outer = around_.size();
+    around_.insert(around_.end(), decisions.begin(), decisions.end());
+    StmtVisitor::Visit(op);
+    around_.resize(outer);
+  }
   void Require(const Collective& collective) {
     for (const Decision& decision : around_) Check(collective, decision);
-    for (Loop& loop : loops_) loop.collectives.push_back(collective);
-  }
-  template <typename Fn>
-  void InLoop(Fn visit) {
-    loops_.emplace_back();
-    visit();
-    Loop loop = std::move(loops_.back());
-    loops_.pop_back();
-    for (const Collective& collective : loop.collectives) {
-      for (const Decision& decision : loop.leaves) Check(collective, decision);
-    }
   }
   void Check(const Collective& collective, const Decision& decision) {
     for (const Ranks& group : collective.groups) {
@@ -249,7 +239,6 @@ class ClusterChecker : public ir::StmtVisitor {
   bool in_pairs_;
   ClusterAgreement agreement_;
   std::vector<Decision> around_;
-  std::vector<Loop> loops_;
   ir::Span span_;
 };
 

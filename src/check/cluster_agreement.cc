@@ -51,6 +51,16 @@ class RankSetter : public ir::ExprMutator {
 
 }  // namespace
 
+std::vector<Expr> LeavesOf(const Stmt& body) {
+  std::vector<Expr> conditions;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* branch = s.as<ir::IfNode>();
+    if (branch != nullptr && ir::MayLeaveLoop(s)) conditions.push_back(branch->condition);
+    return s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
+  });
+  return conditions;
+}
+
 // What names stand for, and what is stored to variables.
 class AssignmentFinder : public ir::StmtVisitor {
  public:
@@ -96,17 +106,6 @@ class AssignmentFinder : public ir::StmtVisitor {
     visit();
     around_.resize(outer);
   }
-  // The conditions under which the loop, or an iteration of it, is left.
-  static std::vector<Expr> LeavesOf(const Stmt& body) {
-    std::vector<Expr> conditions;
-    ir::WalkStmts(body, [&](const Stmt& s) {
-      const auto* branch = s.as<ir::IfNode>();
-      if (branch != nullptr && ir::MayLeaveLoop(s)) conditions.push_back(branch->condition);
-      return s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
-    });
-    return conditions;
-  }
-
   ClusterAgreement* found_;
   std::vector<Expr> around_;
 };

@@ -15,6 +15,9 @@ namespace tilelang::check {
 // Ranks of blocks in their cluster.
 using Ranks = std::vector<int64_t>;
 
+// The conditions under which a loop of this body, or an iteration of it, is left.
+std::vector<ir::Expr> LeavesOf(const ir::Stmt& body);
+
 // Values that blocks compute from their indices, and keep in variables. What they load from tensors
 // and tiles is taken to be the same: a program that decides by it knows why.
 class ClusterAgreement {

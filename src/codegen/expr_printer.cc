@@ -4,7 +4,6 @@
 
 #include "codegen/literals.h"
 #include "ir/error.h"
-#include "op/issue.h"
 
 namespace tilelang {
 
@@ -277,15 +276,11 @@ ExprText ExprPrinter::Text(const CallNode* op) {
   UseHeader(intrinsic->header);
   switch (intrinsic->print) {
     case PrintRule::kFunction:
-      if ((publishes_ || op->attrs.count(tilelang::op::kAcrossBlocks) != 0) &&
-          op->name == "mbarrier_wait_parity") {
+      if (OrdersCluster(op) && op->name == "mbarrier_wait_parity") {
         UseHeader("cluster.h");
         return Function("tl::mbarrier_wait_cluster", op->args);
       }
-      if (op->name == "mbarrier_arrive" && op->args.size() > 1) {
-        if (publishes_ || op->attrs.count(tilelang::op::kAcrossBlocks) != 0) {
-          return Function(std::string(intrinsic->spelling), op->args);
-        }
+      if (!OrdersCluster(op) && op->name == "mbarrier_arrive" && op->args.size() > 1) {
         return Function("tl::mbarrier_give_back", op->args);
       }
       return Narrowed(op->dtype, Function(std::string(intrinsic->spelling), op->args));

@@ -9,6 +9,7 @@
 #include "arith/analyzer.h"
 #include "codegen/names.h"
 #include "ir/intrinsics.h"
+#include "op/issue.h"
 
 namespace tilelang {
 
@@ -87,6 +88,10 @@ class ExprPrinter {
   std::unordered_map<const ir::LoadNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
   bool publishes_ = false;  // to other blocks
+  // Whether an arrival or a wait orders memory of the cluster, and not of the block alone.
+  bool OrdersCluster(const ir::CallNode* op) const {
+    return publishes_ || op->attrs.count(tilelang::op::kAcrossBlocks) != 0;
+  }
   arith::Analyzer analyzer_;
   std::set<std::string> headers_;
   std::set<std::string> definitions_;

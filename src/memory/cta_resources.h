@@ -29,6 +29,8 @@ class CtaResources {
                                      int64_t arrivals = 1);
 
   int64_t cluster_size() const { return cluster_; }
+  // Whether pairs of blocks compute the gemms.
+  bool in_pairs() const { return in_pairs_; }
 
   // Set-up, the lowered body, release.
   ir::Stmt Wrap(const ir::Stmt& body);

@@ -10,7 +10,6 @@
 #include "op/access.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
-#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
@@ -49,7 +48,7 @@ class KernelLowerer : public ScopedMutator {
     analyzer_.BindLaunch(launch);
     ctx_.tmem = resources_.tensor_memory();
     ctx_.warpgroup = warpgroup_;
-    ctx_.in_pairs = op::HasGemmsInPairs(launch->body);
+    ctx_.in_pairs = resources_.in_pairs();
     ir::WalkStmts(launch->body, [&](const Stmt& s) {
       const auto* gemm = s.as<ir::GemmNode>();
       if (gemm != nullptr && op::GroupsInFlight(gemm) != 0 &&
