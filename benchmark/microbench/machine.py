@@ -129,12 +129,12 @@ _MOST_BYTES = 1 << 26
 
 
 class Emulated:
-    """The emulator, whose timed launches have programs read the modelled clock."""
+    """The emulator: in timed launches programs read the modelled clock (0: of its own MHz)."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_mhz: float = 0.0) -> None:
         from tilelang.emulator import Device
 
-        self._device = Device("sm_90a")
+        self._device, self._clock_mhz = Device("sm_90a"), clock_mhz
 
     def measure(self, probe: Probe) -> float:
         """The value of a micro-benchmark by the timing model, in its unit."""
@@ -155,7 +155,8 @@ class Emulated:
             report = self._device.load_ptx(probe.ptx)["probe"].launch(
                 probe.ctas, probe.warps * 32,
                 [clocks, data, probe.repeat, probe.value, tensor_map], smem=probe.smem,
-                timing=TimingOptions(record=False), sanitize=False, progress=False,
+                timing=TimingOptions(record=False, clock_mhz=self._clock_mhz), sanitize=False,
+                progress=False,
             )  # fmt: skip
         assert report.timing is not None
         return value_of(probe, clocks, report.timing.grid_us)

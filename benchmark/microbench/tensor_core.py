@@ -129,6 +129,41 @@ def _wgmma_probes() -> Iterator[Probe]:
                     )  # fmt: skip
 
 
+#: Both warpgroups of an SM start at a multiple of 2^14 of its clock, the second one later.
+_TOGETHER = """
+    shr.u32 %r990, %warp, 2;
+    mul.lo.u32 %r990, %r990, {later};
+AGAIN:
+    mov.u32 %r991, %clock;
+    and.b32 %r991, %r991, 16383;
+    setp.gt.u32 %p3, %r991, 256;
+    @%p3 bra AGAIN;
+LATER:
+    mov.u32 %r991, %clock;
+    and.b32 %r991, %r991, 16383;
+    sub.u32 %r992, %r991, 512;
+    setp.lt.s32 %p3, %r992, %r990;
+    @%p3 bra LATER;
+    mov.u64 %t0, %clock64;
+"""
+
+
+def _turn_probes() -> Iterator[Probe]:
+    """Two warpgroups, of which the second starts later: clocks of each."""
+    types = "f32.bf16.bf16"
+    for n, form, batch in ((64, "SS", 8), (128, "RS", 4), (128, "SS", 8)):
+        for later in (1, 100, 200):
+            program = _wgmma(types, n, 16, form == "RS", batch).replace(
+                "    mov.u64 %t0, %clock64;\n", _TOGETHER.format(later=later)
+            )
+            name = f"wgmma m64n{n}k16 {form} of {batch}, another warpgroup {later} later"
+            for part, which in ((0, "first"), (4, "second")):
+                yield Probe(
+                    f"{name}, the {which}", "clk", program, 0.25, warps=8, repeat=1, how="sm",
+                    part=(part, part + 4), parameters={"n": n, "form": form, "later": later},
+                )  # fmt: skip
+
+
 def _queue_probes() -> Iterator[Probe]:
     """How far a warpgroup runs ahead of the tensor core, and whose turn it is."""
     types = "f32.bf16.bf16"
@@ -154,3 +189,4 @@ def probes() -> Iterator[Probe]:
     yield from _mma_probes()
     yield from _wgmma_probes()
     yield from _queue_probes()
+    yield from _turn_probes()

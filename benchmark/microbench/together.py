@@ -67,14 +67,20 @@ def _copies(count: int) -> tuple[list[str], list[str], list[str]]:
 
 
 def _loads(count: int, kind: str) -> tuple[list[str], list[str]]:
-    """Set-up and body of warps of their own: loads of shared memory, or shuffles."""
+    """Set-up and body of warps of their own: loads of shared memory, shuffles, or arithmetic."""
     setup = ["mov.u32 %r24, buffer;", f"add.u32 %r24, %r24, {_TILES + 2048};",
              "mad.lo.u32 %r24, %lane, 16, %r24;"]  # fmt: skip
     one = {
         "ld.shared.v4": "ld.volatile.shared.v4.u32 {{{0}, {1}, {2}, {3}}}, [%r24];",
         "shfl": "shfl.sync.bfly.b32 {0}, {0}, 1, 31, -1;",
+        "fma": "fma.rn.f32 %f9{4}, %f9{4}, %fa, %fb;",
+        "max": "max.f32 %f9{4}, %f9{4}, %fa;",
+        "ex2": "ex2.approx.ftz.f32 %f9{4}, %f9{4};",
     }[kind]
-    links = [one.format(*(f"%r{30 + 4 * (i % 8) + j}" for j in range(4))) for i in range(16)]
+    links = [one.format(*(f"%r{30 + 4 * (i % 8) + j}" for j in range(4)), f"{i % 8:02}")
+             for i in range(16)]  # fmt: skip
+    if "%f9" in one:
+        setup += [f"mov.f32 %f9{i:02}, %fa;" for i in range(8)]
     body = [f"mov.u32 %r25, {count};", "TURN:", *links, "sub.u32 %r25, %r25, 1;",
             "setp.ne.u32 %p6, %r25, 0;", "@%p6 bra TURN;"]  # fmt: skip
     return setup, body
@@ -87,6 +93,8 @@ def _program(n: int, others: tuple[list[str], ...]) -> str:
     setup += [*zeros, *other_setup, f"setp.lt.u32 %p5, %warp, {_MULTIPLIERS};"]
     body = ["@!%p5 bra OTHER;", *multiply, "bra JOIN;", "OTHER:", *other_body, "JOIN:"]
     finish = [f"mov.b32 %r{600 + i}, %f{8 + i};" for i in range(n // 2)]
+    if any("%f9" in line for line in other_setup):  # or nobody would need what they compute
+        finish += [f"mov.b32 %r{30 + i}, %f9{i:02};" for i in range(8)]
     program = text(body, "\n".join(setup), sinks=[f"%r{600 + i}" for i in range(n // 2)]
                    + [f"%r{30 + i}" for i in range(32)],
                    shared=_TILES + 1024 + _STAGES * _BYTES)  # fmt: skip
@@ -99,7 +107,7 @@ def _program(n: int, others: tuple[list[str], ...]) -> str:
 def _tensor_probes() -> Iterator[Probe]:
     for n in (64, 128, 256):
         most = n // 4  # copies that take longer than a batch of both warpgroups
-        for kind in ("copies", "ld.shared.v4", "shfl"):
+        for kind in ("copies", "ld.shared.v4", "shfl", "fma", "max", "ex2"):
             warps = _MULTIPLIERS + (1 if kind == "copies" else 4)
             for timed in ("wgmma", kind):
                 # Loads: 16 a turn and warp; a batch lasts 8 n clocks.
@@ -171,7 +179,7 @@ def _softmax() -> Iterator[Probe]:
                  for w in weights[::2]],
     }  # fmt: skip
     choices = (("max",), ("ex2",), ("ex2", "sum"), ("ex2", "pack"), ("max", "ex2", "sum", "pack"))
-    for warps in (4, 8):
+    for warps in (4, 8, 12):
         for names in choices:
             body = ["add.f32 %f4, %f4, %fa;", *(line for name in names for line in parts[name])]
             if "pack" not in names:

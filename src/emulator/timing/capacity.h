@@ -41,6 +41,11 @@ class Capacity {
   Cycle Take(Cycle from, double units);
   // From when on units are served that are claimed at `from`, all earlier claims first.
   Cycle Next(Cycle from) const { return std::max(from, static_cast<double>(full_) * width_); }
+  // How much of it is taken at that time.
+  double ShareAt(Cycle time) const {
+    const int64_t bin = BinOf(time);
+    return bin < first_ || bin >= first_ + kBins ? 0 : used_[IndexOf(bin)] / room_;
+  }
   // Others take a share of it between these times.
   void Occupy(Cycle from, Cycle until, double share);
   double served() const { return served_; }

@@ -154,14 +154,16 @@ void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
 [[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
                                                          uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
-  SubCore& core = SmOf(warp).cores[static_cast<size_t>(clock.sub_core)];
+  Sm& sm = SmOf(warp);
+  SubCore& core = sm.cores[static_cast<size_t>(clock.sub_core)];
   const Cycle from = std::max(now_, clock.await);
   const Cycle slot = core.issue.Claim(from, cost.slots);
   const Cycle start = slot - cost.slots;
   Issued issued{start, slot};
   if (mask != 0) {
     Capacity* pipe = core.PipeOf(cost.unit, start);
-    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe) : Execute(warp, pc, cost, mask, start);
+    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe, BesideWgmma(sm, core, pipe, start))
+                  : Execute(warp, pc, cost, mask, start);
   }
   // A pipe that is taken holds its warp back.
   const Cycle end = std::max(slot, issued.at + cost.slots);

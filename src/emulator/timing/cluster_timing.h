@@ -103,10 +103,21 @@ class ClusterTiming : public Timing {
   void AwaitProducts(WarpClock& clock, uint32_t wait);
   void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
               Cycle start, Cycle end, bool acts);
-  // Takes a pipe from `at` on, or later for `delay`.
-  static Issued Take(Capacity& pipe, const OpCost& cost, Cycle at, Reason delay) {
-    const Cycle start = pipe.Claim(at, cost.cycles) - cost.cycles;
+  // Takes a pipe from `at` on, or later for `delay`; `longer` is a share of its cycles.
+  static Issued Take(Capacity& pipe, const OpCost& cost, Cycle at, Reason delay,
+                     double longer = 0) {
+    const double cycles = cost.cycles * (1 + longer);
+    const Cycle start = pipe.Claim(at, cycles) - cycles;
     return {start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency, delay};
+  }
+  // How much longer arithmetic takes a pipe while the tensor core adds up in registers.
+  double BesideWgmma(const Sm& sm, const SubCore& core, const Capacity* pipe, Cycle at) const {
+    const Figures& f = machine_.figures;
+    const double most = pipe == &core.alu    ? f.alu_beside_wgmma
+                        : pipe == &core.fma  ? f.fma_beside_wgmma
+                        : pipe == &core.mufu ? f.mufu_beside_wgmma
+                                             : 0;
+    return most == 0 ? 0 : most * sm.tensor.ShareAt(at);
   }
   // Sends what is no arithmetic to its unit from `at` on.
   Issued Execute(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);

@@ -91,7 +91,8 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
                                 : sm.memory.Load(start, access, figures.tma_dram_latency, true);
         const Cycle port =
             to.l2_port.Claim(there - figures.l2_latency, access.bytes()) + figures.l2_latency;
-        end = std::max(end, to.shared.Claim(port - 1, access.bytes() / kPortBytes));
+        Capacity& written = figures.fills_apart ? to.fill : to.shared;
+        end = std::max(end, written.Claim(port - 1, access.bytes() / kPortBytes));
       } else {
         end = std::max(end, sm.memory.Store(start, access));
       }

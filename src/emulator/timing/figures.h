@@ -46,6 +46,7 @@ struct Figures {
   double shared_wavefronts = 1;
   // Of the time that operands of the tensor core take to be read, what loads and stores lose.
   double operand_share = 0.3;
+  bool fills_apart = false;  // TMA writes past the port of loads and stores
   int shared_atomic_latency = 60;
 
   // Global memory.
@@ -54,12 +55,15 @@ struct Figures {
   double l1_capacity = 0;  // bytes of an SM, shared memory included
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
-  double l2_total_bytes = 0;  // a cycle, of all
-  double l2_merge = 1;  // requests for a line that several CTAs of a wave read, served at once
+  double l2_total_bytes = 0;  // of all, a cycle of `clock_mhz`
+  bool l2_own_clock = false;  // it serves as many a second when the clock of the SMs is lower
+  // Requests for a whole line that several CTAs of a wave read, served at once.
+  double l2_merge = 1;
   // Of the bytes of L2 a request for less takes so many:
   double l2_request_bytes = 64, l2_store_request_bytes = 64;
-  double l2_capacity = 0;   // bytes
-  double dram_gbs = 0;      // 10^9 bytes a second that loads reach
+  double l2_tensor_request_bytes = 64;  // of TMA
+  double l2_capacity = 0;               // bytes
+  double dram_gbs = 0;                  // 10^9 bytes a second that loads reach
   double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
   // So many cycles from the start of a launch HBM is at a share of its rate.
   double dram_start = 0, dram_start_share = 1;
@@ -83,6 +87,9 @@ struct Figures {
   double mma_fp64_flops = 128;  // of f64
   int mma_latency = 0;          // of m16n8k16
   double wgmma_flops = 0;
+  // So much longer an instruction takes its pipe while the tensor core adds up in registers: the
+  // pipes of additions and multiplications, of other arithmetic, of special functions.
+  double fma_beside_wgmma = 0, alu_beside_wgmma = 0, mufu_beside_wgmma = 0;
   int wgmma_latency = 0;           // beyond its cycles
   int wgmma_register_latency = 0;  // the same with A in registers
   int wgmma_least = 13;            // cycles of the smallest instruction
@@ -116,6 +123,10 @@ const Figures& Sm90Figures();
 const Figures& Sm100Figures();
 // Of "sm_90a" and so on.
 const Figures& FiguresOf(const std::string& arch);
+// What L2 gives all SMs, bytes a cycle of their clock.
+inline double L2BytesAt(const Figures& f, double clock_mhz) {
+  return f.l2_total_bytes * (f.l2_own_clock ? f.clock_mhz / clock_mhz : 1);
+}
 // What the costs of schedules take from it, as JSON: work that an SM does in a cycle.
 std::string DescribeFigures(const Figures& figures);
 // As if some things cost nothing: "bank conflicts", "memory" (latencies and bandwidths of global

@@ -65,7 +65,7 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
                            double clock_mhz)
     : figures_(figures),
       warm_(warm),
-      l2_(figures.l2_total_bytes * timed / active, kBurst),
+      l2_(L2BytesAt(figures, clock_mhz) * timed / active, kBurst),
       dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
       recent_(size_t{1} << kRecentBits),
       others_(static_cast<double>(active) / timed) {
@@ -107,10 +107,13 @@ Cycle MemorySystem::QueueOf(Cycle from) {
 
 Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more, bool whole) {
   const double sharers = sharing.SharersOf(access.line);
-  const double served = std::max<double>(access.bytes(), figures_.l2_request_bytes);
+  const double least = whole ? figures_.l2_tensor_request_bytes : figures_.l2_request_bytes;
+  const double served = std::max<double>(access.bytes(), least);
   l2_bytes_ += access.bytes();
-  const double merged = std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
-  const Cycle l2 = l2_.Take(from, served / merged) + figures_.l2_latency;
+  // What TMA asks for of parts of lines is served one by one.
+  const bool alone = whole && access.sectors != 0xF;
+  const double merged = alone ? 1 : std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
+  const Cycle l2 = TakeL2(from, served / merged) + figures_.l2_latency;
   const double missing = Misses(access, whole);
   if (missing == 0) return l2;
   // The others that want it in the same wave wait for the same bytes.
@@ -127,8 +130,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more, bool 
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
   l2_bytes_ += access.bytes();
-  const Cycle l2 =
-      l2_.Take(from, std::max<double>(access.bytes(), figures_.l2_store_request_bytes));
+  const Cycle l2 = TakeL2(from, std::max<double>(access.bytes(), figures_.l2_store_request_bytes));
   if (warm_) return l2;
   dram_bytes_ += access.bytes();
   Misses(access);
@@ -141,7 +143,7 @@ Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
 Cycle MemorySystem::Atomic(Cycle from, const LineAccess& access) {
   l2_bytes_ += access.bytes();
   Misses(access);
-  return l2_.Take(from, 2.0 * access.bytes()) + figures_.atomic_latency;
+  return TakeL2(from, 2.0 * access.bytes()) + figures_.atomic_latency;
 }
 
 Cycle MemorySystem::Accepts(Cycle from) const {

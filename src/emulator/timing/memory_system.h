@@ -56,6 +56,8 @@ class MemorySystem {
   // From when on one more store would be accepted without a queue longer than is natural.
   Cycle Accepts(Cycle from) const;
   void Forget(Cycle time);
+  // The clock of the SMs is at this share of the one that the figures are for.
+  void SlowDown(double share) { slowed_ = figures_.l2_own_clock ? share : 1; }
 
   Sharing sharing;
   const Capacity& l2() const { return l2_; }
@@ -64,6 +66,7 @@ class MemorySystem {
   double l2_bytes() const { return l2_bytes_; }
 
  private:
+  Cycle TakeL2(Cycle from, double bytes) { return l2_.Take(from, slowed_ * bytes); }
   // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
   bool HasNeighbour(uint64_t line);
   // How much longer a load from HBM takes because of others.
@@ -73,6 +76,7 @@ class MemorySystem {
 
   const Figures& figures_;
   bool warm_;
+  double slowed_ = 1;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
   Cycle window_begin_ = 0, queue_ = 0;

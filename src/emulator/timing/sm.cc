@@ -41,6 +41,7 @@ void L1::Fill(const LineAccess& access, Cycle ready) {
 
 Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
     : shared(figures.shared_wavefronts, 16),
+      fill(figures.shared_wavefronts, 16),
       lsu(1, 16),
       l2_port(figures.l2_bytes, 32),
       l2_store_port(figures.l2_store_bytes, 32),
@@ -98,7 +99,7 @@ Cycle Sm::AtomicLines(Cycle from, const std::vector<LineAccess>& lines) {
 void Sm::Forget(Cycle time) {
   for (SubCore& core : cores) core.Forget(time);
   for (Capacity* pipe :
-       {&shared, &lsu, &l2_port, &l2_store_port, &launcher, &tma, &tensor, &tensor_copy}) {
+       {&shared, &fill, &lsu, &l2_port, &l2_store_port, &launcher, &tma, &tensor, &tensor_copy}) {
     pipe->Forget(time);
   }
 }

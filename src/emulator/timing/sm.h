@@ -79,6 +79,7 @@ class Sm {
 
   std::array<SubCore, kSubCores> cores;
   Capacity shared;         // wavefronts
+  Capacity fill;           // wavefronts that TMA writes, where these pass by the port of the others
   Capacity lsu;            // lines
   Capacity l2_port;        // bytes that are loaded
   Capacity l2_store_port;  // bytes that are stored

@@ -261,6 +261,17 @@ void TimedRun::Forget(Cycle time) {
   for (Group& group : groups_) {
     for (auto& sm : group.sms) sm->Forget(kept);
   }
+  SlowDown(time);
+}
+
+void TimedRun::SlowDown(Cycle time) {
+  double sms = 0, l2 = 0;
+  for (const Group& group : groups_) sms += static_cast<double>(group.sms.size());
+  for (const auto& memory : memories_) {
+    l2 += memory->l2().served() / memory->l2().rate() / static_cast<double>(memories_.size());
+  }
+  const double share = PowerFactor(TensorBusy() / sms / time, l2 / time);
+  for (auto& memory : memories_) memory->SlowDown(share);
 }
 
 // No warp can run and no engine will signal: what is pending may help, or waits that end alone.

@@ -55,6 +55,10 @@ class TimedRun {
   // Finds out when all poll for ever.
   void Watch();
   void Forget(Cycle time);
+  // Lets memory know of the clock that the power limit leaves for what has worked so far.
+  void SlowDown(Cycle time);
+  double PowerFactor(double tensor, double l2) const;
+  double TensorBusy() const;  // cycles of all SMs
   TimingResult Result();
   void Extrapolate(TimingResult* result) const;
   void CountEngines(TimingResult* result) const;

@@ -61,7 +61,8 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
   switch (cost.unit) {
     case Unit::kMufu: {
       at = std::max(at, clock.special_free);
-      Issued issued = Take(core.mufu, cost, at, Reason::kPipe);
+      Issued issued =
+          Take(core.mufu, cost, at, Reason::kPipe, BesideWgmma(sm, core, &core.mufu, at));
       clock.special_free = issued.at + cost.cycles;
       return issued;
     }
