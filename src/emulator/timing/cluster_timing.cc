@@ -128,6 +128,10 @@ Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
   const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest(cost.pure);
   now_ = std::max(earliest, operands.ready);
+  if (cost.waits_copies && clock.copies > now_) {
+    clock.Wait(clock.copies, Reason::kAsyncGroup, -1);
+    now_ = clock.copies;
+  }
   if (!cost.waits || mask == 0) {
     Commit(warp, clock, pc, mask);
     return turn;

@@ -86,9 +86,8 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       const uint32_t mask = ((1u << (stop - sector)) - 1) << (sector & 3);
       const LineAccess access{sector / 4, mask};
       if (work.kind == K::kBulkLoad) {
-        const Cycle there = work.multicast
-                                ? start + figures.l2_latency
-                                : sm.memory.Load(start, access, figures.tma_dram_latency, true);
+        const Cycle there = work.multicast ? start + figures.l2_latency
+                                           : sm.memory.Load(start, access, Asker::kTensorMap);
         const Cycle port =
             to.l2_port.Claim(there - figures.l2_latency, access.bytes()) + figures.l2_latency;
         Capacity& written = figures.fills_apart ? to.fill : to.shared;

@@ -46,7 +46,12 @@ struct Figures {
   double shared_wavefronts = 1;
   // Of the time that operands of the tensor core take to be read, what loads and stores lose.
   double operand_share = 0.3;
-  bool fills_apart = false;  // TMA writes past the port of loads and stores
+  bool fills_apart = false;  // copies are written past the port of loads and stores
+  // Of cp.async, which loads and stores wait for that come after it: cycles that its warp issues
+  // one in, and that the unit of loads takes for a line; requests of an SM that may be under way.
+  int copy_issue = 6;
+  double copy_line_cycles = 0.54;
+  size_t copy_requests = 448;
   int shared_atomic_latency = 60;
 
   // Global memory.

@@ -105,13 +105,14 @@ Cycle MemorySystem::QueueOf(Cycle from) {
   return queue_;
 }
 
-Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more, bool whole) {
+Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker) {
+  const bool whole = asker == Asker::kTensorMap;
   const double sharers = sharing.SharersOf(access.line);
   const double least = whole ? figures_.l2_tensor_request_bytes : figures_.l2_request_bytes;
   const double served = std::max<double>(access.bytes(), least);
   l2_bytes_ += access.bytes();
-  // What TMA asks for of parts of lines is served one by one.
-  const bool alone = whole && access.sectors != 0xF;
+  // What copies ask for of parts of lines is served one by one.
+  const bool alone = asker != Asker::kThread && access.sectors != 0xF;
   const double merged = alone ? 1 : std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge);
   const Cycle l2 = TakeL2(from, served / merged) + figures_.l2_latency;
   const double missing = Misses(access, whole);
@@ -125,7 +126,8 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Cycle more, bool 
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone / sharers);
-  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more + QueueOf(from));
+  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency +
+                          (whole ? figures_.tma_dram_latency : 0) + QueueOf(from));
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {

@@ -42,14 +42,16 @@ class Sharing {
   std::unordered_map<uint64_t, Buffer> buffers_;
 };
 
+// Loads of threads, cp.async, and tensor maps, for which L2 fetches whole lines.
+enum class Asker : uint8_t { kThread, kCopy, kTensorMap };
+
 class MemorySystem {
  public:
   // `timed`: SMs whose accesses come here, of `active` that work at the same time and share L2.
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
-  // When the sectors are there that a load asks for at `from`; from HBM they take `more` than for
-  // a load of a thread, and L2 fetches the `whole` line, as tensor maps ask for.
-  Cycle Load(Cycle from, const LineAccess& access, Cycle more = 0, bool whole = false);
+  // When the sectors are there that a load asks for at `from`.
+  Cycle Load(Cycle from, const LineAccess& access, Asker asker = Asker::kThread);
   // When a store has left.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);

@@ -228,6 +228,8 @@ OpCost AsyncCost(const Spelling& s, const SourceLine& source, const Op& op, cons
   }
   OpCost cost;
   cost.unit = Unit::kCopy;
+  cost.latency = f.copy_issue;
+  cost.in_order = true;
   cost.bytes = static_cast<uint16_t>(op.immediate);
   cost.address = &source.use.addresses[0];
   cost.source = &source.use.addresses[1];
@@ -245,7 +247,10 @@ OpCost BarrierCost(const Spelling& s, const Figures& f) {
     return cost;
   }
   const bool wide = s.HasAny({"gl", "sys", "gpu"});
-  return Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
+  OpCost cost = Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
+  // ptxas makes a MEMBAR of the others.
+  cost.waits_copies = !s.HasAny({"mbarrier_init", "global"});
+  return cost;
 }
 
 OpCost WarpCost(const Spelling& s, const Figures& f) {

@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace tilelang::emulator {
+namespace {
+
+constexpr double kLineBytes = 128;
+
+}  // namespace
 
 void SubCore::Forget(Cycle time) {
   for (Capacity* pipe : {&issue, &fma, &alu, &half_rate, &mufu, &fp64, &mma, &tensor_memory}) {
@@ -51,7 +56,20 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
       tensor_copy(figures.tmem_copy_bytes, 32),
       memory(memory),
       figures_(figures),
-      l1_(l1_bytes) {}
+      l1_(l1_bytes),
+      requests_(figures.copy_requests) {}
+
+Cycle Sm::CopyLine(Cycle from, const LineAccess& access) {
+  // One more request is accepted when the oldest one has come back.
+  Cycle& oldest = requests_[oldest_];
+  const Cycle at = lsu.Claim(std::max(from, oldest), figures_.copy_line_cycles);
+  copies_taken_ = std::max(copies_taken_, at);
+  // Parts of a line take as long to be sent as all of it.
+  const Cycle port = l2_port.Claim(at, kLineBytes);
+  oldest = std::max(memory.Load(at, access, Asker::kCopy), port + figures_.l2_latency);
+  oldest_ = (oldest_ + 1) % requests_.size();
+  return oldest;
+}
 
 Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route route) {
   const bool through_l1 = route == Route::kL1;
@@ -60,8 +78,12 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route rout
   constexpr double kTags = 0.65;
   double tags = through_l1 ? kTags : 0;
   for (const LineAccess& access : lines) {
+    if (route == Route::kToShared) {
+      ready = std::max(ready, CopyLine(from, access));
+      continue;
+    }
     const Cycle at = lsu.Claim(from, 1 + std::exchange(tags, 0));
-    if (route != Route::kToShared) shared.Claim(at, 1);
+    shared.Claim(at, 1);
     Cycle there = through_l1 ? l1_.Find(access) : kNever;
     if (there == kNever) {
       const Cycle port = l2_port.Claim(at, access.bytes());

@@ -75,11 +75,13 @@ class Sm {
   // When the SM has sent them.
   Cycle StoreLines(Cycle from, const std::vector<LineAccess>& lines);
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
+  // When the unit of loads has the lines of all cp.async so far: what comes after waits for it.
+  Cycle copies_taken() const { return copies_taken_; }
   void Forget(Cycle time);
 
   std::array<SubCore, kSubCores> cores;
   Capacity shared;         // wavefronts
-  Capacity fill;           // wavefronts that TMA writes, where these pass by the port of the others
+  Capacity fill;           // wavefronts that copies write, where these pass by the port of others
   Capacity lsu;            // lines
   Capacity l2_port;        // bytes that are loaded
   Capacity l2_store_port;  // bytes that are stored
@@ -92,8 +94,14 @@ class Sm {
   int32_t tensor_track = -1, tma_track = -1;
 
  private:
+  // A line of cp.async, from L2.
+  Cycle CopyLine(Cycle from, const LineAccess& access);
+
   const Figures& figures_;
   L1 l1_;
+  Cycle copies_taken_ = 0;
+  std::vector<Cycle> requests_;  // ends of the last ones of cp.async
+  size_t oldest_ = 0;            // of these
 };
 
 }  // namespace tilelang::emulator

@@ -139,7 +139,7 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
   TimedMachine::Count& count = machine_.counts[pc];
   count.wavefronts += wavefronts;
   count.conflicts += std::max(0, wavefronts - ideal);
-  const Cycle end = sm.shared.Claim(at, wavefronts);
+  const Cycle end = sm.shared.Claim(std::max(at, sm.copies_taken()), wavefronts);
   const int latency = cost.atomic                      ? figures.shared_atomic_latency
                       : cost.unit == Unit::kMatrixMove ? figures.matrix_latency
                                                        : figures.shared_latency;
@@ -186,8 +186,11 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   machine_.counts[pc].wavefronts += wavefronts;
   machine_.counts[pc].conflicts += std::max(0, wavefronts - IdealWavefronts(mask, cost.bytes));
   WarpClock& clock = ClockOf(warp);
-  clock.copies = std::max(clock.copies, sm.shared.Claim(there, std::max(wavefronts, parts)));
-  return {start, start + 1, Reason::kMemory, Reason::kMemory};
+  Capacity& written = machine_.figures.fills_apart ? sm.fill : sm.shared;
+  clock.copies = std::max(clock.copies, written.Claim(there, std::max(wavefronts, parts)));
+  // Until then it needs the registers of its addresses, which its warp mostly writes next.
+  const Cycle held = std::max(start, sm.copies_taken());
+  return {held, held + 1, Reason::kMemory, Reason::kMemory};
 }
 
 }  // namespace tilelang::emulator

@@ -176,6 +176,41 @@ def test_bank_conflicts_are_counted(stride, ways):
     assert timing.inst_conflicts[at] == ways - 1
 
 
+@pytest.mark.parametrize(
+    "fence, waits",
+    [
+        ("fence.proxy.async.shared::cta", True),
+        ("fence.proxy.async", True),
+        ("fence.acq_rel.cta", True),
+        ("membar.cta", True),
+        ("fence.proxy.async.global", False),
+        ("fence.mbarrier_init.release.cluster", False),
+    ],
+)
+def test_fences_wait_for_copies_that_no_group_is_waited_for(fence, waits):
+    """ptxas makes MEMBAR of some fences: it waits for LDGSTS, which are accesses of the thread."""
+    ptx = (
+        HEADER.replace("sm_80", "sm_90a")
+        + f""".visible .entry k(.param .u64 X, .param .u64 OUT) {{
+ .reg .b64 %rd<4>; .reg .b32 %r<4>;
+ .shared .align 16 .b8 tile[512];
+ ld.param.u64 %rd1, [X]; ld.param.u64 %rd2, [OUT];
+ mov.u32 %r0, %tid.x; shl.b32 %r0, %r0, 4; cvt.u64.u32 %rd0, %r0; add.u64 %rd1, %rd1, %rd0;
+ mov.u32 %r1, tile; add.u32 %r1, %r1, %r0;
+ mov.u32 %r2, %clock;
+ cp.async.cg.shared.global [%r1], [%rd1], 16; cp.async.commit_group;
+ {fence};
+ mov.u32 %r3, %clock; sub.u32 %r3, %r3, %r2; st.global.u32 [%rd2], %r3;
+ cp.async.wait_all; ret;
+}}
+"""
+    )
+    took = np.zeros(1, np.uint32)
+    kernel = Device("sm_90a").load_ptx(ptx)["k"]
+    kernel.launch(1, 32, [np.zeros(512, np.uint8), took], timing=TimingOptions(l2="warm"))
+    assert (took[0] > 250) == waits
+
+
 def test_errors_are_those_of_every_launch():
     with pytest.raises(EmulatorError) as caught:
         Device("sm_90a").load_ptx(AXPY)["axpy"].launch(
