@@ -45,6 +45,22 @@ def _behind(row: int, copies: int, warps: int) -> Probe:
     )  # fmt: skip
 
 
+_FENCES = (
+    "fence.proxy.async.shared::cta", "fence.proxy.async", "fence.proxy.async.global",
+    "fence.acq_rel.cta", "membar.cta", "fence.mbarrier_init.release.cluster",
+)  # fmt: skip
+
+
+def _fence(fence: str, copies: int, warps: int) -> Probe:
+    """Copies that no group is waited for, then a fence."""
+    body = [*["cp.async.cg.shared.global [%r9], [%at], 16;"] * copies, f"{fence};"]
+    return Probe(
+        f"{fence} behind {copies} cp.async, {warps} warps", "clk",
+        text(body, _setup(128), shared=_SHARED), 1, warps=warps, repeat=1, how="turn",
+        parameters={"fence": fence, "copies": copies},
+    )  # fmt: skip
+
+
 def _beside(row: int, copies: int, loads: int) -> Probe:
     targets = [", ".join(f"%r{20 + 4 * i + j}" for j in range(4)) for i in range(loads)]
     read = [f"ld.volatile.shared.v4.u32 {{{registers}}}, [%r8+{128 * (i % 16)}];"
@@ -60,9 +76,13 @@ def _beside(row: int, copies: int, loads: int) -> Probe:
 
 def probes() -> Iterator[Probe]:
     """All of them."""
+    for fence in _FENCES:
+        for warps in (1, 8):
+            for copies in (0, 1, 8):
+                yield _fence(fence, copies, warps)
     for row in (128, 64, 16):
         for warps in (1, 8):
-            for copies in (0, 1, 2, 4, 8, 16):
+            for copies in (0, 1, 2, 4, 8, 12, 16):
                 yield _behind(row, copies, warps)
         for copies, loads in ((0, 32), (4, 0), (4, 16), (4, 32), (8, 32)):
             yield _beside(row, copies, loads)

@@ -128,9 +128,12 @@ Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
   if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
   const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest(cost.pure);
   now_ = std::max(earliest, operands.ready);
-  if (cost.waits_copies && clock.copies > now_) {
-    clock.Wait(clock.copies, Reason::kAsyncGroup, -1);
-    now_ = clock.copies;
+  const Cycle copies = cost.waits_copies   ? clock.copies
+                       : cost.after_copies ? SmOf(warp).copies_taken()
+                                           : 0;
+  if (copies > now_) {
+    clock.Wait(copies, Reason::kAsyncGroup, -1);
+    now_ = copies;
   }
   if (!cost.waits || mask == 0) {
     Commit(warp, clock, pc, mask);

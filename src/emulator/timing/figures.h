@@ -51,7 +51,8 @@ struct Figures {
   // one in, and that the unit of loads takes for a line; requests of an SM that may be under way.
   int copy_issue = 6;
   double copy_line_cycles = 0.54;
-  size_t copy_requests = 448;
+  size_t copy_requests = 640;
+  int copy_dram_latency = 0;  // so much more than a load they take from HBM
   int shared_atomic_latency = 60;
 
   // Global memory.

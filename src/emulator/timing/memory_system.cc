@@ -126,8 +126,10 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker) {
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone / sharers);
-  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency +
-                          (whole ? figures_.tma_dram_latency : 0) + QueueOf(from));
+  const double more = whole                   ? figures_.tma_dram_latency
+                      : asker == Asker::kCopy ? figures_.copy_dram_latency
+                                              : 0;
+  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more + QueueOf(from));
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {

@@ -246,10 +246,11 @@ OpCost BarrierCost(const Spelling& s, const Figures& f) {
     cost.passable = true;
     return cost;
   }
-  const bool wide = s.HasAny({"gl", "sys", "gpu"});
+  // ptxas makes a MEMBAR of most: of the GPU, or of the CTA.
+  const bool wide = s.HasAny({"gl", "sys", "gpu"}) || (s.part(2) == "async" && s.size() == 3);
   OpCost cost = Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
-  // ptxas makes a MEMBAR of the others.
-  cost.waits_copies = !s.HasAny({"mbarrier_init", "global"});
+  cost.waits_copies = wide;
+  cost.after_copies = !wide && !s.HasAny({"mbarrier_init", "global"});
   return cost;
 }
 

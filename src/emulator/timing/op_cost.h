@@ -49,13 +49,14 @@ struct OpCost {
   bool constant = false;  // loads what no store changes: ld.global.nc
   bool waits = false;     // may have to wait: Done tells when it did not
   bool waits_tensor_loads = false;
-  bool waits_copies = false;  // for the cp.async of its warp that are under way
-  bool unrolled = false;      // once in some turns of its loop
-  bool past_l1 = false;       // loads from L2: ld.global.cg
-  uint8_t slots = 1;          // instructions of the machine
-  uint16_t bytes = 0;  // of a lane, of memory accesses; of a warp for tensor memory; 0: another
-                       // load does it, too
-  int32_t shift = 0;   // from the instruction's address to that of a load that does others
+  // For the cp.async of its warp: until they are complete; until the unit of loads has them.
+  bool waits_copies = false, after_copies = false;
+  bool unrolled = false;  // once in some turns of its loop
+  bool past_l1 = false;   // loads from L2: ld.global.cg
+  uint8_t slots = 1;      // instructions of the machine
+  uint16_t bytes = 0;     // of a lane, of memory accesses; of a warp for tensor memory; 0: another
+                          // load does it, too
+  int32_t shift = 0;      // from the instruction's address to that of a load that does others
   int latency = 0;
   double cycles = 0;  // of its pipe, all slots together
   int64_t flops = 0;  // of a lane; of the warp for matrix instructions

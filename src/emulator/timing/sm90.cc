@@ -71,6 +71,7 @@ const Figures& Sm90Figures() {
     f.matrix_latency = 25;
     f.shared_atomic_latency = 85;
     f.fills_apart = true;
+    f.copy_dram_latency = 450;  // the last one of a tile of 64 or 128 rows
     f.l1_latency = 41;
     f.l2_latency = 289;
     f.dram_latency = 690;

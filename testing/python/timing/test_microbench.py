@@ -34,13 +34,14 @@ MEASURED = {
     "tiles of L2 by TMA in rows of 64 B, GEMM of 32 columns": 32.7,
     "tiles of L2 by TMA in rows of 128 B, 1 load the same, 1 apart": 35.5,
     "tiles of L2 by TMA in rows of 128 B, GEMM of 32 columns": 47.6,
-    # Loads of shared memory wait for the cp.async before them, and for their requests if these are
-    # too many; what is written takes nothing from loads.
-    "ldmatrix.x4 behind 16 cp.async in rows of 128 B, 8 warps": 383,
-    "ldmatrix.x4 behind 8 cp.async in rows of 64 B, 8 warps": 372,
-    "ldmatrix.x4 behind 16 cp.async in rows of 64 B, 8 warps": 1086,
+    # What cp.async writes takes nothing from loads of shared memory; tiles of it from HBM are late.
     "32 ld.shared.v4 beside 8 cp.async in rows of 64 B": 136,
     "16 ld.shared.v4 beside 4 cp.async in rows of 64 B": 72,
+    "turn of a tile loop, cp.async, 2 x 8192 B in rows of 64 B, 4 warps, 132 CTAs, HBM, "
+    "pause of 1": 1573,
+    "turn of a tile loop, cp.async, 2 x 8192 B in rows of 128 B, 4 warps, 132 CTAs, HBM, "
+    "pause of 1": 1426,
+    "fence.proxy.async behind 0 cp.async, 1 warps": 267,
     # wgmma: a warpgroup issues so far ahead of the tensor core.
     "wgmma m64n128k16 SS, issue of 8": 103.4,
     "wgmma m64n128k16 RS, issue of 8": 131.6,
