@@ -14,11 +14,15 @@ constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
 constexpr double kQueue = 32;
 
 void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
-  if (mask == kAllLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) out[lane] = operand.At(warp, lane);
-    return;
+  if (mask != kAllLanes) {
+    ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
+  } else if (operand.wide) {
+    const uint64_t* base = warp.Reg<uint64_t>(operand.slot);
+    for (int i = 0; i < kLanes; ++i) out[i] = base[i] + static_cast<uint64_t>(operand.offset);
+  } else {
+    const uint32_t* base = warp.Reg<uint32_t>(operand.slot);
+    for (int i = 0; i < kLanes; ++i) out[i] = base[i] + static_cast<uint32_t>(operand.offset);
   }
-  ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
 }
 
 }  // namespace
