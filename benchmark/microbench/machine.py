@@ -14,7 +14,9 @@ _FLUSH_BYTES = 256 << 20
 
 
 def filled(data: tuple[int, str]) -> np.ndarray:
-    """The buffer that a program reads, of u32: ``"zeros"``, ``"random"``, or ``"chase N"``.
+    """The buffer that a program reads, of u32: zeros, random, normal, or "chase N".
+
+    Normal: pairs of bfloat16 of the standard normal distribution.
 
     A chase is one cycle through all its lines of N bytes in random order: each line starts with
     the byte offset of the next one.
@@ -25,6 +27,12 @@ def filled(data: tuple[int, str]) -> np.ndarray:
     rng = np.random.default_rng(7)
     if how == "random":
         return rng.integers(0, 1 << 14, size // 4, dtype=np.uint32)
+    if how == "normal":
+        return (
+            (rng.standard_normal(size // 2, np.float32).view(np.uint32) >> 16)
+            .astype(np.uint16)
+            .view(np.uint32)
+        )
     line = int(how.split()[1])
     array = np.zeros(size // 4, np.uint32)
     order = rng.permutation(size // line).astype(np.uint32)
@@ -126,6 +134,8 @@ class Gpu:
 
 #: Larger buffers with values in them would have to be filled on the host.
 _MOST_BYTES = 1 << 26
+#: Turns after which the model's clock no longer changes.
+_TURNS = 100
 
 
 class Emulated:
@@ -150,13 +160,16 @@ class Emulated:
             tensor_map = self._device.tensor_map(
                 data.view(np.uint16).reshape(-1, 8192), box=(rows, columns), swizzle=swizzle
             )
+        power = probe.how == "mhz"
+        timing = TimingOptions(record=False, clock_mhz=self._clock_mhz, sampled=power)
+        turns = min(probe.repeat, _TURNS) if power else probe.repeat
         with warnings.catch_warnings():  # what the loads read does not matter
             warnings.simplefilter("ignore", EmulatorWarning)
             report = self._device.load_ptx(probe.ptx)["probe"].launch(
-                probe.ctas, probe.warps * 32,
-                [clocks, data, probe.repeat, probe.value, tensor_map], smem=probe.smem,
-                timing=TimingOptions(record=False, clock_mhz=self._clock_mhz), sanitize=False,
-                progress=False,
+                probe.ctas, probe.warps * 32, [clocks, data, turns, probe.value, tensor_map],
+                smem=probe.smem, timing=timing, sanitize=False, progress=False,
             )  # fmt: skip
         assert report.timing is not None
+        if power:
+            return report.timing.clock_mhz * report.timing.power_factor
         return value_of(probe, clocks, report.timing.grid_us)

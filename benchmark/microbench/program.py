@@ -90,7 +90,7 @@ class Probe:
         how: ``"latency"``: clocks a count of one warp; ``"turn"``: mean of the warps of the first
             CTA; ``"interval"``: clocks a count of a sub-core, whose warps are every fourth of the
             CTA; ``"sm"``: clocks a count of a CTA, ``"rate"``: the other way round; ``"time"``:
-            microseconds of the launch;
+            microseconds of the launch; ``"mhz"``: clocks a microsecond of the launch;
             ``"bandwidth"``: bytes (``per_warp``) a nanosecond of the launch.
         parameters: what varies in a family of benchmarks.
         part: the warps that count for ``"sm"``; None for all.
@@ -133,6 +133,8 @@ def value_of(probe: Probe, clocks, microseconds: float) -> float:
         return microseconds
     if probe.how == "bandwidth":
         return counts * probe.warps * probe.ctas / (microseconds * 1e3)
+    if probe.how == "mhz":  # the second of two passes is timed
+        return 2 * float((clocks[:, 1] - clocks[:, 0]).mean()) / microseconds
     if probe.how == "latency":
         return float(clocks[0, 1] - clocks[0, 0]) / counts
     if probe.how == "turn":

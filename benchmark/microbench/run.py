@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import behind_copies
 import copies
 import instructions
+import power
 import sharing
 import synchronization
 import tensor_core
@@ -30,7 +31,7 @@ import memory
 from tilelang.errors import TileLangError
 
 _FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load,
-             behind_copies, sharing)  # fmt: skip
+             behind_copies, sharing, power)  # fmt: skip
 
 
 def probes(only: str = "") -> Iterator[Probe]:

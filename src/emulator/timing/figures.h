@@ -117,8 +117,9 @@ struct Figures {
   int tmem_copy_latency = 0, tmem_shift = 0;
 
   // Power: beyond `power_free` of work each share of it costs `power_slope` of the clock. Work is
-  // the share of the tensor core's time, and `power_l2` of that of L2.
-  double power_free = 1, power_slope = 0, power_l2 = 0;
+  // the share of the tensor core's time, `power_issue` of that of issue, `power_copy` for a byte
+  // that cp.async copies in a cycle of an SM, and `power_l2` for a TB/s of L2.
+  double power_free = 1, power_slope = 0, power_issue = 0, power_copy = 0, power_l2 = 0;
 
   // Whether conflicts of banks cost time.
   bool bank_conflicts = true;

@@ -11,31 +11,7 @@ namespace {
 // Cycles that it takes for what it has been asked for.
 double Busy(const Capacity& queue) { return queue.served() / queue.rate(); }
 
-double ShareOf(const TimingResult& result, const std::string& engine) {
-  for (const EngineUse& use : result.engines) {
-    if (use.name == engine) return use.share;
-  }
-  return 0;
-}
-
 }  // namespace
-
-// Clock that the power limit leaves, as a share: power grows with what works.
-double TimedRun::PowerFactor(double tensor, double l2) const {
-  return 1 - figures_.power_slope *
-                 std::max(0.0, tensor + figures_.power_l2 * l2 - figures_.power_free);
-}
-
-double TimedRun::TensorBusy() const {
-  double busy = 0;
-  for (const Group& group : groups_) {
-    for (const auto& sm : group.sms) {
-      busy += sm->tensor.served();
-      for (const SubCore& core : sm->cores) busy += core.mma.served() / kSubCores;
-    }
-  }
-  return busy;
-}
 
 // Clusters end one after the other; what is not timed takes as long as the last rounds.
 void TimedRun::Extrapolate(TimingResult* result) const {
@@ -182,7 +158,7 @@ TimingResult TimedRun::Result() {
     }
   }
   ListInstructions(&result);
-  result.power_factor = PowerFactor(ShareOf(result, "tensor pipe"), ShareOf(result, "L2"));
+  result.power_factor = PowerFactor(std::max(1.0, result.span_cycles));
   result.tracks = recorder_.tracks();
   result.flows = recorder_.flows();
   result.stalls = recorder_.Stalls();

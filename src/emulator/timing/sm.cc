@@ -64,6 +64,7 @@ Cycle Sm::CopyLine(Cycle from, const LineAccess& access) {
   Cycle& oldest = requests_[oldest_];
   const Cycle at = lsu.Claim(std::max(from, oldest), figures_.copy_line_cycles);
   copies_taken_ = std::max(copies_taken_, at);
+  copied_ += access.bytes();
   // Parts of a line take as long to be sent as all of it.
   const Cycle port = l2_port.Claim(at, kLineBytes);
   oldest = std::max(memory.Load(at, access, Asker::kCopy), port + figures_.l2_latency);

@@ -77,6 +77,7 @@ class Sm {
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
   // When the unit of loads has the lines of all cp.async so far: what comes after waits for it.
   Cycle copies_taken() const { return copies_taken_; }
+  double copied() const { return copied_; }  // bytes of cp.async
   void Forget(Cycle time);
 
   std::array<SubCore, kSubCores> cores;
@@ -100,6 +101,7 @@ class Sm {
   const Figures& figures_;
   L1 l1_;
   Cycle copies_taken_ = 0;
+  double copied_ = 0;
   std::vector<Cycle> requests_;  // ends of the last ones of cp.async
   size_t oldest_ = 0;            // of these
 };

@@ -69,7 +69,7 @@ const Figures& Sm100Figures() {
     // As on the H200, for want of measurements.
     f.power_free = 0.45;
     f.power_slope = 0.5;
-    f.power_l2 = 0.2;
+    f.power_l2 = 0.008;
     return f;
   }();
   return figures;

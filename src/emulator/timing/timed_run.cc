@@ -172,19 +172,21 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
   return true;
 }
 
+void TimedRun::FindSharing() {
+  const uint64_t wave =
+      static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
+  const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
+  Sharing& sharing = memories_.front()->sharing;
+  ProbeSharing(launch_, costs_, probed, &sharing);
+  sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
+                 figures_.l2_capacity, launch_.global);
+  for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
+}
+
 void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
   Choose();
-  const uint64_t wave =
-      static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
-  if (!launch_.options.timing.warm) {
-    const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
-    Sharing& sharing = memories_.front()->sharing;
-    ProbeSharing(launch_, costs_, probed, &sharing);
-    sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
-                   figures_.l2_capacity, launch_.global);
-    for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
-  }
+  FindSharing();
   next_ = std::make_unique<Earliest>(residents_.size());
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
@@ -265,12 +267,7 @@ void TimedRun::Forget(Cycle time) {
 }
 
 void TimedRun::SlowDown(Cycle time) {
-  double sms = 0, l2 = 0;
-  for (const Group& group : groups_) sms += static_cast<double>(group.sms.size());
-  for (const auto& memory : memories_) {
-    l2 += memory->l2().served() / memory->l2().rate() / static_cast<double>(memories_.size());
-  }
-  const double share = PowerFactor(TensorBusy() / sms / time, l2 / time);
+  const double share = PowerFactor(time);
   for (auto& memory : memories_) memory->SlowDown(share);
 }
 

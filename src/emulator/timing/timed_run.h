@@ -39,6 +39,8 @@ class TimedRun {
 
   void Choose();
   void MakeGroup(std::vector<uint64_t> clusters);
+  // Which lines CTAs of a wave read in common.
+  void FindSharing();
   bool Suffices() const;
   // All that were timed took about as long.
   bool AreAlike() const;
@@ -57,8 +59,13 @@ class TimedRun {
   void Forget(Cycle time);
   // Lets memory know of the clock that the power limit leaves for what has worked so far.
   void SlowDown(Cycle time);
-  double PowerFactor(double tensor, double l2) const;
-  double TensorBusy() const;  // cycles of all SMs
+  // Of an SM so far: cycles of its tensor core and of issue, bytes that cp.async and that all load.
+  struct Work {
+    double tensor = 0, issue = 0, copied = 0, l2 = 0;
+  };
+  Work WorkOfSm() const;
+  // The clock that the power limit leaves for the work until `time`, as a share.
+  double PowerFactor(Cycle time) const;
   TimingResult Result();
   void Extrapolate(TimingResult* result) const;
   void CountEngines(TimingResult* result) const;

@@ -211,6 +211,32 @@ def test_fences_wait_for_copies_that_no_group_is_waited_for(fence, waits):
     assert (took[0] > 250) == waits
 
 
+def l2_cycles(l2, apart):
+    """Of a wave of CTAs that load 64 KiB each, ``apart`` bytes after those of the one before."""
+    ptx = (
+        HEADER.replace("sm_80", "sm_90a")
+        + """.visible .entry k(.param .u64 X, .param .u32 A) {
+ .reg .b64 %rd<4>; .reg .b32 %r<6>; .reg .f32 %f<6>; .reg .pred %p;
+ ld.param.u64 %rd1, [X]; ld.param.u32 %r1, [A]; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %tid.x;
+ mul.wide.u32 %rd2, %r2, %r1; add.u64 %rd1, %rd1, %rd2; mul.wide.u32 %rd2, %r3, 16;
+ add.u64 %rd1, %rd1, %rd2; mov.u32 %r4, 0; mov.f32 %f4, 0f00000000;
+L: ld.global.cg.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1]; add.f32 %f4, %f4, %f0;
+ add.u64 %rd1, %rd1, 16384; add.u32 %r4, %r4, 1; setp.ne.u32 %p, %r4, 4; @%p bra L;
+ setp.eq.f32 %p, %f4, 0f3F800000; @%p st.global.f32 [%rd1], %f4; ret;
+}
+"""
+    )
+    data = np.zeros(132 << 16, np.uint8)
+    kernel = Device("sm_90a").load_ptx(ptx)["k"]
+    options = TimingOptions(sampled=True, l2=l2)
+    return kernel.launch(132, 1024, [data, apart], sanitize=False, timing=options).timing
+
+
+def test_lines_that_several_read_come_faster_from_a_warm_l2_too():
+    same, own = (l2_cycles("warm", apart).wave_cycles for apart in (0, 1 << 16))
+    assert same < 0.9 * own
+
+
 def test_errors_are_those_of_every_launch():
     with pytest.raises(EmulatorError) as caught:
         Device("sm_90a").load_ptx(AXPY)["axpy"].launch(

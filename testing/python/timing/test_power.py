@@ -1,0 +1,52 @@
+"""The clock that the power limit of an H200 leaves (docs/timing.md)."""
+
+import dataclasses
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "benchmark" / "microbench"
+FULL = 1805  # MHz of kernels of the tensor core below the limit
+
+#: Of loops on all multiprocessors of an H200. The model is fitted to these, and to whole kernels.
+MEASURED = {
+    "wgmma": 1593,
+    "wgmma, 32 fma": 1562,
+    "wgmma, 8192 B by TMA": 1509,
+    "wgmma, 4 cp.async": 1371,
+    "wgmma, 8 ld.global.cg": 1391,
+    "mma.sync, ldmatrix": 1692,
+}
+
+
+@pytest.fixture(scope="module")
+def mhz():
+    """The clock of a loop of benchmark/microbench/power.py on so many CTAs, by the model."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        power, machine = (importlib.import_module(name) for name in ("power", "machine"))
+        loops = {probe.name: probe for probe in power.probes()}
+        emulated = machine.Emulated()
+        yield lambda name, ctas=132: emulated.measure(
+            dataclasses.replace(loops[f"clock, {name}"], ctas=ctas)
+        )
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_works_lowers_the_clock(mhz, name):
+    # One formula for all that a multiprocessor does: 12 % at most.
+    assert mhz(name) == pytest.approx(MEASURED[name], rel=0.12)
+
+
+def test_copies_lower_it_more_than_what_they_are_beside(mhz):
+    alone, tma, threads = (mhz(f"wgmma{rest}") for rest in ("", ", 8192 B by TMA", ", 4 cp.async"))
+    assert threads < tma - 50 < alone - 100
+
+
+def test_few_multiprocessors_do_not_reach_the_limit(mhz):
+    assert mhz("wgmma, 8192 B by TMA", 32) == pytest.approx(FULL)
+    assert mhz("wgmma, 8192 B by TMA") < 0.9 * FULL
