@@ -9,25 +9,27 @@
 
 namespace tilelang::emulator {
 
+struct WarpSlice {
+  uint64_t executed = 0;
+  bool yielded = false;  // ended in a spin loop's test
+  bool stops = false;    // to end before an instruction that waits for other threads
+  bool stopped = false;  // did so
+  bool ended() const { return yielded || stopped; }
+  bool blocked() const { return executed == 0; }
+};
+
 // Runs one warp for a time slice.
 class WarpRunner {
  public:
-  struct Slice {
-    uint64_t executed = 0;
-    bool yielded = false;  // ended in a spin loop's test
-    bool stops = false;    // to end before an instruction that waits for other threads
-    bool stopped = false;  // did so
-    bool ended() const { return yielded || stopped; }
-    bool blocked() const { return executed == 0; }
-  };
+  using Slice = WarpSlice;
 
   static Slice Run(Warp& warp, uint64_t budget, bool stops);
+  // Runs the current split until it waits, yields, meets another split or the budget ends; or, by
+  // a clock, which is a class derived from Timing, until others come first. In warp_loop.h.
+  template <typename Clock>
+  static void RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted, Slice* slice);
 
  private:
-  // Runs the current split until it waits, yields, meets another split or the budget ends.
-  // `timed`: or others come first by the cluster's clock.
-  template <bool timed>
-  static void RunOne(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
   static void RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
   static bool PollWaiting(Warp& warp, Slice* slice);
   static bool MergeCurrent(Warp& warp);

@@ -15,6 +15,7 @@ class GridShadow;
 class Warp;
 struct Issuer;
 struct Launch;
+struct WarpSlice;
 
 using Cycle = double;
 constexpr Cycle kNever = 1e18;
@@ -57,16 +58,18 @@ struct AsyncWork {
 class Timing {
  public:
   virtual ~Timing() = default;
+  // WarpRunner::RunOne, which asks the derived class
+  //   Turn Issue(Warp& warp, uint32_t pc, uint32_t mask);
+  // before the warp executes an instruction for the lanes in `mask` (0: its guard is false
+  // everywhere), maybe again for the same one, if it then waits; and tells it
+  //   void Done(Warp& warp, uint32_t pc, uint32_t mask);
+  // when it has been executed, and the warp goes on. Not by virtual calls: there are too many.
+  virtual void Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) = 0;
   enum class Turn : uint8_t {
     kLater,   // others come first
     kIssued,  // the warp executes it
     kTold,    // the same, and Done wants to hear when it has
   };
-  // Before the warp executes an instruction for the lanes in `mask` (0: its guard is false
-  // everywhere). May be called again for the same one, if it then waits.
-  virtual Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) = 0;
-  // It has been executed, and the warp goes on.
-  virtual void Done(Warp& warp, uint32_t pc, uint32_t mask) = 0;
 
   // How far the warp has come, in cycles and in nanoseconds.
   virtual Cycle Clock(const Warp& warp) const = 0;

@@ -17,25 +17,9 @@ class Capacity {
   Capacity(double rate, int width);
 
   // When the last of `units` is served, if the first may be at `from`.
-  Cycle Claim(Cycle from, double units) {
-    const int64_t bin = BinOf(from);
-    // Mostly the first bin has room for all of it, and more is left.
-    if (bin >= full_ && bin < first_ + kBins) {
-      const double start = static_cast<double>(bin) * width_;
-      float& used = Used(bin);
-      if (units <= (start + width_ - from) * rate_ && units < room_ - used - kNothing &&
-          units > kNothing) {
-        served_ += units;
-        used += static_cast<float>(units);
-        // A branch, so that what waits for the time need not wait for the bin.
-        const Cycle alone = from + TimeOf(units), queued = start + TimeOf(used);
-        if (queued > alone) [[unlikely]]
-          return Later(queued);
-        return alone;
-      }
-    }
-    return ClaimBins(from, units);
-  }
+  Cycle Claim(Cycle from, double units) { return ClaimInBin<false>(from, units); }
+  // The same of a resource that serves one unit a cycle.
+  Cycle ClaimCycles(Cycle from, double cycles) { return ClaimInBin<true>(from, cycles); }
   // The same of a resource that many share: what comes in bursts is served at once, as long as a
   // bin has room for it.
   Cycle Take(Cycle from, double units);
@@ -58,8 +42,29 @@ class Capacity {
   static constexpr int64_t kBins = 1024;
   static constexpr double kNothing = 1e-4;  // units
   Cycle ClaimBins(Cycle from, double units);
+  // Mostly the first bin has room for all of it, and more is left.
+  template <bool cycles>
+  Cycle ClaimInBin(Cycle from, double units) {
+    const int64_t bin = BinOf(from);
+    if (bin < full_ || bin >= first_ + kBins) return ClaimBins(from, units);
+    const double start = static_cast<double>(bin) * width_;
+    const double left = start + width_ - from;
+    float& used = Used(bin);
+    if (units > (cycles ? left : left * rate_) || units >= room_ - used - kNothing ||
+        units <= kNothing) {
+      return ClaimBins(from, units);
+    }
+    served_ += units;
+    used += static_cast<float>(units);
+    const Cycle alone = from + (cycles ? units : TimeOf(units));
+    const Cycle queued = start + (cycles ? used : TimeOf(used));
+    if (queued > alone) [[unlikely]]
+      return Later(queued);
+    return alone;
+  }
   // A power of two is divided by exactly when its inverse is multiplied by.
   double TimeOf(double units) const { return inverse_ != 0 ? units * inverse_ : units / rate_; }
+  // Called, not inlined: else the compiler makes an exchange of values of that branch.
   [[gnu::noinline]] static Cycle Later(Cycle time) { return time; }
   static size_t IndexOf(int64_t bin) { return static_cast<size_t>(bin & (kBins - 1)); }
   float& Used(int64_t bin) { return used_[IndexOf(bin)]; }

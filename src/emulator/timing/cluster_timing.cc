@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "emulator/core/warp_loop.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -18,7 +20,8 @@ ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vecto
       cluster_(cluster),
       sms_(std::move(sms)),
       warps_(cluster.ctas[0]->warps.size()),
-      first_warp_(first_warp) {
+      first_warp_(first_warp),
+      turns_(warps_ * cluster.ctas.size()) {
   for (size_t i = 0; i < warps_ * cluster.ctas.size(); ++i) {
     clocks_.push_back(std::make_unique<WarpClock>(machine.costs, machine.figures));
   }
@@ -38,10 +41,13 @@ void ClusterTiming::Restart(Cycle at) {
       track.warp = static_cast<int>(warp->index);
       track.sm = static_cast<int>(cta->rank);
       track.name = "CTA " + std::to_string(track.cta) + " warp " + std::to_string(track.warp);
-      ClockOf(*warp).Restart(at, machine_.recorder.AddTrack(std::move(track)),
-                             static_cast<int>((first_warp_ + warp->index) % kSubCores),
-                             static_cast<int>(cta->rank));
-      places_.push_back({warp->live ? at : kNever, kRuns, warp.get()});
+      WarpClock& clock = ClockOf(*warp);
+      Sm& sm = SmOf(*warp);
+      clock.Restart(at, machine_.recorder.AddTrack(std::move(track)),
+                    static_cast<int>((first_warp_ + warp->index) % kSubCores),
+                    static_cast<int>(cta->rank));
+      places_.push_back({warp->live ? at : kNever, kRuns, warp.get(), &clock, &sm,
+                         &sm.cores[static_cast<size_t>(clock.sub_core)]});
     }
   }
 }
@@ -49,34 +55,39 @@ void ClusterTiming::Restart(Cycle at) {
 const ClusterTiming::Next& ClusterTiming::NextWarp() {
   if (next_signals_ == signals_) return next_;
   next_signals_ = signals_;
-  Next next;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Cycle front = places_[i].seen == signals_ ? kNever : places_[i].front;
-    const bool first = front < next.at;
-    next.others = std::min(next.others, first ? next.at : front);
-    next.at = first ? front : next.at;
-    next.warp = first ? i : next.warp;
-  }
-  return next_ = next;
+  for (size_t i = 0; i < places_.size(); ++i) turns_.Put(i, TimeOf(places_[i]));
+  turns_.Rebuild();
+  return FindNext();
 }
 
-Warp& ClusterTiming::Begin(size_t warp, Cycle others, Cycle ahead) {
-  others_ = others;
+const ClusterTiming::Next& ClusterTiming::FindNext() {
+  next_ = {turns_.FirstTime(), turns_.SecondTime(), turns_.First()};
+  return next_;
+}
+
+Warp& ClusterTiming::Begin(Cycle others, Cycle ahead) {
+  const Next& next = NextWarp();
+  others_ = std::min(others, next.others);
   ahead_ = ahead;
-  running_ = warp;
+  running_ = next.warp;
   seen_signals_ = signals_;
-  live_ = places_[warp].warp->live;
-  return *places_[warp].warp;
+  const Place& place = places_[running_];
+  clock_ = place.clock;
+  sm_ = place.sm;
+  core_ = place.core;
+  live_ = place.warp->live;
+  return *place.warp;
 }
 
 void ClusterTiming::End(bool blocked) {
   Place& place = places_[running_];
-  WarpClock& clock = *clocks_[running_];
   if (place.warp->live != live_) Signal();
-  next_signals_ = kRuns;
-  clock.blocked = blocked;
-  place.front = place.warp->live ? clock.front : kNever;
+  clock_->blocked = blocked;
+  place.front = place.warp->live ? clock_->front : kNever;
   place.seen = blocked ? seen_signals_ : kRuns;
+  if (next_signals_ != signals_) return;
+  turns_.Set(running_, TimeOf(place));
+  FindNext();
 }
 
 bool ClusterTiming::OnlyPolls() {
@@ -109,25 +120,21 @@ Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
   return found->second.size() < most ? 0 : found->second[found->second.size() - most];
 }
 
-Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
-  const OpCost& cost = machine_.costs[pc];
-  WarpClock& clock = *clocks_[running_];
+bool ClusterTiming::ComesLater(WarpClock& clock, const OpCost& cost) {
   // Warps take turns at the port of tensor memory; those of a warpgroup come together.
   const bool in_turn = cost.unit == Unit::kTensorLoad || cost.unit == Unit::kWgmma;
-  if (clock.front > others_ + (in_turn ? 0 : ahead_)) return Turn::kLater;
+  if (in_turn && clock.front > others_) return true;
   if (cost.early_wait >= 0) AwaitProducts(clock, static_cast<uint32_t>(cost.early_wait));
-  const WarpClock::Operands operands = clock.OperandsOf(cost);
-  operands_at_ = operands.ready;
-  operands_reason_ = operands.reason;
-  const Turn turn = cost.waits ? Turn::kTold : Turn::kIssued;
-  if (cost.free || clock.IsUnrolled(pc, cost)) {
-    clock.Write(pc, cost, operands.ready, operands.reason);
-    return turn;
-  }
-  if (clock.IsRepeated(pc, cost, operands)) return turn;
-  if (operands.special) clock.special_free += machine_.figures.mufu_read_cycles;
-  const Cycle earliest = cost.in_order || cost.ends_block ? clock.front : clock.Earliest(cost.pure);
-  now_ = std::max(earliest, operands.ready);
+  return false;
+}
+
+bool ClusterTiming::IsLeftOut(WarpClock& clock, uint32_t pc, const OpCost& cost, Cycle ready) {
+  if (!cost.free && !clock.IsUnrolled(pc, cost)) return false;
+  clock.Write(pc, cost, ready, clock.ReasonOf(cost, ready));
+  return true;
+}
+
+bool ClusterTiming::Holds(const Warp& warp, WarpClock& clock, const OpCost& cost, uint32_t mask) {
   const Cycle copies = cost.waits_copies   ? clock.copies
                        : cost.after_copies ? SmOf(warp).copies_taken()
                                            : 0;
@@ -135,59 +142,15 @@ Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc, uint32_t mask) {
     clock.Wait(copies, Reason::kAsyncGroup, -1);
     now_ = copies;
   }
-  if (!cost.waits || mask == 0) {
-    Commit(warp, clock, pc, mask);
-    return turn;
-  }
+  if (!cost.waits || mask == 0) return false;
   if (cost.waits_tensor_loads && clock.tensor_loads > now_) {
     clock.Wait(clock.tensor_loads, Reason::kTensorMemory, -1);
   }
-  const Cycle admitted = Admission(warp, cost);
-  if (admitted <= now_) return turn;
-  clock.Wait(admitted, Reason::kTensorPipe, -1);
-  now_ = admitted;
-  return turn;
-}
-
-void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
-  const OpCost& cost = machine_.costs[pc];
-  if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
-    Signal();
+  if (const Cycle admitted = Admission(warp, cost); admitted > now_) {
+    clock.Wait(admitted, Reason::kTensorPipe, -1);
+    now_ = admitted;
   }
-  Commit(warp, *clocks_[running_], pc, mask);
-}
-
-// The running instruction takes its slot and its pipe.
-[[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
-                                                         uint32_t mask) {
-  const OpCost& cost = machine_.costs[pc];
-  Sm& sm = SmOf(warp);
-  SubCore& core = sm.cores[static_cast<size_t>(clock.sub_core)];
-  const Cycle from = std::max(now_, clock.await);
-  const Cycle slot = core.issue.Claim(from, cost.slots);
-  const Cycle start = slot - cost.slots;
-  Issued issued{start, slot};
-  if (mask != 0) {
-    Capacity* pipe = core.PipeOf(cost.unit, start);
-    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe, BesideWgmma(sm, core, pipe, start))
-                  : Execute(warp, pc, cost, mask, start);
-  }
-  // A pipe that is taken holds its warp back.
-  const Cycle end = std::max(slot, issued.at + cost.slots);
-  Record(clock, pc, now_, operands_reason_, issued, end - cost.slots, end, mask != 0);
-  clock.Issued(end - cost.slots);
-  clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
-  if (cost.in_order) clock.KeepOrder(clock.front);
-  if (cost.ends_block || (cost.in_order && !cost.passable)) clock.EndBlock(clock.front);
-  clock.await = 0;
-  clock.await_slice = -1;
-  ++machine_.counts[pc].issues;
-  ++machine_.instructions;
-  if (cost.flops == 0) return;
-  const bool tensor = cost.unit == Unit::kMma;
-  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : LanesOf(mask));
-  machine_.flops += flops;
-  if (tensor) machine_.tensor_flops += flops;
+  return true;
 }
 
 // The warp goes on when the products of its warpgroup are there.
@@ -200,31 +163,91 @@ void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
 
 // The warp's front moves to the end of the instruction; what moved it is accounted for.
 [[gnu::always_inline]] inline void ClusterTiming::Record(WarpClock& clock, uint32_t pc,
-                                                         Cycle dependency, Reason reason,
-                                                         const Issued& issued, Cycle start,
+                                                         const OpCost& cost, const Issued& issued,
                                                          Cycle end, bool acts) {
   Recorder& recorder = machine_.recorder;
   Cycle at = clock.front;
   const auto until = [&](Cycle time, Reason why) {
-    const Cycle stop = std::min(time, end);
-    if (stop <= at) return -1;
-    const int32_t slice = recorder.Warp(clock.track, pc, at, stop, why);
-    at = stop;
+    const int32_t slice = recorder.Warp(clock.track, pc, at, time, why);
+    at = time;
     return slice;
   };
-  until(std::min(dependency, operands_at_), reason);
-  const int32_t waiting = until(clock.await, clock.await_reason);
-  if (waiting >= 0) recorder.Flow(clock.await_slice, waiting);
-  until(start, issued.delay);
-  until(end, Reason::kIssue);
-  clock.front = std::max(clock.front, end);
-  const OpCost& cost = machine_.costs[pc];
-  if (acts && cost.in_order && cost.latency > 1) {
-    until(kNever, Reason::kIssue);
+  // None of these is later than the end.
+  if (const Cycle ready = std::min(now_, operands_at_); ready > at) {
+    until(ready, clock.ReasonOf(cost, operands_at_));
+  }
+  if (clock.await > at) {
+    const int32_t waiting = until(clock.await, clock.await_reason);
+    if (waiting >= 0) recorder.Flow(clock.await_slice, waiting);
+  }
+  if (const Cycle start = end - cost.slots; start > at) until(start, issued.delay);
+  if (end > at) until(end, Reason::kIssue);
+  clock.front = at;
+  if (acts && !cost.plain && cost.in_order && cost.latency > 1) {
     const Cycle over = end + cost.latency - 1;
     recorder.Warp(clock.track, pc, std::max(at, end), over, Reason::kDependency);
     clock.front = over;
   }
+}
+
+// The running instruction takes its slot and its pipe.
+[[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
+                                                         const OpCost& cost, uint32_t mask) {
+  SubCore& core = *core_;
+  const Cycle from = std::max(now_, clock.await);
+  const double slots = cost.slots;
+  const Cycle slot = core.issue.ClaimCycles(from, slots);
+  const Cycle start = slot - slots;
+  Issued issued{start, slot};
+  if (mask != 0) {
+    Capacity* pipe = core.PipeOf(cost.unit, start);
+    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe, BesideWgmma(*sm_, core, pipe, start))
+                  : Execute(warp, pc, cost, mask, start);
+  }
+  // A pipe that is taken holds its warp back.
+  const Cycle end = std::max(slot, issued.at + slots);
+  Record(clock, pc, cost, issued, end, mask != 0);
+  clock.Issued(end - slots);
+  clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
+  if (!cost.plain) clock.Close(cost);
+  clock.await = 0;
+  clock.await_slice = -1;
+  ++machine_.counts[pc].issues;
+  if (cost.flops == 0) return;
+  const bool tensor = cost.unit == Unit::kMma;
+  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : LanesOf(mask));
+  machine_.flops += flops;
+  if (tensor) machine_.tensor_flops += flops;
+}
+
+[[gnu::always_inline]] inline Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc,
+                                                                uint32_t mask) {
+  const OpCost& cost = machine_.costs[pc];
+  WarpClock& clock = *clock_;
+  if (clock.front > others_ + ahead_) return Turn::kLater;
+  if (!cost.plain && ComesLater(clock, cost)) return Turn::kLater;
+  const WarpClock::Operands operands = clock.OperandsOf(cost);
+  operands_at_ = operands.ready;
+  const Turn turn = cost.waits ? Turn::kTold : Turn::kIssued;
+  if (!cost.plain && IsLeftOut(clock, pc, cost, operands.ready)) return turn;
+  if (clock.IsRepeated(pc, cost, operands)) return turn;
+  if (operands.special()) clock.special_free += machine_.figures.mufu_read_cycles;
+  now_ = std::max(clock.Earliest(cost), operands.ready);
+  if (!cost.plain && Holds(warp, clock, cost, mask)) return turn;
+  Commit(warp, clock, pc, cost, mask);
+  return turn;
+}
+
+void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
+  const OpCost& cost = machine_.costs[pc];
+  if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
+    Signal();
+  }
+  Commit(warp, *clock_, pc, cost, mask);
+}
+
+void ClusterTiming::Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) {
+  WarpRunner::RunOne(this, warp, budget, boosted, slice);
 }
 
 void ClusterTiming::Leave(Cycle before) {

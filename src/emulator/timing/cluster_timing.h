@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/core/machine.h"
+#include "emulator/timing/earliest.h"
 #include "emulator/timing/op_cost.h"
 #include "emulator/timing/recorder.h"
 #include "emulator/timing/sm.h"
@@ -25,11 +26,10 @@ struct TimedMachine {
   };
   std::vector<Count> counts;
   double flops = 0, tensor_flops = 0;
-  uint64_t instructions = 0;
   double clock_mhz = 0;
 };
 
-class ClusterTiming : public Timing {
+class ClusterTiming final : public Timing {
  public:
   // `sms`: one for each CTA of the cluster, on each of which others hold the warps before
   // `first_warp`.
@@ -43,8 +43,8 @@ class ClusterTiming : public Timing {
     size_t warp = 0;
   };
   const Next& NextWarp();
-  // A warp runs until it is `ahead` of the others.
-  Warp& Begin(size_t warp, Cycle others, Cycle ahead);
+  // That warp runs until it is `ahead` of the others, and of others than warps of the cluster.
+  Warp& Begin(Cycle others, Cycle ahead);
   // It has run.
   void End(bool blocked);
   // Something has happened that warps may have waited for.
@@ -55,8 +55,9 @@ class ClusterTiming : public Timing {
   // When the last warp has ended.
   Cycle LastEnd() const;
 
-  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) override;
-  void Done(Warp& warp, uint32_t pc, uint32_t mask) override;
+  void Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) override;
+  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask);
+  void Done(Warp& warp, uint32_t pc, uint32_t mask);
   Cycle Clock(const Warp& warp) const override { return ClockOf(warp).front; }
   double Nanoseconds(const Warp& warp) const override {
     return Clock(warp) * 1e3 / machine_.clock_mhz;
@@ -88,6 +89,9 @@ class ClusterTiming : public Timing {
     Cycle front = 0;    // kNever: it has ended
     uint64_t seen = 0;  // signals before it was blocked; kRuns: it is not
     Warp* warp = nullptr;
+    WarpClock* clock = nullptr;
+    Sm* sm = nullptr;  // where it runs
+    SubCore* core = nullptr;
   };
   static constexpr uint64_t kRuns = ~uint64_t{0};
 
@@ -99,19 +103,28 @@ class ClusterTiming : public Timing {
   Sm& SmOf(const Warp& warp) { return *sms_[warp.cta.rank]; }
   uint32_t PcOf(const Issuer& issuer) const;
 
-  void Commit(Warp& warp, WarpClock& clock, uint32_t pc, uint32_t mask);
+  Cycle TimeOf(const Place& place) const { return place.seen == signals_ ? kNever : place.front; }
+  const Next& FindNext();
+
+  // Of instructions that are not plain. Others come first, though not before all instructions;
+  // ptxas makes none of it this time; it is held until Done.
+  bool ComesLater(WarpClock& clock, const OpCost& cost);
+  static bool IsLeftOut(WarpClock& clock, uint32_t pc, const OpCost& cost, Cycle ready);
+  bool Holds(const Warp& warp, WarpClock& clock, const OpCost& cost, uint32_t mask);
+  void Commit(Warp& warp, WarpClock& clock, uint32_t pc, const OpCost& cost, uint32_t mask);
   void AwaitProducts(WarpClock& clock, uint32_t wait);
-  void Record(WarpClock& clock, uint32_t pc, Cycle dependency, Reason reason, const Issued& issued,
-              Cycle start, Cycle end, bool acts);
+  void Record(WarpClock& clock, uint32_t pc, const OpCost& cost, const Issued& issued, Cycle end,
+              bool acts);
   // Takes a pipe from `at` on, or later for `delay`; `longer` is a share of its cycles.
   static Issued Take(Capacity& pipe, const OpCost& cost, Cycle at, Reason delay,
                      double longer = 0) {
     const double cycles = cost.cycles * (1 + longer);
-    const Cycle start = pipe.Claim(at, cycles) - cycles;
+    const Cycle start = pipe.ClaimCycles(at, cycles) - cycles;
     return {start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency, delay};
   }
   // How much longer arithmetic takes a pipe while the tensor core adds up in registers.
   double BesideWgmma(const Sm& sm, const SubCore& core, const Capacity* pipe, Cycle at) const {
+    if (sm.tensor.served() == 0) return 0;
     const Figures& f = machine_.figures;
     const double most = pipe == &core.alu    ? f.alu_beside_wgmma
                         : pipe == &core.fma  ? f.fma_beside_wgmma
@@ -148,11 +161,15 @@ class ClusterTiming : public Timing {
   size_t first_warp_;
   std::vector<std::unique_ptr<WarpClock>> clocks_;
   std::vector<Place> places_;  // in the order of clocks_
+  Earliest turns_;             // of those that are not blocked
   Next next_;
-  uint64_t next_signals_ = kRuns;  // when it was found; kRuns: it is to be found anew
+  uint64_t next_signals_ = kRuns;  // when these were found; kRuns: they are to be found anew
   size_t running_ = 0;             // the warp that runs
-  uint64_t seen_signals_ = 0;      // before it did
-  uint32_t live_ = 0;              // its lanes then
+  WarpClock* clock_ = nullptr;     // of its place
+  Sm* sm_ = nullptr;
+  SubCore* core_ = nullptr;
+  uint64_t seen_signals_ = 0;  // before it did
+  uint32_t live_ = 0;          // its lanes then
   std::map<const void*, BarrierClock> barriers_;
   // Ends of the matrix instructions of a warpgroup, or of a thread's pipe, that may still run.
   std::map<std::pair<uint32_t, int>, std::deque<Cycle>> tensor_queues_;
@@ -162,8 +179,7 @@ class ClusterTiming : public Timing {
   Cycle others_ = kNever, ahead_ = 0;
   Cycle now_ = 0;          // of the running instruction, or of the engine that acts
   Cycle operands_at_ = 0;  // of the running instruction
-  Reason operands_reason_ = Reason::kDependency;
-  int acting_ = 0;  // engines that act, one within the other
+  int acting_ = 0;         // engines that act, one within the other
   int32_t acting_slice_ = -1;
   Reason acting_reason_ = Reason::kBarrierTma;
   std::map<Cycle, std::pair<int32_t, Reason>> engine_ends_;  // which slice ended then

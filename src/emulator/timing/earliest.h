@@ -13,28 +13,54 @@ namespace tilelang::emulator {
 // A tournament of times: one changes in as many steps as the tree is deep.
 class Earliest {
  public:
-  explicit Earliest(size_t count) : leaves_(std::bit_ceil(count)), times_(2 * leaves_, kNever) {}
+  explicit Earliest(size_t count) : leaves_(std::bit_ceil(count)), nodes_(2 * leaves_) {
+    for (size_t i = 0; i < leaves_; ++i) nodes_[i + leaves_].winner = i;
+    Rebuild();
+  }
 
   void Set(size_t i, Cycle time) {
-    i += leaves_;
-    for (times_[i] = time; i > 1; i /= 2) times_[i / 2] = std::min(times_[i], times_[i ^ 1]);
-  }
-  Cycle TimeOf(size_t i) const { return times_[leaves_ + i]; }
-  // Of several at the same time the one with the lowest number; when the next one comes.
-  size_t First(Cycle* second) const {
-    size_t i = 1;
-    *second = kNever;
-    while (i < leaves_) {
-      const bool right = times_[2 * i + 1] < times_[2 * i];
-      *second = std::min(*second, times_[2 * i + (right ? 0 : 1)]);
-      i = 2 * i + (right ? 1 : 0);
+    Node here{time, i};
+    for (size_t node = i + leaves_; node > 1; node /= 2) {
+      nodes_[node] = here;
+      const Node& other = nodes_[node ^ 1];
+      const bool other_wins = Wins(other, node % 2 != 0, here);
+      here.winner = other_wins ? other.winner : here.winner;
+      here.time = std::min(here.time, other.time);
     }
-    return i - leaves_;
+    nodes_[1] = here;
+  }
+  // Of many: each is put, then all take effect.
+  void Put(size_t i, Cycle time) { nodes_[i + leaves_].time = time; }
+  void Rebuild() {
+    for (size_t i = leaves_ - 1; i > 0; --i) {
+      const Node &left = nodes_[2 * i], &right = nodes_[2 * i + 1];
+      nodes_[i] = Wins(left, true, right) ? left : right;
+    }
+  }
+  // Of several at the same time the one with the lowest number.
+  size_t First() const { return nodes_[1].winner; }
+  Cycle FirstTime() const { return nodes_[1].time; }
+  // When the next one comes.
+  Cycle SecondTime() const {
+    Cycle second = kNever;
+    for (size_t node = First() + leaves_; node > 1; node /= 2) {
+      second = std::min(second, nodes_[node ^ 1].time);
+    }
+    return second;
   }
 
  private:
+  struct Node {
+    Cycle time = kNever;
+    size_t winner = 0;
+  };
+  // Whether one that is to the left of another, or to the right, comes before it.
+  static bool Wins(const Node& one, bool left, const Node& other) {
+    return (one.time < other.time) | (left & (one.time == other.time));
+  }
+
   size_t leaves_;
-  std::vector<Cycle> times_;  // of node i, whose children are 2 i and 2 i + 1
+  std::vector<Node> nodes_;  // the children of node i are 2 i and 2 i + 1
 };
 
 }  // namespace tilelang::emulator

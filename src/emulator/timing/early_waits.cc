@@ -14,7 +14,7 @@ bool WaitsForAll(const SourceLine& source, const Op& op) {
 
 // Moves of nothing read a clock.
 bool MayFollow(const OpCost& cost) {
-  if (cost.free) return cost.reads > 0;
+  if (cost.free) return cost.read_count > 0;
   return cost.pure && !cost.ends_block && cost.unit != Unit::kShuffle;
 }
 

@@ -352,17 +352,25 @@ void CostTable::Connect(const Kernel& kernel) {
   for (size_t pc = 0; pc < costs_.size(); ++pc) {
     const OperandUse& use = kernel.sources[kernel.code[pc].source].use;
     OpCost& cost = costs_[pc];
-    cost.first_read = static_cast<uint32_t>(pool_.size());
-    for (const uint32_t slot : use.reads) pool_.push_back(Number(slot));
-    for (const uint32_t slot : use.engine_reads) pool_.push_back(Number(slot));
-    for (const uint32_t slot : use.predicate_reads) pool_.push_back(Number(slot & ~1u));
-    if (kernel.code[pc].guard != kNoSlot) pool_.push_back(Number(kernel.code[pc].guard & ~1u));
-    cost.reads = static_cast<uint32_t>(pool_.size()) - cost.first_read;
-    cost.first_write = static_cast<uint32_t>(pool_.size());
-    for (const uint32_t slot : use.writes) pool_.push_back(Number(slot));
-    for (const uint32_t slot : use.engine_writes) pool_.push_back(Number(slot));
-    for (const uint32_t slot : use.predicate_writes) pool_.push_back(Number(slot & ~1u));
-    cost.writes = static_cast<uint32_t>(pool_.size()) - cost.first_write;
+    cost.more = static_cast<uint32_t>(more_.size());
+    const auto add = [&](uint32_t slot, auto& registers, uint16_t& count) {
+      const uint32_t number = Number(slot);
+      if (count < registers.size()) {
+        registers[count] = number;
+      } else {
+        more_.push_back(number);
+      }
+      ++count;
+    };
+    const auto reads = [&](uint32_t slot) { add(slot, cost.reads, cost.read_count); };
+    const auto writes = [&](uint32_t slot) { add(slot, cost.writes, cost.write_count); };
+    for (const uint32_t slot : use.reads) reads(slot);
+    for (const uint32_t slot : use.engine_reads) reads(slot);
+    for (const uint32_t slot : use.predicate_reads) reads(slot & ~1u);
+    if (kernel.code[pc].guard != kNoSlot) reads(kernel.code[pc].guard & ~1u);
+    for (const uint32_t slot : use.writes) writes(slot);
+    for (const uint32_t slot : use.engine_writes) writes(slot);
+    for (const uint32_t slot : use.predicate_writes) writes(slot & ~1u);
   }
 }
 
@@ -370,6 +378,14 @@ void CostTable::FindBlocks(const Kernel& kernel) {
   for (const Op& op : kernel.code) {
     // A label: what comes before it ends a block.
     if (op.target != 0 && op.target < costs_.size()) costs_[op.target - 1].ends_block = true;
+  }
+}
+
+void CostTable::MarkPlain() {
+  for (OpCost& cost : costs_) {
+    const bool holds = cost.waits || cost.waits_copies || cost.after_copies || cost.early_wait >= 0;
+    const bool moves = cost.in_order || cost.ends_block;
+    cost.plain = !cost.free && !cost.unrolled && !holds && !moves;
   }
 }
 
@@ -387,6 +403,7 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
   MarkUnrolledLoops(kernel, &costs_);
   MoveWaitsUp(kernel, &costs_);
   MergeSharedLoads(kernel, &costs_);
+  MarkPlain();
 }
 
 }  // namespace tilelang::emulator

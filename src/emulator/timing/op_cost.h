@@ -1,7 +1,10 @@
 // What each instruction of a kernel costs a warp, from its PTX text and an architecture's figures.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,31 +41,41 @@ enum class Unit : uint8_t {
   kOther,
 };
 
-struct OpCost {
+// Registers that no instruction of a kernel has: always there; of no use to anybody.
+constexpr uint32_t kUnwritten = 0, kUnread = 1;
+
+struct alignas(64) OpCost {
+  // What is asked for of every instruction lies in one line of the cache.
   Unit unit = Unit::kAlu;
+  bool plain = false;  // nothing that is named from `free` to `unrolled`, no early wait
+  bool pure = false;   // depends on its operands alone: leaves a loop in which they stay
+  bool waits = false;  // may have to wait: Done tells when it did not
+  uint8_t slots = 1;   // instructions of the machine
+  uint16_t read_count = 0, write_count = 0;  // registers
+  int latency = 0;
+  // Its first registers. The others begin at `more` in CostTable, those it reads before those it
+  // writes.
+  uint32_t more = 0;
+  std::array<uint32_t, 3> reads = {kUnwritten, kUnwritten, kUnwritten};
+  std::array<uint32_t, 1> writes = {kUnread};
+  double cycles = 0;  // of its pipe, all slots together
+  int64_t flops = 0;  // of a lane; of the warp for matrix instructions
+
   bool free = false;        // ptxas makes no instruction of it
-  bool pure = false;        // depends on its operands alone: leaves a loop in which they stay
   bool in_order = false;    // no access to memory moves across it
   bool passable = false;    // arithmetic moves across it, though it is in order
   bool ends_block = false;  // a basic block
-  bool load = false, store = false, atomic = false;
-  bool constant = false;  // loads what no store changes: ld.global.nc
-  bool waits = false;     // may have to wait: Done tells when it did not
   bool waits_tensor_loads = false;
   // For the cp.async of its warp: until they are complete; until the unit of loads has them.
   bool waits_copies = false, after_copies = false;
-  bool unrolled = false;  // once in some turns of its loop
+  bool unrolled = false;    // once in some turns of its loop
+  int32_t early_wait = -1;  // the wait for products that ptxas places before it
+  bool load = false, store = false, atomic = false;
+  bool constant = false;  // loads what no store changes: ld.global.nc
   bool past_l1 = false;   // loads from L2: ld.global.cg
-  uint8_t slots = 1;      // instructions of the machine
   uint16_t bytes = 0;     // of a lane, of memory accesses; of a warp for tensor memory; 0: another
                           // load does it, too
   int32_t shift = 0;      // from the instruction's address to that of a load that does others
-  int latency = 0;
-  double cycles = 0;  // of its pipe, all slots together
-  int64_t flops = 0;  // of a lane; of the warp for matrix instructions
-  int guard = -1;
-  int32_t early_wait = -1;  // the wait for products that ptxas places before it
-  uint32_t first_read = 0, reads = 0, first_write = 0, writes = 0;  // in CostTable::registers
   const AddressOperand* address = nullptr;
   const AddressOperand* source = nullptr;  // of cp.async
 };
@@ -74,21 +87,32 @@ class CostTable {
 
   const OpCost& operator[](uint32_t pc) const { return costs_[pc]; }
   size_t size() const { return costs_.size(); }
-  const uint32_t* reads(const OpCost& cost) const { return pool_.data() + cost.first_read; }
-  const uint32_t* writes(const OpCost& cost) const { return pool_.data() + cost.first_write; }
+  // Beyond those in `cost`.
+  std::span<const uint32_t> MoreReads(const OpCost& cost) const {
+    return {more_.data() + cost.more, Beyond(cost.read_count, cost.reads)};
+  }
+  std::span<const uint32_t> MoreWrites(const OpCost& cost) const {
+    return {more_.data() + cost.more + Beyond(cost.read_count, cost.reads),
+            Beyond(cost.write_count, cost.writes)};
+  }
   uint32_t registers() const { return registers_; }
   // Some instruction is for the tensor core.
   bool multiplies() const { return multiplies_; }
 
  private:
+  template <typename Registers>
+  static size_t Beyond(size_t count, const Registers& registers) {
+    return count - std::min(count, registers.size());
+  }
   uint32_t Number(uint32_t slot);
   void Connect(const Kernel& kernel);
   void FindBlocks(const Kernel& kernel);
+  void MarkPlain();
 
   std::vector<OpCost> costs_;
-  std::vector<uint32_t> pool_;
+  std::vector<uint32_t> more_;     // registers
   std::vector<uint32_t> numbers_;  // by slot / 32, plus one
-  uint32_t registers_ = 0;
+  uint32_t registers_ = 2;
   bool multiplies_ = false;
 };
 

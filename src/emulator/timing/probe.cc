@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulator/core/runner.h"
+#include "emulator/core/warp_loop.h"
 #include "emulator/timing/cluster_timing.h"
 
 namespace tilelang::emulator {
@@ -38,14 +38,17 @@ class Listener : public Timing {
     lines_ = 0;
   }
 
-  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) override {
+  void Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) override {
+    WarpRunner::RunOne(this, warp, budget, boosted, slice);
+  }
+  Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) {
     if (lines_ >= kLines || WritesGlobal(pc)) return Turn::kLater;
     const OpCost& cost = costs_[pc];
     const bool loads = cost.unit == Unit::kGlobal && cost.load;
     if ((loads || cost.unit == Unit::kCopy) && mask != 0) NoteLoad(warp, cost, mask);
     return Turn::kIssued;
   }
-  void Done(Warp&, uint32_t, uint32_t) override {}
+  void Done(Warp&, uint32_t, uint32_t) {}
   Cycle Clock(const Warp&) const override { return 0; }
   double Nanoseconds(const Warp&) const override { return 0; }
   Cycle Start(const Issuer& issuer, const AsyncWork& work) override {

@@ -23,11 +23,13 @@ const char* ReasonName(Reason reason) {
   return kNames[static_cast<int>(reason)];
 }
 
-Recorder::Recorder(std::vector<int> lines, bool keeps) : lines_(std::move(lines)), keeps_(keeps) {}
+Recorder::Recorder(std::vector<int> lines, bool keeps)
+    : lines_(std::move(lines)), instructions_(lines_.size()), keeps_(keeps) {}
 
 int32_t Recorder::AddTrack(Track track) {
+  State& state = states_.emplace_back();
+  if (!track.engine) state.sums = std::make_unique<float[]>(kReasons * instructions_);
   tracks_.push_back(std::move(track));
-  states_.emplace_back();
   return static_cast<int32_t>(tracks_.size()) - 1;
 }
 
@@ -52,9 +54,9 @@ std::vector<Recorder::Stall> Recorder::Stalls() const {
   std::vector<Stall> stalls;
   for (size_t track = 0; track < states_.size(); ++track) {
     const auto& sums = states_[track].sums;
-    for (size_t pc = 0; pc < sums.size(); ++pc) {
+    for (size_t pc = 0; sums && pc < instructions_; ++pc) {
       for (int reason = 0; reason < kReasons; ++reason) {
-        const float cycles = sums[pc][static_cast<size_t>(reason)];
+        const float cycles = sums[IndexOf(pc, static_cast<Reason>(reason))];
         if (cycles == 0) continue;
         stalls.push_back({static_cast<int32_t>(track), static_cast<int32_t>(pc),
                           static_cast<Reason>(reason), cycles});

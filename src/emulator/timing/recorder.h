@@ -2,8 +2,8 @@
 // sums by warp, reason and instruction.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +41,7 @@ class Recorder {
   // The warp of `track` was at an instruction. Returns the slice, -1 if none are kept.
   int32_t Warp(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
     State& state = states_[static_cast<size_t>(track)];
-    if (state.sums.empty()) state.sums.resize(lines_.size());
-    state.sums[instruction][static_cast<size_t>(reason)] += static_cast<float>(end - begin);
+    state.sums[IndexOf(instruction, reason)] += static_cast<float>(end - begin);
     if (!keeps_) return -1;
     const int line = lines_[instruction];
     if (state.slice && state.slice->end == begin && state.slice->reason == reason &&
@@ -74,15 +73,19 @@ class Recorder {
   // More are not kept.
   static constexpr size_t kMaxSlices = 4'000'000;
   struct State {  // of a track
-    // By instruction, made when first needed.
-    std::vector<std::array<float, kReasons>> sums;
+    // By reason and instruction: those of the few usual reasons lie together. None of engines.
+    std::unique_ptr<float[]> sums;
     int32_t last = -1;  // slice
     int line = 0;       // of that
     Slice* slice = nullptr;
   };
+  size_t IndexOf(size_t instruction, Reason reason) const {
+    return static_cast<size_t>(reason) * instructions_ + instruction;
+  }
   int32_t Add(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason);
 
   std::vector<int> lines_;
+  size_t instructions_;
   bool keeps_;
   std::vector<Track> tracks_;
   std::vector<State> states_;

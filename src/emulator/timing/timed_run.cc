@@ -14,6 +14,8 @@ namespace {
 // Cycles that a warp may run ahead of the others.
 constexpr double kAhead = 24;
 constexpr uint64_t kSliceInstructions = 4096;
+// Cycles of the past that are forgotten together.
+constexpr double kKept = 2048;
 // Turns for each warp after which it is asked whether all only poll.
 constexpr uint64_t kStepsOfRound = 8;
 // Rounds of residence of an SM that are timed in detail, when there are more.
@@ -75,7 +77,7 @@ void TimedRun::Choose() {
                                                        launch_.options.timing.warm, clock_mhz_));
   }
   machine_ = std::make_unique<TimedMachine>(
-      TimedMachine{figures_, costs_, recorder_, {}, 0, 0, 0, clock_mhz_});
+      TimedMachine{figures_, costs_, recorder_, {}, 0, 0, clock_mhz_});
   machine_->counts.resize(costs_.size());
   if (everything_) {
     for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
@@ -203,35 +205,49 @@ void TimedRun::Run() {
 }
 
 void TimedRun::Step() {
-  Cycle second = kNever;
-  const size_t index = next_->First(&second);
-  if (next_->TimeOf(index) >= kNever) return Unblock();
-  Resident& first = residents_[index];
+  const Cycle at = next_->FirstTime();
+  if (at >= kNever) return Unblock();
+  Resident& first = residents_[next_->First()];
   *current_ = &first.runner->cluster();
-  AsyncEngines& engines = *first.runner->cluster().engines;
-  const Cycle signal = engines.NextSignal();
-  if (signal <= next_->TimeOf(index)) {
-    engines.ActUntil(signal);
-    acted_ = true;
-  } else {
-    RunWarp(first, second);
-  }
-  Schedule(first);
+  RunUntil(first, at, next_->SecondTime());
   bool alive = false;
   for (const auto& cta : first.runner->cluster().ctas) alive |= cta->live_threads > 0;
   if (!alive) Finish(first);
   Watch();
 }
 
-void TimedRun::Schedule(const Resident& resident) {
-  next_->Set(IndexOf(resident), std::min(resident.timing->NextWarp().at,
-                                         resident.runner->cluster().engines->NextSignal()));
+void TimedRun::RunUntil(Resident& resident, Cycle at, Cycle second) {
+  AsyncEngines& engines = *resident.runner->cluster().engines;
+  const uint64_t round = StepsOfRound();
+  uint64_t executed = 0;
+  bool ended = false;
+  do {
+    const Cycle signal = engines.NextSignal();
+    if (signal <= at) {
+      engines.ActUntil(signal);
+      acted_ = true;
+    } else {
+      Warp& warp = resident.timing->Begin(std::min(second, signal), kAhead);
+      const WarpRunner::Slice slice = WarpRunner::Run(warp, kSliceInstructions, false);
+      resident.timing->End(slice.blocked() && !slice.stopped);
+      executed += slice.executed;
+      ended = warp.live == 0;
+      if (at > forgotten_ + kKept) Forget(std::min(at, second));
+    }
+    at = std::min(resident.timing->NextWarp().at, engines.NextSignal());
+    ++steps_;
+  } while (at < second && !ended && steps_ < round);
+  next_->Set(IndexOf(resident), at);
+  resident.runner->CheckLimit(executed);
+}
+
+uint64_t TimedRun::StepsOfRound() const {
+  const auto warps = static_cast<uint64_t>(occupancy_.threads / kLanes);
+  return active_ * warps * launch_.options.cluster.count() * kStepsOfRound;
 }
 
 void TimedRun::Watch() {
-  const uint64_t warps =
-      static_cast<uint64_t>(occupancy_.threads / kLanes) * launch_.options.cluster.count();
-  if (++steps_ < active_ * warps * kStepsOfRound) return;
+  if (steps_ < StepsOfRound()) return;
   std::vector<Cluster*> running;
   bool polling = !std::exchange(acted_, false);
   for (Resident& resident : residents_) {
@@ -242,17 +258,6 @@ void TimedRun::Watch() {
   steps_ = 0;
   const StallWatch::Finding finding = watch_.Observe(running, polling);
   if (finding != StallWatch::Finding::kNone) FailStuck(running, finding, "");
-}
-
-// The warp that comes first, until another does.
-void TimedRun::RunWarp(Resident& resident, Cycle until) {
-  const ClusterTiming::Next next = resident.timing->NextWarp();
-  const Cycle signal = resident.runner->cluster().engines->NextSignal();
-  Warp& warp = resident.timing->Begin(next.warp, std::min({until, next.others, signal}), kAhead);
-  const WarpRunner::Slice slice = WarpRunner::Run(warp, kSliceInstructions, false);
-  resident.timing->End(slice.blocked() && !slice.stopped);
-  resident.runner->CheckLimit(slice.executed);
-  if (next.at > forgotten_ + 2048) Forget(std::min(next.at, until));
 }
 
 void TimedRun::Forget(Cycle time) {

@@ -46,14 +46,15 @@ class TimedRun {
   bool AreAlike() const;
   bool Admit(Resident& resident, Cycle at);
   void Step();
-  void RunWarp(Resident& resident, Cycle until);
+  // Its warps and engines take turns from `at` on, until others come first.
+  void RunUntil(Resident& resident, Cycle at, Cycle second);
   size_t IndexOf(const Resident& resident) const {
     return static_cast<size_t>(&resident - residents_.data());
   }
-  // Notes when something of it happens.
-  void Schedule(const Resident& resident);
   void Finish(Resident& resident);
   void Unblock();
+  // Turns of warps and engines after which it is asked whether all only poll.
+  uint64_t StepsOfRound() const;
   // Finds out when all poll for ever.
   void Watch();
   void Forget(Cycle time);
