@@ -15,13 +15,13 @@ from program import Probe, text
 _WARPS, _CTAS = 8, 132
 _SECONDS = 0.4
 _GROUP = 4  # wgmma m64n128k16 of a turn and warpgroup
-_STAGED = 32768  # bytes of A and B, before what is copied
+STAGED = 32768  # bytes of A and B, before what is copied
 #: Clocks that a turn of these takes at least, so that launches have the length that is wanted.
 _CLOCKS = 512
 
 
 @dataclasses.dataclass
-class _Part:
+class Part:
     """What a turn does: its set-up, its body, and registers that keep the body alive."""
 
     setup: list[str]
@@ -29,7 +29,7 @@ class _Part:
     floats: list[int] = dataclasses.field(default_factory=list)
 
 
-def _wgmma() -> _Part:
+def wgmma() -> Part:
     sums = "{" + ", ".join(f"%f{8 + i}" for i in range(64)) + "}"
     setup = [f"mov.f32 %f{8 + i}, 0f00000000;" for i in range(64)]
     setup += [
@@ -44,10 +44,10 @@ def _wgmma() -> _Part:
     body = ["wgmma.fence.sync.aligned;"]
     body += [f"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {sums}, %d{11 + 2 * i}, "
              f"%d{12 + 2 * i}, 1, 1, 1, 0, 0;" for i in range(_GROUP)]  # fmt: skip
-    return _Part(setup, [*body, "wgmma.commit_group.sync.aligned;"], floats=list(range(8, 72)))
+    return Part(setup, [*body, "wgmma.commit_group.sync.aligned;"], floats=list(range(8, 72)))
 
 
-def _mma(loads: bool) -> _Part:
+def _mma(loads: bool) -> Part:
     """64 x 64 x 16 of a warp by mma.sync, with or without the ldmatrix that it needs."""
     setup = [f"mov.f32 %f{8 + i}, 0f00000000;" for i in range(128)]
     setup += ["mov.u32 %r8, buffer;", "mad.lo.u32 %r8, %thread, 16, %r8;"]
@@ -67,21 +67,21 @@ def _mma(loads: bool) -> _Part:
             b = ", ".join(f"%r{116 + 2 * j + k}" for k in range(2))
             body.append("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                         f"{{{sums}}}, {{{a}}}, {{{b}}}, {{{sums}}};")  # fmt: skip
-    return _Part(setup, body, floats=list(range(8, 136)))
+    return Part(setup, body, floats=list(range(8, 136)))
 
 
-def _beside(kind: str, count: int) -> _Part:
+def beside(kind: str, count: int) -> Part:
     """``count`` instructions of each warp: arithmetic, or lines of L2 that four turns repeat."""
     if kind == "fma":
         setup = [f"mov.f32 %f{200 + i}, %fa;" for i in range(8)]
         body = [f"fma.rn.f32 %f{200 + i % 8}, %f{200 + i % 8}, %fa, %fb;" for i in range(count)]
-        return _Part(setup, body, floats=list(range(200, 208)))
+        return Part(setup, body, floats=list(range(200, 208)))
     setup = [  # a warp has four rows of 8 KiB; a turn goes on by one line
         "mov.u32 %r10, %ctaid.x;", f"mad.lo.u32 %r10, %r10, {_WARPS}, %warp;",
         f"mul.lo.u32 %r10, %r10, {count * 4096};", "shr.u32 %r11, %lane, 3;",
         "mad.lo.u32 %r10, %r11, 1024, %r10;", "and.b32 %r11, %lane, 7;",
         "mad.lo.u32 %r10, %r11, 16, %r10;", "mov.u32 %r12, buffer;",
-        f"add.u32 %r12, %r12, {_STAGED};", "mad.lo.u32 %r12, %thread, 16, %r12;",
+        f"add.u32 %r12, %r12, {STAGED};", "mad.lo.u32 %r12, %thread, 16, %r12;",
     ]  # fmt: skip
     body = ["and.b32 %r13, %left, 3;", "mad.lo.u32 %r13, %r13, 128, %r10;",
             "cvt.u64.u32 %d2, %r13;", "add.u64 %d2, %d2, %data;"]  # fmt: skip
@@ -92,15 +92,15 @@ def _beside(kind: str, count: int) -> _Part:
             f"%r{302 + 4 * i}, %r{303 + 4 * i}}}, [%d2+{i * 4096}];"
         )  # fmt: skip
     if kind == "cp.async":
-        return _Part(setup, [*body, "cp.async.commit_group;", "cp.async.wait_group 1;"])
-    return _Part(setup, [*body, *(f"xor.b32 %sink, %sink, %r{300 + i};" for i in range(4 * count))])
+        return Part(setup, [*body, "cp.async.commit_group;", "cp.async.wait_group 1;"])
+    return Part(setup, [*body, *(f"xor.b32 %sink, %sink, %r{300 + i};" for i in range(4 * count))])
 
 
-def _bulk(size: int) -> _Part:
+def _bulk(size: int) -> Part:
     """A copy of ``size`` bytes of L2 by TMA for the CTA, which is waited for in the next turn."""
     setup = [
-        "mov.u32 %r16, buffer;", f"add.u32 %r17, %r16, {_STAGED};",
-        f"add.u32 %r16, %r16, {_STAGED + 16384};", "mov.u32 %r18, 1;",
+        "mov.u32 %r16, buffer;", f"add.u32 %r17, %r16, {STAGED};",
+        f"add.u32 %r16, %r16, {STAGED + 16384};", "mov.u32 %r18, 1;",
         "setp.eq.u32 %p4, %thread, 0;", "@%p4 mbarrier.init.shared::cta.b64 [%r16], 1;",
         "fence.proxy.async;", "bar.sync 0;", "mov.u32 %r19, %ctaid.x;",
         f"mul.lo.u32 %r19, %r19, {4 * size};",
@@ -118,15 +118,15 @@ def _bulk(size: int) -> _Part:
         "@%p4 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
         f"[%r17], [%d3], {size}, [%r16];",
     ]  # fmt: skip
-    return _Part(setup, body)
+    return Part(setup, body)
 
 
-def _program(*parts: _Part) -> str:
+def _program(*parts: Part) -> str:
     fill = [  # shared memory gets the values of the buffer
         "mov.u32 %r3, buffer;", "mad.lo.u32 %r3, %thread, 16, %r3;",
         "mul.wide.u32 %d0, %thread, 16;", "add.u64 %d0, %data, %d0;",
     ]  # fmt: skip
-    for i in range(_STAGED // 4096):
+    for i in range(STAGED // 4096):
         fill += [f"ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d0+{4096 * i}];",
                  f"st.shared.v4.u32 [%r3+{4096 * i}], {{%r4, %r5, %r6, %r7}};"]  # fmt: skip
     setup = [*fill, "fence.proxy.async;", "bar.sync 0;"]
@@ -139,22 +139,22 @@ def _program(*parts: _Part) -> str:
     floats = [i for part in parts for i in part.floats]
     finish += [f"mov.b32 %r{600 + i}, %f{i};" for i in floats]
     program = text(body, "\n".join(setup), finish="\n".join(finish),
-                   sinks=[f"%r{600 + i}" for i in floats], shared=_STAGED + 16384 + 8)  # fmt: skip
+                   sinks=[f"%r{600 + i}" for i in floats], shared=STAGED + 16384 + 8)  # fmt: skip
     return program.replace("map[128])", f"map[128])\n.maxntid {32 * _WARPS}", 1)
 
 
 def probes() -> Iterator[Probe]:
     """All of them: each twice, its clock and the clocks of its turn."""
-    mixes: dict[str, tuple[_Part, ...]] = {
-        "wgmma": (_wgmma(),), "mma.sync": (_mma(False),), "mma.sync, ldmatrix": (_mma(True),),
+    mixes: dict[str, tuple[Part, ...]] = {
+        "wgmma": (wgmma(),), "mma.sync": (_mma(False),), "mma.sync, ldmatrix": (_mma(True),),
     }  # fmt: skip
     for kind, counts in {"fma": (32, 96), "cp.async": (4, 8),
                          "ld.global.cg": (4, 8)}.items():  # fmt: skip
         for count in counts:
-            mixes[f"wgmma, {count} {kind}"] = (_wgmma(), _beside(kind, count))
-        mixes[f"{counts[-1]} {kind}"] = (_beside(kind, counts[-1]),)
+            mixes[f"wgmma, {count} {kind}"] = (wgmma(), beside(kind, count))
+        mixes[f"{counts[-1]} {kind}"] = (beside(kind, counts[-1]),)
     for size in (8192, 16384):
-        mixes[f"wgmma, {size} B by TMA"] = (_wgmma(), _bulk(size))
+        mixes[f"wgmma, {size} B by TMA"] = (wgmma(), _bulk(size))
     mixes["16384 B by TMA"] = (_bulk(16384),)
     for name, parts in mixes.items():
         clock = Probe(

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 
 import behind_copies
 import copies
+import dealt
 import instructions
+import latency_at_clocks
 import power
 import sharing
 import synchronization
@@ -31,7 +33,7 @@ import memory
 from tilelang.errors import TileLangError
 
 _FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load,
-             behind_copies, sharing, power)  # fmt: skip
+             behind_copies, sharing, power, latency_at_clocks, dealt)  # fmt: skip
 
 
 def probes(only: str = "") -> Iterator[Probe]:

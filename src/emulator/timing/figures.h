@@ -77,6 +77,10 @@ struct Figures {
   // it u / (1 - u) times as many.
   double dram_queue = 0;
   double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
+  // Where all CTAs are resident, each with its share of the work, the SM that HBM serves worst ends
+  // so much later than all do on average, and so much more for each load of a warp that an SM has
+  // under way.
+  double dram_uneven = 0, dram_uneven_load = 0;
   // So many bytes more take a line of 128 bytes whose other half of 256 is not accessed with it.
   double dram_lone_load = 0, dram_lone_store = 0;
 

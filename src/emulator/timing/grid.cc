@@ -13,6 +13,17 @@ double Busy(const Capacity& queue) { return queue.served() / queue.rate(); }
 
 }  // namespace
 
+double TimedRun::Unevenness(Cycle span) const {
+  double under_way = 0, sms = 0;
+  for (const Group& group : groups_) {
+    for (const auto& sm : group.sms) {
+      ++sms;
+      under_way += sm->under_way();
+    }
+  }
+  return figures_.dram_uneven + figures_.dram_uneven_load * under_way / sms / span;
+}
+
 // Clusters end one after the other; what is not timed takes as long as the last rounds.
 void TimedRun::Extrapolate(TimingResult* result) const {
   const double cluster = static_cast<double>(launch_.options.cluster.count());
@@ -57,9 +68,11 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   // No queue is served faster than it works; what it still holds at the end counts, too.
   const double all =
       static_cast<double>(clusters) / timed * static_cast<double>(groups_.size()) / groups;
+  const bool all_resident = static_cast<double>(clusters) <= groups * static_cast<double>(at_once);
+  const double uneven = all_resident ? Unevenness(span) : 0;
   double queues = 0;
   for (const auto& memory : memories_) {
-    queues = std::max({queues, Busy(memory->dram()), Busy(memory->l2())});
+    queues = std::max({queues, (1 + uneven) * Busy(memory->dram()), Busy(memory->l2())});
     result->dram_bytes += memory->dram_bytes();
     result->l2_bytes += memory->l2_bytes();
   }
@@ -145,7 +158,8 @@ TimingResult TimedRun::Result() {
   // Nor is any engine of an SM.
   const double clusters = static_cast<double>(launch_.clusters());
   const double groups = std::min(static_cast<double>(occupancy_.groups), clusters);
-  const double rest = everything_ ? 1 : clusters / groups / static_cast<double>(ended_.size());
+  const double timed = static_cast<double>(ended_.size()) / static_cast<double>(groups_.size());
+  const double rest = everything_ ? 1 : clusters / groups / timed;
   for (const EngineUse& use : result.engines) {
     if (use.name == "L2" || use.name == "HBM") continue;
     result.grid_cycles = std::max(result.grid_cycles, use.busy * rest);
@@ -158,7 +172,8 @@ TimingResult TimedRun::Result() {
     }
   }
   ListInstructions(&result);
-  result.power_factor = PowerFactor(std::max(1.0, result.span_cycles));
+  // What was timed takes so much of the time of the grid.
+  result.power_factor = PowerFactor(std::max(1.0, result.grid_cycles / rest));
   result.tracks = recorder_.tracks();
   result.flows = recorder_.flows();
   result.stalls = recorder_.Stalls();

@@ -65,6 +65,7 @@ MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool w
                            double clock_mhz)
     : figures_(figures),
       warm_(warm),
+      start_clock_(clock_mhz / figures.clock_mhz),
       l2_(L2BytesAt(figures, clock_mhz) * timed / active, kBurst),
       dram_(DramBytes(figures, clock_mhz) * timed / active, 256),
       recent_(size_t{1} << kRecentBits),
@@ -129,7 +130,10 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker) {
   const double more = whole                   ? figures_.tma_dram_latency
                       : asker == Asker::kCopy ? figures_.copy_dram_latency
                                               : 0;
-  return std::max(l2, dram_.Claim(from, taken) + figures_.dram_latency + more + QueueOf(from));
+  // What HBM adds to the latency of L2 takes the same time at any clock of the SMs.
+  const Cycle beyond_l2 = figures_.dram_latency - figures_.l2_latency + more + QueueOf(from);
+  return std::max(l2,
+                  ClaimDram(from, taken) + figures_.l2_latency + start_clock_ * clock_ * beyond_l2);
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
@@ -141,7 +145,7 @@ Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_store : figures_.dram_lone_store;
   const double taken = std::max(0.0, access.bytes() * figures_.dram_store_cost + lone);
-  return std::max(l2, dram_.Claim(from, taken));
+  return std::max(l2, ClaimDram(from, taken));
 }
 
 Cycle MemorySystem::Atomic(Cycle from, const LineAccess& access) {

@@ -58,8 +58,9 @@ class MemorySystem {
   // From when on one more store would be accepted without a queue longer than is natural.
   Cycle Accepts(Cycle from) const;
   void Forget(Cycle time);
-  // The clock of the SMs is at this share of the one that the figures are for.
-  void SlowDown(double share) { slowed_ = figures_.l2_own_clock ? share : 1; }
+  // The SMs have so much of the clock that they have without a limit of power. HBM, and L2 where it
+  // has its own clock, serve as much a second as before.
+  void SlowDown(double share) { clock_ = share; }
 
   Sharing sharing;
   const Capacity& l2() const { return l2_; }
@@ -68,7 +69,10 @@ class MemorySystem {
   double l2_bytes() const { return l2_bytes_; }
 
  private:
-  Cycle TakeL2(Cycle from, double bytes) { return l2_.Take(from, slowed_ * bytes); }
+  Cycle TakeL2(Cycle from, double bytes) {
+    return l2_.Take(from, figures_.l2_own_clock ? clock_ * bytes : bytes);
+  }
+  Cycle ClaimDram(Cycle from, double bytes) { return dram_.Claim(from, clock_ * bytes); }
   // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
   bool HasNeighbour(uint64_t line);
   // How much longer a load from HBM takes because of others.
@@ -78,7 +82,8 @@ class MemorySystem {
 
   const Figures& figures_;
   bool warm_;
-  double slowed_ = 1;
+  double start_clock_;  // of the SMs before the limit of power, of the one that figures are for
+  double clock_ = 1;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
   Cycle window_begin_ = 0, queue_ = 0;

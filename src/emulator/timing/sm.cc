@@ -78,6 +78,7 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route rout
   // Beyond its lines an instruction takes some of the time of tags.
   constexpr double kTags = 0.65;
   double tags = through_l1 ? kTags : 0;
+  bool past_l1 = false;
   for (const LineAccess& access : lines) {
     if (route == Route::kToShared) {
       ready = std::max(ready, CopyLine(from, access));
@@ -87,12 +88,14 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route rout
     shared.Claim(at, 1);
     Cycle there = through_l1 ? l1_.Find(access) : kNever;
     if (there == kNever) {
+      past_l1 = true;
       const Cycle port = l2_port.Claim(at, access.bytes());
       there = std::max(memory.Load(at, access), port + figures_.l2_latency);
       if (through_l1) l1_.Fill(access, there);
     }
     ready = std::max({ready, there, at + figures_.l1_latency});
   }
+  if (past_l1) under_way_ += ready - from;
   return ready;
 }
 

@@ -78,6 +78,8 @@ class Sm {
   // When the unit of loads has the lines of all cp.async so far: what comes after waits for it.
   Cycle copies_taken() const { return copies_taken_; }
   double copied() const { return copied_; }  // bytes of cp.async
+  // Cycles that loads of warps past L1 have taken, all added up.
+  double under_way() const { return under_way_; }
   void Forget(Cycle time);
 
   std::array<SubCore, kSubCores> cores;
@@ -101,7 +103,7 @@ class Sm {
   const Figures& figures_;
   L1 l1_;
   Cycle copies_taken_ = 0;
-  double copied_ = 0;
+  double copied_ = 0, under_way_ = 0;
   std::vector<Cycle> requests_;  // ends of the last ones of cp.async
   size_t oldest_ = 0;            // of these
 };

@@ -91,6 +91,8 @@ const Figures& Sm90Figures() {
     f.dram_gbs = 4400;   // 4.2 to 4.6 by mixture
     f.dram_queue = 140;  // tensor loads of 4 KiB, one to six in flight on each SM
     f.dram_store_cost = 1.05;
+    f.dram_uneven = 0.025;  // sums of arrays by resident CTAs
+    f.dram_uneven_load = 0.00007;
     f.dram_lone_load = 16;  // copies of tiles of 128 bytes
     f.dram_lone_store = 22;
     SetTensorCore(f);

@@ -68,6 +68,9 @@ class TimedRun {
   // The clock that the power limit leaves for the work until `time`, as a share.
   double PowerFactor(Cycle time) const;
   TimingResult Result();
+  // Where no SM takes over what another one has left to do: how much longer the one works that HBM
+  // serves worst than they do on average, as a share.
+  double Unevenness(Cycle span) const;
   void Extrapolate(TimingResult* result) const;
   void CountEngines(TimingResult* result) const;
   void ListInstructions(TimingResult* result) const;

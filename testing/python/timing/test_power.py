@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import tilelang
+import tilelang.language as T
+from tilelang.emulator import TimingOptions
+
 FOLDER = Path(__file__).parents[3] / "benchmark" / "microbench"
 FULL = 1805  # MHz of kernels of the tensor core below the limit
 
@@ -50,3 +54,29 @@ def test_copies_lower_it_more_than_what_they_are_beside(mhz):
 def test_few_multiprocessors_do_not_reach_the_limit(mhz):
     assert mhz("wgmma, 8192 B by TMA", 32) == pytest.approx(FULL)
     assert mhz("wgmma, 8192 B by TMA") < 0.9 * FULL
+
+
+def test_the_clock_is_that_of_the_grid_whatever_is_timed_of_it():
+    @T.prim_func
+    def multiply(
+        a: T.Tensor((2048, 1024), "bfloat16"), b: T.Tensor((1024, 2048), "bfloat16"),
+        c: T.Tensor((2048, 2048), "bfloat16"),
+    ):  # fmt: skip
+        with T.Kernel(32, 32, threads=128) as (bx, by):
+            tile_a = T.alloc_shared((64, 64), "bfloat16")
+            tile_b = T.alloc_shared((64, 64), "bfloat16")
+            total = T.alloc_fragment((64, 64), "float32")
+            T.clear(total)
+            for k in T.Pipelined(16, num_stages=2):
+                T.copy(a[by * 64, k * 64], tile_a)
+                T.copy(b[k * 64, bx * 64], tile_b)
+                T.gemm(tile_a, tile_b, total)
+            T.copy(total, c[by * 64, bx * 64])
+
+    kernel = tilelang.compile(multiply, target="sm_90a")
+    # Two CTAs leave a multiprocessor idle for much of the time, eight do not.
+    few, all_resident = (
+        kernel.profile(timing=TimingOptions(sampled=True, record=False, ctas=ctas)).timing
+        for ctas in (2, 6)
+    )
+    assert few.power_factor == pytest.approx(all_resident.power_factor, rel=0.04)
