@@ -48,11 +48,8 @@ def probes() -> Iterator[Probe]:
             if loads > most:
                 continue
             short = _ARRAY // 2 // (_THREADS * width * loads)
-            for name, ctas in (("4 resident", 4 * 132), ("8 resident", 8 * 132), ("short", short)):
-                if (
-                    name == "short" and short > 1 << 17
-                ):  # one launch would take longer than it works
-                    continue
+            grids = {"4 resident": 4 * 132, "8 resident": 8 * 132, "short": short}
+            for name, ctas in grids.items():
                 turns = _ARRAY // 2 // (ctas * _THREADS * width * loads)
                 yield Probe(
                     f"a + b, 2 x {loads} loads of {width} B, {name}", "B/ns",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from power import STAGED, Part, beside, wgmma
-from program import Probe, text
+from power import STAGED, Part, beside, joined, wgmma
+from program import Probe
 
 _WARPS, _CTAS, _SHARED = 12, 132, STAGED + 16384
 _TURNS = 400_000  # of a pass; loads, which take longer, have half of them
@@ -60,16 +60,7 @@ def _program(where: str, parts: tuple[Part, ...]) -> str:
              f"sub.u32 %thread, %thread, {32 * _FIRST};", *_fill()]  # fmt: skip
     setup += [line for part in parts for line in part.setup]
     setup.append(f"add.u32 %thread, %thread, {32 * _FIRST};")
-    body = [line for part in parts for line in part.body]
-    finish = []
-    if parts:
-        body.append("wgmma.wait_group.sync.aligned 1;")
-        finish.append("wgmma.wait_group.sync.aligned 0;")
-    floats = [i for part in parts for i in part.floats]
-    finish += [f"mov.b32 %r{600 + i}, %f{i};" for i in floats]
-    program = text(body, "\n".join(setup), finish="\n".join(finish),
-                   sinks=[f"%r{600 + i}" for i in floats], shared=_SHARED)  # fmt: skip
-    return program.replace("map[128])", f"map[128])\n.maxntid {32 * _WARPS}", 1)
+    return joined(setup, parts, _WARPS, _SHARED)
 
 
 def probes() -> Iterator[Probe]:

@@ -121,6 +121,20 @@ def _bulk(size: int) -> Part:
     return Part(setup, body)
 
 
+def joined(setup: list[str], parts: tuple[Part, ...], warps: int, shared: int) -> str:
+    """The program of CTAs of so many warps that do all ``parts`` in a turn, after ``setup``."""
+    body = [line for part in parts for line in part.body]
+    finish = []
+    if any("wgmma" in line for line in body):
+        body.append("wgmma.wait_group.sync.aligned 1;")
+        finish.append("wgmma.wait_group.sync.aligned 0;")
+    floats = [i for part in parts for i in part.floats]
+    finish += [f"mov.b32 %r{600 + i}, %f{i};" for i in floats]
+    program = text(body, "\n".join(setup), finish="\n".join(finish),
+                   sinks=[f"%r{600 + i}" for i in floats], shared=shared)  # fmt: skip
+    return program.replace("map[128])", f"map[128])\n.maxntid {32 * warps}", 1)
+
+
 def _program(*parts: Part) -> str:
     fill = [  # shared memory gets the values of the buffer
         "mov.u32 %r3, buffer;", "mad.lo.u32 %r3, %thread, 16, %r3;",
@@ -131,16 +145,7 @@ def _program(*parts: Part) -> str:
                  f"st.shared.v4.u32 [%r3+{4096 * i}], {{%r4, %r5, %r6, %r7}};"]  # fmt: skip
     setup = [*fill, "fence.proxy.async;", "bar.sync 0;"]
     setup += [line for part in parts for line in part.setup]
-    body = [line for part in parts for line in part.body]
-    finish = []
-    if any("wgmma" in line for line in body):
-        body.append("wgmma.wait_group.sync.aligned 1;")
-        finish.append("wgmma.wait_group.sync.aligned 0;")
-    floats = [i for part in parts for i in part.floats]
-    finish += [f"mov.b32 %r{600 + i}, %f{i};" for i in floats]
-    program = text(body, "\n".join(setup), finish="\n".join(finish),
-                   sinks=[f"%r{600 + i}" for i in floats], shared=STAGED + 16384 + 8)  # fmt: skip
-    return program.replace("map[128])", f"map[128])\n.maxntid {32 * _WARPS}", 1)
+    return joined(setup, parts, _WARPS, STAGED + 16384 + 8)
 
 
 def probes() -> Iterator[Probe]:

@@ -14,14 +14,14 @@ double Busy(const Capacity& queue) { return queue.served() / queue.rate(); }
 }  // namespace
 
 double TimedRun::Unevenness(Cycle span) const {
-  double under_way = 0, sms = 0;
-  for (const Group& group : groups_) {
-    for (const auto& sm : group.sms) {
-      ++sms;
-      under_way += sm->under_way();
-    }
-  }
-  return figures_.dram_uneven + figures_.dram_uneven_load * under_way / sms / span;
+  return figures_.dram_uneven + figures_.dram_uneven_load * WorkOfSm().under_way / span;
+}
+
+double TimedRun::GridOverTimed() const {
+  const double clusters = static_cast<double>(launch_.clusters());
+  const double groups = std::min(static_cast<double>(occupancy_.groups), clusters);
+  return clusters / static_cast<double>(ended_.size()) * static_cast<double>(groups_.size()) /
+         groups;
 }
 
 // Clusters end one after the other; what is not timed takes as long as the last rounds.
@@ -66,8 +66,6 @@ void TimedRun::Extrapolate(TimingResult* result) const {
         std::max(result->grid_cycles + missing / rate, in_turn * (mean + figures_.cta_gap));
   }
   // No queue is served faster than it works; what it still holds at the end counts, too.
-  const double all =
-      static_cast<double>(clusters) / timed * static_cast<double>(groups_.size()) / groups;
   const bool all_resident = static_cast<double>(clusters) <= groups * static_cast<double>(at_once);
   const double uneven = all_resident ? Unevenness(span) : 0;
   double queues = 0;
@@ -76,7 +74,7 @@ void TimedRun::Extrapolate(TimingResult* result) const {
     result->dram_bytes += memory->dram_bytes();
     result->l2_bytes += memory->l2_bytes();
   }
-  const double busy = queues * all;
+  const double busy = queues * GridOverTimed();
   const double ramp = std::min(figures_.dram_ramp, busy / 10);
   result->grid_cycles = std::max(result->grid_cycles, busy + figures_.dram_latency + ramp);
   const double scale = static_cast<double>(clusters) / timed;
@@ -156,10 +154,7 @@ TimingResult TimedRun::Result() {
   Extrapolate(&result);
   CountEngines(&result);
   // Nor is any engine of an SM.
-  const double clusters = static_cast<double>(launch_.clusters());
-  const double groups = std::min(static_cast<double>(occupancy_.groups), clusters);
-  const double timed = static_cast<double>(ended_.size()) / static_cast<double>(groups_.size());
-  const double rest = everything_ ? 1 : clusters / groups / timed;
+  const double rest = GridOverTimed();
   for (const EngineUse& use : result.engines) {
     if (use.name == "L2" || use.name == "HBM") continue;
     result.grid_cycles = std::max(result.grid_cycles, use.busy * rest);

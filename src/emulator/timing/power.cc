@@ -12,6 +12,7 @@ TimedRun::Work TimedRun::WorkOfSm() const {
     for (const auto& sm : group.sms) {
       ++sms;
       work.copied += sm->copied();
+      work.under_way += sm->under_way();
       work.tensor += sm->tensor.served();
       for (const SubCore& core : sm->cores) {
         work.tensor += core.mma.served() / kSubCores;
@@ -20,7 +21,8 @@ TimedRun::Work TimedRun::WorkOfSm() const {
     }
   }
   for (const auto& memory : memories_) work.l2 += memory->l2_bytes();
-  return {work.tensor / sms, work.issue / sms, work.copied / sms, work.l2 / sms};
+  return {work.tensor / sms, work.issue / sms, work.copied / sms, work.l2 / sms,
+          work.under_way / sms};
 }
 
 // Work of the SMs takes power by the cycle, L2, which has a clock of its own, by the second: where

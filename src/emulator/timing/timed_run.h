@@ -60,9 +60,10 @@ class TimedRun {
   void Forget(Cycle time);
   // Lets memory know of the clock that the power limit leaves for what has worked so far.
   void SlowDown(Cycle time);
-  // Of an SM so far: cycles of its tensor core and of issue, bytes that cp.async and that all load.
+  // Of an SM so far: cycles of its tensor core and of issue, bytes that cp.async and that all load,
+  // cycles that loads of warps past L1 have taken, all added up.
   struct Work {
-    double tensor = 0, issue = 0, copied = 0, l2 = 0;
+    double tensor = 0, issue = 0, copied = 0, l2 = 0, under_way = 0;
   };
   Work WorkOfSm() const;
   // The clock that the power limit leaves for the work until `time`, as a share.
@@ -71,6 +72,8 @@ class TimedRun {
   // Where no SM takes over what another one has left to do: how much longer the one works that HBM
   // serves worst than they do on average, as a share.
   double Unevenness(Cycle span) const;
+  // What SMs have to do in the grid, over what those that are timed have done.
+  double GridOverTimed() const;
   void Extrapolate(TimingResult* result) const;
   void CountEngines(TimingResult* result) const;
   void ListInstructions(TimingResult* result) const;

@@ -1,12 +1,6 @@
 """Micro-benchmarks by the model of the H200, beside what one of them took (docs/timing.md)."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
-
-FOLDER = Path(__file__).parents[3] / "benchmark" / "microbench"
 
 MEASURED = {
     # Integers are added by two pipes; a minimum by one of them.
@@ -62,19 +56,11 @@ MEASURED = {
 
 
 @pytest.fixture(scope="module")
-def measure():
-    """What predicts a micro-benchmark by its name. The modules' names are common ones."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        probes = {probe.name: probe for probe in importlib.import_module("run").probes()}
-        emulated = importlib.import_module("machine").Emulated
-        yield lambda name, mhz=0.0: emulated(mhz).measure(probes[name])
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before:
-            if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-                del sys.modules[name]
+def measure(microbench):
+    """What predicts a micro-benchmark by its name."""
+    probes = {probe.name: probe for probe in microbench("run").probes()}
+    emulated = microbench("machine").Emulated
+    return lambda name, mhz=0.0: emulated(mhz).measure(probes[name])
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -1,9 +1,6 @@
 """The clock that the power limit of an H200 leaves (docs/timing.md)."""
 
 import dataclasses
-import importlib
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +8,6 @@ import tilelang
 import tilelang.language as T
 from tilelang.emulator import TimingOptions
 
-FOLDER = Path(__file__).parents[3] / "benchmark" / "microbench"
 FULL = 1805  # MHz of kernels of the tensor core below the limit
 
 #: Of loops on all multiprocessors of an H200. The model is fitted to these, and to whole kernels.
@@ -26,18 +22,13 @@ MEASURED = {
 
 
 @pytest.fixture(scope="module")
-def mhz():
+def mhz(microbench):
     """The clock of a loop of benchmark/microbench/power.py on so many CTAs, by the model."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        power, machine = (importlib.import_module(name) for name in ("power", "machine"))
-        loops = {probe.name: probe for probe in power.probes()}
-        emulated = machine.Emulated()
-        yield lambda name, ctas=132: emulated.measure(
-            dataclasses.replace(loops[f"clock, {name}"], ctas=ctas)
-        )
-    finally:
-        sys.path.remove(str(FOLDER))
+    loops = {probe.name: probe for probe in microbench("power").probes()}
+    emulated = microbench("machine").Emulated()
+    return lambda name, ctas=132: emulated.measure(
+        dataclasses.replace(loops[f"clock, {name}"], ctas=ctas)
+    )
 
 
 @pytest.mark.parametrize("name", MEASURED)
