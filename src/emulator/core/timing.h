@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "emulator/core/cycle.h"
 #include "emulator/core/op.h"
 
 namespace tilelang::emulator {
@@ -16,9 +17,6 @@ class Warp;
 struct Issuer;
 struct Launch;
 struct WarpSlice;
-
-using Cycle = double;
-constexpr Cycle kNever = 1e18;
 
 // Bytes of global memory one after the other.
 struct GlobalRun {

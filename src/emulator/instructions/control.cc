@@ -86,7 +86,7 @@ uint64_t ReadClock(const Warp& w, Clock clock) {
   uint64_t ticks = w.cta.cluster.launch.instructions.load(std::memory_order_relaxed);
   if (const Timing* timing = w.cta.cluster.timing) {
     const bool cycles = clock == Clock::kClock || clock == Clock::kClockHigh;
-    ticks = static_cast<uint64_t>(cycles ? timing->Clock(w) : timing->Nanoseconds(w));
+    ticks = static_cast<uint64_t>(cycles ? timing->Clock(w).cycles() : timing->Nanoseconds(w));
   }
   switch (clock) {
     case Clock::kClockHigh:

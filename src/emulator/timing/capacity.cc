@@ -2,98 +2,92 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace tilelang::emulator {
 
 Capacity::Capacity(double rate, int width)
     : rate_(rate),
-      width_(width),
-      room_(rate * width),
-      bins_per_cycle_(1.0 / width),
-      used_(kBins, 0.0F) {
-  int exponent = 0;
-  if (std::frexp(rate, &exponent) == 0.5) inverse_ = 1 / rate;
-}
+      cycles_per_unit_(1 / rate),
+      shift_(std::countr_zero(static_cast<uint64_t>(Cycle(width).parts()))),
+      width_(Parts{1} << shift_),
+      limit_(Parts{kBins} << shift_) {}
 
-int64_t Capacity::NextOpen(int64_t bin) const {
-  for (const int64_t end = first_ + kBins; bin < end;) {
-    const size_t index = IndexOf(bin);
+Capacity::Parts Capacity::NextOpen(Parts time) const {
+  Parts bin = time >> shift_;
+  for (const Parts end = limit_ >> shift_; bin < end;) {
+    const size_t index = static_cast<size_t>(bin) % kBins;
     const int run = std::countr_one(full_bins_[index / 64] >> (index % 64));
     bin += run;
-    if (run < 64 - static_cast<int>(index % 64)) return bin;
+    if (run < 64 - static_cast<int>(index % 64)) break;
   }
-  return bin;
+  return std::max(time, bin << shift_);
 }
 
-void Capacity::Fill(int64_t bin, double units) {
-  float& used = Used(bin);
-  used += static_cast<float>(units);
-  if (room_ - used > kNothing) return;
-  full_bins_[IndexOf(bin) / 64] |= uint64_t{1} << (IndexOf(bin) % 64);
-  if (bin == full_) full_ = NextOpen(full_ + 1);
+void Capacity::Close(Parts time) {
+  full_bins_[IndexOf(time) / 64] |= uint64_t{1} << (IndexOf(time) % 64);
+  if (StartOf(time) == open_) open_ = NextOpen(open_ + width_);
 }
 
-void Capacity::Empty(int64_t bin) {
-  Used(bin) = 0;
-  full_bins_[IndexOf(bin) / 64] &= ~(uint64_t{1} << (IndexOf(bin) % 64));
+void Capacity::Fill(Parts time, Parts parts) {
+  Parts& used = used_[IndexOf(time)];
+  used += parts;
+  if (used >= width_) Close(time);
 }
 
 void Capacity::Forget(Cycle time) {
-  const int64_t first = BinOf(time);
-  if (first - first_ > kBins) first_ = std::max(first_, first - kBins);
-  while (first_ < first) {
+  const Parts bins = static_cast<Parts>(kBins);
+  const Parts first = time.parts() >> shift_;
+  Parts bin = std::max(first_ >> shift_, first - bins);
+  while (bin < first) {
     // To the end of a word of bits.
-    const size_t index = IndexOf(first_);
-    const int64_t count = std::min<int64_t>(first - first_, 64 - static_cast<int64_t>(index % 64));
-    const uint64_t bits = ~uint64_t{0} >> (64 - count);
-    full_bins_[index / 64] &= ~(bits << (index % 64));
-    std::fill_n(used_.begin() + static_cast<int64_t>(index), count, 0.0F);
-    first_ += count;
+    const size_t index = static_cast<size_t>(bin) % kBins;
+    const Parts count = std::min<Parts>(first - bin, 64 - static_cast<Parts>(index % 64));
+    full_bins_[index / 64] &= ~(~uint64_t{0} >> (64 - count) << (index % 64));
+    std::fill_n(used_.begin() + static_cast<Parts>(index), count, 0);
+    bin += count;
   }
-  full_ = std::max(full_, first_);
+  first_ = bin << shift_;
+  open_ = std::max(open_, first_);
+  limit_ = first_ + (bins << shift_);
 }
 
 void Capacity::Occupy(Cycle from, Cycle until, double share) {
-  const int64_t last = std::min(first_ + kBins, BinOf(until));
-  for (int64_t bin = BinOf(from); bin < last; ++bin) {
-    Empty(bin);
-    Fill(bin, room_ * share);
-  }
+  const Parts parts = static_cast<Parts>(static_cast<double>(width_) * share);
+  const Parts end = std::min(limit_, StartOf(until.parts()));
+  for (Parts bin = StartOf(from.parts()); bin < end; bin += width_) Fill(bin, parts);
 }
 
 Cycle Capacity::Take(Cycle from, double units) {
-  served_ += units;
-  Cycle end = from;
-  for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {
-    bin = NextOpen(bin);
-    if (bin >= first_ + kBins) return static_cast<double>(bin) * width_;
-    const double taken = std::min(units, room_ - Used(bin));
-    const bool late = static_cast<double>(bin) * width_ > from;
-    Fill(bin, taken);
-    units -= taken;
-    if (late) end = static_cast<double>(bin) * width_ + TimeOf(Used(bin));
+  Parts left = Cycle(units * cycles_per_unit_).parts();
+  busy_ += left;
+  Parts end = from.parts();
+  for (Parts at = std::max(end, open_); left > 0; at = StartOf(at) + width_) {
+    at = NextOpen(at);
+    const Parts start = StartOf(at);
+    if (at >= limit_) return Cycle::OfParts(start);
+    const Parts taken = std::min(left, width_ - used_[IndexOf(at)]);
+    Fill(at, taken);
+    left -= taken;
+    if (start > from.parts()) end = start + used_[IndexOf(at)];
   }
-  return end;
+  return Cycle::OfParts(end);
 }
 
-Cycle Capacity::ClaimBins(Cycle from, double units) {
-  served_ += units;
-  Cycle end = from;
-  for (int64_t bin = std::max(full_, BinOf(from)); units > kNothing; ++bin) {
-    bin = NextOpen(bin);
-    const double start = static_cast<double>(bin) * width_;
-    if (bin >= first_ + kBins) return std::max(from, start) + TimeOf(units);
-    // Of the first bin only what comes after `from` is left.
-    const double left = (start + width_ - std::max(from, start)) * rate_;
-    const double taken = std::min({units, room_ - Used(bin), left});
-    if (taken <= kNothing) continue;
-    Fill(bin, taken);
-    units -= taken;
-    // What is in the bin already comes first.
-    end = std::max(std::max(from, start) + TimeOf(taken), start + TimeOf(Used(bin)));
+Cycle Capacity::ClaimBins(Cycle from, Cycle takes) {
+  Parts left = takes.parts();
+  busy_ += left;
+  Parts end = 0;
+  for (Parts at = std::max(from.parts(), open_); left > 0; at = StartOf(at) + width_) {
+    at = NextOpen(at);
+    if (at >= limit_) return Cycle::OfParts(at + left);
+    const Parts start = StartOf(at);
+    // Of the first bin only what comes after `at` is left.
+    const Parts taken = std::min({left, width_ - used_[IndexOf(at)], start + width_ - at});
+    Fill(at, taken);
+    left -= taken;
+    end = std::max(at + taken, start + used_[IndexOf(at)]);
   }
-  return end;
+  return Cycle::OfParts(end);
 }
 
 }  // namespace tilelang::emulator

@@ -9,6 +9,9 @@
 namespace tilelang::emulator {
 namespace {
 
+// Cycles that a warp may be ahead of the others.
+constexpr Cycle kAhead = 24;
+
 // Mostly all of them.
 int LanesOf(uint32_t mask) { return mask == kAllLanes ? kLanes : std::popcount(mask); }
 
@@ -43,7 +46,8 @@ void ClusterTiming::Restart(Cycle at) {
       track.name = "CTA " + std::to_string(track.cta) + " warp " + std::to_string(track.warp);
       WarpClock& clock = ClockOf(*warp);
       Sm& sm = SmOf(*warp);
-      clock.Restart(at, machine_.recorder.AddTrack(std::move(track)),
+      Recorder& recorder = machine_.recorder;
+      clock.Restart(at, &recorder.AccountOf(recorder.AddTrack(std::move(track))),
                     static_cast<int>((first_warp_ + warp->index) % kSubCores),
                     static_cast<int>(cta->rank));
       places_.push_back({warp->live ? at : kNever, kRuns, warp.get(), &clock, &sm,
@@ -65,16 +69,16 @@ const ClusterTiming::Next& ClusterTiming::FindNext() {
   return next_;
 }
 
-Warp& ClusterTiming::Begin(Cycle others, Cycle ahead) {
+Warp& ClusterTiming::Begin(Cycle others) {
   const Next& next = NextWarp();
   others_ = std::min(others, next.others);
-  ahead_ = ahead;
   running_ = next.warp;
   seen_signals_ = signals_;
   const Place& place = places_[running_];
   clock_ = place.clock;
   sm_ = place.sm;
   core_ = place.core;
+  beside_wgmma_ = sm_->tensor.busy() != 0;
   live_ = place.warp->live;
   return *place.warp;
 }
@@ -129,7 +133,7 @@ bool ClusterTiming::ComesLater(WarpClock& clock, const OpCost& cost) {
 }
 
 bool ClusterTiming::IsLeftOut(WarpClock& clock, uint32_t pc, const OpCost& cost, Cycle ready) {
-  if (!cost.free && !clock.IsUnrolled(pc, cost)) return false;
+  if (!cost.free && !clock.IsUnrolled(pc, cost)) return cost.pure && clock.IsRepeated(pc, cost);
   clock.Write(pc, cost, ready, clock.ReasonOf(cost, ready));
   return true;
 }
@@ -156,86 +160,107 @@ bool ClusterTiming::Holds(const Warp& warp, WarpClock& clock, const OpCost& cost
 // The warp goes on when the products of its warpgroup are there.
 void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
   if (clock.products <= clock.front) return;
-  machine_.recorder.Warp(clock.track, wait, clock.front, clock.products, Reason::kTensorPipe);
+  clock.account->Add(wait, clock.front, clock.products, Reason::kTensorPipe);
   clock.front = clock.products;
   clock.EndBlock(clock.front);
 }
 
-// The warp's front moves to the end of the instruction; what moved it is accounted for.
+// The warp's front moves to the end of the instruction; what moved it is accounted for. `now`: when
+// it would have been issued if nothing else was; its operands are there at `ready`.
+template <bool quick>
 [[gnu::always_inline]] inline void ClusterTiming::Record(WarpClock& clock, uint32_t pc,
                                                          const OpCost& cost, const Issued& issued,
-                                                         Cycle end, bool acts) {
-  Recorder& recorder = machine_.recorder;
+                                                         Cycle end, Cycle now, Cycle ready) {
   Cycle at = clock.front;
   const auto until = [&](Cycle time, Reason why) {
-    const int32_t slice = recorder.Warp(clock.track, pc, at, time, why);
+    const int32_t slice = clock.account->Add(pc, at, time, why);
     at = time;
     return slice;
   };
   // None of these is later than the end.
-  if (const Cycle ready = std::min(now_, operands_at_); ready > at) {
-    until(ready, clock.ReasonOf(cost, operands_at_));
+  if (const Cycle waited = std::min(now, ready); waited > at) {
+    until(waited, clock.ReasonOf(cost, ready));
   }
-  if (clock.await > at) {
+  if (!quick && clock.await > at) {
     const int32_t waiting = until(clock.await, clock.await_reason);
-    if (waiting >= 0) recorder.Flow(clock.await_slice, waiting);
+    if (waiting >= 0) machine_.recorder.Flow(clock.await_slice, waiting);
   }
-  if (const Cycle start = end - cost.slots; start > at) until(start, issued.delay);
+  if (const Cycle start = end - cost.issue; start > at) until(start, issued.delay);
   if (end > at) until(end, Reason::kIssue);
   clock.front = at;
-  if (acts && !cost.plain && cost.in_order && cost.latency > 1) {
-    const Cycle over = end + cost.latency - 1;
-    recorder.Warp(clock.track, pc, std::max(at, end), over, Reason::kDependency);
-    clock.front = over;
-  }
 }
 
 // The running instruction takes its slot and its pipe.
+template <bool quick>
 [[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
-                                                         const OpCost& cost, uint32_t mask) {
+                                                         const OpCost& cost, uint32_t mask,
+                                                         Cycle now, Cycle ready) {
   SubCore& core = *core_;
-  const Cycle from = std::max(now_, clock.await);
-  const double slots = cost.slots;
-  const Cycle slot = core.issue.ClaimCycles(from, slots);
-  const Cycle start = slot - slots;
+  const Cycle from = quick ? now : std::max(now, clock.await);
+  const bool takes_slot = quick || cost.slots != 0;
+  const Cycle slot = takes_slot ? core.issue.ClaimCycles(from, cost.issue) : from;
+  const Cycle start = slot - cost.issue;
   Issued issued{start, slot};
   if (mask != 0) {
-    Capacity* pipe = core.PipeOf(cost.unit, start);
-    issued = pipe ? Take(*pipe, cost, start, Reason::kPipe, BesideWgmma(*sm_, core, pipe, start))
-                  : Execute(warp, pc, cost, mask, start);
+    Capacity* pipe = core.PipeOf(cost.unit);
+    if (quick || pipe) {
+      // One by one: what has just been written in parts is slow to read as a whole.
+      issued.at = StartIn(*pipe, cost, start, BesideWgmma(*sm_, core, pipe, start));
+      issued.ready = issued.at + cost.done;
+      issued.delay = Reason::kPipe;
+    } else {
+      issued = Execute(warp, pc, cost, mask, start);
+    }
   }
   // A pipe that is taken holds its warp back.
-  const Cycle end = std::max(slot, issued.at + slots);
-  Record(clock, pc, cost, issued, end, mask != 0);
-  clock.Issued(end - slots);
+  const Cycle end = std::max(slot, issued.at + cost.issue);
+  Record<quick>(clock, pc, cost, issued, end, now, ready);
+  clock.Issued(end - cost.issue);
   clock.Write(pc, cost, std::max(issued.ready, end), issued.result);
-  if (!cost.plain) clock.Close(cost);
+  if (quick) return;
+  if (mask != 0 && cost.in_order && cost.latency > 1) {
+    const Cycle over = end + cost.latency - 1;
+    clock.account->Add(pc, std::max(clock.front, end), over, Reason::kDependency);
+    clock.front = over;
+  }
+  clock.Close(cost);
   clock.await = 0;
   clock.await_slice = -1;
-  ++machine_.counts[pc].issues;
-  if (cost.flops == 0) return;
-  const bool tensor = cost.unit == Unit::kMma;
-  const double flops = static_cast<double>(cost.flops) * (tensor ? 1 : LanesOf(mask));
-  machine_.flops += flops;
-  if (tensor) machine_.tensor_flops += flops;
+}
+
+// Nothing of it reaches the machine this time. What may have to wait is committed by Done.
+inline Timing::Turn ClusterTiming::LeaveOut(uint32_t pc, const OpCost& cost, uint32_t mask) {
+  if (cost.waits) return Turn::kTold;
+  InstructionCount& count = machine_.counts[pc].left_out;
+  ++count.warps;
+  count.lanes += static_cast<uint64_t>(LanesOf(mask));
+  return Turn::kIssued;
+}
+
+Timing::Turn ClusterTiming::IssueSlowly(Warp& warp, uint32_t pc, const OpCost& cost,
+                                        uint32_t mask) {
+  WarpClock& clock = *clock_;
+  if (clock.front > others_ + kAhead) return Turn::kLater;
+  if (!cost.plain && ComesLater(clock, cost)) return Turn::kLater;
+  operands_at_ = clock.AllReadyOf(cost);
+  if (IsLeftOut(clock, pc, cost, operands_at_)) return LeaveOut(pc, cost, mask);
+  if (clock.IsAfterMufu(cost)) clock.special_free += machine_.figures.mufu_read_cycles;
+  now_ = std::max(clock.Earliest(cost), operands_at_);
+  if (!cost.plain && Holds(warp, clock, cost, mask)) return Turn::kTold;
+  Commit<false>(warp, clock, pc, cost, mask, now_, operands_at_);
+  return cost.waits ? Turn::kTold : Turn::kIssued;
 }
 
 [[gnu::always_inline]] inline Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc,
                                                                 uint32_t mask) {
   const OpCost& cost = machine_.costs[pc];
+  if (!cost.quick) return IssueSlowly(warp, pc, cost, mask);
   WarpClock& clock = *clock_;
-  if (clock.front > others_ + ahead_) return Turn::kLater;
-  if (!cost.plain && ComesLater(clock, cost)) return Turn::kLater;
-  const WarpClock::Operands operands = clock.OperandsOf(cost);
-  operands_at_ = operands.ready;
-  const Turn turn = cost.waits ? Turn::kTold : Turn::kIssued;
-  if (!cost.plain && IsLeftOut(clock, pc, cost, operands.ready)) return turn;
-  if (clock.IsRepeated(pc, cost, operands)) return turn;
-  if (operands.special()) clock.special_free += machine_.figures.mufu_read_cycles;
-  now_ = std::max(clock.Earliest(cost), operands.ready);
-  if (!cost.plain && Holds(warp, clock, cost, mask)) return turn;
-  Commit(warp, clock, pc, cost, mask);
-  return turn;
+  if (clock.front > others_ + kAhead) return Turn::kLater;
+  if (clock.IsRepeated(pc, cost)) return LeaveOut(pc, cost, mask);
+  const Cycle ready = clock.ReadyOf(cost);
+  Commit<true>(warp, clock, pc, cost, mask, std::max(clock.EarliestArithmetic(), ready), ready);
+  return Turn::kIssued;
 }
 
 void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
@@ -243,7 +268,7 @@ void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
   if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
     Signal();
   }
-  Commit(warp, *clock_, pc, cost, mask);
+  Commit<false>(warp, *clock_, pc, cost, mask, now_, operands_at_);
 }
 
 void ClusterTiming::Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) {
@@ -285,9 +310,7 @@ void ClusterTiming::Arrive(const void* barrier, const Issuer& issuer) {
   if (now_ < state.gathering) return;
   state.gathering = now_;
   state.who = acting_ ? acting_reason_ : Reason::kBarrierThreads;
-  state.slice = acting_           ? acting_slice_
-                : issuer.warp < 0 ? -1
-                                  : machine_.recorder.Last(ClockOf(issuer).track);
+  state.slice = acting_ ? acting_slice_ : issuer.warp < 0 ? -1 : ClockOf(issuer).account->last();
 }
 
 void ClusterTiming::Complete(const void* barrier, bool named) {

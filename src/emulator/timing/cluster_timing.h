@@ -22,10 +22,11 @@ struct TimedMachine {
   Recorder& recorder;
   // By instruction.
   struct Count {
-    int64_t issues = 0, wavefronts = 0, conflicts = 0, sectors = 0;
+    int64_t wavefronts = 0, conflicts = 0, sectors = 0;
+    InstructionCount left_out;  // executed, but ptxas makes nothing of it
   };
   std::vector<Count> counts;
-  double flops = 0, tensor_flops = 0;
+  double tensor_flops = 0;  // of engines
   double clock_mhz = 0;
 };
 
@@ -43,8 +44,8 @@ class ClusterTiming final : public Timing {
     size_t warp = 0;
   };
   const Next& NextWarp();
-  // That warp runs until it is `ahead` of the others, and of others than warps of the cluster.
-  Warp& Begin(Cycle others, Cycle ahead);
+  // That warp runs until others come first: those of the cluster, and others than these.
+  Warp& Begin(Cycle others);
   // It has run.
   void End(bool blocked);
   // Something has happened that warps may have waited for.
@@ -60,7 +61,7 @@ class ClusterTiming final : public Timing {
   void Done(Warp& warp, uint32_t pc, uint32_t mask);
   Cycle Clock(const Warp& warp) const override { return ClockOf(warp).front; }
   double Nanoseconds(const Warp& warp) const override {
-    return Clock(warp) * 1e3 / machine_.clock_mhz;
+    return Clock(warp).cycles() * 1e3 / machine_.clock_mhz;
   }
   Cycle Start(const Issuer& issuer, const AsyncWork& work) override;
   Cycle Enter(Cycle now) override;
@@ -111,20 +112,29 @@ class ClusterTiming final : public Timing {
   bool ComesLater(WarpClock& clock, const OpCost& cost);
   static bool IsLeftOut(WarpClock& clock, uint32_t pc, const OpCost& cost, Cycle ready);
   bool Holds(const Warp& warp, WarpClock& clock, const OpCost& cost, uint32_t mask);
-  void Commit(Warp& warp, WarpClock& clock, uint32_t pc, const OpCost& cost, uint32_t mask);
   void AwaitProducts(WarpClock& clock, uint32_t wait);
+  Turn LeaveOut(uint32_t pc, const OpCost& cost, uint32_t mask);
+  // Of those that are not quick.
+  Turn IssueSlowly(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask);
+  template <bool quick>
+  void Commit(Warp& warp, WarpClock& clock, uint32_t pc, const OpCost& cost, uint32_t mask,
+              Cycle now, Cycle ready);
+  template <bool quick>
   void Record(WarpClock& clock, uint32_t pc, const OpCost& cost, const Issued& issued, Cycle end,
-              bool acts);
+              Cycle now, Cycle ready);
   // Takes a pipe from `at` on, or later for `delay`; `longer` is a share of its cycles.
   static Issued Take(Capacity& pipe, const OpCost& cost, Cycle at, Reason delay,
                      double longer = 0) {
-    const double cycles = cost.cycles * (1 + longer);
-    const Cycle start = pipe.ClaimCycles(at, cycles) - cycles;
-    return {start, start + std::max<double>(cost.latency, cost.cycles), Reason::kDependency, delay};
+    const Cycle start = StartIn(pipe, cost, at, longer);
+    return {start, start + cost.done, Reason::kDependency, delay};
+  }
+  static Cycle StartIn(Capacity& pipe, const OpCost& cost, Cycle at, double longer) {
+    const Cycle takes = longer == 0 ? cost.takes : (1 + longer) * cost.takes;
+    return pipe.ClaimCycles(at, takes) - takes;
   }
   // How much longer arithmetic takes a pipe while the tensor core adds up in registers.
   double BesideWgmma(const Sm& sm, const SubCore& core, const Capacity* pipe, Cycle at) const {
-    if (sm.tensor.served() == 0) return 0;
+    if (!beside_wgmma_) return 0;
     const Figures& f = machine_.figures;
     const double most = pipe == &core.alu    ? f.alu_beside_wgmma
                         : pipe == &core.fma  ? f.fma_beside_wgmma
@@ -176,10 +186,11 @@ class ClusterTiming final : public Timing {
   std::vector<LineAccess> lines_;
   uint64_t signals_ = 0;
   Cycle started_ = 0;
-  Cycle others_ = kNever, ahead_ = 0;
-  Cycle now_ = 0;          // of the running instruction, or of the engine that acts
-  Cycle operands_at_ = 0;  // of the running instruction
-  int acting_ = 0;         // engines that act, one within the other
+  Cycle others_ = kNever;
+  bool beside_wgmma_ = false;  // the tensor core of its SM has worked
+  Cycle now_ = 0;              // of the running instruction, or of the engine that acts
+  Cycle operands_at_ = 0;      // of the running instruction
+  int acting_ = 0;             // engines that act, one within the other
   int32_t acting_slice_ = -1;
   Reason acting_reason_ = Reason::kBarrierTma;
   std::map<Cycle, std::pair<int32_t, Reason>> engine_ends_;  // which slice ended then

@@ -66,17 +66,16 @@ class Walk {
 
 std::vector<PathStep> Recorder::CriticalPath() const {
   // The slices of a warp come in the order of time.
-  const State* last = nullptr;
-  for (size_t track = 0; track < tracks_.size(); ++track) {
-    const State& state = states_[track];
-    if (tracks_[track].engine || !state.slice) continue;
-    if (!last || last->slice->end < state.slice->end ||
-        (last->slice->end == state.slice->end && state.last < last->last)) {
-      last = &state;
+  const Account* last = nullptr;
+  for (const Account& account : accounts_) {
+    if (!account.sums_ || !account.slice_) continue;
+    if (!last || last->slice_->end < account.slice_->end ||
+        (last->slice_->end == account.slice_->end && account.last_ < last->last_)) {
+      last = &account;
     }
   }
   if (!last) return {};
-  return Walk(slices_, flows_).Run(last->last);
+  return Walk(slices_, flows_).Run(last->last_);
 }
 
 }  // namespace tilelang::emulator

@@ -22,7 +22,7 @@ void ClusterTiming::EngineSlice(int32_t* track, const char* name, const Issuer& 
     *track = recorder.AddTrack(std::move(made));
   }
   const int32_t slice = recorder.Engine(*track, PcOf(issuer), begin, end);
-  if (issuer.warp >= 0 && !acting_) recorder.Flow(recorder.Last(ClockOf(issuer).track), slice);
+  if (issuer.warp >= 0 && !acting_) recorder.Flow(ClockOf(issuer).account->last(), slice);
 }
 
 Cycle ClusterTiming::Start(const Issuer& issuer, const AsyncWork& work) {
@@ -100,7 +100,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
   }
   if (work.kind == K::kBulkLoad) end += figures.tma_latency;
   EngineSlice(&sm.tma_track, "TMA", issuer, issuer.cta->rank, begin, end);
-  engine_ends_[end] = {machine_.recorder.Last(sm.tma_track), Reason::kBarrierTma};
+  engine_ends_[end] = {machine_.recorder.AccountOf(sm.tma_track).last(), Reason::kBarrierTma};
   return end;
 }
 
@@ -165,8 +165,8 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
       both([&](Sm& at, Cycle from) { return TensorPipe(at, from, time.cycles, time.wavefronts); });
   const Cycle begin = end - std::max(time.cycles, time.wavefronts);
   const double flops = static_cast<double>(work.flops);
-  machine_.flops += flops;
   machine_.tensor_flops += flops;
+  beside_wgmma_ = true;
   const bool wgmma = work.kind == K::kWgmma;
   const int warp = wgmma ? issuer.warp : issuer.warp * kLanes + issuer.lane;
   std::deque<Cycle>& queue = tensor_queues_[{issuer.cta->rank, warp}];
@@ -181,7 +181,8 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
   }
   EngineSlice(&sm.tensor_track, "tensor pipe", issuer, issuer.cta->rank, begin, end);
   const Cycle ready = end + time.latency;
-  engine_ends_[ready] = {machine_.recorder.Last(sm.tensor_track), Reason::kBarrierTensor};
+  engine_ends_[ready] = {machine_.recorder.AccountOf(sm.tensor_track).last(),
+                         Reason::kBarrierTensor};
   if (!wgmma) return ready;
   for (size_t i = 0; i < 4; ++i) {
     WarpClock& clock = *clocks_[issuer.cta->rank * warps_ + static_cast<size_t>(issuer.warp) + i];

@@ -6,14 +6,7 @@
 #include "emulator/timing/timed_run.h"
 
 namespace tilelang::emulator {
-namespace {
-
-// Cycles that it takes for what it has been asked for.
-double Busy(const Capacity& queue) { return queue.served() / queue.rate(); }
-
-}  // namespace
-
-double TimedRun::Unevenness(Cycle span) const {
+double TimedRun::Unevenness(double span) const {
   return figures_.dram_uneven + figures_.dram_uneven_load * WorkOfSm().under_way / span;
 }
 
@@ -29,8 +22,8 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   const double cluster = static_cast<double>(launch_.options.cluster.count());
   std::vector<double> ends, durations;
   for (const Ended& ended : ended_) {
-    ends.push_back(ended.ended);
-    durations.push_back(ended.ended - ended.started);
+    ends.push_back(ended.ended.cycles());
+    durations.push_back((ended.ended - ended.started).cycles());
   }
   std::sort(ends.begin(), ends.end());
   const double span = ends.back();
@@ -70,7 +63,8 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   const double uneven = all_resident ? Unevenness(span) : 0;
   double queues = 0;
   for (const auto& memory : memories_) {
-    queues = std::max({queues, (1 + uneven) * Busy(memory->dram()), Busy(memory->l2())});
+    queues = std::max(
+        {queues, (1 + uneven) * memory->dram().busy().cycles(), memory->l2().busy().cycles()});
     result->dram_bytes += memory->dram_bytes();
     result->l2_bytes += memory->l2_bytes();
   }
@@ -78,8 +72,16 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   const double ramp = std::min(figures_.dram_ramp, busy / 10);
   result->grid_cycles = std::max(result->grid_cycles, busy + figures_.dram_latency + ramp);
   const double scale = static_cast<double>(clusters) / timed;
-  result->flops = machine_->flops * scale;
-  result->tensor_flops = machine_->tensor_flops * scale;
+  result->tensor_flops = machine_->tensor_flops;
+  for (uint32_t pc = 0; pc < costs_.size(); ++pc) {
+    if (costs_[pc].flops == 0) continue;
+    const double flops =
+        static_cast<double>(costs_[pc].flops) * static_cast<double>(IssuedOf(pc).lanes);
+    (costs_[pc].unit == Unit::kMma ? result->tensor_flops : result->flops) +=
+        costs_[pc].unit == Unit::kMma ? flops / kLanes : flops;
+  }
+  result->flops = (result->flops + result->tensor_flops) * scale;
+  result->tensor_flops *= scale;
   result->dram_bytes *= scale;
   result->l2_bytes *= scale;
   result->timed_ctas = static_cast<uint64_t>(timed * cluster);
@@ -122,11 +124,23 @@ void TimedRun::CountEngines(TimingResult* result) const {
   add("TMA", tma);
   double l2 = 0, dram = 0;
   for (const auto& memory : memories_) {
-    l2 += Busy(memory->l2()) / static_cast<double>(memories_.size());
-    dram += Busy(memory->dram()) / static_cast<double>(memories_.size());
+    l2 += memory->l2().busy().cycles() / static_cast<double>(memories_.size());
+    dram += memory->dram().busy().cycles() / static_cast<double>(memories_.size());
   }
   add("L2", l2 * sms);
   add("HBM", dram * sms);
+}
+
+InstructionCount TimedRun::IssuedOf(uint32_t pc) const {
+  const InstructionCount& left_out = machine_->counts[pc].left_out;
+  InstructionCount issued{0 - left_out.warps, 0 - left_out.lanes};
+  for (const Resident& resident : residents_) {
+    if (!resident.runner) continue;
+    const InstructionCount& executed = resident.runner->cluster().counts[pc];
+    issued.warps += executed.warps;
+    issued.lanes += executed.lanes;
+  }
+  return issued;
 }
 
 void TimedRun::ListInstructions(TimingResult* result) const {
@@ -136,8 +150,9 @@ void TimedRun::ListInstructions(TimingResult* result) const {
     const Where where = PlaceOf(kernel, pc);
     const TimedMachine::Count& count = machine_->counts[pc];
     result->instructions.push_back({source.spelling, where.source_file, source.ptx_line,
-                                    where.source_line, costs_[pc].free, count.issues,
-                                    count.wavefronts, count.conflicts, count.sectors});
+                                    where.source_line, costs_[pc].free,
+                                    static_cast<int64_t>(IssuedOf(pc).warps), count.wavefronts,
+                                    count.conflicts, count.sectors});
   }
 }
 

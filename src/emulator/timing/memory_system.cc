@@ -8,8 +8,6 @@
 namespace tilelang::emulator {
 namespace {
 
-// Cycles of queue before HBM that hold no store back.
-constexpr double kNaturalQueue = 1000;
 // Cycles in which the requests of an SM to L2 may come at once: others have pauses then.
 constexpr int kBurst = 1024;
 // Cycles over which it is asked how busy HBM is.
@@ -94,10 +92,10 @@ double MemorySystem::Misses(const LineAccess& access, bool whole) {
   return 32.0 * std::popcount(missing);
 }
 
-Cycle MemorySystem::QueueOf(Cycle from) {
+double MemorySystem::QueueOf(Cycle from) {
   constexpr double kMost = 0.85;
   if (from > window_begin_ + kWindow) {
-    const double most = dram_.rate() * (from - window_begin_);
+    const double most = dram_.rate() * (from - window_begin_).cycles();
     const double busy = std::min(kMost, (dram_.served() - window_served_) / most);
     queue_ = figures_.dram_queue * busy / (1 - busy);
     window_begin_ = from;
@@ -131,7 +129,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker) {
                       : asker == Asker::kCopy ? figures_.copy_dram_latency
                                               : 0;
   // What HBM adds to the latency of L2 takes the same time at any clock of the SMs.
-  const Cycle beyond_l2 = figures_.dram_latency - figures_.l2_latency + more + QueueOf(from);
+  const double beyond_l2 = figures_.dram_latency - figures_.l2_latency + more + QueueOf(from);
   return std::max(l2,
                   ClaimDram(from, taken) + figures_.l2_latency + start_clock_ * clock_ * beyond_l2);
 }
@@ -152,10 +150,6 @@ Cycle MemorySystem::Atomic(Cycle from, const LineAccess& access) {
   l2_bytes_ += access.bytes();
   Misses(access);
   return TakeL2(from, 2.0 * access.bytes()) + figures_.atomic_latency;
-}
-
-Cycle MemorySystem::Accepts(Cycle from) const {
-  return std::max(from, std::max(dram_.Next(from), l2_.Next(from)) - kNaturalQueue);
 }
 
 void MemorySystem::Forget(Cycle time) {

@@ -55,8 +55,6 @@ class MemorySystem {
   // When a store has left.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);
-  // From when on one more store would be accepted without a queue longer than is natural.
-  Cycle Accepts(Cycle from) const;
   void Forget(Cycle time);
   // The SMs have so much of the clock that they have without a limit of power. HBM, and L2 where it
   // has its own clock, serve as much a second as before.
@@ -76,7 +74,7 @@ class MemorySystem {
   // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
   bool HasNeighbour(uint64_t line);
   // How much longer a load from HBM takes because of others.
-  Cycle QueueOf(Cycle from);
+  double QueueOf(Cycle from);
   // Bytes that HBM has to be asked for; notes that they are in L2 then.
   double Misses(const LineAccess& access, bool whole = false);
 
@@ -86,8 +84,8 @@ class MemorySystem {
   double clock_ = 1;
   Capacity l2_, dram_;
   double dram_bytes_ = 0, l2_bytes_ = 0;
-  Cycle window_begin_ = 0, queue_ = 0;
-  double window_served_ = 0;
+  Cycle window_begin_;
+  double queue_ = 0, window_served_ = 0;
   struct Pair {
     uint64_t number = ~uint64_t{0};
     uint32_t seen = 0;

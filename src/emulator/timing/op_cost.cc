@@ -381,11 +381,44 @@ void CostTable::FindBlocks(const Kernel& kernel) {
   }
 }
 
-void CostTable::MarkPlain() {
+// Where some operand comes from an instruction before it in the block that is never left out for
+// having the operands of the last time.
+void CostTable::FindRenewed() {
+  std::vector<bool> special(registers_), written(registers_);
+  const auto mark = [&](const OpCost& cost, std::vector<bool>& registers) {
+    for (size_t i = 0; i < cost.writes.size(); ++i) registers[cost.writes[i]] = true;
+    for (const uint32_t reg : MoreWrites(cost)) registers[reg] = true;
+  };
+  const auto reads_any = [&](const OpCost& cost, const std::vector<bool>& registers) {
+    const auto has = [&](uint32_t reg) { return registers[reg]; };
+    return std::any_of(cost.reads.begin(), cost.reads.end(), has) ||
+           std::any_of(MoreReads(cost).begin(), MoreReads(cost).end(), has);
+  };
+  for (const OpCost& cost : costs_) {
+    if (cost.unit == Unit::kMufu) mark(cost, special);
+  }
+  for (OpCost& cost : costs_) {
+    cost.after_mufu = reads_any(cost, special);
+    cost.renewed = !cost.pure || cost.free || reads_any(cost, written);
+    if (cost.renewed) mark(cost, written);
+    if (cost.ends_block) std::fill(written.begin(), written.end(), false);
+  }
+}
+
+// What follows from the rest.
+void CostTable::Complete() {
   for (OpCost& cost : costs_) {
     const bool holds = cost.waits || cost.waits_copies || cost.after_copies || cost.early_wait >= 0;
     const bool moves = cost.in_order || cost.ends_block;
     cost.plain = !cost.free && !cost.unrolled && !holds && !moves;
+    cost.takes = cost.cycles;
+    cost.issue = cost.slots;
+    cost.done = std::max<double>(cost.latency, cost.cycles);
+    const bool arithmetic = cost.unit == Unit::kFma || cost.unit == Unit::kAlu ||
+                            cost.unit == Unit::kAdd || cost.unit == Unit::kHalfRate ||
+                            cost.unit == Unit::kFp64;
+    const bool few = cost.read_count <= cost.reads.size() && cost.write_count <= cost.writes.size();
+    cost.quick = cost.plain && arithmetic && few && !cost.after_mufu;
   }
 }
 
@@ -403,7 +436,8 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
   MarkUnrolledLoops(kernel, &costs_);
   MoveWaitsUp(kernel, &costs_);
   MergeSharedLoads(kernel, &costs_);
-  MarkPlain();
+  FindRenewed();
+  Complete();
 }
 
 }  // namespace tilelang::emulator

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emulator/core/cycle.h"
 #include "emulator/core/kernel.h"
 #include "emulator/timing/figures.h"
 
@@ -40,6 +41,7 @@ enum class Unit : uint8_t {
   kBranch,
   kOther,
 };
+constexpr size_t kUnits = static_cast<size_t>(Unit::kOther) + 1;
 
 // Registers that no instruction of a kernel has: always there; of no use to anybody.
 constexpr uint32_t kUnwritten = 0, kUnread = 1;
@@ -47,10 +49,12 @@ constexpr uint32_t kUnwritten = 0, kUnread = 1;
 struct alignas(64) OpCost {
   // What is asked for of every instruction lies in one line of the cache.
   Unit unit = Unit::kAlu;
-  bool plain = false;  // nothing that is named from `free` to `unrolled`, no early wait
-  bool pure = false;   // depends on its operands alone: leaves a loop in which they stay
-  bool waits = false;  // may have to wait: Done tells when it did not
-  uint8_t slots = 1;   // instructions of the machine
+  bool plain = false;    // nothing that is named from `free` to `unrolled`, no early wait
+  bool pure = false;     // depends on its operands alone: leaves a loop in which they stay
+  bool waits = false;    // may have to wait: Done tells when it did not
+  uint8_t slots = 1;     // instructions of the machine
+  bool quick = false;    // plain arithmetic with no more operands than are named here
+  bool renewed = false;  // some operand is written anew each time
   uint16_t read_count = 0, write_count = 0;  // registers
   int latency = 0;
   // Its first registers. The others begin at `more` in CostTable, those it reads before those it
@@ -58,9 +62,11 @@ struct alignas(64) OpCost {
   uint32_t more = 0;
   std::array<uint32_t, 3> reads = {kUnwritten, kUnwritten, kUnwritten};
   std::array<uint32_t, 1> writes = {kUnread};
-  double cycles = 0;  // of its pipe, all slots together
-  int64_t flops = 0;  // of a lane; of the warp for matrix instructions
+  // The same as times: of its pipe, of its slots, from its start in the pipe to its results.
+  Cycle takes, issue, done;
 
+  double cycles = 0;        // of its pipe, all slots together
+  int64_t flops = 0;        // of a lane; of the warp for matrix instructions
   bool free = false;        // ptxas makes no instruction of it
   bool in_order = false;    // no access to memory moves across it
   bool passable = false;    // arithmetic moves across it, though it is in order
@@ -68,6 +74,7 @@ struct alignas(64) OpCost {
   bool waits_tensor_loads = false;
   // For the cp.async of its warp: until they are complete; until the unit of loads has them.
   bool waits_copies = false, after_copies = false;
+  bool after_mufu = false;  // an operand may be a result of the MUFU
   bool unrolled = false;    // once in some turns of its loop
   int32_t early_wait = -1;  // the wait for products that ptxas places before it
   bool load = false, store = false, atomic = false;
@@ -107,7 +114,8 @@ class CostTable {
   uint32_t Number(uint32_t slot);
   void Connect(const Kernel& kernel);
   void FindBlocks(const Kernel& kernel);
-  void MarkPlain();
+  void FindRenewed();
+  void Complete();
 
   std::vector<OpCost> costs_;
   std::vector<uint32_t> more_;     // registers

@@ -28,15 +28,15 @@ TimedRun::Work TimedRun::WorkOfSm() const {
 // Work of the SMs takes power by the cycle, L2, which has a clock of its own, by the second: where
 // the first is w and the second v at the full clock, the share f of the clock is 1 - slope (w + f v
 // - free).
-double TimedRun::PowerFactor(Cycle time) const {
+double TimedRun::PowerFactor(double cycles) const {
   const Figures& f = figures_;
   const Work work = WorkOfSm();
   const double active =
       static_cast<double>(occupancy_.groups) * static_cast<double>(launch_.options.cluster.count());
   const double sms = std::min(active, static_cast<double>(launch_.options.grid.count()));
-  const double of_cycles =
-      (work.tensor + f.power_issue * work.issue + f.power_copy * work.copied) / time * sms / f.sms;
-  const double l2_tbs = work.l2 / time * sms * clock_mhz_ * 1e-6;
+  const double of_cycles = (work.tensor + f.power_issue * work.issue + f.power_copy * work.copied) /
+                           cycles * sms / f.sms;
+  const double l2_tbs = work.l2 / cycles * sms * clock_mhz_ * 1e-6;
   const double share =
       (1 - f.power_slope * (of_cycles - f.power_free)) / (1 + f.power_slope * f.power_l2 * l2_tbs);
   return std::min(1.0, share);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,24 +39,48 @@ class Recorder {
   // `lines`: a number for each instruction, equal for those of one source line.
   Recorder(std::vector<int> lines, bool keeps);
 
-  int32_t AddTrack(Track track);
-  // The warp of `track` was at an instruction. Returns the slice, -1 if none are kept.
-  int32_t Warp(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
-    State& state = states_[static_cast<size_t>(track)];
-    state.sums[IndexOf(instruction, reason)] += static_cast<float>(end - begin);
-    if (!keeps_) return -1;
-    const int line = lines_[instruction];
-    if (state.slice && state.slice->end == begin && state.slice->reason == reason &&
-        state.line == line) {
-      state.slice->end = end;
-      return state.last;
+  // Where the time of a warp goes: that of one track.
+  class Account {
+   public:
+    // The warp was at an instruction. Returns the slice, -1 if none are kept.
+    int32_t Add(uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
+      sums_.get()[static_cast<size_t>(reason) * instructions_ + instruction] +=
+          (end - begin).parts();
+      return recorder_->keeps_ ? Keep(instruction, begin, end, reason) : -1;
     }
-    return Add(track, instruction, begin, end, reason);
-  }
+    // The last slice; -1 if there is none.
+    int32_t last() const { return last_; }
+
+   private:
+    friend class Recorder;
+    Account(Recorder* recorder, int32_t track, bool engine);
+    // Makes the last slice longer, or adds one.
+    int32_t Keep(uint32_t instruction, Cycle begin, Cycle end, Reason reason) {
+      if (slice_ && slice_->end == begin && slice_->reason == reason &&
+          line_ == recorder_->lines_[instruction]) {
+        slice_->end = end;
+        return last_;
+      }
+      return AddSlice(instruction, begin, end, reason);
+    }
+    int32_t AddSlice(uint32_t instruction, Cycle begin, Cycle end, Reason reason);
+
+    // Parts of a cycle by reason and instruction: those of the few usual reasons lie together, most
+    // of the others are never touched. None of engines.
+    std::unique_ptr<int64_t, decltype(&std::free)> sums_;
+    size_t instructions_;
+    Recorder* recorder_;
+    int32_t track_;
+    int32_t last_ = -1;
+    int line_ = 0;  // of the last slice
+    Slice* slice_ = nullptr;
+  };
+
+  int32_t AddTrack(Track track);
+  // Stays where it is.
+  Account& AccountOf(int32_t track) { return accounts_[static_cast<size_t>(track)]; }
   int32_t Engine(int32_t track, uint32_t instruction, Cycle begin, Cycle end);
   void Flow(int32_t from, int32_t to);
-  // The last slice of a track; -1 if there is none.
-  int32_t Last(int32_t track) const { return states_[static_cast<size_t>(track)].last; }
 
   const std::vector<Track>& tracks() const { return tracks_; }
   // The slices leave the recorder: the last thing to ask for.
@@ -72,23 +98,12 @@ class Recorder {
  private:
   // More are not kept.
   static constexpr size_t kMaxSlices = 4'000'000;
-  struct State {  // of a track
-    // By reason and instruction: those of the few usual reasons lie together. None of engines.
-    std::unique_ptr<float[]> sums;
-    int32_t last = -1;  // slice
-    int line = 0;       // of that
-    Slice* slice = nullptr;
-  };
-  size_t IndexOf(size_t instruction, Reason reason) const {
-    return static_cast<size_t>(reason) * instructions_ + instruction;
-  }
-  int32_t Add(int32_t track, uint32_t instruction, Cycle begin, Cycle end, Reason reason);
 
   std::vector<int> lines_;
   size_t instructions_;
   bool keeps_;
   std::vector<Track> tracks_;
-  std::vector<State> states_;
+  std::deque<Account> accounts_;
   SliceList slices_;
   std::vector<FlowEdge> flows_;
 };

@@ -28,7 +28,8 @@ std::string Pack(const Rows& rows, Field field) {
 }
 
 // Cycles are never negative.
-int64_t Round(Cycle cycle) { return static_cast<int64_t>(cycle + 0.5); }
+int64_t Round(double cycles) { return static_cast<int64_t>(cycles + 0.5); }
+int64_t Round(Cycle time) { return Round(time.cycles()); }
 
 template <typename Rows, typename Field>
 void Texts(Json& json, const char* name, const Rows& rows, Field field) {

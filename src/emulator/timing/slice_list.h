@@ -43,10 +43,10 @@ class SliceList {
   size_t size() const { return size_; }
   Slice& operator[](size_t i) { return pieces_[i / kPiece][i % kPiece]; }
   const Slice& operator[](size_t i) const { return pieces_[i / kPiece][i % kPiece]; }
-  // Returns where it stays.
-  Slice* Add(const Slice& slice) {
+  // One more, to be written where it stays: a copy of what has just been written is slow.
+  Slice* Add() {
     if (size_++ % kPiece == 0) pieces_.emplace_back().reserve(kPiece);
-    return &pieces_.back().emplace_back(slice);
+    return &pieces_.back().emplace_back();
   }
   template <typename F>
   void ForEach(F&& body) const {
@@ -56,7 +56,7 @@ class SliceList {
   }
 
  private:
-  static constexpr size_t kPiece = size_t{1} << 13;
+  static constexpr size_t kPiece = size_t{1} << 16;
   std::vector<std::vector<Slice>> pieces_;
   size_t size_ = 0;
 };

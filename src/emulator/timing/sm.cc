@@ -95,7 +95,7 @@ Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route rout
     }
     ready = std::max({ready, there, at + figures_.l1_latency});
   }
-  if (past_l1) under_way_ += ready - from;
+  if (past_l1) under_way_ += (ready - from).cycles();
   return ready;
 }
 

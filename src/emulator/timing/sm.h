@@ -19,28 +19,29 @@ struct SubCore {
   Capacity issue{1, 8}, fma{1, 16}, alu{1, 16}, half_rate{1, 16}, mufu{1, 16}, fp64{1, 16},
       mma{1, 16}, tensor_memory{1, 16};
   void Forget(Cycle time);
-  // The pipe of arithmetic that comes at that time, null for other instructions.
-  Capacity* PipeOf(Unit unit, Cycle at) {
-    switch (unit) {
-      case Unit::kFma:
-        return &fma;
-      case Unit::kAlu:
-      case Unit::kVote:
-        return &alu;
-      case Unit::kAdd:
-        return alu.Next(at) <= fma.Next(at) && alu.served() <= fma.served() ? &alu : &fma;
-      case Unit::kHalfRate:
-        return &half_rate;
-      case Unit::kFp64:
-        return &fp64;
-      default:
-        return nullptr;
-    }
+  // The pipe of arithmetic, null for other instructions.
+  Capacity* PipeOf(Unit unit) {
+    if (unit == Unit::kAdd) return alu.busy() <= fma.busy() ? &alu : &fma;
+    const auto pipe = kPipes[static_cast<size_t>(unit)];
+    return pipe ? &(this->*pipe) : nullptr;
   }
   // Which warp loaded last from tensor memory, and when it may again.
   const void* last_loader = nullptr;
   Cycle next_load = 0;
+
+ private:
+  static const std::array<Capacity SubCore::*, kUnits> kPipes;
 };
+
+inline constexpr std::array<Capacity SubCore::*, kUnits> SubCore::kPipes = [] {
+  std::array<Capacity SubCore::*, kUnits> pipes{};
+  pipes[static_cast<size_t>(Unit::kFma)] = &SubCore::fma;
+  pipes[static_cast<size_t>(Unit::kAlu)] = &SubCore::alu;
+  pipes[static_cast<size_t>(Unit::kVote)] = &SubCore::alu;
+  pipes[static_cast<size_t>(Unit::kHalfRate)] = &SubCore::half_rate;
+  pipes[static_cast<size_t>(Unit::kFp64)] = &SubCore::fp64;
+  return pipes;
+}();
 
 // Lines of global memory that an SM keeps.
 class L1 {

@@ -11,8 +11,6 @@
 namespace tilelang::emulator {
 namespace {
 
-// Cycles that a warp may run ahead of the others.
-constexpr double kAhead = 24;
 constexpr uint64_t kSliceInstructions = 4096;
 // Cycles of the past that are forgotten together.
 constexpr double kKept = 2048;
@@ -76,8 +74,8 @@ void TimedRun::Choose() {
                                                        static_cast<int>(groups) * extent,
                                                        launch_.options.timing.warm, clock_mhz_));
   }
-  machine_ = std::make_unique<TimedMachine>(
-      TimedMachine{figures_, costs_, recorder_, {}, 0, 0, clock_mhz_});
+  machine_ =
+      std::make_unique<TimedMachine>(TimedMachine{figures_, costs_, recorder_, {}, 0, clock_mhz_});
   machine_->counts.resize(costs_.size());
   if (everything_) {
     for (uint64_t group = 0; group < groups; ++group) MakeGroup({});
@@ -227,7 +225,7 @@ void TimedRun::RunUntil(Resident& resident, Cycle at, Cycle second) {
       engines.ActUntil(signal);
       acted_ = true;
     } else {
-      Warp& warp = resident.timing->Begin(std::min(second, signal), kAhead);
+      Warp& warp = resident.timing->Begin(std::min(second, signal));
       const WarpRunner::Slice slice = WarpRunner::Run(warp, kSliceInstructions, false);
       resident.timing->End(slice.blocked() && !slice.stopped);
       executed += slice.executed;
@@ -263,7 +261,7 @@ void TimedRun::Watch() {
 void TimedRun::Forget(Cycle time) {
   // Claims of the past may still come from instructions whose operands were there long ago.
   forgotten_ = time;
-  const Cycle kept = std::max(0.0, time - 64);
+  const Cycle kept = std::max<Cycle>(0, time - 64);
   for (auto& memory : memories_) memory->Forget(kept);
   for (Group& group : groups_) {
     for (auto& sm : group.sms) sm->Forget(kept);
@@ -272,7 +270,7 @@ void TimedRun::Forget(Cycle time) {
 }
 
 void TimedRun::SlowDown(Cycle time) {
-  const double share = PowerFactor(time);
+  const double share = PowerFactor(time.cycles());
   for (auto& memory : memories_) memory->SlowDown(share);
 }
 

@@ -66,12 +66,14 @@ class TimedRun {
     double tensor = 0, issue = 0, copied = 0, l2 = 0, under_way = 0;
   };
   Work WorkOfSm() const;
-  // The clock that the power limit leaves for the work until `time`, as a share.
-  double PowerFactor(Cycle time) const;
+  // The clock that the power limit leaves if so many cycles did the work so far, as a share.
+  double PowerFactor(double cycles) const;
   TimingResult Result();
+  // How often the machine was given an instruction by what was timed, and for how many lanes.
+  InstructionCount IssuedOf(uint32_t pc) const;
   // Where no SM takes over what another one has left to do: how much longer the one works that HBM
   // serves worst than they do on average, as a share.
-  double Unevenness(Cycle span) const;
+  double Unevenness(double span) const;
   // What SMs have to do in the grid, over what those that are timed have done.
   double GridOverTimed() const;
   void Extrapolate(TimingResult* result) const;

@@ -159,16 +159,15 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
     machine_.counts[pc].sectors += std::popcount(line.sectors);
   }
   Sm& sm = SmOf(warp);
-  const Cycle start = sm.memory.Accepts(at);
   if (cost.atomic) {
-    const Cycle done = sm.AtomicLines(start, lines_);
-    return {start, done, Reason::kMemory, Reason::kMemory};
+    const Cycle done = sm.AtomicLines(at, lines_);
+    return {at, done, Reason::kMemory, Reason::kMemory};
   }
   if (cost.store) {
-    const Cycle held = std::max(start, sm.StoreLines(start, lines_) - kQueue);
+    const Cycle held = std::max(at, sm.StoreLines(at, lines_) - kQueue);
     return {held, held + 1, Reason::kMemory, Reason::kMemory};
   }
-  return {start, sm.LoadLines(start, lines_, cost.past_l1 ? Sm::Route::kL2 : Sm::Route::kL1),
+  return {at, sm.LoadLines(at, lines_, cost.past_l1 ? Sm::Route::kL2 : Sm::Route::kL1),
           Reason::kMemory, Reason::kMemory};
 }
 
@@ -181,8 +180,7 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
     machine_.counts[pc].sectors += std::popcount(line.sectors);
   }
   Sm& sm = SmOf(warp);
-  const Cycle start = sm.memory.Accepts(at);
-  const Cycle there = sm.LoadLines(start, lines_, Sm::Route::kToShared);
+  const Cycle there = sm.LoadLines(at, lines_, Sm::Route::kToShared);
   // Each part of a line is written when it comes.
   const int parts = static_cast<int>(lines_.size());
   Addresses(warp, *cost.address, mask, addresses);
@@ -193,7 +191,7 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   Capacity& written = machine_.figures.fills_apart ? sm.fill : sm.shared;
   clock.copies = std::max(clock.copies, written.Claim(there, std::max(wavefronts, parts)));
   // Until then it needs the registers of its addresses, which its warp mostly writes next.
-  const Cycle held = std::max(start, sm.copies_taken());
+  const Cycle held = std::max(at, sm.copies_taken());
   return {held, held + 1, Reason::kMemory, Reason::kMemory};
 }
 

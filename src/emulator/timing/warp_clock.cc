@@ -7,30 +7,35 @@ namespace tilelang::emulator {
 WarpClock::WarpClock(const CostTable& costs, const Figures& figures)
     : costs_(costs),
       ready_(costs.registers()),
+      notes_(costs.registers()),
       executed_(costs.size()),
       turns_(costs.size()),
       window_(static_cast<uint32_t>(std::max(figures.window, 1))),
       recent_(window_) {}
 
-WarpClock::Operands WarpClock::WithMore(const OpCost& cost, Operands operands) const {
-  for (const uint32_t read : costs_.MoreReads(cost)) {
-    const Ready& reg = ready_[read];
-    operands.ready = std::max(operands.ready, reg.at);
-    operands.last = std::max(operands.last, reg.note);
-    operands.all |= reg.note;
-  }
-  return operands;
+bool WarpClock::IsNew(const OpCost& cost, uint32_t executed) const {
+  const auto& more = costs_.MoreReads(cost);
+  return std::any_of(more.begin(), more.end(),
+                     [&](uint32_t reg) { return notes_[reg].written >= executed; });
+}
+
+bool WarpClock::HasSpecial(const OpCost& cost) const {
+  const auto special = [&](uint32_t reg) { return notes_[reg].special; };
+  const auto& more = costs_.MoreReads(cost);
+  return std::any_of(cost.reads.begin(), cost.reads.end(), special) ||
+         std::any_of(more.begin(), more.end(), special);
 }
 
 Reason WarpClock::ReasonOfMore(const OpCost& cost, Cycle ready) const {
-  for (const uint32_t read : costs_.MoreReads(cost)) {
-    if (ready_[read].at >= ready) return Ready::ReasonOf(ready_[read].note);
+  for (const uint32_t reg : costs_.MoreReads(cost)) {
+    if (ready_[reg] >= ready) return notes_[reg].reason;
   }
   return Reason::kDependency;
 }
 
-void WarpClock::Restart(Cycle at, int32_t new_track, int core, int new_sm) {
-  std::fill(ready_.begin(), ready_.end(), Ready{});
+void WarpClock::Restart(Cycle at, Recorder::Account* of, int core, int new_sm) {
+  std::fill(ready_.begin(), ready_.end(), Cycle{});
+  std::fill(notes_.begin(), notes_.end(), Note{});
   std::fill(executed_.begin(), executed_.end(), 0);
   std::fill(turns_.begin(), turns_.end(), 0);
   std::fill(recent_.begin(), recent_.end(), at);
@@ -39,7 +44,7 @@ void WarpClock::Restart(Cycle at, int32_t new_track, int core, int new_sm) {
   front = block_ = order_ = last_shared_store = last_global_store = tensor_loads = special_free =
       products = copies = started = at;
   await = 0;
-  track = new_track;
+  account = of;
   sub_core = core;
   sm = new_sm;
   blocked = false;

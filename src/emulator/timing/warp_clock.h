@@ -15,32 +15,37 @@ namespace tilelang::emulator {
 class WarpClock {
  public:
   WarpClock(const CostTable& costs, const Figures& figures);
-  void Restart(Cycle at, int32_t track, int sub_core, int sm);
+  void Restart(Cycle at, Recorder::Account* of, int sub_core, int sm);
 
-  struct Operands {
-    Cycle ready = 0;
-    uint64_t last = 0, all = 0;  // of notes
-    uint32_t written() const { return static_cast<uint32_t>(last >> 32); }
-    bool special() const { return (all & 1) != 0; }  // one is a result of the MUFU
-  };
-  // When its operands are there.
-  Operands OperandsOf(const OpCost& cost) const {
-    const Ready a = ready_[cost.reads[0]], b = ready_[cost.reads[1]], c = ready_[cost.reads[2]];
-    const Operands operands{std::max(std::max(a.at, b.at), c.at),
-                            std::max(std::max(a.note, b.note), c.note), a.note | b.note | c.note};
-    return cost.read_count > cost.reads.size() ? WithMore(cost, operands) : operands;
+  // When the first operands of an instruction are there: all of one that is quick.
+  Cycle ReadyOf(const OpCost& cost) const {
+    const Cycle a = ready_[cost.reads[0]], b = ready_[cost.reads[1]], c = ready_[cost.reads[2]];
+    return std::max(std::max(a, b), c);
+  }
+  // When all are.
+  Cycle AllReadyOf(const OpCost& cost) const {
+    Cycle ready = ReadyOf(cost);
+    for (const uint32_t reg : costs_.MoreReads(cost)) ready = std::max(ready, ready_[reg]);
+    return ready;
   }
   // Why the last of its operands, which come at `ready`, are waited for: by the first of them.
   Reason ReasonOf(const OpCost& cost, Cycle ready) const {
-    const Ready a = ready_[cost.reads[0]], b = ready_[cost.reads[1]], c = ready_[cost.reads[2]];
-    if (std::max(std::max(a.at, b.at), c.at) < ready) return ReasonOfMore(cost, ready);
-    const uint64_t later = b.at >= ready ? b.note : c.note;
-    return Ready::ReasonOf(a.at >= ready ? a.note : later);
+    for (const uint32_t reg : cost.reads) {
+      if (ready_[reg] >= ready) return notes_[reg].reason;
+    }
+    return ReasonOfMore(cost, ready);
   }
   // The program executes it anew with the operands of the last time: ptxas computes it once.
-  bool IsRepeated(uint32_t pc, const OpCost& cost, const Operands& operands) const {
-    return cost.pure && operands.written() < executed_[pc];
+  bool IsRepeated(uint32_t pc, const OpCost& cost) const {
+    if (cost.renewed) return false;
+    const uint32_t executed = executed_[pc];
+    for (const uint32_t reg : cost.reads) {
+      if (notes_[reg].written >= executed) return false;
+    }
+    return costs_.MoreReads(cost).empty() || !IsNew(cost, executed);
   }
+  // An operand is a result of the MUFU.
+  bool IsAfterMufu(const OpCost& cost) const { return cost.after_mufu && HasSpecial(cost); }
   // It is left out in this turn of an unrolled loop.
   bool IsUnrolled(uint32_t pc, const OpCost& cost) {
     return cost.unrolled && ++turns_[pc] % kUnrolled != 0;
@@ -48,17 +53,18 @@ class WarpClock {
   // Notes its execution; its results are there at `ready`.
   void Write(uint32_t pc, const OpCost& cost, Cycle ready, Reason reason) {
     executed_[pc] = ++sequence_;
-    const Ready result(ready, sequence_, reason, cost.unit == Unit::kMufu);
-    for (const uint32_t reg : cost.writes) ready_[reg] = result;
+    const Note note{sequence_, reason, cost.unit == Unit::kMufu};
+    for (const uint32_t reg : cost.writes) WriteTo(reg, ready, note);
     if (cost.write_count <= cost.writes.size()) return;
-    for (const uint32_t reg : costs_.MoreWrites(cost)) ready_[reg] = result;
+    for (const uint32_t reg : costs_.MoreWrites(cost)) WriteTo(reg, ready, note);
   }
   // The earliest time for an instruction that others may precede in the block; arithmetic also
   // comes before what is in order alone.
   Cycle Earliest(const OpCost& cost) const {
-    if (!cost.plain && (cost.in_order || cost.ends_block)) return front;
-    return std::max(cost.pure ? block_ : std::max(block_, order_), recent_[oldest_]);
+    if (cost.in_order || cost.ends_block) return front;
+    return cost.pure ? EarliestArithmetic() : std::max(std::max(block_, order_), recent_[oldest_]);
   }
+  Cycle EarliestArithmetic() const { return std::max(block_, recent_[oldest_]); }
   void Issued(Cycle at) {
     recent_[oldest_] = at;
     if (++oldest_ == window_) oldest_ = 0;
@@ -87,30 +93,29 @@ class WarpClock {
   Cycle special_free = 0;  // when it may use the MUFU again
   Cycle products = 0;      // when those of its warpgroup are there
   Cycle copies = 0;        // when the last cp.async instruction is done
-  int32_t track = -1;
+  Recorder::Account* account = nullptr;
   int sub_core = 0, sm = 0;
   bool blocked = false;
   Cycle started = 0;
   uint64_t polls = 0;  // when last asked
 
  private:
-  // When it was written, in the order of the program; why it is waited for; whether by the MUFU. In
-  // one word, since parts of one that has just been written are slow to read.
-  struct Ready {
-    Ready() = default;
-    Ready(Cycle at, uint32_t written, Reason reason, bool special)
-        : at(at),
-          note(static_cast<uint64_t>(written) << 32 | static_cast<uint64_t>(reason) << 8 |
-               static_cast<uint64_t>(special)) {}
-    static Reason ReasonOf(uint64_t note) { return static_cast<Reason>(note >> 8 & 0xFF); }
-    Cycle at = 0;
-    uint64_t note = static_cast<uint64_t>(Reason::kDependency) << 8;
+  struct Note {
+    uint32_t written = 0;  // in the order of the program
+    Reason reason = Reason::kDependency;
+    bool special = false;  // by the MUFU
   };
-  Operands WithMore(const OpCost& cost, Operands operands) const;
+  void WriteTo(uint32_t reg, Cycle ready, const Note& note) {
+    ready_[reg] = ready;
+    notes_[reg] = note;
+  }
+  bool IsNew(const OpCost& cost, uint32_t executed) const;
+  bool HasSpecial(const OpCost& cost) const;
   Reason ReasonOfMore(const OpCost& cost, Cycle ready) const;
   static constexpr int kUnrolled = 4;
   const CostTable& costs_;
-  std::vector<Ready> ready_;
+  std::vector<Cycle> ready_;  // registers
+  std::vector<Note> notes_;
   std::vector<uint32_t> executed_;
   std::vector<uint8_t> turns_;
   uint32_t sequence_ = 0;
