@@ -26,8 +26,8 @@ from attention import attention
 from gemm_tcgen5mma import gemm_ss
 
 _ITERATIONS = 2000
-#: CTAs and threads of launches that are timed: of 16 CTAs two are in detail, of two both.
-_TIMED_GRIDS = ((16, 128), (2, 128), (2, 512))
+#: CTAs and threads of launches that are timed. They execute the same: one CTA is in detail.
+_TIMED_GRIDS = ((16, 128), (2, 128), (2, 512), (1, 128), (1, 512))
 _TIMED_ROUNDS = 5
 _KERNEL = """.version 9.0
 .target sm_100a
@@ -109,7 +109,7 @@ def _whole_kernels() -> None:
 
 
 def _timed_launches(only: str) -> None:
-    """Prints what timing costs in grids of which few CTAs are timed in detail, and all of two."""
+    """Prints what timing costs in grids of which one CTA is timed in detail: a part or all."""
     device = Device("sm_90a")
     modes = {"off": False, "timed": TimingOptions(record=False), "timeline": TimingOptions()}
     print(f"{'class':18} {'CTAs':>5} {'threads':>8} {'off, ms':>8} {'timed':>6} {'timeline':>9}")

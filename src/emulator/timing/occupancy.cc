@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/core/machine.h"
+#include "emulator/timing/varying.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -45,30 +46,12 @@ bool IsPerLane(Special special) {
 // Registers that hold a value for each lane: not what is the same in a warp, which uniform
 // registers hold, nor what ptxas makes no instruction of.
 std::set<uint32_t> OwnRegisters(const Kernel& kernel, const CostTable& costs) {
-  std::set<uint32_t> varying, own;
-  for (const SlotInit& init : kernel.specials) {
-    if (IsPerLane(init.special)) varying.insert(init.slot);
-  }
-  const auto varies = [&](size_t pc) {
-    const Op& op = kernel.code[pc];
-    const OperandUse& use = kernel.sources[op.source].use;
-    const auto has = [&](uint32_t slot) { return varying.count(slot) != 0; };
-    const bool pure = costs[static_cast<uint32_t>(pc)].pure;
-    return !pure || std::any_of(use.reads.begin(), use.reads.end(), has) ||
-           std::any_of(use.predicate_reads.begin(), use.predicate_reads.end(), has) ||
-           std::any_of(op.slots, op.slots + op.slot_count, has);
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t pc = 0; pc < kernel.code.size(); ++pc) {
-      const OpCost& cost = costs[static_cast<uint32_t>(pc)];
-      const OperandUse& use = kernel.sources[kernel.code[pc].source].use;
-      if ((use.writes.empty() && use.predicate_writes.empty()) || !varies(pc)) continue;
-      for (const uint32_t slot : use.writes) {
-        changed |= varying.insert(slot).second;
-        if (!cost.free) own.insert(slot);
-      }
-      for (const uint32_t slot : use.predicate_writes) changed |= varying.insert(slot).second;
+  const Varying varying(kernel, IsPerLane, [&](uint32_t pc) { return !costs[pc].pure; });
+  std::set<uint32_t> own;
+  for (uint32_t pc = 0; pc < kernel.code.size(); ++pc) {
+    if (costs[pc].free) continue;
+    for (const uint32_t slot : kernel.sources[kernel.code[pc].source].use.writes) {
+      if (varying.Has(slot)) own.insert(slot);
     }
   }
   return own;

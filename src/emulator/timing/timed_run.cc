@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "emulator/timing/probe.h"
+#include "emulator/timing/varying.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -66,8 +67,10 @@ void TimedRun::Choose() {
   const int extent = static_cast<int>(launch_.options.cluster.count());
   everything_ = launch_.kernel.communicates;
   const uint64_t of_sm = (clusters + groups - 1) / groups;
-  // Of persistent clusters the first ones mostly have more work than the last one.
-  const bool ends = of_sm == 1 && groups > 1;
+  // Of persistent clusters the first ones mostly have more work than the last one. If only what is
+  // timed runs, grids that come later find results of both.
+  const bool ends = of_sm == 1 && groups > 1 &&
+                    (launch_.options.timing.sampled || !ClustersAreUniform(launch_.kernel));
   const int timed = static_cast<int>(everything_ ? groups : 1) * extent;
   for (int i = 0; i < (ends ? 2 : 1); ++i) {
     memories_.push_back(std::make_unique<MemorySystem>(figures_, timed,
