@@ -42,14 +42,13 @@ void ClusterTiming::Restart(Cycle at) {
       Track track;
       track.cta = static_cast<int64_t>(cta->linear_id);
       track.warp = static_cast<int>(warp->index);
-      track.sm = static_cast<int>(cta->rank);
+      track.sm = SmOf(*warp).number;
       track.name = "CTA " + std::to_string(track.cta) + " warp " + std::to_string(track.warp);
       WarpClock& clock = ClockOf(*warp);
       Sm& sm = SmOf(*warp);
       Recorder& recorder = machine_.recorder;
       clock.Restart(at, &recorder.AccountOf(recorder.AddTrack(std::move(track))),
-                    static_cast<int>((first_warp_ + warp->index) % kSubCores),
-                    static_cast<int>(cta->rank));
+                    static_cast<int>((first_warp_ + warp->index) % kSubCores));
       places_.push_back({warp->live ? at : kNever, kRuns, warp.get(), &clock, &sm,
                          &sm.cores[static_cast<size_t>(clock.sub_core)]});
     }

@@ -16,7 +16,7 @@ void ClusterTiming::EngineSlice(int32_t* track, const char* name, const Issuer& 
   if (*track < 0) {
     Track made;
     made.engine = true;
-    made.sm = static_cast<int>(rank);
+    made.sm = sms_[rank]->number;
     made.name = name;
     if (made.sm != 0) made.name += " " + std::to_string(made.sm);
     *track = recorder.AddTrack(std::move(made));

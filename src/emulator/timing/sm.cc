@@ -44,7 +44,7 @@ void L1::Fill(const LineAccess& access, Cycle ready) {
   line->used = ++clock_;
 }
 
-Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
+Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes, int number)
     : shared(figures.shared_wavefronts, 16),
       fill(figures.shared_wavefronts, 16),
       lsu(1, 16),
@@ -55,6 +55,7 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes)
       tensor(1, 32),
       tensor_copy(figures.tmem_copy_bytes, 32),
       memory(memory),
+      number(number),
       figures_(figures),
       l1_(l1_bytes),
       requests_(figures.copy_requests) {}

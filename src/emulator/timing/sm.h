@@ -67,7 +67,8 @@ class L1 {
 
 class Sm {
  public:
-  Sm(const Figures& figures, MemorySystem& memory, double l1_bytes);
+  // `number`: of those that are timed.
+  Sm(const Figures& figures, MemorySystem& memory, double l1_bytes, int number);
 
   // Loads and stores of global memory. `lines` lie in one instruction of a warp. What comes past
   // L1 to shared memory is written there by the caller.
@@ -94,6 +95,7 @@ class Sm {
   Capacity tensor;         // cycles of the tensor core, wgmma and tcgen05
   Capacity tensor_copy;    // bytes of tcgen05.cp
   MemorySystem& memory;
+  const int number;
   // Tracks of its engines, -1 before.
   int32_t tensor_track = -1, tma_track = -1;
 

@@ -115,7 +115,9 @@ void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
       figures_.l1_capacity - static_cast<double>(occupancy_.ctas) * occupancy_.shared_bytes;
   MemorySystem& memory = *memories_[std::min(groups_.size(), memories_.size() - 1)];
   for (uint64_t i = 0; i < launch_.options.cluster.count(); ++i) {
-    group.sms.push_back(std::make_unique<Sm>(figures_, memory, std::max(l1, 16384.0)));
+    const uint64_t number = groups_.size() * launch_.options.cluster.count() + i;
+    group.sms.push_back(
+        std::make_unique<Sm>(figures_, memory, std::max(l1, 16384.0), static_cast<int>(number)));
   }
   group.queue = std::move(clusters);
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {

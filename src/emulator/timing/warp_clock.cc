@@ -33,7 +33,7 @@ Reason WarpClock::ReasonOfMore(const OpCost& cost, Cycle ready) const {
   return Reason::kDependency;
 }
 
-void WarpClock::Restart(Cycle at, Recorder::Account* of, int core, int new_sm) {
+void WarpClock::Restart(Cycle at, Recorder::Account* of, int core) {
   std::fill(ready_.begin(), ready_.end(), Cycle{});
   std::fill(notes_.begin(), notes_.end(), Note{});
   std::fill(executed_.begin(), executed_.end(), 0);
@@ -46,7 +46,6 @@ void WarpClock::Restart(Cycle at, Recorder::Account* of, int core, int new_sm) {
   await = 0;
   account = of;
   sub_core = core;
-  sm = new_sm;
   blocked = false;
 }
 

@@ -15,7 +15,7 @@ namespace tilelang::emulator {
 class WarpClock {
  public:
   WarpClock(const CostTable& costs, const Figures& figures);
-  void Restart(Cycle at, Recorder::Account* of, int sub_core, int sm);
+  void Restart(Cycle at, Recorder::Account* of, int sub_core);
 
   // When the first operands of an instruction are there: all of one that is quick.
   Cycle ReadyOf(const OpCost& cost) const {
@@ -94,7 +94,7 @@ class WarpClock {
   Cycle products = 0;      // when those of its warpgroup are there
   Cycle copies = 0;        // when the last cp.async instruction is done
   Recorder::Account* account = nullptr;
-  int sub_core = 0, sm = 0;
+  int sub_core = 0;
   bool blocked = false;
   Cycle started = 0;
   uint64_t polls = 0;  // when last asked

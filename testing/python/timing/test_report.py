@@ -153,7 +153,7 @@ def test_a_browser_draws_the_page(tmp_path):
     page = tmp_path / "page.html"
     timing = timings.make(**_random(5, 3, 4))
     page.write_text(Report(timing).html(), encoding="utf-8")
-    command = [_BROWSER, "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
+    command = [_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     boxes = re.search(r'data-boxes="(\d+)"', done.stdout)
     assert boxes is not None and 300 < int(boxes[1]) <= len(timing.slice_track)

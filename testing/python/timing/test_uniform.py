@@ -97,3 +97,15 @@ def test_the_longest_of_ctas_that_differ_is_seen():
     timing, data = launch(body, TimingOptions(), ctas=2)
     assert timing.timed_ctas == 2 and (data[64:] == 1001).all()
     assert timing.grid_cycles > 2 * 1000
+
+
+def test_ctas_that_are_timed_beside_each_other_lie_on_sms_of_their_own():
+    # Each has engines of its own, too: a picture of one CTA shows those of its SM.
+    timing, _ = launch(VARYING["a guard by the CTA"], True)
+    sms = {
+        cta: {
+            int(sm) for sm, of in zip(timing.track_sm, timing.track_cta, strict=True) if of == cta
+        }
+        for cta in (0, 2)
+    }
+    assert sms == {0: {0}, 2: {1}}

@@ -41,11 +41,15 @@
       }
     });
     g.fillStyle = "#656d76";
+    const label = i => Math.round(begin + (end - begin) * i / 8) + " cycles";
     for (let i = 0; i <= 8; i++) {
       const x = left + (width - left) * i / 8;
       g.fillRect(x, 0, 0.5, height - foot + 4);
+      // The last one stands to the left of its line: that before it needs the room between.
+      const room = (width - left) / 8 - (i === 7 ? g.measureText(label(8)).width : 0);
+      if (i < 8 && g.measureText(label(i)).width + 6 > room) continue;
       g.textAlign = i === 8 ? "right" : "left";
-      g.fillText(Math.round(begin + (end - begin) * i / 8) + " cycles", x, height - 6);
+      g.fillText(label(i), x, height - 6);
     }
     g.textAlign = "left";
     canvas.dataset.boxes = boxes;
