@@ -21,6 +21,7 @@ ClusterTiming::ClusterTiming(TimedMachine& machine, Cluster& cluster, std::vecto
                              size_t first_warp)
     : machine_(machine),
       cluster_(cluster),
+      costs_(&machine.costs[0]),
       sms_(std::move(sms)),
       warps_(cluster.ctas[0]->warps.size()),
       first_warp_(first_warp),
@@ -68,9 +69,14 @@ const ClusterTiming::Next& ClusterTiming::FindNext() {
   return next_;
 }
 
+void ClusterTiming::GiveWayTo(Cycle others) {
+  others_ = others;
+  limit_ = others + kAhead;
+}
+
 Warp& ClusterTiming::Begin(Cycle others) {
   const Next& next = NextWarp();
-  others_ = std::min(others, next.others);
+  GiveWayTo(std::min(others, next.others));
   running_ = next.warp;
   seen_signals_ = signals_;
   const Place& place = places_[running_];
@@ -239,7 +245,7 @@ inline Timing::Turn ClusterTiming::LeaveOut(uint32_t pc, const OpCost& cost, uin
 Timing::Turn ClusterTiming::IssueSlowly(Warp& warp, uint32_t pc, const OpCost& cost,
                                         uint32_t mask) {
   WarpClock& clock = *clock_;
-  if (clock.front > others_ + kAhead) return Turn::kLater;
+  if (clock.front > limit_) return Turn::kLater;
   if (!cost.plain && ComesLater(clock, cost)) return Turn::kLater;
   operands_at_ = clock.AllReadyOf(cost);
   if (IsLeftOut(clock, pc, cost, operands_at_)) return LeaveOut(pc, cost, mask);
@@ -252,10 +258,10 @@ Timing::Turn ClusterTiming::IssueSlowly(Warp& warp, uint32_t pc, const OpCost& c
 
 [[gnu::always_inline]] inline Timing::Turn ClusterTiming::Issue(Warp& warp, uint32_t pc,
                                                                 uint32_t mask) {
-  const OpCost& cost = machine_.costs[pc];
+  const OpCost& cost = costs_[pc];
   if (!cost.quick) return IssueSlowly(warp, pc, cost, mask);
   WarpClock& clock = *clock_;
-  if (clock.front > others_ + kAhead) return Turn::kLater;
+  if (clock.front > limit_) return Turn::kLater;
   if (clock.IsRepeated(pc, cost)) return LeaveOut(pc, cost, mask);
   const Cycle ready = clock.ReadyOf(cost);
   Commit<true>(warp, clock, pc, cost, mask, std::max(clock.EarliestArithmetic(), ready), ready);
@@ -263,7 +269,7 @@ Timing::Turn ClusterTiming::IssueSlowly(Warp& warp, uint32_t pc, const OpCost& c
 }
 
 void ClusterTiming::Done(Warp& warp, uint32_t pc, uint32_t mask) {
-  const OpCost& cost = machine_.costs[pc];
+  const OpCost& cost = costs_[pc];
   if (cost.unit == Unit::kBarrier || cost.unit == Unit::kFence || cost.unit == Unit::kWgmma) {
     Signal();
   }
@@ -321,7 +327,7 @@ void ClusterTiming::Complete(const void* barrier, bool named) {
                                                               : 0;
   state.completed = std::max(state.completed, state.gathering + takes);
   // Those that waited for it go on from there.
-  others_ = std::min(others_, state.completed);
+  GiveWayTo(std::min(others_, state.completed));
   state.arrivals = 0;
   state.completed_by = state.who;
   state.completed_slice = state.slice;

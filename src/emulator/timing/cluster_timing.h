@@ -106,6 +106,8 @@ class ClusterTiming final : public Timing {
 
   Cycle TimeOf(const Place& place) const { return place.seen == signals_ ? kNever : place.front; }
   const Next& FindNext();
+  // The running warp goes on until it is far enough ahead of others.
+  void GiveWayTo(Cycle others);
 
   // Of instructions that are not plain. Others come first, though not before all instructions;
   // ptxas makes none of it this time; it is held until Done.
@@ -166,6 +168,7 @@ class ClusterTiming final : public Timing {
 
   TimedMachine& machine_;
   Cluster& cluster_;
+  const OpCost* costs_;  // by instruction
   std::vector<Sm*> sms_;
   size_t warps_;  // of a CTA
   size_t first_warp_;
@@ -186,7 +189,8 @@ class ClusterTiming final : public Timing {
   std::vector<LineAccess> lines_;
   uint64_t signals_ = 0;
   Cycle started_ = 0;
-  Cycle others_ = kNever;
+  Cycle others_ = kNever;      // when they come
+  Cycle limit_ = kNever;       // the running warp goes on until then
   bool beside_wgmma_ = false;  // the tensor core of its SM has worked
   Cycle now_ = 0;              // of the running instruction, or of the engine that acts
   Cycle operands_at_ = 0;      // of the running instruction
