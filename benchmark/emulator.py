@@ -3,7 +3,8 @@
 Usage: python benchmark/emulator.py [--threads N] [--timing [--only TEXT]]
 
 ``--timing`` prints how many times as long launches take that are timed, without and with the
-timeline: processor time of the median of interleaved runs on one thread.
+timeline: processor time of the median of interleaved runs on one thread. Loops run without the
+checks of ordering, whole kernels with them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import tilelang
-from tilelang.emulator import Device, InstructionCount, LaunchReport, TimingOptions
+from tilelang.emulator import Device, InstructionCount, LaunchReport, TimingOptions, options
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "gemm_sm100"))
 
@@ -108,10 +112,24 @@ def _whole_kernels() -> None:
     _whole_kernel("attention, 1 head, 1024 x 128", head, [q, k, v], weights @ v.double())
 
 
+_TIMED_MODES = {"off": False, "timed": TimingOptions(record=False), "timeline": TimingOptions()}
+
+
+def _timed_row(launch: Callable[[Any], object]) -> str:
+    """Milliseconds of ``launch(timing)`` without timing, and how many times as long with it."""
+    times: dict[str, list[float]] = {mode: [] for mode in _TIMED_MODES}
+    for _ in range(_TIMED_ROUNDS):
+        for mode, timing in _TIMED_MODES.items():
+            start = time.process_time()
+            launch(timing)
+            times[mode].append(time.process_time() - start)
+    off, timed, timeline = (statistics.median(each) for each in times.values())
+    return f"{off * 1e3:8.1f} {timed / off:6.2f} {timeline / off:9.2f}"
+
+
 def _timed_launches(only: str) -> None:
     """Prints what timing costs in grids of which one CTA is timed in detail: a part or all."""
     device = Device("sm_90a")
-    modes = {"off": False, "timed": TimingOptions(record=False), "timeline": TimingOptions()}
     print(f"{'class':18} {'CTAs':>5} {'threads':>8} {'off, ms':>8} {'timed':>6} {'timeline':>9}")
     for name, body in _BODIES.items():
         if only not in name:
@@ -119,16 +137,35 @@ def _timed_launches(only: str) -> None:
         text = _KERNEL.format(body=body, iterations=_ITERATIONS).replace("sm_100a", "sm_90a")
         kernel = device.load_ptx(text)["k"]
         for ctas, threads in _TIMED_GRIDS:
-            data = np.zeros((ctas - 1) * 128 + threads, np.float32)
-            times: dict[str, list[float]] = {mode: [] for mode in modes}
-            for _ in range(_TIMED_ROUNDS):
-                for mode, timing in modes.items():
-                    start = time.process_time()
-                    kernel.launch(ctas, threads, [data], threads=1, timing=timing, sanitize=False)
-                    times[mode].append(time.process_time() - start)
-            off, timed, timeline = (statistics.median(each) for each in times.values())
-            print(f"{name:18} {ctas:5} {threads:8} {off * 1e3:8.1f} {timed / off:6.2f} "
-                  f"{timeline / off:9.2f}", flush=True)  # fmt: skip
+            data = [np.zeros((ctas - 1) * 128 + threads, np.float32)]
+            launch = partial(kernel.launch, ctas, threads, data, threads=1, sanitize=False)
+            row = _timed_row(lambda timing, launch=launch: launch(timing=timing))
+            print(f"{name:18} {ctas:5} {threads:8} {row}", flush=True)
+
+
+def _timed_kernels(only: str) -> None:
+    """The same of whole kernels for sm_100a, with the checks of ordering."""
+    bf16 = "bfloat16"
+    kernels = {
+        f"GEMM {m} x {n} x {k}": (gemm_ss(m, n, k, 128, 128, 64, bf16, bf16, "float32"),
+                                  (m * n) // 128**2, [(m, k), (n, k), (m, n)])
+        for m, n, k in ((512, 512, 512), (128, 128, 512))
+    } | {
+        f"attention {q} x {k}": (attention(q, k, 128, 128, 128, bf16, bf16), q // 128,
+                                 [(q, 128), (k, 128), (k, 128), (q, 128)])
+        for q, k in ((512, 512), (128, 512))
+    }  # fmt: skip
+    for name, (function, ctas, shapes) in kernels.items():
+        if only not in name:
+            continue
+        kernel = tilelang.compile(function, target="sm_100a")
+        tensors = [torch.randn(shape).bfloat16() for shape in shapes]
+
+        def launch(timing: Any, kernel: Any = kernel, tensors: list = tensors) -> None:
+            with options(timing=timing, threads=1):
+                kernel(*tensors)
+
+        print(f"{name:20} {ctas:3} {128:8} {_timed_row(launch)}", flush=True)
 
 
 def main() -> None:
@@ -138,7 +175,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the classes that --timing measures")
     arguments = parser.parse_args()
     if arguments.timing:
-        return _timed_launches(arguments.only)
+        _timed_launches(arguments.only)
+        return _timed_kernels(arguments.only)
     threads = arguments.threads
     device = Device("sm_100a")
     data = np.zeros(16 * 128, np.float32)
