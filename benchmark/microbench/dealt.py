@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, registers, text
 
 _THREADS = 256
 _ARRAY = 1 << 28  # bytes of a, b, c
 _WIDTHS = {4: ("f32", 1), 8: ("v2.f32", 2), 16: ("v4.f32", 4)}
-
-
-def _registers(base: int, count: int) -> str:
-    names = [f"%f{base + i}" for i in range(count)]
-    return names[0] if count == 1 else "{" + ", ".join(names) + "}"
 
 
 def _program(width: int, loads: int, ctas: int) -> str:
@@ -31,12 +26,12 @@ def _program(width: int, loads: int, ctas: int) -> str:
     ]  # fmt: skip
     body = []
     for array in range(2):
-        body += [f"ld.global.{kind} {_registers(8 + 64 * array + count * i, count)}, "
+        body += [f"ld.global.{kind} {registers('f', 8 + 64 * array + count * i, count)}, "
                  f"[%d{8 + array}+{i * grid}];" for i in range(loads)]  # fmt: skip
     for i in range(loads):
         body += [f"add.f32 %f{8 + count * i + j}, %f{8 + count * i + j}, %f{72 + count * i + j};"
                  for j in range(count)]  # fmt: skip
-        body.append(f"st.global.{kind} [%d10+{i * grid}], {_registers(8 + count * i, count)};")
+        body.append(f"st.global.{kind} [%d10+{i * grid}], {registers('f', 8 + count * i, count)};")
     body += [f"add.u64 %d{8 + array}, %d{8 + array}, {loads * grid};" for array in range(3)]
     return text(body, "\n".join(setup))
 

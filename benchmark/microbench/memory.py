@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, registers, text
 
-_WIDTHS = {4: ("u32", ""), 8: ("v2.u32", "2"), 16: ("v4.u32", "4")}
+_WIDTHS = {4: ("u32", 1), 8: ("v2.u32", 2), 16: ("v4.u32", 4)}
 _LINKS = 32
 # %r9 is zero, which the compiler does not know: no load is the same as one of another turn.
 _STEP = "add.u32 %r8, %r8, %r9;"
-
-
-def _group(base: int, width: int) -> str:
-    names = [f"%r{base + i}" for i in range(width // 4)]
-    return names[0] if width == 4 else "{" + ", ".join(names) + "}"
 
 
 def _shared_chase(load: str) -> str:
@@ -44,7 +39,7 @@ def _shared_latency() -> Iterator[Probe]:
 
 def _conflicts() -> Iterator[Probe]:
     """A warp's lanes are ``stride`` bytes apart; the port's time a warp instruction."""
-    for width, (kind, _) in _WIDTHS.items():
+    for width, (kind, count) in _WIDTHS.items():
         for stride in [
             0,
             *(s for s in (4, 8, 12, 16, 20, 32, 48, 64, 128, 132, 144) if s >= width),
@@ -56,16 +51,18 @@ def _conflicts() -> Iterator[Probe]:
     mad.lo.u32 %r8, %lane, {stride}, %r8;
     ld.global.u32 %r9, [%data];"""
             for access in ("ld", "st"):
+                values = [registers("r", 16 + 4 * i * (access == "ld"), count)
+                          for i in range(_LINKS)]  # fmt: skip
                 body = [
-                    f"ld.volatile.shared.{kind} {_group(16 + 4 * i, width)}, [%r8+{16 * i}];"
+                    f"ld.volatile.shared.{kind} {value}, [%r8+{16 * i}];"
                     if access == "ld"
-                    else f"st.volatile.shared.{kind} [%r8+{16 * i}], {_group(16, width)};"
-                    for i in range(_LINKS)
+                    else f"st.volatile.shared.{kind} [%r8+{16 * i}], {value};"
+                    for i, value in enumerate(values)
                 ]
-                values = "\n".join(f"    mov.u32 %r{16 + i}, 0;" for i in range(4))
+                zeros = "\n".join(f"    mov.u32 %r{16 + i}, 0;" for i in range(4))
                 yield Probe(
                     f"{access}.shared.{kind} stride {stride}", "clk/warp/SM",
-                    text([*body, _STEP], setup + "\n" + values, shared=8192), _LINKS,
+                    text([*body, _STEP], setup + "\n" + zeros, shared=8192), _LINKS,
                     warps=8, how="sm", parameters={"width": width, "stride": stride},
                 )  # fmt: skip
 
@@ -87,7 +84,7 @@ def _matrices() -> Iterator[Probe]:
         }
         for name, form in forms.items():
             # Registers of their own, all used in each turn: else only the last loads would be left.
-            body = [form.format(_group(16 + 4 * i * (name[0] == "l"), 16), 16 * i)
+            body = [form.format(registers('r', 16 + 4 * i * (name[0] == "l"), 4), 16 * i)
                     for i in range(_LINKS)]  # fmt: skip
             if name[0] == "l":
                 body += [f"xor.b32 %sink, %sink, %r{16 + 4 * i};" for i in range(_LINKS)]
@@ -137,13 +134,14 @@ def _stream(
     The second pass takes other bytes than the first one unless it is to find them in L2 ``again``.
     """
     chunk = loads * threads * lane_bytes
-    kind = _WIDTHS[width][0]
+    kind, count = _WIDTHS[width]
     setup = _STREAM.format(chunk=chunk, lane_bytes=lane_bytes)
     zeros = "\n".join(f"    mov.u32 %r{100 + i}, 0;" for i in range(4 * loads))
     body = [
-        f"st.global.{kind} [%at+{i * threads * lane_bytes}], {_group(100, width)};"
+        f"st.global.{kind} [%at+{i * threads * lane_bytes}], {registers('r', 100, count)};"
         if store
-        else f"ld.global.{kind} {_group(100 + 4 * i, width)}, [%at+{i * threads * lane_bytes}];"
+        else f"ld.global.{kind} {registers('r', 100 + 4 * i, count)}, "
+        f"[%at+{i * threads * lane_bytes}];"
         for i in range(loads)
     ]
     if not store:
@@ -269,7 +267,7 @@ def _shared_lines() -> Iterator[Probe]:
     add.u64 %row, %row, %d8;
     mov.u64 %d9, 0;"""
         body = ["add.u64 %at, %row, %d9;"]
-        body += [f"ld.global.cg.v4.u32 {_group(100 + 4 * i, 16)}, [%at+{i * 16384}];"
+        body += [f"ld.global.cg.v4.u32 {registers('r', 100 + 4 * i, 4)}, [%at+{i * 16384}];"
                  for i in range(4)]  # fmt: skip
         body += [f"xor.b32 %sink, %sink, %r{100 + 4 * i};" for i in range(4)]
         body.append("xor.b64 %d9, %d9, 65536;")
@@ -330,10 +328,10 @@ def _tiles() -> Iterator[Probe]:
             per_turn = 256 // lanes  # rows that 256 threads take at once
             offsets = [i * per_turn * 32768 for i in range(4)]
             body = [*place]
-            body += [f"ld.global.v4.u32 {_group(100 + 4 * i, 16)}, [%d10+{at}];"
+            body += [f"ld.global.v4.u32 {registers('r', 100 + 4 * i, 4)}, [%d10+{at}];"
                      for i, at in enumerate(offsets)]  # fmt: skip
             body += ["add.u64 %d11, %d11, 268435456;"]
-            body += [f"st.global.v4.u32 [%d11+{at}], {_group(100 + 4 * i, 16)};"
+            body += [f"st.global.v4.u32 [%d11+{at}], {registers('r', 100 + 4 * i, 4)};"
                      for i, at in enumerate(offsets)]  # fmt: skip
             body.append("add.u32 %r8, %r8, 8192;")  # the second pass takes the other half
             orders = ["in order", "across"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, mma_of_warp, registers, text
 
 _WARPS, _CTAS = 8, 132
 _SECONDS = 0.4
@@ -30,7 +30,7 @@ class Part:
 
 
 def wgmma() -> Part:
-    sums = "{" + ", ".join(f"%f{8 + i}" for i in range(64)) + "}"
+    sums = registers("f", 8, 64)
     setup = [f"mov.f32 %f{8 + i}, 0f00000000;" for i in range(64)]
     setup += [
         "shr.u32 %r2, %warp, 2;", "shl.b32 %r2, %r2, 13;", "mov.u32 %r1, buffer;",
@@ -51,8 +51,8 @@ def _mma(loads: bool) -> Part:
     """64 x 64 x 16 of a warp by mma.sync, with or without the ldmatrix that it needs."""
     setup = [f"mov.f32 %f{8 + i}, 0f00000000;" for i in range(128)]
     setup += ["mov.u32 %r8, buffer;", "mad.lo.u32 %r8, %thread, 16, %r8;"]
-    move = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r{0}, %r{1}, %r{2}, %r{3}}}, [%r9+{4}];"
-    moves = [move.format(*(100 + 4 * i + j for j in range(4)), 4096 * i) for i in range(8)]
+    moves = [f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {registers('r', 100 + 4 * i, 4)}, "
+             f"[%r9+{4096 * i}];" for i in range(8)]  # fmt: skip
     setup += ["mov.u32 %r9, %r8;", *([] if loads else moves)]
     # Addresses that the compiler takes for others.
     body = (
@@ -60,14 +60,7 @@ def _mma(loads: bool) -> Part:
         if loads
         else []
     )
-    for i in range(4):
-        for j in range(8):
-            sums = ", ".join(f"%f{8 + 4 * (8 * i + j) + k}" for k in range(4))
-            a = ", ".join(f"%r{100 + 4 * i + k}" for k in range(4))
-            b = ", ".join(f"%r{116 + 2 * j + k}" for k in range(2))
-            body.append("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                        f"{{{sums}}}, {{{a}}}, {{{b}}}, {{{sums}}};")  # fmt: skip
-    return Part(setup, body, floats=list(range(8, 136)))
+    return Part(setup, [*body, *mma_of_warp()], floats=list(range(8, 136)))
 
 
 def beside(kind: str, count: int) -> Part:

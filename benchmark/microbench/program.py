@@ -3,7 +3,7 @@
 Every warp runs the body ``repeat`` times, in two passes of which the second one is timed, so that
 instructions and constants lie in their caches. (A warp goes on after a barrier, as far as the
 clock, before the others have come; so there are two.) It stores the clock before and after: ``out``
-is (warps of the grid, 2) of u64. What the body leaves in ``%sink`` is stored behind them, so that
+is (warps of the grid, 2) of u64. What the body leaves in ``%sink`` is stored after them, so that
 no instruction is dead.
 """
 
@@ -110,6 +110,24 @@ class Probe:
     how: str = "latency"
     parameters: dict = dataclasses.field(default_factory=dict)
     part: tuple[int, int] | None = None
+
+
+def registers(letter: str, base: int, count: int) -> str:
+    """So many of them as a vector, from ``%r<base>`` on for the letter r."""
+    return "{" + ", ".join(f"%{letter}{base + i}" for i in range(count)) + "}"
+
+
+def mma_of_warp() -> list[str]:
+    """64 x 64 x 16 of a warp by mma.sync: sums from %f8 on, A from %r100 on, B from %r116 on."""
+    body = []
+    for i in range(4):
+        for j in range(8):
+            sums = registers("f", 8 + 4 * (8 * i + j), 4)
+            a, b = registers("r", 100 + 4 * i, 4), registers("r", 116 + 2 * j, 2)
+            body.append(
+                f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {sums}, {a}, {b}, {sums};"
+            )
+    return body
 
 
 def text(

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-import behind_copies
+import after_copies
 import copies
 import dealt
 import instructions
@@ -33,7 +33,7 @@ import memory
 from tilelang.errors import TileLangError
 
 _FAMILIES = (instructions, memory, tensor_core, copies, synchronization, together, under_load,
-             behind_copies, sharing, power, latency_at_clocks, dealt)  # fmt: skip
+             after_copies, sharing, power, latency_at_clocks, dealt)  # fmt: skip
 
 
 def probes(only: str = "") -> Iterator[Probe]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, registers, text
 
 #: shape, types of D, A, B and C, registers of D, A and B, letter of D
 _MMA = [
@@ -28,10 +28,6 @@ _WGMMA = [
 ]
 
 
-def _list(letter: str, base: int, count: int) -> str:
-    return "{" + ", ".join(f"%{letter}{base + i}" for i in range(count)) + "}"
-
-
 def _mma(shape: str, types: str, counts: tuple[int, int, int], letter: str, chains: int) -> str:
     d, a, b = counts
     operand = "g" if letter == "g" else "r"
@@ -43,10 +39,10 @@ def _mma(shape: str, types: str, counts: tuple[int, int, int], letter: str, chai
     rows = ".row.col"
     body = []
     for i in range(_LINKS):
-        sums = _list(letter, 8 + d * (i % chains), d)
+        sums = registers(letter, 8 + d * (i % chains), d)
         body.append(
-            f"mma.sync.aligned.{shape}{rows}.{types} {sums}, {_list(operand, first, a)}, "
-            f"{_list(operand, first + a, b)}, {sums};"
+            f"mma.sync.aligned.{shape}{rows}.{types} {sums}, {registers(operand, first, a)}, "
+            f"{registers(operand, first + a, b)}, {sums};"
         )
     narrow = {"f": "mov.b32 %r{1}, %f{0};", "r": "mov.b32 %r{1}, %r{0};",
               "g": "cvt.rn.f32.f64 %f1, %g{0}; mov.b32 %r{1}, %f1;"}[letter]  # fmt: skip
@@ -77,7 +73,7 @@ def _wgmma(
     whole = types.startswith("s32")
     letter = "r" if whole or types.startswith("f16") else "f"
     count = n // 4 if types.startswith("f16") else n // 2
-    sums = _list(letter, 8, count)
+    sums = registers(letter, 8, count)
     zero = {"r": "mov.b32 {}, 0;", "f": "mov.f32 {}, 0f00000000;"}[letter]
     setup = [zero.format(f"%{letter}{8 + i}") for i in range(count)]
     setup += [f"mov.b32 %r{500 + i}, 0;" for i in range(4)]
@@ -88,7 +84,7 @@ def _wgmma(
         "or.b64 %d8, %d8, %d10;", "add.u64 %d9, %d8, 512;",
         "mov.u32 %r2, buffer;",
     ]  # fmt: skip
-    a = _list("r", 500, 4) if from_registers else "%d8"
+    a = registers("r", 500, 4) if from_registers else "%d8"
     half = ".bf16" in types or ".f16" in types
     scales = "" if whole else ", 1, 1"
     transposes = "" if not half else (", 0" if from_registers else ", 0, 0")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, mma_of_warp, registers, text
 
 _MULTIPLIERS = 8
 _BATCH = 16
@@ -18,7 +18,7 @@ _TILES = 45056  # bytes of operands before the stages
 
 def _multiply(n: int) -> tuple[list[str], list[str]]:
     """Set-up and body: a batch of m64nNk16, A and B in shared memory."""
-    sums = "{" + ", ".join(f"%f{8 + i}" for i in range(n // 2)) + "}"
+    sums = registers("f", 8, n // 2)
     setup = [f"mov.f32 %f{8 + i}, 0f00000000;" for i in range(n // 2)]
     setup += [
         "mov.u32 %r1, buffer;", "shr.u32 %r1, %r1, 4;", "and.b32 %r1, %r1, 16383;",
@@ -135,18 +135,9 @@ def _fragments() -> Iterator[Probe]:
              "ld.global.u32 %r9, [%data];"]  # fmt: skip
     setup += [f"mov.f32 %f{8 + i}, %fa;" for i in range(128)]
     setup += [f"mov.b32 %r{100 + i}, %one;" for i in range(32)]
-    move = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r{0}, %r{1}, %r{2}, %r{3}}}, [%r8+{4}];"
-    moves = [move.format(*(100 + 4 * i + j for j in range(4)), 16384 * (i % 2)) for i in range(8)]
-    products = []
-    for i in range(4):
-        for j in range(8):
-            sums = ", ".join(f"%f{8 + 4 * (8 * i + j) + k}" for k in range(4))
-            a = ", ".join(f"%r{100 + 4 * i + k}" for k in range(4))
-            b = ", ".join(f"%r{116 + 2 * j + k}" for k in range(2))
-            products.append(
-                f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}}, {{{a}}}, "
-                f"{{{b}}}, {{{sums}}};"
-            )
+    moves = [f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {registers('r', 100 + 4 * i, 4)}, "
+             f"[%r8+{16384 * (i % 2)}];" for i in range(8)]  # fmt: skip
+    products = mma_of_warp()
     finish = [f"mov.b32 %r{600 + i}, %f{8 + i};" for i in range(128)]
     for warps in (4, 8, 12):
         for name, body in {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, registers, text
 
 _TURNS = 32
 _COLUMNS = 12  # CTAs that share a tile of A; every twelfth shares one of B
@@ -21,7 +21,7 @@ PAUSED:
     setp.lt.u32 %p3, %r21, {pause};
     @%p3 bra PAUSED;
 """
-# %r16 is the tile of A (rows of the matrix), %r17 that of B, whose rows lie behind, %r18 the turn.
+# %r16 is the tile of A (rows of the matrix), %r17 that of B, whose rows come after, %r18 the turn.
 _PLACE = f"""
     mov.u32 %r16, %ctaid.x;
     rem.u32 %r17, %r16, {_COLUMNS};
@@ -130,8 +130,8 @@ def _threads(loads: int, across: int, pause: int, cold: bool) -> str:
             f"add.u64 %d{i}, %d{i}, %d8;",
         ]
         for j in range(loads):
-            to = ", ".join(f"%r{100 + 64 * i + 4 * j + k}" for k in range(4))
-            body += [f"ld.global.{'nc' if cold else 'cg'}.v4.u32 {{{to}}}, [%d{i}];"]
+            to = registers("r", 100 + 64 * i + 4 * j, 4)
+            body += [f"ld.global.{'nc' if cold else 'cg'}.v4.u32 {to}, [%d{i}];"]
             if j + 1 < loads:
                 body += ["cvt.u64.u32 %d9, %r19;", f"add.u64 %d{i}, %d{i}, %d9;"]
         body += [f"xor.b32 %sink, %sink, %r{100 + 64 * i + 4 * j + k};"

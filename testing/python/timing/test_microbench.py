@@ -35,7 +35,7 @@ MEASURED = {
     "pause of 1": 1573,
     "turn of a tile loop, cp.async, 2 x 8192 B in rows of 128 B, 4 warps, 132 CTAs, HBM, "
     "pause of 1": 1426,
-    "fence.proxy.async behind 0 cp.async, 1 warps": 267,
+    "fence.proxy.async after 0 cp.async, 1 warps": 267,
     # wgmma: a warpgroup issues so far ahead of the tensor core.
     "wgmma m64n128k16 SS, issue of 8": 103.4,
     "wgmma m64n128k16 RS, issue of 8": 131.6,

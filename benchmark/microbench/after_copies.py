@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from program import Probe, text
+from program import Probe, registers, text
 
 _PITCH = 2048  # bytes from row to row of what is copied
 _SHARED = 49152
@@ -32,14 +32,14 @@ def _copies(count: int) -> list[str]:
             for i in range(count)]  # fmt: skip
 
 
-def _behind(row: int, copies: int, warps: int) -> Probe:
+def _after(row: int, copies: int, warps: int) -> Probe:
     body = [
         *["cp.async.cg.shared.global [%r9], [%at], 16;"] * copies,
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r8];",
         "and.b32 %r20, %r20, %r12;", "add.u32 %left, %left, %r20;",
     ]  # fmt: skip
     return Probe(
-        f"ldmatrix.x4 behind {copies} cp.async in rows of {row} B, {warps} warps", "clk",
+        f"ldmatrix.x4 after {copies} cp.async in rows of {row} B, {warps} warps", "clk",
         text(body, _setup(row), sinks=["%r20"], shared=_SHARED), 1, warps=warps, repeat=1,
         how="turn", parameters={"row": row, "copies": copies},
     )  # fmt: skip
@@ -55,16 +55,15 @@ def _fence(fence: str, copies: int, warps: int) -> Probe:
     """Copies that no group is waited for, then a fence."""
     body = [*["cp.async.cg.shared.global [%r9], [%at], 16;"] * copies, f"{fence};"]
     return Probe(
-        f"{fence} behind {copies} cp.async, {warps} warps", "clk",
+        f"{fence} after {copies} cp.async, {warps} warps", "clk",
         text(body, _setup(128), shared=_SHARED), 1, warps=warps, repeat=1, how="turn",
         parameters={"fence": fence, "copies": copies},
     )  # fmt: skip
 
 
 def _beside(row: int, copies: int, loads: int) -> Probe:
-    targets = [", ".join(f"%r{20 + 4 * i + j}" for j in range(4)) for i in range(loads)]
-    read = [f"ld.volatile.shared.v4.u32 {{{registers}}}, [%r8+{128 * (i % 16)}];"
-            for i, registers in enumerate(targets)]  # fmt: skip
+    read = [f"ld.volatile.shared.v4.u32 {registers('r', 20 + 4 * i, 4)}, [%r8+{128 * (i % 16)}];"
+            for i in range(loads)]  # fmt: skip
     body = [*_copies(copies), "cp.async.commit_group;", *read, "cp.async.wait_group 2;"]
     return Probe(
         f"{loads} ld.shared.v4 beside {copies} cp.async in rows of {row} B", "clk/warp/SM",
@@ -83,6 +82,6 @@ def probes() -> Iterator[Probe]:
     for row in (128, 64, 16):
         for warps in (1, 8):
             for copies in (0, 1, 2, 4, 8, 12, 16):
-                yield _behind(row, copies, warps)
+                yield _after(row, copies, warps)
         for copies, loads in ((0, 32), (4, 0), (4, 16), (4, 32), (8, 32)):
             yield _beside(row, copies, loads)
