@@ -422,13 +422,7 @@ void TakeShape(Decoder& d, AccessForm& form, const char* pack) {
 }
 
 void PushRegisters(Decoder& d, const AccessForm& form, const ptx::Operand& operand, bool loads) {
-  const auto elements = d.Elements(operand);
-  if (operand.kind != ptx::Operand::Kind::kVector ||
-      elements.size() != static_cast<size_t>(form.registers)) {
-    d.Illegal("this shape and repetition needs a vector of " + std::to_string(form.registers) +
-              " registers, not " + std::to_string(elements.size()));
-  }
-  for (const ptx::Operand* element : elements) {
+  for (const ptx::Operand* element : d.Vector(operand, form.registers, "registers")) {
     d.Push(loads ? d.Destination(*element, Type::kB32) : d.Source(*element, Type::kB32));
   }
 }

@@ -281,32 +281,23 @@ void TakeMode(Decoder& d, TensorForm& form) {
   }
 }
 
-void PushElements(Decoder& d, const std::vector<const ptx::Operand*>& elements, size_t expected,
-                  Type type, const char* what) {
-  if (elements.size() != expected) {
-    d.Illegal(std::to_string(elements.size()) + " " + what + " given, " + std::to_string(expected) +
-              " needed");
-  }
-  for (const ptx::Operand* element : elements) d.Push(d.Source(*element, type));
-}
-
 // [map, {coordinates}]
 void TakeMap(Decoder& d, TensorForm& form, const ptx::Operand& operand) {
   form.map = d.Address(operand);
-  std::vector<const ptx::Operand*> coordinates;
-  for (size_t i = 1; i < operand.elements.size(); ++i) {
-    for (const ptx::Operand* element : d.Elements(operand.elements[i])) {
-      coordinates.push_back(element);
-    }
+  if (operand.elements.size() != 2) {
+    d.Illegal("'" + d.inst.Spelling() + "' needs the map and its coordinates: [map, {x, y}]");
   }
-  PushElements(d, coordinates, static_cast<size_t>(form.coordinates), Type::kS32, "coordinates");
+  for (const ptx::Operand* at : d.Vector(operand.elements[1], form.coordinates, "coordinates")) {
+    d.Push(d.Source(*at, Type::kS32));
+  }
 }
 
 // The filter offsets at operand `*next`, if the form has them.
 void TakeOffsets(Decoder& d, const TensorForm& form, size_t* next) {
   if (form.offsets == 0) return;
-  PushElements(d, d.Elements(d.operand((*next)++)), static_cast<size_t>(form.offsets), Type::kU16,
-               "im2col offsets");
+  for (const ptx::Operand* of : d.Vector(d.operand((*next)++), form.offsets, "im2col offsets")) {
+    d.Push(d.Source(*of, Type::kU16));
+  }
 }
 
 void DecodeTransfer(Decoder& d, bool reduces) {

@@ -181,13 +181,8 @@ void TakeShape(Decoder& d, WgmmaForm& form, const std::string& shape) {
 
 void TakeRegisters(Decoder& d, const ptx::Operand& operand, int count, Type type, bool writes,
                    std::vector<uint32_t>& slots, std::vector<std::string>& names) {
-  const auto elements = d.Elements(operand);
-  if (operand.kind != ptx::Operand::Kind::kVector ||
-      elements.size() != static_cast<size_t>(count)) {
-    d.Illegal("'" + d.inst.Spelling() + "' needs " + std::to_string(count) + " registers for " +
-              (writes ? "D" : "A") + ", not " + std::to_string(elements.size()));
-  }
-  for (const ptx::Operand* element : elements) {
+  const std::string what = std::string("registers for ") + (writes ? "D" : "A");
+  for (const ptx::Operand* element : d.Vector(operand, count, what)) {
     slots.push_back(writes ? d.Destination(*element, type) : d.Source(*element, type));
     names.push_back(element->name);
   }

@@ -269,6 +269,18 @@ std::vector<const ptx::Operand*> Decoder::Elements(const ptx::Operand& operand) 
   return elements;
 }
 
+std::vector<const ptx::Operand*> Decoder::Vector(const ptx::Operand& operand, int count,
+                                                 const std::string& what) {
+  if (operand.kind != ptx::Operand::Kind::kVector) {
+    Illegal("'" + inst.Spelling() + "' takes its " + what + " in braces, even a single one");
+  }
+  if (static_cast<int>(operand.elements.size()) != count) {
+    Illegal("'" + inst.Spelling() + "' needs " + std::to_string(count) + " " + what + ", not " +
+            std::to_string(operand.elements.size()));
+  }
+  return Elements(operand);
+}
+
 void Decoder::MarkCommunicates() { function_.kernel().communicates = true; }
 
 void Decoder::Unsupported(const std::string& what) {

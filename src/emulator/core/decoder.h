@@ -77,6 +77,9 @@ class Decoder {
   int64_t Integer(const ptx::Operand& operand);
   // Elements of {a, b, c}, or the operand itself.
   std::vector<const ptx::Operand*> Elements(const ptx::Operand& operand);
+  // So many elements of {a, b, c}; `what` they are, in the plural. Without braces it is an error.
+  std::vector<const ptx::Operand*> Vector(const ptx::Operand& operand, int count,
+                                          const std::string& what);
   uint32_t Constant(Type type, uint64_t bits);
   // A register of this instruction alone, for values that live across its retries.
   uint32_t Temporary(Type type);

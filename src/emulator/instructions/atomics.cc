@@ -279,20 +279,21 @@ void DecodeAtomic(Decoder& d, bool returns) {
   if (!d.op.handler) d.Unsupported();
   size_t first = returns ? 1 : 0;
   m.address = d.Address(d.operand(first));
+  const auto registers = [&](const ptx::Operand& operand) {
+    return m.vector > 1 ? d.Vector(operand, m.vector, "registers") : std::vector{&operand};
+  };
   if (returns) {
-    for (const ptx::Operand* element : d.Elements(d.operand(0))) {
+    for (const ptx::Operand* element : registers(d.operand(0))) {
       bool sink = element->kind == ptx::Operand::Kind::kSink;
       d.Push(sink ? kNoSlot : d.Destination(*element, type));
     }
   } else if (name == "cas") {
     d.Illegal("red has no .cas");
   }
-  for (const ptx::Operand* element : d.Elements(d.operand(first + 1))) {
+  for (const ptx::Operand* element : registers(d.operand(first + 1))) {
     d.Push(d.Source(*element, type));
   }
   if (name == "cas") d.PushSource(first + 2, type);
-  size_t expected = static_cast<size_t>(m.vector) * (returns ? 2 : 1) + (name == "cas" ? 1 : 0);
-  if (d.slots.size() != expected) d.Illegal("wrong number of registers");
   // Integer reductions without a result commute: any order of CTAs gives the same memory. Counters
   // do so only if all have one bound.
   const bool commutes = !returns && !IsFloat(type) && name != "inc" && name != "dec";

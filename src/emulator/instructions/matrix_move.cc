@@ -202,13 +202,8 @@ void DecodeMatrix(Decoder& d, bool store) {
     d.Illegal("'" + d.inst.Spelling() + "': matrices lie in shared memory");
   }
   m.address = d.Address(d.operand(store ? 0 : 1));
-  const auto registers = d.Elements(d.operand(store ? 1 : 0));
-  const int expected = m.count * m.registers();
-  if (static_cast<int>(registers.size()) != expected) {
-    d.Illegal("'" + d.inst.Spelling() + "' takes " + std::to_string(expected) + " registers, not " +
-              std::to_string(registers.size()));
-  }
-  for (const ptx::Operand* reg : registers) {
+  const ptx::Operand& registers = d.operand(store ? 1 : 0);
+  for (const ptx::Operand* reg : d.Vector(registers, m.count * m.registers(), "registers")) {
     d.Push(store ? d.Source(*reg, Type::kB32) : d.Destination(*reg, Type::kB32));
   }
   d.MakeExtra<MatrixOp>(m);

@@ -179,12 +179,8 @@ Flow Multiply(Warp& w, const Op& op, uint32_t mask) {
 
 void PushRegisters(Decoder& d, size_t index, const char* name, const Fragment& fragment,
                    Type type) {
-  const auto registers = d.Elements(d.operand(index));
-  if (static_cast<int>(registers.size()) != fragment.registers()) {
-    d.Illegal("'" + d.inst.Spelling() + "' needs " + std::to_string(fragment.registers()) +
-              " registers for " + name + ", not " + std::to_string(registers.size()));
-  }
-  for (const ptx::Operand* element : registers) {
+  const std::string what = std::string("registers for ") + name;
+  for (const ptx::Operand* element : d.Vector(d.operand(index), fragment.registers(), what)) {
     d.Push(index == 0 ? d.Destination(*element, type) : d.Source(*element, type));
   }
 }

@@ -176,7 +176,7 @@ def test_address_must_be_the_same_in_all_threads():
     [
         ("tcgen05.ld.sync.aligned.16x128b.x128.b32 {%v0}, [%r3];", "at most x64"),
         ("tcgen05.ld.sync.aligned.16x256b.x64.b32 {%v0}, [%r3];", "at most x32"),
-        ("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%v0, %v1}, [%r3];", "vector of 4 registers"),
+        ("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%v0, %v1}, [%r3];", "needs 4 registers, not 2"),
         ("tcgen05.ld.sync.aligned.32x32b.x3.b32 {%v0, %v1, %v2}, [%r3];", "repetition"),
         ("tcgen05.ld.aligned.32x32b.x1.b32 {%v0}, [%r3];", "mandatory"),
         ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {%v0, %v1}, %v2, [%r3];", "sm_103a"),
