@@ -18,7 +18,7 @@
 #include "layout/tcgen05_layout.h"
 #include "op/copy_tma.h"
 #include "op/issue.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::analysis {
 
@@ -230,20 +230,21 @@ class Collector : public StmtVisitor {
     int64_t first = points.threads();
     int64_t last = -1;
     points.Run([&](int64_t iteration, int32_t thread, int64_t element) {
-      int32_t actor = elected ? MemoryAccess::kElected + thread / 32 : thread;
+      int32_t actor = elected ? MemoryAccess::kElected + thread / kWarp : thread;
       several |= single.value_or(actor) != actor;
       single = actor;
-      first = std::min<int64_t>(first, elected ? thread / 32 * 32 : thread);
-      last = std::max<int64_t>(
-          last, elected ? std::min<int64_t>(thread / 32 * 32 + 31, points.threads() - 1) : thread);
+      first = std::min<int64_t>(first, elected ? thread / kWarp * kWarp : thread);
+      last = std::max<int64_t>(last, elected ? std::min<int64_t>(thread / kWarp * kWarp + kWarp - 1,
+                                                                 points.threads() - 1)
+                                             : thread);
       if (known && cells == 0) touches.push_back({iteration, element, actor});
       // The threads of a warp give one address.
       bool same = elected || access->proxy == Proxy::kGeneric;
-      if (!known || (same && thread % 32 != 0)) return;
+      if (!known || (same && thread % kWarp != 0)) return;
       int64_t first_cell = (element >> 16) / kCellLanes;
       for (int64_t cell = 0; cell < cells; ++cell) {
         int64_t at = (first_cell + cell) * kColumns + (element & 0xffff);
-        touches.push_back({iteration, at, same && !elected ? thread / 32 : actor});
+        touches.push_back({iteration, at, same && !elected ? thread / kWarp : actor});
       }
     });
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
@@ -287,8 +288,8 @@ bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
 // Of a thread, or of the elected one of a warp.
 int32_t WarpgroupOf(int32_t owner) {
   bool elected = owner >= MemoryAccess::kElected;
-  return (elected ? (owner - MemoryAccess::kElected) * 32 : owner) /
-         static_cast<int32_t>(op::kWarpgroup);
+  return (elected ? (owner - MemoryAccess::kElected) * kWarp : owner) /
+         static_cast<int32_t>(kWarpgroup);
 }
 
 // The warp that touches each group of kCellLanes lanes.

@@ -7,6 +7,7 @@
 
 #include "arith/host_eval.h"
 #include "ir/visitor.h"
+#include "target/warp.h"
 
 namespace tilelang::analysis {
 
@@ -16,8 +17,6 @@ using ir::Expr;
 using ir::ExprKind;
 
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 // Integer arithmetic on the given variables alone.
 bool IsComputable(const Expr& e, const ir::Array<ir::Var>& vars) {

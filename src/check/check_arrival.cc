@@ -4,6 +4,7 @@
 #include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "target/warp.h"
 
 namespace tilelang::check {
 
@@ -68,7 +69,7 @@ class ArrivalVerifier : public ir::StmtVisitor {
  private:
   bool IsWholeWarps() const {
     for (int64_t i = 0; i < threads_.count(); ++i) {
-      if (active_.Has(i) != active_.Has(i / 32 * 32)) return false;
+      if (active_.Has(i) != active_.Has(i / kWarp * kWarp)) return false;
     }
     return true;
   }

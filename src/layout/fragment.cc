@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "layout/error.h"
+#include "target/warp.h"
 
 namespace tilelang::layout {
 
@@ -301,8 +302,8 @@ Conversion ConversionBetween(const Fragment& from, const Fragment& to) {
       int64_t thread = target[i * m + k];
       if (std::binary_search(begin, end, thread)) continue;
       same_thread = false;
-      auto in_warp = std::lower_bound(begin, end, thread / 32 * 32);
-      if (in_warp == end || *in_warp / 32 != thread / 32) return Conversion::kShared;
+      auto in_warp = std::lower_bound(begin, end, thread / kWarp * kWarp);
+      if (in_warp == end || *in_warp / kWarp != thread / kWarp) return Conversion::kShared;
     }
   }
   if (!same_thread) return Conversion::kShuffle;

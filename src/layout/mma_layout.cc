@@ -1,11 +1,12 @@
 #include "layout/mma_layout.h"
 
+#include "target/warp.h"
+
 namespace tilelang::layout {
 
 namespace {
 
-constexpr int64_t kRows = 8;   // of lanes, four threads each
-constexpr int64_t kWarp = 32;  // threads
+constexpr int64_t kRows = 8;  // of lanes, four threads each
 
 // One dimension of a fragment: each digit of the coordinate picks a thread or a register.
 struct Axis {

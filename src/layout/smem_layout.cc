@@ -6,6 +6,7 @@
 #include <set>
 
 #include "layout/error.h"
+#include "target/warp.h"
 
 namespace tilelang::layout {
 
@@ -153,7 +154,7 @@ SharedCost SharedAccessCost(const Layout& smem, const Fragment& fragment, int64_
     for (int64_t reg = 0; reg < regs; reg += vector) {
       std::vector<int64_t> addresses(32, -1);
       std::set<int64_t> distinct;
-      for (int64_t t = warp; t < std::min(warp + 32, threads); ++t) {
+      for (int64_t t = warp; t < std::min(warp + kWarp, threads); ++t) {
         int64_t element = slots[t * regs + reg];
         if (element < 0) continue;
         int64_t address = place[element % fragment->Size()] * element_bits / 8;

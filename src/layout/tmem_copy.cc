@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "layout/error.h"
+#include "target/warp.h"
 
 namespace tilelang::layout {
 
@@ -27,7 +28,7 @@ struct Demand {
 
   Slot& At(int64_t thread, int64_t reg) { return slots[thread * regs + reg]; }
   const Slot& At(int64_t warp, int64_t thread, int64_t reg) const {
-    return slots[(warp * 32 + thread) * regs + reg];
+    return slots[(warp * kWarp + thread) * regs + reg];
   }
 };
 
@@ -41,7 +42,7 @@ class DemandBuilder {
   std::string Build(Demand* demand) {
     per_reg_ = kTmemColumnBits / tmem_->element_bits;
     reg_shift_ = std::countr_zero(static_cast<uint64_t>(per_reg_));
-    demand->warps = options_.num_threads / 32;
+    demand->warps = options_.num_threads / kWarp;
     demand->regs = (fragment_->RegsPerThread() + per_reg_ - 1) / per_reg_;
     demand->slots.resize(options_.num_threads * demand->regs);
     std::string why = Fill(demand);
@@ -88,7 +89,7 @@ class DemandBuilder {
     }
     if (copy < 0) {
       return Refuse(element, " lies in lane " + std::to_string(lane) + ", which warp " +
-                                 std::to_string(thread / 32) + " cannot reach");
+                                 std::to_string(thread / kWarp) + " cannot reach");
     }
     written_[element * copies_.size() + copy] = true;
     int64_t column = bit / kTmemColumnBits;
@@ -205,7 +206,7 @@ class Cover {
  private:
   /*! A cell is the sum of its thread's and its register's. */
   void TabulateCells() {
-    for (int64_t thread = 0; thread < 32; ++thread) {
+    for (int64_t thread = 0; thread < kWarp; ++thread) {
       thread_cells_.push_back(TmemCellOf(atom_, thread, 0, half_offset_, pack_));
     }
     for (int64_t k = 0; k < atom_.regs * max_repeat_; ++k) {
@@ -214,22 +215,22 @@ class Cover {
   }
 
   bool IsUnused(int64_t reg) const {
-    for (int64_t thread = 0; thread < demand_.warps * 32; ++thread) {
+    for (int64_t thread = 0; thread < demand_.warps * kWarp; ++thread) {
       if (demand_.At(0, thread, reg).lane >= 0) return false;
     }
     return true;
   }
 
   bool IsIdle(int64_t warp) const {
-    auto begin = demand_.slots.begin() + warp * 32 * demand_.regs;
-    return std::all_of(begin, begin + 32 * demand_.regs,
+    auto begin = demand_.slots.begin() + warp * kWarp * demand_.regs;
+    return std::all_of(begin, begin + kWarp * demand_.regs,
                        [](const Demand::Slot& slot) { return slot.lane < 0; });
   }
 
   bool FindHalfOffset() {
-    for (int64_t i = 0; i < demand_.warps * 32 * demand_.regs; ++i) {
+    for (int64_t i = 0; i < demand_.warps * kWarp * demand_.regs; ++i) {
       int64_t reg = i % demand_.regs, thread = i / demand_.regs;
-      if (thread % 32 >= 16) continue;
+      if (thread % kWarp >= kWarp / 2) continue;
       const Demand::Slot &low = demand_.At(0, thread, reg), &high = demand_.At(0, thread + 16, reg);
       if (low.lane < 0 || high.lane != low.lane) continue;
       half_offset_ = high.column - low.column;
@@ -280,7 +281,7 @@ class Cover {
    */
   bool SpansTile(const TmemInstructionNode& instruction, int64_t warp, int64_t origin,
                  bool* beside) const {
-    for (int64_t thread = 0; thread < 32; ++thread) {
+    for (int64_t thread = 0; thread < kWarp; ++thread) {
       for (int64_t k = 0; k < instruction.num_regs; ++k) {
         if (demand_.At(warp, thread, instruction.reg + k).lane >= 0) continue;
         int64_t column =
@@ -299,7 +300,7 @@ class Cover {
   /*! `base` becomes the address (lane relative to the quarter) that serves one warp. */
   bool FitsWarp(const TmemInstructionNode& instruction, int64_t warp, TmemCell* base) const {
     if (IsIdle(warp)) return true;
-    for (int64_t thread = 0; thread < 32; ++thread) {
+    for (int64_t thread = 0; thread < kWarp; ++thread) {
       for (int64_t k = 0; k < instruction.num_regs; ++k) {
         const Demand::Slot& slot = demand_.At(warp, thread, instruction.reg + k);
         if (slot.lane < 0) {
@@ -352,8 +353,8 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
   LAYOUT_REQUIRE(tmem->Extents() == fragment->Extents(), LayoutError)
       << "a copy needs equal shapes, but " << tmem->ToString() << " and " << fragment->ToString()
       << " differ";
-  bool whole = options.num_threads % 32 == 0 && options.num_threads > 0;
-  if (!whole || options.thread_begin % 128 != 0) {
+  bool whole = options.num_threads % kWarp == 0 && options.num_threads > 0;
+  if (!whole || options.thread_begin % kWarpgroup != 0) {
     return {{}, "tensor memory is reached by whole warps from a multiple of 128 threads on"};
   }
   bool pack = tmem->IsUnpacked() && tmem->element_bits == 16;

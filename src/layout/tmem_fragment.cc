@@ -3,6 +3,7 @@
 
 #include "layout/algebra.h"
 #include "layout/tmem_copy.h"
+#include "target/warp.h"
 
 namespace tilelang::layout {
 
@@ -122,10 +123,11 @@ Route RouteBits(const TmemAtom& atom, const Footprint& print, int64_t element_bi
 
 std::string CheckThreads(const Footprint& print, const TmemCopyOptions& options) {
   int64_t threads = options.num_threads;
-  if (threads % 32 != 0 || (threads > 128 && threads % 128 != 0) || threads < 32) {
+  if (threads % kWarp != 0 || (threads > kWarpgroup && threads % kWarpgroup != 0) ||
+      threads < kWarp) {
     return std::to_string(threads) + " threads are neither whole warpgroups nor whole warps of one";
   }
-  if (options.thread_begin % 128 != 0) {
+  if (options.thread_begin % kWarpgroup != 0) {
     return "the threads begin at " + std::to_string(options.thread_begin) +
            ", which is no multiple of 128";
   }
@@ -146,7 +148,7 @@ TmemFragment FragmentForShape(const TmemLayout& tmem, TmemShape shape,
   std::string why = Measure(tmem.get(), dense, &print);
   if (why.empty()) why = CheckThreads(print, options);
   if (!why.empty()) return {std::nullopt, why};
-  int64_t warpgroups = std::max<int64_t>(1, options.num_threads / 128);
+  int64_t warpgroups = std::max<int64_t>(1, options.num_threads / kWarpgroup);
   int64_t step = atom.columns * (print.pack ? 2 : 1) * warpgroups;
   if (shape == TmemShape::k16x32bx2) step *= 2;
   if (print.columns % step != 0) {

@@ -12,6 +12,7 @@
 #include "layout/fragment.h"
 #include "layout/tcgen05_layout.h"
 #include "target/target.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -41,7 +42,7 @@ struct ThreadRange {
 // Whether the threads are whole warpgroups, each warp of which reaches its quarter of the lanes of
 // tensor memory.
 inline bool AreWarpgroups(const ThreadRange& threads) {
-  return threads.count % 128 == 0 && threads.begin % 128 == 0;
+  return threads.count % kWarpgroup == 0 && threads.begin % kWarpgroup == 0;
 }
 
 // Strict: what the hardware dictates. Common: what follows from layouts already known. Free:

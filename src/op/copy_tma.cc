@@ -7,6 +7,7 @@
 #include "layout/smem_layout.h"
 #include "op/copy.h"
 #include "op/copy_cluster.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -261,7 +262,7 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   }
   bool wanted = AsyncCopyName(op) != nullptr || op->annotations.count("prefer_instruction") != 0;
   bool alone = ctx->threads.count == 1 && wanted;
-  if (!alone && (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0)) {
+  if (!alone && (ctx->threads.begin % kWarp != 0 || ctx->threads.count % kWarp != 0)) {
     return "the threads that reach it are not whole warps";
   }
   for (const std::string& reason : {SumObstacle(op), ShapeObstacle(op, *ctx),

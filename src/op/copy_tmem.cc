@@ -12,6 +12,7 @@
 #include "op/issue.h"
 #include "op/relayout.h"
 #include "op/tmem.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -102,8 +103,8 @@ layout::TmemFragment WithFewerThreads(layout::TmemCopyOptions options, Ask ask) 
     layout::TmemFragment found = ask(options);
     if (found.fragment && !found.beside) return found;
     if (!best.fragment) best = found;
-    if (options.num_threads <= 128) return best;
-    options.num_threads = options.num_threads / 256 * 128;
+    if (options.num_threads <= kWarpgroup) return best;
+    options.num_threads = options.num_threads / (2 * kWarpgroup) * kWarpgroup;
   }
 }
 
@@ -225,7 +226,7 @@ bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64
   Coord next = origin;
   next[origin.size() - 2] = kRows;
   int64_t step = (tile->bit->Forward(next) - tile->bit->Forward(origin)) / layout::kTmemColumnBits;
-  bool all = static_cast<int64_t>(plan->warps.size()) == threads / 32;
+  bool all = static_cast<int64_t>(plan->warps.size()) == threads / kWarp;
   return all && plan->warpgroup_columns == step && plan->first_column + ColumnsMoved(plan) <= step;
 }
 
@@ -315,7 +316,7 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   if (!load && waits_for_stores) append("tcgen_05_st.h", "tcgen05_wait_st");
   append("tcgen_05.h", "tcgen05_before_thread_sync");
   Stmt body = Sequence(stmts, op->span);
-  if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / 32) return body;
+  if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / kWarp) return body;
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
   for (int64_t w : plan->warps) {
     mine = mine || ir::MakeEq(warp, I32(w));

@@ -12,6 +12,7 @@
 #include "op/effect.h"
 #include "op/matrix_descriptor.h"
 #include "op/tmem.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -99,7 +100,7 @@ void InferTmemCp(const ir::CopyNode* op, InferLevel level, Context* ctx) {
 // How tcgen05.cp copies in the layouts that the buffers have.
 layout::TmemCpPlan PlanInLayouts(const ir::CopyNode* op, Context* ctx) {
   layout::TmemCpPlan plan;
-  if (ctx->threads.begin % 32 != 0 || ctx->threads.count % 32 != 0) {
+  if (ctx->threads.begin % kWarp != 0 || ctx->threads.count % kWarp != 0) {
     plan.reason = "the threads that reach it are not whole warps";
     return plan;
   }

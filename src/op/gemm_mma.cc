@@ -11,6 +11,7 @@
 #include "op/gemm_fragments.h"
 #include "op/matrix_descriptor.h"
 #include "op/mma_operand.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -106,9 +107,9 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
                    "; pad the tiles (copies fill what lies outside of a tensor with zeros)";
     return shape;
   }
-  auto grid = GridOf(op, atom, shape, ctx.threads.count / 32);
+  auto grid = GridOf(op, atom, shape, ctx.threads.count / kWarp);
   if (!grid) {
-    shape.reason = std::to_string(ctx.threads.count / 32) + " warps cannot share C of " +
+    shape.reason = std::to_string(ctx.threads.count / kWarp) + " warps cannot share C of " +
                    std::to_string(shape.m) + " x " + std::to_string(shape.n) +
                    " in equal parts of rows in multiples of " + std::to_string(atom.M()) +
                    " and columns in multiples of 8; change the tile or the number of threads";

@@ -11,6 +11,7 @@
 #include "op/gemm_fragments.h"
 #include "op/gemm_mma.h"
 #include "op/matrix_descriptor.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -109,7 +110,7 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
   for (int64_t i = 1; i <= groups; ++i) {
     int64_t m = columns_first ? i : groups + 1 - i;
     if (groups % m != 0) continue;
-    WarpGrid grid{m, groups / m, kWarpgroupWarps};
+    WarpGrid grid{m, groups / m, kWarpgroup / kWarp};
     bool divides = p->m % (rows * grid.m) == 0 && p->n % grid.n == 0 &&
                    (grid.n == 1 || p->n / grid.n % unit_n == 0);
     if (!divides) continue;

@@ -4,6 +4,7 @@
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -26,8 +27,8 @@ Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span) {
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
   if (ctx.threads.count == 1) return body;
   Stmt one = ByElected(std::move(body), ctx.threads, span);
-  if (ctx.threads.count <= 32) return one;
-  Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, 32), I32(ctx.threads.begin / 32));
+  if (ctx.threads.count <= kWarp) return one;
+  Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, I32(kWarp)), I32(ctx.threads.begin / kWarp));
   return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
 }
 

@@ -13,6 +13,7 @@
 #include "op/copy_async.h"
 #include "op/store_matrix.h"
 #include "op/vectorize.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -75,7 +76,7 @@ class ParallelLowerer : public AccessLowerer {
     if (width_ > 1) vectors_ = VectorBuffers(info_, width_, ctx_);
     Stmt all = LowerGroups(info_.loop()->body);
     auto condition = CommonCondition(info_);
-    bool whole_warps = ctx_->threads.count % 32 == 0;
+    bool whole_warps = ctx_->threads.count % kWarp == 0;
     return condition && whole_warps && width_ == 1 ? ByWarpsIn(*condition, all) : all;
   }
 

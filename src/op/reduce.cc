@@ -14,6 +14,7 @@
 #include "op/reduce_layout.h"
 #include "op/relayout.h"
 #include "op/scratch.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -151,8 +152,6 @@ std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx) {
   return "the result has layout " + given->ToString() + " but the reduction gives " +
          result->ToString();
 }
-
-constexpr int64_t kWarp = 32;
 
 class ReduceLowerer {
  public:

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "ir/visitor.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
 namespace {
 
 constexpr const char* kAnyRow = "any_row";
-constexpr int64_t kWarp = 32;
 
 // Of each warp, whether it holds elements of each row.
 std::vector<bool> RowsOfWarps(const Fragment& fragment, int64_t warps) {

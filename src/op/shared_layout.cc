@@ -5,12 +5,11 @@
 
 #include "layout/smem_layout.h"
 #include "op/vectorize.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 using Slots = std::vector<std::vector<int64_t>>;  // [register][lane]
 

@@ -3,12 +3,12 @@
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kRow = 8;     // elements of a row of a matrix
 constexpr int64_t kLanes = 4;   // that hold a row
 constexpr int64_t kPacked = 2;  // elements of a register

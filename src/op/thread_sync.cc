@@ -1,13 +1,13 @@
 #include "op/thread_sync.h"
 
 #include "op/effect.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
 Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& span) {
   if (threads.begin == 0 && threads.count == cta_threads) return Effect("sync_threads", {}, span);
-  if (threads.count <= 32) return Effect("sync_warp", {}, span);
+  if (threads.count <= kWarp) return Effect("sync_warp", {}, span);
   return Effect("sync_range", {I32(threads.begin), I32(threads.count)}, span);
 }
 

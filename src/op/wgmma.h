@@ -11,8 +11,6 @@
 
 namespace tilelang::op {
 
-constexpr int64_t kWarpgroup = 128;  // threads
-constexpr int64_t kWarpgroupWarps = 4;
 constexpr int64_t kWgmmaRows = 64;  // M of one instruction
 
 struct WgmmaKind {

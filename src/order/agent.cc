@@ -6,7 +6,7 @@
 
 #include "analysis/thread_set.h"
 #include "ir/visitor.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::order {
 
@@ -14,8 +14,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 // Numbers of the values that thread-dependent expressions have in each thread.
 class Signatures {
@@ -133,7 +131,7 @@ Agents FindAgents(const Program& program) {
   for (int64_t begin = 0; begin < threads; begin += kWarp) {
     int64_t end = std::min(begin + kWarp, threads);
     std::vector<int> of_warp(signature.begin() + begin, signature.begin() + end);
-    int64_t group = by_warpgroup ? begin / op::kWarpgroup : 0;
+    int64_t group = by_warpgroup ? begin / kWarpgroup : 0;
     bool first = kinds.count({of_warp, group, true}) == 0;
     int next = static_cast<int>(kinds.size());
     int kind = kinds.try_emplace({of_warp, group, first}, next).first->second;

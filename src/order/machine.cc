@@ -7,6 +7,7 @@
 
 #include "op/issue.h"
 #include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::order {
 
@@ -16,7 +17,7 @@ namespace {
 
 // Whose pipe it is: wgmma is an operation of a warpgroup, complete for all of it at once.
 size_t PipeOf(const Agent& agent, size_t number, OperationKind kind) {
-  return kind == kWgmma ? static_cast<size_t>(agent.thread / op::kWarpgroup) : number;
+  return kind == kWgmma ? static_cast<size_t>(agent.thread / kWarpgroup) : number;
 }
 
 bool IsOfProgram(const Event& event) {
@@ -154,9 +155,8 @@ bool Machine::Execute(size_t agent, const Event& event) {
 bool Machine::HaveCommitted(size_t agent, const Event& event) const {
   auto wanted = static_cast<int64_t>(states_[agent].wgmma.groups.size()) - event.number;
   for (size_t other = 0; other < agents_.size(); ++other) {
-    bool together =
-        states_[other].wgmma.line == states_[agent].wgmma.line &&
-        agents_[other].thread / op::kWarpgroup == agents_[agent].thread / op::kWarpgroup;
+    bool together = states_[other].wgmma.line == states_[agent].wgmma.line &&
+                    agents_[other].thread / kWarpgroup == agents_[agent].thread / kWarpgroup;
     auto committed = static_cast<int64_t>(states_[other].wgmma.groups.size());
     if (together && committed < wanted) return false;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/visitor.h"
+#include "target/warp.h"
 
 namespace tilelang::order {
 
@@ -161,7 +162,7 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
 
 bool Overlap::IsOf(int32_t owner, size_t agent) const {
   if (owner >= MemoryAccess::kElected) {
-    auto warp = static_cast<size_t>(owner - MemoryAccess::kElected) * 32;
+    auto warp = static_cast<size_t>(owner - MemoryAccess::kElected) * kWarp;
     return agents_[agent].elected &&
            agents_[agent].warp == agents_[static_cast<size_t>(agents_.of_thread[warp])].warp;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/visitor.h"
+#include "layout/tcgen05_layout.h"
 
 namespace tilelang::order {
 
@@ -304,21 +305,19 @@ void Tracer::Operate(const Step& step) {
 }
 
 Touch Tracer::TouchOf(int id, const ir::CallNode* call, int instance) {
-  constexpr int64_t kColumns = 512;
-  constexpr int64_t kLanes = 128;
   const Site& site = program_.sites()[static_cast<size_t>(id)];
   Touch touch{id, site.begin, site.end, 0, 0, instance, iteration_};
   Value at = site.argument >= 0 && call != nullptr
                  ? env_.Evaluate(call->args[static_cast<size_t>(site.argument)])
                  : Value();
   if (site.space == Space::kTmem) {
-    touch.end = kColumns;
-    touch.end_lane = kLanes;
+    touch.end = layout::kTmemColumns;
+    touch.end_lane = layout::kTmemLanes;
     if (!at.IsNumber()) return touch;
     touch.begin = at.number & 0xFFFF;
     touch.end = touch.begin + site.extent;
     touch.first_lane = at.number >> 16;
-    touch.end_lane = std::min(kLanes, touch.first_lane + site.lanes);
+    touch.end_lane = std::min(layout::kTmemLanes, touch.first_lane + site.lanes);
     return touch;
   }
   bool part = site.by != OperationKind::kNone && site.extent > 0 && at.IsAddress();

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ir/fold.h"
+#include "target/warp.h"
 
 namespace tilelang::order {
 
@@ -151,7 +152,6 @@ Value Environment::Call(const ir::CallNode* op) const {
   // The same in all lanes of a warp where programs distribute indices.
   if (name == "shfl_sync" || name == "tl::matrix_descriptor") return Evaluate(op->args[0]);
   if (name == "tl::warpgroup_index") {
-    constexpr int64_t kWarpgroup = 128;
     Value thread = Evaluate(op->args[0]);
     return thread.IsNumber() ? Value::Number(thread.number / kWarpgroup) : Value();
   }

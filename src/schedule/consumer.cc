@@ -8,9 +8,9 @@
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
-#include "op/wgmma.h"
 #include "schedule/overlap.h"
 #include "schedule/program_order.h"
+#include "target/warp.h"
 
 namespace tilelang::schedule {
 
@@ -27,7 +27,7 @@ class ConsumerWriter : public SlotMutator {
       : rings_(rings),
         turns_(turns),
         notes_(notes),
-        block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(op::kWarpgroup))) {
+        block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(kWarpgroup))) {
     for (const GemmTurns::Barriers& of : turns.barriers()) done_.emplace_back(of.done, block_);
     for (const Ring& ring : rings) {
       if (turns.Releases(*ring.channel)) continue;

@@ -11,13 +11,12 @@
 #include "op/issue.h"
 #include "op/row_vote.h"
 #include "op/tmem.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::schedule {
 
 using ir::Buffer;
 using ir::Stmt;
-using op::kWarpgroup;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "layout/tcgen05_layout.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
@@ -14,11 +15,10 @@ namespace tilelang::schedule {
 
 using ir::Expr;
 using ir::Stmt;
+using layout::kTmemLanes;
 using op::I32;
 
 namespace {
-
-constexpr int64_t kBlockRows = 128;
 
 // Arrives when all that the warp has issued is complete.
 Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
@@ -36,13 +36,14 @@ Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
   return WhereShared(ring, all, own);
 }
 
-// Rows of block number `block` of a region whose last but `from_end` - 1 dimension has them all.
+// Rows of block number `block`, one for each lane, of a region whose last but `from_end` - 1
+// dimension has them all.
 ir::Region RowsOf(const ir::Region& region, size_t from_end, int64_t block) {
   ir::Array<Expr> mins = region->mins;
   ir::Array<Expr> extents = region->extents;
   size_t dim = mins.size() - from_end;
-  mins.Set(dim, mins[dim] + I32(block * kBlockRows));
-  extents.Set(dim, I32(kBlockRows));
+  mins.Set(dim, mins[dim] + I32(block * kTmemLanes));
+  extents.Set(dim, I32(kTmemLanes));
   return ir::Region(region->buffer, mins, extents);
 }
 

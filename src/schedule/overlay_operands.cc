@@ -8,8 +8,8 @@
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
-#include "op/wgmma.h"
 #include "schedule/channel.h"
+#include "target/warp.h"
 
 namespace tilelang::schedule {
 
@@ -17,8 +17,6 @@ using ir::Buffer;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kBlockRows = 128;
 
 const ir::GemmNode* AsGemmByTcgen05(const Stmt& s) {
   const auto* gemm = s.as<ir::GemmNode>();
@@ -91,7 +89,7 @@ Buffer Overlaid(const Buffer& a, const Buffer& c) {
 
 Stmt OverlayOperands(const Stmt& launch, int64_t columns) {
   int64_t threads = analysis::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count;
-  if (threads % kBlockRows != 0 || op::ColumnsOfTiles(launch) <= columns) return launch;
+  if (threads % kWarpgroup != 0 || op::ColumnsOfTiles(launch) <= columns) return launch;
   ir::Map<Buffer, Buffer> replacement;
   ir::WalkStmts(launch, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();

@@ -16,7 +16,6 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/row_vote.h"
-#include "op/wgmma.h"
 #include "schedule/async_copies.h"
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
@@ -28,6 +27,7 @@
 #include "schedule/producer.h"
 #include "schedule/program_order.h"
 #include "schedule/ring.h"
+#include "target/warp.h"
 
 namespace tilelang::schedule {
 
@@ -39,11 +39,9 @@ using ir::Expr;
 using ir::Map;
 using ir::Stmt;
 using op::I32;
-using op::kWarpgroup;
 
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxThreads = 1024;
 
 // What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
@@ -334,7 +332,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
   bool shares = threads.count > kWarpgroup && threads.count % kWarpgroup == 0;
   int64_t service = shares ? kWarpgroup : kWarp;
-  std::string reason = WhyOneRole(op, threads.count + std::max(service, 2 * kWarp));
+  std::string reason = WhyOneRole(op, threads.count + std::max<int64_t>(service, 2 * kWarp));
   if (!reason.empty()) channels.clear();
   if (reason.empty()) {
     reason = target_->has_tma

@@ -13,8 +13,8 @@
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/thread_sync.h"
-#include "op/wgmma.h"
 #include "schedule/operation_counter.h"
+#include "target/warp.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::schedule {
@@ -25,7 +25,6 @@ using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 using op::I32;
-using op::kWarpgroup;
 using op::U32;
 
 namespace {

@@ -8,6 +8,7 @@
 #include "analysis/thread_set.h"
 #include "ir/error.h"
 #include "op/gemm_tcgen05.h"
+#include "target/warp.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::sync {
@@ -38,7 +39,7 @@ std::string Describe(const ThreadRange& threads) {
 
 std::string IssuerOf(const ThreadRange& threads) {
   if (threads.count == 1) return Describe(threads);
-  return "the elected thread of warp " + std::to_string(threads.begin / 32);
+  return "the elected thread of warp " + std::to_string(threads.begin / kWarp);
 }
 
 // A gemm or an arrival, and the threads that reach it.

@@ -10,7 +10,7 @@
 #include "ir/error.h"
 #include "op/effect.h"
 #include "op/thread_sync.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -63,9 +63,9 @@ class Numberer : public ir::StmtMutator {
     op::ThreadRange threads{*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])};
     auto first = of_warpgroups ? FirstOfWarpgroups(threads) : std::nullopt;
     if (first) {
-      ir::Expr group = ir::FloorDiv(thread_, op::I32(op::kWarpgroup));
-      ir::Expr number = group + op::I32(*first - threads.begin / op::kWarpgroup);
-      return op::Effect("sync_threads", {number, op::I32(op::kWarpgroup)}, op->span);
+      ir::Expr group = ir::FloorDiv(thread_, op::I32(kWarpgroup));
+      ir::Expr number = group + op::I32(*first - threads.begin / kWarpgroup);
+      return op::Effect("sync_threads", {number, op::I32(kWarpgroup)}, op->span);
     }
     int64_t number = NumberOf(threads.begin, threads.count, op->span);
     return op::Effect("sync_threads", {op::I32(number), op::I32(threads.count)}, op->span);
@@ -76,7 +76,7 @@ class Numberer : public ir::StmtMutator {
   std::optional<int64_t> FirstOfWarpgroups(const op::ThreadRange& threads) {
     auto [it, is_new] = of_warpgroups_.try_emplace({threads.begin, threads.count});
     if (!is_new) return it->second;
-    int64_t groups = threads.count / op::kWarpgroup;
+    int64_t groups = threads.count / kWarpgroup;
     for (int64_t first = kBarriers - groups; first > 0 && !it->second; --first) {
       auto begin = taken_.begin() + first;
       if (std::count(begin, begin + groups, true) != 0) continue;

@@ -6,6 +6,7 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -94,7 +95,7 @@ void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_thr
         call == nullptr ? nullptr : ir::FindIntrinsic({call->name.data(), call->name.size()});
     if (intrinsic == nullptr) return true;
     if (intrinsic->sync == ir::SyncKind::kWarp) {
-      std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= 32; });
+      std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
     }
     if (intrinsic->sync == ir::SyncKind::kBarrier && group && group->count > 1) {
       Buffer barrier = analysis::MbarrierOf(call);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "op/wgmma.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -126,7 +127,7 @@ void PendingAccesses::PassWgmmaWait(int pending, const analysis::BlockThreads& t
 
 analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
                                      const analysis::BlockThreads& threads) {
-  bool alone = access.actors.begin % op::kWarpgroup == 0 && access.actors.count == op::kWarpgroup;
+  bool alone = access.actors.begin % kWarpgroup == 0 && access.actors.count == kWarpgroup;
   return threads.Of(alone ? access.actors : op::ThreadRange{0, 0});
 }
 

@@ -14,6 +14,7 @@
 #include "op/scratch.h"
 #include "op/thread_sync.h"
 #include "sync/sync_placer.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -54,7 +55,7 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   return HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
     if (intrinsic == nullptr) return false;
     // Of threads that are known only at run time, those of one warp.
-    if (intrinsic->sync == SyncKind::kWarp) return !group || group->count <= 32;
+    if (intrinsic->sync == SyncKind::kWarp) return !group || group->count <= kWarp;
     if (intrinsic->sync != SyncKind::kCta) return false;
     bool range = call->name == "sync_range";
     if (!range && (call->name != "sync_threads" || call->args.empty())) return true;

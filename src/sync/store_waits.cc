@@ -6,6 +6,7 @@
 #include "ir/intrinsics.h"
 #include "op/copy_tmem.h"
 #include "op/tmem.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -60,7 +61,6 @@ bool MayTouch(const ir::CopyNode* copy, const ir::CopyNode* store) {
 // Whether warps of another warpgroup may store what `earlier` has stored: those of one have their
 // lanes for good, and their stores come one after the other.
 bool MayChangeWarps(const ir::CopyNode* earlier, const ir::CopyNode* later) {
-  constexpr int64_t kWarpgroup = 128;
   bool keeps = earlier->annotations.count(ir::kRowsOfWarpgroups) != 0 &&
                later->annotations.count(ir::kRowsOfWarpgroups) != 0;
   return !keeps && op::TilePlanOf(later)->threads.count > kWarpgroup;

@@ -16,6 +16,7 @@
 #include "sync/held_waits.h"
 #include "sync/pending_accesses.h"
 #include "sync/proxy_fences.h"
+#include "target/warp.h"
 
 namespace tilelang::sync {
 
@@ -28,7 +29,7 @@ struct Team {
   std::optional<op::ThreadRange> Group() const {
     if (!arrives) return std::nullopt;
     auto range = threads.AsRange();
-    bool warps = range && range->begin % 32 == 0 && range->count % 32 == 0;
+    bool warps = range && range->begin % kWarp == 0 && range->count % kWarp == 0;
     return warps || threads.IsWholeBlock() ? range : std::nullopt;
   }
 };

@@ -7,6 +7,7 @@
 #include "analysis/kernel_scope.h"
 #include "arith/structural.h"
 #include "ir/visitor.h"
+#include "target/warp.h"
 
 namespace tilelang::transform {
 
@@ -14,8 +15,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 // The index of the thread divided by multiples of 32, in conditions.
 class ConditionRewriter : public ir::ExprMutator {

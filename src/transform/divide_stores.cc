@@ -14,7 +14,7 @@
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/thread_sync.h"
-#include "op/wgmma.h"
+#include "target/warp.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -27,8 +27,6 @@ using ir::Stmt;
 using layout::Coord;
 
 namespace {
-
-using op::kWarpgroup;
 
 // The dimension along which warpgroup after warpgroup has an equal part.
 std::optional<size_t> DimensionOfWarpgroups(const layout::Fragment& fragment,
