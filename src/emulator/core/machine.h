@@ -1,6 +1,7 @@
 // The emulated machine while a kernel runs: warps, CTAs, clusters, and what handlers do with them.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,8 @@ class GridShadow;
 
 constexpr int kLanes = 32;
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
+// Mostly it is all of them.
+constexpr int LanesOf(uint32_t mask) { return mask == kAllLanes ? kLanes : std::popcount(mask); }
 
 // What a split waits for; turned into text only for a deadlock report.
 struct WaitInfo {

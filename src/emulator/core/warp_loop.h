@@ -1,7 +1,6 @@
 // The loop over the instructions of a warp's split, for those who know what its clock is.
 #pragma once
 
-#include <bit>
 #include <type_traits>
 
 #include "emulator/core/runner.h"
@@ -16,7 +15,7 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
   uint32_t mask = warp.split().mask;
   uint64_t executed = 0;
   InstructionCount* counts = warp.cta.cluster.counts.data();
-  const uint64_t width = static_cast<uint64_t>(std::popcount(mask));
+  const uint64_t width = static_cast<uint64_t>(LanesOf(mask));
   while (executed < budget) {
     const Op& op = code[pc];
     // Who has a clock stops by that.

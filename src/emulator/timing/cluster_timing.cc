@@ -1,7 +1,6 @@
 #include "emulator/timing/cluster_timing.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "emulator/core/warp_loop.h"
@@ -9,11 +8,9 @@
 namespace tilelang::emulator {
 namespace {
 
-// Cycles that a warp may be ahead of the others.
-constexpr Cycle kAhead = 24;
-
-// Mostly all of them.
-int LanesOf(uint32_t mask) { return mask == kAllLanes ? kLanes : std::popcount(mask); }
+// Cycles that a warp may be ahead of the others. With arithmetic these are more: all that it takes
+// from them are pipes. But beside a tensor core it has to know how busy that is.
+constexpr Cycle kAhead = 24, kArithmeticAhead = 128;
 
 }  // namespace
 
@@ -72,6 +69,7 @@ const ClusterTiming::Next& ClusterTiming::FindNext() {
 void ClusterTiming::GiveWayTo(Cycle others) {
   others_ = others;
   limit_ = others + kAhead;
+  arithmetic_limit_ = others + (machine_.costs.multiplies() ? kAhead : kArithmeticAhead);
 }
 
 Warp& ClusterTiming::Begin(Cycle others) {
@@ -261,7 +259,7 @@ Timing::Turn ClusterTiming::IssueSlowly(Warp& warp, uint32_t pc, const OpCost& c
   const OpCost& cost = costs_[pc];
   if (!cost.quick) return IssueSlowly(warp, pc, cost, mask);
   WarpClock& clock = *clock_;
-  if (clock.front > limit_) return Turn::kLater;
+  if (clock.front > arithmetic_limit_) return Turn::kLater;
   if (clock.IsRepeated(pc, cost)) return LeaveOut(pc, cost, mask);
   const Cycle ready = clock.ReadyOf(cost);
   Commit<true>(warp, clock, pc, cost, mask, std::max(clock.EarliestArithmetic(), ready), ready);

@@ -147,9 +147,9 @@ class ClusterTiming final : public Timing {
   // Sends what is no arithmetic to its unit from `at` on.
   Issued Execute(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
   Issued Memory(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
-  Issued SharedAccess(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
+  Issued SharedAccess(uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
                       const uint64_t* addresses);
-  Issued GlobalAccess(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
+  Issued GlobalAccess(uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
                       const uint64_t* addresses);
   Issued ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
   // Why a full tensor pipe lets a warp issue no earlier.
@@ -189,8 +189,9 @@ class ClusterTiming final : public Timing {
   std::vector<LineAccess> lines_;
   uint64_t signals_ = 0;
   Cycle started_ = 0;
-  Cycle others_ = kNever;      // when they come
-  Cycle limit_ = kNever;       // the running warp goes on until then
+  Cycle others_ = kNever;  // when they come
+  // The running warp goes on until then.
+  Cycle limit_ = kNever, arithmetic_limit_ = kNever;
   bool beside_wgmma_ = false;  // the tensor core of its SM has worked
   Cycle now_ = 0;              // of the running instruction, or of the engine that acts
   Cycle operands_at_ = 0;      // of the running instruction
@@ -199,9 +200,5 @@ class ClusterTiming final : public Timing {
   Reason acting_reason_ = Reason::kBarrierTma;
   std::map<Cycle, std::pair<int32_t, Reason>> engine_ends_;  // which slice ended then
 };
-
-// The lines of global memory that lanes access, `bytes` each.
-void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
-                  std::vector<LineAccess>* lines);
 
 }  // namespace tilelang::emulator

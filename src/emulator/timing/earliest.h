@@ -23,8 +23,9 @@ class Earliest {
     for (size_t node = i + leaves_; node > 1; node /= 2) {
       nodes_[node] = here;
       const Node& other = nodes_[node ^ 1];
-      const bool other_wins = Wins(other, node % 2 != 0, here);
-      here.winner = other_wins ? other.winner : here.winner;
+      // No branch: nobody can predict who wins.
+      const size_t other_wins = Wins(other, node % 2 != 0, here);
+      here.winner ^= (here.winner ^ other.winner) & -other_wins;
       here.time = std::min(here.time, other.time);
     }
     nodes_[1] = here;

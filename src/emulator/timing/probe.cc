@@ -5,6 +5,7 @@
 
 #include "emulator/core/warp_loop.h"
 #include "emulator/timing/cluster_timing.h"
+#include "emulator/timing/lane_addresses.h"
 
 namespace tilelang::emulator {
 namespace {

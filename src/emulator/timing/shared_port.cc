@@ -4,6 +4,9 @@
 #include <bit>
 #include <utility>
 
+#include "emulator/core/machine.h"
+#include "emulator/timing/lane_addresses.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -29,31 +32,22 @@ class Banks {
   uint64_t words_[kBanks][kBanks];
 };
 
-// Of a whole warp that accesses a row of bytes, or the same ones in each lane, as most do: without
-// a look at its banks. Otherwise 0.
-int RegularWavefronts(const uint64_t* addresses, int bytes, bool load) {
+// Of lanes that are so far apart: without a look at their banks, 0 if that needs one.
+int RegularWavefronts(uint64_t step, int bytes, bool load) {
   const int words = std::max(1, bytes / kWordBytes);
-  const uint64_t step = addresses[1] - addresses[0];
-  if (step != 0 && step != static_cast<uint64_t>(bytes)) return 0;
   if (!std::has_single_bit(static_cast<unsigned>(words)) || words > kBanks) return 0;
-  uint64_t differs = 0;
-  for (uint64_t lane = 0; lane < 32; ++lane) {
-    differs |= addresses[lane] ^ (addresses[0] + lane * step);
-  }
-  if (differs != 0) return 0;
   return step == 0 && load && words > 1 ? words / 2 : words;
 }
 
 }  // namespace
 
 int IdealWavefronts(uint32_t mask, int bytes) {
-  return std::max(1,
-                  (std::popcount(mask) * bytes + kBanks * kWordBytes - 1) / (kBanks * kWordBytes));
+  return std::max(1, (LanesOf(mask) * bytes + kBanks * kWordBytes - 1) / (kBanks * kWordBytes));
 }
 
 int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int shift, bool load) {
-  if (const int regular = mask == ~0u ? RegularWavefronts(addresses, bytes, load) : 0) {
-    return regular;
+  if (const auto step = StepOf(addresses, mask, bytes)) {
+    if (const int regular = RegularWavefronts(*step, bytes, load)) return regular;
   }
   const int words = std::max(1, bytes / kWordBytes);
   const int group = std::max(1, 32 / words);  // lanes that are served together

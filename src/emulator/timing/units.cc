@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "emulator/timing/cluster_timing.h"
+#include "emulator/timing/lane_addresses.h"
 #include "emulator/timing/shared_port.h"
 
 namespace tilelang::emulator {
@@ -13,6 +14,7 @@ constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
 // Cycles of queue before a port of memory; a longer one holds the warp.
 constexpr double kQueue = 32;
 
+// Of the lanes that are active.
 void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
   if (mask != kAllLanes) {
     ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
@@ -27,41 +29,11 @@ void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, u
 
 }  // namespace
 
-void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
-                  std::vector<LineAccess>* lines) {
-  lines->clear();
-  // Mostly all lanes access one line.
-  const uint64_t line = addresses[std::countr_zero(mask)] / 128;
-  uint32_t sectors = 0;
-  bool one_line = true;
-  ForEachLane(mask, [&](int lane) {
-    const uint64_t last = addresses[lane] + static_cast<uint64_t>(bytes) - 1;
-    one_line &= addresses[lane] / 128 == line && last / 128 == line;
-    sectors |= 1u << (addresses[lane] / 32 & 3) | 1u << (last / 32 & 3);
-  });
-  if (one_line && bytes <= 32) return lines->push_back({line, sectors});
-  ForEachLane(mask, [&](int lane) {
-    const uint64_t first = addresses[lane] / 32;
-    const uint64_t last = (addresses[lane] + static_cast<uint64_t>(bytes) - 1) / 32;
-    for (uint64_t sector = first; sector <= last; ++sector) {
-      const uint32_t bit = 1u << (sector & 3);
-      // Neighbouring lanes mostly share the line.
-      auto found = std::find_if(lines->rbegin(), lines->rend(),
-                                [&](const LineAccess& l) { return l.line == sector / 4; });
-      if (found == lines->rend()) {
-        lines->push_back({sector / 4, bit});
-      } else {
-        found->sectors |= bit;
-      }
-    }
-  });
-}
-
 ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCost& cost,
                                              uint32_t mask, Cycle at) {
-  Sm& sm = SmOf(warp);
-  WarpClock& clock = ClockOf(warp);
-  SubCore& core = sm.cores[static_cast<size_t>(clock.sub_core)];
+  Sm& sm = *sm_;
+  WarpClock& clock = *clock_;
+  SubCore& core = *core_;
   switch (cost.unit) {
     case Unit::kMufu: {
       at = std::max(at, clock.special_free);
@@ -105,29 +77,30 @@ ClusterTiming::Issued ClusterTiming::Execute(Warp& warp, uint32_t pc, const OpCo
 ClusterTiming::Issued ClusterTiming::Memory(Warp& warp, uint32_t pc, const OpCost& cost,
                                             uint32_t mask, Cycle at) {
   if (!cost.address) return {at, at + cost.latency};
-  uint64_t addresses[kLanes] = {};
+  uint64_t addresses[kLanes];
   Addresses(warp, *cost.address, mask, addresses);
-  WarpClock& clock = ClockOf(warp);
+  WarpClock& clock = *clock_;
   const bool generic = cost.unit == Unit::kGeneric;
   const bool shared = cost.unit == Unit::kShared || cost.unit == Unit::kMatrixMove ||
                       (generic && addresses[std::countr_zero(mask)] < kGlobalWindow);
   // ptxas does not know that a store leaves alone what a later access of its space touches.
   if ((shared || generic) && !cost.constant) at = std::max(at, clock.last_shared_store);
   if ((!shared || generic) && !cost.constant) at = std::max(at, clock.last_global_store);
-  Issued issued = shared ? SharedAccess(warp, pc, cost, mask, at, addresses)
-                         : GlobalAccess(warp, pc, cost, mask, at, addresses);
-  if (cost.store) {
-    Cycle& last = shared ? clock.last_shared_store : clock.last_global_store;
-    last = std::max(last, issued.at);
+  if (!cost.store) {
+    return shared ? SharedAccess(pc, cost, mask, at, addresses)
+                  : GlobalAccess(pc, cost, mask, at, addresses);
   }
+  Issued issued = shared ? SharedAccess(pc, cost, mask, at, addresses)
+                         : GlobalAccess(pc, cost, mask, at, addresses);
+  Cycle& last = shared ? clock.last_shared_store : clock.last_global_store;
+  last = std::max(last, issued.at);
   return issued;
 }
 
-ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const OpCost& cost,
-                                                  uint32_t mask, Cycle at,
-                                                  const uint64_t* addresses) {
+ClusterTiming::Issued ClusterTiming::SharedAccess(uint32_t pc, const OpCost& cost, uint32_t mask,
+                                                  Cycle at, const uint64_t* addresses) {
   const Figures& figures = machine_.figures;
-  Sm& sm = SmOf(warp);
+  Sm& sm = *sm_;
   int wavefronts = 0, ideal = 0;
   if (cost.unit == Unit::kMatrixMove) {
     // Each matrix has eight rows of 16 bytes, whose addresses eight lanes hold.
@@ -151,14 +124,13 @@ ClusterTiming::Issued ClusterTiming::SharedAccess(Warp& warp, uint32_t pc, const
           Reason::kMemory};
 }
 
-ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const OpCost& cost,
-                                                  uint32_t mask, Cycle at,
-                                                  const uint64_t* addresses) {
+ClusterTiming::Issued ClusterTiming::GlobalAccess(uint32_t pc, const OpCost& cost, uint32_t mask,
+                                                  Cycle at, const uint64_t* addresses) {
   CollectLines(addresses, mask, std::max<int>(1, cost.bytes), &lines_);
   for (const LineAccess& line : lines_) {
-    machine_.counts[pc].sectors += std::popcount(line.sectors);
+    machine_.counts[pc].sectors += line.count();
   }
-  Sm& sm = SmOf(warp);
+  Sm& sm = *sm_;
   if (cost.atomic) {
     const Cycle done = sm.AtomicLines(at, lines_);
     return {at, done, Reason::kMemory, Reason::kMemory};
@@ -173,13 +145,13 @@ ClusterTiming::Issued ClusterTiming::GlobalAccess(Warp& warp, uint32_t pc, const
 
 ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost,
                                                 uint32_t mask, Cycle at) {
-  uint64_t addresses[kLanes] = {};
+  uint64_t addresses[kLanes];
   Addresses(warp, *cost.source, mask, addresses);
   CollectLines(addresses, mask, cost.bytes, &lines_);
   for (const LineAccess& line : lines_) {
-    machine_.counts[pc].sectors += std::popcount(line.sectors);
+    machine_.counts[pc].sectors += line.count();
   }
-  Sm& sm = SmOf(warp);
+  Sm& sm = *sm_;
   const Cycle there = sm.LoadLines(at, lines_, Sm::Route::kToShared);
   // Each part of a line is written when it comes.
   const int parts = static_cast<int>(lines_.size());
@@ -187,7 +159,7 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   const int wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
   machine_.counts[pc].wavefronts += wavefronts;
   machine_.counts[pc].conflicts += std::max(0, wavefronts - IdealWavefronts(mask, cost.bytes));
-  WarpClock& clock = ClockOf(warp);
+  WarpClock& clock = *clock_;
   Capacity& written = machine_.figures.fills_apart ? sm.fill : sm.shared;
   clock.copies = std::max(clock.copies, written.Claim(there, std::max(wavefronts, parts)));
   // Until then it needs the registers of its addresses, which its warp mostly writes next.

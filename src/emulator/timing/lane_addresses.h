@@ -1,0 +1,20 @@
+// What the lanes of a warp access together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "emulator/timing/memory_system.h"
+
+namespace tilelang::emulator {
+
+// How far lanes are apart if all of a warp access a row of bytes, `bytes` each, or all the same
+// ones, as most do; nothing otherwise.
+std::optional<uint64_t> StepOf(const uint64_t* addresses, uint32_t mask, int bytes);
+
+// The lines of global memory that lanes access, `bytes` each.
+void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
+                  std::vector<LineAccess>* lines);
+
+}  // namespace tilelang::emulator
