@@ -129,13 +129,12 @@ def _timed_row(launch: Callable[[Any], object]) -> str:
 
 def _timed_launches(only: str) -> None:
     """Prints what timing costs in grids of which one CTA is timed in detail: a part or all."""
-    device = Device("sm_90a")
+    device = Device("sm_100a")
     print(f"{'class':18} {'CTAs':>5} {'threads':>8} {'off, ms':>8} {'timed':>6} {'timeline':>9}")
     for name, body in _BODIES.items():
         if only not in name:
             continue
-        text = _KERNEL.format(body=body, iterations=_ITERATIONS).replace("sm_100a", "sm_90a")
-        kernel = device.load_ptx(text)["k"]
+        kernel = device.load_ptx(_KERNEL.format(body=body, iterations=_ITERATIONS))["k"]
         for ctas, threads in _TIMED_GRIDS:
             data = [np.zeros((ctas - 1) * 128 + threads, np.float32)]
             launch = partial(kernel.launch, ctas, threads, data, threads=1, sanitize=False)
