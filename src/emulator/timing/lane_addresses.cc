@@ -1,7 +1,6 @@
 #include "emulator/timing/lane_addresses.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "emulator/core/machine.h"
 
@@ -30,16 +29,6 @@ void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
     }
     return;
   }
-  // Often all lanes access one line.
-  const uint64_t line = addresses[std::countr_zero(mask)] / 128;
-  uint32_t sectors = 0;
-  bool one_line = true;
-  ForEachLane(mask, [&](int lane) {
-    const uint64_t last = addresses[lane] + static_cast<uint64_t>(bytes) - 1;
-    one_line &= addresses[lane] / 128 == line && last / 128 == line;
-    sectors |= 1u << (addresses[lane] / 32 & 3) | 1u << (last / 32 & 3);
-  });
-  if (one_line && bytes <= 32) return lines->push_back({line, sectors});
   ForEachLane(mask, [&](int lane) {
     const uint64_t first = addresses[lane] / 32;
     const uint64_t last = (addresses[lane] + static_cast<uint64_t>(bytes) - 1) / 32;

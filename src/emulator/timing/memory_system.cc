@@ -1,7 +1,6 @@
 #include "emulator/timing/memory_system.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "emulator/memory/global.h"
 
@@ -89,7 +88,7 @@ double MemorySystem::Misses(const LineAccess& access, bool whole) {
   const uint32_t missing = (access.sectors & ~present.sectors) != 0 ? pairs & ~present.sectors : 0;
   present.sectors |= pairs;
   present.when = loaded;
-  return 32.0 * std::popcount(missing);
+  return LineAccess{access.line, missing}.bytes();
 }
 
 double MemorySystem::QueueOf(Cycle from) {
