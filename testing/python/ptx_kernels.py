@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from pathlib import Path
+
 import numpy as np
 
 from tilelang.emulator import Device
+from tilelang.runtime.toolchain import find_ptxas
 
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 _LOADS = {1: "b8", 2: "b16", 4: "b32", 8: "b64", 16: "b128"}
@@ -38,3 +43,23 @@ def elementwise(body: str, inputs: list[np.ndarray], out: np.dtype | str, regist
     kernel = Device("sm_100a").load_ptx(text)["k"]
     kernel.launch(-(-count // 128), 128, [*inputs, result, count])
     return result
+
+
+def accepted_by_ptxas(head: str, lines: list[str], target: str, folder: Path) -> list[bool]:
+    """Whether ptxas accepts each line after ``head``; all are tried until the rest is accepted.
+
+    ``head`` ends with a newline, inside of an entry; files are written to ``folder``. Raises
+    ToolNotFoundError without a ptxas.
+    """
+    first, refused = head.count("\n") + 1, set()
+    while len(refused) < len(lines):
+        kept = ["" if i in refused else line for i, line in enumerate(lines)]
+        (folder / "k.ptx").write_text(head + "\n".join(kept) + "\nret;\n}\n")
+        command = [find_ptxas(), f"-arch={target}", "-o", folder / "k.cubin", folder / "k.ptx"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+        found = re.findall(r"line (\d+); (?:error|fatal)", done.stderr + done.stdout)
+        assert found, done.stderr
+        refused |= {int(line) - first for line in found}
+    return [i not in refused for i in range(len(lines))]

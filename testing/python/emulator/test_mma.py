@@ -2,15 +2,14 @@
 
 import itertools
 import re
-import subprocess
 
 import mma_kernels as kernels
 import numpy as np
 import pytest
 from mma_kernels import Form
+from ptx_kernels import accepted_by_ptxas
 
 from tilelang.emulator import Device, EmulatorError
-from tilelang.runtime.toolchain import find_ptxas
 
 FLOATS = [
     *(Form(f"m16n8k{k}", d, "f16", "f16", d) for k in (8, 16) for d in ("f16", "f32")),
@@ -116,24 +115,6 @@ def bare(form):
     return f"{form.opcode} {', '.join(groups)};"
 
 
-def accepted_by_ptxas(lines, target, folder):
-    """Whether ptxas accepts each line; all are tried until the rest is accepted."""
-    head = f".version 8.8\n.target {target}\n.address_size 64\n.visible .entry k() {{\n"
-    head += " .reg .b32 %b<99>; .reg .f32 %f<99>; .reg .f64 %q<99>;\n"
-    first, refused = head.count("\n") + 1, set()
-    while len(refused) < len(lines):
-        kept = ["" if i in refused else line for i, line in enumerate(lines)]
-        (folder / "k.ptx").write_text(head + "\n".join(kept) + "\nret;\n}\n")
-        command = [find_ptxas(), f"-arch={target}", "-o", folder / "k.cubin", folder / "k.ptx"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            break
-        found = re.findall(r"line (\d+); (?:error|fatal)", done.stderr + done.stdout)
-        assert found, done.stderr
-        refused |= {int(line) - first for line in found}
-    return [i not in refused for i in range(len(lines))]
-
-
 SHAPES = [
     *(f"m8n8k{k}" for k in (4, 16, 32, 128)),
     *(f"m16n8k{k}" for k in (4, 8, 16, 32, 64, 128, 256)),
@@ -155,7 +136,9 @@ def test_combinations_are_those_of_ptxas(target, tmp_path):
         for d, c in ACCUMULATORS
     ]
     lines = [bare(form) for form in forms]
-    wanted = accepted_by_ptxas(lines, target, tmp_path)
+    head = f".version 8.8\n.target {target}\n.address_size 64\n.visible .entry k() {{\n"
+    head += " .reg .b32 %b<99>; .reg .f32 %f<99>; .reg .f64 %q<99>;\n"
+    wanted = accepted_by_ptxas(head, lines, target, tmp_path)
     assert 20 < sum(wanted) < 100
     wrong = [
         line
