@@ -74,6 +74,18 @@ bool ParallelInfo::TouchesFragments() const {
   return false;
 }
 
+bool ParallelInfo::TouchesMemory() const {
+  return std::any_of(accesses_.begin(), accesses_.end(), [](const Access& access) {
+    return access.buffer.IsGlobal() || access.buffer.IsShared();
+  });
+}
+
+bool ParallelInfo::OnlyFillsRegisters() const {
+  bool reads = std::any_of(accesses_.begin(), accesses_.end(),
+                           [](const Access& access) { return !access.is_write; });
+  return !reads && !WritesMemory() && WritesRegisters();
+}
+
 bool ParallelInfo::UsesAllVars(const Access& access) const {
   for (size_t i = 0; i < extents_.size(); ++i) {
     if (extents_[i] == 1) continue;

@@ -35,6 +35,10 @@ class ParallelInfo {
   const Coord& extents() const { return extents_; }
   const std::vector<Access>& accesses() const { return accesses_; }
   bool TouchesFragments() const;
+  // Shared or global memory.
+  bool TouchesMemory() const;
+  // The body reads nothing and writes registers alone.
+  bool OnlyFillsRegisters() const;
   // What the body writes: registers of the thread (fragments and private arrays) and memory that
   // threads share.
   bool WritesRegisters() const { return writes_registers_; }

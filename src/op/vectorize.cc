@@ -295,6 +295,14 @@ int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
   return width;
 }
 
+int64_t VectorBytes(const ParallelInfo& info, Context* ctx) {
+  int64_t width = VectorWidth(info, 16, ctx);
+  if (width == 1) return 0;
+  Vectorizer vectorizer = VectorizerOf(info, ctx);
+  vectorizer.Examine(info.loop()->body, width);
+  return vectorizer.Longest();
+}
+
 Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx) {
   Vectorizer vectorizer = VectorizerOf(info, ctx);
   bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Unaligned().empty();

@@ -11,6 +11,9 @@ namespace tilelang::op {
 // misaligned or longer than 16 bytes.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
 
+// Bytes of the longest vector that the loop accesses when it runs by its VectorWidth; 0 if none.
+int64_t VectorBytes(const ParallelInfo& info, Context* ctx);
+
 // The buffers in global and shared memory of which every access that follows the last loop
 // variable is an aligned vector when `width` iterations run as one.
 Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx);

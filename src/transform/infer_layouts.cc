@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 
@@ -17,6 +18,7 @@
 #include "op/parallel.h"
 #include "op/relayout.h"
 #include "op/shared_layout.h"
+#include "op/vectorize.h"
 #include "transform/guard_accesses.h"
 #include "transform/scoped_mutator.h"
 #include "transform/select_instructions.h"
@@ -121,8 +123,8 @@ class KernelInference {
   void Run() {
     AskAll(InferLevel::kStrict);
     Propagate();
-    // Free choices: the largest loop first, since the others then follow it.
-    while (Operator* undecided = LargestUndecided()) {
+    // Free choices: one loop after the other, since the others then follow it.
+    while (Operator* undecided = FirstToDecide()) {
       Ask(undecided, InferLevel::kFree);
       Propagate();
     }
@@ -281,16 +283,26 @@ class KernelInference {
     } while (layouts_.version() != before);
   }
 
-  Operator* LargestUndecided() {
+  // How much an undecided loop has to say about layouts: loops over fragments before others; of
+  // them those that only fill registers, as T.clear does, last; then the largest, the one that
+  // accesses memory, and that with the longest vectors.
+  std::array<int64_t, 5> SayOf(const Operator& op) {
+    const op::ParallelInfo& loop = *op.parallel;
+    int64_t bytes = With(op, [&](op::Context* ctx) { return op::VectorBytes(loop, ctx); });
+    return {loop.TouchesFragments(), !loop.OnlyFillsRegisters(), layout::Product(loop.extents()),
+            loop.TouchesMemory(), bytes};
+  }
+
+  // The one with the most to say; of several, the first.
+  Operator* FirstToDecide() {
     Operator* best = nullptr;
-    auto size = [](const Operator& op) { return layout::Product(op.parallel->extents()); };
+    std::array<int64_t, 5> most{};
     for (Operator& op : operators_) {
       if (!op.parallel || op.loop_layout) continue;
-      bool better = best == nullptr ||
-                    (op.parallel->TouchesFragments() && !best->parallel->TouchesFragments());
-      bool same =
-          best != nullptr && op.parallel->TouchesFragments() == best->parallel->TouchesFragments();
-      if (better || (same && size(op) > size(*best))) best = &op;
+      std::array<int64_t, 5> say = SayOf(op);
+      if (best != nullptr && say <= most) continue;
+      best = &op;
+      most = say;
     }
     return best;
   }
