@@ -53,6 +53,10 @@ struct Split {
   bool waiting = false;
   WaitInfo wait;
   uint64_t last_run = 0;
+
+  // Lanes that have exited leave their split empty until the warp's next turn.
+  bool empty() const { return mask == 0; }
+  bool runnable() const { return !waiting && !empty(); }
   // The last poll of a spin loop that saw nothing new, and where it was.
   static constexpr uint32_t kNoPoll = 0xFFFFFFFFu;
   uint32_t poll_pc = kNoPoll;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "emulator/core/stall.h"
 #include "emulator/core/warp_loop.h"
@@ -44,7 +45,7 @@ int WarpRunner::LowestRunnable(const Warp& warp) {
   int best = -1;
   for (size_t i = 0; i < warp.splits_.size(); ++i) {
     const Split& split = warp.splits_[i];
-    if (!split.waiting && (best < 0 || split.pc < warp.splits_[best].pc))
+    if (split.runnable() && (best < 0 || split.pc < warp.splits_[best].pc))
       best = static_cast<int>(i);
   }
   return best;
@@ -54,11 +55,13 @@ int WarpRunner::OldestRunnable(const Warp& warp) {
   int best = -1;
   for (size_t i = 0; i < warp.splits_.size(); ++i) {
     const Split& split = warp.splits_[i];
-    if (split.waiting || i == warp.current_) continue;
+    if (!split.runnable() || i == warp.current_) continue;
     if (best < 0 || split.last_run < warp.splits_[best].last_run) best = static_cast<int>(i);
   }
   return best;
 }
+
+void WarpRunner::DropEmpty(Warp& warp) { std::erase_if(warp.splits_, std::mem_fn(&Split::empty)); }
 
 void WarpRunner::RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice) {
   if (Timing* timing = warp.cta.cluster.timing) return timing->Run(warp, budget, boosted, slice);
@@ -85,7 +88,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
   bool polled = false;
   while (warp.live && slice.executed < budget && !slice.ended()) {
     auto& splits = warp.splits_;
-    std::erase_if(splits, [](const Split& split) { return split.mask == 0; });
+    DropEmpty(warp);
     if (splits.empty()) break;
     warp.current_ = 0;
     if (splits.size() == 1) {
@@ -98,7 +101,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
     bool woke = PollWaiting(warp, &polls);
     slice.executed += polls.executed;
     polled |= polls.yielded;
-    std::erase_if(splits, [](const Split& split) { return split.mask == 0; });
+    DropEmpty(warp);
     int lowest = LowestRunnable(warp);
     if (lowest < 0) {
       if (!woke) break;
@@ -107,7 +110,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
     Select(warp, lowest);
     uint64_t start = slice.executed;
     while (warp.splits_.size() > 1 && slice.executed - start < kSplitQuantum && !slice.ended() &&
-           !warp.split().waiting && warp.split().mask != 0) {
+           warp.split().runnable()) {
       RunSplit(warp, kSplitQuantum, false, &slice);
       int next = LowestRunnable(warp);
       if (next < 0) break;
@@ -121,7 +124,7 @@ WarpRunner::Slice WarpRunner::Run(Warp& warp, uint64_t budget, bool stops) {
       warp.split().last_run = ++warp.split_clock_;
     }
   }
-  std::erase_if(warp.splits_, [](const Split& split) { return split.mask == 0; });
+  DropEmpty(warp);
   slice.yielded |= polled;
   return slice;
 }

@@ -33,6 +33,7 @@ class WarpRunner {
   static void RunSplit(Warp& warp, uint64_t budget, bool boosted, Slice* slice);
   static bool PollWaiting(Warp& warp, Slice* slice);
   static bool MergeCurrent(Warp& warp);
+  static void DropEmpty(Warp& warp);
   static void Select(Warp& warp, size_t index) { warp.current_ = index; }
   static int LowestRunnable(const Warp& warp);
   static int OldestRunnable(const Warp& warp);
