@@ -35,7 +35,7 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
     }
     if (active) {
       warp.op = &op;
-      if (warp.pending_loads) warp.pending_loads->Check(warp, op);
+      if (warp.pending_loads) warp.pending_loads->Check(warp, op, active);
       if (warp.wgmma_registers) warp.wgmma_registers->Check(warp, op);
       if (warp.undefined_values) warp.undefined_values->Check(warp, op, active);
       Flow flow = op.handler(warp, op, active);
@@ -43,6 +43,7 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
         warp.split().waiting = true;
         break;
       }
+      if (warp.pending_loads) warp.pending_loads->Executed(warp, op, active);
       if constexpr (timed) {
         if (turn == Timing::Turn::kTold) clock->Done(warp, pc, active);
       }

@@ -6,37 +6,65 @@
 #include "emulator/core/machine.h"
 
 namespace tilelang::emulator {
+namespace {
 
-void PendingLoads::Check(const Warp& warp, const Op& op) {
-  const Kernel& kernel = warp.cta.cluster.kernel();
-  const OperandUse& use = kernel.sources[op.source].use;
+const OperandUse& UseOf(const Warp& warp, const Op& op) {
+  return warp.cta.cluster.kernel().sources[op.source].use;
+}
+
+}  // namespace
+
+PendingLoads::Load PendingLoads::Read(const OperandUse& use, uint32_t lanes) const {
+  Load all;
+  for (uint32_t slot : use.reads) {
+    const auto found = loads_.find(slot);
+    if (found == loads_.end() || !(found->second.lanes & lanes)) continue;
+    all.lanes |= found->second.lanes & lanes;
+    all.source = found->second.source;
+  }
+  return all;
+}
+
+void PendingLoads::Set(uint32_t slot, uint32_t lanes, uint32_t source) {
+  Load& load = loads_[slot];
+  load.lanes |= lanes;
+  load.source = source;
+}
+
+void PendingLoads::Clear(uint32_t slot, uint32_t lanes) {
+  const auto found = loads_.find(slot);
+  if (found == loads_.end()) return;
+  found->second.lanes &= ~lanes;
+  if (found->second.lanes == 0) loads_.erase(found);
+}
+
+void PendingLoads::Check(const Warp& warp, const Op& op, uint32_t lanes) const {
+  if (loads_.empty()) return;
+  const OperandUse& use = UseOf(warp, op);
+  if (use.kind == OperandUse::Kind::kMove) return;
+  const Load read = Read(use, lanes);
+  if (read.lanes == 0) return;
+  Report(warp.Here(std::countr_zero(read.lanes)), "ld-before-wait",
+         "reads what the tcgen05.ld at PTX line " +
+             std::to_string(warp.cta.cluster.kernel().sources[read.source].ptx_line) +
+             " loads, before tcgen05.wait::ld");
+}
+
+void PendingLoads::Executed(const Warp& warp, const Op& op, uint32_t lanes) {
+  const OperandUse& use = UseOf(warp, op);
   if (use.kind == OperandUse::Kind::kTensorLoad) {
-    for (uint32_t slot : use.writes) loads_[slot] = op.source;
+    for (uint32_t slot : use.writes) Set(slot, lanes, op.source);
     return;
   }
   if (loads_.empty()) return;
   if (use.kind == OperandUse::Kind::kTensorWait) {
-    loads_.clear();
+    loads_.clear();  // all lanes of the warp execute it together
     return;
   }
-  const uint32_t* from = nullptr;
-  for (uint32_t slot : use.reads) {
-    const auto found = loads_.find(slot);
-    if (found == loads_.end()) continue;
-    from = &found->second;
-    if (use.kind == OperandUse::Kind::kMove) break;
-    Report(warp.Here(std::countr_zero(warp.split().mask)), "ld-before-wait",
-           "reads what the tcgen05.ld at PTX line " +
-               std::to_string(kernel.sources[found->second].ptx_line) +
-               " loads, before tcgen05.wait::ld");
-  }
-  const uint32_t load = from ? *from : 0;
+  const Load read = Read(use, lanes);
   for (uint32_t slot : use.writes) {
-    if (from) {
-      loads_[slot] = load;
-    } else {
-      loads_.erase(slot);
-    }
+    Clear(slot, lanes);
+    if (read.lanes) Set(slot, read.lanes, read.source);
   }
 }
 

@@ -57,3 +57,40 @@ def test_moves_alone_are_fine():
 def test_switched_off(off):
     _, go = launch(LOAD + USES["arithmetic"] + WAIT, **off)
     go()
+
+
+UPPER = " setp.ge.u32 %p4, %r0, 112;\n"  # half of the last warp
+
+
+def test_a_lane_uses_it_while_others_are_at_the_wait():
+    text, go = launch(
+        UPPER + LOAD + " @%p4 bra READ;\nBACK:" + WAIT + " bra OVER;\n"
+        "READ: add.u32 %v30, %v20, 1;\n bra BACK;\nOVER:\n"
+    )
+    with pytest.raises(EmulatorError) as caught:
+        go()
+    assert caught.value.kind == "ld-before-wait"
+    assert "add.u32 %v30" in text.split("\n")[caught.value.ptx_line - 1]
+
+
+def test_a_lane_uses_it_while_others_are_at_the_next_load():
+    _, go = launch(
+        UPPER + " mov.u32 %v35, 0;\nLOOP:" + LOAD + WAIT + " @%p4 bra READ;\n"
+        "BACK: add.u32 %v35, %v35, 1; setp.lt.u32 %p5, %v35, 3;\n @%p5 bra LOOP;\n bra OVER;\n"
+        "READ: add.u32 %v30, %v20, 1;\n bra BACK;\nOVER:\n"
+    )
+    go()
+
+
+def test_lanes_that_overwrite_it_do_not_hide_others():
+    _, go = launch(UPPER + LOAD + " @%p4 mov.u32 %v20, 5;\n add.u32 %v30, %v20, 1;\n" + WAIT)
+    with pytest.raises(EmulatorError, match=r"before tcgen05\.wait::ld"):
+        go()
+    _, go = launch(UPPER + LOAD + " @%p4 mov.u32 %v20, 5;\n @%p4 add.u32 %v30, %v20, 1;\n" + WAIT)
+    go()
+
+
+def test_the_address_of_another_load_is_a_use():
+    _, go = launch(LOAD + " tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v22}, [%v20];\n" + WAIT)
+    with pytest.raises(EmulatorError, match=r"before tcgen05\.wait::ld"):
+        go()
