@@ -431,7 +431,8 @@ bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool c
 
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   if (!earlier.write && !later.write) return false;
-  if (earlier.ordered || later.ordered) return false;
+  // Barriers do not wait for a store by TMA.
+  if ((earlier.ordered || later.ordered) && !earlier.in_bulk_group) return false;
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);

@@ -46,7 +46,7 @@ struct MemoryAccess {
   ir::Proxy proxy = ir::Proxy::kGeneric;
   bool by_warpgroup = false;   // of wgmma
   bool in_bulk_group = false;  // a store by TMA: its thread waits for it, by its groups
-  bool ordered = false;        // with all others, by barriers that stand in the program
+  bool ordered = false;        // with all but stores by TMA, by barriers that stand in the program
   // Bytes of the buffer in shared memory; tensors have ranges of their own, and so have the columns
   // of the tile in tensor memory.
   int64_t begin = 0;

@@ -24,8 +24,8 @@ std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 // complete a phase.
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
                        const Span& span);
-// An attribute of arrivals of the compiler's: all tiles (Array<Buffer>) that others may change
-// after them. An arrival without it may hand over anything.
+// An attribute of arrivals and barriers of the compiler's: tiles (Array<Buffer>) that others may
+// change after them. An arrival without it may hand over anything.
 inline constexpr const char* kGivesBack = "gives_back";
 // An attribute (bool) of arrivals at the leader of a pair, and of waits for them: it sees what
 // threads of both blocks stored before. (What they did to tensor memory, their fences order.)

@@ -14,6 +14,7 @@
 #include "op/copy_async.h"
 #include "op/effect.h"
 #include "op/instruction.h"
+#include "op/issue.h"
 #include "op/thread_sync.h"
 #include "schedule/program_order.h"
 
@@ -234,7 +235,7 @@ class AsyncWriter : public SlotMutator {
       return IsReadByEngine(loop.body, *ring->channel);
     });
     if (engine) body.push_back(op::Effect("fence_proxy_async", {}, span));
-    body.push_back(op::Effect(op::kSyncRole, {}, span));
+    body.push_back(op::Effect(op::kSyncRole, {}, span, Refilled(rings)));
     Expr use = op->var - op->min;
     Stmt loads = Loads(loop, rings, op->var + number(ahead), use + number(ahead), true);
     body.push_back(If(use + number(ahead) < op->extent, loads));
@@ -252,6 +253,17 @@ class AsyncWriter : public SlotMutator {
     return op::Sequence(stmts, span);
   }
 
+  // Behind the barrier of an iteration all threads refill slots: whoever has work in flight that
+  // reads them, such as a store by TMA, waits for it before.
+  static ir::Map<ir::String, ir::Any> Refilled(const std::vector<const Ring*>& rings) {
+    ir::Array<ir::Buffer> slots;
+    for (const Ring* ring : rings) {
+      for (const ir::Buffer& tiles : ring->slots) slots.push_back(tiles);
+    }
+    ir::Map<ir::String, ir::Any> attrs;
+    attrs.Set(op::kGivesBack, slots);
+    return attrs;
+  }
   static Stmt If(const Expr& condition, const Stmt& body) {
     return ir::IsTrue(condition) ? body : Stmt(ir::If(condition, body, Stmt(), body.span()));
   }

@@ -121,9 +121,9 @@ class KernelLowerer : public ScopedMutator {
     bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
     bool syncs_role = call != nullptr && call->name == op::kSyncRole;
-    if (!syncs && !arrives && !syncs_role) return OfPhysicalTiles(ScopedMutator::Rewrite(op));
+    if (!syncs && !arrives && !syncs_role) return OfPhysicalTiles(call, ScopedMutator::Rewrite(op));
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
-    if (syncs_role) return op::SyncThreads(ctx_, op->span);
+    if (syncs_role) return OfPhysicalTiles(call, op::SyncThreads(ctx_, op->span));
     if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
   }
@@ -174,11 +174,11 @@ class KernelLowerer : public ScopedMutator {
     return lowering;
   }
 
-  // An arrival names the tiles that it gives back.
-  Stmt OfPhysicalTiles(const Stmt& s) {
-    const ir::CallNode* call = op::CallOf(s);
-    auto tiles = call != nullptr ? call->attrs.Get(op::kGivesBack) : std::nullopt;
+  // A call that gives tiles back, lowered to `s`, names them.
+  Stmt OfPhysicalTiles(const ir::CallNode* original, const Stmt& s) {
+    auto tiles = original != nullptr ? original->attrs.Get(op::kGivesBack) : std::nullopt;
     if (!tiles) return s;
+    const ir::CallNode* call = op::CallOf(s);
     Array<Buffer> physical;
     for (const Buffer& tile : (*tiles).cast<Array<Buffer>>())
       physical.push_back(buffers_.Get(tile));

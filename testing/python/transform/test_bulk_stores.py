@@ -337,3 +337,52 @@ def test_a_tile_is_stored_over_a_part_of_itself(body, rows) -> None:
     for row in rows:
         want[row : row + 64] = A[128:192] * 2
     assert torch.equal(C.nan_to_num(7), want.nan_to_num(7))
+
+
+def _copied(A, rows, tile, k):
+    T.copy(A[k * 32, 0], tile, disable_tma=True)
+
+
+def _gathered(A, rows, tile, k):
+    for i, j in T.Parallel(32, 64):
+        tile[i, j] = A[rows[k * 32 + i], j]
+
+
+def _through_registers(A, rows, tile, k):
+    part = T.alloc_fragment((32, 64), "float32")
+    T.copy(A[k * 32, 0], part)
+    T.copy(part, tile)
+
+
+@every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("load", [_copied, _gathered, _through_registers])
+def test_all_threads_know_that_a_tile_was_stored_before_they_fill_it_again(
+    load, stages: int, adds: bool, target: str
+) -> None:
+    fill = T.macro(load)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 64), "float32"),
+        rows: T.Tensor((256,), "int32"),
+        C: T.Tensor((256, 64), "float32"),
+        n: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32, 64), "float32")
+            for k in T.Pipelined(n, num_stages=stages):
+                fill(A, rows, tile, k)
+                if adds:
+                    T.atomic_add(C[k * 32 : k * 32 + 32, :], tile)
+                else:
+                    T.copy(tile, C[k * 32, 0])
+
+    kernel = tilelang.compile(main, target=target)
+    assert "tl::tma_store" in kernel.get_kernel_source()
+    A, rows = torch.randn(256, 64), torch.randperm(256).int()
+    C = torch.zeros(256, 64) if adds else poisoned(256, 64).float()
+    kernel(A, rows, C, 8)
+    assert torch.equal(C, A[rows.long()] if load is _gathered else A)
