@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .._ffi import tvm_ffi
+from ..emulator.memory import extent_of
 from ..emulator.reachable import current as reachable_tensors
 from ..errors import UnsupportedError
 from . import resources
 from .nvrtc import Artifact
+from .regions import Regions, Span
 
 
 class Outcome:
@@ -101,10 +101,19 @@ class Emulation:
         """
         try:
             device, module = self._loaded
+            spans = [_span(arg) for arg in args]
+            known = [extent_of(tensor) for tensor in (*pointees, *reachable_tensors())]
+            own = [Span(each.begin, (each.end - each.begin,), (1,), 1) for each in known]
+            regions = Regions([*own, *(span for span in spans if span is not None)])
             with contextlib.ExitStack() as mapped:
-                for tensor in (*pointees, *reachable_tensors()):
-                    mapped.enter_context(_at_its_address(device, tensor))
-                converted = [_argument(device, arg) for arg in args]
+                for span in own:  # where they lie on the host: programs hold that address
+                    mapped.enter_context(
+                        device.map(regions.array(span), address=span.address, name="pointer")
+                    )
+                converted = [
+                    arg if span is None else _argument(device, arg, regions.array(span))
+                    for arg, span in zip(args, spans, strict=True)
+                ]
                 report = module[str(name)].launch(
                     tuple(grid),
                     tuple(block),
@@ -118,40 +127,26 @@ class Emulation:
             raise
 
 
-def _argument(device: Any, arg: Any) -> Any:
+def _span(arg: Any) -> Span | None:
+    """Returns the memory that an argument stands for; None for the bytes of a scalar."""
     if isinstance(arg, bytes):
-        return arg
-    if isinstance(arg, Mapping) or hasattr(arg, "items"):
-        return _tensor_map(device, {str(key): value for key, value in arg.items()})
-    return _array(arg)
+        return None
+    if not hasattr(arg, "items"):
+        size = arg.dtype.itemsize
+        strides = tuple(stride * size for stride in arg.strides)
+        return Span(int(arg.data_ptr()), tuple(arg.shape), strides, size)
+    size = int(arg["element_bytes"])
+    dims: list[int] = list(arg["dims"])
+    steps: list[int] = [size, *arg["strides"]]
+    if interleave := int(arg["interleave"]):
+        # The array has one dimension more, the slice of channels.
+        slice_bytes = 16 * interleave
+        dims, steps = [slice_bytes // size, *dims], [size, slice_bytes, *steps[1:]]
+    return Span(int(arg["address"]), tuple(reversed(dims)), tuple(reversed(steps)), size)
 
 
-def _array(tensor: Any) -> np.ndarray:
-    strides = tuple(stride * tensor.dtype.itemsize for stride in tensor.strides)
-    return _memory(int(tensor.data_ptr()), tuple(tensor.shape), strides, tensor.dtype.itemsize)
-
-
-def _at_its_address(device: Any, tensor: Any) -> Any:
-    """Maps a tensor where it lies on the host: programs hold that address."""
-    array = _array(tensor) if isinstance(tensor, tvm_ffi.Tensor) else tensor
-    return device.map(array, address=int(tensor.data_ptr()), name="pointer")
-
-
-def _memory(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
-) -> np.ndarray:
-    """Returns memory as an array of unsigned integers: NumPy lacks the narrow float types.
-
-    Args:
-        address: of the first element.
-        shape: in elements.
-        strides: in bytes, none negative.
-        size: of an element in bytes.
-    """
-    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    length = sum(spans) + size if all(shape) else 0
-    buffer = (ctypes.c_uint8 * length).from_address(address)
-    return np.ndarray(shape, f"u{size}", memoryview(buffer), strides=strides if length else None)
+def _argument(device: Any, arg: Any, array: np.ndarray) -> Any:
+    return _tensor_map(device, arg, array) if hasattr(arg, "items") else array
 
 
 # Names of the driver's codes.
@@ -160,21 +155,12 @@ _INTERLEAVES = (None, "16B", "32B")
 _OOB_FILLS = ("zeros", "nan")
 
 
-def _tensor_map(device: Any, description: dict[str, Any]) -> Any:
-    size = int(description["element_bytes"])
-    dims, strides = list(description["dims"]), [size, *description["strides"]]
-    if interleave := int(description["interleave"]):
-        # The array has one dimension more, the slice of channels.
-        slice_bytes = 16 * interleave
-        dims, strides = [slice_bytes // size, *dims], [size, slice_bytes, *strides[1:]]
-    array = _memory(
-        int(description["address"]), tuple(reversed(dims)), tuple(reversed(strides)), size
-    )
+def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) -> Any:
     return device.tensor_map(
         array,
         box=tuple(reversed(description["box"])),
         swizzle=_SWIZZLES[int(description["swizzle"])],
-        interleave=_INTERLEAVES[interleave],
+        interleave=_INTERLEAVES[int(description["interleave"])],
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
         dtype=str(description["dtype"]),
