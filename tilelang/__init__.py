@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from . import _as_tvm, _missing
 from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
-from . import _missing
 from . import env as env
 from . import errors as errors
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
@@ -15,6 +15,7 @@ from .math import cdiv
 from .runtime.cache import disable_cache, enable_cache, is_cache_enabled
 
 _missing.install()
+_as_tvm.install()
 __version__ = "0.1.0"
 
 __all__ = [

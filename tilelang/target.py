@@ -2,14 +2,17 @@
 
 A target is written ``"auto"``, ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``. Also understood:
 ``"cuda"`` (as ``"auto"``), architectures without their suffix (``"sm_90"``, ``"sm_100"``),
-``"cuda -arch=sm_90a"`` and ``{"kind": "cuda", "arch": "sm_90a"}``.
+``"cuda -arch=sm_90a"`` and ``{"kind": "cuda", "arch": "sm_90a"}``. Inside ``with target:``, a
+:class:`Target`, ``"auto"`` stands for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from tvm_ffi import Object, register_object
@@ -28,6 +31,29 @@ class Target(Object):
 
     def __str__(self) -> str:
         return str(self.arch)
+
+    def __enter__(self) -> Target:
+        _entered.set((*_entered.get(), self))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _entered.set(_entered.get()[:-1])
+
+
+#: Those of ``with target:`` in this thread, innermost last.
+_entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+#: Returns them.
+entered = _entered.get
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Leaves all of them."""
+    token = _entered.set(())
+    try:
+        yield
+    finally:
+        _entered.reset(token)
 
 
 @functools.cache
@@ -57,8 +83,8 @@ def _runs_on(target: Target, capability: tuple[int, ...]) -> bool:
 def resolve(target: Any = "auto") -> Target:
     """Returns the target that a user's description names.
 
-    ``"auto"`` is ``TILELANG_DEFAULT_TARGET`` if set, else the GPU of this machine, else
-    ``sm_100a``, which the emulator executes.
+    ``"auto"`` is the target of ``with target:``, else ``TILELANG_DEFAULT_TARGET`` if set, else the
+    GPU of this machine, else ``sm_100a``, which the emulator executes.
 
     Raises:
         TargetError: the description names no supported architecture.
@@ -68,6 +94,8 @@ def resolve(target: Any = "auto") -> Target:
     arch = _architecture_name(target)
     if arch is not None:
         return _named(arch, target)
+    if entered():
+        return entered()[-1]
     chosen = env.default_target()
     if chosen and chosen not in ("auto", "cuda"):
         return resolve(chosen)

@@ -13,6 +13,7 @@ from ..language.eager import OUTPUTS
 from . import pass_config
 from .kernel import JITKernel, normalize_out_idx
 from .lower import LoweredKernel, ir_function, lower
+from .pass_context import surroundings, with_surrounding
 
 _BACKENDS = ("auto", "tvm_ffi", "nvrtc", "cython")
 _logger = logging.getLogger("tilelang")
@@ -48,6 +49,7 @@ def compile(
     """
     if execution_backend not in _BACKENDS:
         raise ConfigError(f"unknown execution backend {execution_backend!r}")
+    pass_configs = with_surrounding(pass_configs)
     configs = pass_config.normalize(pass_configs)
     resolved = targets.resolve(target)
     func = _the_function(func)
@@ -78,6 +80,7 @@ def lower_to_source(
     func: Any, target: Any = "auto", *, pass_configs: Mapping[Any, Any] | None = None
 ) -> LoweredKernel:
     """Runs the compiler up to CUDA C++, without NVRTC; arguments as for :func:`compile`."""
+    pass_configs = with_surrounding(pass_configs)
     configs = pass_config.normalize(pass_configs)
     func = _the_function(func)
     return lower(func, targets.resolve(target), configs, pass_config.ignored(pass_configs))
@@ -109,6 +112,7 @@ def par_compile(
     funcs: Iterable[Any], num_workers: int | None = None, **options: Any
 ) -> list[JITKernel]:
     """Compiles several functions at once with the same options; results keep their order."""
+    options = surroundings(options)  # which those of the threads are not
     with ThreadPoolExecutor(num_workers) as pool:
         return list(pool.map(lambda func: compile(func, **options), funcs))
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, FunctionType
 from typing import Any
 
+from .. import target as targets
 from ..errors import ConfigError, boundary
 from . import compiler
 from .eager import EagerFunction
 from .freeze import freeze
 from .kernel import JITKernel
 from .lower import ir_function
+from .pass_context import PassContext
 from .style import is_eager, runtime_types
 
 
@@ -34,7 +36,7 @@ class JITFunction:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
         """Returns the kernel for the given parameters, compiled at their first appearance."""
-        key = freeze((args, kwargs))
+        key = self._key(args, kwargs)
         kernel = self._kernels.get(key)
         if kernel is not None:
             return kernel
@@ -78,8 +80,16 @@ class JITFunction:
         kernels = compiler.par_compile(funcs, num_workers, **self._options)
         for config, kernel in zip(configs, kernels, strict=True):
             args, kwargs = self._apply(lambda *a, **k: (a, k), config)
-            self._kernels.setdefault(freeze((args, kwargs)), kernel)
+            self._kernels.setdefault(self._key(args, kwargs), kernel)
         return kernels
+
+    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The parameters, and what surrounds the call where that matters."""
+        return (
+            freeze((args, kwargs)),
+            *map(str, targets.entered()),
+            freeze(PassContext.current().config),
+        )
 
     def _apply(self, function: Callable[..., Any], config: Any) -> Any:
         return function(**config) if isinstance(config, Mapping) else function(*config)

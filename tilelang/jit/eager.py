@@ -28,7 +28,7 @@ from ..language.eager import (
 )
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
-from . import compiler, torch_op
+from . import compiler, pass_context, torch_op
 from .freeze import freeze
 from .kernel import JITKernel
 from .style import declared_parameters
@@ -135,6 +135,7 @@ class EagerFunction:
         self._only: Callable[..., Any] | None = None
         self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
+        self._inside: dict[Any, EagerFunction] = {}
         # By how many arguments are given in order, and which by name: what arranges them.
         self._orders: dict[Any, _Selection] = {}
         self._lock = threading.RLock()
@@ -159,6 +160,8 @@ class EagerFunction:
         """
         if torch_op.is_compiling():
             return self._in_graph(args, kwargs)
+        if targets.entered() or pass_context.entered():
+            return self._surrounded(args, kwargs)
         consts: tuple[Any, ...] = ()
         if kwargs:
             args, consts = self._arranged(args, kwargs)
@@ -185,6 +188,15 @@ class EagerFunction:
         except (LookupError, AttributeError, TypeError):  # unknown, or an argument of another kind
             return self._prepare(args, consts)
         return self._run(run, select(args), plan)
+
+    def _surrounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call inside ``with target:`` or ``with PassContext(...)``, for its own kernel."""
+        options = pass_context.surroundings(self._options)
+        key = str(options["target"]), freeze(options["pass_configs"])
+        if key not in self._inside:
+            self._inside[key] = EagerFunction(self._function, options, self._types)
+        with pass_context.outside():
+            return self._inside[key](*args, **kwargs)
 
     def _run(self, run: Callable[..., Any], args: tuple[Any, ...], plan: _Plan) -> Any:
         try:
@@ -451,11 +463,11 @@ class EagerFunction:
                 notes=[f"its parameters are {', '.join(self._names)}"],
             )
         target = targets.resolve(self._target(device))
-        key = str(traced.func), str(target)
+        configs = pass_context.with_surrounding(self._options.get("pass_configs"))
+        options = {**self._options, "pass_configs": configs, "target": target}
+        key = str(traced.func), str(target), freeze(configs)
         if key not in self._kernels:
-            self._kernels[key] = compiler.compile(
-                traced.func, **{**self._options, "target": target}
-            )
+            self._kernels[key] = compiler.compile(traced.func, **options)
         return self._kernels[key], traced
 
     def _check_names(self, call: Call) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _ffi, errors
-from ..ir.dtype import dtype_of
-from ..language.codec import narrow_type
-from . import arith, ir, target, tir
+from . import arith, error, ir, runtime, target, tir, transform
+from .error import TVMError
 from .ir import IRModule
+from .runtime import DataType
 
 tvm_ffi = _ffi.tvm_ffi
 #: A newer name of :mod:`tilelang.tvm.tir`.
 tirx = tir
-
-
-def DataType(dtype: Any) -> Any:
-    """The type of that name: ``DataType("int4").bits``."""
-    return narrow_type(dtype) or dtype_of(dtype)
 
 
 def __getattr__(name: str) -> Any:
@@ -26,10 +21,23 @@ def __getattr__(name: str) -> Any:
     raise errors.UnknownNameError(
         f"tilelang.tvm has no name {name!r}",
         notes=[
-            "it holds what kernels need: tir, target.Target, ir, IRModule, DataType, arith; passes "
-            "and the runtime of TVM are not part of this compiler"
+            "it holds what kernels need: tir, target.Target, ir, IRModule, DataType, arith, "
+            "transform.PassContext; passes and the runtime of TVM are not part of this compiler"
         ],
     )
 
 
-__all__ = ["DataType", "IRModule", "arith", "ir", "target", "tir", "tirx", "tvm_ffi"]
+__all__ = [
+    "DataType",
+    "IRModule",
+    "TVMError",
+    "arith",
+    "error",
+    "ir",
+    "runtime",
+    "target",
+    "tir",
+    "tirx",
+    "transform",
+    "tvm_ffi",
+]

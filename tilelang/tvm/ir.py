@@ -8,6 +8,7 @@ from typing import Any
 from .. import _ffi
 from ..ir.expr import Expr as PrimExpr
 from ..ir.stmt import Func
+from ..language.raw.expressions import Range
 
 tvm_ffi = _ffi.tvm_ffi
 
@@ -77,6 +78,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 __all__ = [
     "IRModule",
     "PrimExpr",
+    "Range",
     "assert_structural_equal",
     "structural_equal",
     "structural_hash",

@@ -26,7 +26,7 @@ class Target(metaclass=_Described):
 
     @staticmethod
     def current(allow_none: bool = True) -> Any:
-        """Returns the target that ``"auto"`` stands for."""
+        """Returns the target that ``"auto"`` stands for: of ``with target:``, or by default."""
         del allow_none
         return targets.resolve("auto")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable
 from functools import reduce
-from types import SimpleNamespace
 from typing import Any
 
-from .. import _ffi, errors
+from .. import errors
 from ..ir import expr as _expr
 from ..ir.buffer import Buffer, make_buffer
 from ..ir.buffer import Load as BufferLoad
@@ -19,6 +16,7 @@ from ..ir.expr import Expr as PrimExpr
 from ..ir.stmt import Func as PrimFunc
 from ..ir.stmt import Stmt
 from ..language import math as _math
+from ..language.raw.expressions import SizeVar, Var
 from ..language.scalar import (
     ceildiv,
     floordiv,
@@ -32,8 +30,9 @@ from ..language.scalar import (
     truncdiv,
     truncmod,
 )
+from . import stmt_functor
+from .stmt_functor import post_order_visit
 
-tvm_ffi = _ffi.tvm_ffi
 exp, exp2, log, log2, sqrt, rsqrt, sigmoid, tanh, floor, ceil, trunc = (
     _math.FUNCTIONS[name]
     for name in (
@@ -41,19 +40,6 @@ exp, exp2, log, log2, sqrt, rsqrt, sigmoid, tanh, floor, ceil, trunc = (
         "trunc",
     )
 )
-
-
-class _VarClass(type):
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, _expr.Var)
-
-
-class Var(metaclass=_VarClass):
-    """``Var(name, dtype)``: a new variable; two of one name are two."""
-
-    def __new__(cls, name: str, dtype: Any = "int32") -> Any:
-        """Returns the variable, an expression."""
-        return _expr.var(name, dtype_of(dtype))
 
 
 def const(value: Any, dtype: Any = "int32") -> PrimExpr:
@@ -94,23 +80,6 @@ def call_extern(dtype: Any, func_name: str, *args: Any) -> Any:
     return _expr.call(dtype_of(dtype), "call_extern", [func_name, *args])
 
 
-def post_order_visit(node: Any, visit: Callable[[Any], None]) -> None:
-    """Calls ``visit`` once on every node of a piece of IR, those inside before those around."""
-    seen: list[Any] = []
-
-    def once(value: Any) -> None:
-        if not isinstance(value, (PrimExpr, Stmt, Buffer, BufferRegion, PrimFunc)):
-            return
-        if not builtins.any(value.same_as(other) for other in seen):
-            seen.append(value)
-            visit(value)
-
-    tvm_ffi.structural_walk(node, once)
-
-
-stmt_functor = SimpleNamespace(post_order_visit=post_order_visit)
-
-
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -135,6 +104,7 @@ __all__ = [
     "PrimExpr",
     "PrimFunc",
     "Select",
+    "SizeVar",
     "Stmt",
     "StringImm",
     "Var",

@@ -15,6 +15,7 @@ from ...ir.dtype import FLOAT32
 from ...ir.expr import Expr, FloatImm, IntImm, Operand, StringImm, Var, as_expr
 from ..builder import Builder
 from ..lanes import Lanes
+from ..raw.launch import BoundLoop
 from ..variable import Poison, Ref, Unset
 from ..view import Element
 
@@ -51,6 +52,8 @@ def bind(builder: Builder, name: str, value: Any) -> Any:
         return kind(bind(builder, f"{name}_{n}", item) for n, item in enumerate(value))
     if isinstance(value, Poison):
         value._raise()
+    if isinstance(value, BoundLoop):
+        return value.named(name)
     return value
 
 

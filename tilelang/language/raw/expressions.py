@@ -100,9 +100,20 @@ def BufferLoad(buffer: Buffer, indices: Any) -> Any:
     return buffer[tuple(indices)]
 
 
-def Var(name: str, dtype: Any = "int32") -> Any:
-    """A variable: of a shape, as of ``T.dynamic``; two of one name are two."""
-    return ir_expr.var(name, dtype_of(dtype))
+class _VarClass(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, ir_expr.Var)
+
+
+class Var(metaclass=_VarClass):
+    """A variable: of a shape, as of ``T.dynamic``; two of one name are two.
+
+    ``isinstance(x, T.Var)`` says whether an expression is a variable.
+    """
+
+    def __new__(cls, name: str, dtype: Any = "int32") -> Any:
+        """Returns the variable, an expression."""
+        return ir_expr.var(name, dtype_of(dtype))
 
 
 var = SizeVar = Var

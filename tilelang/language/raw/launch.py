@@ -13,7 +13,7 @@ from ... import errors
 from ...ir import span
 from ...ir.buffer import plain
 from ...ir.dtype import INT32
-from ...ir.expr import Expr, as_expr, var
+from ...ir.expr import Expr, Operand, as_expr, var
 from ...ir.stmt import Stmt
 from ..builder import Builder, current
 from ..kernel import KernelFrame, grid_extent, thread_extents
@@ -138,43 +138,95 @@ def launch_thread(thread: Any, extent: Any) -> Any:
 
 def thread_binding(
     start: Any, stop: Any = None, thread: str | None = None, annotations: Any = None
-) -> Loop:
-    """``for tx in T.thread_binding(128, thread="threadIdx.x")``: one thread does one iteration.
+) -> BoundLoop:
+    """The index of a thread or block, as a value or as a loop of which each does one iteration.
+
+    ``tx = T.thread_binding(0, 128, thread="threadIdx.x")`` or
+    ``for tx in T.thread_binding(128, thread="threadIdx.x")``. Inside T.Kernel it is the index that
+    the kernel has, whose extent has to be that of the range; elsewhere it adds a dimension.
 
     Args:
         start, stop: the range; with one number it starts at 0.
         thread: ``"blockIdx.x"`` to ``"threadIdx.z"``.
         annotations: none.
+
+    Raises:
+        SemanticsError: the kernel has no such dimension, or one of another extent.
     """
     refuse_extra("T.thread_binding", {"annotations": annotations}, {"annotations": None})
     if isinstance(stop, str):  # T.thread_binding(128, "threadIdx.x")
         stop, thread = None, stop
     low, high = (0, start) if stop is None else (start, stop)
-    place = _place("T.thread_binding", thread)
+    return BoundLoop(_place("T.thread_binding", thread), low, high - low)
 
-    def open_loop(hints: Sequence[str]) -> Opened:
+
+class BoundLoop(Loop, Operand):
+    """A loop whose iterations are threads or blocks; as a value, the index of this one."""
+
+    def __init__(self, place: str, low: Any, extent: Any) -> None:
+        super().__init__("T.thread_binding", self._opened)
+        self._place, self._low, self._extent = place, low, extent
+        self._value: Expr | None = None
+
+    def open(self, hints: Sequence[str], builder: Builder) -> Opened:
+        """Opens the kernel where it is the first dimension."""
+        return self._opened(hints)
+
+    def _opened(self, hints: Sequence[str]) -> Opened:
         builder = current("T.thread_binding")
-        frame, opened = _kernel(builder, "T.thread_binding")
-        index = frame.bind(place, high - low, hints[0] if hints else "i")
-        value = index if plain(low) == 0 else index + low
+        value, frame = self._bound(builder, hints[0] if hints else "i")
 
         def close(body: Stmt, where: Any) -> Stmt:
-            if not opened:
+            if frame is None:
                 return body
             builder.emit(body)
             return frame.close()
 
         return Opened(value, close)
 
-    return BoundLoop("T.thread_binding", open_loop)
+    def _bound(self, builder: Builder, name: str) -> tuple[Expr, BoundKernel | None]:
+        """The index, and the kernel if it was opened for it."""
+        kernel = builder.kernel
+        if kernel is not None and not isinstance(kernel, BoundKernel):
+            return self._from_start(_known_index(kernel, self._place, self._extent)), None
+        frame, opened = _kernel(builder, "T.thread_binding")
+        index = frame.bind(self._place, self._extent, name)
+        return self._from_start(index), frame if opened else None
+
+    def _from_start(self, index: Expr) -> Expr:
+        return index if plain(self._low) == 0 else index + self._low
+
+    def named(self, name: str) -> Expr:
+        """The index as a value, which is called ``name`` where it is a new dimension."""
+        if self._value is None:
+            builder = current("T.thread_binding")
+            self._value, frame = self._bound(builder, name)
+            if frame is not None:
+                builder.blocks[-1].close = lambda: frame.__exit__(None)
+        return self._value
+
+    def __tl_load__(self) -> Expr:
+        return self.named(self._place.replace("Idx.", "_"))
 
 
-class BoundLoop(Loop):
-    """A loop whose iterations are threads or blocks."""
+def _known_index(kernel: KernelFrame, place: str, extent: Any) -> Expr:
+    """The index that a kernel has along a dimension.
 
-    def open(self, hints: Sequence[str], builder: Builder) -> Opened:
-        """Opens the kernel where it is the first dimension."""
-        return self._open(hints)
+    Raises:
+        SemanticsError: it has no such dimension, or one of another extent.
+    """
+    of_threads = place.startswith("threadIdx")
+    indices = kernel.thread_vars if of_threads else kernel.block_vars
+    extents = list(map(plain, kernel.threads if of_threads else kernel.grid))
+    axis = _AXES.index(place[-1])
+    found = extents[axis] if axis < len(extents) else 1
+    if found != plain(extent) and isinstance(plain(extent), int) and isinstance(found, int):
+        raise errors.SemanticsError(
+            f"T.thread_binding of {extent} along {place}, where T.Kernel has {found}",
+            span=span.here(),
+            notes=["the range is all of the dimension; put the rest of the body under an `if`"],
+        )
+    return indices[axis] if axis < len(indices) else as_expr(0)
 
 
 def parallel(start: Any, stop: Any = None, **annotations: Any) -> Loop:
