@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from .errors import StreamError, WouldBlock
 from .geometry import Geometry
+from .plan import Memory
+from .pools import Batch, Consumer
+from .stream import TileStream
 
-__all__ = ["Geometry"]
+__all__ = ["Batch", "Consumer", "Geometry", "Memory", "StreamError", "TileStream", "WouldBlock"]

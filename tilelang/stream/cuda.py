@@ -1,0 +1,136 @@
+"""Queues and memory of a stream on a GPU: streams, events and tensors of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DriverError
+from .device import Source, host_bytes, wrong_dtype
+from .errors import missing_library
+
+_CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # of DLPack
+
+
+class CudaEvent:
+    """A point of a CUDA stream."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    @property
+    def done(self) -> bool:
+        return self.event.query()
+
+    def synchronize(self, edge: str = "") -> None:
+        self.event.synchronize()
+
+
+class CudaQueue:
+    """A CUDA stream; None stands for the current one of the calling thread."""
+
+    def __init__(self, torch: Any, stream: Any, current: bool) -> None:
+        self._torch, self._stream, self._current = torch, stream, current
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CudaQueue) and self._stream == other._stream
+
+    def __hash__(self) -> int:
+        return hash(self._stream)
+
+    def submit(
+        self,
+        work: Callable[[], None],
+        reads: Sequence[Hashable] = (),
+        writes: Sequence[Hashable] = (),
+    ) -> None:
+        if self._current:
+            work()
+            return
+        with self._torch.cuda.stream(self._stream):
+            work()
+
+    def record(self) -> CudaEvent:
+        event = self._torch.cuda.Event()
+        event.record(self._stream)
+        return CudaEvent(event)
+
+    def wait(self, event: Any, edge: str) -> None:
+        self._stream.wait_event(event.event)
+
+
+class CudaDevice:
+    """A GPU."""
+
+    def __init__(self, name: str, target: str) -> None:
+        try:
+            import torch
+        except ModuleNotFoundError:
+            raise missing_library("torch", "torch", f"a stream with device={name!r}") from None
+        if not torch.cuda.is_available():
+            raise DriverError(
+                f"device={name!r}, but torch finds no GPU here",
+                notes=["device='emulator' needs none"],
+            )
+        self.target = target
+        self._torch = torch
+        index = torch.device(name).index
+        self._index = torch.cuda.current_device() if index is None else index
+        self._device = torch.device("cuda", self._index)
+
+    def queue(self, name: str) -> CudaQueue:
+        return CudaQueue(self._torch, self._torch.cuda.Stream(self._device), current=False)
+
+    def caller(self) -> CudaQueue:
+        return CudaQueue(self._torch, self._torch.cuda.current_stream(self._device), current=True)
+
+    def on_host(self, work: Callable[[], None], writes: Hashable) -> None:
+        work()
+
+    def allocate(self, size: int) -> Any:
+        memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
+        # Queues of the stream use it without telling the allocator, which may not know of them.
+        self._torch.cuda.current_stream(self._device).synchronize()
+        return memory
+
+    def allocate_host(self, size: int) -> np.ndarray:
+        return self._torch.empty(size, dtype=self._torch.uint8, pin_memory=True).numpy()
+
+    def copy(self, source: Any, target: Any) -> None:
+        self._tensor(target).copy_(self._tensor(source), non_blocking=True)
+
+    def _tensor(self, memory: Any) -> Any:
+        return self._torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
+
+    def words(self, memory: Any, dtype: str, count: int) -> Any:
+        return memory.view(getattr(self._torch, dtype)).view(-1, count)
+
+    def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
+        return memory.view(getattr(self._torch, dtype.name)).view(tuple(shape))
+
+    def source(self, data: Any, dtype: np.dtype) -> Source:
+        torch = self._torch
+        if not isinstance(data, torch.Tensor):
+            kind = data.__dlpack_device__()[0] if hasattr(data, "__dlpack_device__") else None
+            if kind not in (_CUDA, _CUDA_HOST, _CUDA_MANAGED):
+                return _host_source(host_bytes(data, dtype), dtype)
+            data = torch.from_dlpack(data)
+        if str(data.dtype).removeprefix("torch.") != dtype.name:
+            raise wrong_dtype(str(data.dtype), dtype)
+        flat = data.contiguous().view(-1).view(torch.uint8)
+        if data.device.type == "cpu":
+            if not flat.is_pinned():
+                return _host_source(flat.numpy(), dtype)
+            return Source("pinned", data.numel(), flat, flat.data_ptr())
+        if data.device.index != self._index:
+            raise ArgumentError(
+                f"the array is on {data.device}, the stream on {self._device}",
+                notes=["move it, or open the stream there"],
+            )
+        return Source("device", data.numel(), flat, flat.data_ptr())
+
+
+def _host_source(found: np.ndarray, dtype: np.dtype) -> Source:
+    return Source("host", found.size // dtype.itemsize, found, found.ctypes.data)

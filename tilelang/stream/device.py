@@ -1,0 +1,150 @@
+"""What a stream asks of a machine: memory, queues, events. A GPU and the emulator have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..errors import ArgumentError
+
+
+class Event(Protocol):
+    """A point of a queue."""
+
+    @property
+    def done(self) -> bool:
+        """Whether everything before it has happened."""
+
+    def synchronize(self, edge: str = "") -> None:
+        """Lets the host wait for it; ``edge`` says what for (:mod:`tilelang.stream.edges`)."""
+
+
+class Queue(Protocol):
+    """Work that happens in order, beside that of other queues."""
+
+    def submit(
+        self,
+        work: Callable[[], None],
+        reads: Sequence[Hashable] = (),
+        writes: Sequence[Hashable] = (),
+    ) -> None:
+        """Adds work that touches the buffers of these names.
+
+        Writers of a buffer between two readings write to different places of it.
+        """
+
+    def record(self) -> Event:
+        """Returns the point after all work so far."""
+
+    def wait(self, event: Event, edge: str) -> None:
+        """Lets further work wait for an event."""
+
+
+class Source(NamedTuple):
+    """An array to append.
+
+    Attributes:
+        kind: where it lies: "host", "pinned" (in memory that the device reads) or "device".
+        elements: how many.
+        bytes: its memory, one-dimensional: an array of NumPy ("host") or of the device's library.
+        address: of its first byte.
+    """
+
+    kind: str
+    elements: int
+    bytes: Any
+    address: int
+
+
+class Device(Protocol):
+    """A machine."""
+
+    target: str
+
+    def queue(self, name: str) -> Queue:
+        """Returns a new queue."""
+
+    def caller(self) -> Queue:
+        """Returns the queue of the work that the calling thread has submitted elsewhere."""
+
+    def on_host(self, work: Callable[[], None], writes: Hashable) -> None:
+        """Lets the calling thread do what writes to a buffer of the host."""
+
+    def allocate(self, size: int) -> Any:
+        """Returns ``size`` bytes of the device, one-dimensional, aligned to 16 bytes."""
+
+    def allocate_host(self, size: int) -> np.ndarray:
+        """Returns ``size`` bytes of the host from and to which the device copies."""
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copies bytes; work of a queue."""
+
+    def words(self, memory: Any, dtype: str, count: int) -> Any:
+        """Returns bytes as ``(n, count)`` words of an unsigned type."""
+
+    def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
+        """Returns bytes as an array that speaks DLPack."""
+
+    def source(self, data: Any, dtype: np.dtype) -> Source:
+        """Returns what an append is given.
+
+        Raises:
+            ArgumentError: it is no array of this type, or of another machine.
+        """
+
+
+def host_bytes(data: Any, dtype: np.dtype) -> np.ndarray:
+    """Returns an array of the host as bytes in row-major order; copies one that is not so.
+
+    Raises:
+        ArgumentError: it is no array, or of another type.
+    """
+    if not isinstance(data, np.ndarray):
+        if not hasattr(data, "__dlpack__"):
+            raise ArgumentError(
+                f"a stream takes arrays, not {type(data).__name__}",
+                notes=["arrays of NumPy, torch or any library that speaks DLPack"],
+            )
+        try:
+            data = np.from_dlpack(data)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise ArgumentError(f"cannot read this {type(data).__name__}: {error}") from None
+    if data.dtype != dtype:
+        raise wrong_dtype(str(data.dtype), dtype)
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
+def wrong_dtype(found: str, expected: np.dtype) -> ArgumentError:
+    """Returns the error of an array whose elements are not those of the stream."""
+    return ArgumentError(
+        f"the array has elements of {found}, the stream of {expected}",
+        notes=[f"convert it, or open the stream with dtype={found!r}"],
+    )
+
+
+def size_of(shape: Sequence[int], dtype: np.dtype) -> int:
+    """Returns bytes of an array."""
+    return math.prod(shape) * dtype.itemsize
+
+
+def open_device(name: str, target: str) -> Device:
+    """Returns the machine of this name.
+
+    Raises:
+        ArgumentError: there is none.
+        ModuleNotFoundError: "cuda" without torch.
+    """
+    if name == "emulator":
+        from .emulated import EmulatedDevice
+
+        return EmulatedDevice(target)
+    if name == "cuda" or name.startswith("cuda:"):
+        from .cuda import CudaDevice
+
+        return CudaDevice(name, target)
+    raise ArgumentError(
+        f"no device {name!r}", notes=["device='cuda', 'cuda:1' and so on, or 'emulator'"]
+    )

@@ -1,0 +1,228 @@
+"""From arrays that are appended to tiles: staging, and launches of the kernels."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import kernels
+from .device import Device, Event, Queue, Source
+from .layout import VECTOR_BYTES
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .pools import Part
+
+#: Elements of one launch at most: their number has 32 bits.
+_LARGEST_LAUNCH = 1 << 30
+
+
+class _Stage:
+    """A buffer of the host, one of the device beside it, and the last uses of both."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.host = device.allocate_host(size)
+        self.device = device.allocate(size)
+        self.arrived: Event | None = None
+        self.drained: Event | None = None
+
+
+class Ingest:
+    """Puts elements into the pools.
+
+    Arrays of the host are gathered in a buffer, which goes to the device when it is full or ends a
+    batch: a small append costs a copy of its bytes. Pinned ones are copied from where they lie, and
+    those of the device are read by the kernel itself, in the caller's queue.
+    """
+
+    def __init__(self, plan: Plan, device: Device) -> None:
+        self._plan, self._device = plan, device
+        self._copies, self._scatters = device.queue("copy"), device.queue("scatter")
+        self.pools = device.allocate(plan.pools * plan.pool_bytes)
+        self._stages = [_Stage(device, plan.stage_bytes) for _ in range(2)]
+        self._turn = 0
+        self._begin = self._end = 0  # positions that the host buffer of this turn holds
+        self._joining: list[Queue] = []
+        self._padding = self._fill()
+        self._kernels: dict[int, tuple[Any, Any, kernels.Words]] = {}
+
+    def _fill(self) -> Any:
+        """Puts the padding everywhere; returns it as the kernel takes it."""
+        plan = self._plan
+        words = kernels.Words.of(plan.dtype.itemsize)
+        padding = self._device.allocate(VECTOR_BYTES)[: plan.dtype.itemsize]
+        signed = words.dtype.removeprefix("u")
+
+        def fill() -> None:
+            self._device.copy(plan.pad.reshape(1).view(np.uint8), padding)
+            everything = self._device.words(self.pools, signed, words.lanes)
+            everything[:] = self._device.words(padding, signed, words.lanes)
+
+        buffers = [("pool", pool) for pool in range(plan.pools)]
+        self._scatters.submit(fill, writes=buffers)
+        return self._device.words(padding, words.dtype, words.lanes)[0]
+
+    def open(self, part: Part) -> None:
+        """Lets a pool be filled once nobody reads it."""
+        for event in part.idle:
+            self._scatters.wait(event, "released")
+        self._joining = []
+
+    def put(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
+        """Takes ``count`` elements of ``source`` from ``first`` on, for a position."""
+        if source.kind == "host":
+            self._gather(part, source, first, count, position)
+            return
+        self.send(part)
+        size = self._plan.dtype.itemsize
+        step = _LARGEST_LAUNCH if source.kind == "device" else self._room(position)
+        while count:
+            taken = min(count, step)
+            span = source.bytes[first * size : (first + taken) * size]
+            if source.kind == "device":
+                self._read(part, span, source.address + first * size, taken, position)
+            else:
+                self._upload(part, span, taken, position)
+            first, position, count = first + taken, position + taken, count - taken
+
+    def send(self, part: Part) -> None:
+        """Lets what was gathered go to the device."""
+        count = self._end - self._begin
+        if count:
+            offset, size = self._offset(self._begin), self._plan.dtype.itemsize
+            host = self._stages[self._turn].host[offset : offset + count * size]
+            self._upload(part, host, count, self._begin, reads=[("host stage", self._turn)])
+            self._begin = self._end
+
+    def finish(self, part: Part, position: int) -> Event:
+        """Ends a part at a position; returns the point at which its tiles are complete."""
+        self.send(part)
+        for queue in self._joining:
+            self._scatters.wait(queue.record(), "joined")
+        if self._plan.is_short(part, position):
+            self._scatters.submit(
+                functools.partial(self._pad, part, position), writes=[("pool", part.pool)]
+            )
+        return self._scatters.record()
+
+    def last_copy(self) -> Event:
+        """Returns the point after which no array of the host is read."""
+        return self._copies.record()
+
+    def _offset(self, position: int) -> int:
+        """The byte of a stage for a position: vectors of the stream are vectors in memory."""
+        return position * self._plan.dtype.itemsize % VECTOR_BYTES
+
+    def _room(self, position: int) -> int:
+        """Elements that a stage takes at any position."""
+        return (self._plan.stage_bytes - VECTOR_BYTES) // self._plan.dtype.itemsize
+
+    def _gather(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
+        size = self._plan.dtype.itemsize
+        while count:
+            if self._begin == self._end:
+                self._begin = self._end = position
+            room = self._room(position) - (self._end - self._begin)
+            taken = min(count, room)
+            stage = self._stages[self._turn]
+            if self._begin == self._end and stage.arrived is not None:
+                stage.arrived.synchronize("refill")
+            at = self._offset(self._begin) + (self._end - self._begin) * size
+            source_bytes = source.bytes[first * size : (first + taken) * size]
+            target = stage.host[at : at + taken * size]
+            self._device.on_host(
+                functools.partial(np.copyto, target, source_bytes), ("host stage", self._turn)
+            )
+            self._end += taken
+            first, position, count = first + taken, position + taken, count - taken
+            if taken == room:
+                self.send(part)
+
+    def _upload(
+        self, part: Part, span: Any, count: int, position: int, reads: list[Any] | None = None
+    ) -> None:
+        """Copies bytes to the device and scatters them."""
+        turn, stage = self._turn, self._stages[self._turn]
+        offset = self._offset(position)
+        target = stage.device[offset : offset + count * self._plan.dtype.itemsize]
+        if stage.drained is not None:
+            self._copies.wait(stage.drained, "drained")
+        self._copies.submit(
+            functools.partial(self._device.copy, span, target),
+            reads=reads or [],
+            writes=[("stage", turn)],
+        )
+        stage.arrived = self._copies.record()
+        self._scatters.wait(stage.arrived, "arrived")
+        self._scatters.submit(
+            functools.partial(self._scatter, part, target, offset, count, position),
+            reads=[("stage", turn)],
+            writes=[("pool", part.pool)],
+        )
+        stage.drained = self._scatters.record()
+        self._turn = 1 - turn
+
+    def _read(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
+        """Scatters an array of the device in the queue of those who made it."""
+        queue = self._device.caller()
+        if queue not in self._joining:
+            queue.wait(self._scatters.record(), "reopened")
+            self._joining.append(queue)
+        queue.submit(
+            functools.partial(self._scatter, part, span, address, count, position),
+            writes=[("pool", part.pool)],
+        )
+
+    def _scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
+        """Launches kernels: of whole vectors for what is aligned, of elements for the rest."""
+        size = self._plan.dtype.itemsize
+        base, slot = self._plan.base(part)
+        lanes = self._plan.vectors.lanes
+        head = (base - position) % lanes
+        while (address + head * size) % (lanes * size):
+            lanes //= 2
+            head = (base - position) % lanes
+        head = min(head, count)
+        body = (count - head) // lanes * lanes
+        first = 0
+        for length, width in ((head, 1), (body, lanes), (count - head - body, 1)):
+            if length:
+                kernel, pools, words = self._kernel(width)
+                elements = span[first * size : (first + length) * size]
+                kernel.run(
+                    self._device.words(elements, words.dtype, words.lanes),
+                    pools,
+                    (position + first - base) // width,
+                    slot,
+                )
+                first += length
+
+    def _pad(self, part: Part, position: int) -> None:
+        plan = self._plan
+        layout = plan.elements
+        words = kernels.Words.of(plan.dtype.itemsize)
+        pools = self._device.words(self.pools, words.dtype, words.lanes)
+        kernel = kernels.pad(layout, plan.dtype.itemsize, len(pools), self._device.target)
+        base, _ = plan.base(part)
+        before = part.epoch - plan.geometry.epoch_of(base)
+        slots = (part.end_epoch - part.epoch) * layout.live
+        kernel.run(
+            pools,
+            self._padding,
+            part.pool * plan.pool_slots,
+            before,
+            position - base,
+            slots * layout.tile,
+        )
+
+    def _kernel(self, lanes: int) -> tuple[Any, Any, kernels.Words]:
+        if lanes not in self._kernels:
+            size = self._plan.dtype.itemsize
+            layout = self._plan.layout(lanes * size)
+            words = kernels.Words.of(lanes * size)
+            pools = self._device.words(self.pools, words.dtype, words.lanes)
+            kernel = kernels.scatter(layout, size, len(pools), self._device.target)
+            self._kernels[lanes] = kernel, pools, words
+        return self._kernels[lanes]

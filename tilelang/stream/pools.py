@@ -1,0 +1,264 @@
+"""The pools of a stream: who fills them, who reads them, and who waits for whom."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import StreamError, WouldBlock
+
+if TYPE_CHECKING:
+    from .device import Device, Event
+
+#: Seconds after which a wait without a time limit asks whether anybody can end it.
+_PATIENCE = 5.0
+
+
+class Batch:
+    """Finished tiles of consecutive epochs, in a pool until :meth:`release`; a context manager.
+
+    Work that the calling thread submits after it got the batch comes after the tiles were filled,
+    and before the pool is filled anew if it was submitted before ``release``.
+
+    Attributes:
+        number: of the batch, from 0.
+        tiles: ``(count, *tile)``, of NumPy on the emulator and of torch on a GPU; DLPack. The axes
+            of a tile are in the order in which the stream stores them.
+        index: the place of each tile among the tiles of the stored array, int64 ``(count, rank)``.
+        extents: how much of each tile lies in the array, int64 ``(count, rank)``.
+        event: the point at which the tiles are complete: ``event.done``.
+    """
+
+    def __init__(
+        self, part: Part, tiles: Any, index: np.ndarray, extents: np.ndarray, event: Event
+    ) -> None:
+        self.number = part.number
+        self.part = part
+        self.tiles, self.index, self.extents, self.event = tiles, index, extents, event
+        self._release: Callable[[Event], None] | None = None
+        self._device: Any = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.tiles.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self.tiles.__dlpack_device__()
+
+    def for_consumer(self, device: Device, release: Callable[[Event], None]) -> Batch:
+        """Returns the batch as one consumer gets it."""
+        own = Batch(self.part, self.tiles, self.index, self.extents, self.event)
+        own._device, own._release = device, release
+        return own
+
+    def release(self, event: Event | None = None) -> None:
+        """Gives the pool back: its tiles may be overwritten. A second call does nothing.
+
+        Args:
+            event: after which the tiles are not read; None: all work so far of this thread.
+        """
+        release, self._release = self._release, None
+        if release is not None:
+            release(event if event is not None else self._device.caller().record())
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Part:
+    """A part of the stream that fills a pool.
+
+    Attributes:
+        number: of the batch that it becomes.
+        pool: where it lies.
+        epoch, end_epoch: which epochs; the second one is exclusive.
+        begin, end: positions of the stream.
+        idle: events after which the pool is not read.
+    """
+
+    def __init__(
+        self, number: int, pool: int, epochs: tuple[int, int], span: tuple[int, int]
+    ) -> None:
+        self.number, self.pool = number, pool
+        self.epoch, self.end_epoch = epochs
+        self.begin, self.end = span
+        self.idle: list[Event] = []
+
+
+class Consumer:
+    """Somebody who gets every batch and gives it back; several of them may read one at a time.
+
+    Attributes:
+        name: in messages.
+    """
+
+    def __init__(self, name: str, pools: Pools) -> None:
+        self.name = name
+        self.batches: deque[Batch] = deque()
+        self.held: set[int] = set()
+        self.owner = threading.get_ident()
+        self.claimed = False
+        self._pools = pools
+
+    def ready(self, timeout: float | None = 0.0) -> Iterator[Batch]:
+        """Yields finished batches; each is released when the next one is asked for.
+
+        Args:
+            timeout: seconds to wait for a batch; 0: only those that are finished; None: until the
+                stream is closed.
+        """
+        self.owner, self.claimed = threading.get_ident(), True
+        return self._ready(timeout)
+
+    def _ready(self, timeout: float | None) -> Iterator[Batch]:
+        while (batch := self._pools.take(self, timeout)) is not None:
+            with batch:
+                yield batch
+
+
+class Pools:
+    """Which pool is free, being filled, or held by whom; any thread may call its methods."""
+
+    def __init__(self, count: int, device: Device) -> None:
+        self.changed = threading.Condition()
+        self.consumers: list[Consumer] = []
+        self.failure: BaseException | None = None
+        self.closed = False
+        self._device = device
+        self._free: deque[tuple[int, list[Event]]] = deque((pool, []) for pool in range(count))
+        self._holders: dict[int, int] = {}
+        self._count = count
+
+    def consumer(self, name: str) -> Consumer:
+        """Adds a consumer, who gets the batches that are finished from now on."""
+        consumer = Consumer(name, self)
+        with self.changed:
+            self.consumers.append(consumer)
+        return consumer
+
+    def acquire(self, timeout: float | None) -> tuple[int, list[Event]]:
+        """Returns a pool that nobody holds, and the events after which nobody reads it.
+
+        Args:
+            timeout: seconds to wait; None: as long as somebody may release one.
+
+        Raises:
+            WouldBlock: there was none in time, or only the calling thread could release one.
+            StreamError: a consumer failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        since = time.monotonic()
+        with self.changed:
+            while not self._free:
+                self.check()
+                now = time.monotonic()
+                if deadline is not None and now >= deadline:
+                    raise self._would_block(f"after {timeout:g} s" if timeout else "now")
+                if deadline is None and self._hopeless(now - since):
+                    raise self._would_block("by waiting, as only this thread could release one")
+                rest = 0.1 if deadline is None else min(deadline - now, 0.1)
+                self.changed.wait(rest)
+            return self._free.popleft()
+
+    def check(self) -> None:
+        """Raises what made a consumer fail."""
+        if self.failure is not None:
+            raise self.failure
+
+    def _hopeless(self, waited: float) -> bool:
+        me = threading.get_ident()
+        holding = [consumer for consumer in self.consumers if consumer.held]
+        mine = all(consumer.owner == me for consumer in holding)
+        return mine and (waited >= _PATIENCE or all(consumer.claimed for consumer in holding))
+
+    def _would_block(self, when: str) -> WouldBlock:
+        holders = [
+            f"{consumer.name!r} holds {', '.join(map(str, sorted(consumer.held)))}"
+            for consumer in self.consumers
+            if consumer.held
+        ]
+        return WouldBlock(
+            f"no pool is free {when}: consumers hold all {self._count} (batches: "
+            f"{'; '.join(holders)})",
+            notes=["take batches from ready() and release them, in another thread or in between"],
+        )
+
+    def hand_over(self, batch: Batch) -> None:
+        """Gives a finished batch to all consumers."""
+        with self.changed:
+            events: list[Event] = []
+            self._holders[batch.number] = len(self.consumers)
+            for consumer in self.consumers:
+                consumer.held.add(batch.number)
+                release = self._releaser(consumer, batch.part, events)
+                consumer.batches.append(batch.for_consumer(self._device, release))
+            self.changed.notify_all()
+
+    def _releaser(
+        self, consumer: Consumer, part: Part, events: list[Event]
+    ) -> Callable[[Event], None]:
+        def release(event: Event) -> None:
+            with self.changed:
+                events.append(event)
+                consumer.held.discard(part.number)
+                self._holders[part.number] -= 1
+                if self._holders[part.number] == 0:
+                    del self._holders[part.number]
+                    self._free.append((part.pool, events))
+                self.changed.notify_all()
+
+        return release
+
+    def take(self, consumer: Consumer, timeout: float | None) -> Batch | None:
+        """Returns the next batch of a consumer; None if none comes in time, or ever."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.changed:
+            while not consumer.batches:
+                rest = None if deadline is None else deadline - time.monotonic()
+                if self.closed or (rest is not None and rest <= 0):
+                    return None
+                self.changed.wait(rest)
+            batch = consumer.batches.popleft()
+        self._device.caller().wait(batch.event, "filled")
+        self._device.caller().submit(lambda: None, reads=[("pool", batch.part.pool)])
+        return batch
+
+    def idle(self) -> bool:
+        """Whether no consumer holds a batch."""
+        return not self._holders
+
+    def close(self) -> None:
+        """Lets consumers who wait for batches end when they have got all."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+    def fail(self, error: BaseException | None) -> None:
+        """Lets appends raise ``error`` from now on; None: no more."""
+        with self.changed:
+            self.failure = error
+            self.changed.notify_all()
+
+    def wait_idle(self, timeout: float | None) -> None:
+        """Waits until no consumer holds a batch.
+
+        Raises:
+            StreamError: a consumer failed, or did not end in time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.changed:
+            while self._holders:
+                self.check()
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise StreamError(f"consumers still hold batches after {timeout:g} s")
+                self.changed.wait(0.1)

@@ -1,0 +1,268 @@
+"""An array that arrives element by element leaves as tiles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..errors import ArgumentError, boundary
+from .device import open_device
+from .errors import StreamError, WouldBlock
+from .ingest import Ingest
+from .plan import Memory, Plan
+from .pools import Batch, Consumer, Part, Pools
+from .schedule import StreamSchedule
+
+
+class TileStream:
+    """Cuts an array that arrives in row-major order into tiles, in a bounded memory.
+
+    Elements go into pools of tiles; a pool whose tiles are all complete is a batch, which every
+    consumer gets and releases. A pool that a consumer holds is never overwritten: ``append`` waits.
+
+    Args:
+        shape: extents in the order of arrival, the slowest first; the first one may be None: the
+            array grows for as long as elements come.
+        tile: extents of a tile.
+        dtype: of an element; a type of numbers of NumPy, as anything that names it.
+        device: "cuda", "cuda:1" and so on, or "emulator".
+        order: axes in the order in which tiles hold them, if that is not the order of arrival: a
+            permutation, or names as in ``"tcyx->ctyx"``.
+        batch: epochs of a batch, an epoch being tiles that live at once (docs/stream.md); "auto":
+            so many that a batch has 1024 tiles, if they take less than 256 MiB.
+        pad: of the elements of tiles that lie outside of the array.
+        pools: how many batches are filled or held at once.
+        target: what kernels are compiled for, as of ``tilelang.compile``.
+
+    Attributes:
+        position: elements that were appended.
+
+    Raises:
+        ArgumentError: an argument does not fit, or there is no such device.
+    """
+
+    @boundary
+    def __init__(
+        self,
+        shape: Sequence[int | None],
+        tile: Sequence[int],
+        dtype: Any,
+        device: str = "cuda",
+        order: str | Sequence[int] | None = None,
+        batch: int | str = "auto",
+        pad: Any = 0,
+        pools: int = 2,
+        target: str = "auto",
+    ) -> None:
+        self.plan = Plan.of(shape, tile, dtype, order, batch, pools, pad)
+        self.device = device
+        self.position = 0
+        self._device = open_device(device, target)
+        self._pools = Pools(pools, self._device)
+        self._ingest: Ingest | None = None
+        self._part: Part | None = None
+        self._default: Consumer | None = None
+        self._batches = 0
+        self._epoch = 0
+        self._ended = False
+        self._workers: list[Any] = []
+        self._lock = threading.RLock()
+
+    @property
+    def memory(self) -> Memory:
+        """Bytes that the stream allocates with the first append."""
+        return self.plan.memory
+
+    @property
+    def slots(self) -> int:
+        """Tiles that the pools hold."""
+        return self.plan.pools * self.plan.pool_slots
+
+    @property
+    def live(self) -> int:
+        """The most tiles that are begun and not complete at any time; of an epoch."""
+        return self.plan.geometry.live
+
+    @property
+    def tiles_per_epoch(self) -> int:
+        """Tiles that are complete together."""
+        return self.plan.geometry.live
+
+    @boundary
+    def append(self, data: Any, timeout: float | None = None) -> Any:
+        """Takes the next elements of the array.
+
+        Args:
+            data: an array of any shape of the stream's type, taken in row-major order: of NumPy,
+                torch or another library that speaks DLPack; on the host or on the stream's GPU.
+            timeout: seconds to wait for consumers that hold all pools; None: as long as it takes.
+
+        Returns:
+            The point up to which ``data`` must not be changed, if it is in pinned memory: an event
+            with ``done`` and ``synchronize()``. Else None: an array of the host was copied, one of
+            the device is read in the order of the caller's current stream.
+
+        Raises:
+            ArgumentError: not an array of this type; or more elements than the array has left.
+            WouldBlock: the pools were not released in time. Its ``appended`` tells how many
+                elements were taken; ``append`` continues with the rest.
+            StreamError: the stream has ended, or a writer failed.
+        """
+        with self._lock:
+            self._pools.check()
+            source = self._device.source(data, self.plan.dtype)
+            self._check_room(source.elements)
+            done = 0
+            while done < source.elements:
+                part = self._open_part(timeout, done)
+                count = min(source.elements - done, part.end - self.position)
+                ingest = self._allocated()
+                ingest.put(part, source, done, count, self.position)
+                done += count
+                self.position += count
+                if self.position == part.end:
+                    self._finish()
+            return self._allocated().last_copy() if source.kind == "pinned" else None
+
+    def _check_room(self, count: int) -> None:
+        if self._ended:
+            raise StreamError(
+                f"the stream has ended at element {self.position}: its last tiles are padded",
+                notes=["open another stream for what comes next"],
+            )
+        total = self.plan.geometry.total
+        if total is not None and self.position + count > total:
+            raise ArgumentError(
+                f"{count} elements are appended at {self.position} to an array of {total}: "
+                f"{self.position + count - total} too many"
+            )
+
+    def _allocated(self) -> Ingest:
+        if self._ingest is None:
+            self._ingest = Ingest(self.plan, self._device)
+        return self._ingest
+
+    def _open_part(self, timeout: float | None, appended: int) -> Part:
+        if self._part is None:
+            if not self._pools.consumers:
+                self._default = self._pools.consumer("ready()")
+            try:
+                pool, idle = self._pools.acquire(timeout)
+            except WouldBlock as error:
+                error.appended = appended
+                raise
+            self._part = self.plan.part(self._batches, pool, self._epoch)
+            self._part.idle = idle
+            self._allocated().open(self._part)
+        return self._part
+
+    def _finish(self) -> None:
+        """Hands over the tiles of the part that ends at the current position."""
+        part, self._part = self._part, None
+        assert part is not None
+        geometry = self.plan.geometry
+        if self.position < part.end:
+            part.end_epoch = geometry.epoch_of(self.position - 1) + 1
+        event = self._allocated().finish(part, self.position)
+        index = geometry.tiles(part.epoch, part.end_epoch)
+        extents = geometry.extents(index)
+        self._epoch, self._batches = part.end_epoch, self._batches + 1
+        order = list(self.plan.order)
+        begin = part.pool * self.plan.pool_bytes
+        memory = self._allocated().pools[begin : begin + len(index) * self.plan.tile_bytes]
+        tiles = self._device.tiles(memory, self.plan.dtype, (len(index), *self.plan.tile_shape))
+        self._pools.hand_over(Batch(part, tiles, index[:, order], extents[:, order], event))
+
+    @boundary
+    def consumer(self, name: str) -> Consumer:
+        """Adds a consumer, which gets every batch, with a ``ready()`` of its own.
+
+        Raises:
+            StreamError: elements were appended already, so that it would miss tiles.
+        """
+        with self._lock:
+            if self.position:
+                raise StreamError(
+                    f"consumer {name!r} comes after {self.position} elements: it would miss tiles",
+                    notes=["add consumers before the first append"],
+                )
+            return self._pools.consumer(name)
+
+    @boundary
+    def ready(self, timeout: float | None = 0.0) -> Iterator[Batch]:
+        """Yields the batches that are finished; each is released when the next one is asked for.
+
+        Args:
+            timeout: seconds to wait for a batch; 0: only those that are finished; None: until the
+                stream is closed, for a thread of its own.
+
+        Raises:
+            StreamError: the first elements were appended when there were other consumers only.
+        """
+        if self._default is None:
+            self._default = self.consumer("ready()")
+        return self._default.ready(timeout)
+
+    @boundary
+    def flush(self, timeout: float | None = None) -> None:
+        """Hands over the tiles begun so far.
+
+        Where the stream is within an epoch, what is missing of its tiles is padded, and the stream
+        ends: nothing can be appended any more. At the end of an epoch it may go on.
+
+        Args:
+            timeout: seconds to wait for a writer to have written all; None: as long as it takes.
+
+        Raises:
+            StreamError: a writer failed, or did not end in time.
+        """
+        with self._lock:
+            self._pools.check()
+            if self._part is not None:
+                self._ended = self.position != self.plan.geometry.start(
+                    self.plan.geometry.epoch_of(self.position)
+                )
+                self._finish()
+        for worker in self._workers:
+            worker.drain(timeout)
+
+    @boundary
+    def close(self) -> None:
+        """Flushes and ends the stream; what consumers have not taken stays for them.
+
+        Raises:
+            StreamError: a writer failed.
+        """
+        try:
+            self.flush()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._pools.close()
+            for worker in self._workers:
+                worker.stop()
+
+    def schedule(self) -> StreamSchedule:
+        """Returns the queues, buffers and edges of the stream; ``print`` it."""
+        names = [consumer.name for consumer in self._pools.consumers] or ["ready()"]
+        return StreamSchedule(self.plan, self.device, tuple(names))
+
+    def __enter__(self) -> TileStream:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._end()
+
+    def __repr__(self) -> str:
+        geometry = self.plan.geometry
+        return (
+            f"<TileStream {geometry.shape} of {self.plan.dtype} in tiles of {geometry.tile} on "
+            f"{self.device}, {self.position} elements so far>"
+        )
