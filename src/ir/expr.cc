@@ -1,5 +1,7 @@
 #include "ir/expr.h"
 
+#include <limits>
+
 #include "ir/error.h"
 #include "ir/make_node.h"
 
@@ -110,7 +112,18 @@ Array<Expr> Buffer::Strides() const {
   const BufferNode* node = get();
   if (!node->strides.empty()) return node->strides;
   std::vector<Expr> strides(node->shape.size(), Expr(1));
-  for (size_t i = node->shape.size(); i-- > 1;) strides[i - 1] = node->shape[i] * strides[i];
+  // Extents of 32 bits may have products beyond them.
+  for (size_t i = node->shape.size(); i-- > 1;) {
+    const Expr& extent = node->shape[i];
+    if (IsConst(strides[i], 1)) {
+      strides[i - 1] = extent;
+      continue;
+    }
+    Expr product = CastTo(dtypes::kInt64, extent) * CastTo(dtypes::kInt64, strides[i]);
+    auto value = AsInt(product);
+    bool is_small = value && *value <= std::numeric_limits<int32_t>::max();
+    strides[i - 1] = is_small ? Const(extent.dtype(), *value) : product;
+  }
   return Array<Expr>(strides.begin(), strides.end());
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "arith/widen.h"
 #include "ir/error.h"
 #include "layout/symbolic.h"
 #include "op/vectorize.h"
@@ -26,7 +27,8 @@ Expr StridedOffset(const Buffer& buffer, const Array<Expr>& indices, arith::Anal
   ir::DType type = NeedsInt64(buffer, analyzer) ? ir::dtypes::kInt64 : ir::dtypes::kInt32;
   Expr offset = ir::Const(type, 0);
   for (size_t d = 0; d < indices.size(); ++d) {
-    offset = offset + ir::CastTo(type, indices[d]) * ir::CastTo(type, strides[d]);
+    Expr stride = type == ir::dtypes::kInt64 ? arith::Widen(strides[d]) : strides[d];
+    offset = offset + ir::CastTo(type, indices[d]) * ir::CastTo(type, stride);
   }
   return offset;
 }

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "arith/widen.h"
 #include "ir/error.h"
 #include "transform/scoped_mutator.h"
 
@@ -94,11 +95,16 @@ class Guard : public ScopedMutator {
         condition = condition && index >= ir::Const(index.dtype(), 0);
       }
       if (!analyzer_.CanProveLess(index, size)) {
+        if (!Fits32(size)) size = arith::Widen(size);
         ir::DType wide = index.dtype().bits >= size.dtype().bits ? index.dtype() : size.dtype();
         condition = condition && ir::CastTo(wide, index) < ir::CastTo(wide, size);
       }
     }
     return condition;
+  }
+
+  bool Fits32(const Expr& e) {
+    return arith::TypeRange(ir::dtypes::kInt32).Contains(analyzer_.ConstBounds(e));
   }
 
   ir::Map<Buffer, Expr> safe_values_;  // read outside of these tensors (T.annotate_safe_value)

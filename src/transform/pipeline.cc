@@ -34,6 +34,7 @@
 #include "transform/split_loops.h"
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
+#include "transform/widen_indices.h"
 
 namespace tilelang::transform {
 
@@ -92,6 +93,7 @@ const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
       {"check_program", check::CheckProgram},
+      {"widen_indices", ForAll(WidenIndices)},
       {"simplify", ForAll(Simplify)},
       {"expand_unrolled", ForAll(ExpandUnrolled)},
       {"promote_accumulators", ForAll(PromoteAccumulators)},
