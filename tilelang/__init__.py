@@ -12,7 +12,13 @@ from . import errors as errors
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
 from .jit import lower_to_source as lower
 from .math import cdiv
-from .runtime.cache import disable_cache, enable_cache, is_cache_enabled
+from .runtime.cache import (
+    disable_cache,
+    enable_cache,
+    get_cache_dir,
+    is_cache_enabled,
+    set_cache_dir,
+)
 
 _missing.install()
 _as_tvm.install()
@@ -27,10 +33,12 @@ __all__ = [
     "compile",
     "disable_cache",
     "enable_cache",
+    "get_cache_dir",
     "is_cache_enabled",
     "jit",
     "lower",
     "par_compile",
+    "set_cache_dir",
 ]
 
 # Imported at first use, as they are not needed for compiling a kernel.

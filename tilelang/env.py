@@ -15,7 +15,12 @@
 from __future__ import annotations
 
 import os
+import sys
+import types
 from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError, described
 
 
 def flag(name: str) -> bool:
@@ -38,17 +43,30 @@ def default_target() -> str | None:
     return os.environ.get("TILELANG_DEFAULT_TARGET") or None
 
 
+_SETTINGS = ("TILELANG_", "TL_", "CUDA_")
+
+
 class Environment:
-    """The settings as attributes: ``env.TILELANG_CACHE_DIR``; None where one is not set."""
+    """The settings as attributes: ``env.TILELANG_CACHE_DIR``; None where one is not set.
+
+    Assigning one sets the environment variable, for this process and those that it starts; None
+    removes it.
+    """
 
     def __getattr__(self, name: str) -> str | None:
-        if not name.startswith(("TILELANG_", "TL_", "CUDA_")):
+        if not name.startswith(_SETTINGS):
             raise AttributeError(f"no setting is called {name!r}")
-        return os.environ.get(name)
+        return str(cache_directory()) if name == "TILELANG_CACHE_DIR" else os.environ.get(name)
 
-    @property
-    def TILELANG_CACHE_DIR(self) -> str:
-        return str(cache_directory())
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith(_SETTINGS):
+            raise AttributeError(f"no setting is called {name!r}")
+        if value is None:
+            os.environ.pop(name, None)
+        elif isinstance(value, str | bool | int | os.PathLike):
+            os.environ[name] = str(int(value)) if isinstance(value, bool) else str(value)
+        else:
+            raise ConfigError(f"{name} is a text or a path, not {described(value)}")
 
     def is_cache_enabled(self) -> bool:
         """Whether kernels are read from and written to the disk cache."""
@@ -70,3 +88,19 @@ class Environment:
 
 
 env = Environment()
+
+
+class _Module(types.ModuleType):
+    """``tilelang.env`` itself has the settings, too, as programs take either for the other."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(env, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith(_SETTINGS):
+            setattr(env, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Module

@@ -53,12 +53,14 @@ def _path(name: str) -> Path:
 
 
 def load(name: str) -> dict[str, Any] | None:
-    """Returns an outcome; None if it is unknown or damaged."""
+    """Returns an outcome; None if it is unknown, damaged, or that of another name."""
     try:
         found = json.loads(_path(name).read_text())
     except (OSError, ValueError):
         return None
-    valid = isinstance(found, dict) and isinstance(found.get("latency"), (int, float, type(None)))
+    if not isinstance(found, dict) or found.pop("name", None) != name:
+        return None
+    valid = isinstance(found.get("latency"), (int, float, type(None)))
     return found if valid and isinstance(found.get("reason"), str) else None
 
 
@@ -69,5 +71,5 @@ def store(name: str, outcome: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         with os.fdopen(handle, "w") as file:
-            json.dump(dict(outcome), file)
+            json.dump({**outcome, "name": name}, file)
         os.replace(temporary, path)

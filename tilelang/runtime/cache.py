@@ -2,7 +2,8 @@
 
 An entry is one file, named by the SHA-256 of all that its content depends on. It is written beside
 its final place and renamed, so readers see all of it or nothing, however many processes write and
-whenever they are killed; a checksum turns any other damage into a miss.
+whenever they are killed; a checksum over name and content turns any other damage into a miss, files
+under other entries' names among it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .. import env
 from . import nvrtc
 from .nvrtc import Artifact
 
-_MAGIC = b"TLK1"
+_MAGIC = b"TLK2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ABANDONED_SECONDS = 3600
 _enabled = True
@@ -42,6 +43,23 @@ def disable_cache() -> None:
 def is_cache_enabled() -> bool:
     """Returns whether the disk cache is used; ``TILELANG_DISABLE_CACHE=1`` overrules all."""
     return _enabled and not env.flag("TILELANG_DISABLE_CACHE")
+
+
+def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
+    """Puts the disk cache into a folder, which need not exist; None: the user's cache folder.
+
+    As the environment variable ``TILELANG_CACHE_DIR``, which it sets: it holds for kernels compiled
+    from now on, also in processes that this one starts.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    env.env.TILELANG_CACHE_DIR = folder
+
+
+def get_cache_dir() -> Path:
+    """Returns the folder of the disk cache; it need not exist yet."""
+    return env.cache_directory()
 
 
 @functools.cache
@@ -96,7 +114,7 @@ class DiskCache:
         except OSError:
             return None
         digest, body = data[4 : 4 + _DIGEST_SIZE], data[4 + _DIGEST_SIZE :]
-        if data[:4] != _MAGIC or hashlib.sha256(body).digest() != digest:
+        if data[:4] != _MAGIC or _checksum(name, body) != digest:
             return None
         try:
             return Artifact.from_bytes(body)
@@ -113,7 +131,7 @@ class DiskCache:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                    file.write(_MAGIC + _checksum(name, body) + body)
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
@@ -125,6 +143,10 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
+
+
+def _checksum(name: str, body: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + body).digest()
 
 
 def _read_file(path: Path) -> bytes:

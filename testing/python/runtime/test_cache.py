@@ -13,6 +13,7 @@ import time
 import pytest
 
 import tilelang
+from tilelang.autotuner import record
 from tilelang.runtime import cache, nvrtc
 from tilelang.runtime.cache import DiskCache
 from tilelang.runtime.nvrtc import Artifact
@@ -107,6 +108,50 @@ def test_every_truncation_is_noticed(tmp_path):
         assert store.get("ab12") is None
 
 
+def test_an_entry_under_the_name_of_another_is_a_miss(tmp_path):
+    store, other = DiskCache(tmp_path), Artifact("other", b"code", "")
+    store.put("ab12", ARTIFACT)
+    store.put("cd34", other)
+    first, second = store.path("ab12"), store.path("cd34")
+    contents = first.read_bytes(), second.read_bytes()
+    first.write_bytes(contents[1])
+    second.write_bytes(contents[0])
+    assert store.get("ab12") is None and store.get("cd34") is None
+    assert store.get_or_make("ab12", lambda: ARTIFACT) == ARTIFACT == store.get("ab12")
+
+
+def test_an_outcome_of_a_search_under_the_name_of_another_is_unknown(folder):
+    outcomes = {name: {"latency": float(i), "reason": ""} for i, name in enumerate(("ab", "cd"))}
+    for name, outcome in outcomes.items():
+        record.store(name, outcome)
+        assert record.load(name) == outcome
+    path = record._path("ab")
+    path.write_bytes(record._path("cd").read_bytes())
+    assert record.load("ab") is None and record.load("cd") == outcomes["cd"]
+
+
+def test_the_folder_can_be_chosen(folder, tmp_path):
+    chosen = tmp_path / "chosen"
+    tilelang.set_cache_dir(chosen)
+    assert tilelang.get_cache_dir() == chosen and str(chosen) == tilelang.env.TILELANG_CACHE_DIR
+    cache.compile_cached(SOURCE, "sm_90a")
+    assert len(entries(chosen)) == len(entries(folder)) == 1
+    tilelang.env.env.TILELANG_CACHE_DIR = str(tmp_path / "other")
+    cache.compile_cached(SOURCE, "sm_90a")
+    tilelang.env.TILELANG_CACHE_DIR = tmp_path / "third"
+    cache.compile_cached(SOURCE, "sm_90a")
+    assert len(entries(tmp_path / "other")) == len(entries(tmp_path / "third")) == 1
+    code = "import tilelang; print(tilelang.get_cache_dir())"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == str(tmp_path / "third")
+    tilelang.set_cache_dir(None)
+    assert tilelang.get_cache_dir().name == "tilelang-sm100"
+    with pytest.raises(tilelang.errors.ConfigError, match="a text or a path, not list"):
+        tilelang.set_cache_dir(["a"])
+    with pytest.raises(AttributeError, match="no setting is called 'cache'"):
+        tilelang.env.env.cache = 1
+
+
 def test_an_unwritable_folder_only_makes_misses(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
@@ -188,9 +233,9 @@ def test_killed_writers_leave_no_damage(tmp_path):
     assert entries(tmp_path)
 
 
-def checked(body: bytes) -> bytes:
+def checked(name: str, body: bytes) -> bytes:
     """An entry with a valid checksum."""
-    return b"TLK1" + hashlib.sha256(body).digest() + body
+    return b"TLK2" + hashlib.sha256(name.encode() + b"\0" + body).digest() + body
 
 
 def headed(fields: object, cubin: bytes = b"") -> bytes:
@@ -218,7 +263,7 @@ BROKEN = {
 def test_broken_content_with_a_valid_checksum_is_a_miss(tmp_path, kind):
     store = DiskCache(tmp_path)
     store.put("ab12", ARTIFACT)
-    store.path("ab12").write_bytes(checked(BROKEN[kind]))
+    store.path("ab12").write_bytes(checked("ab12", BROKEN[kind]))
     assert store.get("ab12") is None
     assert store.get_or_make("ab12", lambda: ARTIFACT) == ARTIFACT == store.get("ab12")
 
