@@ -59,6 +59,13 @@ class Lanes:
         """Each lane converted to a type."""
         return Lanes([cast(item, dtype) for item in self.items])
 
+    def __bool__(self) -> bool:
+        raise errors.SemanticsError(
+            f"the vector `{self}` is no condition",
+            span=span.here(),
+            notes=["T.if_then_else(vector, a, b) chooses lane by lane"],
+        )
+
     def __neg__(self) -> Lanes:
         return lanewise(operator.neg, self)
 

@@ -155,7 +155,14 @@ def align_up(value: Any, factor: Any) -> Any:
 
 
 def if_then_else(cond: Any, t: Any, f: Any) -> Any:
-    """``t`` where ``cond`` holds, else ``f``; only the one taken is evaluated."""
+    """``t`` where ``cond`` holds, else ``f``; only the one taken is evaluated.
+
+    Of vectors lane by lane.
+    """
+    if builtins.any(type(each).__name__ == "Lanes" for each in (cond, t, f)):
+        from .lanes import lanewise
+
+        return lanewise(if_then_else, cond, t, f)
     if not isinstance(cond, Operand):
         return t if cond else f
     return select(cond, t, f)

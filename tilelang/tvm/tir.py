@@ -8,10 +8,8 @@ from typing import Any
 from .. import errors
 from ..ir import expr as _expr
 from ..ir.buffer import Buffer, make_buffer
-from ..ir.buffer import Load as BufferLoad
 from ..ir.buffer import Region as BufferRegion
 from ..ir.dtype import dtype_of
-from ..ir.expr import Call, Cast, FloatImm, IntImm, Select, StringImm
 from ..ir.expr import Expr as PrimExpr
 from ..ir.stmt import Func as PrimFunc
 from ..ir.stmt import Stmt
@@ -31,6 +29,7 @@ from ..language.scalar import (
     truncmod,
 )
 from . import stmt_functor
+from .nodes import CLASSES
 from .stmt_functor import post_order_visit
 
 exp, exp2, log, log2, sqrt, rsqrt, sigmoid, tanh, floor, ceil, trunc = (
@@ -42,9 +41,12 @@ exp, exp2, log, log2, sqrt, rsqrt, sigmoid, tanh, floor, ceil, trunc = (
 )
 
 
-def const(value: Any, dtype: Any = "int32") -> PrimExpr:
-    """Returns a number as an expression of that type."""
-    return _expr.cast(value, dtype)
+globals().update(CLASSES)
+
+
+def const(value: Any, dtype: Any = None) -> PrimExpr:
+    """Returns a number as an expression of that type; by default int32, float32 or bool."""
+    return _expr.as_expr(value) if dtype is None else _expr.cast(value, dtype)
 
 
 def convert(value: Any) -> Any:
@@ -94,19 +96,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    *CLASSES,
     "Buffer",
-    "BufferLoad",
     "BufferRegion",
-    "Call",
-    "Cast",
-    "FloatImm",
-    "IntImm",
     "PrimExpr",
     "PrimFunc",
-    "Select",
     "SizeVar",
     "Stmt",
-    "StringImm",
     "Var",
     "all",
     "any",

@@ -17,7 +17,7 @@ from ..scalar import AND, OR, logical, logical_not, truncmod
 
 PrimExpr = ir_expr.Expr
 
-_BINARY = {
+BINARY = {
     "Add": BinaryOp.ADD,
     "Sub": BinaryOp.SUB,
     "Mul": BinaryOp.MUL,
@@ -43,7 +43,7 @@ def _of_two(name: str, op: BinaryOp) -> Callable[[Any, Any], Any]:
     return function
 
 
-OPERATORS: dict[str, Callable[..., Any]] = {name: _of_two(name, op) for name, op in _BINARY.items()}
+OPERATORS: dict[str, Callable[..., Any]] = {name: _of_two(name, op) for name, op in BINARY.items()}
 
 
 def Div(a: Any, b: Any) -> Any:
