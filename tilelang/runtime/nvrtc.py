@@ -1,7 +1,8 @@
 """CUDA C++ to PTX and machine code with NVRTC, in this process and without a CUDA toolkit.
 
 The compiler and the CUDA headers come from the wheels ``nvidia-cuda-nvrtc`` and
-``nvidia-cuda-runtime``; the device headers of TileLang lie in ``tl_templates``.
+``nvidia-cuda-runtime``; the device headers of TileLang lie in ``tl_templates``. C++ of the program
+may include CUDA's C++ library where the wheel ``nvidia-cuda-cccl`` is installed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import Any
 from .. import _ffi
 from ..errors import CompileError, ConfigError, DriverError, InternalError
 
-# "--minimal" leaves out textures and the device runtime, which no kernel uses: a fifth of the time.
+# Leaves out textures and the device runtime, which no kernel uses: a fifth of the time. The larger
+# libraries of CUDA's C++ name types of them.
+_MINIMAL = "--minimal"
+_NOT_MINIMAL = re.compile(r"^\s*#\s*include\s*<(?:cub|thrust)/", re.M)
 # What ptxas says of registers is read from the log, which a hit of NVRTC's own cache (there is one
 # where there is a GPU) leaves empty: ours keeps it.
 _BASE_OPTIONS = (
-    "--minimal", "-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache",
+    "-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache",
 )  # fmt: skip
 
 
@@ -98,6 +102,16 @@ def cuda_include() -> Path:
     )
 
 
+def include_folders() -> list[Path]:
+    """Returns where headers are looked for: TileLang's, CUDA's, and its C++ library if it is there.
+
+    Raises:
+        ConfigError: CUDA's headers are not installed.
+    """
+    cuda = cuda_include()
+    return [template_root(), cuda, *(folder for folder in [cuda / "cccl"] if folder.is_dir())]
+
+
 def options_for(arch: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Returns the NVRTC options for an architecture ("sm_90a"), without include folders."""
     return (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *extra)
@@ -112,16 +126,16 @@ def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifac
         extra: further NVRTC options.
 
     Raises:
-        CompileError: source that the user brings along does not compile, or a function of it is
-            missing.
+        CompileError: source that the user brings along does not compile, or a function or header
+            of it is missing.
         InternalError: generated source does not compile; holds the log and the lines at fault.
         ConfigError: NVRTC does not know one of the options.
     """
     nvrtc = _nvrtc()
     options = [
         *options_for(arch, extra),
-        f"-I{template_root()}",
-        f"-I{cuda_include()}",
+        *([] if _NOT_MINIMAL.search(source) else [_MINIMAL]),
+        *(f"-I{folder}" for folder in include_folders()),
     ]
     program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
     try:
@@ -159,21 +173,45 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
     if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
         return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
     excerpt = "\n".join(_lines_at_fault(source, log))
+    if missing := _missing_header(log):
+        cause, advice = missing
+        return CompileError(f"{cause}\n{log.strip()}\n{excerpt}", notes=[advice])
     if cause := _user_mistake(source, log):
         return CompileError(f"{cause}\n{log.strip()}\n{excerpt}")
     return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")
 
 
+_BROUGHT = "// C++ source of the program"
+# The folders of CUDA's C++ library.
+_CCCL = ("cuda/", "cub/", "nv/", "thrust/")
+
+
+def _missing_header(log: str) -> tuple[str, str] | None:
+    """What to say of a header that is not there and that no code of ours includes by itself."""
+    found = re.search(r'cannot open source file "([^"]+)"', log)
+    if found is None or found[1].startswith("tl_templates/"):
+        return None
+    what = f"no header {found[1]!r} was found, which the C++ source of the kernel needs"
+    if found[1].startswith(_CCCL) and not (cuda_include() / "cccl").is_dir():
+        return what, "it is in a wheel: pip install 'nvidia-cuda-cccl>=13.0,<13.1'"
+    folders = ", ".join(map(str, include_folders()))
+    return what, f"headers are looked for in {folders}; compile_flags=['-I<folder>'] adds one"
+
+
 def _user_mistake(source: str, log: str) -> str | None:
     """What the user did wrong, if the first error is in C++ source of theirs or for want of it."""
     error = re.search(r"^(.+?)\((\d+)\): (?:catastrophic )?error: (.*)", log, re.M)
-    at = _physical_lines(source).get((error[1], int(error[2]))) if error else None
-    if error is None or at is None:
+    if error is None:
         return None
+    at = _physical_lines(source).get((error[1], int(error[2])))
+    if at is None:
+        included = re.search(rf"{re.escape(_BROUGHT)}\n(?:.*\n)*?\s*#\s*include", source)
+        ours = Path(error[1]).is_relative_to(template_root())
+        return None if ours or not included else f"a header does not compile: {error[1]}"
     before = source.split("\n")[:at]
     opened, closed = (
         max((n for n, line in enumerate(before) if line == mark), default=-1)
-        for mark in ("// C++ source of the program", "// end of it")
+        for mark in (_BROUGHT, "// end of it")
     )
     if opened > closed:
         return "the C++ source that the kernel brings along does not compile"
