@@ -153,6 +153,9 @@ uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width)
     }
     return function_.AddressSlot(placement, operand.offset, bits);
   }
+  if (function_.context().functions.count(operand.name)) {
+    Unsupported("the address of the function '" + operand.name + "' as an operand");
+  }
   Illegal("'" + operand.name + "' is not declared");
 }
 

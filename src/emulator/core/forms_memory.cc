@@ -66,6 +66,7 @@ constexpr FormRow kForms[] = {
     {"st", "any64", "relaxed/release scope global? l1? l2 L2::cache_hint? v4"},
     {"st", "any8 any16 any32", "volatile global? v2/v4/v8?"},
     {"st", "any64", "volatile global? v2/v4?"},
+    {"st.bulk", "", "weak? shared::cta?"},
     {"ld st", "any8 any16 any32", "mmio relaxed sys global? v2/v4/v8?"},
     {"ld st", "any64", "mmio relaxed sys global? v2/v4?"},
     {"ld st", "b128", "mmio relaxed sys global?"},

@@ -179,7 +179,12 @@ class Loader {
       }
       case ptx::Operand::Kind::kName: {
         auto found = context_.placements.find(value.name);
-        if (found != context_.placements.end()) return found->second.address + value.offset;
+        if (found != context_.placements.end()) {
+          // Generic addresses of global memory are those of its own state space.
+          const bool window = value.generic && found->second.space == Space::kConst;
+          return (window ? kConstWindow : 0) + found->second.address +
+                 static_cast<uint64_t>(value.offset);
+        }
         if (context_.functions.count(value.name)) return 0;  // tables of functions are not called
         break;
       }

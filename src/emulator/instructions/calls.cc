@@ -54,9 +54,13 @@ class Formatter {
     return text;
   }
 
+  // How many it has taken, which is what CUDA's printf returns.
+  const int32_t& arguments() const { return taken_; }
+
  private:
   template <typename T>
   T Next() {
+    ++taken_;
     next_ = (next_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
     T value;
     std::memcpy(
@@ -124,6 +128,7 @@ class Formatter {
   Warp& w_;
   int lane_;
   uint64_t next_;
+  int32_t taken_ = 0;
 };
 
 // A launch keeps what it prints until its end.
@@ -145,11 +150,11 @@ Flow Printf(Warp& w, const Op& op, uint32_t mask) {
   ForEachLane(mask, [&](int lane) {
     std::string format = ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[0]));
     uint64_t arguments = ReadLocal<uint64_t>(w, lane, call.arguments[1]);
-    std::string text = Formatter(w, lane, arguments).Run(format);
+    Formatter formatter(w, lane, arguments);
+    const std::string text = formatter.Run(format);
     if (call.result) {
-      int32_t length = static_cast<int32_t>(text.size());
       std::memcpy(ThreadAccess(w, lane, Space::kLocal, call.result, 4, 4, AccessKind::kWrite),
-                  &length, 4);
+                  &formatter.arguments(), 4);
     }
     Print(w, lane, text);
   });

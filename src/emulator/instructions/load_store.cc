@@ -423,6 +423,51 @@ void DecodeStore(Decoder& d) { DecodeAccess(d, true); }
 
 Flow Nothing(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 
+// --- st.bulk: zeros over a region of shared memory
+// ----------------------------------------------
+
+constexpr uint64_t kLargestBulk = 16777216;  // bytes (PTX ISA, st.bulk)
+
+void CheckBulkSize(const Issuer& issuer, uint64_t bytes) {
+  if (bytes % 8 == 0 && bytes <= kLargestBulk) return;
+  Fail(issuer, "illegal-operand",
+       "st.bulk of " + std::to_string(bytes) + " bytes: the size is a multiple of 8 up to " +
+           std::to_string(kLargestBulk));
+}
+
+Flow StoreBulk(Warp& w, const Op& op, uint32_t mask) {
+  const auto& m = op.Extra<MemoryOp>();
+  const uint64_t* sizes = w.Reg<uint64_t>(op.a[0]);
+  ForEachLane(mask, [&](int lane) {
+    const Issuer issuer = w.Here(lane);
+    CheckBulkSize(issuer, sizes[lane]);
+    const auto bytes = static_cast<uint32_t>(sizes[lane]);
+    const uint32_t to = ToSharedAddress(w, lane, m.space, m.address.At(w, lane));
+    if (to >> 24 != w.cta.rank) {
+      Fail(issuer, "out-of-bounds", "st.bulk writes the shared memory of its own CTA only", to,
+           "shared memory");
+    }
+    if (bytes == 0) return;
+    const std::vector<uint8_t> zeros(bytes);
+    w.stored = zeros.data();
+    std::memset(SharedAccess(w.cta.cluster, issuer, to, bytes, 8, AccessKind::kWrite), 0, bytes);
+    w.stored = nullptr;
+  });
+  return Flow::kNext;
+}
+
+void DecodeStoreBulk(Decoder& d) {
+  d.mods.Take("weak");
+  MemoryOp m;
+  m.space = d.mods.TakeSpace();
+  m.address = d.Address(d.operand(0));
+  CheckSpace(d, m);
+  d.PushSource(1, Type::kU64);
+  if (d.Integer(d.operand(2)) != 0) d.Illegal("st.bulk stores zeros: its last operand is 0");
+  d.MakeExtra<MemoryOp>(m);
+  d.op.handler = StoreBulk;
+}
+
 // Prefetches and hints: no effect on values.
 void DecodeHint(Decoder& d) {
   d.mods.TakeSpace();
@@ -466,6 +511,7 @@ void RegisterMemory() {
   FamilyRegistry::Add("ld", DecodeLoad);
   FamilyRegistry::Add("ldu", DecodeLoad);
   FamilyRegistry::Add("st", DecodeStore);
+  FamilyRegistry::Add("st.bulk", DecodeStoreBulk);
   FamilyRegistry::Add("prefetch", DecodeHint);
   FamilyRegistry::Add("prefetchu", DecodeHint);
   FamilyRegistry::Add("discard", DecodeHint);

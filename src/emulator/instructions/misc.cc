@@ -108,18 +108,17 @@ void DecodeSetMaxRegisters(Decoder& d) {
 // --- cluster addresses
 // ----------------------------------------------------------------------------
 
+constexpr uint32_t kNoRank = 0xFF;  // the last that an address has room for
+
 template <typename T>
 Flow MapAddress(Warp& w, const Op& op, uint32_t mask) {
   T* d = w.Reg<T>(op.a[0]);
   const T* a = w.Reg<T>(op.a[1]);
   const uint32_t* rank = w.Reg<uint32_t>(op.a[2]);
+  // A rank that the cluster does not have gives an address that is in no CTA: an error where it is
+  // used.
   ForEachLane(mask, [&](int i) {
-    if (rank[i] >= w.cta.cluster.ctas.size()) {
-      Fail(w.Here(i), "illegal-operand",
-           "mapa to CTA " + std::to_string(rank[i]) + " of a cluster of " +
-               std::to_string(w.cta.cluster.ctas.size()));
-    }
-    d[i] = (a[i] & ~T{0xFF000000u}) | static_cast<T>(rank[i] << 24);
+    d[i] = (a[i] & ~T{0xFF000000u}) | static_cast<T>(std::min(rank[i], kNoRank) << 24);
   });
   return Flow::kNext;
 }

@@ -26,7 +26,8 @@ struct Operand {
   Kind kind = Kind::kSink;
   bool negated = false;  // !p
   std::string name;
-  int64_t offset = 0;  // of kAddress, or `name + offset` in mov
+  int64_t offset = 0;    // of kAddress, or `name + offset` in mov and initial values
+  bool generic = false;  // generic(name), an initial value
   uint64_t bits = 0;
   double real = 0;
   int float_bits = 0;

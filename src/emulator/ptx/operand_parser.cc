@@ -17,11 +17,6 @@ int64_t ParseOffset(TokenStream& tokens) {
 Operand ParseNamed(TokenStream& tokens, std::string name) {
   Operand operand;
   if (name == "_") return operand;
-  if (name == "generic" && tokens.Accept('(')) {
-    operand = ParseOperand(tokens);
-    tokens.Expect(')');
-    return operand;
-  }
   operand.kind = Operand::Kind::kName;
   operand.name = std::move(name);
   while (tokens.Peek().kind == TokenKind::kDotted) {
@@ -118,6 +113,20 @@ Operand ParseOperandOrPair(TokenStream& tokens) {
   pair.elements.push_back(std::move(first));
   pair.elements.push_back(ParseOperand(tokens));
   return pair;
+}
+
+Operand ParseInitialValue(TokenStream& tokens) {
+  const Token& first = tokens.Peek();
+  if (first.kind != TokenKind::kIdentifier || first.text != "generic") return ParseOperand(tokens);
+  tokens.Advance();
+  Operand operand;
+  operand.kind = Operand::Kind::kName;
+  operand.generic = true;
+  tokens.Expect('(');
+  operand.name = tokens.Identifier();
+  tokens.Expect(')');
+  operand.offset = ParseOffset(tokens);
+  return operand;
 }
 
 Operand ParseOperand(TokenStream& tokens) {

@@ -9,5 +9,7 @@ namespace tilelang::emulator::ptx {
 // One operand, which may be a pair a|b.
 Operand ParseOperandOrPair(TokenStream& tokens);
 Operand ParseOperand(TokenStream& tokens);
+// A constant, or the address of a variable: name + offset, or generic(name) + offset.
+Operand ParseInitialValue(TokenStream& tokens);
 
 }  // namespace tilelang::emulator::ptx

@@ -215,17 +215,17 @@ class Parser {
   void Initializer(Variable* variable) {
     const TokenStream::Level level(tokens_);
     if (!Accept('{')) {
-      variable->initializer.push_back(ParseOperand(tokens_));
+      variable->initializer.push_back(ParseInitialValue(tokens_));
       return;
     }
-    while (!Accept('}')) {
-      if (IsPunctuation('{')) {
-        Initializer(variable);
-      } else {
-        variable->initializer.push_back(ParseOperand(tokens_));
-      }
-      Accept(',');
-    }
+    if (Accept('}')) return;
+    do {
+      Initializer(variable);
+    } while (Accept(','));
+    if (Accept('}')) return;
+    tokens_.Error(
+        "expected ',' or '}' after an initial value: a constant, a name, or generic(name), "
+        "a name with an offset or without");
   }
 
   // --- functions ------------------------------------------------------------------------------

@@ -93,3 +93,20 @@ def test_a_missing_cluster_barrier_is_a_race():
     with pytest.raises(EmulatorError) as caught:
         launch(4, 1, _WRITE_OWN, _READ["shared::cluster"], barrier="")
     assert caught.value.kind == "race"
+
+
+@pytest.mark.parametrize("space", _READ)
+@pytest.mark.parametrize("rank", [2, 31, 255, 256, 2**32 - 1])
+def test_address_in_no_cta_is_an_error_where_it_is_used(space, rank):
+    def first(lanes):
+        """The first lanes read their own CTA, the others map a rank that is not there."""
+        own = f"setp.lt.u32 %p1, %r0, {lanes}; @!%p1 mov.u32 %r5, {rank}; mov.u32 %r7, 77;"
+        mapa, load = _READ[space].split("ld.")
+        return ".reg .pred %p<3>; setp.lt.u32 %p2, %r0, 40;" + own + mapa + " @%p2 ld." + load
+
+    data, out = launch(2, 1, _WRITE_OWN, first(40))
+    assert (out[:, ::-1, :40] == data[:, :, :40]).all() and (out[:, :, 40:] == 77).all()
+    with pytest.raises(EmulatorError) as caught:
+        launch(2, 1, _WRITE_OWN, first(39))
+    assert caught.value.kind == "out-of-bounds"
+    assert caught.value.lane == 39 - 32

@@ -317,8 +317,11 @@ def test_printf_and_assert(capsys):
         "mov.u64 %d1, args; cvta.local.u64 %d1, %d1; mov.u64 %d2, text;"
         "{ .param .b64 f; .param .b64 v; .param .b32 r; st.param.b64 [f], %d2;"
         "st.param.b64 [v], %d1; call.uni (r), vprintf, (f, v); ld.param.b32 %r1, [r]; }"
+        + STORE.format("%r1")
     )
-    report = run(body, [], before=before)
+    count = np.zeros(2, np.uint32)
+    report = run(body, [count], before=before)
+    assert count.tolist() == [3, 3]  # printf of CUDA C++ returns how many arguments it took
     line = "{}  2.50 123456789012\n"
     assert report.output == line.format(0) + line.format(1)
     assert capsys.readouterr().out == report.output

@@ -34,7 +34,7 @@ TOO_MUCH = {
     "addresses": (ENTRY.format(f"ld.u32 %r1, {'[' * NESTED}1{']' * NESTED};"), "nest deeper"),
     "generic": (
         at_module(f".global .b64 z = {'generic(' * NESTED}1{')' * NESTED};"),
-        "nest deeper",
+        "expected",
     ),
     "initial values": (
         at_module(f".global .b32 z[] = {'{' * NESTED}1{'}' * NESTED};"),

@@ -1,0 +1,68 @@
+"""Initial values of module variables: constants, and addresses with offsets."""
+
+import numpy as np
+import pytest
+from ptx_kernels import HEADER
+
+from tilelang.emulator import Device, EmulatorError
+
+BASES = ".global .align 4 .u32 numbers[4] = {10, 20, 30, 40};\n"
+BASES += ".const .align 4 .u32 constants[4] = {50, 60, 70, 80};\n"
+
+
+def load(variable, body=""):
+    entry = (
+        f".visible .entry k(.param .u64 out) {{ .reg .b64 %d<9>; .reg .b32 %r<9>;\n{body}\nret; }}"
+    )
+    return Device("sm_100a").load_ptx(f"{HEADER}{BASES}{variable}\n{entry}")["k"]
+
+
+@pytest.mark.parametrize("space", ["global", "const"])
+@pytest.mark.parametrize(
+    ("value", "load_as", "expected"),
+    [
+        ("generic(numbers)", "ld", 10),
+        ("generic(numbers)+4", "ld", 20),
+        ("generic(numbers)+4+8", "ld", 40),
+        ("numbers+8", "ld.global", 30),
+        ("generic(constants)", "ld", 50),
+        ("generic(constants)+12", "ld", 80),
+        ("constants+4", "ld.const", 60),
+    ],
+)
+def test_address(space, value, load_as, expected):
+    out = np.zeros(3, np.uint32)
+    kernel = load(
+        f".{space} .align 8 .u64 pointers[3] = {{1, {value}, 3}};",
+        f"ld.param.u64 %d1, [out]; ld.{space}.u64 %d2, [pointers+8]; {load_as}.u32 %r1, [%d2];"
+        f"ld.{space}.u32 %r2, [pointers]; ld.{space}.u32 %r3, [pointers+16];"
+        "st.global.u32 [%d1], %r1; st.global.u32 [%d1+4], %r2; st.global.u32 [%d1+8], %r3;",
+    )
+    kernel.launch(1, 1, [out])
+    assert out.tolist() == [expected, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "1 2",
+        "1, 2,",
+        "generic(5)+4",
+        "generic(numbers)*2",
+        "5+4",
+        "0xFF(numbers)",
+        "generic(numbers+4)",
+    ],
+)
+def test_what_is_no_value(values):
+    with pytest.raises(EmulatorError) as caught:
+        load(f".global .align 8 .u64 pointers[2] = {{{values}}};")
+    assert caught.value.kind == "syntax"
+    assert "pointers" in caught.value.ptx_text
+
+
+def test_address_of_a_function_is_refused_by_name():
+    function = ".func (.param .b32 r) g (.param .b32 x) { ret; }"
+    with pytest.raises(EmulatorError, match="address of the function 'g'") as caught:
+        load(function, "mov.u64 %d1, g;").launch(1, 1, [np.zeros(1, np.uint32)])
+    assert caught.value.kind == "unsupported"
