@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilelang import _ffi
+from tilelang.emulator import watch
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning, error_of
 from tilelang.emulator.launch_options import Options, current, remark_unused
@@ -278,22 +279,30 @@ class Kernel:
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
             params = binder.pack(args)
-            mode, seed = _schedule(chosen.schedule)
-            timed = self._timed(chosen.timing)
-            handle = _ffi.get("emulator.Launch")(
-                self.module._handle, self.name, dims.flat,
-                [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
-                 chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
-                list(chosen.lint), [entry.fields() for entry in chosen.suppress],
-                timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
-            )  # fmt: skip
-            Progress(handle, self.name, chosen.progress).wait()
+            report = watch.execute(
+                self,
+                dims.flat,
+                lambda changes: self._execute(dims, smem, params, current(**changes)),
+                {**options, "suppress": chosen.suppress},
+            )
         finally:
             binder.release()
-        report = _finish(self.name, handle, chosen)
         if "suppress" in options:
             remark_unused(chosen.suppress, 2)
         return report
+
+    def _execute(self, dims: _Dims, smem: int, params: bytes, chosen: Options) -> LaunchReport:
+        mode, seed = _schedule(chosen.schedule)
+        timed = self._timed(chosen.timing)
+        handle = _ffi.get("emulator.Launch")(
+            self.module._handle, self.name, dims.flat,
+            [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
+             chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
+            list(chosen.lint), [entry.fields() for entry in chosen.suppress],
+            timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
+        )  # fmt: skip
+        Progress(handle, self.name, chosen.progress).wait()
+        return _finish(self.name, handle, chosen)
 
     @cached_property
     def registers(self) -> int:
@@ -461,7 +470,7 @@ def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
             f"{warning['short_kernel']}, PTX line {warning['ptx_line']}: "
             f"{warning['message']}{times}",
             EmulatorWarning,
-            stacklevel=3,
+            stacklevel=6,
         )
     by_class = {name: InstructionCount(**count) for name, count in report["by_class"].items()}
     lane_instructions = sum(count.lane_instructions for count in by_class.values())

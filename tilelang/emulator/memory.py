@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,17 +113,19 @@ class Mapping:
         key: tuple[int, int],
         address: int,
         allowed: tuple[int, int, bool],
+        extent: Extent,
         array: Any,
     ) -> None:
         self.address = address
         self._memory, self._key, self._allowed, self._array = memory, key, allowed, array
+        self._extent = extent
 
     def release(self) -> None:
         """Takes the array out of the address space; its address becomes invalid."""
         if self._array is None:
             return
         self._array = None
-        self._memory._release(self._key, self._allowed)
+        self._memory._release(self._key, self._allowed, self._extent)
 
     def __enter__(self) -> Mapping:
         return self
@@ -144,6 +148,7 @@ class DeviceMemory:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self._storages: dict[tuple[int, int], list[int]] = {}  # -> [address, users]
+        self._live: Counter[Extent] = Counter()
         self._map, self._unmap = _ffi.get("emulator.Map"), _ffi.get("emulator.Unmap")
         self._allow = _ffi.get("emulator.AllowRange")
         self._forbid = _ffi.get("emulator.ForbidRange")
@@ -172,7 +177,17 @@ class DeviceMemory:
         begin = entry[0] + extent.begin - extent.storage
         allowed = (begin, extent.end - extent.begin, extent.writable)
         self._allow(self._handle, *allowed)
-        return Mapping(self, key, entry[0] + extent.start - extent.storage, allowed, array)
+        self._live[extent] += 1
+        return Mapping(self, key, entry[0] + extent.start - extent.storage, allowed, extent, array)
+
+    def writable(self) -> list[np.ndarray]:
+        """Returns the bytes that kernels may write now, in place; parts may overlap."""
+        parts = []
+        for each in self._live:
+            if each.writable and each.end > each.begin:
+                buffer = (ctypes.c_uint8 * (each.end - each.begin)).from_address(each.begin)
+                parts.append(np.frombuffer(memoryview(buffer).cast("B"), np.uint8))
+        return parts
 
     def _place(self, extent: Extent, name: str, address: int | None) -> int:
         """Maps a storage; returns its address. A view lies at ``address``, not its storage."""
@@ -186,8 +201,12 @@ class DeviceMemory:
         except ValueError as error:
             raise UserError(str(error)) from None
 
-    def _release(self, key: tuple[int, int], allowed: tuple[int, int, bool]) -> None:
+    def _release(
+        self, key: tuple[int, int], allowed: tuple[int, int, bool], extent: Extent
+    ) -> None:
         entry = self._storages[key]
+        self._live[extent] -= 1
+        self._live += Counter()  # drops what is at zero
         self._forbid(self._handle, *allowed)
         entry[1] -= 1
         if entry[1] == 0:

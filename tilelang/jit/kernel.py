@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
 
 # Pointers may overlap, and loads may not take the read-only path.
 _WITHOUT_RESTRICT = ("-D__restrict__=",)
+
+
+_listeners: list[Callable[[JITKernel], None]] = []
+
+
+@contextlib.contextmanager
+def compiling(listener: Callable[[JITKernel], None]) -> Iterator[None]:
+    """Tells ``listener`` of every kernel that is compiled, or read from the cache, meanwhile."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 class JITKernel:
@@ -93,6 +107,8 @@ class JITKernel:
         self.artifact, self._emulation, self._launch = build(
             lambda: build(None, _WITHOUT_RESTRICT)[2]
         )
+        for listener in _listeners:
+            listener(self)
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

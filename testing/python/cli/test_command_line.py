@@ -1,0 +1,233 @@
+"""The command ``tilelang``: verdicts on right and wrong programs, documents, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from infra.reference_pages import ROOT, code
+
+from tilelang.cli import doctor, main
+
+SCALE = """
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def scale(X):
+    N = T.const("N")
+    X: T.Tensor[[N], T.float32]
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as block:
+        for i in T.Parallel({extent}):
+            Y[block * 128 + i] = X[block * 128 + i] * 2.0
+    return Y
+
+
+def scale_reference(x):
+    return {factor} * x
+"""
+#: Each thread reads what its neighbour writes; the barrier is what a planted bug leaves out.
+SHIFT = """
+extern "C" __global__ void shift(const float* x, float* y) {
+  __shared__ float tile[64];
+  tile[threadIdx.x] = x[threadIdx.x];
+  %s
+  y[threadIdx.x] = tile[(threadIdx.x + 33) %% 64];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "sm_90a")
+
+
+def command(line: str) -> Result:
+    result = CliRunner().invoke(main, shlex.split(line))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def verdict(line: str, status: int) -> dict:
+    result = command(f"check {line} --json")
+    assert result.exit_code == status, result.output
+    found = json.loads(result.output)
+    assert (found["schema"], found["version"]) == ("tilelang.check", 1)
+    assert found["ok"] == (status == 0)
+    return found
+
+
+def scale(extent: int = 128, factor: float = 2.0) -> None:
+    Path("k.py").write_text(SCALE.format(extent=extent, factor=factor))
+
+
+def test_a_right_kernel() -> None:
+    scale()
+    found = verdict("k.py::scale --shapes N=300 --target sm_80 --target sm_100a", 0)
+    assert found["compared"] == "compared with scale_reference"
+    assert [each["target"] for each in found["targets"]] == ["sm_80", "sm_100a"]
+    for target in found["targets"]:
+        assert [run["schedule"] for run in target["runs"]] == ["late", "eager", 1]
+        (kernel,) = target["kernels"]
+        assert kernel["launches"] == 3 and kernel["grid"] == [3, 1, 1]
+        assert not kernel["findings"] and kernel["time"]["us"] > 0
+        assert 0 <= kernel["time"]["speed_of_light"]["share"] <= 1
+        assert kernel["time"]["lines"][0]["place"].startswith("k.py:")
+
+
+def test_a_wrong_result_says_where_and_by_how_much() -> None:
+    scale(factor=3.0)
+    found = verdict("k.py::scale --shapes N=300", 1)
+    message = found["targets"][0]["runs"][0]["message"]
+    assert "300 of 300 elements differ" in message and "the worst is at" in message
+
+
+def test_what_a_kernel_forgets_to_write_is_wrong() -> None:
+    scale(extent=100)
+    found = verdict("k.py::scale --shapes N=300", 1)
+    assert "56 of 300 elements differ" in found["targets"][0]["runs"][0]["message"]
+
+
+def test_another_reference_and_no_reference() -> None:
+    scale(factor=3.0)
+    Path("r.py").write_text("def twice(x):\n    return x + x\n")
+    found = verdict("k.py::scale --shapes N=300 --reference r.py::twice", 0)
+    assert found["compared"] == "compared with twice"
+    assert command("check k.py::scale --shapes N=300 --reference nothing").exit_code == 2
+
+
+def test_a_script_is_checked_by_what_it_asserts() -> None:
+    scale()
+    text = Path("k.py").read_text()
+    calls = "import torch\nx = torch.randn(500)\ntorch.testing.assert_close(scale(x), {} * x)\n"
+    Path("right.py").write_text(text + calls.format(2))
+    Path("wrong.py").write_text(text + calls.format(3))
+    assert "right on sm_90a" in command("check right.py").output
+    found = verdict("wrong.py --seeds 0", 1)
+    assert "Mismatched elements" in found["targets"][0]["runs"][0]["message"]
+
+
+def test_a_planted_race_in_cuda_names_both_lines() -> None:
+    Path("good.cu").write_text(SHIFT % "__syncthreads();")
+    Path("bad.cu").write_text(SHIFT % "")
+    launch = "--block 64 --arg f32[64]:random --arg f32[64]"
+    Path("r.py").write_text("def f(x, y):\n    return x.roll(-33)\n")
+    verdict(f"good.cu {launch} --reference r.py::f", 0)
+    found = verdict(f"bad.cu::shift {launch}", 1)
+    finding, *_ = found["targets"][0]["kernels"][0]["findings"]
+    assert finding["kind"] == "race" and {"late", "eager"} <= set(finding["schedules"])
+    lines = {finding["place"].rpartition(":")[2], finding["earlier"].rpartition(":")[2]}
+    assert lines == {"4", "6"}
+
+
+def test_ptx() -> None:
+    scale()
+    assert command("export k.py::scale --shapes N=256 --form ptx").exit_code == 0
+    launch = "--grid 2 --block 128 --arg f32[256]:random --arg f32[256]"
+    Path("r.py").write_text("def f(x, y):\n    return 2 * x\n")
+    verdict(f"scale.ptx {launch} --reference r.py::f", 0)
+    Path("w.py").write_text("def f(x, y):\n    y.copy_(3 * x)\n")
+    found = verdict(f"scale.ptx {launch} --reference w.py::f", 1)
+    assert "elements differ" in found["targets"][0]["runs"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("nothing.py", "no file"),
+        ("k.py::other", "defines no 'other'"),
+        ("k.py::T", "no kernel"),
+        ("k.py::scale", "N"),
+        ("notes.txt", "is expected"),
+        ("k.py::scale --shapes N=64 --target sm_70", "sm_70"),
+        ("k.py::scale --shapes N=64 --seeds -1", "--seeds"),
+    ],
+)
+def test_what_cannot_be_tried(line: str, says: str) -> None:
+    scale()
+    Path("notes.txt").write_text("")
+    found = verdict(line, 2)
+    assert says in found["error"]
+    assert says in command(f"check {line}").output
+
+
+def test_profile_and_compare() -> None:
+    scale()
+    Path("a.py").write_text(Path("k.py").read_text() + "import torch\nscale(torch.zeros(1000))\n")
+    Path("b.py").write_text(Path("k.py").read_text() + "import torch\nscale(torch.zeros(9**7))\n")
+    result = command("profile a.py --json --html page.html --trace t.json --picture p.svg")
+    (kernel,) = json.loads(result.output)["kernels"]
+    assert kernel["kernel"] == "scale_kernel" and kernel["lines"]
+    assert "<html" in Path("page.html").read_text() and "<svg" in Path("p.svg").read_text()
+    assert json.loads(Path("t.json").read_text())["traceEvents"]
+    found = json.loads(command("compare a.py b.py --json").output)
+    assert found["ratio"] == pytest.approx(found["us"][1] / found["us"][0]) and found["ratio"] > 1
+
+
+def test_ir_export_run_and_emulate() -> None:
+    scale()
+    stages = json.loads(command("ir k.py::scale --shapes N=256 --json --html p.html").output)
+    assert len(stages["stages"]) > 3 and "<table" in Path("p.html").read_text()
+    assert "__global__" in _exported("cuda") and ".entry" in _exported("ptx")
+    Path("s.py").write_text("print('hello')\n")
+    assert command("run s.py").output == "hello\n"
+    Path("s.py").write_text("assert 1 + 1 == 3, 'sums'\n")
+    result = command("run s.py")
+    assert result.exit_code == 1 and "sums" in result.output
+    assert command("emulate out/scale.ptx --arch sm_90a --list").exit_code == 0
+
+
+def _exported(form: str) -> str:
+    found = json.loads(
+        command(f"export k.py::scale --shapes N=256 --form {form} --output out --json").output
+    )
+    return Path(found["files"][0]["path"]).read_text()
+
+
+def test_cache(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    scale()
+    assert json.loads(command("cache size --json").output)["entries"] == 0
+    verdict("k.py::scale --shapes N=64 --seeds 0", 0)
+    (entry,) = json.loads(command("cache list --json").output)["entries"]
+    assert entry["bytes"] > 0
+    assert "1 entries" in command("cache size").output
+    assert json.loads(command("cache clear --json").output)["entries"] == 1
+    assert json.loads(command("cache size --json").output)["bytes"] == 0
+
+
+def test_doctor_names_a_second_owner_of_the_package(monkeypatch) -> None:
+    found = json.loads(command("doctor --json").output)
+    names = [each["name"] for each in found["findings"]]
+    assert {"package", "emulator", "GPU", "NVRTC", "torch", "cache"} <= set(names)
+    monkeypatch.setattr(
+        doctor.metadata, "packages_distributions", lambda: {"tilelang": ["tilelang"]}
+    )
+    result = command("doctor")
+    assert result.exit_code == 1 and "pip uninstall tilelang" in result.output
+
+
+def test_python_m_tilelang_is_the_same() -> None:
+    line = [sys.executable, "-m", "tilelang", "--help"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "doctor" in done.stdout
+
+
+def test_the_page_of_the_command_line_runs() -> None:
+    page = ROOT / "docs" / "command_line.md"
+    Path("kernel.py").write_text(code(page))
+    lines = re.findall(r"^\$ tilelang (.*)$", page.read_text(), re.MULTILINE)
+    assert len(lines) >= 5
+    for line in lines:
+        result = command(line)
+        assert result.exit_code == 0, (line, result.output)

@@ -1,0 +1,5 @@
+"""``python -m tilelang``: the command line."""
+
+from tilelang.cli import main
+
+main()

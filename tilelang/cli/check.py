@@ -1,0 +1,89 @@
+"""``tilelang check``: whether a kernel is right, and what it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import chosen_target, request_of, request_options, schedules
+from .output import OK, WRONG, bad, document, emit, faint, good, guarded, json_option
+from .programs import program_of
+from .verdict import examine
+
+_MARK = {True: "right", False: "WRONG"}
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@request_options
+@click.option("--target", "targets", multiple=True, help="sm_80, sm_90a or sm_100a; repeatable.")
+@click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
+@json_option
+@guarded
+def check(
+    subject: str, targets: tuple[str, ...], seeds: int, as_json: bool, **options: Any
+) -> None:
+    """Tells whether the kernels of FILE are right, and what they take.
+
+    FILE is a Python script, CUDA C++ (.cu) or PTX (.ptx). A script is run as it stands, once for
+    each schedule of asynchronous operations; FILE::NAME is one kernel of it, which is called with
+    random inputs. Memory that nothing has written is NaN.
+
+    The exit status is 0 if all is right, 1 if something is wrong, 2 if it could not be tried.
+    """
+    request = request_of(subject, options)
+    program, how = program_of(request)
+    chosen = targets or (chosen_target(None),)
+    found = [examine(program, target, schedules(seeds)) for target in chosen]
+    ok = all(each["ok"] for each in found)
+    content = document("check", ok=ok, subject=subject, compared=how, targets=found)
+    emit(content, "\n\n".join(_target_text(each, how) for each in found), as_json)
+    raise SystemExit(OK if ok else WRONG)
+
+
+def _target_text(found: dict[str, Any], how: str) -> str:
+    parts = [_headline(found, how)]
+    for run in found["runs"]:
+        if not run["ok"]:
+            parts.append(f"  schedule {run['schedule']}: {run['message']}")
+    if not found["kernels"]:
+        parts.append("  no kernel was launched on the emulator")
+    parts += [_kernel_text(kernel) for kernel in found["kernels"]]
+    return "\n".join(parts)
+
+
+def _headline(found: dict[str, Any], how: str) -> str:
+    names = ", ".join(str(run["schedule"]) for run in found["runs"])
+    mark = good(_MARK[True]) if found["ok"] else bad(_MARK[False])
+    return f"{mark} on {found['target']}, schedules {names}: {how or 'compared with nothing'}"
+
+
+def _kernel_text(kernel: dict[str, Any]) -> str:
+    lines = [f"\n{click.style(kernel['name'], bold=True)}  grid {_extents(kernel['grid'])}, "
+             f"block {_extents(kernel['block'])}"]  # fmt: skip
+    for each in kernel["findings"]:
+        places = " and ".join(place for place in (each["place"], each["earlier"]) if place)
+        lines.append(f"  {bad(each['kind'])} at {places} ({each['count']} times): {each['text']}")
+    lines += [f"  warning: {each}" for each in kernel["warnings"]]
+    if kernel["time"]:
+        lines += _time_lines(kernel["time"])
+    lines += [faint(f"  remark: {each}") for each in kernel["remarks"]]
+    return "\n".join(lines)
+
+
+def _extents(values: list[int]) -> str:
+    return " x ".join(map(str, values))
+
+
+def _time_lines(time: dict[str, Any]) -> list[str]:
+    light, occupancy = time["speed_of_light"], time["occupancy"]
+    lines = [
+        f"  predicted  {time['us']:.4g} us on a {time['gpu']}, {100 * light['share']:.0f} % of the "
+        f"speed of light ({light['engine']})",
+        f"  occupancy  {occupancy['ctas_per_sm']} CTAs, {occupancy['warps_per_sm']} warps an SM "
+        f"(limit: {occupancy['limit']}), {occupancy['registers']} registers",
+    ]
+    for each in time["lines"]:
+        lines.append(f"  {100 * each['share']:5.1f} %    {each['place']}: {each['reasons']}")
+    lines += [f"  advice     {each['text']}" for each in time["advice"]]
+    return lines

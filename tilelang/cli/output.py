@@ -1,0 +1,70 @@
+"""What commands print, and how they end."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from ..errors import InternalError, TileLangError
+
+#: Of every document; one that lacks or renames a field has another number.
+SCHEMA_VERSION = 1
+#: Exit statuses: all is right; the kernel is not; it could not be tried; our own defect.
+OK, WRONG, REFUSED, INTERNAL = 0, 1, 2, 3
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def document(command: str, **fields: Any) -> dict[str, Any]:
+    """A document of a command, with its schema's name and number."""
+    return {"schema": f"tilelang.{command}", "version": SCHEMA_VERSION, **fields}
+
+
+def emit(content: dict[str, Any], text: str, as_json: bool) -> None:
+    """Prints a document, or the text that stands for it."""
+    click.echo(json.dumps(content, indent=1) if as_json else text.rstrip("\n"))
+
+
+def refuse(command: str, message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
+    """Ends the command with an error."""
+    if as_json:
+        emit(document(command, ok=False, error=message), "", True)
+    else:
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
+    sys.exit(status)
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Errors of the user end the command with a message, ours with a traceback as well."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> None:
+        as_json = bool(kwargs.get("as_json"))
+        try:
+            function(*args, **kwargs)
+        except InternalError as error:
+            refuse(function.__name__, f"a defect of tilelang: {error}", as_json, INTERNAL)
+        except (TileLangError, OSError) as error:
+            refuse(function.__name__, str(error), as_json)
+
+    return call
+
+
+def good(text: str) -> str:
+    """Text in green, on a terminal."""
+    return click.style(text, fg="green", bold=True)
+
+
+def bad(text: str) -> str:
+    """Text in red, on a terminal."""
+    return click.style(text, fg="red", bold=True)
+
+
+def faint(text: str) -> str:
+    """Text that matters less, on a terminal."""
+    return click.style(text, dim=True)

@@ -1,0 +1,257 @@
+"""What a command runs: a script, one kernel of a file, or PTX and CUDA C++ with arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import os
+import runpy
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..emulator import Device
+from ..emulator.__main__ import parse_argument
+from ..emulator.memory import is_array
+from ..errors import UserError
+from ..runtime import nvrtc
+
+_SOURCES = (".ptx", ".cu")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the command line asks for.
+
+    Attributes:
+        path, name: of ``FILE::NAME``; the name may be "".
+        argv: the script's own arguments.
+        shapes: values of dimensions and parameters by name.
+        reference: ``"NAME"`` in the file, or ``"file.py::NAME"``; "" to look for one.
+        seed: of random arguments.
+        entry, grid, block, cluster, smem, args: the launch of PTX or CUDA C++.
+    """
+
+    path: Path
+    name: str = ""
+    argv: tuple[str, ...] = ()
+    shapes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    reference: str = ""
+    seed: int = 0
+    entry: str = ""
+    grid: tuple[int, ...] = (1,)
+    block: tuple[int, ...] = (32,)
+    cluster: tuple[int, ...] | None = None
+    smem: int = 0
+    args: tuple[str, ...] = ()
+
+
+#: Runs the program for a target once; raises AssertionError where a result is wrong.
+Program = Callable[[str], None]
+
+
+def program_of(request: Request) -> tuple[Program, str]:
+    """Returns what runs the program, and what its results are compared with.
+
+    Raises:
+        UserError: there is no such file, or of no known kind.
+    """
+    if not request.path.is_file():
+        raise UserError(f"no file {str(request.path)!r}")
+    if request.path.suffix in _SOURCES:
+        how = f"compared with {request.reference}" if request.reference else ""
+        return functools.partial(_run_source, request), how
+    if request.path.suffix != ".py":
+        raise UserError(f"{request.path.name}: a .py, .cu or .ptx file is expected")
+    if request.name:
+        return _named(request)
+    return functools.partial(_run_script, request), "checked by the script itself"
+
+
+@contextmanager
+def _as_script(path: Path, argv: tuple[str, ...]) -> Iterator[None]:
+    """The script's arguments and folder, as Python has them."""
+    before = sys.argv, list(sys.path)
+    sys.argv, sys.path = [str(path), *argv], [str(path.parent.resolve()), *sys.path]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path = before
+
+
+@contextmanager
+def _default_target(target: str) -> Iterator[None]:
+    before = os.environ.get("TILELANG_DEFAULT_TARGET")
+    os.environ["TILELANG_DEFAULT_TARGET"] = target
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TILELANG_DEFAULT_TARGET"]
+        else:
+            os.environ["TILELANG_DEFAULT_TARGET"] = before
+
+
+@contextmanager
+def _poisoned() -> Iterator[None]:
+    """What torch allocates without values is NaN, or the largest integer."""
+    import torch
+
+    settings: Any = torch.utils.deterministic  # its names are not in the stubs
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        settings.fill_uninitialized_memory,
+    )
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    settings.fill_uninitialized_memory = True
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deterministic.*")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        settings.fill_uninitialized_memory = before[2]
+
+
+def _load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
+    with _as_script(path, argv):
+        return runpy.run_path(str(path), run_name=run_name)
+
+
+def _run_script(request: Request, target: str) -> None:
+    import torch
+
+    torch.manual_seed(request.seed)
+    with _default_target(target), _poisoned():
+        try:
+            _load(request.path, request.argv, "__main__")
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise UserError(f"the script ended with status {error.code}") from None
+
+
+# One kernel of a file -------------------------------------------------------------------------
+
+
+def _named(request: Request) -> tuple[Program, str]:
+    with _poisoned():
+        names = _load(request.path, request.argv, "__tilelang__")
+    if request.name not in names:
+        raise UserError(f"{request.path.name} defines no {request.name!r}")
+    reference = _reference(request, names)
+    how = f"compared with {reference.__name__}" if reference is not None else ""
+    return functools.partial(_run_named, request, names[request.name], reference), how
+
+
+def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The function named by ``--reference``; else one of the file whose name says it."""
+    path, _, name = request.reference.rpartition("::")
+    if path:
+        names = _load(Path(path), (), "__tilelang__")
+    if name:
+        if not callable(names.get(name)):
+            raise UserError(f"{path or request.path.name} defines no function {name!r}")
+        return names[name]
+    kernel = request.name
+    wanted = (f"{kernel}_reference", f"reference_{kernel}", "reference", "ref_program")
+    return next((names[each] for each in wanted if callable(names.get(each))), None)
+
+
+def _kernel(found: Any, request: Request, target: str) -> Any:
+    """Compiles what a name stands for."""
+    from ..jit import EagerFunction, JITFunction, JITKernel, compile
+
+    if isinstance(found, JITKernel):
+        return found
+    if isinstance(found, EagerFunction | JITFunction):
+        with _default_target(target):
+            return found.compile(**request.shapes)
+    if inspect.isfunction(found):
+        found = found(**request.shapes)
+        return _kernel(found, dataclasses.replace(request, shapes={}), target)
+    if type(found).__name__ == "Func":
+        return compile(found, target=target)
+    raise UserError(f"{request.name} is a {type(found).__name__}, no kernel")
+
+
+def _run_named(request: Request, found: Any, reference: Any, target: str) -> None:
+    import torch
+
+    from ..profiler import compare
+
+    torch.manual_seed(request.seed)
+    kernel = _kernel(found, request, target)
+    profiler = kernel.get_profiler().with_symbols(request.shapes)
+    inputs = profiler.get_inputs("cpu")
+    given = list(inputs)
+    if reference is not None and kernel.out_idx is None:
+        # Without out_idx, the parameters that the reference does not take are outputs.
+        count = len(inspect.signature(reference).parameters)
+        given = inputs[:count]
+        for output in inputs[count:]:
+            output.fill_(float("nan") if output.is_floating_point() else -1)
+    copies = [each.clone() if hasattr(each, "clone") else each for each in given]
+    with _poisoned():
+        result = compare.as_list(kernel(*inputs))
+    if reference is None:
+        return
+    expected = compare.as_list(reference(*copies))
+    actual = result or inputs[len(given) :]
+    tolerance = max((_tolerance(each.dtype) for each in actual), default=0.0)
+    compare.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def _tolerance(dtype: Any) -> float:
+    import torch
+
+    if not dtype.is_floating_point:
+        return 0.0
+    return max(4 * torch.finfo(dtype).eps, 1e-3)
+
+
+# PTX and CUDA C++ -----------------------------------------------------------------------------
+
+
+def _run_source(request: Request, target: str) -> None:
+    text = request.path.read_text(encoding="utf-8")
+    if request.path.suffix == ".cu":
+        text = nvrtc.compile_cuda(text, target).ptx
+    module = Device(target).load_ptx(text)
+    entry = request.name or request.entry
+    if not entry and len(module.kernels) != 1:
+        raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
+    args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
+    copies = [each.copy() if is_array(each) else each for each in args]
+    kernel = module[_full_name(module, entry) if entry else next(iter(module.kernels))]
+    kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
+    if request.reference:
+        _compare_arrays(request, args, copies)
+
+
+def _full_name(module: Any, entry: str) -> str:
+    """The kernel whose name is, or whose C++ name contains, ``entry``."""
+    matching = [name for name in module.kernels if f"{len(entry)}{entry}" in name]
+    return entry if entry in module.kernels or len(matching) != 1 else matching[0]
+
+
+def _compare_arrays(request: Request, args: list[Any], before: list[Any]) -> None:
+    """Compares all arrays with those that the reference has changed or returned."""
+    import torch
+
+    from ..profiler import compare
+
+    reference = _reference(request, {})
+    assert reference is not None
+    expected = [torch.from_numpy(each) if is_array(each) else each for each in before]
+    returned = compare.as_list(reference(*expected))
+    actual = [torch.from_numpy(each) for each in args if is_array(each)]
+    wanted = [each for each in expected if hasattr(each, "dtype")]
+    if returned:  # the last arrays
+        actual, wanted = actual[-len(returned) :], returned
+    tolerance = max((_tolerance(each.dtype) for each in actual), default=0.0)
+    compare.assert_close(actual, wanted, rtol=tolerance, atol=tolerance)

@@ -1,0 +1,103 @@
+"""Lets a caller stand between the launches of a block and the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .timed import Timing, TimingOptions
+
+if TYPE_CHECKING:
+    from .device import Kernel, LaunchReport
+    from .timing import Report
+
+
+class Launch:
+    """A launch that is about to run, as often as its watcher likes.
+
+    Attributes:
+        kernel: the emulator's kernel.
+        grid, block, cluster: three extents each, x first.
+    """
+
+    def __init__(
+        self, kernel: Kernel, extents: list[int], execute: Callable[[Any], LaunchReport]
+    ) -> None:
+        self.kernel = kernel
+        self.grid, self.block = tuple(extents[:3]), tuple(extents[3:6])
+        self.cluster = tuple(extents[6:])
+        self._execute = execute
+
+    def run(self, **changes: Any) -> LaunchReport:
+        """Runs it once, with other :class:`~tilelang.emulator.Options` than the launch's own."""
+        return self._execute(changes)
+
+    def memory(self) -> list[np.ndarray]:
+        """The bytes that the kernel may write, in place."""
+        return self.kernel.module.device.memory.writable()
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """What runs inside of the block leaves memory as it was."""
+        memory = self.memory()
+        before = [part.copy() for part in memory]
+        try:
+            yield
+        finally:
+            for part, values in zip(memory, before, strict=True):
+                part[...] = values
+
+    def profile(self, timing: TimingOptions | None = None) -> Report:
+        """Times it by the model; its memory changes, as that of ``Kernel.profile``."""
+        from .timing import profile_call
+
+        def call(how: TimingOptions) -> list[Timing | None]:
+            return [self.run(timing=how).timing]
+
+        return profile_call(call, timing)
+
+
+#: Runs a launch, or several times, and returns the report that its caller is to have.
+Watcher = Callable[[Launch], "LaunchReport"]
+_watcher: contextvars.ContextVar[Watcher | None] = contextvars.ContextVar("watcher", default=None)
+
+
+@contextlib.contextmanager
+def watching(watcher: Watcher | None) -> Iterator[None]:
+    """Launches inside of the block, of compiled kernels too, are handed to ``watcher``.
+
+    Launches that the watcher makes are its own business. A block is seen by its own thread only.
+    """
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def execute(
+    kernel: Kernel, extents: list[int], run: Callable[[Any], LaunchReport], given: dict[str, Any]
+) -> LaunchReport:
+    """Runs a launch, by the watcher if there is one.
+
+    Args:
+        extents: of grid, block and cluster.
+        run: runs it with changed options.
+        given: the options that the launch itself names.
+    """
+    watcher = _watcher.get()
+    if watcher is None:
+        return run(given)
+
+    def again(changes: dict[str, Any]) -> LaunchReport:
+        with watching(None):
+            return run({**given, **changes})
+
+    return watcher(Launch(kernel, extents, again))
+
+
+__all__ = ["Launch", "Watcher", "watching"]
