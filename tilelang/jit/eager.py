@@ -318,7 +318,7 @@ class EagerFunction:
             else:
                 arguments[self._names[i]] = Argument(*each[:3])
                 device = device or torch_op.device(each[3])
-        return Call(values, arguments, _without(self._types, values), consts), device
+        return Call(values, arguments, self._types, consts), device
 
     # Arguments ------------------------------------------------------------------------------
 
@@ -412,7 +412,7 @@ class EagerFunction:
                 arguments[name] = Argument(*describe(value))
             else:
                 constants[name] = value
-        return Call(constants, arguments, _without(self._types, constants), consts)
+        return Call(constants, arguments, self._types, consts)
 
     # Compiling ------------------------------------------------------------------------------
 
@@ -502,10 +502,6 @@ def _device(values: Iterable[Any]) -> Any:
     """The device of the first tensor; the launch compares it with those of the others."""
     tensors = (each for each in values if hasattr(each, "__dlpack__"))
     return next((each.device for each in tensors if hasattr(each, "device")), None)
-
-
-def _without(types: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: kind for name, kind in types.items() if name not in constants}
 
 
 def _tupled(kernel: JITKernel) -> Callable[..., Any]:

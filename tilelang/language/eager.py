@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Buffer, shape_text
+from ..ir.buffer import Buffer
 from ..ir.dtype import DType, dtype_of
 from ..ir.evaluate import evaluate, solve, variables
 from ..ir.expr import Var, var
 from ..ir.stmt import Func
+from .absence import absences, absent, described_type
 from .builder import Builder, current
 from .parameters import Parameters, Undeclared, check_fixed, place_of
 from .parser.compiled import Compiled, bind_tracer, compiled, declaring
@@ -52,7 +53,7 @@ class Call(NamedTuple):
     Attributes:
         constants: arguments that are Python values, by name of the parameter.
         arguments: of parameters that the compiled code takes; without tensors fewer than those.
-        types: what annotations of parameters say.
+        types: what annotations of parameters say, also of those for which None is passed.
         consts: values of ``T.const`` that are given by name.
     """
 
@@ -174,6 +175,11 @@ class EagerParameters(Parameters):
             note = "return what T.empty gives, and copy results to it: T.copy(C_local, C[...])"
         raise errors.SemanticsError(message, span=span.here(), notes=[note])
 
+    def declare(self, name: str, annotation: Any, value: Any) -> Any:
+        if value is None:
+            raise absent(name, annotation, span.here())
+        return super().declare(name, annotation, value)
+
     def _make(self, name: str, annotation: Any) -> Any:
         made = super()._make(name, annotation)
         if isinstance(annotation, TensorType):
@@ -186,7 +192,7 @@ class EagerParameters(Parameters):
         argument = self.call.arguments.get(name)
         if argument is None:
             return
-        text = f"{name} is declared as {_text(declared)}"
+        text = f"{name} is declared as {described_type(declared)}"
         if argument.shape is None:
             raise errors.ArgumentError(
                 f"{text}, but the argument is no tensor: {argument.dtype}", span=self.places[name]
@@ -206,10 +212,6 @@ class EagerParameters(Parameters):
                     f"{self.name}: dtype=T.{argument.dtype}"
                 ],
             )
-
-
-def _text(declared: TensorType) -> str:
-    return f"{declared.dtype} tensor {shape_text(list(declared.shape))}"
 
 
 def const(name: str, dtype: Any = "int32") -> Any:
@@ -251,7 +253,10 @@ def trace(function: FunctionType, call: Call) -> Traced:
     declared = declarations(function, call)
     found = constants(declared)
     builder = Builder()
-    with explained(), tracing(builder, lambda: where):
+    annotated = {
+        name: kind for name, kind in call.types.items() if call.constants.get(name, name) is None
+    }
+    with absences(annotated), explained(), tracing(builder, lambda: where):
         parameters = EagerParameters(function.__name__, _names(function), call, found)
         parameters.asked = declared.asked
         result = _execute(function, compiled(function), builder, parameters)

@@ -174,8 +174,8 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
         return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
     excerpt = "\n".join(_lines_at_fault(source, log))
     if missing := _missing_header(log):
-        cause, advice = missing
-        return CompileError(f"{cause}\n{log.strip()}\n{excerpt}", notes=[advice])
+        what, advice = missing
+        return CompileError(f"{what}\n{log.strip()}\n{excerpt}", notes=[advice])
     if cause := _user_mistake(source, log):
         return CompileError(f"{cause}\n{log.strip()}\n{excerpt}")
     return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")

@@ -8,6 +8,7 @@ from jit.counting import kernels_of
 
 import tilelang
 import tilelang.language as T
+from tilelang.errors import ArgumentError
 
 
 def test_annotated_parameters_and_run_time_scalars():
@@ -209,3 +210,49 @@ def test_declarations_that_depend_on_the_type_of_another():
     for _ in range(2):
         torch.testing.assert_close(load(a, scale_), a * 0.5)
         torch.testing.assert_close(load(a.float(), scale_), a.float())
+
+
+def test_none_for_a_parameter_that_the_body_declares() -> None:
+    @tilelang.jit(target="sm_100a")
+    def double(X):
+        N = T.const("N")
+        X: T.Tensor[[N], T.float32]
+        Y = T.empty((N,), T.float32)
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[i] = X[i] * 2
+        return Y
+
+    with pytest.raises(ArgumentError, match=r"float32 tensor \(N\), but the argument is None"):
+        double(None)
+    x = torch.randn(64)
+    torch.testing.assert_close(double(x), x * 2)
+
+
+def test_none_for_an_annotated_parameter() -> None:
+    @tilelang.jit(target="sm_100a")
+    def scaled(X: T.Tensor[[64], T.float32], S: T.Tensor[[64], T.float32], n: T.int32):
+        Y = T.empty((64,), T.float32)
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[i] = X[i] * n
+                if S is not None:
+                    Y[i] = Y[i] + S[i]
+        return Y
+
+    @tilelang.jit(target="sm_100a")
+    def copied(X: T.Tensor[[64], T.float32]):
+        Y = T.empty((64,), T.float32)
+        with T.Kernel(1, threads=64):
+            T.copy(X, Y)
+        return Y
+
+    x = torch.randn(64)
+    torch.testing.assert_close(scaled(x, None, 3), x * 3)  # the body asks for it
+    torch.testing.assert_close(scaled(x, x, 3), x * 4)
+    with pytest.raises(ArgumentError, match=r"X is declared as float32 tensor \(64\), but"):
+        scaled(None, x, 3)
+    with pytest.raises(ArgumentError, match="n is declared as int32, but the argument is N"):
+        scaled(x, x, None)
+    with pytest.raises(ArgumentError, match=r"X is declared as float32 tensor \(64\), but"):
+        copied(None)
