@@ -7,5 +7,15 @@ from .geometry import Geometry
 from .plan import Memory
 from .pools import Batch, Consumer
 from .stream import TileStream
+from .writer import Writer
 
-__all__ = ["Batch", "Consumer", "Geometry", "Memory", "StreamError", "TileStream", "WouldBlock"]
+__all__ = [
+    "Batch",
+    "Consumer",
+    "Geometry",
+    "Memory",
+    "StreamError",
+    "TileStream",
+    "WouldBlock",
+    "Writer",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,12 @@ class CudaDevice:
     def caller(self) -> CudaQueue:
         return CudaQueue(self._torch, self._torch.cuda.current_stream(self._device), current=True)
 
-    def on_host(self, work: Callable[[], None], writes: Hashable) -> None:
+    def own_queue(self, name: str) -> AbstractContextManager[Any]:
+        return self._torch.cuda.stream(self._torch.cuda.Stream(self._device))
+
+    def on_host(
+        self, work: Callable[[], None], reads: Hashable = None, writes: Hashable = None
+    ) -> None:
         work()
 
     def allocate(self, size: int) -> Any:

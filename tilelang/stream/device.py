@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -70,8 +71,13 @@ class Device(Protocol):
     def caller(self) -> Queue:
         """Returns the queue of the work that the calling thread has submitted elsewhere."""
 
-    def on_host(self, work: Callable[[], None], writes: Hashable) -> None:
-        """Lets the calling thread do what writes to a buffer of the host."""
+    def own_queue(self, name: str) -> AbstractContextManager[Any]:
+        """Gives the calling thread a queue of its own, which :meth:`caller` returns meanwhile."""
+
+    def on_host(
+        self, work: Callable[[], None], reads: Hashable = None, writes: Hashable = None
+    ) -> None:
+        """Lets the calling thread do what touches a buffer of the host."""
 
     def allocate(self, size: int) -> Any:
         """Returns ``size`` bytes of the device, one-dimensional, aligned to 16 bytes."""

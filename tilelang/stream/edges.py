@@ -28,5 +28,6 @@ EDGES = {
         Edge("filled", "scatter", "consumer", "pool", "the tiles of a batch are complete"),
         Edge("released", "consumer", "scatter", "pool", "consumers have read the last batch"),
         Edge("reopened", "scatter", "caller", "pool", "arrays of the device may enter the pool"),
+        Edge("fetched", "consumer", "host", "host tiles", "a writer's copy of a batch is complete"),
     )
 }

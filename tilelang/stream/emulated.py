@@ -12,6 +12,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,15 @@ class EmulatedQueue:
         writes: Sequence[Hashable] = (),
     ) -> None:
         with self.device.lock:
+            self.note(reads, writes)
+            self._add(work)
+
+    def note(self, reads: Sequence[Hashable], writes: Sequence[Hashable]) -> None:
+        """Notes work that touches buffers, in the order of the calling thread."""
+        with self.device.lock:
             self._merge(self.device.host().clock)
             self.clock[self.name] = self.clock.get(self.name, 0) + 1
             self.device.check(self, reads, writes)
-            self._add(work)
 
     def record(self) -> EmulatedEvent:
         with self.device.lock:
@@ -144,8 +150,14 @@ class EmulatedDevice:
             setattr(self._threads, role, queue)
         return queue
 
-    def on_host(self, work: Callable[[], None], writes: Hashable) -> None:
-        self.host().submit(work, writes=[writes])
+    def own_queue(self, name: str) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def on_host(
+        self, work: Callable[[], None], reads: Hashable = None, writes: Hashable = None
+    ) -> None:
+        self.host().note([reads] if reads else [], [writes] if writes else [])
+        work()
 
     def some_work(self) -> None:
         """Does a bit of what was submitted, if the schedule is a random one."""

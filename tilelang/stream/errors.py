@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import Note, UserError
+from ..errors import Note, Span, UserError
 
 
 class StreamError(UserError, RuntimeError):
-    """A stream that is used after its end, or one of whose writers failed."""
+    """A stream that is used after its end, or one of whose writers failed.
+
+    Attributes:
+        cause: what the writer raised, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: BaseException | None = None,
+        span: Span | None = None,
+        notes: Iterable[Note | str] = (),
+    ) -> None:
+        super().__init__(message, span=span, notes=notes)
+        self.cause = cause
 
 
 class WouldBlock(UserError, BlockingIOError):
@@ -19,9 +34,14 @@ class WouldBlock(UserError, BlockingIOError):
     """
 
     def __init__(
-        self, message: str, *, appended: int = 0, notes: Iterable[Note | str] = ()
+        self,
+        message: str,
+        *,
+        appended: int = 0,
+        span: Span | None = None,
+        notes: Iterable[Note | str] = (),
     ) -> None:
-        super().__init__(message, notes=notes)
+        super().__init__(message, span=span, notes=notes)
         self.appended = appended
 
 

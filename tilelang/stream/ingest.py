@@ -133,7 +133,8 @@ class Ingest:
             source_bytes = source.bytes[first * size : (first + taken) * size]
             target = stage.host[at : at + taken * size]
             self._device.on_host(
-                functools.partial(np.copyto, target, source_bytes), ("host stage", self._turn)
+                functools.partial(np.copyto, target, source_bytes),
+                writes=("host stage", self._turn),
             )
             self._end += taken
             first, position, count = first + taken, position + taken, count - taken

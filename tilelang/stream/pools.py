@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import StreamError, WouldBlock
+from .errors import WouldBlock
 
 if TYPE_CHECKING:
     from .device import Device, Event
@@ -32,14 +33,22 @@ class Batch:
         index: the place of each tile among the tiles of the stored array, int64 ``(count, rank)``.
         extents: how much of each tile lies in the array, int64 ``(count, rank)``.
         event: the point at which the tiles are complete: ``event.done``.
+        is_last: whether the stream ends with it.
     """
 
     def __init__(
-        self, part: Part, tiles: Any, index: np.ndarray, extents: np.ndarray, event: Event
+        self,
+        part: Part,
+        memory: Any,
+        tiles: Any,
+        places: tuple[np.ndarray, np.ndarray],
+        event: Event,
+        is_last: bool,
     ) -> None:
-        self.number = part.number
+        self.number, self.is_last = part.number, is_last
         self.part = part
-        self.tiles, self.index, self.extents, self.event = tiles, index, extents, event
+        self.memory, self.tiles, self.event = memory, tiles, event
+        self.index, self.extents = places
         self._release: Callable[[Event], None] | None = None
         self._device: Any = None
 
@@ -54,7 +63,7 @@ class Batch:
 
     def for_consumer(self, device: Device, release: Callable[[Event], None]) -> Batch:
         """Returns the batch as one consumer gets it."""
-        own = Batch(self.part, self.tiles, self.index, self.extents, self.event)
+        own = copy.copy(self)
         own._device, own._release = device, release
         return own
 
@@ -82,7 +91,7 @@ class Part:
         number: of the batch that it becomes.
         pool: where it lies.
         epoch, end_epoch: which epochs; the second one is exclusive.
-        begin, end: positions of the stream.
+        begin, end: positions of the stream; the second one is where it ends if the stream does.
         idle: events after which the pool is not read.
     """
 
@@ -106,6 +115,7 @@ class Consumer:
         self.name = name
         self.batches: deque[Batch] = deque()
         self.held: set[int] = set()
+        self.given = 0
         self.owner = threading.get_ident()
         self.claimed = False
         self._pools = pools
@@ -118,11 +128,9 @@ class Consumer:
                 stream is closed.
         """
         self.owner, self.claimed = threading.get_ident(), True
-        return self._ready(timeout)
-
-    def _ready(self, timeout: float | None) -> Iterator[Batch]:
         while (batch := self._pools.take(self, timeout)) is not None:
             with batch:
+                self._pools.reach(batch)
                 yield batch
 
 
@@ -200,6 +208,7 @@ class Pools:
             self._holders[batch.number] = len(self.consumers)
             for consumer in self.consumers:
                 consumer.held.add(batch.number)
+                consumer.given += 1
                 release = self._releaser(consumer, batch.part, events)
                 consumer.batches.append(batch.for_consumer(self._device, release))
             self.changed.notify_all()
@@ -228,14 +237,13 @@ class Pools:
                 if self.closed or (rest is not None and rest <= 0):
                     return None
                 self.changed.wait(rest)
-            batch = consumer.batches.popleft()
-        self._device.caller().wait(batch.event, "filled")
-        self._device.caller().submit(lambda: None, reads=[("pool", batch.part.pool)])
-        return batch
+            return consumer.batches.popleft()
 
-    def idle(self) -> bool:
-        """Whether no consumer holds a batch."""
-        return not self._holders
+    def reach(self, batch: Batch) -> None:
+        """Lets further work of the calling thread come after the batch's tiles are complete."""
+        queue = self._device.caller()
+        queue.wait(batch.event, "filled")
+        queue.submit(lambda: None, reads=[("pool", batch.part.pool)])
 
     def close(self) -> None:
         """Lets consumers who wait for batches end when they have got all."""
@@ -248,17 +256,3 @@ class Pools:
         with self.changed:
             self.failure = error
             self.changed.notify_all()
-
-    def wait_idle(self, timeout: float | None) -> None:
-        """Waits until no consumer holds a batch.
-
-        Raises:
-            StreamError: a consumer failed, or did not end in time.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self.changed:
-            while self._holders:
-                self.check()
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise StreamError(f"consumers still hold batches after {timeout:g} s")
-                self.changed.wait(0.1)

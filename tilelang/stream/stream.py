@@ -13,6 +13,8 @@ from .ingest import Ingest
 from .plan import Memory, Plan
 from .pools import Batch, Consumer, Part, Pools
 from .schedule import StreamSchedule
+from .targets import open_target
+from .writer import Writer
 
 
 class TileStream:
@@ -162,9 +164,9 @@ class TileStream:
         part, self._part = self._part, None
         assert part is not None
         geometry = self.plan.geometry
-        if self.position < part.end:
-            part.end_epoch = geometry.epoch_of(self.position - 1) + 1
         event = self._allocated().finish(part, self.position)
+        if self.position < part.end:
+            part.end, part.end_epoch = self.position, geometry.epoch_of(self.position - 1) + 1
         index = geometry.tiles(part.epoch, part.end_epoch)
         extents = geometry.extents(index)
         self._epoch, self._batches = part.end_epoch, self._batches + 1
@@ -172,7 +174,9 @@ class TileStream:
         begin = part.pool * self.plan.pool_bytes
         memory = self._allocated().pools[begin : begin + len(index) * self.plan.tile_bytes]
         tiles = self._device.tiles(memory, self.plan.dtype, (len(index), *self.plan.tile_shape))
-        self._pools.hand_over(Batch(part, tiles, index[:, order], extents[:, order], event))
+        places = index[:, order], extents[:, order]
+        is_last = self._ended or self.position == geometry.total
+        self._pools.hand_over(Batch(part, memory, tiles, places, event, is_last))
 
     @boundary
     def consumer(self, name: str) -> Consumer:
@@ -182,11 +186,7 @@ class TileStream:
             StreamError: elements were appended already, so that it would miss tiles.
         """
         with self._lock:
-            if self.position:
-                raise StreamError(
-                    f"consumer {name!r} comes after {self.position} elements: it would miss tiles",
-                    notes=["add consumers before the first append"],
-                )
+            self._check_unused(f"consumer {name!r}")
             return self._pools.consumer(name)
 
     @boundary
@@ -203,6 +203,60 @@ class TileStream:
         if self._default is None:
             self._default = self.consumer("ready()")
         return self._default.ready(timeout)
+
+    @boundary
+    def to(
+        self,
+        target: Any,
+        codec: Any = "auto",
+        at: int | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Writer:
+        """Writes all tiles to an array, in a thread of its own; called before the first append.
+
+        The array's axes are in the order in which tiles are stored. One of Zarr or TensorStore
+        grows with an unbounded stream, by rows that are complete; others have a fixed size.
+
+        Args:
+            target: an array of Zarr, TensorStore, NumPy or what else has ``shape``, ``dtype`` and
+                assignment; or a path, a URL or a store of zarr, where an array is created whose
+                chunks are the tiles.
+            codec: of an array that is created: "zstd", "blosc", "gzip", an object of
+                ``zarr.codecs``, None for none, "auto" for what zarr takes.
+            at: index along the stream's first axis at which it begins, a multiple of the tile.
+            name: in messages.
+            options: more for ``zarr.create_array``: shards, storage_options, overwrite, attributes.
+
+        Returns:
+            The writer: ``rows`` tells how far it is, ``retry()`` repeats what failed.
+
+        Raises:
+            ArgumentError: the array has another shape or type, or holds something already.
+            ModuleNotFoundError: zarr is needed and not installed.
+            StreamError: elements were appended already.
+        """
+        plan = self.plan
+        shape = [plan.geometry.shape[axis] or 0 for axis in plan.order]
+        chosen = open_target(
+            target, shape, plan.tile_shape, plan.dtype, plan.pad.item(), codec, options
+        )
+        self._check_unused("a writer")
+        name = name or f"writer {len(self._workers)}"
+        writer = Writer(name, plan, chosen, at, self._pools, self._device)
+        return self._with_worker(writer)
+
+    def _with_worker(self, worker: Any) -> Any:
+        self._workers.append(worker)
+        worker.start()
+        return worker
+
+    def _check_unused(self, what: str) -> None:
+        if self.position or self._ended:
+            raise StreamError(
+                f"{what} comes after {self.position} elements: it would miss tiles",
+                notes=["add consumers before the first append"],
+            )
 
     @boundary
     def flush(self, timeout: float | None = None) -> None:
