@@ -107,6 +107,12 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
                    "; pad the tiles (copies fill what lies outside of a tensor with zeros)";
     return shape;
   }
+  if (ctx.threads.count % kWarp != 0) {
+    shape.reason = std::to_string(ctx.threads.count) +
+                   " threads are not whole warps, which execute it together; a multiple of " +
+                   std::to_string(kWarp) + " threads can";
+    return shape;
+  }
   auto grid = GridOf(op, atom, shape, ctx.threads.count / kWarp);
   if (!grid) {
     shape.reason = std::to_string(ctx.threads.count / kWarp) + " warps cannot share C of " +
