@@ -185,3 +185,67 @@ def test_a_softmax_that_nothing_overlaps():
     line = next(x for x in report.lines if x.place == found["no overlap"].place)
     assert "T.exp2" in line.text or "T.Parallel" in line.text
     assert 0.1 < found["no overlap"].gain < 0.6
+
+
+@functools.cache
+def _tiles(stages: int, scaled: bool = False, size: int = 2048) -> Report:
+    """A gemm of 128 x 128 tiles, whose rows are scaled by a factor that is loaded, or not."""
+
+    @tilelang.jit(target="sm_100a")
+    def gemm(X, W, S):
+        M, N, K = T.const("M, N, K")
+        X: T.Tensor[[M, K], T.bfloat16]
+        W: T.Tensor[[N, K], T.bfloat16]
+        S: T.Tensor[[M], T.float32]
+        Out = T.empty((M, N), T.bfloat16)
+        with T.Kernel(N // 128, M // 128, threads=128) as (bx, by):
+            x = T.alloc_shared((128, 64), T.bfloat16)
+            w = T.alloc_shared((128, 64), T.bfloat16)
+            acc = T.alloc_fragment((128, 128), T.float32)
+            scale = T.alloc_fragment((128,), T.float32)
+            T.clear(acc)
+            if scaled:
+                T.copy(S[by * 128], scale)
+            else:
+                T.fill(scale, 0.5)
+            for k in T.Pipelined(K // 64, num_stages=stages):
+                T.copy(X[by * 128, k * 64], x)
+                T.copy(W[bx * 128, k * 64], w)
+                T.gemm(x, w, acc, transpose_B=True)
+            for i, j in T.Parallel(128, 128):
+                acc[i, j] = acc[i, j] * scale[i]
+            T.copy(acc, Out[by * 128, bx * 128])
+        return Out
+
+    return gemm.compile(M=size, N=size, K=size).profile()
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_stage_is_not_advised_where_it_costs_a_cta(stages):
+    """What a stage more gains is at most what the finding says, also where it lowers occupancy."""
+    before, after = _tiles(stages, size=4096), _tiles(stages + 1, size=4096)
+    gained = 1 - after.timing.grid_us / before.timing.grid_us
+    said = {finding.kind: finding for finding in before.explain()}.get("pipeline depth")
+    if after.timing.ctas_per_sm < before.timing.ctas_per_sm:
+        assert gained < 0
+        assert said is None or "instead of" in said.text
+    assert gained <= (said.gain if said else 0) + 0.02
+    assert said is None or "up to" in str(said)
+
+
+def test_one_narrow_load_before_the_loop_is_no_finding():
+    with_load, without = _tiles(3, True), _tiles(3, False)
+    assert with_load.timing.grid_us == pytest.approx(without.timing.grid_us, rel=0.01)
+    assert "narrow accesses" not in _kinds(with_load)
+
+
+def test_the_line_of_the_critical_path_is_named():
+    """A chain of additions: no rule is about it."""
+    source = ARITHMETIC.replace("exp2f(x[j])", "x[j] * 1.5f + 0.25f")
+    a, c = np.random.rand(2, 512).astype(np.float32)
+    report = _profile(source, 132, 256, [a, c, 512])
+    found = {finding.kind: finding for finding in report.explain()}
+    line = max(report.lines, key=lambda each: each.path)
+    assert line.path > 0
+    assert any(finding.place == line.place for finding in found.values())
+    assert "of the critical path is here" in found["critical path"].text

@@ -1,7 +1,9 @@
 """What makes a timed launch slow: rules that name a line, a cost and the gain to expect.
 
 The gain of a rule is a bound: the share of the critical path, or of an engine, that it is about.
-Where the launch can be timed again, it is what the model saves without that cost.
+Where the launch can be timed again, it is no more than what the model saves without that cost, with
+as many CTAs an SM as the change would leave. A change costs something, too, so that every gain is
+"up to".
 """
 
 from __future__ import annotations
@@ -23,6 +25,22 @@ _MOST = 5
 _LEAST = 0.02
 #: An engine that is busy for this share is the limit.
 _LIMIT = 0.8
+#: Shared memory of an SM, and the most of a CTA; each CTA takes some of its own (CUDA programming
+#: guide, technical specifications per compute capability).
+_SHARED_BYTES = {
+    "sm_80": (167936, 166912), "sm_90a": (233472, 232448), "sm_100a": (233472, 232448),
+}  # fmt: skip
+_RESERVED_BYTES = 1024
+#: Registers of an SM.
+_REGISTERS = 65536
+#: What a reason on the critical path would be without.
+_COSTS = {
+    "mbarrier: TMA": "memory", "async group": "memory", "memory": "memory",
+    "tensor pipe": "tensor pipe", "mbarrier: tensor": "tensor pipe", "pipe": "MUFU",
+    "named barrier": "barriers", "mbarrier: threads": "barriers",
+}  # fmt: skip
+#: A line with so much of the critical path is named, whether a rule knows what to do or not.
+_NAMED = 0.15
 _ARITHMETIC = ("dependency", "pipe", "issue", "not selected")
 _WIDTHS = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 _ACCESS = re.compile(r"(?:ld|st)\.(?:\w+\.)*?global(?:\.\w+)*?(\.v\d)?\.[bfus](\d+)$")
@@ -36,8 +54,9 @@ class Finding:
         kind: in two words, as ``"bank conflicts"``.
         text: what is wrong and what to do.
         place: the source line, ``file.py:12``; "" where it is about the whole launch.
-        gain: share of the grid's time, 0 to 1.
-        bound: whether ``gain`` is only an upper bound.
+        gain: share of the grid's time that can be saved at most, 0 to 1.
+        bound: whether it only follows from where the time goes; False: the launch was timed again
+            without the very cost that the finding is about.
     """
 
     kind: str
@@ -48,7 +67,7 @@ class Finding:
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
-        return f"{where}{self.text} ({'up to ' if self.bound else ''}{100 * self.gain:.0f} %)"
+        return f"{where}{self.text} (up to {100 * self.gain:.0f} %)"
 
 
 class _Facts:
@@ -98,6 +117,11 @@ class _Facts:
         at = max(shares, key=lambda key: shares[key])
         return next((x for x in self.report.lines if (x.file, x.number) == at), None)
 
+    def at_most(self, bound: float, cost: str) -> float:
+        """A bound that is no larger than what is saved without a cost, if that can be tried."""
+        gain = self.report.gain_without(cost) if bound >= _LEAST else None
+        return bound if gain is None else min(bound, gain)
+
     @property
     def tensor_work(self) -> bool:
         return self.timing.tensor_flops > 0
@@ -136,15 +160,55 @@ def _pipeline(facts: _Facts) -> Iterator[Finding]:
     limit = facts.memory_limit
     if limit >= _LIMIT or share < _LEAST:
         return
-    gain = facts.report.gain_without("memory")
+    ctas = _ctas_with_a_stage_more(facts)
+    fewer = 0 < ctas < facts.timing.ctas_per_sm
+    # Fewer CTAs an SM are modelled by registers that leave no room for another one.
+    registers = _registers_for(facts, ctas) if fewer else 0
+    gain = facts.report.gain_without("memory", registers)
     line = facts.worst(*reasons)
     idle = f"tensor pipe idle {100 * (1 - facts.engine('tensor pipe')):.0f} %: " \
         if facts.tensor_work else ""  # fmt: skip
+    text = "one more stage could hide it"
+    if ctas == 0:
+        text = (
+            "there is no room for one more stage: smaller tiles, or other tiles kept in registers"
+        )
+    elif fewer:
+        text += f", although it leaves {ctas} instead of {facts.timing.ctas_per_sm} CTAs an SM"
     yield Finding(
         "pipeline depth",
-        f"{idle}warps wait for copies that come too late; one more stage would hide it",
-        _place(line), min(share if gain is None else gain, 1 - limit), gain is None,
+        f"{idle}warps wait for copies that come too late; {text}",
+        _place(line), min(share if gain is None else gain, 1 - limit),
     )  # fmt: skip
+
+
+def _ctas_with_a_stage_more(facts: _Facts) -> int:
+    """CTAs that fit an SM if a loop's copies have one stage more; 0 if none fits.
+
+    A stage is what the CTA moves through L2 by turns of the instruction that copies most often.
+    """
+    timing = facts.timing
+    turns = [
+        int(timing.inst_issues[i])
+        for i, opcode in enumerate(timing.inst_opcode)
+        if opcode.startswith("cp.async") and "commit" not in opcode and "wait" not in opcode
+    ]
+    warps = 1 if any("bulk" in x for x in timing.inst_opcode) else max(1, timing.threads // 32)
+    each = max(turns, default=0) / max(1, timing.timed_ctas * warps)
+    if each < 1:
+        return timing.ctas_per_sm
+    stage = timing.l2_bytes / timing.ctas / each
+    total, largest = _SHARED_BYTES.get(timing.arch, _SHARED_BYTES["sm_90a"])
+    needed = timing.shared_bytes + stage
+    if needed > largest:
+        return 0
+    return min(timing.ctas_per_sm, max(1, int(total // (needed + _RESERVED_BYTES))))
+
+
+def _registers_for(facts: _Facts, ctas: int) -> int:
+    """Registers of a thread with which so many CTAs fit an SM, and not one more."""
+    warps = -(-facts.timing.threads // 32)
+    return min(255, _REGISTERS // (ctas * warps * 32) // 8 * 8)
 
 
 def _take_turns(facts: _Facts) -> Iterator[Finding]:
@@ -162,14 +226,15 @@ def _take_turns(facts: _Facts) -> Iterator[Finding]:
         f"tensor core and arithmetic take turns ({100 * tensor:.0f} % and "
         f"{100 * arithmetic:.0f} % of the critical path): let other warps compute meanwhile, or "
         "issue the next gemm before this arithmetic",
-        _place(facts.largest(other)), min(tensor, arithmetic),
+        _place(facts.largest(other)), facts.at_most(min(tensor, arithmetic), "tensor pipe"),
     )  # fmt: skip
     yield Finding(
         "gemm issue",
         f"tensor pipe idle {100 * (1 - facts.engine('tensor pipe')):.0f} %: between two gemms of "
         "the critical path their warps wait for the first one and issue the second one: larger "
         "tiles, a gemm in flight while the next one is issued, or more warpgroups",
-        _place(facts.largest(issue)), min(tensor, sum(issue.values())),
+        _place(facts.largest(issue)),
+        facts.at_most(min(tensor, sum(issue.values())), "tensor pipe"),
     )  # fmt: skip
 
 
@@ -190,22 +255,22 @@ def _global_accesses(facts: _Facts) -> Iterator[tuple[int, int]]:
 
 def _narrow(facts: _Facts) -> Iterator[Finding]:
     """Accesses of few bytes that are not the memory's limit but the threads'."""
-    issues = dict[int, int]()
-    for instruction, size in _global_accesses(facts):
-        if size < 16:
-            issues[instruction] = int(facts.timing.inst_issues[instruction])
-    if not issues or max(facts.engines.values(), default=0) >= _LIMIT:
+    accesses = {i: (size, int(facts.timing.inst_issues[i])) for i, size in _global_accesses(facts)}
+    narrow = {i: issues for i, (size, issues) in accesses.items() if size < 16}
+    if not narrow or max(facts.engines.values(), default=0) >= _LIMIT:
         return
-    most = max(issues, key=lambda i: issues[i])
-    size = _access_bytes(facts.timing.inst_opcode[most])
+    most = max(narrow, key=lambda i: narrow[i])
+    size = accesses[most][0]
     at = place_of(facts.timing, most)
     line = next(x for x in facts.report.lines if (x.file, x.number) == at)
-    gain = min(facts.on_path("memory"), 1 - facts.memory_limit) * (1 - size / 16)
+    # What waits for memory is named where it waits: the share of the line is that of its accesses.
+    share = narrow[most] / sum(issues for _, issues in accesses.values())
+    bound = min(facts.on_path("memory"), 1 - facts.memory_limit) * share * (1 - size / 16)
     yield Finding(
         "narrow accesses",
         f"{facts.timing.inst_opcode[most]} moves {size} bytes a thread, 16 are possible: "
         "neighbouring elements to one thread",
-        line.place, gain,
+        line.place, facts.at_most(bound, "memory"),
     )  # fmt: skip
 
 
@@ -228,7 +293,7 @@ def _scattered(facts: _Facts) -> Iterator[Finding]:
         f"{facts.timing.inst_opcode[worst]} touches {wasted / total:.0%} more sectors than its "
         "bytes fill: let neighbouring threads access neighbouring addresses, or go through "
         "shared memory",
-        line.place, share * wasted / total,
+        line.place, facts.at_most(share * wasted / total, "memory"),
     )  # fmt: skip
 
 
@@ -245,7 +310,7 @@ def _bytes(facts: _Facts) -> Iterator[Finding]:
         "memory bandwidth",
         f"{name} is busy {100 * limit:.0f} % with {amount / 1e6:.4g} MB: only fewer bytes help, by "
         "narrower types, fusion, or larger tiles",
-        _place(worst), limit - others,
+        _place(worst), facts.at_most(limit - others, "memory"),
     )  # fmt: skip
 
 
@@ -266,12 +331,16 @@ def _occupancy(facts: _Facts) -> Iterator[Finding]:
         return
     if max(facts.engines.values(), default=0) >= 0.6:
         return
-    share = facts.on_path("memory", "dependency")
+    more = timing.ctas_per_sm + 1
+    gain = facts.on_path("memory", "dependency") / more
+    if timing.occupancy_limit == "registers" and gain >= _LEAST:
+        tried = facts.report.gain_without("", _registers_for(facts, more))
+        gain = gain if tried is None else tried
     text = (
         f"{timing.ctas_per_sm} CTAs an SM by {timing.occupancy_limit}, and no engine is busy: "
         f"with fewer {timing.occupancy_limit} a CTA more could hide latencies"
     )
-    yield Finding("occupancy", text, "", share / (timing.ctas_per_sm + 1))
+    yield Finding("occupancy", text, "", facts.at_most(gain, "memory"))
 
 
 def _special_functions(facts: _Facts) -> Iterator[Finding]:
@@ -295,7 +364,7 @@ def _barriers(facts: _Facts) -> Iterator[Finding]:
     yield Finding(
         "barriers",
         f"{100 * share:.0f} % of the critical path waits at barriers for other threads",
-        _place(line), share,
+        _place(line), facts.at_most(share, "barriers"),
     )  # fmt: skip
 
 
@@ -317,8 +386,34 @@ _RULES = (
 )  # fmt: skip
 
 
+def _critical(facts: _Facts, named: set[str]) -> Finding | None:
+    """The line with most of the critical path, if no finding names it."""
+    reasons = {reason for reason, _ in facts.path}
+    shares = facts.places(*reasons)
+    line = facts.largest(shares)
+    if line is None or line.place in named:
+        return None
+    share = shares[line.file, line.number]
+    reason = max(
+        (key for key in facts.path if key[1] == (line.file, line.number)),
+        key=lambda key: facts.path[key],
+    )[0]
+    gain = facts.at_most(share, _COSTS[reason]) if reason in _COSTS else share
+    if share < _NAMED or gain < _LEAST:
+        return None
+    return Finding(
+        "critical path",
+        f"{100 * share:.0f} % of the critical path is here, most of it {reason}",
+        line.place, gain,
+    )  # fmt: skip
+
+
 def find(report: Report) -> list[Finding]:
     """The findings, those with the largest gain first."""
     facts = _Facts(report)
     found = [finding for rule in _RULES for finding in rule(facts) if finding.gain >= _LEAST]
-    return sorted(found, key=lambda finding: -finding.gain)[:_MOST]
+    found = sorted(found, key=lambda finding: -finding.gain)[:_MOST]
+    critical = _critical(facts, {finding.place for finding in found})
+    if critical is not None:
+        found = [*found[: _MOST - 1], critical]
+    return sorted(found, key=lambda finding: -finding.gain)

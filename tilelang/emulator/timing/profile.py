@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Runs a call with some options, and returns the timings of its grids in order.
 Call = Callable[[TimingOptions], "list[Timing | None]"]
+#: Times a launch once more: without some costs, with other registers of a thread (0: its own).
+Again = Callable[[frozenset[str], int], "Timing | None"]
 
 
 def profile_call(call: Call, timing: TimingOptions | None) -> Report:
@@ -24,9 +26,13 @@ def profile_call(call: Call, timing: TimingOptions | None) -> Report:
     """
     how = timing or TimingOptions(sampled=True)
 
-    def again(grid: int) -> Callable[[frozenset[str]], Timing | None]:
-        """What times a grid once more, without its timeline and without some costs."""
-        return lambda costs: call(dataclasses.replace(how, record=False, ablate=costs))[grid]
+    def again(grid: int) -> Again:
+        """What times a grid once more, without its timeline."""
+        return lambda costs, registers: call(
+            dataclasses.replace(
+                how, record=False, ablate=costs, registers=registers or how.registers
+            )
+        )[grid]
 
     found = [Report(each, again(grid)) for grid, each in enumerate(call(how)) if each is not None]
     for report in found:

@@ -42,16 +42,17 @@ class Report:
     reasons: tuple[str, ...] = REASONS
 
     def __init__(
-        self, timing: Timing, without: Callable[[frozenset[str]], Timing | None] | None = None
+        self, timing: Timing, again: Callable[[frozenset[str], int], Timing | None] | None = None
     ) -> None:
         """Args:
         timing: of a launch.
-        without: times the launch again with some costs taken away, by their names in
-            ``TimingOptions.ablate``; None if it cannot be repeated.
+        again: times the launch again with some costs taken away, by their names in
+            ``TimingOptions.ablate``, and with other registers of a thread (0: its own), by which
+            fewer or more CTAs fit an SM; None if it cannot be repeated.
         """
         self.timing = timing
-        self._without = without
-        self._ablated: dict[str, float] = {}
+        self._again = again
+        self._gains: dict[tuple[str, int], float] = {}
         self.grids: list[Report] = [self]
 
     def __str__(self) -> str:
@@ -77,27 +78,29 @@ class Report:
     def explain(self) -> list[Finding]:
         """What costs most, at most five findings, those with the largest gain first.
 
-        A gain is what the model takes less without that cost, where the launch can be timed again;
-        else an upper bound from the time that is spent on it.
+        A gain is the most that can be had: no more than the time that is spent on it, and no more
+        than the model takes less when it times this launch again without that cost.
         """
         return find(self)
 
-    def gain_without(self, cost: str) -> float | None:
+    def gain_without(self, cost: str, registers: int = 0) -> float | None:
         """The share of the grid's time that would be saved if a cost were nothing.
 
         Args:
-            cost: a name of ``TimingOptions.ablate``, as ``"bank conflicts"``.
+            cost: a name of ``TimingOptions.ablate``, as ``"bank conflicts"``; "" for none.
+            registers: of a thread, if others than its own: they limit the CTAs of an SM.
 
         Returns:
             0 to 1; None if the launch cannot be timed again.
         """
-        if self._without is None:
+        if self._again is None:
             return None
-        if cost not in self._ablated:
-            other = self._without(frozenset([cost]))
+        key = cost, registers
+        if key not in self._gains:
+            other = self._again(frozenset([cost] if cost else []), registers)
             assert other is not None
-            self._ablated[cost] = max(0.0, 1 - other.grid_us / self.timing.grid_us)
-        return self._ablated[cost]
+            self._gains[key] = max(0.0, 1 - other.grid_us / self.timing.grid_us)
+        return self._gains[key]
 
     def save_trace(self, path: str | Path) -> None:
         """Writes the timeline as a trace, which https://ui.perfetto.dev opens.
