@@ -170,7 +170,9 @@ int64_t WidestElement(const ParallelInfo& info) {
 // How `threads` divide a row of `groups` vectors of `bytes`: along the row, the power of two that
 // leaves the fewest of them idle while accesses stay coalesced.
 int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t threads) {
-  constexpr int64_t kSegment = 64;  // bytes of one row that a warp should touch together
+  constexpr int64_t kSegment = 64;
+  // Bytes of one row that a warp should touch together.
+  auto segment = static_cast<double>(std::min(kSegment, groups * bytes));
   int64_t best = 1;
   double most = 0;
   for (int64_t along = 1; along <= threads; along *= 2) {
@@ -179,7 +181,7 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t thr
     auto used = [](int64_t count, int64_t step) {
       return static_cast<double>(count) / static_cast<double>((count + step - 1) / step * step);
     };
-    double coalesced = std::min(1.0, static_cast<double>(along * bytes) / kSegment);
+    double coalesced = std::min(1.0, static_cast<double>(along * bytes) / segment);
     double score = used(groups, along) * used(rows, down) * coalesced;
     if (score < most) continue;
     most = score;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 
 #include "ir/build.h"
@@ -12,6 +11,7 @@
 #include "layout/symbolic.h"
 #include "op/effect.h"
 #include "op/reduce_layout.h"
+#include "op/reduce_values.h"
 #include "op/relayout.h"
 #include "op/scratch.h"
 #include "target/warp.h"
@@ -21,51 +21,6 @@ namespace tilelang::op {
 using ir::DType;
 
 namespace {
-
-// The value that leaves any other unchanged.
-Expr Identity(const ir::ReduceNode* op, DType t) {
-  std::string name = op->op;
-  if (name == "bitand") return ir::Const(t, int64_t{-1});
-  if (name == "max" || name == "min") {
-    double sign = name == "max" ? -1 : 1;
-    if (ir::IsFloat(t) && !ir::IsFloat8(t)) {
-      return ir::FloatImm(t, sign * std::numeric_limits<double>::infinity());
-    }
-    if (t == ir::dtypes::kFloat8E5M2) return ir::FloatImm(t, sign * 57344.0);
-    if (t == ir::dtypes::kFloat8E4M3) return ir::FloatImm(t, sign * 448.0);
-    if (ir::IsUInt(t) || ir::IsBool(t)) return ir::Const(t, name == "max" ? int64_t{0} : -1);
-    int64_t most =
-        t.bits == 64 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << (t.bits - 1)) - 1;
-    return ir::Const(t, name == "max" ? -most - 1 : most);
-  }
-  return ir::Const(t, int64_t{0});
-}
-
-// The type of the running value: 16-bit and 8-bit floats add up in float32.
-DType AccumulatorType(const ir::ReduceNode* op) {
-  DType t = op->dst->buffer->dtype;
-  return ir::IsFloat(t) && t.bits < 32 ? ir::dtypes::kFloat32 : t;
-}
-
-Expr Combine(const ir::ReduceNode* op, const Expr& a, const Expr& b) {
-  std::string name = op->op;
-  if (name == "sum" || name == "abssum") return a + b;
-  if (name == "bitand") return ir::MakeBinary(ir::BinaryOp::kBitAnd, a, b);
-  if (name == "bitor") return ir::MakeBinary(ir::BinaryOp::kBitOr, a, b);
-  if (name == "bitxor") return ir::MakeBinary(ir::BinaryOp::kBitXor, a, b);
-  bool is_max = name == "max" || name == "absmax";
-  if (op->nan_propagate && ir::IsFloat(a.dtype())) {
-    return ir::Call(a.dtype(), is_max ? "max_nan" : "min_nan", {a, b});
-  }
-  return is_max ? ir::Max(a, b) : ir::Min(a, b);
-}
-
-Expr Prepared(const ir::ReduceNode* op, const Expr& value, DType t) {
-  Expr x = ir::CastTo(t, value);
-  bool absolute = op->op == "abssum" || op->op == "absmax";
-  if (absolute && !ir::IsUInt(t)) return ir::Call(t, "abs", {x});
-  return x;
-}
 
 Region StageRegion(const Region& region, const char* suffix, std::vector<Stmt>* allocs) {
   const Buffer& b = region->buffer;
@@ -162,7 +117,8 @@ class ReduceLowerer {
         src_(SourceFragment(op, ctx)),
         dst_(ResultFragment(op, src_)),
         exchange_(FindRowExchange(src_, op->dim, dst_, ctx->threads)),
-        type_(AccumulatorType(op)) {
+        reduction_(ReductionOf(op)),
+        type_(reduction_.type) {
     TL_CHECK(exchange_.obstacle.empty(), op->span, "a reduction kept where " << exchange_.obstacle);
   }
 
@@ -182,7 +138,7 @@ class ReduceLowerer {
     if (!direct) stmts.push_back(ir::Alloc(acc, op_->span));
     if (!direct || op_->clear) {
       stmts.push_back(ForRegs("r", results, [&](const Expr& r) {
-        return ir::Store(acc, {r}, Identity(op_, type_), op_->span);
+        return ir::Store(acc, {r}, reduction_.Identity(), op_->span);
       }));
     }
     Accumulate(acc, results, &stmts);
@@ -201,7 +157,7 @@ class ReduceLowerer {
   Stmt Conclude(const Buffer& acc, const Buffer& out, int64_t results) {
     return ForRegs("r", results, [&](const Expr& r) {
       Expr value = ir::Load(acc, {r});
-      if (!op_->clear) value = Combine(op_, ir::CastTo(type_, ir::Load(out, {r})), value);
+      if (!op_->clear) value = reduction_.Combine(ir::CastTo(type_, ir::Load(out, {r})), value);
       return ir::Store(out, {r}, ir::CastTo(out->dtype, value), op_->span);
     });
   }
@@ -244,7 +200,7 @@ class ReduceLowerer {
             .valid;
     if (!valid.defined()) return value;
     valid = ctx_->analyzer->Simplify(valid);
-    return ir::IsTrue(valid) ? value : Expr(ir::Select(valid, value, Identity(op_, type_)));
+    return ir::IsTrue(valid) ? value : Expr(ir::Select(valid, value, reduction_.Identity()));
   }
 
   // acc[result of r] op= src[r] for the thread's source registers. Where a thread holds long rows,
@@ -264,16 +220,16 @@ class ReduceLowerer {
                   {ir::Const(ir::dtypes::kInt32, kChains * results)}, {}, "local", {}, op_->span);
     stmts->push_back(ir::Alloc(chains, op_->span));
     stmts->push_back(ForRegs("r", kChains * results, [&](const Expr& r) {
-      return ir::Store(chains, {r}, Identity(op_, type_), op_->span);
+      return ir::Store(chains, {r}, reduction_.Identity(), op_->span);
     }));
     stmts->push_back(AccumulateLoop(chains, results, kChains));
     stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
       auto chain = [&](int64_t c) {
         return ir::Load(chains, {r + ir::Const(ir::dtypes::kInt32, c * results)});
       };
-      Expr low = Combine(op_, chain(0), chain(1));
-      Expr all = Combine(op_, low, Combine(op_, chain(2), chain(3)));
-      return ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), all), op_->span);
+      Expr low = reduction_.Combine(chain(0), chain(1));
+      Expr all = reduction_.Combine(low, reduction_.Combine(chain(2), chain(3)));
+      return ir::Store(acc, {r}, reduction_.Combine(ir::Load(acc, {r}), all), op_->span);
     }));
   }
 
@@ -291,8 +247,8 @@ class ReduceLowerer {
     Layout source = Layout::FromValues({count}, from);
     Layout target = Layout::FromValues({count}, to);
     auto step = [&](const Expr& s, const Expr& t) -> Stmt {
-      Expr value = WhereValid(Prepared(op_, ir::Load(src, {s}), type_), s);
-      return ir::Store(acc, {t}, Combine(op_, ir::Load(acc, {t}), value), op_->span);
+      Expr value = WhereValid(reduction_.Prepared(ir::Load(src, {s})), s);
+      return ir::Store(acc, {t}, reduction_.Combine(ir::Load(acc, {t}), value), op_->span);
     };
     if (source->IsTable() || target->IsTable()) {
       std::vector<Stmt> steps;
@@ -336,7 +292,7 @@ class ReduceLowerer {
       stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
         Expr other =
             ir::Call(type_, "shfl_xor", {ir::Load(acc, {r}), ir::Const(ir::dtypes::kInt32, step)});
-        return ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), other), op_->span);
+        return ir::Store(acc, {r}, reduction_.Combine(ir::Load(acc, {r}), other), op_->span);
       }));
     }
   }
@@ -398,10 +354,10 @@ class ReduceLowerer {
     Expr value = partial(thread);
     if (!all_exist) {
       Expr exists = thread < ir::Const(ir::dtypes::kInt32, ctx_->threads.count);
-      value = ir::Select(ctx_->analyzer->Simplify(exists), value, Identity(op_, type_));
+      value = ir::Select(ctx_->analyzer->Simplify(exists), value, reduction_.Identity());
     }
-    Stmt step = ir::Store(acc, {r}, Combine(op_, ir::Load(acc, {r}), value), op_->span);
-    return ir::MakeSeq({ir::Store(acc, {r}, Identity(op_, type_), op_->span),
+    Stmt step = ir::Store(acc, {r}, reduction_.Combine(ir::Load(acc, {r}), value), op_->span);
+    return ir::MakeSeq({ir::Store(acc, {r}, reduction_.Identity(), op_->span),
                         ir::For(m, 0, ir::Const(ir::dtypes::kInt32, members),
                                 ir::ForKind::kUnrolled, step, {}, op_->span)},
                        op_->span);
@@ -413,6 +369,7 @@ class ReduceLowerer {
   Fragment src_;
   Fragment dst_;
   RowExchange exchange_;
+  Reduction reduction_;
   DType type_;
 };
 

@@ -28,6 +28,7 @@
 #include "transform/lower_tile_ops.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
+#include "transform/roll_reductions.h"
 #include "transform/select_instructions.h"
 #include "transform/simplify.h"
 #include "transform/split_fragments.h"
@@ -101,6 +102,7 @@ const std::vector<Step>& Pipeline() {
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
       {"stage_tensor_memory", StageTensorMemory},
+      {"roll_reductions", ForAll(RollReductions)},
       {"substitute_values", ForAll(SubstituteValues)},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},
@@ -133,13 +135,22 @@ Target Allowed(const Target& target, const PassConfigs& configs) {
   return Target(allowed);
 }
 
+// With what passes read of the configuration among its attributes.
+Func Configured(const Func& func, const PassConfigs& configs) {
+  auto chunk = configs.find("tl.max_reduction_chunk");
+  if (chunk == configs.end()) return func;
+  auto attrs = func->attrs;
+  attrs.Set(kReductionChunk, (*chunk).second);
+  return Func(func->name, func->params, func->body, attrs, func->span);
+}
+
 }  // namespace
 
 CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs) {
   Target target = Allowed(full, configs);
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
-  Func func = kernel;
+  Func func = Configured(kernel, configs);
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);

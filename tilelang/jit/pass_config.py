@@ -27,6 +27,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DISABLE_WARPGROUP_TURNS = "tl.disable_warpgroup_turns"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
+    TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
 
     # Accepted without effect: a remark says why (see _IGNORED).
@@ -77,6 +78,7 @@ class PassConfigKey(str, Enum):
 _SPELLINGS = {str(key): key for key in PassConfigKey}
 _NOT_BOOLEAN = {
     PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
+    PassConfigKey.TL_MAX_REDUCTION_CHUNK: int,
     PassConfigKey.TL_DEVICE_COMPILE_FLAGS: (str, list, tuple),
 }
 _LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
@@ -150,4 +152,6 @@ def _checked(key: PassConfigKey, value: Any) -> Any:
     kinds: Any = _NOT_BOOLEAN.get(key, (bool, int))
     if not isinstance(value, kinds):
         raise ConfigError(f"pass option {str(key)!r} cannot be {value!r}")
+    if key is PassConfigKey.TL_MAX_REDUCTION_CHUNK and (isinstance(value, bool) or value < 1):
+        raise ConfigError(f"pass option {str(key)!r} is a positive number, not {value!r}")
     return bool(value) if key not in _NOT_BOOLEAN else value

@@ -431,7 +431,8 @@ def cumsum(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.b
 
     Raises:
         ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
-            another shape."""
+            another shape.
+        ResourceError: the tile is larger than all registers."""
     ...
 def deallocate_tmem(*arguments: Any, **options: Any) -> None:
     """Changes nothing, and leaves a remark: tensor memory is released after its last use."""
@@ -794,51 +795,59 @@ from .sync import mbarrier_wait_parity as ptx_wait_barrier
 from .copy_async import ptx_wait_group as ptx_wait_group
 from .lanes import Ramp as ramp
 from .raw.statements import reads as reads
-def reduce(buffer: Any, out: Any, reduce_type: str, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, *, annotations: Any = None) -> None:
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """Reduces ``buffer`` along ``dim`` into ``out``.
 
+    What does not fit registers is gone through tile by tile, with running values in registers and
+    one exchange between threads at the end; a remark says in which tiles.
+
     Args:
-        buffer: a fragment or a shared-memory tile, whole, a slice or a view.
+        buffer: a fragment or a shared-memory tile, whole, a slice or a view; or a tensor or a
+            region of one, of any extent, also one that is known at run time.
         out: of the shape of ``buffer`` without ``dim``, or with extent 1 there, or with an extent n
             that divides that of ``buffer``: then n partial results of each row, the first of its
             elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
             threads that share a row an exchange in each iteration.
         reduce_type: sum, max, min, abssum, absmax, bitand, bitor or bitxor.
-        dim: the dimension; negative ones count from the end.
+        dim: the dimension, or several; negative ones count from the end.
         clear: overwrite ``out``; else combine with what it holds.
         batch: accepted; the compiler decides how many rows go through shared memory at once.
         nan_propagate: of max and min: NaN if any element is.
         slack: of max and min into floats, with clear=False: a row of ``out`` may stay as it is
             where no element is beyond it by more than this, which spares the threads an exchange.
             Which rows do is the compiler's choice; 0 gives exact results.
+        chunk: of a tensor, the elements along ``dim`` that one turn takes at most; the compiler
+            decides if it is not given.
 
     Raises:
         ShapeError: the shape of ``out`` does not fit.
         DTypeError: a bit operation on floats; ``slack`` with other types.
-        SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it."""
+        SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it;
+            ``chunk`` of a tile in fragments or shared memory.
+        UnsupportedError: ``nan_propagate`` along several dimensions, or with ``chunk``."""
     ...
-def reduce_absmax(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, *, annotations: Any = None) -> None:
+def reduce_absmax(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The greatest absolute value along ``dim``; see :func:`reduce`."""
     ...
-def reduce_abssum(buffer: Any, out: Any, dim: builtins.int = -1, batch: builtins.int = 1, clear: builtins.bool = True, *, annotations: Any = None) -> None:
+def reduce_abssum(buffer: Any, out: Any, dim: Any = -1, batch: builtins.int = 1, clear: builtins.bool = True, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The sum of absolute values along ``dim``; see :func:`reduce`."""
     ...
-def reduce_bitand(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
+def reduce_bitand(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
     """Bitwise and along ``dim``; see :func:`reduce`."""
     ...
-def reduce_bitor(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
+def reduce_bitor(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
     """Bitwise or along ``dim``; see :func:`reduce`."""
     ...
-def reduce_bitxor(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
+def reduce_bitxor(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
     """Bitwise exclusive or along ``dim``; see :func:`reduce`."""
     ...
-def reduce_max(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, *, annotations: Any = None) -> None:
+def reduce_max(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The greatest element along ``dim``; see :func:`reduce`."""
     ...
-def reduce_min(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, *, annotations: Any = None) -> None:
+def reduce_min(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The least element along ``dim``; see :func:`reduce`."""
     ...
-def reduce_sum(buffer: Any, out: Any, dim: builtins.int = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
+def reduce_sum(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The sum along ``dim``; see :func:`reduce`."""
     ...
 from .reducer import reducer_init as reducer_init

@@ -70,6 +70,12 @@ def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
     return _allocate("scratch memory", dims, dtype_of(dtype), "shared.dyn", {"scratch": True})
 
 
+def alloc_contributions(shape: Any, dtype: Any, attrs: dict[str, Any]) -> Buffer:
+    """Shared memory that iterations contribute to."""
+    dims = _constant_shape("T.alloc_reducer", shape)
+    return _allocate("T.alloc_reducer", dims, dtype_of(dtype), "shared.dyn", attrs)
+
+
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """A tile in the shared memory of the thread block.
 

@@ -312,6 +312,8 @@ def _chunks(sizes: Sequence[Expr]) -> list[int | None]:
 
 def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any]) -> Opened:
     """A parallel loop with extents known at run time: chunks of it, one after the other."""
+    reducers = current("T.Parallel").reducers
+    before = sum(reducer.contributions for reducer in reducers)
     variables: list[Expr] = []
     extents: list[Expr] = []
     values: list[Expr] = []
@@ -334,8 +336,10 @@ def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any
         for bound in bounds:
             body = _if(bound, body, None, where)
         body = _parallel(variables, extents, body, notes, where)
+        contributes = sum(reducer.contributions for reducer in reducers) > before
+        marks = {"chunks_of_parallel": True} if contributes else {}
         for index, count in reversed(serial_loops):
-            body = _for(index, as_expr(0, index.dtype), count, _SERIAL, body, {}, where)
+            body = _for(index, as_expr(0, index.dtype), count, _SERIAL, body, marks, where)
         return body
 
     return Opened(value, close)

@@ -8,7 +8,7 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, plain, shape_text
 from ..ir.expr import BinaryOp, Call, Cast, Expr, as_expr, cast, tvm_ffi
-from .allocate import alloc_shared
+from .allocate import alloc_contributions
 from .atomics import atomic_add, atomic_and, atomic_max, atomic_min, atomic_or, atomic_xor
 from .builder import in_block, in_kernel
 from .copy import copy, fill
@@ -27,11 +27,27 @@ _OPERATIONS: dict[str, tuple[BinaryOp, Any, Any]] = {
 }
 
 
+def chunk_size(what: str, chunk: Any) -> int:
+    """``chunk``, a constant.
+
+    Raises:
+        SemanticsError: it is not positive.
+    """
+    number = plain(chunk)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise errors.SemanticsError(
+            f"chunk of {what} is a positive number, not `{chunk}`", span=span.here()
+        )
+    return number
+
+
 class Reducer:
-    """A tile in shared memory that iterations contribute to by atomic operations.
+    """A tile in shared memory that iterations contribute to.
 
     ``r[i] += x`` (of maxima ``r[i] = T.max(r[i], x)``) adds a contribution; after
-    ``T.finalize_reducer(r)`` it is a tile like others.
+    ``T.finalize_reducer(r)`` it is a tile like others. Where loop variables are the indices, the
+    threads keep their contributions in registers, and exchange them once when the loop is done;
+    elsewhere each contribution is an atomic operation.
 
     Attributes:
         buffer: the tile.
@@ -42,6 +58,7 @@ class Reducer:
         self.buffer = buffer
         self.op = op
         self.done = False
+        self.contributions = 0
 
     shape = property(lambda self: self.buffer.shape)
     dtype = property(lambda self: self.buffer.dtype)
@@ -64,7 +81,12 @@ class Reducer:
                 span=span.here(),
                 notes=[f"write {operator}" if operator else "combine it with the operation"],
             )
-        _OPERATIONS[self.op][1](target, added)
+        self.contribute(target, added)
+
+    def contribute(self, target: Any, value: Any) -> None:
+        """Adds a contribution to an element."""
+        self.contributions += 1
+        _OPERATIONS[self.op][1](target, value)
 
     def __tl_tile__(self) -> Buffer:
         return self.buffer
@@ -105,16 +127,25 @@ def _reducer(what: str, value: Any) -> Reducer:
     )
 
 
-def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: Any = None) -> Reducer:
+def alloc_reducer(
+    shape: Any,
+    dtype: Any,
+    op: str = "sum",
+    replication: Any = None,
+    *,
+    chunk: int | None = None,
+) -> Reducer:
     """A tile that iterations of T.Parallel contribute to: see :class:`Reducer`.
 
     Args:
         shape, dtype: of the tile.
         op: "sum", "max", "min", "bitand", "bitor" or "bitxor".
-        replication: accepted; contributions go to one tile in shared memory.
+        replication: accepted; the compiler decides how threads share the work.
+        chunk: values of what is reduced that one turn of a loop takes at most; the compiler
+            decides if it is not given.
 
     Raises:
-        SemanticsError: there is no such operation.
+        SemanticsError: there is no such operation, or ``chunk`` is no positive number.
     """
     builder = in_block("T.alloc_reducer")
     if op not in _OPERATIONS:
@@ -124,7 +155,10 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: Any = No
             notes=[f"known: {', '.join(_OPERATIONS)}"],
         )
     remark_ignored("T.alloc_reducer", replication=replication)
-    reducer = Reducer(alloc_shared(shape, dtype), op)
+    notes: dict[str, Any] = {"reducer": op}
+    if chunk is not None:
+        notes["reduction_chunk"] = chunk_size("T.alloc_reducer", chunk)
+    reducer = Reducer(alloc_contributions(shape, dtype, notes), op)
     builder.reducers.append(reducer)
     reducer_init(reducer)
     return reducer
@@ -154,7 +188,7 @@ def reducer_update(target: Any, value: Any) -> None:
         raise errors.SemanticsError(
             f"T.reducer_update of `{target}`, which is no element of a reducer", span=span.here()
         )
-    _OPERATIONS[owners[0].op][1](target, value)
+    owners[0].contribute(target, value)
 
 
 def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:

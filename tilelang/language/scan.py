@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import errors
@@ -16,6 +17,9 @@ from .region import as_region
 from .scalar import if_then_else
 from .scalar import max as maximum
 from .ws_schedule import named
+
+#: Of a multiprocessor.
+REGISTER_FILE_BITS = 65536 * 32
 
 
 @named
@@ -34,6 +38,7 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
     Raises:
         ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
             another shape.
+        ResourceError: the tile is larger than all registers.
     """
     _scan("T.cumsum", _add_neighbours, src, dst, dim, reverse)
 
@@ -63,6 +68,7 @@ def _scan(what: str, combine: Any, src: Any, dst: Any, dim: int, reverse: bool) 
             span=span.here(),
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
+    _check_size(what, source)
     sums = alloc_fragment(shape, source.buffer.dtype)
     before = alloc_scratch(shape, source.buffer.dtype)
     copy(source, sums)
@@ -72,6 +78,18 @@ def _scan(what: str, combine: Any, src: Any, dst: Any, dim: int, reverse: bool) 
         combine(sums, before, dim % len(shape), -distance if not reverse else distance)
         distance *= 2
     copy(sums, target)
+
+
+def _check_size(what: str, source: Any) -> None:
+    """Raises ResourceError for what registers cannot hold: a scan takes its tile at once."""
+    bits = math.prod(source.shape) * source.buffer.dtype.bits
+    if bits > REGISTER_FILE_BITS:
+        raise errors.ResourceError(
+            f"{what} of {shape_text(source.shape)} {source.buffer.dtype} takes {bits // 8} bytes "
+            f"at once, and all registers are {REGISTER_FILE_BITS // 8}",
+            span=span.here(),
+            notes=["loop over chunks, and add to each the last element of the one before"],
+        )
 
 
 @macro

@@ -68,3 +68,7 @@ def test_the_guide_to_the_language_runs(tmp_path: Path) -> None:
 
 def test_the_guide_for_programs_of_tilelang_runs(tmp_path: Path) -> None:
     run_examples("docs/migration.md", tmp_path)
+
+
+def test_the_guide_to_reductions_runs(tmp_path: Path) -> None:
+    run_examples("docs/reductions.md", tmp_path)  # compares with torch itself

@@ -1,0 +1,25 @@
+// Reductions of what is longer than registers, and of contributions to reducers.
+#ifndef TILELANG_TRANSFORM_ROLL_REDUCTIONS_H_
+#define TILELANG_TRANSFORM_ROLL_REDUCTIONS_H_
+
+#include "ir/function.h"
+
+namespace tilelang::transform {
+
+// An attribute of tiles of T.alloc_reducer: the operation (String).
+inline constexpr const char* kReducer = "reducer";
+// Elements along what is reduced that a turn takes at most (int): an attribute of such tiles, and
+// of functions.
+inline constexpr const char* kReductionChunk = "reduction_chunk";
+// An annotation of serial loops that go through the chunks of a T.Parallel of unknown extent.
+inline constexpr const char* kChunksOfParallel = "chunks_of_parallel";
+
+// Replaces by loops over tiles, with running values in registers (rolled_loop.h),
+//   T.reduce_* of memory that does not fit registers, or of an extent known at run time;
+//   T.Parallel whose iterations contribute to reducers at elements that loop variables choose.
+//     Contributions elsewhere stay atomic operations, with a remark.
+ir::Func RollReductions(const ir::Func& func);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_ROLL_REDUCTIONS_H_

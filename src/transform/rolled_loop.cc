@@ -1,0 +1,250 @@
+#include "transform/rolled_loop.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "ir/effects.h"
+#include "ir/fresh_copy.h"
+#include "ir/printer.h"
+#include "ir/remark.h"
+#include "layout/layout.h"
+
+namespace tilelang::transform {
+
+using ir::Array;
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using ir::Var;
+
+namespace {
+
+// Elements of 16 bytes of the narrowest memory that follows `var`.
+int64_t VectorOf(const Stmt& body, const Var& var) {
+  int64_t bytes = 16;
+  ir::WalkEffects(body, [&](const ir::Effect& e) {
+    bool follows = std::any_of(e.indices.begin(), e.indices.end(),
+                               [&](const Expr& index) { return ir::UsesVar(index, var); });
+    bool memory = e.buffer.IsGlobal() || e.buffer.IsShared();
+    if (memory && follows) bytes = std::min<int64_t>(bytes, ir::Bytes(e.buffer->dtype));
+  });
+  return 16 / std::max<int64_t>(1, bytes);
+}
+
+int64_t CeilTo(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// The iterations of one turn, for each variable: as many as give each thread several vectors in
+// flight, and registers enough for the running values.
+std::vector<int64_t> TileOf(const RolledLoop& loop) {
+  constexpr int64_t kRegisters = 32;  // a thread, for running values
+  constexpr int64_t kVectors = 4;     // a thread, in flight
+  size_t rank = loop.vars.size();
+  int64_t per_element = 0;
+  for (const RolledResult& r : loop.results) {
+    per_element += std::max(1, r.reduction.type.bits / 32);
+  }
+  int64_t vector = VectorOf(loop.body, loop.vars[rank - 1]);
+  int64_t vectors = std::clamp<int64_t>(kRegisters / (per_element * vector), 1, kVectors);
+  int64_t budget = loop.threads * vector * vectors;
+  int64_t chunk = loop.chunk;
+  std::vector<int64_t> tile(rank, 1);
+  for (size_t d = rank; d-- > 0;) {
+    auto extent = ir::AsInt(loop.extents[d]);
+    int64_t most = budget;
+    bool reduced = std::none_of(loop.results.begin(), loop.results.end(),
+                                [&](const RolledResult& r) { return r.kept[d]; });
+    if (reduced) most = std::max<int64_t>(1, std::min(most, chunk));
+    if (extent && (*extent <= most || loop.undivided)) {
+      tile[d] = std::max<int64_t>(1, *extent);
+    } else if (extent && d + 1 == rank) {
+      // Turns of nearly the same length.
+      int64_t turns = (*extent + most - 1) / most;
+      tile[d] = std::min(most, CeilTo((*extent + turns - 1) / turns, loop.threads * vector));
+    } else {
+      tile[d] = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
+    }
+    budget = std::max<int64_t>(1, budget / tile[d]);
+    if (reduced) chunk = std::max<int64_t>(1, chunk / tile[d]);
+  }
+  return tile;
+}
+
+class Roller {
+ public:
+  explicit Roller(const RolledLoop& loop)
+      : loop_(loop), tile_(TileOf(loop)), running_(loop.results.size()) {
+    for (size_t d = 0; d < tile_.size(); ++d) {
+      if (!ir::IsConst(loop.extents[d], tile_[d])) levels_.push_back(d);
+    }
+    // Loops that are kept go around those that reduce.
+    auto keeping = [&](size_t d) {
+      return std::count_if(loop.results.begin(), loop.results.end(),
+                           [&](const RolledResult& r) { return r.kept[d]; });
+    };
+    std::stable_sort(levels_.begin(), levels_.end(),
+                     [&](size_t a, size_t b) { return keeping(a) > keeping(b); });
+    for (const RolledResult& r : loop.results) {
+      size_t depth = levels_.size();
+      while (depth > 0 && !r.kept[levels_[depth - 1]]) --depth;
+      depths_.push_back(depth);
+    }
+  }
+
+  Stmt Build() {
+    Say();
+    std::vector<Expr> base;
+    for (const Expr& extent : loop_.extents) base.push_back(ir::Const(extent.dtype(), 0));
+    return Level(0, base, std::vector<bool>(base.size(), false));
+  }
+
+ private:
+  // The loops from the k-th on; tiles begin at `base`, and are `ragged` where they may end beyond
+  // the extent.
+  Stmt Level(size_t k, const std::vector<Expr>& base, const std::vector<bool>& ragged) {
+    std::vector<Stmt> stmts;
+    for (size_t r = 0; r < running_.size(); ++r) {
+      if (depths_[r] == k) Begin(r, &stmts);
+    }
+    if (k == levels_.size()) {
+      stmts.push_back(Turn(base, ragged));
+    } else {
+      Turns(k, base, ragged, &stmts);
+    }
+    for (size_t r = 0; r < running_.size(); ++r) {
+      if (depths_[r] == k) Conclude(r, base, ragged, &stmts);
+    }
+    return ir::MakeSeq(stmts, loop_.span);
+  }
+
+  // Whole tiles of one variable, and what is left of it.
+  void Turns(size_t k, std::vector<Expr> base, std::vector<bool> ragged, std::vector<Stmt>* stmts) {
+    size_t d = levels_[k];
+    const Expr& extent = loop_.extents[d];
+    Expr step = ir::Const(extent.dtype(), tile_[d]);
+    Expr whole = ir::FloorDiv(extent, step);
+    Expr zero = ir::Const(extent.dtype(), 0);
+    if (!ir::IsConst(whole, 0)) {
+      Var turn(ir::String(std::string(loop_.vars[d]->name) + "_turn"), extent.dtype(), loop_.span);
+      base[d] = turn * step;
+      Stmt body = Level(k + 1, base, ragged);
+      if (!ir::AsInt(extent)) {
+        body = ir::MakeSeq({ir::Assume(turn * step + step <= extent, loop_.span), body});
+      }
+      stmts->push_back(ir::For(turn, zero, whole, ir::ForKind::kSerial, body, {}, loop_.span));
+    }
+    Expr begin = whole * step;
+    Expr left = begin < extent;
+    if (ir::IsConst(left, 0)) return;
+    base[d] = begin;
+    ragged[d] = true;
+    Stmt rest = Level(k + 1, base, ragged);
+    stmts->push_back(ir::IsTrue(left) ? rest : Stmt(ir::If(left, rest, Stmt(), loop_.span)));
+  }
+
+  Array<Expr> TileExtents() const {
+    Array<Expr> extents;
+    for (size_t d = 0; d < tile_.size(); ++d) {
+      extents.push_back(ir::Const(loop_.extents[d].dtype(), tile_[d]));
+    }
+    return extents;
+  }
+
+  Buffer Registers(const char* suffix, size_t r, const Array<Expr>& shape) const {
+    const RolledResult& result = loop_.results[r];
+    return Buffer(ir::String(std::string(result.running->name) + suffix), result.reduction.type,
+                  shape, {}, "local.fragment", {}, loop_.span);
+  }
+
+  void Begin(size_t r, std::vector<Stmt>* stmts) {
+    running_[r] = Registers("", r, TileExtents());
+    stmts->push_back(ir::Alloc(running_[r], loop_.span));
+    stmts->push_back(ir::Fill(ir::Region::Whole(running_[r]), loop_.results[r].reduction.Identity(),
+                              loop_.span));
+  }
+
+  // The body for one tile.
+  Stmt Turn(const std::vector<Expr>& base, const std::vector<bool>& ragged) {
+    Array<Var> vars;
+    ir::FreshCopy copy;
+    Expr inside = ir::Const(ir::dtypes::kBool, 1);
+    for (size_t d = 0; d < tile_.size(); ++d) {
+      Var var(loop_.vars[d]->name, loop_.vars[d].dtype(), loop_.span);
+      Expr place = base[d] + var;
+      vars.push_back(var);
+      copy.Set(loop_.vars[d], place);
+      copy.Set(loop_.tile_vars[d], var);
+      if (ragged[d]) inside = inside && place < loop_.extents[d];
+    }
+    ir::Map<Buffer, Buffer> own;
+    for (size_t r = 0; r < running_.size(); ++r) own.Set(loop_.results[r].running, running_[r]);
+    Stmt body = copy.MutateStmt(ir::ReplaceBuffers(loop_.body, own));
+    if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
+    return ir::ParallelFor(vars, TileExtents(), body, {}, loop_.span);
+  }
+
+  // The results of a tile, from its running values.
+  void Conclude(size_t r, const std::vector<Expr>& base, const std::vector<bool>& ragged,
+                std::vector<Stmt>* stmts) {
+    const RolledResult& result = loop_.results[r];
+    Buffer partial = running_[r];
+    Array<Expr> shape = TileExtents();
+    for (size_t d = tile_.size(); d-- > 0;) {
+      if (result.kept[d] || tile_[d] == 1) continue;
+      shape.Set(static_cast<int64_t>(d), ir::Const(shape[d].dtype(), 1));
+      Buffer next = Registers("_part", r, shape);
+      stmts->push_back(ir::Alloc(next, loop_.span));
+      stmts->push_back(ir::Reduce(ir::Region::Whole(partial), ir::Region::Whole(next),
+                                  result.reduction.OfPrepared(), static_cast<int64_t>(d),
+                                  /*clear=*/true, result.reduction.nan_propagate, Expr(),
+                                  loop_.span));
+      partial = next;
+    }
+    Array<Var> vars;
+    Array<Expr> extents;
+    Array<Expr> indices;
+    std::vector<Expr> place;
+    Expr inside = ir::Const(ir::dtypes::kBool, 1);
+    for (size_t d = 0; d < tile_.size(); ++d) {
+      Expr index = ir::Const(shape[d].dtype(), 0);
+      if (!ir::IsConst(shape[d], 1)) {
+        vars.push_back(Var(loop_.vars[d]->name, loop_.vars[d].dtype(), loop_.span));
+        extents.push_back(shape[d]);
+        index = vars.back();
+      }
+      indices.push_back(index);
+      place.push_back(base[d] + index);
+      if (result.kept[d] && ragged[d]) inside = inside && place[d] < loop_.extents[d];
+    }
+    if (vars.empty()) {
+      vars.push_back(Var("i", ir::dtypes::kInt32, loop_.span));
+      extents.push_back(ir::Const(ir::dtypes::kInt32, 1));
+    }
+    Stmt body = result.conclude(place, ir::Load(partial, indices, loop_.span));
+    if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
+    stmts->push_back(ir::ParallelFor(vars, extents, body, {}, loop_.span));
+  }
+
+  void Say() const {
+    if (levels_.empty()) return;
+    std::string text = "reduction in tiles of " + layout::CoordToString(tile_) + ":";
+    for (size_t d : levels_) {
+      Expr step = ir::Const(loop_.extents[d].dtype(), tile_[d]);
+      text += (d == levels_[0] ? " " : ", ") + ir::Print(ir::CeilDiv(loop_.extents[d], step)) +
+              " turns over " + std::string(loop_.vars[d]->name);
+    }
+    Remark(loop_.span, "reduction", text);
+  }
+
+  const RolledLoop& loop_;
+  std::vector<int64_t> tile_;
+  std::vector<Buffer> running_;  // of the tile at hand
+  std::vector<size_t> levels_;   // variables that take several turns, outermost first
+  std::vector<size_t> depths_;   // the level in which the running values of a result live
+};
+
+}  // namespace
+
+Stmt Roll(const RolledLoop& loop) { return Roller(loop).Build(); }
+
+}  // namespace tilelang::transform
