@@ -489,7 +489,7 @@ def test_a_launch_describes_the_same_interleaved_map():
         "address": array.ctypes.data, "element_bytes": 2, "dtype": "uint16", "dims": [10, 4, 2],
         "strides": [160, 640], "box": [8, 16, 1], "element_strides": [1, 1, 1], "swizzle": 0,
         "interleave": 1, "oob_fill": 0,
-    })  # fmt: skip
+    }, array)  # fmt: skip
     assert described.encoded[8:] == mine.encoded[8:]
 
 
