@@ -65,6 +65,7 @@ constexpr Intrinsic CtaSync(std::string_view name, std::string_view spelling) {
 // clang-format off
 constexpr Intrinsic kIntrinsics[] = {
     {.name = "address_of", .print = kSpecial, .pure = true},
+    {.name = "load_or", .pure = true},  // see op/safe_values.h
     {.name = "reinterpret", .print = kSpecial, .pure = true},
     {.name = "print", .print = kSpecial, .spelling = "printf"},
     {.name = "call_extern", .print = kSpecial, .reads = ~0U, .writes = ~0U},

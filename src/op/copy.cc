@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "op/safe_values.h"
 
 namespace tilelang::op {
 
@@ -66,6 +67,9 @@ Stmt CopyLoop(const ir::CopyNode* op,
   }
   Array<Var> vars = IndexVars(to.dims.size(), op->span);
   Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars), op->span);
+  if (auto safe = op->annotations.Get(kSafeValue)) {
+    value = ir::Call(value.dtype(), kLoadOr, {value, (*safe).cast<Expr>()}, {}, op->span);
+  }
   Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars), op->span);
   Stmt body = move(target, ir::CastTo(op->dst->buffer->dtype, value, op->span));
   bool serial = op->dst->buffer.IsLocal();

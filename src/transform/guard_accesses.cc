@@ -4,6 +4,7 @@
 
 #include "arith/widen.h"
 #include "ir/error.h"
+#include "op/safe_values.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -31,15 +32,7 @@ class Guard : public ScopedMutator {
       return load;
     }
     if (ir::IsTrue(inside)) return load;
-    auto safe = safe_values_.find(op->buffer);
-    Expr outside = safe == safe_values_.end() ? ir::Const(load.dtype(), 0) : (*safe).second;
-    return ir::Select(inside, load, outside, op->span);
-  }
-
-  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    auto safe = op->attrs.Get("safe_values");
-    safe_values_ = safe ? (*safe).cast<ir::Map<Buffer, Expr>>() : ir::Map<Buffer, Expr>();
-    return ScopedMutator::Rewrite(op);
+    return ir::Select(inside, load, ir::Const(load.dtype(), 0), op->span);
   }
 
   Stmt Rewrite(const ir::StoreNode* op) override {
@@ -51,6 +44,7 @@ class Guard : public ScopedMutator {
   }
 
   Expr Rewrite(const ir::CallNode* op) override {
+    if (op->name == op::kLoadOr) return LoadOr(op->args[0].as<ir::LoadNode>(), op->args[1]);
     if (op->name == "address_of") {
       in_address_of_ = true;
       Expr result = ScopedMutator::Rewrite(op);
@@ -82,6 +76,12 @@ class Guard : public ScopedMutator {
   }
 
  private:
+  Expr LoadOr(const ir::LoadNode* load, const Expr& value) {
+    Expr inside = InBounds(load->buffer, load->indices);
+    Expr inner = ScopedMutator::Rewrite(load);
+    return ir::IsTrue(inside) ? inner : Expr(ir::Select(inside, inner, Mutate(value), load->span));
+  }
+
   static Expr True() { return ir::IntImm(ir::dtypes::kBool, 1); }
 
   // The part of "every index is inside its dimension" that is not proven.
@@ -107,7 +107,6 @@ class Guard : public ScopedMutator {
     return arith::TypeRange(ir::dtypes::kInt32).Contains(analyzer_.ConstBounds(e));
   }
 
-  ir::Map<Buffer, Expr> safe_values_;  // read outside of these tensors (T.annotate_safe_value)
   bool in_address_of_ = false;
   Expr address_condition_ = True();
   Expr statement_condition_ = True();

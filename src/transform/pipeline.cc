@@ -36,6 +36,7 @@
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
 #include "transform/widen_indices.h"
+#include "transform/wrap_indices.h"
 
 namespace tilelang::transform {
 
@@ -93,6 +94,7 @@ Pass Synchronization(bool between_statements) {
 const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
+      {"wrap_indices", ForAll(WrapIndices)},
       {"check_program", check::CheckProgram},
       {"widen_indices", ForAll(WidenIndices)},
       {"simplify", ForAll(Simplify)},

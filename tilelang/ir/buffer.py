@@ -221,7 +221,12 @@ def whole(buffer: Buffer) -> Region:
     return make_region(buffer, [0] * buffer.ndim, buffer.shape)
 
 
-def _full_index(buffer: Buffer, index: Any) -> tuple[Any, ...]:
+def full_index(buffer: Buffer, index: Any) -> tuple[Any, ...]:
+    """The parts of an index, with an ellipsis written out.
+
+    Raises:
+        ShapeError: more of them than dimensions.
+    """
     parts = index if isinstance(index, tuple) else (index,)
     if any(part is Ellipsis for part in parts):
         at = next(n for n, part in enumerate(parts) if part is Ellipsis)
@@ -243,7 +248,7 @@ def element_or_region(buffer: Buffer, index: Any) -> Load | Region:
         BoundsError: a constant index or slice outside the buffer.
         DTypeError: an index that is no integer.
     """
-    parts = _full_index(buffer, index)
+    parts = full_index(buffer, index)
     if len(parts) == buffer.ndim and not any(isinstance(part, slice) for part in parts):
         indices = [_index(buffer, dim, part) for dim, part in enumerate(parts)]
         return _load(buffer, indices, span.current())

@@ -198,14 +198,18 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
 def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
     """What is read outside of a tensor, in place of 0.
 
+    It holds in the innermost block, ``T.sblock`` or ``T.Kernel``, from its first statement to its
+    last; a block inside may say something else. ``T.tma_copy`` and other copies that only the
+    hardware carries out are refused there: they fill with zeros.
+
     Args:
         safe_value_map: from tensors to values.
 
     Raises:
         ScopeError: a buffer that is no tensor of the device.
     """
-    kernel = in_kernel("T.annotate_safe_value").kernel
-    values = kernel.attrs.setdefault("safe_values", {})
+    blocks = in_kernel("T.annotate_safe_value").blocks
+    values = next(b for b in reversed(blocks) if b.kind in ("T.sblock", "kernel")).safe_values
     for buffer, value in safe_value_map.items():
         if not isinstance(buffer, Buffer) or buffer.scope != "global":
             raise errors.ScopeError(

@@ -15,6 +15,7 @@ from ..ir.stmt import Stmt
 
 _seq = _ffi.get("ir.Seq")
 _bind = _ffi.get("ir.Bind")
+_with_safe_values = _ffi.get("op.WithSafeValues")
 # What these declare holds until the end of the enclosing sequence.
 _DECLARATIONS = frozenset({"tl.ir.Bind", "tl.ir.Alloc", "tl.ir.Assume"})
 
@@ -33,6 +34,7 @@ class Block:
         ended: a break or continue was emitted; what follows is never executed.
         leaves: the condition under which a thread has left the kernel in this block, or None.
         close: closes a block that lasts until the end of the one around it; None for others.
+        safe_values: what is read outside of tensors in the block (T.annotate_safe_value).
     """
 
     def __init__(self, kind: str, where: Span | None) -> None:
@@ -42,6 +44,7 @@ class Block:
         self.ended = False
         self.leaves: Expr | None = None
         self.close: Callable[[], None] | None = None
+        self.safe_values: dict[Any, Expr] = {}
 
     def body(self) -> Stmt:
         """The statements as one; a sequence where something declared must end with the block."""
@@ -103,6 +106,8 @@ class Builder:
             assert close is not None, "blocks close in the order they were opened"
             close()
         self.blocks.pop()
+        if block.safe_values:
+            block.stmts = [_with_safe_values(stmt, block.safe_values) for stmt in block.stmts]
 
     def emit(self, stmt: Stmt) -> None:
         block = self.blocks[-1]

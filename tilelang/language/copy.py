@@ -92,7 +92,7 @@ def copy(
             return
     notes = {
         "coalesced_width": coalesced_width,
-        "disable_tma": disable_tma or _has_safe_value(source.buffer) or None,
+        "disable_tma": disable_tma or None,
         "eviction_policy": eviction_policy_name(eviction_policy),
         "prefer_instruction": prefer_instruction,
         "loop_layout": loop_layout,
@@ -112,11 +112,6 @@ def _check_equal(source: Region, target: Region) -> None:
                 span=span.here(),
                 notes=["write both slices with the same bounds: A[i : i + n], B[j : j + n]"],
             )
-
-
-def _has_safe_value(buffer: Any) -> bool:
-    """Whether elements outside of a tensor are not 0: only threads read them so."""
-    return buffer in in_block("T.copy").kernel.attrs.get("safe_values", {})
 
 
 _EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import errors
 from ..ir import span
-from ..ir.buffer import Buffer, Load, Region, load, plain
+from ..ir.buffer import Buffer, Load, Region, full_index, load, plain
 from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Expr, as_expr, cast, condition, const, select
 from ..ir.stmt import emit, store
@@ -213,22 +213,34 @@ def _joined(words: Sequence[Expr], wide: DType, bits: int) -> Expr:
 
 def gather(buffer: Buffer, index: Any) -> Lanes:
     """The elements of a buffer that an index with a vector in it names."""
-    parts = index if isinstance(index, tuple) else (index,)
+    parts = full_index(buffer, index)
     count = next(len(part) for part in parts if isinstance(part, Lanes))
-    return Lanes([as_expr(buffer[_of_lane(parts, lane)]) for lane in range(count)])
+    return Lanes([as_expr(buffer[_of_lane(buffer, parts, lane)]) for lane in range(count)])
 
 
-def _of_lane(parts: Sequence[Any], lane: int) -> tuple[Any, ...]:
-    return tuple(part[lane] if isinstance(part, Lanes) else part for part in parts)
+def _of_lane(buffer: Buffer, parts: Sequence[Any], lane: int) -> tuple[Any, ...]:
+    return tuple(
+        _from_start(part[lane], buffer.shape[dim]) if isinstance(part, Lanes) else part
+        for dim, part in enumerate(parts)
+    )
+
+
+def _from_start(index: Expr, extent: Any) -> Expr:
+    """A lane's index below 0 counts from the end, whenever its sign is known."""
+    if isinstance(plain(index), int) or not index.dtype.is_signed:
+        return index
+    return select(index < 0, index + extent, index)
 
 
 def scatter(buffer: Buffer, index: Any, value: Any) -> None:
     """Writes a vector, or a scalar, to the elements that an index names."""
-    parts = index if isinstance(index, tuple) else (index,)
+    parts = full_index(buffer, index)
     named = [part for part in parts if isinstance(part, Lanes)]
     if named:
         for lane in range(len(named[0])):
-            buffer[_of_lane(parts, lane)] = value[lane] if isinstance(value, Lanes) else value
+            buffer[_of_lane(buffer, parts, lane)] = (
+                value[lane] if isinstance(value, Lanes) else value
+            )
         return
     put(buffer[index], value)
 

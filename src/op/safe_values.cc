@@ -1,0 +1,76 @@
+#include "op/safe_values.h"
+
+#include <tvm/ffi/reflection/registry.h>
+
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "op/copy.h"
+#include "op/copy_cluster.h"
+
+namespace tilelang::op {
+
+namespace {
+
+class Reader : public ir::StmtMutator {
+ public:
+  explicit Reader(const Map<Buffer, Expr>& values) : values_(values) {}
+
+  using StmtMutator::Rewrite;
+
+  Expr Rewrite(const ir::LoadNode* op) override {
+    Expr load = StmtMutator::Rewrite(op);
+    auto value = values_.find(op->buffer);
+    if (value == values_.end()) return load;
+    return ir::Call(load.dtype(), kLoadOr, {load, (*value).second}, {}, op->span);
+  }
+
+  // An address has no value, and what an inner block says stands.
+  Expr Rewrite(const ir::CallNode* op) override {
+    const auto* load = op->args.empty() ? nullptr : op->args[0].as<ir::LoadNode>();
+    if (load == nullptr || (op->name != "address_of" && op->name != kLoadOr)) {
+      return StmtMutator::Rewrite(op);
+    }
+    std::vector<Expr> args(op->args.begin(), op->args.end());
+    args[0] = ir::Load(load->buffer, MutateExprs(load->indices), load->span);
+    return ir::Call(op->dtype, op->name, Array<Expr>(args.begin(), args.end()), op->attrs,
+                    op->span);
+  }
+
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    Stmt copy = StmtMutator::Rewrite(op);
+    const auto* rewritten = copy.as<ir::CopyNode>();
+    auto found = values_.find(op->src->buffer);
+    if (found == values_.end() || op->annotations.count(kSafeValue) != 0) return copy;
+    if (const char* name = AsyncCopyName(op)) {
+      TL_USER_ERROR(kSemantics, op->span,
+                    name << " of " << std::string(op->src->buffer->name)
+                         << " fills with zeros what lies outside of the tensor, where "
+                            "T.annotate_safe_value says "
+                         << ir::Print((*found).second) << "; T.copy reads that value");
+    }
+    const Expr& value = (*found).second;
+    Map<String, Any> annotations = rewritten->annotations;
+    annotations.Set(kSafeValue, value);
+    annotations.Set("disable_tma", true);
+    ir::Copy reader(rewritten->src, rewritten->dst, annotations, op->span);
+    // Annotations hold constants alone: no pass renames the variables in them.
+    bool is_constant = value.as<ir::IntImmNode>() != nullptr ||  //
+                       value.as<ir::FloatImmNode>() != nullptr;
+    return is_constant ? Stmt(reader) : ExpandCopy(reader.get());
+  }
+
+ private:
+  const Map<Buffer, Expr>& values_;
+};
+
+}  // namespace
+
+Stmt WithSafeValues(const Stmt& block, const Map<Buffer, Expr>& values) {
+  return Reader(values).MutateStmt(block);
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  ffi::reflection::GlobalDef().def("tl.op.WithSafeValues", WithSafeValues);
+}
+
+}  // namespace tilelang::op
