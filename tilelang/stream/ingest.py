@@ -158,7 +158,7 @@ class Ingest:
         stage.arrived = self._copies.record()
         self._scatters.wait(stage.arrived, "arrived")
         self._scatters.submit(
-            functools.partial(self._scatter, part, target, offset, count, position),
+            functools.partial(self.scatter, part, target, offset, count, position),
             reads=[("stage", turn)],
             writes=[("pool", part.pool)],
         )
@@ -172,11 +172,11 @@ class Ingest:
             queue.wait(self._scatters.record(), "reopened")
             self._joining.append(queue)
         queue.submit(
-            functools.partial(self._scatter, part, span, address, count, position),
+            functools.partial(self.scatter, part, span, address, count, position),
             writes=[("pool", part.pool)],
         )
 
-    def _scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
+    def scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
         """Launches kernels: of whole vectors for what is aligned, of elements for the rest."""
         size = self._plan.dtype.itemsize
         base, slot = self._plan.base(part)
