@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "testing" / "python"), str(ROOT / "scripts")]
 
 import make_stubs  # noqa: E402
-from infra.reference_pages import PAGES, shown  # noqa: E402
+from infra.doc_pages import REFERENCE, shown  # noqa: E402
 
 project = "TileLang for Blackwell"
 author = "The TileLang for Blackwell authors"
@@ -97,7 +97,7 @@ def _write_language(app: Any) -> None:
     import tilelang.language as T
 
     known = set(make_stubs.names())
-    for page in PAGES:
+    for page in REFERENCE:
         names = sorted(known & shown(page), key=str.lower)
         known -= set(names)
         parts = [_describe(name, getattr(T, name), app.config) for name in names]

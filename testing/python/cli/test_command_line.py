@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from infra.reference_pages import ROOT, code
 
 from tilelang.cli import doctor, main
 
@@ -221,13 +219,3 @@ def test_python_m_tilelang_is_the_same() -> None:
     line = [sys.executable, "-m", "tilelang", "--help"]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert "doctor" in done.stdout
-
-
-def test_the_page_of_the_command_line_runs() -> None:
-    page = ROOT / "docs" / "command_line.md"
-    Path("kernel.py").write_text(code(page))
-    lines = re.findall(r"^\$ tilelang (.*)$", page.read_text(), re.MULTILINE)
-    assert len(lines) >= 5
-    for line in lines:
-        result = command(line)
-        assert result.exit_code == 0, (line, result.output)

@@ -1,0 +1,89 @@
+"""What the pages of docs/ show runs as it stands there: code, what it prints, and commands.
+
+The Python of a page is one script, as a reader would type it from top to bottom; blocks of
+``output`` are what it prints. Commands run afterwards, in the same folder, where the script is
+``kernel.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from infra.doc_pages import DOCS, PAGES, ROOT, blocks, code, commands
+
+from tilelang.cli import main
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# Models and compilers change a little; what is off by more is another story than the page tells.
+_TOLERANCE = 0.25
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+
+
+def _alike(expected: str, line: str) -> bool:
+    """Whether a line says the same, with numbers that are near."""
+    if _NUMBER.sub("0", expected).split() != _NUMBER.sub("0", line).split():
+        return False
+    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(line), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=_TOLERANCE) for a, b in pairs)
+
+
+def _assert_printed(expected: str, printed: str) -> None:
+    """The lines of a block come in this order, with others between them where it has ``...``."""
+    lines = iter(printed.splitlines())
+    for wanted in expected.splitlines():
+        if wanted.strip() not in ("", "..."):
+            assert any(_alike(wanted, line) for line in lines), f"{wanted!r} is not in\n{printed}"
+
+
+def _run(words: list[str]) -> None:
+    if words[0] == "tilelang":
+        result = CliRunner().invoke(main, words[1:])
+        assert result.exit_code == 0, (words, result.output)
+        return
+    module = ["-m", "pytest"] if words[0] == "pytest" else []
+    line = [sys.executable, *module, *words[1:]]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(DOCS).with_suffix(""))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_what_the_page_shows_runs(page: Path, capsys) -> None:
+    if code(page):
+        Path("kernel.py").write_text(code(page))  # a kernel is read from its source
+        runpy.run_path("kernel.py")
+    printed = capsys.readouterr().out
+    for block in blocks(page, "output"):
+        _assert_printed(block, printed)
+    for words in commands(page):
+        _run(words)
+
+
+def test_lines_are_compared_with_their_numbers() -> None:
+    _assert_printed("time 10.5 us\n...\nend", "begin\ntime   11 us\nmore\nend\n")
+    for wrong in ("time 20 us", "time 10 ms", "end\ntime 10.5 us"):
+        with pytest.raises(AssertionError):
+            _assert_printed(wrong, "time 10.5 us\nend\n")
+
+
+def test_every_block_of_code_says_what_it_is() -> None:
+    known = {"python", "output", "sh", "console", "text", "toml", "yaml"}
+    for page in PAGES:
+        opened = re.findall(r"^```(\S*)\n.*?^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+        assert {name for name in opened if not name.startswith("{")} <= known, page
