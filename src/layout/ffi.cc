@@ -63,6 +63,7 @@ void RegisterLayout() {
       // The table says it all; two spellings of one map are one layout.
       .def_ro("formula", &LayoutNode::formula, refl::AttachFieldFlag::SEqHashIgnore());
   refl::GlobalDef()
+      .def("tl.layout.Formula", [](ffi::Array<ir::Var> c, ir::Expr v) { return Formula(c, v); })
       .def("tl.layout.Tree", MakeTree)
       .def("tl.layout.RowMajor", [](ffi::Shape e) { return Layout::RowMajor(ToCoord(e)); })
       .def("tl.layout.FromValues",

@@ -26,6 +26,7 @@
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
 #include "transform/lower_tile_ops.h"
+#include "transform/permute_tensors.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
 #include "transform/roll_reductions.h"
@@ -114,6 +115,7 @@ const std::vector<Step>& Pipeline() {
       {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
        [](const Func& func, const Target&) { return func; }},
       {"guard_accesses", ForAll(GuardAccesses)},
+      {"permute_tensors", ForAll(PermuteTensors)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
        Inference(false)},
       {"divide_stores", DivideStores},

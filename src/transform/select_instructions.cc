@@ -23,6 +23,7 @@
 #include "op/gemm_wgmma.h"
 #include "op/reduce.h"
 #include "schedule/channel.h"
+#include "transform/permute_tensors.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -79,6 +80,9 @@ class Selector : public ScopedMutator {
     uniformity_.emplace(op);
     uses_.emplace(op);
     chained_.emplace(op);
+    auto permuted = op->attrs.Get(kTensorLayouts);
+    permuted_ =
+        permuted ? (*permuted).cast<ir::Map<Buffer, ir::Any>>() : ir::Map<Buffer, ir::Any>();
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -249,6 +253,7 @@ class Selector : public ScopedMutator {
     const Buffer& global = load ? op->src->buffer : op->dst->buffer;
     const Buffer& shared = load ? op->dst->buffer : op->src->buffer;
     std::string name(global->name);
+    if (permuted_.count(global) != 0) return "T.annotate_layout permutes the elements of " + name;
     if (params_.count(global.get()) == 0) return name + " is no parameter of the function";
     const auto& uses = uses_->Of(global);
     if (uses.address_taken) return "the address of " + name + " is used elsewhere";
@@ -264,6 +269,7 @@ class Selector : public ScopedMutator {
   Target target_;
   bool use_tma_;
   std::unordered_set<const ffi::Object*> params_;
+  ir::Map<Buffer, ir::Any> permuted_;  // tensors whose elements lie in the order of a layout
   analysis::LaunchThreads threads_{Expr(), 0};
   std::optional<analysis::Uniformity> uniformity_;
   std::optional<BufferUses> uses_;

@@ -18,45 +18,72 @@ _assume = _ffi.get("ir.Assume")
 
 
 def annotate_layout(layout_map: dict[Any, Any]) -> None:
-    """Fixes the layouts of shared-memory tiles and fragments.
+    """Fixes the layouts of shared-memory tiles and fragments, or the order of a tensor's elements.
 
     Args:
-        layout_map: from buffers to a Layout, a Fragment, or a function of the indices.
+        layout_map: from buffers to a Layout, a Fragment, or a function of the indices. The layout
+            of a tensor in global memory says in which place of its memory each element lies; it
+            holds for the whole kernel, and threads access the elements one by one.
 
     Raises:
         LayoutError: a layout of another shape or kind than its buffer, or two for one buffer; a
             layout that puts two elements in one place, or one too far away; a buffer that takes
             none.
     """
-    from ..layout import Fragment, Layout
+    from ..layout import FormulaLayout, Fragment, Layout
 
     kernel = in_kernel("T.annotate_layout").kernel
-    known = kernel.attrs.setdefault("layout_map", {})
     for buffer, layout in layout_map.items():
         if not isinstance(buffer, Buffer):
             raise errors.LayoutError(
                 f"T.annotate_layout maps buffers to layouts; `{buffer}` is no buffer",
                 span=span.here(),
             )
-        if not isinstance(layout, (Fragment, Layout)):
+        if not isinstance(layout, (Fragment, Layout, FormulaLayout)):
             layout = Layout(buffer.shape, layout)
         if tuple(layout.input_shape) != buffer.shape:
             raise errors.LayoutError(
                 f"layout of shape {tuple(layout.input_shape)} for {buffer.describe()}",
                 span=span.here(),
             )
-        _check_kind(buffer, layout, Fragment)
-        _check_places(buffer, layout)
+        is_tensor = buffer.scope == "global"
+        known = kernel.attrs.setdefault("tensor_layouts" if is_tensor else "layout_map", {})
         if buffer in known:
             raise errors.LayoutError(f"{buffer.name} is given a layout twice", span=span.here())
-        known[buffer] = layout
+        if isinstance(layout, FormulaLayout) and not is_tensor:
+            raise errors.LayoutError(
+                f"T.annotate_layout of {buffer.describe()}: no tile has {layout.size} elements",
+                span=span.here(),
+            )
+        _check_kind(buffer, layout, Fragment)
+        known[buffer] = _order(buffer, layout) if is_tensor else _checked_places(buffer, layout)
+
+
+def _order(buffer: Buffer, layout: Any) -> Any:
+    """Where the elements of a tensor lie, as a formula of the indices."""
+    from ..layout.formula import place_formula
+
+    if buffer.strides:
+        text = "it has strides; give a contiguous tensor a layout, or write the strides alone"
+    elif layout.size > _LARGEST_TENSOR:
+        text = f"it has {layout.size} elements; a layout numbers up to {_LARGEST_TENSOR}"
+    elif layout.cosize > layout.size:
+        text = (
+            f"its layout reaches place {layout.cosize - 1}; its memory has {layout.size}: "
+            "extents that are divided must be multiples of the divisor"
+        )
+    elif not layout.is_injective:
+        text = "its layout must be injective, but puts two elements in one place"
+    else:
+        return place_formula(layout)
+    raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
 
 
 def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
     if buffer.scope == "shared.tmem":
         text = "layouts of tensor memory follow from the operators that use it"
-    elif buffer.scope not in ("shared", "shared.dyn", "local.fragment"):
-        text = "only tiles in shared memory and fragments have layouts"
+    elif buffer.scope not in ("shared", "shared.dyn", "local.fragment", "global"):
+        text = "only tensors, tiles in shared memory and fragments have layouts"
     elif (buffer.scope == "local.fragment") == isinstance(layout, fragment):
         return
     else:
@@ -70,9 +97,11 @@ def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
 #: Elements of a shared tile, or registers of a thread, that a layout may span; far more than any
 #: architecture has, far less than an index can tell.
 _LARGEST_SPAN = 2**24
+#: Elements of a tensor with a layout: places are computed in 32 bits.
+_LARGEST_TENSOR = 2**31 - 1
 
 
-def _check_places(buffer: Buffer, layout: Any) -> None:
+def _checked_places(buffer: Buffer, layout: Any) -> Any:
     """Each element has a place of its own (of fragments, the constructor makes sure of it)."""
     places = layout.reg if buffer.scope == "local.fragment" else layout
     if places.cosize > _LARGEST_SPAN:
@@ -82,7 +111,7 @@ def _check_places(buffer: Buffer, layout: Any) -> None:
             span=span.here(),
         )
     if places is not layout or layout.is_injective:
-        return
+        return layout
     element_at: dict[int, list[int]] = {}
     for element, place in zip(_coordinates(buffer.shape), layout.values(), strict=True):
         first = element_at.setdefault(place, element)
@@ -92,6 +121,7 @@ def _check_places(buffer: Buffer, layout: Any) -> None:
                 f"map to {place}",
                 span=span.here(),
             )
+    return layout
 
 
 def _coordinates(shape: Any) -> Iterator[list[int]]:

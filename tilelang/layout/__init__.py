@@ -4,6 +4,7 @@ See ``docs/layouts.md``. Every layout maps logical coordinates (last dimension f
 hardware coordinates; :class:`Layout` to one integer, :class:`Fragment` to (thread, register).
 """
 
+from tilelang.layout.formula import FormulaLayout
 from tilelang.layout.fragment import Conversion, Fragment, conversion
 from tilelang.layout.layout import (
     Layout,
@@ -46,6 +47,7 @@ from tilelang.layout.tmem import (
 
 __all__ = [
     "Conversion",
+    "FormulaLayout",
     "Fragment",
     "Layout",
     "MatrixOperand",

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tilelang.errors import LayoutError
+from tilelang.errors import LayoutError, UnsupportedSyntaxError
 from tilelang.ir.dtype import INT32
 from tilelang.ir.expr import Expr, Var, as_expr, var
 
@@ -17,7 +17,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     items = shape if isinstance(shape, Sequence) else (shape,)
     try:
         extents = tuple(operator.index(extent) for extent in items)
-    except TypeError:
+    except (TypeError, UnsupportedSyntaxError):
         raise LayoutError(
             f"a layout's shape must be constant integers, but it is {shape}"
         ) from None
@@ -26,7 +26,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def _items(result: Any) -> tuple[Any, ...]:
+def items_of(result: Any) -> tuple[Any, ...]:
     """What a function returns: one index, or several."""
     return tuple(result) if isinstance(result, Sequence) else (result,)
 
@@ -34,14 +34,15 @@ def _items(result: Any) -> tuple[Any, ...]:
 def _evaluate(function: Callable[..., Any], coord: tuple[int, ...]) -> tuple[int, ...]:
     result = function(*coord)
     try:
-        return tuple(operator.index(item) for item in _items(result))
+        return tuple(operator.index(item) for item in items_of(result))
     except TypeError:
         raise LayoutError(
             f"a layout's function must return integers, but at {coord} it returns {result!r}"
         ) from None
 
 
-def _linear(items: Sequence[Any], extents: Sequence[int]) -> Any:
+def linear(items: Sequence[Any], extents: Sequence[int]) -> Any:
+    """The row-major linear index of ``items`` in the shape ``extents``."""
     index = items[0]
     for item, extent in zip(items[1:], extents[1:], strict=True):
         index = index * extent + item
@@ -52,7 +53,7 @@ def _trace(
     function: Callable[..., Any], coordinates: Sequence[Expr], extents: Sequence[int]
 ) -> Expr | None:
     try:
-        index = as_expr(_linear(_items(function(*coordinates)), extents))
+        index = as_expr(linear(items_of(function(*coordinates)), extents))
     except Exception:  # whatever a user's function does with what is no int
         return None
     return index if index.dtype == INT32 else None
@@ -82,7 +83,7 @@ def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> IndexFunctio
     extents = [max(column) + 1 for column in zip(*rows, strict=True)]
     coordinates = [var(f"i{dim}", INT32) for dim in range(len(shape))]
     return IndexFunction(
-        [_linear(row, extents) for row in rows],
+        [linear(row, extents) for row in rows],
         coordinates,
         _trace(function, coordinates, extents),
     )

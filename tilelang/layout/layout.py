@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import tvm_ffi
 
 from tilelang import _ffi
 from tilelang.layout._tabulate import checked_shape, tabulate
+from tilelang.layout.formula import TABLE_LIMIT, FormulaLayout
 
 
 def _call(name: str, *args: Any) -> Any:
@@ -24,7 +26,9 @@ class Layout(tvm_ffi.Object):
     nested tuples of ints, the last entry fastest at every level; ``Layout(shape, function)`` takes
     any function of the coordinates, evaluated at every one of them. A function that is a sum of
     digits of the coordinates, or an XOR swizzle of one, is stored in that form; of any other the
-    values are kept, and the expression that it gives for variables.
+    values are kept, and the expression that it gives for variables. Of a function of more than
+    2**20 coordinates, as of tensors in global memory, only the expression is kept: the result is a
+    :class:`FormulaLayout`.
 
     Args:
         shape: extents, nested where ``stride`` is.
@@ -46,6 +50,13 @@ class Layout(tvm_ffi.Object):
     swizzle_bits: int
     swizzle_base: int
     swizzle_shift: int
+
+    def __new__(cls, shape: Any = None, stride_or_function: Any = None, **_options: Any) -> Any:
+        if callable(stride_or_function):
+            extents = checked_shape(shape)
+            if prod(extents) > TABLE_LIMIT:
+                return FormulaLayout(extents, stride_or_function)
+        return super().__new__(cls)
 
     def __init__(
         self,

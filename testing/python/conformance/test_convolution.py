@@ -81,12 +81,77 @@ def test_kernels_in_cuda(in_a_file: bool, target: str, tmp_path: Path) -> None:
     close(b, torch.cat([a[:90] * 3, torch.zeros(10)]))
 
 
+DYNAMIC = """
+// __global__ void unused(float* a) {}
+__global__ void other(float* p) {}
+extern "C" __global__ void rows(const float* a, float* b, int rows, long pitch) {
+  int i = blockIdx.x, j = threadIdx.x;
+  if (i < rows) b[i * 8 + j] = 2.0f * a[i * pitch + j];
+}
+"""
+
+
+@pytest.mark.parametrize("rows", [1, 13])
+def test_kernels_in_cuda_take_extents_after_their_tensors(
+    rows: int, target: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.cu"
+    path.write_text(DYNAMIC)
+    m, pitch = T.dynamic("m"), T.dynamic("pitch", "int64")
+
+    @T.prim_func
+    def main(A: T.StridedTensor((m, 8), (pitch, 1), "float32"), B: T.Tensor((m, 8), "float32")):
+        T.CUDASourceCodeKernel(m, threads=8, source_code_or_path=path, entry_name="rows")
+
+    a, b = normal(rows, 24)[:, :8], poison(rows, 8)
+    close(run(main, target, a, b), a * 2)
+
+
+def test_kernels_in_cuda_may_leave_extents_out(target: str) -> None:
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.Tensor((m,), "float32"), B: T.Tensor((m,), "float32"), n: T.int32):
+        T.CUDASourceCodeKernel(
+            T.ceildiv(m, 64), threads=64, source_code_or_path=SOURCE, entry_name="scale"
+        )
+
+    a = normal(100)
+    close(run(main, target, a, poison(100), 100), a * 3)
+
+
 def test_source_without_the_function() -> None:
-    with pytest.raises(errors.SemanticsError, match="has no function main_kernel"):
+    message = "no __global__ function main_kernel. Available entries: other, rows"
+    with pytest.raises(errors.SemanticsError, match=message):
 
         @T.prim_func
         def main(A: T.Tensor((100,), "float32")):
-            T.CUDASourceCodeKernel(1, source_code_or_path=SOURCE)
+            T.CUDASourceCodeKernel(1, source_code_or_path=DYNAMIC)
+
+
+def test_source_with_other_parameters() -> None:
+    m = T.dynamic("m")
+    with pytest.raises(errors.SemanticsError, match="rows takes 4 parameters") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((m,), "float32")):
+            T.CUDASourceCodeKernel(1, source_code_or_path=DYNAMIC, entry_name="rows")
+
+    assert "in order: A, m" in str(caught.value)
+
+
+def test_source_that_is_no_text() -> None:
+    with pytest.raises(errors.ArgumentError, match="source_code_or_path=7"):
+
+        @T.prim_func
+        def main(A: T.Tensor((100,), "float32")):
+            T.CUDASourceCodeKernel(1, source_code_or_path=7)
+
+    with pytest.raises(errors.ArgumentError, match="there is no file 'nowhere"):
+
+        @T.prim_func
+        def missing(A: T.Tensor((100,), "float32")):
+            T.CUDASourceCodeKernel(1, source_code_or_path=Path("nowhere.cu"))
 
 
 @pytest.mark.parametrize(
