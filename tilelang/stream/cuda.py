@@ -12,6 +12,8 @@ from ..errors import ArgumentError, DriverError
 from .device import Source, host_bytes, wrong_dtype
 from .errors import missing_library
 
+#: Bytes from which on several threads copy within the host's memory, unless the GPU can read it.
+_THREADED_COPY = 256 << 10
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # of DLPack
 
 
@@ -34,6 +36,7 @@ class CudaQueue:
 
     def __init__(self, torch: Any, stream: Any, current: bool) -> None:
         self._torch, self._stream, self._current = torch, stream, current
+        self.handle = stream.cuda_stream
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CudaQueue) and self._stream == other._stream
@@ -75,8 +78,10 @@ class CudaDevice:
                 f"device={name!r}, but torch finds no GPU here",
                 notes=["device='emulator' needs none"],
             )
+        from cuda.bindings import driver
+
         self.target = target
-        self._torch = torch
+        self._torch, self._driver = torch, driver
         index = torch.device(name).index
         self._index = torch.cuda.current_device() if index is None else index
         self._device = torch.device("cuda", self._index)
@@ -107,6 +112,33 @@ class CudaDevice:
     def copy(self, source: Any, target: Any) -> None:
         self._tensor(target).copy_(self._tensor(source), non_blocking=True)
 
+    def gather(self, target: np.ndarray, source: np.ndarray, writes: Hashable) -> None:
+        if source.size < _THREADED_COPY or not source.flags.writeable:
+            np.copyto(target, source)
+        else:
+            self._tensor(target).copy_(self._tensor(source))
+
+    def upload(
+        self,
+        queue: CudaQueue,
+        source: tuple[Source, int],
+        target: tuple[Any, int],
+        size: int,
+        reads: Sequence[Hashable] = (),
+        writes: Sequence[Hashable] = (),
+    ) -> None:
+        if self._torch.cuda.current_device() != self._index:
+            with self._torch.cuda.device(self._device):
+                self.upload(queue, source, target, size)
+            return
+        address, to = source[0].address + source[1], target[0].data_ptr() + target[1]
+        [status] = self._driver.cuMemcpyAsync(to, address, size, queue.handle)
+        if status == self._driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:  # a thread's first work
+            queue.record()
+            [status] = self._driver.cuMemcpyAsync(to, address, size, queue.handle)
+        if status:
+            raise DriverError(f"copying {size} bytes to {self._device}: {status.name}")
+
     def _tensor(self, memory: Any) -> Any:
         return self._torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
 
@@ -121,15 +153,16 @@ class CudaDevice:
         if not isinstance(data, torch.Tensor):
             kind = data.__dlpack_device__()[0] if hasattr(data, "__dlpack_device__") else None
             if kind not in (_CUDA, _CUDA_HOST, _CUDA_MANAGED):
-                return _host_source(host_bytes(data, dtype), dtype)
+                return self._host_source(host_bytes(data, dtype), dtype)
             data = torch.from_dlpack(data)
-        if str(data.dtype).removeprefix("torch.") != dtype.name:
-            raise wrong_dtype(str(data.dtype), dtype)
-        flat = data.contiguous().view(-1).view(torch.uint8)
-        if data.device.type == "cpu":
+        if data.dtype is not getattr(torch, dtype.name):
+            raise wrong_dtype(str(data.dtype).removeprefix("torch."), dtype)
+        flat = data.detach().resolve_conj().resolve_neg().contiguous()
+        if data.is_cpu:
             if not flat.is_pinned():
-                return _host_source(flat.numpy(), dtype)
-            return Source("pinned", data.numel(), flat, flat.data_ptr())
+                return self._host_source(flat.view(-1).view(torch.uint8).numpy(), dtype)
+            return Source("pinned", flat.numel(), flat, flat.data_ptr())
+        flat = flat.view(-1).view(torch.uint8)
         if data.device.index != self._index:
             raise ArgumentError(
                 f"the array is on {data.device}, the stream on {self._device}",
@@ -137,6 +170,11 @@ class CudaDevice:
             )
         return Source("device", data.numel(), flat, flat.data_ptr())
 
-
-def _host_source(found: np.ndarray, dtype: np.dtype) -> Source:
-    return Source("host", found.size // dtype.itemsize, found, found.ctypes.data)
+    def _host_source(self, found: np.ndarray, dtype: np.dtype) -> Source:
+        pinned = (
+            found.size >= _THREADED_COPY
+            and found.flags.writeable
+            and self._torch.from_numpy(found).is_pinned()
+        )
+        kind = "pinned" if pinned else "host"
+        return Source(kind, found.size // dtype.itemsize, found, found.ctypes.data)

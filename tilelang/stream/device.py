@@ -88,6 +88,20 @@ class Device(Protocol):
     def copy(self, source: Any, target: Any) -> None:
         """Copies bytes; work of a queue."""
 
+    def gather(self, target: np.ndarray, source: np.ndarray, writes: Hashable) -> None:
+        """Copies bytes of the host at once, into a buffer of this name."""
+
+    def upload(
+        self,
+        queue: Any,
+        source: tuple[Source, int],
+        target: tuple[Any, int],
+        size: int,
+        reads: Sequence[Hashable] = (),
+        writes: Sequence[Hashable] = (),
+    ) -> None:
+        """Lets a queue copy bytes of pinned memory from an offset on to those of the device."""
+
     def words(self, memory: Any, dtype: str, count: int) -> Any:
         """Returns bytes as ``(n, count)`` words of an unsigned type."""
 

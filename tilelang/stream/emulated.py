@@ -186,6 +186,22 @@ class EmulatedDevice:
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         np.copyto(target, source)
 
+    def gather(self, target: np.ndarray, source: np.ndarray, writes: Hashable) -> None:
+        self.on_host(lambda: np.copyto(target, source), writes=writes)
+
+    def upload(
+        self,
+        queue: EmulatedQueue,
+        source: tuple[Source, int],
+        target: tuple[np.ndarray, int],
+        size: int,
+        reads: Sequence[Hashable] = (),
+        writes: Sequence[Hashable] = (),
+    ) -> None:
+        begin, memory, at = source[1], *target
+        read = source[0].bytes[begin : begin + size]
+        queue.submit(lambda: self.copy(read, memory[at : at + size]), reads, writes)
+
     def words(self, memory: np.ndarray, dtype: str, count: int) -> np.ndarray:
         return memory.view(dtype).reshape(-1, count)
 

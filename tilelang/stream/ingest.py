@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class _Stage:
     """A buffer of the host, one of the device beside it, and the last uses of both."""
 
     def __init__(self, device: Device, size: int) -> None:
-        self.host = device.allocate_host(size)
+        memory = device.allocate_host(size)
+        self.host = Source("pinned", size, memory, memory.ctypes.data)
         self.device = device.allocate(size)
         self.arrived: Event | None = None
         self.drained: Event | None = None
@@ -32,9 +34,10 @@ class _Stage:
 class Ingest:
     """Puts elements into the pools.
 
-    Arrays of the host are gathered in a buffer, which goes to the device when it is full or ends a
-    batch: a small append costs a copy of its bytes. Pinned ones are copied from where they lie, and
-    those of the device are read by the kernel itself, in the caller's queue.
+    Arrays of the host are gathered in a buffer of the device, which goes into tiles when it is full
+    or ends a batch: pinned ones are copied to it from where they lie, and others by way of a buffer
+    of the host, so that a small append costs a copy of its bytes. Arrays of the device are read by
+    the kernel itself, in the caller's queue.
     """
 
     def __init__(self, plan: Plan, device: Device) -> None:
@@ -43,7 +46,9 @@ class Ingest:
         self.pools = device.allocate(plan.pools * plan.pool_bytes)
         self._stages = [_Stage(device, plan.stage_bytes) for _ in range(2)]
         self._turn = 0
-        self._begin = self._end = 0  # positions that the host buffer of this turn holds
+        # Positions that the buffers of this turn hold: those from _pending on only in the host's.
+        self._begin = self._pending = self._end = 0
+        self._reading: deque[tuple[Event, Source]] = deque()
         self._joining: list[Queue] = []
         self._padding = self._fill()
         self._kernels: dict[int, tuple[Any, Any, kernels.Words]] = {}
@@ -72,29 +77,39 @@ class Ingest:
 
     def put(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
         """Takes ``count`` elements of ``source`` from ``first`` on, for a position."""
-        if source.kind == "host":
-            self._gather(part, source, first, count, position)
-            return
-        self.send(part)
-        size = self._plan.dtype.itemsize
-        step = _LARGEST_LAUNCH if source.kind == "device" else self._room(position)
+        if source.kind == "device" or (source.kind == "pinned" and self._pending < self._end):
+            self.send(part)
+        staged = {"pinned": self._upload, "host": self._gather}.get(source.kind)
         while count:
-            taken = min(count, step)
-            span = source.bytes[first * size : (first + taken) * size]
-            if source.kind == "device":
-                self._read(part, span, source.address + first * size, taken, position)
+            room = self._room(position) if staged else _LARGEST_LAUNCH
+            taken = min(count, room)
+            if staged:
+                staged(source, first, taken)
             else:
-                self._upload(part, span, taken, position)
+                self._read(part, source, first, taken, position)
             first, position, count = first + taken, position + taken, count - taken
+            if staged and taken == room:
+                self.send(part)
 
     def send(self, part: Part) -> None:
-        """Lets what was gathered go to the device."""
+        """Lets what was gathered go into tiles."""
         count = self._end - self._begin
-        if count:
-            offset, size = self._offset(self._begin), self._plan.dtype.itemsize
-            host = self._stages[self._turn].host[offset : offset + count * size]
-            self._upload(part, host, count, self._begin, reads=[("host stage", self._turn)])
-            self._begin = self._end
+        if not count:
+            return
+        self._upload_pending()
+        turn, stage, begin = self._turn, self._stages[self._turn], self._begin
+        offset = self._offset(begin)
+        span = stage.device[offset : offset + count * self._plan.dtype.itemsize]
+        stage.arrived = self._copies.record()
+        self._scatters.wait(stage.arrived, "arrived")
+        self._scatters.submit(
+            functools.partial(self.scatter, part, span, offset, count, begin),
+            reads=[("stage", turn)],
+            writes=[("pool", part.pool)],
+        )
+        stage.drained = self._scatters.record()
+        self._turn = 1 - turn
+        self._begin = self._pending = self._end
 
     def finish(self, part: Part, position: int) -> Event:
         """Ends a part at a position; returns the point at which its tiles are complete."""
@@ -107,66 +122,74 @@ class Ingest:
             )
         return self._scatters.record()
 
-    def last_copy(self) -> Event:
-        """Returns the point after which no array of the host is read."""
-        return self._copies.record()
+    def last_copy(self, source: Source) -> Event:
+        """Returns the point after which ``source`` is not read; it is kept until then."""
+        while self._reading and self._reading[0][0].done:
+            self._reading.popleft()
+        self._reading.append((self._copies.record(), source))
+        return self._reading[-1][0]
 
     def _offset(self, position: int) -> int:
         """The byte of a stage for a position: vectors of the stream are vectors in memory."""
         return position * self._plan.dtype.itemsize % VECTOR_BYTES
 
     def _room(self, position: int) -> int:
-        """Elements that a stage takes at any position."""
-        return (self._plan.stage_bytes - VECTOR_BYTES) // self._plan.dtype.itemsize
+        """Returns how many elements the stage of this turn takes from ``position`` on."""
+        if self._begin == self._end:
+            self._begin = self._pending = self._end = position
+            drained = self._stages[self._turn].drained
+            if drained is not None:
+                self._copies.wait(drained, "drained")
+        room = (self._plan.stage_bytes - VECTOR_BYTES) // self._plan.dtype.itemsize
+        return room - (self._end - self._begin)
 
-    def _gather(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
-        size = self._plan.dtype.itemsize
-        while count:
-            if self._begin == self._end:
-                self._begin = self._end = position
-            room = self._room(position) - (self._end - self._begin)
-            taken = min(count, room)
-            stage = self._stages[self._turn]
-            if self._begin == self._end and stage.arrived is not None:
-                stage.arrived.synchronize("refill")
-            at = self._offset(self._begin) + (self._end - self._begin) * size
-            source_bytes = source.bytes[first * size : (first + taken) * size]
-            target = stage.host[at : at + taken * size]
-            self._device.on_host(
-                functools.partial(np.copyto, target, source_bytes),
-                writes=("host stage", self._turn),
+    def _gather(self, source: Source, first: int, count: int) -> None:
+        """Copies elements of the host behind those in the stage of this turn."""
+        size, stage = self._plan.dtype.itemsize, self._stages[self._turn]
+        if self._pending == self._end and stage.arrived is not None:
+            stage.arrived.synchronize("refill")
+            stage.arrived = None
+        at = self._offset(self._begin) + (self._end - self._begin) * size
+        self._device.gather(
+            stage.host.bytes[at : at + count * size],
+            source.bytes[first * size : (first + count) * size],
+            writes=("host stage", self._turn),
+        )
+        self._end += count
+
+    def _upload_pending(self) -> None:
+        """Lets what only the host's buffer holds go to the device."""
+        count, turn = self._end - self._pending, self._turn
+        if count:
+            size = self._plan.dtype.itemsize
+            at = self._offset(self._begin) + (self._pending - self._begin) * size
+            self._device.upload(
+                self._copies,
+                (self._stages[turn].host, at),
+                (self._stages[turn].device, at),
+                count * size,
+                reads=[("host stage", turn)],
+                writes=[("stage", turn)],
             )
-            self._end += taken
-            first, position, count = first + taken, position + taken, count - taken
-            if taken == room:
-                self.send(part)
+            self._pending = self._end
 
-    def _upload(
-        self, part: Part, span: Any, count: int, position: int, reads: list[Any] | None = None
-    ) -> None:
-        """Copies bytes to the device and scatters them."""
-        turn, stage = self._turn, self._stages[self._turn]
-        offset = self._offset(position)
-        target = stage.device[offset : offset + count * self._plan.dtype.itemsize]
-        if stage.drained is not None:
-            self._copies.wait(stage.drained, "drained")
-        self._copies.submit(
-            functools.partial(self._device.copy, span, target),
-            reads=reads or [],
+    def _upload(self, source: Source, first: int, count: int) -> None:
+        """Lets elements of pinned memory go to the device, behind those in the stage."""
+        size, turn = self._plan.dtype.itemsize, self._turn
+        at = self._offset(self._begin) + (self._end - self._begin) * size
+        self._device.upload(
+            self._copies,
+            (source, first * size),
+            (self._stages[turn].device, at),
+            count * size,
             writes=[("stage", turn)],
         )
-        stage.arrived = self._copies.record()
-        self._scatters.wait(stage.arrived, "arrived")
-        self._scatters.submit(
-            functools.partial(self.scatter, part, target, offset, count, position),
-            reads=[("stage", turn)],
-            writes=[("pool", part.pool)],
-        )
-        stage.drained = self._scatters.record()
-        self._turn = 1 - turn
+        self._end = self._pending = self._end + count
 
-    def _read(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
+    def _read(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
         """Scatters an array of the device in the queue of those who made it."""
+        size = self._plan.dtype.itemsize
+        span, address = source.bytes[first * size :], source.address + first * size
         queue = self._device.caller()
         if queue not in self._joining:
             queue.wait(self._scatters.record(), "reopened")

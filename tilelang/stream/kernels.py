@@ -14,9 +14,8 @@ import tilelang.language as T
 
 from .layout import Layout
 
-THREADS = 256
-#: Vectors that a thread has in flight.
-AHEAD = 4
+#: One vector a thread: on an H100, 3 % above four, whose blocks take turns less evenly.
+THREADS = 512
 
 
 class Words(NamedTuple):
@@ -48,8 +47,7 @@ def scatter(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
     """
     dtype, words = Words.of(layout.lanes * itemsize)
     index = _index_dtype(layout, vectors)
-    threads = min(THREADS, 2 * THREADS // words)
-    block = threads * AHEAD
+    block = THREADS
     n = T.dynamic("n", "int32")
 
     @T.prim_func
@@ -59,7 +57,7 @@ def scatter(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
         first: index,
         slot: index,
     ):
-        with T.Kernel(T.ceildiv(n, block), threads=threads) as b:
+        with T.Kernel(T.ceildiv(n, block), threads=block) as b:
             for i, w in T.Parallel(block, words):
                 if b * block + i < n:
                     pools[place(layout, first + b * block + i, slot), w] = elements[
@@ -99,7 +97,7 @@ def pad(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
         itemsize, vectors, target: as of :func:`scatter`.
     """
     dtype, words = Words.of(itemsize)
-    block = THREADS * AHEAD
+    block = 4 * THREADS
 
     @T.prim_func
     def pad_tiles(

@@ -125,7 +125,7 @@ class TileStream:
                 self.position += count
                 if self.position == part.end:
                     self._finish()
-            return self._allocated().last_copy() if source.kind == "pinned" else None
+            return self._allocated().last_copy(source) if source.kind == "pinned" else None
 
     def _check_room(self, count: int) -> None:
         if self._ended:

@@ -118,7 +118,7 @@ def test_a_writer_gets_all_tiles():
     np.testing.assert_array_equal(copy, array)
 
 
-def test_an_array_of_another_machine_is_refused():
+def test_a_tensor_of_another_type_is_refused():
     with pytest.raises(ArgumentError, match="elements of int16, the stream of uint16"):
         TileStream((8, 8), (2, 2), "uint16", "cuda").append(
             torch.zeros(8, dtype=torch.int16, device="cuda")
