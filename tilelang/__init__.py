@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any
 
 from . import _as_tvm, _missing
@@ -11,7 +12,7 @@ from . import env as env
 from . import errors as errors
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
 from .jit import lower_to_source as lower
-from .math import cdiv
+from .math import cdiv, next_power_of_2
 from .runtime.cache import (
     disable_cache,
     enable_cache,
@@ -37,8 +38,10 @@ __all__ = [
     "is_cache_enabled",
     "jit",
     "lower",
+    "next_power_of_2",
     "par_compile",
     "set_cache_dir",
+    "set_log_level",
 ]
 
 # Imported at first use, as they are not needed for compiling a kernel.
@@ -49,11 +52,18 @@ _LAZY_MODULES = (
 )
 
 
+def set_log_level(level: int | str) -> None:
+    """Sets which messages of the logger "tilelang" are printed: ``"WARNING"``, ``"DEBUG"``, ..."""
+    logging.getLogger(__name__).setLevel(level.upper() if isinstance(level, str) else level)
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "TensorSupplyType":
         return importlib.import_module(f"{__name__}.profiler").TensorSupplyType
+    if name == "DataType":
+        return importlib.import_module(f"{__name__}.tvm").DataType
     if name == "autotune":
         return importlib.import_module(f"{__name__}.autotuner").autotune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

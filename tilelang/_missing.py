@@ -23,7 +23,6 @@ REASONS = {
     "cache.kernel_cache": "the cache on disk is tilelang.enable_cache and disable_cache",
     "cache": "the cache on disk is tilelang.enable_cache and disable_cache",
     "tools.cuda": "profiles are made by NVIDIA's tools; see kernel.get_profiler()",
-    "tools.Analyzer": "kernel.resource_usage says what a kernel uses",
 }
 
 

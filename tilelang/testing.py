@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -23,6 +24,14 @@ def _unsupported(backend: str) -> Any:
 requires_rocm = _unsupported("ROCm")
 requires_metal = _unsupported("Metal")
 requires_llvm = _unsupported("LLVM")
+#: The same here, as there is no ROCm backend.
+requires_cuda_or_cdna = requires_cuda
+
+
+def requires_package(*packages: str) -> Any:
+    """Marks a test that is skipped unless packages are installed."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
 
 
 def _capability() -> tuple[int, int]:
@@ -143,8 +152,10 @@ __all__ = [
     "requires_cuda_compute_version_gt",
     "requires_cuda_compute_version_le",
     "requires_cuda_compute_version_lt",
+    "requires_cuda_or_cdna",
     "requires_llvm",
     "requires_metal",
+    "requires_package",
     "requires_rocm",
     "set_random_seed",
     "torch_assert_close",

@@ -1,5 +1,5 @@
 """The compiler as a function: :func:`tilelang.engine.lower.lower`."""
 
-from . import lower
+from . import callback, lower
 
-__all__ = ["lower"]
+__all__ = ["callback", "lower"]

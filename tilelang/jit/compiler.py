@@ -11,6 +11,7 @@ from .. import target as targets
 from ..errors import ArgumentError, ConfigError, boundary
 from ..language.eager import OUTPUTS
 from . import pass_config
+from .compile_flags import listed, nvrtc_flags
 from .kernel import JITKernel, normalize_out_idx
 from .lower import LoweredKernel, ir_function, lower
 from .pass_context import surroundings, with_surrounding
@@ -41,7 +42,8 @@ def compile(
         target_host: accepted for compatibility; no host code is generated.
         verbose: print the generated source.
         pass_configs: options of the compiler, see :class:`tilelang.PassConfigKey`.
-        compile_flags: further options for NVRTC.
+        compile_flags: further options of NVRTC, or flags of nvcc; those that are about host code
+            leave a remark.
 
     Raises:
         CompileError: the kernel cannot be compiled as written.
@@ -58,17 +60,20 @@ def compile(
     normalize_out_idx(out_idx, len(ir_function(func).params))
     attrs = ir_function(func).attrs  # T.annotate_pass_configs, T.annotate_compile_flags
     configs = {**dict(attrs.get("pass_configs", {})), **configs}
-    lowered = lower(func, resolved, configs, pass_config.ignored(pass_configs))
+    flags, unused = nvrtc_flags(
+        [
+            *pass_config.nvrtc_options(configs),
+            *map(str, attrs.get("compile_flags", ())),
+            *listed(compile_flags),
+        ]
+    )
+    lowered = lower(func, resolved, configs, [*pass_config.ignored(pass_configs), *unused])
     kernel = JITKernel(
         func,
         lowered,
         resolved,
         out_idx,
-        (
-            *pass_config.nvrtc_options(configs),
-            *map(str, attrs.get("compile_flags", ())),
-            *_flags(compile_flags),
-        ),
+        tuple(flags),
     )
     if verbose:
         _logger.warning("%r:\n%s", kernel, lowered.source)
@@ -115,9 +120,3 @@ def par_compile(
     options = surroundings(options)  # which those of the threads are not
     with ThreadPoolExecutor(num_workers) as pool:
         return list(pool.map(lambda func: compile(func, **options), funcs))
-
-
-def _flags(flags: Sequence[str] | str | None) -> tuple[str, ...]:
-    if flags is None:
-        return ()
-    return tuple(flags.split()) if isinstance(flags, str) else tuple(flags)

@@ -9,6 +9,7 @@ from typing import Any
 from .. import _ffi
 from ..target import Target
 from ..transform import Remark
+from .postprocess import processed
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,11 @@ def lower(
     compiled = _ffi.get("compiler.Compile")(
         _noting(ir_function(func), ignored), str(target), dict(configs)
     )
+    generated = str(compiled.source)
+    source = processed(generated, target)
     return LoweredKernel(
-        str(compiled.source),
-        str(compiled.lined_source),
+        source,
+        str(compiled.lined_source) if source == generated else source,
         tuple(str(option) for option in compiled.options),
         _launch_spec(compiled),
         tuple(compiled.remarks),

@@ -172,6 +172,8 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
     nvrtc = _nvrtc()
     if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
         return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
+    if refused := re.search(r"ptxas (?:fatal|error)\s*: Unknown option '?([^'\n]*)", log):
+        return ConfigError(f"ptxas has no option {refused[1]!r}; options are {options}")
     excerpt = "\n".join(_lines_at_fault(source, log))
     if missing := _missing_header(log):
         what, advice = missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
@@ -27,6 +28,17 @@ class Remark(tvm_ffi.Object):
     def __str__(self) -> str:
         place = f"{self.span.file}:{self.span.line}:{self.span.column}: " if self.span else ""
         return f"{place}[{self.topic}] {self.message}"
+
+
+def __getattr__(name: str) -> Any:
+    # At first use: those modules import this one.
+    if name == "PassConfigKey":
+        return importlib.import_module("tilelang.jit.pass_config").PassConfigKey
+    if name == "PassContext":
+        return importlib.import_module("tilelang.jit.pass_context").PassContext
+    if name in ("simplify_prim_func", "apply_simplify"):
+        return getattr(importlib.import_module("tilelang.transform.simplify"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def pipeline() -> list[str]:
