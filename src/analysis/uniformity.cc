@@ -9,6 +9,11 @@ namespace tilelang::analysis {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
 
+bool IsBlockVote(const CallNode* call) {
+  const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
+  return intrinsic != nullptr && intrinsic->sync == SyncKind::kCta;
+}
+
 // Of which each thread has a copy of its own: also of a fragment that is one value.
 static bool IsPrivate(const Buffer& buffer) {
   auto is_one = [](const Expr& extent) { return IsConst(extent, 1); };
@@ -175,9 +180,9 @@ bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
     } else if (const auto* load = part.as<LoadNode>()) {
       uniform &= IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
+      if (IsBlockVote(call)) return false;
       const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
-      bool votes = intrinsic != nullptr && intrinsic->sync == SyncKind::kCta;
-      uniform &= intrinsic != nullptr && (intrinsic->pure || votes);
+      uniform &= intrinsic != nullptr && intrinsic->pure;
     }
     return uniform;
   });

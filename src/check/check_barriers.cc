@@ -3,6 +3,7 @@
 
 #include "analysis/scoped_visitor.h"
 #include "analysis/thread_set.h"
+#include "analysis/uniformity.h"
 #include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -37,7 +38,8 @@ class ThreadDependence : public ir::StmtVisitor {
         found = found || depends_.count(load->buffer.get()) != 0;
       }
       found = found || op::IsElection(part);
-      return !found;
+      const auto* call = part.as<ir::CallNode>();
+      return !found && !(call != nullptr && analysis::IsBlockVote(call));
     });
     return found;
   }

@@ -5,8 +5,10 @@
 
 namespace tilelang::check {
 
-// Remarks of topic "argument" on arguments of the language that have no effect. The frontend notes
-// them in attrs["ignored_arguments"], pairs of a span and a text, which go.
+// Remarks on what the frontend notes among the attributes of the function, which go:
+//   "ignored_arguments"  pairs of a span and a text: arguments of the language without effect, of
+//                        topic "argument"
+//   "choices"            triples of a span, a topic and a text
 ir::Func RemarkArguments(const ir::Func& func);
 
 }  // namespace tilelang::check

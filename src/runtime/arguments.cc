@@ -184,6 +184,7 @@ Signature::Param Signature::MakeTensor(const ir::Buffer& buffer, int64_t alignme
   param.name = buffer->name;
   param.dtype = buffer->dtype;
   param.is_tensor = true;
+  param.is_zeroed = buffer->attrs.count(kZeroed) > 0;
   param.is_packed = buffer->attrs.count("packed") > 0;
   param.alignment = alignment;
   param.shape = MakeExtents(buffer->shape, slots);
@@ -327,9 +328,33 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
       CheckTensor(params_[i], *state->tensors[i], *state);
     }
   }
+  state->workspaces.resize(workspaces_.size());
   for (size_t i = 0; i < workspaces_.size(); ++i) {
-    state->workspaces.push_back(Allocate(workspaces_[i], *state));
-    state->tensors[params_.size() + i] = ObjectOf(state->workspaces.back());
+    if (!workspaces_[i].is_zeroed) BindWorkspace(i, Allocate(workspaces_[i], *state), state);
+  }
+}
+
+void Signature::BindWorkspace(size_t index, ffi::Tensor tensor, CallState* state) const {
+  state->workspaces[index] = std::move(tensor);
+  state->tensors[params_.size() + index] = ObjectOf(*state->workspaces[index]);
+}
+
+void Signature::BindZeroed(ZeroedMemory* memory, driver::Stream stream, CallState* state) const {
+  for (size_t i = 0; i < workspaces_.size(); ++i) {
+    if (!workspaces_[i].is_zeroed) continue;
+    int64_t elements = 1;
+    for (const Extent& extent : workspaces_[i].shape) {
+      elements *= extent.program.Evaluate(state->values.data());
+    }
+    auto allocate = [&] { return Allocate(workspaces_[i], *state); };
+    DLDevice device = state->device.value_or(DLDevice{kDLCPU, 0});
+    BindWorkspace(i, memory->Take(i, elements, device, stream, allocate), state);
+  }
+}
+
+void Signature::GiveBackZeroed(ZeroedMemory* memory, const CallState& state) const {
+  for (size_t i = 0; i < workspaces_.size(); ++i) {
+    if (workspaces_[i].is_zeroed) memory->GiveBack(i, *state.workspaces[i]);
   }
 }
 

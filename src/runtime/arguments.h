@@ -12,6 +12,7 @@
 
 #include "runtime/host_expr.h"
 #include "runtime/kernel_spec.h"
+#include "runtime/zeroed_memory.h"
 
 namespace tilelang::runtime {
 
@@ -22,7 +23,7 @@ struct CallState {
       tensors;  // by parameter, then by workspace; null for scalars, None
   std::vector<const ffi::TensorObj*> pointees;  // passed for parameters that are pointers
   std::vector<ffi::Tensor> outputs;             // allocated for the caller
-  std::vector<ffi::Tensor> workspaces;
+  std::vector<std::optional<ffi::Tensor>> workspaces;
   std::optional<DLDevice> device;             // CUDA or CPU; none without a tensor
   const std::string* device_owner = nullptr;  // the argument that chose it
 };
@@ -39,9 +40,13 @@ class Signature {
   // ArgumentError if a symbolic dimension is determined by no argument.
   void Seal(const VarSlots& slots);
 
-  // Binds the arguments of a call; allocates outputs and workspaces. Where no tensor is passed, a
-  // further argument may be one that tells the device.
+  // Binds the arguments of a call; allocates outputs and workspaces, but for zeroed ones. Where no
+  // tensor is passed, a further argument may be one that tells the device.
   void Bind(ffi::PackedArgs args, CallState* state) const;
+  // Binds zeroed workspaces, for a launch in `stream`.
+  void BindZeroed(ZeroedMemory* memory, driver::Stream stream, CallState* state) const;
+  // After a launch on the emulator.
+  void GiveBackZeroed(ZeroedMemory* memory, const CallState& state) const;
 
   // Whether two tensors that were passed may share memory that the kernel writes to. Compares the
   // ranges of addresses, so interleaved views count as sharing.
@@ -61,6 +66,7 @@ class Signature {
     bool is_tensor = false;
     bool is_output = false;
     bool is_written = false;
+    bool is_zeroed = false;  // of a workspace: see ZeroedMemory
     bool is_packed = false;  // bits that the program reads its own way: any type of their size
     int slot = -1;           // of a scalar
     std::vector<Extent> shape;
@@ -96,6 +102,7 @@ class Signature {
   void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
   void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;
   ffi::Tensor Allocate(const Param& param, const CallState& state) const;
+  void BindWorkspace(size_t index, ffi::Tensor tensor, CallState* state) const;
   std::string Expectation(const Extent& extent, int64_t value) const;
 
   std::vector<Param> params_;

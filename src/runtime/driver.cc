@@ -41,6 +41,8 @@ Api LoadAll(void* library) {
   Load(library, "cuLaunchKernelEx", &api.launch);
   Load(library, "cuMemAlloc_v2", &api.allocate);
   Load(library, "cuMemFree_v2", &api.free);
+  Load(library, "cuMemsetD8Async", &api.memset);
+  Load(library, "cuStreamIsCapturing", &api.is_capturing);
   Load(library, "cuTensorMapEncodeTiled", &api.encode_tiled);
   return api;
 }

@@ -31,12 +31,15 @@ ffi::Any Launcher::Call(ffi::PackedArgs args) {
   }
   bool on_cpu = !state.device || state.device->device_type == kDLCPU;
   if (on_cpu) {
+    signature_.BindZeroed(&zeroed_, nullptr, &state);
     for (const LaunchPlan& launch : launches_) launch.Emulate(emulate_, state);
+    signature_.GiveBackZeroed(&zeroed_, state);
   } else {
     int device = state.device->device_id;
     driver::DeviceGuard guard(device);
     const std::vector<driver::Kernel>& kernels = KernelsOn(device);
     driver::Stream stream = TVMFFIEnvGetStream(kDLCUDA, device);
+    signature_.BindZeroed(&zeroed_, stream, &state);
     for (size_t i = 0; i < launches_.size(); ++i) {
       launches_[i].Launch(kernels[i], state, stream);
     }

@@ -44,6 +44,7 @@ class Launcher {
   VarSlots slots_;
   Signature signature_;
   std::vector<LaunchPlan> launches_;
+  ZeroedMemory zeroed_;
   ffi::Bytes cubin_;
   Target target_;
   ffi::Function emulate_;

@@ -9,6 +9,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/effects.h"
+#include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "op/index_eval.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
+bool IsOrdered(const Buffer& buffer) { return buffer->attrs.count(kReductionOrder) != 0; }
 bool IsReducer(const Buffer& buffer) { return buffer->attrs.count(kReducer) != 0; }
 
 int64_t ChunkIn(const ir::Map<ir::String, ir::Any>& attrs) {
@@ -90,6 +92,7 @@ class ReducerLoop : public ir::StmtMutator {
     if (!found) return StmtMutator::Rewrite(op);
     std::string obstacle = Obstacle(*found);
     if (!obstacle.empty()) {
+      CheckAnyOrder(*found, obstacle, op->span);
       Remark(op->span, "reduction",
              "each contribution to " + ir::Print(ffi::GetRef<Expr>(found->element)) +
                  " is an atomic operation: " + obstacle);
@@ -103,6 +106,18 @@ class ReducerLoop : public ir::StmtMutator {
   }
 
  private:
+  // Refuses contributions in whatever order, where that changes the result and must not.
+  static void CheckAnyOrder(const Contribution& found, const std::string& obstacle,
+                            const ir::Span& span) {
+    const Buffer& buffer = found.element->buffer;
+    if (!IsOrdered(buffer) || !ir::IsFloat(buffer->dtype)) return;
+    TL_USER_ERROR(kSemantics, span,
+                  "T.alloc_reducer(deterministic=True): each contribution to "
+                      << ir::Print(ffi::GetRef<Expr>(found.element))
+                      << " would be an atomic operation, in no order: " << obstacle
+                      << "\n@note reduce integers, or index the reducer by loop variables");
+  }
+
   void FindDefined() {
     ir::WalkStmts(loop_->body, [&](const Stmt& s) {
       if (const auto* bind = s.as<ir::BindNode>()) names_.Set(bind->var, Expanded(bind->value));
@@ -173,12 +188,18 @@ class ReducerLoop : public ir::StmtMutator {
       }));
     }
     const auto* call = op->value.as<ir::CallNode>();
+    op::Reduction reduction = result.reduction;
     result.conclude = [=, name = call->name, attrs = call->attrs, dtype = call->dtype,
-                       span = op->span](const std::vector<Expr>& place, const Expr& value) {
+                       span = op->span](const std::vector<Expr>& place, const Expr& value) -> Stmt {
       ir::Map<Var, Expr> at;
       for (size_t d = 0; d < place.size(); ++d) at.Set(vars[d], place[d]);
       Array<Expr> target;
       for (const Expr& index : indices) target.push_back(ir::Substitute(index, at));
+      if (IsOrdered(buffer)) {
+        Expr held = ir::CastTo(type, ir::Load(buffer, target, span));
+        return ir::Store(buffer, target, ir::CastTo(buffer->dtype, reduction.Combine(held, value)),
+                         span);
+      }
       return ir::Evaluate(
           ir::Call(dtype, name, {ir::AddressOf(buffer, target), ir::CastTo(buffer->dtype, value)},
                    attrs),

@@ -11,6 +11,8 @@ inline constexpr const char* kReducer = "reducer";
 // Elements along what is reduced that a turn takes at most (int): an attribute of such tiles, and
 // of functions.
 inline constexpr const char* kReductionChunk = "reduction_chunk";
+// An attribute of such tiles: contributions are combined in an order that the program fixes.
+inline constexpr const char* kReductionOrder = "reduction_order";
 // An annotation of serial loops that go through the chunks of a T.Parallel of unknown extent.
 inline constexpr const char* kChunksOfParallel = "chunks_of_parallel";
 

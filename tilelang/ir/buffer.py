@@ -369,6 +369,13 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
     return 0
 
 
+def linear_terms(value: Any) -> list[tuple[Expr, int]]:
+    """The terms of a sum and their factors, without its constant, also in what names stand for."""
+    terms: _Terms = {}
+    _linear(value, 1, terms)
+    return [(term, factor) for term, factor in terms.values() if factor != 0]
+
+
 def difference(stop: Any, start: Any) -> Any:
     """Returns ``stop - start``, an int where equal terms cancel, also in what names stand for."""
     if isinstance(start, int) and isinstance(stop, int):

@@ -133,6 +133,23 @@ def _allocate_global(builder: Builder, dims: Sequence[Any], dtype: DType) -> Buf
     return buffer
 
 
+def alloc_workspace(shape: Any, dtype: Any, zeroed: bool = False) -> Buffer:
+    """Memory of the device for all blocks of the open kernel, for the time of the launch.
+
+    Args:
+        zeroed: it is zero at the start, and the kernel leaves it zero.
+    """
+    builder = in_kernel("workspace")
+    attrs = {"zeroed": True} if zeroed else {}
+    buffer = make_buffer(
+        builder.take_hint("workspace"), dtype_of(dtype), shape, "global", attrs=attrs
+    )
+    builder.blocks[builder.blocks.index(builder.kernel.block) - 1].stmts.append(
+        _alloc(buffer, span.current())
+    )
+    return buffer
+
+
 def empty(*shape: Any, dtype: Any = None) -> Buffer:
     """A tensor that the function allocates: ``C = T.empty((M, N), dtype)``, then ``return C``.
 

@@ -101,13 +101,17 @@ class Builder:
 
     def end(self, block: Block) -> None:
         """Closes ``block``, and first those inside that last until its end."""
+        self.close_inner(block)
+        self.blocks.pop()
+        if block.safe_values:
+            block.stmts = [_with_safe_values(stmt, block.safe_values) for stmt in block.stmts]
+
+    def close_inner(self, block: Block) -> None:
+        """Closes the blocks inside of ``block`` that last until its end."""
         while self.blocks[-1] is not block:
             close = self.blocks[-1].close
             assert close is not None, "blocks close in the order they were opened"
             close()
-        self.blocks.pop()
-        if block.safe_values:
-            block.stmts = [_with_safe_values(stmt, block.safe_values) for stmt in block.stmts]
 
     def emit(self, stmt: Stmt) -> None:
         block = self.blocks[-1]

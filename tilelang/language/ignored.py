@@ -75,6 +75,13 @@ def remark_ignored(what: str, **given: Any) -> None:
         remarks.append([span.current(), f"{what}: {name}={value!r} has no effect: {why}"])
 
 
+def remark_choice(topic: str, text: str) -> None:
+    """Leaves a remark at this line: what was chosen, and why."""
+    builder = active()
+    assert builder is not None
+    builder.attrs.setdefault("choices", []).append([span.current(), topic, text])
+
+
 def remark_by_itself(what: str, why: str, arguments: Any, options: Any) -> None:
     """Leaves a remark at this line: a call asks for what the compiler does anyway."""
     builder = active()

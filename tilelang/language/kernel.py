@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -31,6 +32,9 @@ class KernelFrame:
         block_vars, thread_vars: the indices, x first.
         threads: the constant extents of the block, x first.
         attrs: annotations of the launch.
+        block: the open block of its body.
+        conclusions: called at the end of the body, which they may add to.
+        grid_stages: the reducers of the grid.
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
@@ -42,7 +46,9 @@ class KernelFrame:
         self.block_vars: list[Expr] = []
         self.thread_vars: list[Expr] = []
         self._builder: Builder | None = None
-        self._block: Block | None = None
+        self.block: Block | None = None
+        self.conclusions: list[Callable[[], None]] = []
+        self.grid_stages: list[Any] = []
         self._where: Any = None
 
     @property
@@ -65,8 +71,8 @@ class KernelFrame:
         self.thread_vars = [var(n, INT32) for n in ("tx", "ty", "tz")[: len(self.threads)]]
         self._builder, builder.kernel = builder, self
         builder.ws_schedule, builder.ws_ids = None, set()
-        self._block = builder.push("kernel")
-        self._block.stmts += builder.facts
+        self.block = builder.push("kernel")
+        self.block.stmts += builder.facts
         return self.indices() if given is None else given
 
     def indices(self) -> Any:
@@ -85,16 +91,19 @@ class KernelFrame:
         return [*found, rest]
 
     def __exit__(self, error: Any, *_rest: Any) -> None:
-        if error is None and self._block is not None:
+        if error is None and self.block is not None:
             emit(self.close())
 
     def close(self) -> Stmt:
         """Ends the kernel and returns the launch."""
-        builder, block = self._builder, self._block
+        builder, block = self._builder, self.block
         assert builder is not None and block is not None
         check_ids(builder)
+        builder.close_inner(block)
+        for conclude in self.conclusions:
+            conclude()
         body = builder.pop(block)
-        self._block = builder.kernel = None
+        self.block = builder.kernel = None
         builder.left = "a T.Kernel block"
         threads = [as_expr(extent) for extent in self.threads]
         return _launch(

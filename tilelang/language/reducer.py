@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..ir import span
@@ -16,6 +16,9 @@ from .ignored import remark_ignored
 from .scalar import max_value, min_value
 from .sync import sync_threads
 
+if TYPE_CHECKING:
+    from .grid_reducer import GridStage
+
 # Operation -> the operator that contributes, the atomic operation, and what changes nothing.
 _OPERATIONS: dict[str, tuple[BinaryOp, Any, Any]] = {
     "sum": (BinaryOp.ADD, atomic_add, lambda dtype: 0),
@@ -25,6 +28,10 @@ _OPERATIONS: dict[str, tuple[BinaryOp, Any, Any]] = {
     "bitor": (BinaryOp.BIT_OR, atomic_or, lambda dtype: 0),
     "bitxor": (BinaryOp.BIT_XOR, atomic_xor, lambda dtype: 0),
 }
+
+
+# Operations that 0 leaves as it is.
+_FROM_ZERO = ("sum", "bitor", "bitxor")
 
 
 def chunk_size(what: str, chunk: Any) -> int:
@@ -59,6 +66,8 @@ class Reducer:
         self.op = op
         self.done = False
         self.contributions = 0
+        # Of a reducer of the grid.
+        self.stage: GridStage | None = None
 
     shape = property(lambda self: self.buffer.shape)
     dtype = property(lambda self: self.buffer.dtype)
@@ -87,6 +96,32 @@ class Reducer:
         """Adds a contribution to an element."""
         self.contributions += 1
         _OPERATIONS[self.op][1](target, value)
+
+    @property
+    def tiles(self) -> list[Buffer]:
+        """What holds a part of the results."""
+        return [self.buffer]
+
+    def results(self) -> list[Buffer]:
+        """The results, from what the tiles hold."""
+        return [self.buffer]
+
+    def result_names(self) -> list[str]:
+        return ["out"]
+
+    def reopen(self) -> None:
+        """Begins anew: no contribution was made."""
+        reducer_init(self)
+
+    def combine(self, place: list[Any], values: list[Any]) -> None:
+        """Contributes the part of others to an element."""
+        self.contribute(self.buffer[tuple(place)], values[0])
+
+    def atomics_obstacle(self) -> str:
+        """Why atomic operations on memory that is zero do not collect its parts; "" if they do."""
+        if self.op not in _FROM_ZERO:
+            return f"{self.op} does not begin at 0"
+        return "" if self.dtype.bits >= 32 else f"{self.dtype} is too narrow"
 
     def __tl_tile__(self) -> Buffer:
         return self.buffer
@@ -134,8 +169,16 @@ def alloc_reducer(
     replication: Any = None,
     *,
     chunk: int | None = None,
+    scope: str = "block",
+    out: Any = None,
+    deterministic: bool = False,
 ) -> Reducer:
     """A tile that iterations of T.Parallel contribute to: see :class:`Reducer`.
+
+    With ``scope="grid"`` the contributions of all blocks end up in ``out``, when the kernel has
+    ended: blocks whose ``out`` is the same region are reduced together. The compiler takes memory
+    for their parts, and a remark and ``kernel.schedule()`` say what it does by which cost. In the
+    tile is the block's own part.
 
     Args:
         shape, dtype: of the tile.
@@ -143,9 +186,17 @@ def alloc_reducer(
         replication: accepted; the compiler decides how threads share the work.
         chunk: values of what is reduced that one turn of a loop takes at most; the compiler
             decides if it is not given.
+        scope: "block", or "grid" for the results of all blocks.
+        out: of a reducer of the grid, the tensor or region of one, of the tile's shape, that gets
+            the results. Its indices may contain block indices, as ``DW[bx * 64 : bx * 64 + 64]``.
+        deterministic: parts are combined in an order that depends on the program and its arguments
+            alone: results are the same bit by bit in every run, and with any number of
+            multiprocessors.
 
     Raises:
-        SemanticsError: there is no such operation, or ``chunk`` is no positive number.
+        SemanticsError: there is no such operation, ``chunk`` is no positive number, or ``out`` is
+            missing, not of the grid, or reduced by blocks that share a part of it.
+        ShapeError, ScopeError: ``out`` has another shape, or is no tensor.
     """
     builder = in_block("T.alloc_reducer")
     if op not in _OPERATIONS:
@@ -154,14 +205,41 @@ def alloc_reducer(
             span=span.here(),
             notes=[f"known: {', '.join(_OPERATIONS)}"],
         )
+    _check_scope(scope, out)
     remark_ignored("T.alloc_reducer", replication=replication)
     notes: dict[str, Any] = {"reducer": op}
+    if deterministic:
+        notes["reduction_order"] = True
     if chunk is not None:
         notes["reduction_chunk"] = chunk_size("T.alloc_reducer", chunk)
     reducer = Reducer(alloc_contributions(shape, dtype, notes), op)
     builder.reducers.append(reducer)
     reducer_init(reducer)
+    if scope == "grid":
+        _in_grid(builder.kernel, reducer, out, deterministic)
     return reducer
+
+
+def _check_scope(scope: Any, out: Any) -> None:
+    if scope not in ("block", "grid"):
+        raise errors.SemanticsError(
+            f"scope={scope!r} of T.alloc_reducer is neither 'block' nor 'grid'", span=span.here()
+        )
+    if scope == "block" and out is not None:
+        raise errors.SemanticsError(
+            'out= of T.alloc_reducer goes with scope="grid"',
+            span=span.here(),
+            notes=["T.finalize_reducer(reducer, dst) copies the result of a block"],
+        )
+
+
+def _in_grid(kernel: Any, reducer: Reducer, out: Any, deterministic: bool) -> None:
+    from .grid_reducer import conclude_grid, open_stage
+
+    reducer.stage = open_stage(reducer, out, deterministic)
+    if not kernel.grid_stages:
+        kernel.conclusions.append(lambda: conclude_grid(kernel.grid_stages))
+    kernel.grid_stages.append(reducer.stage)
 
 
 def reducer_init(reducer: Any, init: Any = None) -> None:
@@ -211,5 +289,7 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
         )
     sync_threads()
     target.done = True
+    if target.stage is not None:
+        target.stage.store()
     if dst is not None:
         copy(target.buffer, dst)

@@ -9,8 +9,9 @@ from typing import Any
 from ..errors import ConfigError
 from ..transform import Remark
 
-#: Topics of remarks that say what of a schedule was declined, or asked for without effect.
-_TOPICS = ("argument", "copy", "gemm", "pipeline", "registers")
+#: Topics of remarks that say what of a schedule was declined, or asked for without effect, and how
+#: the blocks of a grid come to one result.
+_TOPICS = ("argument", "copy", "gemm", "grid", "pipeline", "registers")
 
 
 @dataclass(frozen=True)
