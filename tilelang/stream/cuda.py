@@ -148,6 +148,9 @@ class CudaDevice:
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         return memory.view(getattr(self._torch, dtype.name)).view(tuple(shape))
 
+    def address(self, memory: Any) -> int:
+        return memory.data_ptr()
+
     def source(self, data: Any, dtype: np.dtype) -> Source:
         torch = self._torch
         if not isinstance(data, torch.Tensor):

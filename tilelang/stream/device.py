@@ -108,6 +108,9 @@ class Device(Protocol):
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         """Returns bytes as an array that speaks DLPack."""
 
+    def address(self, memory: Any) -> int:
+        """Returns where bytes of the device lie."""
+
     def source(self, data: Any, dtype: np.dtype) -> Source:
         """Returns what an append is given.
 

@@ -208,6 +208,9 @@ class EmulatedDevice:
     def tiles(self, memory: np.ndarray, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
         return memory.view(dtype).reshape(tuple(shape))
 
+    def address(self, memory: np.ndarray) -> int:
+        return memory.ctypes.data
+
     def source(self, data: Any, dtype: np.dtype) -> Source:
         found = host_bytes(data, dtype)
         # A tensor of torch on the CPU is what the emulator takes for one of the device.

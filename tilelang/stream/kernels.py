@@ -46,7 +46,7 @@ def scatter(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
         target: what to compile for.
     """
     dtype, words = Words.of(layout.lanes * itemsize)
-    index = _index_dtype(layout, vectors)
+    index = index_dtype(layout, vectors)
     block = THREADS
     n = T.dynamic("n", "int32")
 
@@ -139,7 +139,7 @@ def not_of_stream(layout: Layout, cell: Any, epoch: Any, end: Any) -> Any:
     return T.Or(outside, position + row * stride >= end)
 
 
-def _index_dtype(layout: Layout, vectors: int) -> Any:
+def index_dtype(layout: Layout, vectors: int) -> Any:
     """Returns the type for positions and places: 32 bits where they do."""
     row = math.prod(axis.extent for axis in layout.axes[1:])
     rows = 2 * layout.period + vectors // (layout.live * layout.tile) * layout.axes[0].tile

@@ -7,11 +7,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import WouldBlock
+from .errors import StreamError, WouldBlock
 
 if TYPE_CHECKING:
     from .device import Device, Event
@@ -39,6 +40,7 @@ class Batch:
     def __init__(
         self,
         part: Part,
+        pools: Any,
         memory: Any,
         tiles: Any,
         places: tuple[np.ndarray, np.ndarray],
@@ -46,7 +48,7 @@ class Batch:
         is_last: bool,
     ) -> None:
         self.number, self.is_last = part.number, is_last
-        self.part = part
+        self.part, self.pools = part, pools
         self.memory, self.tiles, self.event = memory, tiles, event
         self.index, self.extents = places
         self._release: Callable[[Event], None] | None = None
@@ -118,6 +120,7 @@ class Consumer:
         self.given = 0
         self.owner = threading.get_ident()
         self.claimed = False
+        self.feeds: Pools | None = None
         self._pools = pools
 
     def ready(self, timeout: float | None = 0.0) -> Iterator[Batch]:
@@ -133,6 +136,18 @@ class Consumer:
                 self._pools.reach(batch)
                 yield batch
 
+    def waits_for(self, thread: int, waited: float) -> bool:
+        """Whether only this thread can make the consumer release what it holds, or nobody.
+
+        Args:
+            thread: its identifier.
+            waited: seconds that the thread has waited. A consumer that nobody has asked for batches
+                has some of them to begin.
+        """
+        if self.feeds is not None:
+            return self.feeds.stuck(thread, waited)
+        return self.owner == thread if self.claimed else waited >= _PATIENCE
+
 
 class Pools:
     """Which pool is free, being filled, or held by whom; any thread may call its methods."""
@@ -146,6 +161,7 @@ class Pools:
         self._free: deque[tuple[int, list[Event]]] = deque((pool, []) for pool in range(count))
         self._holders: dict[int, int] = {}
         self._count = count
+        self._waiting = 0
 
     def consumer(self, name: str) -> Consumer:
         """Adds a consumer, who gets the batches that are finished from now on."""
@@ -166,28 +182,42 @@ class Pools:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         since = time.monotonic()
-        with self.changed:
+        with self.changed, self._wait():
             while not self._free:
                 self.check()
+                if self.closed:
+                    raise StreamError("the stream was closed while an append waited for a pool")
                 now = time.monotonic()
                 if deadline is not None and now >= deadline:
                     raise self._would_block(f"after {timeout:g} s" if timeout else "now")
-                if deadline is None and self._hopeless(now - since):
+                if deadline is None and self.stuck(threading.get_ident(), now - since):
                     raise self._would_block("by waiting, as only this thread could release one")
                 rest = 0.1 if deadline is None else min(deadline - now, 0.1)
                 self.changed.wait(rest)
             return self._free.popleft()
+
+    @contextmanager
+    def _wait(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
 
     def check(self) -> None:
         """Raises what made a consumer fail."""
         if self.failure is not None:
             raise self.failure
 
-    def _hopeless(self, waited: float) -> bool:
-        me = threading.get_ident()
-        holding = [consumer for consumer in self.consumers if consumer.held]
-        mine = all(consumer.owner == me for consumer in holding)
-        return mine and (waited >= _PATIENCE or all(consumer.claimed for consumer in holding))
+    def stuck(self, thread: int, waited: float) -> bool:
+        """Whether somebody waits for a pool that only ``thread`` could release, or nobody."""
+        with self.changed:
+            stuck = [c for c in self.consumers if c.held and c.waits_for(thread, waited)]
+            return (
+                self._waiting > 0
+                and len(self._holders) == self._count
+                and all(any(batch in c.held for c in stuck) for batch in self._holders)
+            )
 
     def _would_block(self, when: str) -> WouldBlock:
         holders = [

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import ArgumentError, boundary
-from .device import open_device
+from .coarsen import Windows
+from .device import Source, open_device
 from .errors import StreamError, WouldBlock
 from .ingest import Ingest
 from .plan import Memory, Plan
 from .pools import Batch, Consumer, Part, Pools
+from .pyramid import Level, check_method
 from .schedule import StreamSchedule
 from .targets import open_target
 from .writer import Writer
@@ -61,20 +66,28 @@ class TileStream:
         self.device = device
         self.position = 0
         self._device = open_device(device, target)
-        self._pools = Pools(pools, self._device)
+        self.pools = Pools(self.plan.pools, self._device)
         self._ingest: Ingest | None = None
         self._part: Part | None = None
         self._default: Consumer | None = None
         self._batches = 0
         self._epoch = 0
         self._ended = False
+        self._interrupted = False
         self._workers: list[Any] = []
+        self._feeder: Level | None = None
         self._lock = threading.RLock()
+        self._process = os.getpid()
+        # Threads of consumers, which know the pools only, end with the stream.
+        weakref.finalize(self, self.pools.close)
 
     @property
     def memory(self) -> Memory:
         """Bytes that the stream allocates with the first append."""
-        return self.plan.memory
+        memory, feeder = self.plan.memory, self._feeder
+        if feeder is None:
+            return memory
+        return memory._replace(staging=memory.staging + feeder.coarse_bytes)
 
     @property
     def slots(self) -> int:
@@ -111,21 +124,54 @@ class TileStream:
                 elements were taken; ``append`` continues with the rest.
             StreamError: the stream has ended, or a writer failed.
         """
-        with self._lock:
-            self._pools.check()
-            source = self._device.source(data, self.plan.dtype)
+        if self._feeder is not None:
+            raise StreamError(f"the stream is fed by {self._feeder.name}: append to that one")
+        return self.extend(self._device.source(data, self.plan.dtype), timeout)
+
+    def extend(self, source: Source, timeout: float | None) -> Any:
+        """Appends what :meth:`append` was given."""
+        with self._exclusive(timeout):
+            self._check_sound()
             self._check_room(source.elements)
-            done = 0
+            if not source.elements:
+                return None
+            ingest, done = self._allocated(), 0
             while done < source.elements:
                 part = self._open_part(timeout, done)
                 count = min(source.elements - done, part.end - self.position)
-                ingest = self._allocated()
+                # An exception in between, as of Ctrl-C, leaves a position that nobody knows.
+                self._interrupted = True
                 ingest.put(part, source, done, count, self.position)
                 done += count
                 self.position += count
                 if self.position == part.end:
                     self._finish()
-            return self._allocated().last_copy(source) if source.kind == "pinned" else None
+                self._interrupted = False
+            return ingest.last_copy(source) if source.kind == "pinned" else None
+
+    @contextmanager
+    def _exclusive(self, timeout: float | None = None) -> Iterator[None]:
+        """Lets one thread at a time change the stream."""
+        if os.getpid() != self._process:
+            raise StreamError(
+                f"the stream was opened by process {self._process}, of which this is a fork",
+                notes=["open a stream in the process that appends to it"],
+            )
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise WouldBlock(f"another thread is appending, after {timeout:g} s")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _check_sound(self) -> None:
+        self.pools.check()
+        if self._interrupted:
+            raise StreamError(
+                f"an append at element {self.position} was interrupted: what comes next would not "
+                "be in its place",
+                notes=["batches before it are right; open another stream"],
+            )
 
     def _check_room(self, count: int) -> None:
         if self._ended:
@@ -142,15 +188,24 @@ class TileStream:
 
     def _allocated(self) -> Ingest:
         if self._ingest is None:
-            self._ingest = Ingest(self.plan, self._device)
+            try:
+                self._ingest = Ingest(self.plan, self._device)
+            except (MemoryError, RuntimeError) as error:
+                memory = self.plan.memory
+                raise StreamError(
+                    f"cannot allocate {memory.device} bytes on {self.device} and {memory.host} of "
+                    f"the host: {error}",
+                    cause=error,
+                    notes=["smaller tiles, batch= or pools= need less; see .memory"],
+                ) from None
         return self._ingest
 
     def _open_part(self, timeout: float | None, appended: int) -> Part:
         if self._part is None:
-            if not self._pools.consumers:
-                self._default = self._pools.consumer("ready()")
+            if not self.pools.consumers:
+                self._default = self.pools.consumer("ready()")
             try:
-                pool, idle = self._pools.acquire(timeout)
+                pool, idle = self.pools.acquire(timeout)
             except WouldBlock as error:
                 error.appended = appended
                 raise
@@ -172,11 +227,12 @@ class TileStream:
         self._epoch, self._batches = part.end_epoch, self._batches + 1
         order = list(self.plan.order)
         begin = part.pool * self.plan.pool_bytes
-        memory = self._allocated().pools[begin : begin + len(index) * self.plan.tile_bytes]
+        pools = self._allocated().pools
+        memory = pools[begin : begin + len(index) * self.plan.tile_bytes]
         tiles = self._device.tiles(memory, self.plan.dtype, (len(index), *self.plan.tile_shape))
         places = index[:, order], extents[:, order]
         is_last = self._ended or self.position == geometry.total
-        self._pools.hand_over(Batch(part, memory, tiles, places, event, is_last))
+        self.pools.hand_over(Batch(part, pools, memory, tiles, places, event, is_last))
 
     @boundary
     def consumer(self, name: str) -> Consumer:
@@ -185,9 +241,9 @@ class TileStream:
         Raises:
             StreamError: elements were appended already, so that it would miss tiles.
         """
-        with self._lock:
+        with self._exclusive():
             self._check_unused(f"consumer {name!r}")
-            return self._pools.consumer(name)
+            return self.pools.consumer(name)
 
     @boundary
     def ready(self, timeout: float | None = 0.0) -> Iterator[Batch]:
@@ -243,8 +299,56 @@ class TileStream:
         )
         self._check_unused("a writer")
         name = name or f"writer {len(self._workers)}"
-        writer = Writer(name, plan, chosen, at, self._pools, self._device)
+        writer = Writer(name, plan, chosen, at, self.pools, self._device)
         return self._with_worker(writer)
+
+    @boundary
+    def pyramid(
+        self,
+        factors: int | Sequence[int] = 2,
+        method: str = "mean",
+        tile: Sequence[int] | None = None,
+        batch: int | str = "auto",
+        pools: int = 2,
+    ) -> TileStream:
+        """Returns a stream of the array at a coarser resolution; called before the first append.
+
+        Each of its elements is made of the window of this array that begins at ``factors`` times
+        its index, clipped to the array, by a kernel on the device. The result is a stream like any
+        other, which this one feeds and closes: it has ``ready()``, ``to()`` and ``pyramid()``.
+
+        Args:
+            factors: extents of a window in the order of arrival; one number is that of all axes
+                but the first. Along the first axis where tiles have more than one element, it
+                divides the tile; along those before, it is 1.
+            method: "mean", "min" or "max". A mean of integers is the nearest integer, of two the
+                larger; minimum and maximum do not see NaN where there are numbers.
+            tile, batch, pools: of the coarser stream; the tile is this one's by default.
+
+        Raises:
+            ArgumentError: windows lie in several epochs, or elements of this type have no such
+                pyramid.
+            StreamError: elements were appended already.
+        """
+        plan = self.plan
+        windows = Windows.of(plan.geometry, factors)
+        check_method(method, plan.dtype)
+        self._check_unused("a pyramid")
+        coarse = TileStream(
+            windows.shape,
+            plan.geometry.tile if tile is None else tile,
+            plan.dtype,
+            self.device,
+            plan.order,
+            batch,
+            plan.pad.item(),
+            pools,
+            self._device.target,
+        )
+        name = f"{method} of {'x'.join(map(str, windows.factors))}"
+        coarse._feeder = Level(name, plan, windows, method, coarse, self.pools, self._device)
+        self._with_worker(coarse._feeder)
+        return coarse
 
     def _with_worker(self, worker: Any) -> Any:
         self._workers.append(worker)
@@ -270,9 +374,10 @@ class TileStream:
 
         Raises:
             StreamError: a writer failed, or did not end in time.
+            WouldBlock: a pyramid waits for tiles that only this thread could release.
         """
-        with self._lock:
-            self._pools.check()
+        with self._exclusive():
+            self._check_sound()
             if self._part is not None:
                 self._ended = self.position != self.plan.geometry.start(
                     self.plan.geometry.epoch_of(self.position)
@@ -287,22 +392,29 @@ class TileStream:
 
         Raises:
             StreamError: a writer failed.
+            WouldBlock: a pyramid waits for tiles that only this thread could release.
         """
         try:
             self.flush()
         finally:
             self._end()
+        self.pools.check()
 
     def _end(self) -> None:
-        with self._lock:
+        with self._exclusive():
             self._ended = True
-            self._pools.close()
+            self.pools.close()
             for worker in self._workers:
                 worker.stop()
 
+    def retry(self) -> None:
+        """Lets writers and pyramids that failed do again what failed."""
+        for worker in self._workers:
+            worker.retry()
+
     def schedule(self) -> StreamSchedule:
         """Returns the queues, buffers and edges of the stream; ``print`` it."""
-        names = [consumer.name for consumer in self._pools.consumers] or ["ready()"]
+        names = [consumer.name for consumer in self.pools.consumers] or ["ready()"]
         return StreamSchedule(self.plan, self.device, tuple(names))
 
     def __enter__(self) -> TileStream:

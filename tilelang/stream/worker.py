@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .device import Device
-from .errors import StreamError
+from .errors import StreamError, WouldBlock
 from .pools import Batch, Pools
 
 
@@ -90,8 +90,10 @@ class Worker:
 
         Raises:
             StreamError: one failed, or they took longer than ``timeout`` seconds.
+            WouldBlock: they wait for what only the calling thread could release.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        since = time.monotonic()
+        deadline = None if timeout is None else since + timeout
         with self._pools.changed:
             while self.batches < self._consumer.given:
                 self._pools.check()
@@ -99,14 +101,19 @@ class Worker:
                 if rest is not None and rest <= 0:
                     left = self._consumer.given - self.batches
                     raise StreamError(f"{self.name} has {left} batches left after {timeout:g} s")
-                self._pools.changed.wait(rest)
+                if self._stuck(since):
+                    raise WouldBlock(
+                        f"{self.name} waits for pools that only this thread could release",
+                        notes=["take batches from ready() of the pyramid, and close again"],
+                    )
+                self._pools.changed.wait(0.1 if rest is None else min(rest, 0.1))
+
+    def _stuck(self, since: float) -> bool:
+        waited = time.monotonic() - since
+        return self._consumer.waits_for(threading.get_ident(), waited)
 
     def stop(self) -> None:
-        """Waits for the thread to end, unless it waits for :meth:`retry`."""
-        with self._pools.changed:
-            self._pools.changed.wait_for(lambda: self._failed or self._ended())
-        if not self._failed:
-            self._thread.join()
-
-    def _ended(self) -> bool:
-        return self.batches == self._consumer.given
+        """Waits for the thread to end, unless it waits for :meth:`retry` or for this thread."""
+        since = time.monotonic()
+        while self._thread.is_alive() and not self._failed and not self._stuck(since):
+            self._thread.join(0.1)
