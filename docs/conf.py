@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import pkgutil
 import sys
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 from sphinx.ext.napoleon import GoogleDocstring
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "testing" / "python"), str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "testing" / "python")]
 
-import make_stubs  # noqa: E402
-from infra.doc_pages import REFERENCE, shown  # noqa: E402
+import make_reference  # noqa: E402
 
 project = "TileLang for Blackwell"
 author = "The TileLang for Blackwell authors"
@@ -81,28 +79,14 @@ def _write_names(app: Any) -> None:
     (Path(app.srcdir) / "generated" / "names.md").write_text(page())
 
 
-def _describe(name: str, value: Any, config: Any) -> str:
-    """A name of the language with its parameters and its docstring."""
-    callable_ = inspect.isfunction(value) or inspect.isclass(value)
-    signature = make_stubs.signature(value) if inspect.isfunction(value) else ""
-    kind = "class" if inspect.isclass(value) else "function" if callable_ else "data"
-    doc = (value.__doc__ or "") if callable_ else ""
-    text = str(GoogleDocstring(inspect.cleandoc(doc), config))
-    body = "\n".join(f"   {line}".rstrip() for line in text.splitlines())
-    return f".. py:{kind}:: T.{name}{signature}\n   :no-index:\n\n{body}\n"
-
-
 def _write_language(app: Any) -> None:
     """What the pages of the reference include: the names that each shows first."""
-    import tilelang.language as T
 
-    known = set(make_stubs.names())
-    for page in REFERENCE:
-        names = sorted(known & shown(page), key=str.lower)
-        known -= set(names)
-        parts = [_describe(name, getattr(T, name), app.config) for name in names]
-        text = "```{eval-rst}\n" + "\n".join(parts) + "```\n"
-        (Path(app.srcdir) / "generated" / f"of_{page.stem}.md").write_text(text)
+    def docstring(text: str) -> str:
+        return str(GoogleDocstring(text, app.config))
+
+    for stem, text in make_reference.pages(docstring).items():
+        (Path(app.srcdir) / "generated" / f"of_{stem}.md").write_text(text)
 
 
 def _draw_layouts(app: Any) -> None:
