@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import target as targets
 from ..errors import ArgumentError, ConfigError, boundary
-from ..language.eager import OUTPUTS
+from ..language.outputs import OUTPUTS
 from . import pass_config
 from .compile_flags import listed, nvrtc_flags
 from .kernel import JITKernel, normalize_out_idx
@@ -36,7 +36,7 @@ def compile(
     Args:
         func: what ``@T.prim_func`` gives, or a ``tvm.IRModule`` of one such function.
         out_idx: indices of the tensor parameters that each call allocates and returns; negative
-            ones count from the end. By default those that an eager function returns.
+            ones count from the end. By default those that the function returns (T.empty).
         execution_backend: accepted for compatibility; there is one way to launch.
         target: see :mod:`tilelang.target`.
         target_host: accepted for compatibility; no host code is generated.
@@ -55,9 +55,7 @@ def compile(
     configs = pass_config.normalize(pass_configs)
     resolved = targets.resolve(target)
     func = _the_function(func)
-    if out_idx is None:  # those that the function itself returns: it is of the eager style
-        out_idx = [int(i) for i in ir_function(func).attrs.get(OUTPUTS, [])] or None
-    normalize_out_idx(out_idx, len(ir_function(func).params))
+    out_idx = _outputs_of(ir_function(func), out_idx)
     attrs = ir_function(func).attrs  # T.annotate_pass_configs, T.annotate_compile_flags
     configs = {**dict(attrs.get("pass_configs", {})), **configs}
     flags, unused = nvrtc_flags(
@@ -78,6 +76,23 @@ def compile(
     if verbose:
         _logger.warning("%r:\n%s", kernel, lowered.source)
     return kernel
+
+
+def _outputs_of(func: Any, out_idx: Sequence[int] | int | None) -> Sequence[int] | int | None:
+    """The indices of what a function allocates and returns, as given or as it says itself.
+
+    Raises:
+        ArgumentError: it says so, and other indices are given.
+    """
+    returned = [int(i) for i in func.attrs.get(OUTPUTS, [])]
+    if returned and out_idx not in (None, []):
+        raise ArgumentError(
+            f"out_idx={out_idx} for {func.name}, which returns its outputs itself",
+            notes=["leave out_idx out, or declare the outputs as parameters"],
+        )
+    chosen = (returned or None) if out_idx is None else out_idx
+    normalize_out_idx(chosen, len(func.params))
+    return chosen
 
 
 @boundary

@@ -149,7 +149,7 @@ class EagerFunction:
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the kernel; returns what the body returns: None, a tensor, or a tuple of them.
+        """Runs the kernel; returns what the body returns: None, a tensor, or a list of them.
 
         Args:
             args, kwargs: those of the function; values of ``T.const`` too, by name.
@@ -282,12 +282,14 @@ class EagerFunction:
         )
         kind, name, *positions = self._op_for(described, given, consts).split()
         result = torch_op.call(name, [full[int(i)] for i in positions])
-        return (result,) if kind == "single" else result
+        if kind == "single":
+            return [result]
+        return list(result) if isinstance(result, (tuple, list)) else result
 
     def _op_for(self, described: Any, given: Any, consts: Any) -> str:
         """How to call the operator: words, as torch.compile takes them for a constant.
 
-        "single" where it returns a tensor that is to be a tuple, else "plain"; its name; which
+        "single" where it returns a tensor that is to be a list, else "plain"; its name; which
         arguments it takes.
         """
         values = dict(given)
@@ -424,7 +426,7 @@ class EagerFunction:
             kernel, traced = self._compiled(call, device)
             positions = self._positions(lambda name: name in traced.parameters.values)
             plan = self._plan((self._constants(args), consts), positions, call, traced)
-            run = _tupled(kernel) if traced.is_tuple else kernel.run
+            run = _listed(kernel) if traced.is_tuple else kernel.run
             select = _select(positions)
             # Arrays that do not tell their device (NumPy before 2.0) are prepared for every call.
             with contextlib.suppress(AttributeError):
@@ -504,10 +506,10 @@ def _device(values: Iterable[Any]) -> Any:
     return next((each.device for each in tensors if hasattr(each, "device")), None)
 
 
-def _tupled(kernel: JITKernel) -> Callable[..., Any]:
-    def run(*args: Any) -> tuple[Any, ...]:
+def _listed(kernel: JITKernel) -> Callable[..., Any]:
+    def run(*args: Any) -> list[Any]:
         result = kernel.run(*args)
-        return tuple(result) if isinstance(result, list) else (result,)
+        return result if isinstance(result, list) else [result]
 
     return run
 

@@ -212,22 +212,34 @@ def atomic_xor(
 
 def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> Any:
     in_kernel(f"T.{name}")
-    target = _element(f"T.{name}", dst)
+    target = _element(f"T.{name}", _first_of(f"dst of T.{name}", width, dst))
     if isinstance(value, Lanes):
         return _lane_by_lane(name, width, target, value, return_prev)
-    source = as_region(f"value of T.{name}", value)
-    if source.dtype != target.dtype:
-        raise errors.DTypeError(
-            f"T.{name} of {source.dtype} values to {target.dtype} elements; the types must agree",
-            span=span.here(),
-        )
+    source = as_region(f"value of T.{name}", _first_of(f"value of T.{name}", width, value))
     mins = list(source.mins)
-    values = [load(source.buffer, [*mins[:-1], mins[-1] + n]) for n in range(width)]
+    values = [
+        cast(load(source.buffer, [*mins[:-1], mins[-1] + n]), target.dtype) for n in range(width)
+    ]
     if return_prev:
         return _lane_by_lane(name, width, target, values, return_prev)
     operation = call(VOID, name, [address_of(target), *values], {"elements": width})
     emit(_evaluate(operation, span.current()))
     return None
+
+
+def _first_of(what: str, width: int, operand: Any) -> Any:
+    """The first element of a tile of as many adjacent ones; anything else as it is."""
+    if not isinstance(operand, (Buffer, Region)):
+        return operand
+    region = as_region(what, operand)
+    if [*map(plain, region.extents)] != [1] * (len(region.extents) - 1) + [width]:
+        raise errors.ShapeError(
+            f"{what} is `{region}` of shape {shape_text(region.shape)}; it takes {width} adjacent "
+            "elements",
+            span=span.here(),
+            notes=["loop over a larger tile with T.Parallel, or use T.atomic_add"],
+        )
+    return load(region.buffer, region.mins)
 
 
 def _lane_by_lane(name: str, width: int, target: Load, values: Any, return_prev: bool) -> Any:
@@ -246,8 +258,9 @@ def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Adds two adjacent values to two adjacent elements; ``dst`` and ``value`` name the first.
 
     Args:
-        dst: an element.
-        value: an element, or a vector of two lanes.
+        dst: an element, or a tile of two.
+        value: an element, a tile of two, or a vector of two lanes; converted to the type of
+            ``dst``.
         return_prev: return a vector of the values before; the elements are not updated together.
     """
     return _vector("atomic_addx2", 2, dst, value, return_prev)

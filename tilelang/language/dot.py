@@ -23,15 +23,15 @@ def dp4a(A: Any, B: Any, C: Any) -> None:
     Raises:
         DTypeError: other types.
     """
-    in_kernel("T.dp4a")
     a, b, c = element_of(A), element_of(B), element_of(C)
     bytes_ok = all(each.dtype in ("int8", "uint8") for each in (a, b))
     if not bytes_ok or c.dtype not in ("int32", "uint32"):
         raise errors.DTypeError(
-            f"T.dp4a of {a.dtype} and {b.dtype} into {c.dtype}; it multiplies int8 or uint8 and "
-            "adds to int32 or uint32",
+            f"T.dp4a requires int8 or uint8 to multiply and int32 or uint32 to add to, not "
+            f"{a.dtype} and {b.dtype} into {c.dtype}",
             span=span.here(),
         )
+    in_kernel("T.dp4a")
     total: Any = as_expr(c)
     for n in range(4):
         x, y = (load(each.buffer, [*each.indices[:-1], each.indices[-1] + n]) for each in (a, b))

@@ -13,24 +13,19 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from .. import _ffi, errors
+from .. import errors
 from ..ir import span
-from ..ir.buffer import Buffer
 from ..ir.dtype import DType, dtype_of
 from ..ir.evaluate import evaluate, solve, variables
 from ..ir.expr import Var, var
 from ..ir.stmt import Func
 from .absence import absences, absent, described_type
 from .builder import Builder, current
+from .outputs import function_of
 from .parameters import Parameters, Undeclared, check_fixed, place_of
 from .parser.compiled import Compiled, bind_tracer, compiled, declaring
 from .tensor import PointerType, TensorType
 from .tracing import definition_span, explained, tracer_of, tracing
-
-_func = _ffi.get("ir.Func")
-
-#: The annotation of a function that names the parameters it allocates and returns.
-OUTPUTS = "outputs"
 
 
 class Argument(NamedTuple):
@@ -147,34 +142,6 @@ class EagerParameters(Parameters):
             ],
         )
 
-    def check_allocates(self) -> None:
-        pass
-
-    def check_return(self, value: Any) -> None:
-        items = value if isinstance(value, (tuple, list)) else (value,)
-        for number, item in enumerate(items):
-            self._check_returned(item)
-            if any(item.same_as(other) for other in items[:number]):
-                raise errors.SemanticsError(
-                    f"{item.name} is returned twice",
-                    span=span.here(),
-                    notes=["return it once; the caller can use the tensor twice"],
-                )
-
-    def _check_returned(self, value: Any) -> None:
-        name = getattr(value, "name", None)
-        is_buffer = isinstance(value, Buffer)
-        if is_buffer and value.scope == "global" and name not in self.values:
-            return
-        if is_buffer and name in self.values:
-            message = f"{name} is an argument of {self.name}: the caller has it already"
-            note = "return what T.empty gives; what is updated in place need not be returned"
-        else:
-            what = f"{name}, a {value.scope} buffer," if is_buffer else f"`{value}`"
-            message = f"{self.name} returns {what} which is no output of the kernel"
-            note = "return what T.empty gives, and copy results to it: T.copy(C_local, C[...])"
-        raise errors.SemanticsError(message, span=span.here(), notes=[note])
-
     def declare(self, name: str, annotation: Any, value: Any) -> Any:
         if value is None:
             raise absent(name, annotation, span.here())
@@ -261,13 +228,7 @@ def trace(function: FunctionType, call: Call) -> Traced:
         parameters.asked = declared.asked
         result = _execute(function, compiled(function), builder, parameters)
         span.set_place(lambda: where)
-        returned = list(result) if isinstance(result, (tuple, list)) else [result]
-        outputs = _outputs(builder, [] if result is None else returned)
-        inputs = parameters.in_order()
-        body = builder.pop(builder.blocks[0])
-        indices = list(range(len(inputs), len(inputs) + len(outputs)))
-        attrs = {**builder.attrs, OUTPUTS: indices} if indices else builder.attrs
-        func = _func(function.__name__, [*inputs, *outputs], body, attrs, where)
+        func, indices = function_of(builder, function.__name__, result, where)
     return Traced(func, indices, isinstance(result, (tuple, list)), parameters)
 
 
@@ -324,21 +285,6 @@ def _values(
             yield name, parameter.default
         else:
             raise errors.ArgumentError(f"{function.__name__} needs a value of {name}", span=place)
-
-
-def _outputs(builder: Builder, returned: list[Buffer]) -> list[Buffer]:
-    """Makes parameters of the allocations that are returned."""
-    block = builder.blocks[0]
-    for buffer in returned:
-        stmt = next((s for b, s in builder.workspaces if b.same_as(buffer)), None)
-        kept = [each for each in block.stmts if stmt is None or not each.same_as(stmt)]
-        if len(kept) == len(block.stmts):
-            raise errors.SemanticsError(
-                f"{buffer.name} is returned, but allocated under control flow of the run",
-                notes=["allocate outputs at the beginning of the function"],
-            )
-        block.stmts = kept
-    return returned
 
 
 class _Equation(NamedTuple):

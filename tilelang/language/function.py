@@ -9,18 +9,17 @@ from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any, overload
 
-from .. import _ffi, errors
+from .. import errors
 from ..ir import span
 from ..ir.stmt import Func
 from .builder import Builder, active, current
+from .outputs import function_of
 from .parameters import parameters_of, remember_scope
 from .parser.compiled import bind_tracer, compiled
 from .parser.names import bind
 from .parser.source import definition
 from .tracing import definition_span, explained, tracer_of, tracing
 from .variable import Ref
-
-_func = _ffi.get("ir.Func")
 
 # Macros inside macros; each takes several frames of Python's stack.
 _DEEPEST_MACRO = 64
@@ -35,12 +34,11 @@ def _trace(function: FunctionType, frame: FrameType | None) -> Func:
             remember_scope(function, definition(function), frame)
         tracer = tracer_of(code, builder)
         builder.parameters, values = parameters_of(function, frame, code.tables)
-        block = builder.push("function")
+        builder.push("function")
         span.set_place(tracer.span)
-        bind_tracer(function, code, tracer)(**values)
+        result = bind_tracer(function, code, tracer)(**values)
         span.set_place(lambda: where)
-        params = builder.parameters.in_order()
-        return _func(function.__name__, params, builder.pop(block), builder.attrs, where)
+        return function_of(builder, function.__name__, result, where)[0]
 
 
 @overload
@@ -58,7 +56,8 @@ def prim_func(
     Parameters are annotated with ``T.Tensor((M, N), dtype)`` (tensors) or a data type (scalars);
     one without an annotation keeps its default, a Python value. The body is executed once:
     Python values are computed while tracing, everything that depends on tensors, scalar
-    parameters or thread and block indices becomes IR.
+    parameters or thread and block indices becomes IR. It may return what ``T.empty`` allocates:
+    those are outputs, as if ``out_idx`` named them.
 
     Args:
         func: the function.

@@ -14,6 +14,7 @@ from .. import errors
 from ..ir import span
 from ..ir.dtype import HANDLE, DType, dtype_of
 from ..ir.expr import var
+from .outputs import check_returned
 from .parser.compiled import SCOPE
 from .parser.liveness import nested, reads
 from .parser.rewrite import Tables
@@ -108,21 +109,13 @@ class Parameters:
             ],
         )
 
-    def check_allocates(self) -> None:
-        """Refuses to allocate outputs in the function."""
-        raise errors.SemanticsError(
-            "T.empty allocates what a function returns, and a T.prim_func returns nothing",
-            span=span.here(),
-            notes=["declare a parameter and name it with out_idx, or use T.alloc_global"],
-        )
-
     def check_return(self, value: Any) -> None:
-        """Refuses what the function cannot return."""
-        raise errors.UnsupportedSyntaxError(
-            "a kernel returns no value; it writes its results to tensors",
-            span=span.here(),
-            notes=["pass the output as a parameter (out_idx=[-1] allocates and returns it)"],
-        )
+        """Refuses what the function cannot return.
+
+        Raises:
+            SemanticsError: it is nothing that T.empty gave.
+        """
+        check_returned(self.name, value, self.values)
 
     def point(self, parameter: Any, annotation: TensorType) -> Any:
         """Declares the tensor that a parameter of type T.handle points to, and returns it.

@@ -7,8 +7,8 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain
-from ..ir.dtype import HANDLE, VOID, dtype_of
-from ..ir.expr import Call, Expr, as_expr, call
+from ..ir.dtype import HANDLE, VOID, DType, dtype_of
+from ..ir.expr import Call, Expr, StringImm, as_expr, call
 from ..ir.stmt import emit
 from .builder import in_kernel
 from .variable import Ref
@@ -85,34 +85,52 @@ def ldg(element: Any) -> Expr:
     return as_expr(element_of(element))
 
 
-def call_extern(dtype: Any, func_name: Any, *args: Any) -> Any:
+def call_extern(*args: Any, dtype: Any = None) -> Any:
     """A call of a C++ function that the kernel's prelude or a device header defines.
 
+    ``T.call_extern(dtype, name, ...)``, or ``T.call_extern(name, ..., dtype=dtype)``.
+
     Args:
-        dtype: what it returns; "void" for nothing.
-        func_name: its name.
-        args: values, and addresses from ``T.access_ptr`` or ``T.address_of``; a buffer stands
-            for its address.
+        args: what it returns ("void" for nothing), its name, and the arguments: values, and
+            addresses from ``T.access_ptr`` or ``T.address_of``; a buffer stands for its address.
+        dtype: what it returns, where ``args`` do not begin with it.
 
     Returns:
         The value of the call, or None when it has none. As a statement of its own in a kernel,
         the call is made for its effect.
+
+    Raises:
+        SemanticsError: there is no name of a function.
     """
     in_kernel("T.call_extern")
+    result, name, rest = _callee("T.call_extern", args, dtype)
     tiles = (Buffer, Region, View, Part)
-    values = [address_of(a) if isinstance(a, tiles) else as_expr(a) for a in args]
-    result = dtype_of(dtype)
-    operation = call(result, "call_extern", [str(func_name), *values])
+    values = [address_of(a) if isinstance(a, tiles) else as_expr(a) for a in rest]
+    operation = call(result, "call_extern", [name, *values])
     if result != VOID:
         return operation
     emit(_evaluate(operation, span.current()))
     return None
 
 
-def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:
-    """A call of an intrinsic of the compiler by its name."""
+def _callee(what: str, args: tuple[Any, ...], dtype: Any) -> tuple[DType, str, tuple[Any, ...]]:
+    """What a call gives, the name of what is called, and its arguments."""
+    given = args if dtype is None else (dtype, *args)
+    if len(given) < 2 or not isinstance(given[1], (str, StringImm)):
+        raise errors.SemanticsError(
+            f"{what} without the name of a function",
+            span=span.here(),
+            notes=[f'{what}("float32", "name", x), or {what}("name", x, dtype="float32")'],
+        )
+    name = given[1].value if isinstance(given[1], StringImm) else given[1]
+    return dtype_of(given[0]), str(name), given[2:]
+
+
+def call_intrin(*args: Any, dtype: Any = None) -> Call:
+    """A call of an intrinsic of the compiler by its name; arguments as of :func:`call_extern`."""
     in_kernel("T.call_intrin")
-    return call(dtype_of(dtype), str(func_name).removeprefix("tl."), args)
+    result, name, rest = _callee("T.call_intrin", args, dtype)
+    return call(result, name.removeprefix("tl."), rest)
 
 
 def evaluate(value: Any) -> None:

@@ -9,9 +9,9 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, make_buffer, plain, shape_text
 from ..ir.dtype import HANDLE, INT64, UINT64, VOID, DType, dtype_of
-from ..ir.expr import Expr, as_expr, call, cast
+from ..ir.expr import Expr, Var, as_expr, call, cast
 from ..ir.stmt import emit
-from .builder import in_kernel
+from .builder import current
 from .view import View
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -88,6 +88,7 @@ def _contiguous(shape: Sequence[Any]) -> list[Any]:
 def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> PointerTensor:
     """A tensor at an address: that of a ``T.ptr`` parameter, or an element of a tensor of them.
 
+    Outside of a kernel it is for the kernels of the function that follow.
     Tile operators other than T.copy, T.fill and T.clear take tiles, to which it is copied.
 
     Args:
@@ -99,8 +100,9 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
     Raises:
         DTypeError: ``ptr`` is no address.
         ShapeError: another number of strides than dimensions.
+        ScopeError: outside of a kernel, where ``ptr`` is no parameter.
     """
-    builder = in_kernel("T.make_tensor")
+    builder = current("T.make_tensor")
     value = as_expr(ptr.data if isinstance(ptr, Buffer) else ptr)
     if value.dtype == HANDLE:
         address: Expr = call(UINT64, "reinterpret", [value])
@@ -118,7 +120,15 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
             f"{len(steps)} strides for a tensor of shape {shape_text(dims)}", span=span.here()
         )
     name = builder.take_hint("tensor")
-    return PointerTensor(name, builder.bind("address", address), dims, dtype_of(dtype), steps)
+    if builder.kernel is not None:
+        address = builder.bind("address", address)
+    elif value.dtype != HANDLE or not isinstance(value, Var):
+        raise errors.ScopeError(
+            f"T.make_tensor at `{value}` outside of `with T.Kernel(...)`",
+            span=span.here(),
+            notes=["the host does not read addresses from tensors: call it inside the kernel"],
+        )
+    return PointerTensor(name, address, dims, dtype_of(dtype), steps)
 
 
 def make_tensor_from_addr(

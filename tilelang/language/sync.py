@@ -8,11 +8,12 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import plain
 from ..ir.dtype import BOOL, INT32, UINT32, VOID, DType
-from ..ir.expr import Expr, call, cast, condition, const
+from ..ir.expr import Expr, call, cast, const
 from ..ir.stmt import emit
-from .builder import in_block, in_kernel
+from .builder import active, in_block, in_kernel
 from .gemm import barrier_element
 from .kernel import MAX_THREADS
+from .threads import predicate_of
 
 _evaluate = _ffi.get("ir.Evaluate")
 
@@ -93,8 +94,11 @@ syncthreads = sync_threads
 
 
 def _vote(name: str, dtype: DType, predicate: Any) -> Expr:
+    holds = predicate_of(f"T.{name}", predicate)
+    value = call(INT32, name, [cast(holds, INT32)])
+    if active() is None:  # an expression by itself, outside of any function
+        return value
     builder = in_block(f"T.{name}")
-    value = call(INT32, name, [cast(condition(predicate), INT32)])
     return builder.bind(builder.take_hint("vote"), value if dtype == INT32 else value != 0)
 
 

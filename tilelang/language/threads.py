@@ -155,9 +155,24 @@ def shfl_down(value: Any, delta: Any, width: int = 32, mask: Any = None) -> Expr
     return _shuffle("shfl_down", value, delta, width, mask)
 
 
+def predicate_of(what: str, predicate: Any) -> Expr:
+    """What votes are about, as a bool.
+
+    Raises:
+        DTypeError: it is neither an integer nor a truth value.
+    """
+    value = as_expr(predicate)
+    if value.dtype.is_float:
+        raise errors.DTypeError(
+            f"{what} requires an integer or boolean predicate, not `{value}` of type {value.dtype}",
+            span=span.here(),
+            notes=["compare it: x != 0"],
+        )
+    return condition(value)
+
+
 def _vote(name: str, predicate: Any, mask: Any, dtype: Any) -> Expr:
-    in_kernel(f"T.{name}")
-    args = [condition(predicate)]
+    args = [predicate_of(f"T.{name}", predicate)]
     return call(dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
 
 

@@ -30,8 +30,8 @@ def jit(target: str, **options: Any) -> Callable[[Any], Any]:
             for arg in (*args, *kwargs.values()):  # what was updated in place
                 if isinstance(arg, torch.Tensor) and moved[id(arg)] is not arg:
                     arg.copy_(moved[id(arg)])
-            if isinstance(result, tuple):
-                return tuple(each.cpu() for each in result)
+            if isinstance(result, list):
+                return [each.cpu() for each in result]
             return None if result is None else result.cpu()
 
         return call

@@ -273,15 +273,6 @@ def test_allocating_at_a_wrong_place():
         at="T.empty((N,), T.float32)",
     )
 
-    def in_prim_func():
-        @T.prim_func
-        def main(A: T.Tensor((4,), T.float32)):
-            B = T.empty((4,))
-            with T.Kernel(1, threads=32):
-                A[0] = B[0]
-
-    fails(in_prim_func, errors.SemanticsError, "a T.prim_func returns nothing", at="T.empty((4,))")
-
     def constant_in_prim_func():
         @T.prim_func
         def main(A: T.Tensor((4,), T.float32)):

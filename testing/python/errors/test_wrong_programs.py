@@ -155,7 +155,7 @@ def case_return_in_a_loop():
 
 
 def case_returned_value():
-    """UnsupportedSyntaxError: a kernel returns no value; it writes its results to tensors"""
+    """SemanticsError: A is an argument of main: the caller has it already"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):

@@ -120,12 +120,12 @@ def test_several_outputs_in_the_order_of_return():
 
     a = torch.rand(10) * 9
     result = split(a)
-    assert isinstance(result, tuple)
+    assert isinstance(result, list)
     torch.testing.assert_close(result[0], torch.stack([a * 2, a * 3], 1))
     assert torch.equal(result[1], a.int())
 
 
-def test_no_output_and_a_tuple_of_one():
+def test_no_output_and_a_list_of_one():
     @tilelang.jit
     def fill(A, value):
         N = T.const("N")
