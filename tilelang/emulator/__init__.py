@@ -10,12 +10,14 @@ from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchRep
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import Options, Suppression, options
 from tilelang.emulator.memory import Mapping
+from tilelang.emulator.profiles import PROFILES, Profile, Reliance
 from tilelang.emulator.reachable import reachable
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 from tilelang.emulator.timed import Timing, TimingOptions
 from tilelang.emulator.timing import compare
 
 __all__ = [
+    "PROFILES",
     "Device",
     "EmulatorError",
     "EmulatorWarning",
@@ -28,6 +30,8 @@ __all__ = [
     "Options",
     "Param",
     "Pointer",
+    "Profile",
+    "Reliance",
     "Suppression",
     "TensorMap",
     "Timing",

@@ -15,9 +15,11 @@ from tilelang import _ffi
 from tilelang.emulator import watch
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning, error_of
+from tilelang.emulator.inline_assembly import as_one_statement
 from tilelang.emulator.launch_options import Options, current, remark_unused
 from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
+from tilelang.emulator.profiles import Profile, chosen_profile, profile_of
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
@@ -71,6 +73,8 @@ class LaunchReport:
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
             and the fields of ``EmulatorError``.
         timing: with ``timing=True`` what the launch takes on the GPU; else None.
+        producer: name of the :class:`~tilelang.emulator.Profile` by which it ran.
+        waived: what is not reported because the producer relies on it: how often by kind.
     """
 
     instructions: int
@@ -81,6 +85,8 @@ class LaunchReport:
     warnings: list[dict[str, Any]] = field(default_factory=list)
     findings: list[EmulatorError] = field(default_factory=list)
     timing: Timing | None = None
+    producer: str = "strict"
+    waived: dict[str, int] = field(default_factory=dict)
 
     @property
     def profile(self) -> Report | None:
@@ -118,7 +124,7 @@ class Device:
                 ``.target``, or the ``.target`` lacks an instruction) or, outside of kernels,
                 ``"unsupported"``; the message names instruction and line.
         """
-        return Module(self, _source(text))
+        return Module(self, as_one_statement(_source(text)))
 
     def map(self, array: Any, *, address: int | None = None, name: str = "array") -> Mapping:
         """Gives ``array``, used in place, a device address for as long as the result lives.
@@ -180,6 +186,8 @@ class Module:
         if not report["kernels"]:
             raise UserError("the PTX text has no kernel: no `.entry` with a body")
         self.target: str = report["target"]
+        #: What the compiler that emitted the text is known to rely on.
+        self.profile = profile_of(text)
         #: Kernels by name.
         self.kernels: dict[str, Kernel] = {
             entry["name"]: Kernel(self, entry) for entry in report["kernels"]
@@ -264,7 +272,7 @@ class Kernel:
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
-                ``suppress``, ``timing`` and ``progress`` as in
+                ``profile``, ``suppress``, ``timing`` and ``progress`` as in
                 :class:`~tilelang.emulator.Options`; those not given are what
                 :func:`~tilelang.emulator.options` set.
 
@@ -294,15 +302,16 @@ class Kernel:
     def _execute(self, dims: _Dims, smem: int, params: bytes, chosen: Options) -> LaunchReport:
         mode, seed = _schedule(chosen.schedule)
         timed = self._timed(chosen.timing)
+        profile = chosen_profile(chosen.profile, self.module.profile)
         handle = _ffi.get("emulator.Launch")(
             self.module._handle, self.name, dims.flat,
             [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
              chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
-            list(chosen.lint), [entry.fields() for entry in chosen.suppress],
+            list(chosen.lint), [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
             timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
         )  # fmt: skip
         Progress(handle, self.name, chosen.progress).wait()
-        return _finish(self.name, handle, chosen)
+        return _finish(self.name, handle, chosen, profile)
 
     @cached_property
     def registers(self) -> int:
@@ -453,7 +462,7 @@ def _findings(name: str, report: dict[str, Any], chosen: Options) -> list[Emulat
     return findings
 
 
-def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
+def _finish(name: str, handle: Any, chosen: Options, profile: Profile) -> LaunchReport:
     report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
     findings = _findings(name, report, chosen)
     output = report["output"].encode("latin-1").decode("utf-8", "replace")
@@ -476,5 +485,6 @@ def _finish(name: str, handle: Any, chosen: Options) -> LaunchReport:
     lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(
         report["instructions"], lane_instructions, report["seconds"], by_class, output,
-        report["warnings"], findings, timing_of(handle),
+        report["warnings"], findings, timing_of(handle), profile.name,
+        profile.waived(report["suppressed"]),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.emulator.errors import EmulatorWarning
 from tilelang.emulator.numbers import integer
+from tilelang.emulator.profiles import STRICT, Profile, chosen_profile
 from tilelang.emulator.timed import timing_options
 from tilelang.errors import UserError
 
@@ -82,6 +83,10 @@ class Options:
         sanitize: report accesses that no barrier, wait or fence orders; True makes the first one
             an error, ``"report"`` collects one of each kind and PTX line in the launch's report and
             prints a summary to stderr; False makes kernels that use much shared memory faster.
+        profile: what the producer of the PTX is known to rely on, which is not reported:
+            ``"auto"`` chooses by the text of the module, ``"strict"`` goes without; else the name
+            of one of :data:`tilelang.emulator.profiles.PROFILES`, or a
+            :class:`~tilelang.emulator.Profile`.
         suppress: findings not to report, pairs of a kind and a place as in
             :class:`Suppression`; one that nothing needed leaves a warning.
         timing: also find out what the launch would take on the GPU: True, or
@@ -90,7 +95,7 @@ class Options:
         progress: show a progress bar when the launch takes more than two seconds.
 
     Raises:
-        UserError: there is no such schedule, lint or place, or a number is out of range.
+        UserError: there is no such schedule, lint, profile or place, or a number is out of range.
     """
 
     schedule: str | int = "late"
@@ -98,6 +103,7 @@ class Options:
     instruction_limit: int = 0
     threads: int = 0
     sanitize: bool | str = True
+    profile: str | Profile = "auto"
     suppress: Iterable[Any] = ()
     progress: bool = True
     timing: Any = False
@@ -120,6 +126,7 @@ class Options:
         if isinstance(self.sanitize, str) and self.sanitize != "report":
             raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
         timing_options(self.timing)
+        chosen_profile(self.profile, STRICT)
         self._set("suppress", _suppressions(self.suppress))
 
     def _set(self, name: str, value: Any) -> None:

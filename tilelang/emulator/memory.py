@@ -80,6 +80,13 @@ def _numpy_extent(array: np.ndarray) -> Extent:
 
 
 def _torch_extent(tensor: Any) -> Extent:
+    import torch
+
+    with torch._C.DisableTorchFunction():  # as_cuda has its own view of where tensors are
+        return _host_extent(tensor)
+
+
+def _host_extent(tensor: Any) -> Extent:
     if tensor.device.type != "cpu":
         raise UserError(
             f"the emulator reads host memory, but the tensor is on {tensor.device}; "

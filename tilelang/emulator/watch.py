@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clock import run_timed
 from .timed import Timing, TimingOptions
 
 if TYPE_CHECKING:
@@ -91,11 +92,11 @@ def execute(
     """
     watcher = _watcher.get()
     if watcher is None:
-        return run(given)
+        return run_timed(run, given)
 
     def again(changes: dict[str, Any]) -> LaunchReport:
         with watching(None):
-            return run({**given, **changes})
+            return run_timed(run, {**given, **changes})
 
     return watcher(Launch(kernel, extents, again))
 

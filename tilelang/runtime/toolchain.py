@@ -43,13 +43,16 @@ def find_nvdisasm() -> Path:
     return find_tool("nvdisasm")
 
 
-def verbose_assembly(ptx: str, arch: str) -> str:
+def verbose_assembly(ptx: str, arch: str, ptxas: str | None = None) -> str:
     """Returns what ``ptxas -v`` says of the kernels of a module; "" where it cannot be asked.
 
     That is where there is no ptxas, or none that takes this PTX.
+
+    Args:
+        ptxas: which one to ask; by default the one of :func:`find_ptxas`.
     """
     try:
-        tool = find_ptxas()
+        tool = ptxas or find_ptxas()
     except ToolNotFoundError:
         return ""
     with tempfile.TemporaryDirectory() as folder:

@@ -354,6 +354,7 @@ void Report(const Issuer& issuer, const std::string& kind, const std::string& me
 
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message) {
   Launch& launch = issuer.cta->cluster.launch;
+  if (launch.Suppresses(EmulatorError(kind, message, WhereOf(issuer)))) return;
   int line = issuer.op ? launch.kernel.sources[issuer.op->source].ptx_line : 0;
   std::lock_guard<std::mutex> lock(launch.mutex);
   auto [entry, inserted] = launch.warnings.try_emplace({kind, line});

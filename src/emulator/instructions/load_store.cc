@@ -134,15 +134,6 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// One lane's store, wherever it goes.
-void StoreValue(Warp& w, int lane, Space space, uint64_t address, const uint8_t* value,
-                uint32_t bytes) {
-  w.stored = value;
-  uint8_t* p = ThreadAccess(w, lane, space, address, bytes, bytes, AccessKind::kWrite);
-  w.stored = nullptr;
-  std::memcpy(p, value, bytes);
-}
-
 template <typename R, int N>
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
   const MemoryOp& m = op.Extra<MemoryOp>();

@@ -7,6 +7,7 @@
 
 #include "emulator/core/families.h"
 #include "emulator/instructions/elementwise.h"
+#include "emulator/instructions/memory_access.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -88,9 +89,10 @@ void Unpack(int bits, const uint8_t* packed, uint8_t* line) {
   }
 }
 
-uint8_t* LineAddress(Warp& w, const MatrixOp& m, int matrix, int line, AccessKind kind) {
+const uint8_t* LoadedLine(Warp& w, const MatrixOp& m, int matrix, int line) {
   const int lane = m.lines() * matrix + line;
-  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), kLineBytes, kLineBytes, kind);
+  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), kLineBytes, kLineBytes,
+                      AccessKind::kRead);
 }
 
 Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
@@ -99,7 +101,7 @@ Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
   Matrix matrices[4];  // all are read first: a destination may hold addresses
   for (int k = 0; k < m.count; ++k) {
     for (int line = 0; line < m.lines(); ++line) {
-      const uint8_t* memory = LineAddress(w, m, k, line, AccessKind::kRead);
+      const uint8_t* memory = LoadedLine(w, m, k, line);
       if (m.packing == Packing::kNone) {
         std::memcpy(matrices[k][line], memory, kLineBytes);
       } else {
@@ -121,7 +123,8 @@ Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
     Matrix matrix;
     FromRegister(w.Reg<uint32_t>(op.slots[k]), m.fragment, 0, matrix);
     for (int line = 0; line < m.lines(); ++line) {
-      std::memcpy(LineAddress(w, m, k, line, AccessKind::kWrite), matrix[line], kLineBytes);
+      const int lane = m.lines() * k + line;
+      StoreValue(w, lane, m.space, m.address.At(w, lane), matrix[line], kLineBytes);
     }
   }
   return Flow::kNext;

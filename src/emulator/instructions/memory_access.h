@@ -94,6 +94,15 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
   return base;
 }
 
+// One lane's store, wherever it goes.
+inline void StoreValue(Warp& w, int lane, Space space, uint64_t address, const uint8_t* value,
+                       uint32_t bytes) {
+  w.stored = value;
+  uint8_t* p = ThreadAccess(w, lane, space, address, bytes, bytes, AccessKind::kWrite);
+  w.stored = nullptr;
+  std::memcpy(p, value, bytes);
+}
+
 // Tells the observer, if there is one, of an access that took the fast path.
 inline void Observe(Warp& w, const FastBase& base, const WarpAddresses& addresses,
                     const AddressRange& range, uint32_t mask, uint32_t bytes, AccessKind kind,

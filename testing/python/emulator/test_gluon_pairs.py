@@ -1,5 +1,5 @@
 """Products by pairs of CTAs that Gluon, of Triton, compiles for sm_100a: the right numbers and no
-report. It emits no tcgen05.fence; everything else is checked."""
+report."""
 
 from __future__ import annotations
 
@@ -43,11 +43,9 @@ def test_product(ctas, dtype, m, n, block, k, schedule):
         arguments += [device.tensor_map(x, box=box, swizzle=swizzle), *x.shape, x.shape[1], 1]
     scratch = np.zeros(64, np.uint8)
     kernel = device.load_ptx(program.asm["ptx"])["product"]
-    # Triton 3.9 waits for tcgen05.ld only after it has used what it loads.
     report = kernel.launch(
         clusters * ctas, 128, [*arguments, scratch, scratch], cluster=ctas,
         smem=program.metadata.shared, schedule=schedule,
-        suppress=[("missing-tcgen05-fence", "product"), ("ld-before-wait", "product")],
     )  # fmt: skip
     assert not report.warnings, report.warnings
     expected = a.double() @ b.double()

@@ -1,5 +1,6 @@
 """Which source line a report names: that of the kernel, also in code inlined from a header."""
 
+import numpy as np
 import pytest
 from ptx_kernels import HEADER
 
@@ -92,3 +93,30 @@ def test_a_wait_that_never_ends_names_the_kernels_line():
     assert caught.value.span.file == __file__
     assert caught.value.span.line == _line_of("the wait")
     assert f"source line {_line_of('the wait')}, wait for mbarrier" in caught.value.reason
+
+
+def test_lines_of_inline_assembly():
+    """LLVM counts the lines of a block of assembly on from that of the statement."""
+    text = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p) {
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<3>;
+  .loc 1 10 1
+  ld.param.u64 %rd1, [p];
+  // begin inline asm
+  .loc 1 10 1
+  mov.u32 %r1, 0;
+  .loc 1 11 1
+  ld.global.b32 %r1, [%rd1 + 64];
+  // end inline asm
+  ret;
+  .file 1 "kernel.py"
+}
+"""
+    kernel = Device("sm_80").load_ptx(text)["k"]
+    with pytest.raises(EmulatorError) as caught:
+        kernel.launch(1, 1, [np.zeros(4, np.float32)])
+    assert (caught.value.span.line, caught.value.ptx_line) == (10, 14)

@@ -1,0 +1,301 @@
+"""Torch's "cuda" devices on a machine that has none: their memory is that of the host.
+
+Tensors stay ordinary tensors of the CPU. Those that the program puts on "cuda", and what is
+computed from them, are marked and say that they are there; a copy between the devices is a copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from tilelang.emulator.clock import Clock, ticking
+from tilelang.errors import UnsupportedError, UserError
+
+_CUDA = torch.device("cuda", 0)
+_CPU = torch.device("cpu")
+_MARK = "_tilelang_cuda"
+_MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
+#: GPU and multiprocessors (data sheets of A100, H200 and B200), and GB of memory.
+_GPUS = {
+    "sm_80": ("NVIDIA A100", 108, 80),
+    "sm_90a": ("NVIDIA H200", 132, 141),
+    "sm_100a": ("NVIDIA B200", 148, 180),
+}
+
+
+def _is_cuda(device: Any) -> bool:
+    """Whether an argument names a cuda device."""
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, str) and (device == "cuda" or device.startswith("cuda:"))
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _marked(values: Any) -> bool:
+    return any(getattr(tensor, _MARK, False) for tensor in _tensors(values))
+
+
+def _mark(result: Any, on_gpu: bool) -> Any:
+    for tensor in _tensors([result]):
+        if on_gpu:
+            setattr(tensor, _MARK, True)
+    return result
+
+
+class _HostMemory(TorchFunctionMode):
+    """Runs what the program does on "cuda" on the CPU."""
+
+    def __torch_function__(
+        self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _MOVES:
+            return self._move(func, args, kwargs)
+        getter = self._property(func, args)
+        if getter is not None:
+            return getter
+        given = (*args, *kwargs.values())
+        on_gpu = any(map(_is_cuda, given)) or _marked(given)
+        if kwargs.get("device") is not None and not _is_cuda(kwargs["device"]):
+            on_gpu = False
+        result = func(*map(_on_host, args), **{k: _on_host(v) for k, v in kwargs.items()})
+        if func is torch.Tensor.data.__set__:  # type: ignore[attr-defined]
+            _mark(args[0], on_gpu)
+        return _mark(result, on_gpu)
+
+    @staticmethod
+    def _property(func: Any, args: Any) -> Any:
+        """What a tensor says of its place; None where that is not asked."""
+        if func is torch.Tensor.device.__get__:  # type: ignore[attr-defined]
+            return _CUDA if _marked(args) else func(*args)
+        if func is torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
+            return _marked(args)
+        if func is torch.Tensor.is_cpu.__get__:  # type: ignore[attr-defined]
+            return not _marked(args)
+        if func is torch.Tensor.get_device:
+            return 0 if _marked(args) else -1
+        if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
+            return args[0]
+        return None
+
+    @staticmethod
+    def _move(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A copy where the device changes, else what torch does with the other arguments."""
+        tensor, rest = args[0], list(args[1:])
+        before = _marked([tensor])
+        if func is torch.Tensor.cuda:
+            after, rest, kwargs = True, [], {}
+        elif func is torch.Tensor.cpu:
+            after, rest, kwargs = False, [], {}
+        else:
+            devices = [each for each in (*rest, kwargs.get("device"))
+                       if isinstance(each, torch.device | str | int)
+                       and not isinstance(each, bool)]  # fmt: skip
+            models = [each for each in rest if isinstance(each, torch.Tensor)]
+            after = before
+            if devices:
+                after = isinstance(devices[0], int) or _is_cuda(devices[0])
+            elif models:
+                after = _marked(models)
+            rest = [_CPU if isinstance(each, int) and not isinstance(each, bool) else _on_host(each)
+                    for each in rest]  # fmt: skip
+            kwargs = {key: _on_host(value) for key, value in kwargs.items()}
+        result = torch.Tensor.to(tensor, *rest, **kwargs) if rest or kwargs else tensor
+        if after != before and result.untyped_storage().data_ptr() == _address(tensor):
+            result = result.clone()
+        if after == before and result is tensor:
+            return tensor
+        return _mark(result, after)
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _on_host(value: Any) -> Any:
+    return _CPU if _is_cuda(value) else value
+
+
+# torch.cuda ------------------------------------------------------------------------------------
+
+
+class Stream:
+    """A stream: launches are over when they return, so there is nothing to wait for."""
+
+    cuda_stream = 0
+    device = _CUDA
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait_stream(self, stream: Any) -> None:
+        pass
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def query(self) -> bool:
+        return True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Event:
+    """An event of the emulated clock."""
+
+    def __init__(self, enable_timing: bool = False, **_: Any) -> None:
+        self._timing = enable_timing
+        self._us: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Remembers the time; launches from now on are timed by the model."""
+        if self._timing:
+            _CLOCK.running = True
+        self._us = _CLOCK.us
+
+    def elapsed_time(self, end: Event) -> float:
+        """Returns the predicted milliseconds of the launches between two events.
+
+        Raises:
+            UserError: one of them was not recorded, or is no event that times.
+        """
+        if not (self._timing and end._timing) or self._us is None or end._us is None:
+            raise UserError("elapsed_time needs two recorded events with enable_timing=True")
+        _CLOCK.running = False
+        return (end._us - self._us) / 1e3
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+
+_CLOCK = Clock(running=False)
+
+
+def _unsupported(what: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise UnsupportedError(f"torch.cuda.{what} has no emulated counterpart")
+
+    return refuse
+
+
+def _properties(arch: str) -> Any:
+    name, count, gigabytes = _GPUS[arch]
+    major, minor = divmod(int(arch.removeprefix("sm_").removesuffix("a")), 10)
+    return types.SimpleNamespace(
+        name=f"{name} (emulated)", major=major, minor=minor, multi_processor_count=count,
+        total_memory=gigabytes * 10**9, warp_size=32, max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block_optin=232448 if major > 8 else 166912,
+        L2_cache_size=(126 if major == 10 else 50 if major == 9 else 40) * 2**20,
+        gcnArchName="", is_integrated=0, is_multi_gpu_board=0,
+    )  # fmt: skip
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What has no effect: the GPU is idle between two calls."""
+
+
+def replacements(arch: str) -> dict[str, Any]:
+    """Returns what stands for names of ``torch.cuda``."""
+    found = _properties(arch)
+    stream = Stream()
+
+    def answer(value: Any) -> Callable[..., Any]:
+        return lambda *_, **__: value
+
+    return {
+        "is_available": answer(True), "is_initialized": answer(True), "device_count": answer(1),
+        "current_device": answer(0), "is_bf16_supported": answer(True),
+        "get_device_name": answer(found.name), "get_device_properties": answer(found),
+        "get_device_capability": answer((found.major, found.minor)),
+        "get_arch_list": answer([arch]), "mem_get_info": answer((found.total_memory,) * 2),
+        "memory_allocated": answer(0), "max_memory_allocated": answer(0),
+        "memory_reserved": answer(0), "init": _nothing, "_lazy_init": _nothing,
+        "synchronize": _nothing, "set_device": _nothing, "empty_cache": _nothing,
+        "reset_peak_memory_stats": _nothing, "set_stream": _nothing,
+        "manual_seed": torch.manual_seed, "manual_seed_all": torch.manual_seed,
+        "current_stream": answer(stream), "default_stream": answer(stream),
+        "stream": lambda _: Stream(), "device": lambda _: contextlib.nullcontext(),
+        "Stream": Stream, "Event": Event, "ExternalStream": Stream,
+        "CUDAGraph": _unsupported("CUDAGraph"), "graph": _unsupported("graph"),
+    }  # fmt: skip
+
+
+def interface(arch: str) -> Any:
+    """Returns what Triton takes for ``torch.cuda``."""
+    return types.SimpleNamespace(**replacements(arch))
+
+
+def _generator(device: Any = "cpu") -> torch.Generator:
+    return _REAL_GENERATOR(device=_on_host(device))
+
+
+_REAL_GENERATOR = torch.Generator
+_depth = 0
+
+
+def active() -> bool:
+    """Whether "cuda" means the emulator here."""
+    return _depth > 0
+
+
+@contextlib.contextmanager
+def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
+    """Torch's "cuda" devices mean the emulator inside of the block.
+
+    Tensors of ``device="cuda"`` lie in the memory of the host, kernels with them run on the
+    emulator, events tell the predicted time of the launches between them (docs/foreign_kernels.md
+    tells what is not covered). It changes ``torch.cuda`` for the whole process.
+
+    Args:
+        arch: which GPU torch reports: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+
+    Raises:
+        UserError: no such architecture.
+    """
+    global _depth
+    if arch not in _GPUS:
+        raise UserError(f"no architecture {arch!r}; the emulator knows {', '.join(_GPUS)}")
+    with contextlib.ExitStack() as stack:
+        for name, value in replacements(arch).items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
+        stack.enter_context(mock.patch.object(torch, "Generator", _generator))
+        stack.enter_context(ticking(_CLOCK))
+        stack.enter_context(_HostMemory())
+        _depth += 1
+        try:
+            yield
+        finally:
+            _depth -= 1

@@ -1,0 +1,62 @@
+"""Triton programs on the emulator: ``@triton.jit``, autotuned, Gluon; see :func:`emulate`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tilelang.emulator.device import LaunchReport
+from tilelang.emulator.launch_options import options as launch_options
+from tilelang.errors import ConfigError
+
+
+class Emulation:
+    """What :func:`emulate` gives.
+
+    Attributes:
+        arch: the target, as ``"sm_90a"``.
+        last_launch: the report of the last launch that succeeded; None before that.
+    """
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.last_launch: LaunchReport | None = None
+
+    def __repr__(self) -> str:
+        return f"Emulation({self.arch!r})"
+
+
+@contextlib.contextmanager
+def emulate(arch: str = "sm_100a", **options: Any) -> Iterator[Emulation]:
+    """Programs in Triton run on the emulator inside of the block, with tensors of the CPU::
+
+        with tilelang.emulator.triton.emulate("sm_90a"):
+            kernel[grid](x, y, n, BLOCK=128)
+
+    It makes an emulated GPU the active driver of Triton, and lets its compiler stop at PTX. Kernels
+    need no change; autotuning ranks by the timing model. Blocks nest, the inner one counts. The
+    driver is that of the process, so one thread at a time uses it.
+
+    Args:
+        arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+        options: of launches, see :class:`tilelang.emulator.Options`.
+
+    Raises:
+        ConfigError: Triton is not installed.
+        UserError: no such architecture, or no such option.
+    """
+    try:
+        from tilelang.emulator.triton.driver import activated
+    except ModuleNotFoundError as error:
+        if error.name != "triton" and not str(error.name).startswith("triton."):
+            raise
+        raise ConfigError(
+            "Triton is needed to emulate its programs", notes=["pip install 'triton>=3.6'"]
+        ) from None
+    emulation = Emulation(arch)
+    with launch_options(**options), activated(emulation):
+        yield emulation
+
+
+__all__ = ["Emulation", "emulate"]

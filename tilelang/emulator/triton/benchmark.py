@@ -1,0 +1,86 @@
+"""Benchmarks of Triton programs: their times are those of the timing model."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import triton.testing
+from triton.runtime import driver as drivers
+
+from tilelang.emulator.clock import Clock, measure
+from tilelang.emulator.errors import EmulatorWarning
+
+_NAMES = ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton")
+
+
+def rank(function: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **_: Any) -> list[float]:
+    """Measures a configuration for Triton's autotuner: milliseconds, one for each quantile."""
+    return [measure(function, sampled=True).us / 1e3] * len(quantiles)
+
+
+def milliseconds(clock: Clock) -> float:
+    """What a benchmark reports: NaN where nothing was launched, as for operations of torch."""
+    if not clock.launches:
+        warnings.warn(
+            "the benchmark launches nothing on the emulator, and what torch computes itself has "
+            "no predicted time: NaN",
+            EmulatorWarning,
+            stacklevel=3,
+        )
+        return math.nan
+    warnings.warn(
+        f"there is no GPU: the time is what the timing model predicts for the {clock.gpu}",
+        EmulatorWarning,
+        stacklevel=3,
+    )
+    return clock.us / 1e3
+
+
+def _bench(
+    fn: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean", **__: Any,
+) -> Any:  # fmt: skip
+    time = milliseconds(measure(fn))
+    if quantiles is not None:
+        return time if len(quantiles) == 1 else [time] * len(quantiles)
+    return [time] if return_mode == "all" else time
+
+
+def _stands_for(original: Callable[..., Any]) -> Callable[..., Any]:
+    from .driver import EmulatedDriver
+
+    @functools.wraps(original)
+    def bench(*args: Any, **kwargs: Any) -> Any:
+        emulated = isinstance(drivers._active, EmulatedDriver)
+        return (_bench if emulated else original)(*args, **kwargs)
+
+    return bench
+
+
+@contextlib.contextmanager
+def replaced() -> Iterator[None]:
+    """Triton's functions that measure predict inside of the block, wherever they were imported."""
+    originals = {id(found): found for name in _NAMES
+                 if (found := getattr(triton.testing, name, None)) is not None
+                 and not hasattr(found, "__wrapped__")}  # fmt: skip
+    substitutes = {key: _stands_for(original) for key, original in originals.items()}
+    changed = []
+    for module in list(sys.modules.values()):
+        if not originals or not isinstance(module, types.ModuleType):
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in originals:
+                changed.append((module, name, value))
+                setattr(module, name, substitutes[id(value)])
+    try:
+        yield
+    finally:
+        for module, name, value in changed:
+            setattr(module, name, value)

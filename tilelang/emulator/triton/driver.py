@@ -1,0 +1,200 @@
+"""A driver of Triton whose GPU is the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.backends.nvidia.compiler import get_ptxas
+from triton.runtime import driver as drivers
+
+from tilelang.emulator.device import Device
+from tilelang.emulator.triton import benchmark
+from tilelang.emulator.triton.launcher import Launcher, Program
+from tilelang.runtime import resources, toolchain
+
+if TYPE_CHECKING:
+    from tilelang.emulator.triton import Emulation
+
+#: What Triton asks of a GPU: of an A100, an H200 and a B200 (their data sheets; clocks in kHz).
+_PROPERTIES = {
+    80: {"max_shared_mem": 166912, "multiprocessor_count": 108, "sm_clock_rate": 1410000,
+         "mem_clock_rate": 1215000, "mem_bus_width": 5120},
+    90: {"max_shared_mem": 232448, "multiprocessor_count": 132, "sm_clock_rate": 1980000,
+         "mem_clock_rate": 3201000, "mem_bus_width": 6144},
+    100: {"max_shared_mem": 232448, "multiprocessor_count": 148, "sm_clock_rate": 1965000,
+          "mem_clock_rate": 3996000, "mem_bus_width": 8192},
+}  # fmt: skip
+_COMMON = {"max_num_regs": 65536, "warpSize": 32}
+_MAX_THREADS = 1024
+_MOST_REGISTERS = 255
+_STREAM = 0
+
+
+def capability_of(arch: str) -> int:
+    """Returns Triton's number of an architecture: 90 of ``"sm_90a"``."""
+    return int(arch.removeprefix("sm_").removesuffix("a"))
+
+
+@functools.cache
+def device_of(arch: str) -> Device:
+    """Returns the device that the programs of a process share, so that modules are loaded once."""
+    return Device(arch)
+
+
+class _Utils:
+    """What Triton calls to load a program and to learn about the device."""
+
+    def get_device_properties(self, device: Any) -> dict[str, int]:
+        number = device if device in _PROPERTIES else _active().capability
+        return {**_PROPERTIES[number], **_COMMON}
+
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
+        """Returns module, function, registers, spilled bytes, and most threads of a block.
+
+        There is no module, for Triton would unload it by whatever driver is active then.
+        """
+        program = _program(binary, name)
+        return None, program, program.registers or _MOST_REGISTERS, 0, _MAX_THREADS
+
+    def unload_module(self, module: Any) -> None:
+        pass
+
+    def set_printf_fifo_size(self, size: int) -> None:
+        pass
+
+    def cuOccupancyMaxActiveClusters(self, function: Any, shared: int, ctas: int) -> int:
+        """How many clusters of so many CTAs have room at once, one CTA an SM."""
+        return _PROPERTIES[_active().capability]["multiprocessor_count"] // ctas
+
+
+@functools.cache
+def _program(binary: bytes, name: str) -> Program:
+    return Program(binary, name)
+
+
+def _active() -> EmulatedDriver:
+    active = drivers.active
+    assert isinstance(active, EmulatedDriver)
+    return active
+
+
+class EmulatedDriver(DriverBase):
+    """What ``triton.runtime.driver.active`` is inside of :func:`tilelang.emulator.triton.emulate`.
+
+    The number of its device is the compute capability: a kernel that is used for several
+    architectures, or also on a GPU, has programs of its own for each.
+    """
+
+    launcher_cls = Launcher
+    utils = _Utils()
+
+    def __init__(self, emulation: Emulation) -> None:
+        self.emulation = emulation
+        self.device = device_of(emulation.arch)
+        self.capability = capability_of(emulation.arch)
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return isinstance(drivers.active, cls)
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        from triton.backends.nvidia.driver import ty_to_cpp
+
+        return ty_to_cpp(ty)
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self) -> int:
+        return self.capability
+
+    def set_current_device(self, device: int) -> None:
+        pass
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return _STREAM
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        return divmod(self.capability, 10)
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        from tilelang.emulator.cuda_devices import active
+
+        return torch.device("cuda", 0) if active() else torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        from tilelang.emulator.cuda_devices import interface
+
+        return interface(self.emulation.arch)
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        return benchmark.rank
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Nothing: the timing model begins with a cold cache."""
+
+    def clear_cache(self, cache: Any) -> None:
+        pass
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
+        import torch
+
+        return torch.zeros(size, dtype=torch.uint8)
+
+    def assemble_tensormap_to_arg(self, infos: Any, args: Sequence[Any]) -> Sequence[Any]:
+        return args
+
+
+# Where Triton's compiler stops ---------------------------------------------------------------
+
+
+def _stop_at_ptx(backend: Any, stages: dict[str, Any], *_: Any) -> None:
+    """Takes the PTX for the machine code; Triton's own ptxas tells what it needs of an SM."""
+    arch = backend.target.arch
+
+    def keep(ptx: str, metadata: dict[str, Any]) -> bytes:
+        name = f"sm_{arch}a" if arch >= 90 else f"sm_{arch}"
+        log = toolchain.verbose_assembly(ptx, name, get_ptxas(arch).path)
+        usage = resources.parse(log).get(metadata["name"])
+        return Program.binary(ptx, usage.registers if usage else 0)
+
+    stages["cubin"] = keep
+
+
+def _inspection(previous: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The hook of Triton's compiler: without arguments it tells what makes its programs differ."""
+
+    def hook(*args: Any) -> Any:
+        if not args:
+            key, digest = previous() if previous else ("", "")
+            return f"{key}tilelang-emulator-1", f"{digest}tilelang-emulator-1"
+        if previous is not None:
+            previous(*args)
+        return _stop_at_ptx(*args)
+
+    return hook
+
+
+@contextlib.contextmanager
+def activated(emulation: Emulation) -> Iterator[None]:
+    """Makes an emulated GPU Triton's active one inside of the block."""
+    driver = EmulatedDriver(emulation)
+    before, hook = drivers._active, knobs.runtime.add_stages_inspection_hook
+    inner = hook if not isinstance(before, EmulatedDriver) else None
+    drivers.set_active(driver)
+    if inner is not None or hook is None:
+        knobs.runtime.add_stages_inspection_hook = _inspection(inner)
+    try:
+        with benchmark.replaced():
+            yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = hook
+        drivers.set_active(before)
