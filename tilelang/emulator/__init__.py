@@ -5,6 +5,8 @@ kernel = device.load_ptx(text)["kernel"]
 kernel.launch(grid, block, [array, 3.0, tensor])
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tilelang.emulator.arguments import Param, Pointer
 from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchReport, Module
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
@@ -15,6 +17,18 @@ from tilelang.emulator.reachable import reachable
 from tilelang.emulator.tensor_map import Im2col, TensorMap
 from tilelang.emulator.timed import Timing, TimingOptions
 from tilelang.emulator.timing import compare
+
+if TYPE_CHECKING:
+    from tilelang.emulator.cuda_devices import as_cuda
+
+
+def __getattr__(name: str) -> Any:
+    if name == "as_cuda":  # it needs torch
+        from tilelang.emulator.cuda_devices import as_cuda
+
+        return as_cuda
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "PROFILES",
@@ -36,6 +50,7 @@ __all__ = [
     "TensorMap",
     "Timing",
     "TimingOptions",
+    "as_cuda",
     "compare",
     "options",
     "reachable",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .errors import EmulatorWarning
 from .timed import Timing, TimingOptions
 
 
@@ -71,3 +74,28 @@ def measure(function: Callable[[], Any], sampled: bool = False) -> Clock:
     with watching(None), ticking(Clock(sampled=sampled)) as clock:
         function()
     return clock
+
+
+def predicted_bench(
+    function: Callable[[], Any], quantiles: Sequence[float] | None = None
+) -> float | list[float]:
+    """What a benchmark returns where there is no GPU: predicted milliseconds, with a warning.
+
+    Args:
+        quantiles: there is one time for all of them.
+
+    Returns:
+        NaN where nothing was launched, as for a function of torch.
+    """
+    clock = measure(function)
+    if clock.launches:
+        time = clock.us / 1e3
+        remark = f"there is no GPU: the time is what the timing model predicts for the {clock.gpu}"
+    else:
+        time = math.nan
+        remark = (
+            "the benchmark launches nothing on the emulator, and what torch computes itself has no "
+            "predicted time: NaN"
+        )
+    warnings.warn(remark, EmulatorWarning, stacklevel=3)
+    return time if quantiles is None else [time] * len(quantiles)

@@ -7,6 +7,8 @@ computed from them, are marked and say that they are there; a copy between the d
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,11 +19,21 @@ from torch.overrides import TorchFunctionMode
 
 from tilelang.emulator.clock import Clock, ticking
 from tilelang.errors import UnsupportedError, UserError
+from tilelang.runtime import outputs
 
 _CUDA = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 _MARK = "_tilelang_cuda"
 _MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
+_SET_DATA = torch.Tensor.data.__set__  # type: ignore[attr-defined]
+# What a tensor says that is on the GPU, or is not.
+_PROPERTIES: dict[Any, Callable[[Any, bool], Any]] = {
+    torch.Tensor.device.__get__: lambda _, on_gpu: _CUDA if on_gpu else None,  # type: ignore[attr-defined]
+    torch.Tensor.is_cuda.__get__: lambda _, on_gpu: on_gpu,  # type: ignore[attr-defined]
+    torch.Tensor.is_cpu.__get__: lambda _, on_gpu: not on_gpu,  # type: ignore[attr-defined]
+    torch.Tensor.get_device: lambda _, on_gpu: 0 if on_gpu else -1,
+    torch.Tensor.pin_memory: lambda args, _: args[0],
+}
 #: GPU and multiprocessors (data sheets of A100, H200 and B200), and GB of memory.
 _GPUS = {
     "sm_80": ("NVIDIA A100", 108, 80),
@@ -63,6 +75,8 @@ class _HostMemory(TorchFunctionMode):
         self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is torch.device or func == torch._C._nn._parse_to:
+            return func(*args, **kwargs)
         if func in _MOVES:
             return self._move(func, args, kwargs)
         getter = self._property(func, args)
@@ -73,24 +87,17 @@ class _HostMemory(TorchFunctionMode):
         if kwargs.get("device") is not None and not _is_cuda(kwargs["device"]):
             on_gpu = False
         result = func(*map(_on_host, args), **{k: _on_host(v) for k, v in kwargs.items()})
-        if func is torch.Tensor.data.__set__:  # type: ignore[attr-defined]
-            _mark(args[0], on_gpu)
+        if func == _SET_DATA:
+            setattr(args[0], _MARK, _marked(args[1:]))
+        elif _is_cuda(kwargs.get("device")) and any(result is each for each in args):
+            result = result if _marked([result]) else result.clone()
         return _mark(result, on_gpu)
 
     @staticmethod
     def _property(func: Any, args: Any) -> Any:
         """What a tensor says of its place; None where that is not asked."""
-        if func is torch.Tensor.device.__get__:  # type: ignore[attr-defined]
-            return _CUDA if _marked(args) else func(*args)
-        if func is torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
-            return _marked(args)
-        if func is torch.Tensor.is_cpu.__get__:  # type: ignore[attr-defined]
-            return not _marked(args)
-        if func is torch.Tensor.get_device:
-            return 0 if _marked(args) else -1
-        if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
-            return args[0]
-        return None
+        answer = _PROPERTIES.get(func)
+        return answer(args, _marked(args)) if answer else None
 
     @staticmethod
     def _move(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -245,7 +252,8 @@ def replacements(arch: str) -> dict[str, Any]:
         "memory_reserved": answer(0), "init": _nothing, "_lazy_init": _nothing,
         "synchronize": _nothing, "set_device": _nothing, "empty_cache": _nothing,
         "reset_peak_memory_stats": _nothing, "set_stream": _nothing,
-        "manual_seed": torch.manual_seed, "manual_seed_all": torch.manual_seed,
+        "manual_seed": torch.default_generator.manual_seed,
+        "manual_seed_all": torch.default_generator.manual_seed,
         "current_stream": answer(stream), "default_stream": answer(stream),
         "stream": lambda _: Stream(), "device": lambda _: contextlib.nullcontext(),
         "Stream": Stream, "Event": Event, "ExternalStream": Stream,
@@ -258,11 +266,18 @@ def interface(arch: str) -> Any:
     return types.SimpleNamespace(**replacements(arch))
 
 
-def _generator(device: Any = "cpu") -> torch.Generator:
-    return _REAL_GENERATOR(device=_on_host(device))
+def _to_user(result: Any, args: Any) -> Any:
+    """Outputs of our own kernels lie where their arguments do."""
+    return _mark(outputs.to_user(result, args), _marked(args))
 
 
-_REAL_GENERATOR = torch.Generator
+class _Generator(torch.Generator):
+    """A generator of random numbers for either device: its numbers are those of the CPU."""
+
+    def __new__(cls, device: Any = "cpu") -> _Generator:
+        return super().__new__(cls, device=_on_host(device))  # type: ignore[call-arg]
+
+
 _depth = 0
 
 
@@ -276,8 +291,9 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
     """Torch's "cuda" devices mean the emulator inside of the block.
 
     Tensors of ``device="cuda"`` lie in the memory of the host, kernels with them run on the
-    emulator, events tell the predicted time of the launches between them (docs/foreign_kernels.md
-    tells what is not covered). It changes ``torch.cuda`` for the whole process.
+    emulator, those of Triton too, and events tell the predicted time of the launches between them
+    (docs/foreign_kernels.md tells what is not covered). It changes ``torch.cuda`` for the whole
+    process, and ``"auto"`` targets are ``arch``.
 
     Args:
         arch: which GPU torch reports: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
@@ -286,12 +302,20 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
         UserError: no such architecture.
     """
     global _depth
+    from tilelang.emulator.triton import emulate
+    from tilelang.jit import kernel  # it imports the emulator
+
     if arch not in _GPUS:
         raise UserError(f"no architecture {arch!r}; the emulator knows {', '.join(_GPUS)}")
     with contextlib.ExitStack() as stack:
         for name, value in replacements(arch).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
-        stack.enter_context(mock.patch.object(torch, "Generator", _generator))
+        stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _nothing))
+        stack.enter_context(mock.patch.dict(os.environ, {"TILELANG_DEFAULT_TARGET": arch}))
+        stack.enter_context(mock.patch.object(kernel, "to_user", _to_user))
+        if importlib.util.find_spec("triton") is not None:
+            stack.enter_context(emulate(arch))
         stack.enter_context(ticking(_CLOCK))
         stack.enter_context(_HostMemory())
         _depth += 1

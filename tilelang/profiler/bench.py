@@ -42,15 +42,22 @@ def do_bench(
         backend: ``"event"``; ``"cudagraph"`` and ``"cupti"`` are measured in the same way.
         return_mode: ``"mean"``, ``"median"``, ``"min"`` or ``"max"`` of the runs.
 
+    Without a GPU, or with the emulator in its place (:func:`~tilelang.emulator.as_cuda`), the
+    function is called once, and the time is what the timing model predicts for the kernels that it
+    launches; NaN if it launches none. A warning says so.
+
     Returns:
         Milliseconds: a float, or a list of floats, one for each quantile.
     """
     import torch
 
+    from ..emulator import cuda_devices
+    from ..emulator.clock import predicted_bench
+
     if return_mode not in _SUMMARIES:
         raise ConfigError(f"unknown return_mode {return_mode!r}; one of {', '.join(_SUMMARIES)}")
-    if not torch.cuda.is_available():
-        raise ConfigError("do_bench measures on a GPU, and this machine has none")
+    if cuda_devices.active() or not torch.cuda.is_available():
+        return predicted_bench(fn, quantiles=quantiles)
     cache = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
     fn()
     torch.cuda.synchronize()

@@ -9,9 +9,12 @@ import sys
 import pytest
 import torch
 
+import tilelang
+import tilelang.language as T
 from runtime import handmade as hm
 from tilelang import errors
-from tilelang.profiler import Profiler, TensorSupplyType, compare
+from tilelang.emulator import EmulatorWarning
+from tilelang.profiler import Profiler, TensorSupplyType, compare, do_bench
 from tilelang.profiler.supply import supply
 
 DTYPES = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 float8_e4m3fn"
@@ -94,10 +97,22 @@ def test_profiler_compares_within_the_ratio():
     Profiler(HalfWrong(5), TensorSupplyType.Auto).assert_consistent()
 
 
-def test_benchmark_without_gpu_is_refused(monkeypatch):
+def test_benchmark_without_gpu_predicts(monkeypatch):
+    @T.prim_func
+    def double(A: T.Tensor((1024,), "float32"), B: T.Tensor((1024,), "float32")):
+        with T.Kernel(8, threads=128) as b:
+            for i in T.Parallel(128):
+                B[b * 128 + i] = A[b * 128 + i] * 2
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(errors.ConfigError, match="this machine has none"):
-        Profiler(HalfWrong(0), TensorSupplyType.Auto).do_bench()
+    profiler = tilelang.compile(double, target="sm_90a", out_idx=[-1]).get_profiler()
+    with pytest.warns(EmulatorWarning, match="timing model predicts for the H200"):
+        time = profiler.do_bench()
+    assert 1e-3 < time < 1e-2  # milliseconds; nearly all is the launch
+    with pytest.warns(EmulatorWarning):
+        assert profiler.do_bench(quantiles=[0.2, 0.5]) == [time, time]
+    with pytest.warns(EmulatorWarning, match="launches nothing"):
+        assert math.isnan(do_bench(lambda: torch.ones(3) + 1))
 
 
 def test_import_is_lean():

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import triton.testing
 from triton.runtime import driver as drivers
 
-from tilelang.emulator.clock import Clock, measure
-from tilelang.emulator.errors import EmulatorWarning
+from tilelang.emulator.clock import measure, predicted_bench
 
 _NAMES = ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton")
 
@@ -25,32 +22,14 @@ def rank(function: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **_: 
     return [measure(function, sampled=True).us / 1e3] * len(quantiles)
 
 
-def milliseconds(clock: Clock) -> float:
-    """What a benchmark reports: NaN where nothing was launched, as for operations of torch."""
-    if not clock.launches:
-        warnings.warn(
-            "the benchmark launches nothing on the emulator, and what torch computes itself has "
-            "no predicted time: NaN",
-            EmulatorWarning,
-            stacklevel=3,
-        )
-        return math.nan
-    warnings.warn(
-        f"there is no GPU: the time is what the timing model predicts for the {clock.gpu}",
-        EmulatorWarning,
-        stacklevel=3,
-    )
-    return clock.us / 1e3
-
-
 def _bench(
     fn: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None,
     return_mode: str = "mean", **__: Any,
 ) -> Any:  # fmt: skip
-    time = milliseconds(measure(fn))
-    if quantiles is not None:
-        return time if len(quantiles) == 1 else [time] * len(quantiles)
-    return [time] if return_mode == "all" else time
+    """Of one quantile Triton returns the number, of several a list."""
+    one = quantiles is not None and len(quantiles) == 1
+    time = predicted_bench(fn, None if one else quantiles)
+    return [time] if return_mode == "all" and quantiles is None else time
 
 
 def _stands_for(original: Callable[..., Any]) -> Callable[..., Any]:

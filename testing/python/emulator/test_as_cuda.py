@@ -1,0 +1,127 @@
+"""Programs that say "cuda" on a machine without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang import emulator
+from tilelang.emulator import as_cuda, cuda_devices
+from tilelang.errors import UnsupportedError, UserError
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
+@tilelang.jit
+def scale(X, factor: T.float32):
+    N = T.const("N")
+    X: T.Tensor[[N], T.float32]
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as block:
+        for i in T.Parallel(128):
+            Y[block * 128 + i] = X[block * 128 + i] * factor
+    return Y
+
+
+@pytest.fixture(autouse=True)
+def _cuda():
+    with as_cuda("sm_90a"):
+        yield
+
+
+def test_places():
+    x = torch.randn(5)
+    y = x.cuda()
+    assert x.device.type == "cpu" and not x.is_cuda and x.get_device() == -1
+    assert y.device == torch.device("cuda", 0) and y.is_cuda and not y.is_cpu
+    assert y.get_device() == 0 and y.cuda() is y and y.to("cuda") is y and x.cpu() is x
+    for other in (
+        y + 1, y[1:], y.half(), torch.empty_like(y), y.new_zeros(3), torch.stack([y, y]),
+        torch.ones(2, device="cuda"), torch.as_tensor(x, device="cuda:0"), x.to(y), x.to(0),
+        torch.zeros(2, device=y.device), y.to(torch.float16), torch.tensor([1], device="cuda"),
+        y.split(2)[0], x.to(device="cuda", dtype=torch.float64), y.clone(),
+    ):  # fmt: skip
+        assert other.is_cuda, other
+    for other in (y.cpu(), y.to("cpu"), x + 1, torch.empty_like(y, device="cpu"), y.to(x)):
+        assert not other.is_cuda, other
+    assert y.cpu().numpy().tolist() == x.tolist()
+
+
+def test_copies_are_copies():
+    x = torch.zeros(4)
+    y = x.cuda()
+    y += 1
+    back = y.cpu()
+    y += 1
+    half = y.to("cpu", torch.float16)
+    assert (x[0], back[0], y[0].item(), half[0]) == (0, 1, 2, 2)
+    z = torch.zeros(4, device="cuda")
+    z.copy_(back)
+    assert z.is_cuda and z[0] == 1
+
+
+def test_modules_and_gradients():
+    layer = torch.nn.Linear(4, 3).to("cuda")
+    assert layer.weight.is_cuda and layer.bias.is_cuda
+    layer(torch.randn(2, 4, device="cuda")).sum().backward()
+    assert layer.weight.grad.is_cuda and layer.weight.grad.shape == (3, 4)
+    assert not layer.cpu().weight.is_cuda
+
+
+def test_random_numbers():
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    a = torch.randn(3, generator=generator, device="cuda")
+    assert torch.equal(a, torch.randn(3, generator=torch.Generator("cuda").manual_seed(3)))
+    torch.cuda.manual_seed(1)
+
+
+def test_kernels():
+    x = torch.randn(1000, device="cuda")
+    y = scale(x, 3.0)
+    assert y.is_cuda and torch.equal(y, 3 * x)
+    torch.testing.assert_close(y, x * 3)
+
+
+def test_events_tell_the_predicted_time():
+    x = torch.randn(1000, device="cuda")
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    once, twice = None, None
+    for count in (1, 2):
+        start.record()
+        for _ in range(count):
+            scale(x, 3.0)
+        end.record(torch.cuda.current_stream())
+        torch.cuda.synchronize()
+        once, twice = twice, start.elapsed_time(end)
+    assert 0 < once < 0.1 and twice == pytest.approx(2 * once)
+    assert not cuda_devices._CLOCK.running
+    with pytest.raises(UserError, match="enable_timing"):
+        torch.cuda.Event().elapsed_time(end)
+
+
+def test_do_bench():
+    x = torch.randn(1000, device="cuda")
+    with pytest.warns(emulator.EmulatorWarning, match="H200"):
+        assert 0 < tilelang.profiler.do_bench(lambda: scale(x, 3.0)) < 0.1
+
+
+def test_torch_cuda():
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability() == (9, 0)
+    assert torch.cuda.get_device_properties(0).multi_processor_count == 132
+    assert "H200" in torch.cuda.get_device_name()
+    with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
+        torch.ones(3).cuda(non_blocking=True).record_stream(torch.cuda.current_stream())
+    with pytest.raises(UnsupportedError, match="CUDAGraph has no emulated"):
+        torch.cuda.CUDAGraph()
+
+
+def test_it_ends():
+    available = torch.cuda.is_available
+    with as_cuda("sm_80"):
+        assert torch.cuda.get_device_capability() == (8, 0)
+    assert torch.cuda.is_available is available
+    with pytest.raises(UserError, match="no architecture 'sm_70'"), as_cuda("sm_70"):
+        pass
