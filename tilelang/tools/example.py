@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -86,6 +87,7 @@ class Example:
         parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
         parser.add_argument("--source", action="store_true", help="print the CUDA C++")
         parser.add_argument("--schedule", action="store_true", help="print what runs beside what")
+        parser.add_argument("--pictures", type=Path, help="folder for pictures of the results")
         self.args = parser.parse_args()
         self.args.device = self.args.device or ("cuda" if self.args.target == gpu else "cpu")
         for name, option in options.items():
@@ -139,6 +141,12 @@ class Example:
         allowed = tolerance + (torch.finfo(got.dtype).eps / 2 if got.is_floating_point() else 0)
         assert relative <= allowed, f"{name}: the error is {relative:.2g}, at most {allowed:.2g}"
         print("correct")
+
+    def picture(self, name: str, svg: str) -> None:
+        """Writes a picture to the folder of ``--pictures``, as ``<name>.svg``."""
+        if self.args.pictures is not None:
+            self.args.pictures.mkdir(parents=True, exist_ok=True)
+            (self.args.pictures / f"{name}.svg").write_text(svg)
 
     def speed(
         self,

@@ -137,6 +137,7 @@ def test_a_second_process_reads_while_it_grows(tmp_path):
                 while seen[-1] < index + 1:
                     seen.append(int(reader.stdout.readline()))
     assert reader.wait(60) == 0
+    reader.stdout.close()
     assert seen[0] == 0 and seen[-1] == 60 and len(seen) >= 4
     assert all(count % 4 == 0 for count in seen)
 
