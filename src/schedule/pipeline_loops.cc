@@ -21,6 +21,7 @@
 #include "schedule/consumer.h"
 #include "schedule/description.h"
 #include "schedule/gemm_turns.h"
+#include "schedule/load_ahead.h"
 #include "schedule/mma_warp.h"
 #include "schedule/overlap.h"
 #include "schedule/overlay_operands.h"
@@ -237,6 +238,18 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   return {producer, given[1] >= 0 ? given[1] : std::min(kMost, left)};
 }
 
+// Whether producers give registers to `consumers` threads. They are given away by whole warpgroups,
+// and a single warp beside several warpgroups takes as many from each of their threads as a
+// warpgroup (its SM quarter holds one warp more). Without accumulators the block needs few of them,
+// and shares none, so that more blocks fit an SM.
+bool SharesRegisters(const ir::KernelLaunchNode* launch, int64_t consumers) {
+  if (consumers <= kWarpgroup || consumers % kWarpgroup != 0) return false;
+  bool shares = launch->attrs.count("set_max_nreg") != 0;
+  ir::WalkStmts(launch->body,
+                [&](const Stmt& s) { return !(shares |= s->kind == ir::StmtKind::kGemm); });
+  return shares;
+}
+
 Stmt SetRegisters(int64_t count, bool more, const ir::Span& span) {
   return op::Effect("set_max_nreg", {I32(count), I32(more)}, span);
 }
@@ -292,9 +305,11 @@ void DescribeCopies(const AsyncCopies& copies, Description* description) {
 
 // The threads of the program do everything: `reason` is why nobody loads for them.
 Stmt Launches::OneRole(const Stmt& launch, const std::string& reason) const {
-  const auto* op = launch.as<ir::KernelLaunchNode>();
+  Stmt ahead = LoadAhead(launch.as<ir::KernelLaunchNode>(),
+                         analysis::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count);
+  const auto* op = ahead.as<ir::KernelLaunchNode>();
   std::string own = OwnRoles(op);
-  AsyncCopies copies{launch, {}};
+  AsyncCopies copies{ahead, {}};
   if (own.empty()) copies = OverlapCopies(op, /*operands_alone=*/false);
   RemarkSerialLoops(op, copies.channels, own.empty() ? reason : own);
   Description description(op->span);
@@ -328,9 +343,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op, Loader::kTma);
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
-  // Registers are given away by whole warpgroups, and a single warp beside several warpgroups takes
-  // as many from each of their threads as a warpgroup (its SM quarter holds one warp more).
-  bool shares = threads.count > kWarpgroup && threads.count % kWarpgroup == 0;
+  bool shares = SharesRegisters(op, threads.count);
   int64_t service = shares ? kWarpgroup : kWarp;
   std::string reason = WhyOneRole(op, threads.count + std::max<int64_t>(service, 2 * kWarp));
   if (!reason.empty()) channels.clear();
