@@ -117,6 +117,8 @@ std::string ExprPrinter::Pointer(const Buffer& buffer, const Array<Expr>& indice
 }
 
 ExprText ExprPrinter::Text(const Expr& e) {
+  auto replaced = replaced_.find(e.get());
+  if (replaced != replaced_.end()) return {replaced->second};
   switch (e->kind) {
     case ExprKind::kIntImm: {
       int64_t value = e.as<IntImmNode>()->value;
@@ -143,11 +145,8 @@ ExprText ExprPrinter::Text(const Expr& e) {
       return Text(e.as<SelectNode>());
     case ExprKind::kCast:
       return Text(e.as<CastNode>());
-    case ExprKind::kLoad: {
-      const auto* load = e.as<LoadNode>();
-      auto it = replaced_.find(load);
-      return {it != replaced_.end() ? it->second : Element(load->buffer, load->indices)};
-    }
+    case ExprKind::kLoad:
+      return {Element(e.as<LoadNode>()->buffer, e.as<LoadNode>()->indices)};
     case ExprKind::kCall:
       return Text(e.as<CallNode>());
   }

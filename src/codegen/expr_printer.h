@@ -47,8 +47,8 @@ class ExprPrinter {
   std::string Pointer(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
   std::string Element(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
 
-  // `text` stands for this load from now on (a vector's element), until Forget.
-  void Replace(const ir::LoadNode* load, const std::string& text) { replaced_[load] = text; }
+  // `text` stands for this load or select from now on (a vector's element), until Forget.
+  void Replace(const ir::ExprNode* e, const std::string& text) { replaced_[e] = text; }
   void Forget() { replaced_.clear(); }
   // Variables that stand for a tensor map: their value is its address.
   void AddTensorMap(const ir::Var& var) { tensor_maps_.insert(var.get()); }
@@ -85,7 +85,7 @@ class ExprPrinter {
   std::string AsFloat(const ir::Expr& e);
 
   Names* names_;
-  std::unordered_map<const ir::LoadNode*, std::string> replaced_;
+  std::unordered_map<const ir::ExprNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
   bool publishes_ = false;  // to other blocks
   // Whether an arrival or a wait orders memory of the cluster, and not of the block alone.

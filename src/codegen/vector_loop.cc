@@ -21,7 +21,8 @@ namespace {
 
 struct VectorLoad {
   const LoadNode* load;
-  Expr guard;  // null: always executed
+  Expr guard;                         // null: always executed
+  const SelectNode* whole = nullptr;  // of the load, where the guard holds, and else of a constant
 };
 
 // Finds the vector loads and what guards them.
@@ -41,6 +42,14 @@ class LoadFinder : public ExprVisitor {
   }
   void Visit(const SelectNode* op) override {
     VisitExpr(op->condition);
+    const auto* load = op->true_value.as<LoadNode>();
+    bool constant =
+        op->false_value->kind == ExprKind::kIntImm || op->false_value->kind == ExprKind::kFloatImm;
+    if (!guard_.defined() && constant && load != nullptr && !UsesVar(op->condition, loop_->var) &&
+        IsVectorAccess(loop_, load->buffer, load->indices)) {
+      loads.push_back({load, op->condition, op});
+      return;
+    }
     Under(op->condition, op->true_value);
     Under(Not(op->condition), op->false_value);
   }
@@ -111,19 +120,28 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     const Buffer& buffer = access.load->buffer;
     std::string call = "tl::load<" + lanes + ">(" +
                        exprs_->Pointer(buffer, at_first_lane(access.load->indices)) + ")";
-    std::string key = call + (access.guard.defined() ? exprs_->Print(access.guard) : "");
+    std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);
+    std::string key =
+        call + (access.guard.defined() ? exprs_->Print(access.guard) : "") + otherwise;
     auto [it, is_new] = loaded.emplace(key, "");
     if (is_new) {
       it->second = names_->Fresh(std::string(buffer->name) + "_vec");
       std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
       if (access.guard.defined()) {
-        out_->Line(type + it->second + ";");
+        // What nobody loads is there before, so that nothing waits for the load here.
+        std::string element = exprs_->Type(buffer->dtype);
+        std::string value =
+            otherwise.empty() ? ""
+                              : " = tl::filled<" + element + ", " + lanes + ">(" + otherwise + ")";
+        out_->Line(type + it->second + value + ";");
         out_->Line("if (" + exprs_->Print(access.guard) + ") " + it->second + " = " + call + ";");
       } else {
         out_->Line("const " + type + it->second + " = " + call + ";");
       }
     }
-    exprs_->Replace(access.load, it->second + "[" + lane + "]");
+    const ExprNode* stands_for = access.load;
+    if (access.whole != nullptr) stands_for = access.whole;
+    exprs_->Replace(stands_for, it->second + "[" + lane + "]");
   }
 
   std::string element =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -73,7 +74,11 @@ class ParallelLowerer : public AccessLowerer {
   Stmt Lower() {
     size_t last = info_.extents().size() - 1;
     width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
-    if (width_ > 1) vectors_ = VectorBuffers(info_, width_, ctx_);
+    if (width_ > 1) {
+      vectors_ = VectorBuffers(info_, width_, ctx_);
+      ragged_ = RaggedConditions(info_, width_, ctx_);
+    }
+    if (!ragged_.empty()) return LowerRagged();
     Stmt all = LowerGroups(info_.loop()->body);
     auto condition = CommonCondition(info_);
     bool whole_warps = ctx_->threads.count % kWarp == 0;
@@ -90,6 +95,10 @@ class ParallelLowerer : public AccessLowerer {
   Expr Rewrite(const ir::VarNode* op) override {
     auto it = coords_.find(ffi::GetRef<Var>(op));
     return it == coords_.end() ? ffi::GetRef<Expr>(op) : (*it).second;
+  }
+  Expr Rewrite(const ir::BinaryNode* op) override {
+    if (whole_ && FindRagged(op)) return ir::Const(ir::dtypes::kBool, 1);
+    return AccessLowerer::Rewrite(op);
   }
   Expr Rewrite(const ir::SelectNode* op) override {
     bool loads = ir::HasLoad(op->true_value) || ir::HasLoad(op->false_value);
@@ -138,6 +147,58 @@ class ParallelLowerer : public AccessLowerer {
                                   [&](const Buffer& b) { return b.same_as(buffer); });
   }
 
+  bool FindRagged(const ir::BinaryNode* op) const {
+    return std::any_of(ragged_.begin(), ragged_.end(),
+                       [&](const RaggedCondition& ragged) { return ragged.condition.get() == op; });
+  }
+
+  // Vectors where the conditions hold for all of a group, and elements where they do not; without
+  // a test of each group where they hold in the whole loop.
+  Stmt LowerRagged() {
+    Stmt by_group = LowerGroups(info_.loop()->body);
+    Expr everywhere = ir::Const(ir::dtypes::kBool, 1);
+    for (const RaggedCondition& ragged : ragged_) {
+      if (!ragged.everywhere.defined()) return by_group;
+      everywhere = everywhere && ragged.everywhere;
+    }
+    everywhere = ctx_->analyzer->Simplify(everywhere);
+    bool single = layout_->RegsPerThread() == width_;
+    if (single || ir::IsConst(everywhere, 0)) return by_group;
+    whole_ = true;
+    Stmt all = LowerGroups(info_.loop()->body);
+    whole_ = false;
+    return ir::If(everywhere, all, by_group, info_.loop()->span);
+  }
+
+  // A group of which some iterations may be outside.
+  Stmt Group(const Stmt& body) {
+    if (ragged_.empty() || whole_) return Vectorize(body);
+    Expr inside = ir::Const(ir::dtypes::kBool, 1);
+    for (const RaggedCondition& ragged : ragged_) {
+      Map<Var, Expr> end;
+      end.Set(lane_, ir::Const(ir::dtypes::kInt32, ragged.at_last ? width_ - 1 : 0));
+      inside = inside && ir::Substitute(Mutate(ragged.condition), end);
+    }
+    whole_ = true;
+    Stmt vectors = Vectorize(body);
+    whole_ = false;
+    return ir::If(ctx_->analyzer->Simplify(inside), vectors, ByElement(body), body.span());
+  }
+
+  // Each iteration of a group on its own.
+  Stmt ByElement(const Stmt& body) {
+    Array<Buffer> vectors = std::exchange(vectors_, {});
+    by_element_ = true;
+    Var lane("v", ir::dtypes::kInt32, body.span());
+    Map<Var, Expr> own;
+    own.Set(lane_, lane);
+    Stmt element = OncePerElement(ir::Substitute(MutateStmt(body), own));
+    by_element_ = false;
+    vectors_ = std::move(vectors);
+    return ir::For(lane, 0, ir::Const(ir::dtypes::kInt32, width_), ir::ForKind::kUnrolled, element,
+                   {}, body.span());
+  }
+
   // Warps in which the condition holds nowhere go around the loop.
   Stmt ByWarpsIn(const Expr& condition, const Stmt& all) {
     const Span& span = info_.loop()->span;
@@ -177,7 +238,7 @@ class ParallelLowerer : public AccessLowerer {
     bool replicated = !ir::IsConst(replica_, 0);
     if (replicated && info_.MustRunOnce()) RefuseReplicas();
     divided_ = replicated && info_.WritesRegisters() && info_.WritesMemory();
-    body.push_back(Vectorize(loop_body));
+    body.push_back(Group(loop_body));
     Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
     if (at.valid.defined()) {
       Expr valid = ctx_->analyzer->Simplify(at.valid);
@@ -205,6 +266,7 @@ class ParallelLowerer : public AccessLowerer {
     if (const auto* op = s.as<ir::IfNode>()) {
       Stmt else_case = op->else_case.defined() ? Vectorize(op->else_case) : Stmt();
       Expr condition = AtFirstLane(Mutate(op->condition), true);
+      if (ir::IsTrue(condition)) return Vectorize(op->then_case);
       return ir::If(condition, Vectorize(op->then_case), else_case, op->span);
     }
     // Each loop has a variable of its own.
@@ -277,7 +339,7 @@ class ParallelLowerer : public AccessLowerer {
 
   // A condition that VectorWidth found to be the same for all lanes, written without the lane.
   Expr AtFirstLane(const Expr& condition, bool uniform) {
-    if (width_ == 1 || !uniform) return condition;
+    if (width_ == 1 || by_element_ || !uniform) return condition;
     Map<Var, Expr> first;
     first.Set(lane_, ir::Expr(0));
     return ctx_->analyzer->Simplify(ir::Substitute(condition, first));
@@ -290,7 +352,10 @@ class ParallelLowerer : public AccessLowerer {
   Var lane_;
   Expr slot_;
   Expr replica_;
-  bool divided_ = false;  // among the threads that run an iteration: the first writes memory
+  std::vector<RaggedCondition> ragged_;
+  bool whole_ = false;       // the ragged conditions hold
+  bool by_element_ = false;  // iterations of a group are lowered on their own
+  bool divided_ = false;     // among the threads that run an iteration: the first writes memory
   Map<Var, Expr> coords_;
 };
 

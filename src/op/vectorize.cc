@@ -9,6 +9,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/access.h"
+#include "op/copy_async.h"
 #include "op/index_eval.h"
 
 namespace tilelang::op {
@@ -25,11 +26,14 @@ class Vectorizer : public ir::StmtVisitor {
   using StmtVisitor::Visit;
 
   // `extent`: of the variable from 0 on, in groups of which to look for runs; 0 for one run alone.
-  Vectorizer(Var var, Expr min, int64_t extent, bool conditions_once, Context* ctx)
+  // `ragged`: the loop, where its conditions may be that.
+  Vectorizer(Var var, Expr min, int64_t extent, bool conditions_once,
+             const ir::ParallelForNode* ragged, Context* ctx)
       : var_(std::move(var)),
         min_(std::move(min)),
         extent_(extent),
         conditions_once_(conditions_once),
+        ragged_loop_(ragged),
         ctx_(ctx) {}
 
   // Whether the body has a form in which stores can be made one after the other, each for all
@@ -39,6 +43,7 @@ class Vectorizer : public ir::StmtVisitor {
     ok_ = true;
     uses_.clear();
     unaligned_.clear();
+    ragged_.clear();
     longest_ = 0;
     VisitStmt(body);
     return ok_;
@@ -52,6 +57,7 @@ class Vectorizer : public ir::StmtVisitor {
     return vectors;
   }
   const std::vector<Access>& Unaligned() const { return unaligned_; }
+  const std::vector<RaggedCondition>& Ragged() const { return ragged_; }
   // Bytes of the longest vector.
   int64_t Longest() const { return longest_; }
 
@@ -228,9 +234,20 @@ class Vectorizer : public ir::StmtVisitor {
   bool Divides(const Expr& e) { return ctx_->analyzer->Divides(e, width_); }
 
   // The condition has one value for all iterations of an aligned group: it compares var + rest with
-  // a bound, both multiples of the width, or what does not change in a group.
+  // a bound, both multiples of the width, or what does not change in a group. Or it is ragged.
   void RequireUniform(const Expr& condition) {
-    if (!Uniform(condition)) ok_ = false;
+    const auto* op = condition.as<ir::BinaryNode>();
+    if (op != nullptr && op->Op() == ir::BinaryOp::kAnd) {
+      RequireUniform(op->a);
+      return RequireUniform(op->b);
+    }
+    if (Uniform(condition)) return;
+    auto ragged = ragged_loop_ ? AsRagged(condition, ragged_loop_, ctx_) : std::nullopt;
+    if (ragged) {
+      ragged_.push_back(*std::move(ragged));
+    } else {
+      ok_ = false;
+    }
   }
   bool Uniform(const Expr& e) {
     if (!ir::UsesVar(e, var_)) return true;
@@ -257,6 +274,7 @@ class Vectorizer : public ir::StmtVisitor {
   Expr min_;
   int64_t extent_;
   bool conditions_once_;
+  const ir::ParallelForNode* ragged_loop_;
   Context* ctx_;
   int64_t width_ = 1;
   bool ok_ = true;
@@ -264,13 +282,16 @@ class Vectorizer : public ir::StmtVisitor {
   int64_t longest_ = 0;
   std::vector<Use> uses_;
   std::vector<Access> unaligned_;
+  std::vector<RaggedCondition> ragged_;
   std::map<std::tuple<const ffi::Object*, int64_t, int64_t>, bool> runs_;
 };
 
 Vectorizer VectorizerOf(const ParallelInfo& info, Context* ctx) {
   const Var& var = info.loop()->vars.back();
   Expr zero = ir::Const(var.dtype(), 0);
-  return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ctx);
+  // What is copied asynchronously is copied whole, or filled with zeros.
+  const ir::ParallelForNode* ragged = IsCopyAsync(info.loop()) ? nullptr : info.loop();
+  return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ragged, ctx);
 }
 
 bool OnlyStores(const Stmt& s) {
@@ -310,12 +331,19 @@ Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ct
   return vectorizer.Vectors();
 }
 
+std::vector<RaggedCondition> RaggedConditions(const ParallelInfo& info, int64_t width,
+                                              Context* ctx) {
+  Vectorizer vectorizer = VectorizerOf(info, ctx);
+  vectorizer.Examine(info.loop()->body, width);
+  return vectorizer.Ragged();
+}
+
 Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers* buffers,
                      Context* ctx) {
   arith::Analyzer::Scope scope(ctx->analyzer);
   ctx->analyzer->Bind(loop->var, loop->min, loop->extent);
   int64_t lanes = *ir::AsInt(loop->extent);
-  Vectorizer vectorizer(loop->var, loop->min, 0, /*conditions_once=*/false, ctx);
+  Vectorizer vectorizer(loop->var, loop->min, 0, /*conditions_once=*/false, nullptr, ctx);
   Array<Buffer> vectors;
   if (lanes > 1 && OnlyStores(loop->body) && vectorizer.Examine(loop->body, lanes)) {
     for (const Buffer& buffer : vectorizer.Vectors()) vectors.push_back(buffers->Get(buffer));

@@ -93,8 +93,21 @@ class OperatorCollector : public ScopedMutator {
     known_.conditions.push_back(op->condition);
     return ScopedMutator::Rewrite(op);
   }
+  Stmt Rewrite(const ir::IfNode* op) override {
+    Under(op->condition, op->then_case);
+    if (op->else_case.defined()) Under(ir::Not(op->condition), op->else_case);
+    return ffi::GetRef<Stmt>(op);
+  }
 
  private:
+  void Under(const Expr& condition, const Stmt& body) {
+    arith::Analyzer::Scope scope(&analyzer_, condition);
+    size_t outer = known_.conditions.size();
+    known_.conditions.push_back(condition);
+    MutateStmt(body);
+    known_.conditions.resize(outer);
+  }
+
   Operator& Add(Stmt stmt) {
     Operator result;
     result.stmt = std::move(stmt);

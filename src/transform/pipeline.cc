@@ -36,6 +36,7 @@
 #include "transform/split_loops.h"
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
+#include "transform/version_strides.h"
 #include "transform/widen_indices.h"
 #include "transform/wrap_indices.h"
 
@@ -107,6 +108,7 @@ const std::vector<Step>& Pipeline() {
       {"stage_tensor_memory", StageTensorMemory},
       {"roll_reductions", ForAll(RollReductions)},
       {"substitute_values", ForAll(SubstituteValues)},
+      {"version_strides", ForAll(VersionStrides)},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",

@@ -44,6 +44,14 @@ struct vec {
   TL_DEVICE const T& operator[](int i) const { return reinterpret_cast<const T*>(chunks)[i]; }
 };
 
+template <typename T, int N>
+TL_DEVICE vec<T, N> filled(T value) {
+  vec<T, N> v;
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] = value;
+  return v;
+}
+
 template <int N, typename T>
 TL_DEVICE vec<T, N> load(const T* source) {
   using V = vec<T, N>;

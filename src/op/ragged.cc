@@ -1,0 +1,55 @@
+#include "op/ragged.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/visitor.h"
+
+namespace tilelang::op {
+
+using ir::BinaryOp;
+
+namespace {
+
+bool ReadsOrCalls(const Expr& e) {
+  bool found = false;
+  ir::WalkExprs(e, [&](const Expr& part) {
+    found |= part->kind == ir::ExprKind::kLoad || part->kind == ir::ExprKind::kCall;
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::ParallelForNode* loop,
+                                        Context* ctx) {
+  const auto* op = condition.as<ir::BinaryNode>();
+  if (op == nullptr || !ir::IsIntegral(op->a.dtype()) || ir::IsBool(op->a.dtype())) {
+    return std::nullopt;
+  }
+  bool below = op->Op() == BinaryOp::kLt || op->Op() == BinaryOp::kLe;
+  bool above = op->Op() == BinaryOp::kGt || op->Op() == BinaryOp::kGe;
+  if (!(below || above) || ReadsOrCalls(condition)) return std::nullopt;
+  // How much a - b grows with a variable.
+  auto growth = [&](const Var& var) -> std::optional<int64_t> {
+    auto a = ctx->analyzer->StrideOf(op->a, var);
+    auto b = ctx->analyzer->StrideOf(op->b, var);
+    return a && b ? std::optional(*a - *b) : std::nullopt;
+  };
+  auto of_group = growth(loop->vars.back());
+  if (!of_group) return std::nullopt;
+  RaggedCondition ragged{condition, below == (*of_group > 0)};
+  Map<Var, Expr> worst;
+  for (size_t d = 0; d < loop->vars.size(); ++d) {
+    const Var& var = loop->vars[d];
+    auto step = growth(var);
+    if (!step) return ragged;
+    Expr first = ir::Const(var.dtype(), 0);
+    bool last = below == (*step > 0);
+    worst.Set(var, last ? loop->extents[d] - ir::Const(var.dtype(), 1) : first);
+  }
+  ragged.everywhere = ir::Substitute(condition, worst);
+  return ragged;
+}
+
+}  // namespace tilelang::op
