@@ -91,8 +91,26 @@ def _written_out(name: str, function: Any) -> str:
     return f"def {name}{signature(function)}:\n{quoted}\n    ..."
 
 
+# Annotations of tensors, and how many lists of extents stand before the type of elements.
+_TENSORS = {"Tensor": 1, "StridedTensor": 2}
+
+
+def _annotation_class(name: str, value: Any) -> str:
+    """What declares a tensor: a generic class, so that its subscript is one of types."""
+    lists = ", ".join(("_Shape", "_Strides")[: _TENSORS[name]])
+    parameters = signature(value.__call__).rpartition(" -> ")[0].removeprefix("(")
+    quoted = f'"""{inspect.cleandoc(value.__doc__)}\n"""'
+    return (
+        f"class {name}(_Buffer, Generic[{lists}, _Element]):\n"
+        f"{textwrap.indent(quoted, '    ')}\n"
+        f"    def __init__(self, {parameters} -> None: ..."
+    )
+
+
 def _entry(name: str, value: Any) -> str:
     """The lines that declare one name."""
+    if name in _TENSORS:
+        return _annotation_class(name, value)
     module = getattr(value, "__module__", "")
     is_callable = inspect.isfunction(value) or inspect.isclass(value)
     if is_callable and value.__name__ in _defined(module):
@@ -117,7 +135,8 @@ def language_stub() -> str:
     imports = [
         "import builtins",
         "from collections.abc import Sequence",
-        "from typing import Any",
+        "from typing import Any, Generic, ParamSpec, TypeVar",
+        "from ..ir.buffer import Buffer as _Buffer",
         "from ..ir.dtype import DType",
         "from ..ir.expr import Expr",
         "from .codec import NarrowType",
@@ -126,7 +145,12 @@ def language_stub() -> str:
     entries = [_entry(name, getattr(T, name)) for name in names()]
     vectors = [f"{base}x{n}: VectorType" for base in _VECTOR_BASES for n in (2, 4, 8, 16)]
     quoted = ", ".join(repr(name) for name in names())
-    parts = [_HEADER, *imports, f"__all__ = [{quoted}]", *entries, *vectors]
+    variables = [
+        '_Shape = ParamSpec("_Shape")',
+        '_Strides = ParamSpec("_Strides")',
+        '_Element = TypeVar("_Element")',
+    ]
+    parts = [_HEADER, *imports, *variables, f"__all__ = [{quoted}]", *entries, *vectors]
     return "\n".join(parts) + "\n"
 
 

@@ -184,8 +184,10 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
             first = (T.ceildiv(queries, kept) - 1 - bx if causal else bx) * kept
             head = by // (heads // kv_heads)
             diagonal = first + keys - queries if causal else None  # last key of the first row
-            whole = (T.min(diagonal + 1, keys) if causal else keys) // step  # in sight of all
-            seen = T.min(diagonal + kept, keys) if causal else keys
+            whole = (
+                keys if diagonal is None else T.min(diagonal + 1, keys)
+            ) // step  # in sight of all
+            seen = keys if diagonal is None else T.min(diagonal + kept, keys)
 
             T.copy(Q[bz, first : first + kept, by, :], Q_shared)
             T.copy(dOut[bz, first : first + kept, by, :], dOut_shared)
@@ -252,7 +254,7 @@ class Backward:
 def reference_gradients(q, k, v, d_out, causal):
     """Returns (Out, Lse, [dQ, dK, dV]) in float64."""
     inputs = [x.double().requires_grad_() for x in (q, k, v)]
-    out, lse = reference(*inputs, causal)
+    out, lse = reference(inputs[0], inputs[1], inputs[2], causal)
     gradients = torch.autograd.grad(out, inputs, d_out.double())
     return out.detach(), lse.detach(), list(gradients)
 
@@ -282,7 +284,7 @@ def main(kernels=Backward, text=__doc__):
         example.check(name, gradient, exact, tolerance=2**-6)
 
     inputs = [x.detach().requires_grad_() for x in (q, k, v)]
-    result = by_torch(*inputs, args.causal)
+    result = by_torch(inputs[0], inputs[1], inputs[2], args.causal)
     # Five gemms, where the forward pass has two; half of each where it is causal.
     flops = 10 * args.batch * args.queries * args.keys * args.heads * args.dim
     example.speed(

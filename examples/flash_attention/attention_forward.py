@@ -23,7 +23,7 @@ where scores are six times as large, 2.0e-3 instead of 1.7e-3.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,7 +35,7 @@ from tilelang.tools.example import Example, Option
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
-def default_tiles(target, dim):
+def default_tiles(target, dim) -> dict[str, Any]:
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
@@ -222,9 +222,9 @@ def options(names, small, large):
 
 def by_torch(q, k, v, causal):
     """Returns Out as torch computes it; tensors as of ``attention``."""
-    heads_first = (x.transpose(1, 2) for x in (q, k, v))
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     compute = torch.nn.functional.scaled_dot_product_attention
-    return compute(*heads_first, is_causal=causal, enable_gqa=True).transpose(1, 2)
+    return compute(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2)
 
 
 def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_out=None):

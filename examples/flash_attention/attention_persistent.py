@@ -50,7 +50,7 @@ def share_out(shape, causal, block_M=192, block_N=80, group=1, blocks=132, devic
     """
     rows = -(-shape.queries // block_M)
     through = [(0, block) for block in range(blocks)]
-    own = [[] for _ in range(blocks)]
+    own: list[list[int]] = [[] for _ in range(blocks)]
     for tile in range(rows * shape.heads * shape.batch):
         seen = shape.keys
         if causal:

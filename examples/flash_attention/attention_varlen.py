@@ -85,8 +85,8 @@ def attention_varlen(
             first = (T.ceildiv(longest, block_M) - 1 - bx if causal else bx) * block_M
             head = by // (heads // kv_heads)
             diagonal = first + own_keys - own if causal else None  # last key of the first row
-            whole = (T.min(diagonal + 1, own_keys) if causal else own_keys) // block_N
-            seen = T.min(diagonal + block_M, own_keys) if causal else own_keys
+            whole = (own_keys if diagonal is None else T.min(diagonal + 1, own_keys)) // block_N
+            seen = own_keys if diagonal is None else T.min(diagonal + block_M, own_keys)
 
             if first < own:
                 T.copy(Q[begin + first : begin + first + block_M, by, :], Q_shared)
@@ -155,7 +155,7 @@ def main():
 
     def one_by_one():
         each = zip(*(x[None].split(args.lengths, 1) for x in (q, k, v)), strict=True)
-        return [by_torch(*tensors, args.causal) for tensors in each]
+        return [by_torch(a, b, c, args.causal) for a, b, c in each]
 
     flops = 4 * sum(length**2 for length in args.lengths) * args.heads * args.dim
     example.speed(

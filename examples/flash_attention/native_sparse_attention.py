@@ -129,11 +129,11 @@ def main():
     example.check("Out", out, want, tolerance=2**-8)
 
     mask = visible.repeat_interleave(args.heads // args.kv_heads, 2).transpose(1, 2)
-    heads_first = [x.transpose(1, 2) for x in (q, k, v)]
+    queries, keys, values = (x.transpose(1, 2) for x in (q, k, v))
     example.speed(
         lambda: kernel(q, k, v, blocks, out),
         lambda: torch.nn.functional.scaled_dot_product_attention(
-            *heads_first, attn_mask=mask, enable_gqa=True
+            queries, keys, values, attn_mask=mask, enable_gqa=True
         ),
         flops=4 * args.batch * args.length * args.heads * args.dim * args.block * args.selected,
     )

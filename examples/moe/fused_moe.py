@@ -157,7 +157,8 @@ def main():
     kernel = example.compile(fused_moe(*sizes, args.dtype))
     y = example.output(*x.shape, dtype=args.dtype)
     kernel(x, gate, up, back, weights.flatten(), pairs, of_tiles, y)
-    want = reference(*(z.double() for z in (x, gate, up, back)), weights, chosen)
+    exact = [z.double() for z in (x, gate, up, back)]
+    want = reference(exact[0], exact[1], exact[2], exact[3], weights, chosen)
     example.check("Y", y, want, tolerance=2**-8)
     example.speed(
         lambda: kernel(x, gate, up, back, weights.flatten(), pairs, of_tiles, y),

@@ -7,10 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, Generic, ParamSpec, Protocol, overload
 
 from .. import target as targets
 from ..errors import ConfigError, boundary
+from ..ir.stmt import Func
 from . import compiler
 from .eager import EagerFunction
 from .freeze import freeze
@@ -19,8 +20,10 @@ from .lower import ir_function
 from .pass_context import PassContext
 from .style import is_eager, runtime_types
 
+Parameters = ParamSpec("Parameters")
 
-class JITFunction:
+
+class JITFunction(Generic[Parameters]):
     """A function that builds a kernel from Python parameters.
 
     Calling it returns the kernel compiled for those parameters, the same object for equal ones.
@@ -34,7 +37,7 @@ class JITFunction:
         self._lock = threading.RLock()
 
     @boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> JITKernel:
         """Returns the kernel for the given parameters, compiled at their first appearance."""
         key = self._key(args, kwargs)
         kernel = self._kernels.get(key)
@@ -49,13 +52,13 @@ class JITFunction:
         # By name, as functions: pickle looks it up in the module.
         return self._function.__qualname__
 
-    def __copy__(self) -> JITFunction:
+    def __copy__(self) -> JITFunction[Parameters]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> JITFunction:
+    def __deepcopy__(self, memo: dict[int, Any]) -> JITFunction[Parameters]:
         return self
 
-    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+    def compile(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> JITKernel:
         """As calling the function."""
         return self(*args, **kwargs)
 
@@ -64,11 +67,11 @@ class JITFunction:
         return self._function(*args, **kwargs), dict(self._options)
 
     @boundary
-    def get_tir(self, *args: Any, **kwargs: Any) -> Any:
+    def get_tir(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
         """Returns the ``T.prim_func`` for the given parameters, without compiling it."""
         return self._function(*args, **kwargs)
 
-    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+    def get_kernel_source(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> str:
         """Returns the generated CUDA C++ for the given parameters."""
         return self(*args, **kwargs).get_kernel_source()
 
@@ -104,6 +107,32 @@ class JITFunction:
         return compiler.compile(func, **self._options)
 
 
+class _Decorator(Protocol):
+    """``@tilelang.jit(...)``."""
+
+    @overload
+    def __call__(self, func: Callable[Parameters, Func]) -> JITFunction[Parameters]: ...
+    @overload
+    def __call__(self, func: Callable[..., Any]) -> EagerFunction: ...
+
+
+@overload
+def jit(func: Callable[Parameters, Func]) -> JITFunction[Parameters]: ...
+@overload
+def jit(func: Callable[..., Any]) -> EagerFunction: ...
+@overload
+def jit(
+    func: None = None,
+    *,
+    out_idx: Any = None,
+    target: Any = "auto",
+    target_host: Any = None,
+    execution_backend: str = "auto",
+    verbose: bool = False,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Any = None,
+    debug_root_path: str | None = None,
+) -> _Decorator: ...
 @boundary
 def jit(
     func: Callable[..., Any] | None = None,
@@ -143,7 +172,7 @@ def jit(
 
 def _jit(
     function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType
-) -> JITFunction | EagerFunction:
+) -> JITFunction[Any] | EagerFunction:
     if isinstance(function, FunctionType):
         types = runtime_types(function, frame)
         if is_eager(function, types, frame):

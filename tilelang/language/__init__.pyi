@@ -3,11 +3,15 @@
 
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
+from ..ir.buffer import Buffer as _Buffer
 from ..ir.dtype import DType
 from ..ir.expr import Expr
 from .codec import NarrowType
 from .lanes import VectorType
+_Shape = ParamSpec("_Shape")
+_Strides = ParamSpec("_Strides")
+_Element = TypeVar("_Element")
 __all__ = ['Add', 'And', 'BaseTileScheduler', 'Broadcast', 'Buffer', 'BufferLoad', 'CUDASourceCodeKernel', 'Call', 'Cast', 'ClusterKernel', 'Div', 'EQ', 'Else', 'FloatImm', 'FloorDiv', 'FloorMod', 'Fragment', 'FragmentBuffer', 'GE', 'GT', 'GemmWarpPolicy', 'If', 'IntImm', 'Kernel', 'LE', 'LT', 'Layout', 'Let', 'LocalBuffer', 'Max', 'Min', 'Mod', 'Mul', 'NE', 'Not', 'Or', 'Parallel', 'Persistent', 'PersistentTileScheduler', 'Pipelined', 'PrimExpr', 'Ptr', 'Ramp', 'Range', 'Ref', 'Select', 'Serial', 'SharedBuffer', 'Shuffle', 'SizeVar', 'StridedTensor', 'StringImm', 'Sub', 'Tensor', 'Then', 'Unroll', 'Var', 'Vectorized', 'WSID', 'WSInstr', 'WSOpRef', 'WSPipeline', 'WSRole', 'WSSchedule', 'WSScope', 'WSSync', 'WSSyncKind', 'While', '__cos', '__exp', '__exp10', '__exp2', '__ffs', '__fns', '__ldg', '__log', '__log10', '__log2', '__rsqrt', '__sin', '__sqrt', '__tan', '__tanh', 'abs', 'abs2', 'access_ptr', 'acos', 'acosh', 'activemask', 'add2', 'address_of', 'align_up', 'all_of', 'all_sync', 'alloc_barrier', 'alloc_buffer', 'alloc_cluster_barrier', 'alloc_fragment', 'alloc_global', 'alloc_local', 'alloc_reducer', 'alloc_shared', 'alloc_tmem', 'alloc_var', 'allocate', 'annotate_compile_flags', 'annotate_consumer_reg_alloc', 'annotate_l2_hit_ratio', 'annotate_layout', 'annotate_min_blocks_per_sm', 'annotate_pass_configs', 'annotate_producer_reg_dealloc', 'annotate_restrict_buffers', 'annotate_safe_value', 'annotate_ws_schedule', 'any_of', 'any_sync', 'asin', 'asinh', 'assume', 'async_copy', 'atan', 'atan2', 'atanh', 'atomic_add', 'atomic_addx2', 'atomic_addx4', 'atomic_and', 'atomic_load', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_store', 'atomic_xor', 'attr', 'axis', 'ballot', 'ballot_sync', 'barrier_arrive', 'barrier_wait', 'bfloat16', 'bind', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'block', 'block_attr', 'block_rank_in_cluster', 'bool', 'boolean', 'broadcast', 'buffer_decl', 'buffer_store', 'c2d_im2col', 'call_extern', 'call_intrin', 'cast', 'cbrt', 'cdiv', 'ceil', 'ceildiv', 'clamp', 'clc_get_first_ctaid_x', 'clc_get_first_ctaid_y', 'clc_get_first_ctaid_z', 'clc_is_canceled', 'clc_try_cancel', 'clc_try_cancel_multicast', 'clear', 'cluster_arrive', 'cluster_arrive_relaxed', 'cluster_sync', 'cluster_wait', 'clz', 'comm_reducer', 'const', 'copy', 'copy_cluster', 'copysign', 'cos', 'cosh', 'cp_async_barrier_noinc', 'cummax', 'cumsum', 'deallocate_tmem', 'dec_max_nreg', 'decl_buffer', 'device_assert', 'disable_warp_group_reg_alloc', 'double', 'dp4a', 'dtype', 'dynamic', 'empty', 'env_thread', 'erf', 'erfc', 'evaluate', 'exp', 'exp10', 'exp2', 'expm1', 'extract_lane', 'fabs', 'fast_rcp', 'fence_proxy_async', 'fill', 'finalize_reducer', 'float', 'float16', 'float32', 'float4_e2m1_unpacked', 'float4_e2m1fn', 'float64', 'float8_e4m3', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'floor', 'floordiv', 'floormod', 'fma', 'fma2', 'fmod', 'fmul', 'func_attr', 'gemm', 'get_block_binding', 'get_block_bindings', 'get_block_extent', 'get_block_extents', 'get_cluster_dims', 'get_cluster_extent', 'get_cluster_extents', 'get_cluster_id', 'get_cluster_ids', 'get_cluster_size', 'get_lane_idx', 'get_thread_binding', 'get_thread_bindings', 'get_thread_extent', 'get_thread_extents', 'get_warp_group_idx', 'get_warp_idx', 'get_warp_idx_sync', 'grid', 'half', 'handle', 'hypot', 'ieee_add', 'ieee_fdiv', 'ieee_fmaf', 'ieee_frcp', 'ieee_frsqrt', 'ieee_fsqrt', 'ieee_mul', 'ieee_sub', 'if_then_else', 'im2col', 'import_source', 'inc_max_nreg', 'index_to_coordinates', 'infinity', 'init', 'int', 'int16', 'int32', 'int4', 'int64', 'int8', 'isfinite', 'isinf', 'isnan', 'isnullptr', 'iter_var', 'launch_thread', 'ldexp', 'ldg128', 'ldg256', 'ldg32', 'ldg64', 'lds128', 'lds32', 'lds64', 'let', 'likely', 'log', 'log10', 'log1p', 'log2', 'long', 'macro', 'make_tensor', 'make_tensor_from_addr', 'match_all_sync', 'match_any_sync', 'match_buffer', 'max', 'max2', 'max_value', 'mbarrier_arrive', 'mbarrier_arrive_expect_tx', 'mbarrier_expect_tx', 'mbarrier_wait_parity', 'min', 'min2', 'min_value', 'mul2', 'named_barrier_arrive', 'nearbyint', 'nextafter', 'no_set_max_nreg', 'parallel', 'pdl_sync', 'pdl_trigger', 'popcount', 'pow', 'prim_func', 'print', 'ptr', 'ptx_arrive_barrier', 'ptx_arrive_barrier_expect_tx', 'ptx_arrive_cluster_barrier', 'ptx_commit_group', 'ptx_cp_async', 'ptx_cp_async_barrier', 'ptx_fence_barrier_init', 'ptx_wait_barrier', 'ptx_wait_group', 'ramp', 'reads', 'reduce', 'reduce_absmax', 'reduce_abssum', 'reduce_bitand', 'reduce_bitor', 'reduce_bitxor', 'reduce_max', 'reduce_min', 'reduce_sum', 'reducer_init', 'reducer_update', 'reinterpret', 'reshape', 'rng_init', 'rng_rand', 'rng_rand_float', 'round', 'rsqrt', 'sblock', 'sblock_alloc_buffer', 'sblock_attr', 'serial', 'set_max_nreg', 'shfl_down', 'shfl_sync', 'shfl_up', 'shfl_xor', 'shift_left', 'shift_right', 'short', 'shuffle_elect', 'sigmoid', 'sin', 'sinh', 'sqrt', 'stg128', 'stg256', 'stg32', 'stg64', 'sts128', 'sts32', 'sts64', 'sub2', 'symbolic', 'sync_grid', 'sync_threads', 'sync_warp', 'syncthreads', 'syncthreads_and', 'syncthreads_count', 'syncthreads_or', 'tan', 'tanh', 'target', 'tcgen05_after_thread_sync', 'tcgen05_before_thread_sync', 'tcgen05_gemm', 'tcgen05_mma_arrive', 'tfloat32', 'thread_binding', 'thread_return', 'tma_copy', 'tma_gather4', 'tma_gather4_bytes', 'tma_scatter4', 'tma_store_arrive', 'tma_store_wait', 'transpose', 'trunc', 'truncdiv', 'truncmod', 'tvm_access_ptr', 'tvm_storage_sync', 'tvm_thread_allreduce', 'tvm_warp_activemask', 'tvm_warp_shuffle', 'tvm_warp_shuffle_down', 'tvm_warp_shuffle_up', 'type_annotation', 'uint', 'uint16', 'uint32', 'uint4', 'uint64', 'uint8', 'unroll', 'use_swizzle', 'var', 'vectorcombine', 'vectorhigh', 'vectorized', 'vectorlow', 'view', 'void', 'wait_wgmma', 'warp_reduce_bitand', 'warp_reduce_bitor', 'warp_reduce_max', 'warp_reduce_min', 'warp_reduce_sum', 'warpgroup_arrive', 'warpgroup_commit_batch', 'warpgroup_fence_operand', 'warpgroup_wait', 'wgmma_gemm', 'where', 'writes', 'ws', 'ws_op']
 def Add(a: Any, b: Any) -> Any:
     """``T.Add(a, b)``: the operator add as a function."""
@@ -124,14 +128,20 @@ def SharedBuffer(shape: Any, dtype: Any = 'float32', **_details: Any) -> Any:
     ...
 from .lanes import Shuffle as Shuffle
 from .raw.expressions import Var as SizeVar
-from .tensor import _StridedTensorFactory
-StridedTensor: _StridedTensorFactory
+class StridedTensor(_Buffer, Generic[_Shape, _Strides, _Element]):
+    """A tensor parameter with explicit strides, in elements; they may be symbolic.
+
+    ``T.StridedTensor(shape, strides, dtype)`` and ``T.StridedTensor[shape, strides, dtype]``.
+    """
+    def __init__(self, shape: Any, strides: Any, dtype: Any = 'float32', scope: str | None = None, *, data: Any = None) -> None: ...
 from .raw.expressions import StringImm as StringImm
 def Sub(a: Any, b: Any) -> Any:
     """``T.Sub(a, b)``: the operator sub as a function."""
     ...
-from .tensor import _TensorFactory
-Tensor: _TensorFactory
+class Tensor(_Buffer, Generic[_Shape, _Element]):
+    """A contiguous tensor parameter: ``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``.
+    """
+    def __init__(self, shape: Any, dtype: Any = 'float32', data: Any = None, scope: str | None = None) -> None: ...
 from .raw.statements import Then as Then
 def Unroll(start: Any, stop: Any = None, step: Any = None, *, explicit: builtins.bool = False, unroll_factor: builtins.int | None = None, annotations: Any = None) -> Any:
     """A loop that the compiler unrolls (``unroll_factor`` times, if given).

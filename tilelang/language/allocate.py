@@ -76,7 +76,7 @@ def alloc_contributions(shape: Any, dtype: Any, attrs: dict[str, Any]) -> Buffer
     return _allocate("T.alloc_reducer", dims, dtype_of(dtype), "shared.dyn", attrs)
 
 
-def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
     """A tile in the shared memory of the thread block.
 
     Raises:
@@ -85,12 +85,12 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     return _tile("T.alloc_shared", shape, dtype, scope)
 
 
-def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:
     """A tile in registers, distributed over the threads of the block; its layout is inferred."""
     return _tile("T.alloc_fragment", shape, dtype, scope)
 
 
-def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
     """An array private to each thread."""
     return _tile("T.alloc_local", shape, dtype, scope)
 

@@ -120,7 +120,7 @@ def _on_memory(shape: Any, dtype: Any, data: Any, scope: str, strides: Any = Non
 
 
 class _TensorFactory:
-    """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
+    """A contiguous tensor parameter: ``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
     @errors.boundary
     def __call__(

@@ -57,14 +57,14 @@ class Example:
     def __init__(
         self,
         description: str | None,
-        targets: Sequence[str] = ("sm_80", "sm_90a", "sm_100a"),
+        targets: Any = ("sm_80", "sm_90a", "sm_100a"),
         **options: Option,
     ) -> None:
         """Reads the command line.
 
         Args:
             description: of the script; its first lines are printed by ``--help``.
-            targets: for which the kernels can be compiled.
+            targets: (names) for which the kernels can be compiled.
             options: by name; those of a bool are flags.
         """
         parser = argparse.ArgumentParser(
