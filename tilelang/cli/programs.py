@@ -18,7 +18,6 @@ from ..emulator import Device
 from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
 from ..errors import UserError
-from ..runtime import nvrtc
 
 _SOURCES = (".ptx", ".cu")
 
@@ -218,25 +217,20 @@ def _tolerance(dtype: Any) -> float:
 
 
 def _run_source(request: Request, target: str) -> None:
-    text = request.path.read_text(encoding="utf-8")
+    device = Device(target)
     if request.path.suffix == ".cu":
-        text = nvrtc.compile_cuda(text, target).ptx
-    module = Device(target).load_ptx(text)
+        module = device.load_cuda(request.path)
+    else:
+        module = device.load_ptx(request.path.read_text(encoding="utf-8"))
     entry = request.name or request.entry
     if not entry and len(module.kernels) != 1:
         raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
     args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
     copies = [each.copy() if is_array(each) else each for each in args]
-    kernel = module[_full_name(module, entry) if entry else next(iter(module.kernels))]
+    kernel = module[entry or next(iter(module.kernels))]
     kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
     if request.reference:
         _compare_arrays(request, args, copies)
-
-
-def _full_name(module: Any, entry: str) -> str:
-    """The kernel whose name is, or whose C++ name contains, ``entry``."""
-    matching = [name for name in module.kernels if f"{len(entry)}{entry}" in name]
-    return entry if entry in module.kernels or len(matching) != 1 else matching[0]
 
 
 def _compare_arrays(request: Request, args: list[Any], before: list[Any]) -> None:

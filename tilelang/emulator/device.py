@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang import _ffi
@@ -24,7 +25,7 @@ from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.errors import UserError
-from tilelang.runtime import resources, toolchain
+from tilelang.runtime import nvrtc, resources, toolchain
 
 if TYPE_CHECKING:
     from tilelang.emulator.timing import Report
@@ -126,6 +127,40 @@ class Device:
         """
         return Module(self, as_one_statement(_source(text)))
 
+    def load_cuda(
+        self,
+        source: str | Path,
+        *,
+        headers: dict[str, str] | None = None,
+        options: Iterable[str] = (),
+    ) -> Module:
+        """Compiles CUDA C++ with NVRTC, in this process, and loads the PTX.
+
+        ``cuda_fp16.h`` and the like, and ``cooperative_groups.h``, are there; ``cuda/std``, ``cub``
+        and ``thrust`` with the wheel ``nvidia-cuda-cccl`` (``pip install 'tilelang-sm100[cccl]'``).
+        Source lines of reports are those of the file.
+
+        Args:
+            source: the text, or the path of a ``.cu`` file, beside which includes are found, too.
+            headers: further headers by the names that ``#include`` has.
+            options: of NVRTC, as ``-DNAME=1`` or ``-I<folder>``.
+
+        Raises:
+            CompileError: the source does not compile, or lacks a header; the message says which
+                wheel or argument brings it.
+            ConfigError: NVRTC does not know one of the options.
+            ~tilelang.emulator.errors.EmulatorError: as of :meth:`load_ptx`.
+        """
+        given, flags = nvrtc.Source(str(source), headers=dict(headers or {})), tuple(options)
+        if isinstance(source, Path):
+            text = source.read_text(encoding="utf-8")
+            given = dataclasses.replace(given, text=text, name=str(source))
+            flags += (f"-I{source.parent}",)
+        artifact = nvrtc.compile_foreign(given, self.arch, flags)
+        module = self.load_ptx(artifact.ptx)
+        module.resources = resources.parse(artifact.log)
+        return module
+
     def map(self, array: Any, *, address: int | None = None, name: str = "array") -> Mapping:
         """Gives ``array``, used in place, a device address for as long as the result lives.
 
@@ -168,7 +203,8 @@ class Device:
 
 
 class Module:
-    """PTX loaded on a device; ``module["name"]`` is a kernel.
+    """PTX loaded on a device; ``module["name"]`` is a kernel, by its name in the PTX or, where one
+    has it, in C++.
 
     A kernel that uses an instruction which is not implemented, also through the functions it
     calls, is listed in ``kernels``; taking or launching it raises
@@ -203,12 +239,17 @@ class Module:
         return resources.parse(toolchain.verbose_assembly(self._text, self.device.arch))
 
     def __getitem__(self, name: str) -> Kernel:
-        kernel = self.kernels.get(name)
+        kernel = self.kernels.get(name) or self._by_plain_name(name)
         if kernel is None:
             raise UserError(f"no kernel {name!r}; the module has {', '.join(self.kernels)}")
         if kernel.error is not None:
             raise error_of(kernel.error)
         return kernel
+
+    def _by_plain_name(self, name: str) -> Kernel | None:
+        """The only kernel whose C++ name, with its arguments, contains ``name``."""
+        found = [each for each in self.kernels if f"{len(name)}{name}" in each]
+        return self.kernels[found[0]] if len(found) == 1 else None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kernels)

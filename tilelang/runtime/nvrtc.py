@@ -11,7 +11,8 @@ import functools
 import importlib.util
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -131,19 +132,52 @@ def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifac
         InternalError: generated source does not compile; holds the log and the lines at fault.
         ConfigError: NVRTC does not know one of the options.
     """
+    extra = extra if _NOT_MINIMAL.search(source) else (*extra, _MINIMAL)
+    return _compile(Source(source), options_for(arch, extra), _failure)
+
+
+@dataclass(frozen=True)
+class Source:
+    """C++ source.
+
+    Attributes:
+        text: of the program.
+        name: of its file, in messages and source lines.
+        headers: texts by the names that it includes them by.
+    """
+
+    text: str
+    name: str = "kernel.cu"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_foreign(source: Source, arch: str, options: tuple[str, ...] = ()) -> Artifact:
+    """Compiles CUDA C++ that the user has written, all of it.
+
+    Raises:
+        CompileError: it does not compile; names the wheel or the argument that brings a header
+            which is missing.
+        ConfigError: NVRTC does not know one of the options.
+    """
+    return _compile(source, options_for(arch, options), _foreign_failure)
+
+
+def _compile(source: Source, flags: tuple[str, ...], failure: Callable[..., Exception]) -> Artifact:
     nvrtc = _nvrtc()
-    options = [
-        *options_for(arch, extra),
-        *([] if _NOT_MINIMAL.search(source) else [_MINIMAL]),
-        *(f"-I{folder}" for folder in include_folders()),
-    ]
-    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    options = [*flags, *(f"-I{folder}" for folder in include_folders())]
+    headers = [text.encode() for text in source.headers.values()]
+    names = [name.encode() for name in source.headers]
+    program = _checked(
+        nvrtc.nvrtcCreateProgram(
+            source.text.encode(), source.name.encode(), len(headers), headers, names
+        )
+    )
     try:
         encoded = [option.encode() for option in options]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         log = _text(program, "ProgramLog")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise _failure(status, source, log, options)
+            raise failure(status, source.text, log, options)
         return Artifact(_text(program, "PTX"), _bytes(program, "CUBIN"), log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -168,14 +202,27 @@ def _text(program: Any, what: str) -> str:
     return _bytes(program, what).rstrip(b"\0").decode(errors="replace")
 
 
-def _failure(status: Any, source: str, log: str, options: list[str]) -> Exception:
-    nvrtc = _nvrtc()
-    if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+def _refused_option(status: Any, log: str, options: list[str]) -> Exception | None:
+    if status == _nvrtc().nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
         return ConfigError(f"NVRTC refuses an option among {options}:\n{log.strip()}")
     if refused := re.search(r"ptxas (?:fatal|error)\s*: Unknown option '?([^'\n]*)", log):
         return ConfigError(f"ptxas has no option {refused[1]!r}; options are {options}")
+    return None
+
+
+def _foreign_failure(status: Any, source: str, log: str, options: list[str]) -> Exception:
+    if refused := _refused_option(status, log, options):
+        return refused
+    if missing := _missing_header(log, "headers={'name': 'text'} or options=['-I<folder>']"):
+        return CompileError(f"{missing[0]}\n{log.strip()}", notes=[missing[1]])
+    return CompileError(f"the CUDA C++ source does not compile\n{log.strip()}")
+
+
+def _failure(status: Any, source: str, log: str, options: list[str]) -> Exception:
+    if refused := _refused_option(status, log, options):
+        return refused
     excerpt = "\n".join(_lines_at_fault(source, log))
-    if missing := _missing_header(log):
+    if missing := _missing_header(log, "compile_flags=['-I<folder>']"):
         what, advice = missing
         return CompileError(f"{what}\n{log.strip()}\n{excerpt}", notes=[advice])
     if cause := _user_mistake(source, log):
@@ -188,8 +235,12 @@ _BROUGHT = "// C++ source of the program"
 _CCCL = ("cuda/", "cub/", "nv/", "thrust/")
 
 
-def _missing_header(log: str) -> tuple[str, str] | None:
-    """What to say of a header that is not there and that no code of ours includes by itself."""
+def _missing_header(log: str, adds: str) -> tuple[str, str] | None:
+    """What to say of a header that is not there and that no code of ours includes by itself.
+
+    Args:
+        adds: the argument that brings another one.
+    """
     found = re.search(r'cannot open source file "([^"]+)"', log)
     if found is None or found[1].startswith("tl_templates/"):
         return None
@@ -197,7 +248,7 @@ def _missing_header(log: str) -> tuple[str, str] | None:
     if found[1].startswith(_CCCL) and not (cuda_include() / "cccl").is_dir():
         return what, "it is in a wheel: pip install 'nvidia-cuda-cccl>=13.0,<13.1'"
     folders = ", ".join(map(str, include_folders()))
-    return what, f"headers are looked for in {folders}; compile_flags=['-I<folder>'] adds one"
+    return what, f"headers are looked for in {folders}; {adds} adds one"
 
 
 def _user_mistake(source: str, log: str) -> str | None:
