@@ -81,6 +81,7 @@ class CudaDevice:
         from cuda.bindings import driver
 
         self.target = target
+        self._dtypes: dict[np.dtype, Any] = {}
         self._torch, self._driver = torch, driver
         index = torch.device(name).index
         self._index = torch.cuda.current_device() if index is None else index
@@ -146,7 +147,7 @@ class CudaDevice:
         return memory.view(getattr(self._torch, dtype)).view(-1, count)
 
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
-        return memory.view(getattr(self._torch, dtype.name)).view(tuple(shape))
+        return memory.view(self._torch_dtype(dtype)).view(tuple(shape))
 
     def address(self, memory: Any) -> int:
         return memory.data_ptr()
@@ -158,14 +159,16 @@ class CudaDevice:
             if kind not in (_CUDA, _CUDA_HOST, _CUDA_MANAGED):
                 return self._host_source(host_bytes(data, dtype), dtype)
             data = torch.from_dlpack(data)
-        if data.dtype is not getattr(torch, dtype.name):
+        if data.dtype is not self._torch_dtype(dtype):
             raise wrong_dtype(str(data.dtype).removeprefix("torch."), dtype)
-        flat = data.detach().resolve_conj().resolve_neg().contiguous()
+        plain = data.is_contiguous() and not (data.is_conj() or data.is_neg())
+        flat = data if plain else data.detach().resolve_conj().resolve_neg().contiguous()
         if data.is_cpu:
             if not flat.is_pinned():
-                return self._host_source(flat.view(-1).view(torch.uint8).numpy(), dtype)
+                flat = flat.detach().view(-1).view(torch.uint8)
+                return self._host_source(flat.numpy(), dtype)
             return Source("pinned", flat.numel(), flat, flat.data_ptr())
-        flat = flat.view(-1).view(torch.uint8)
+        flat = flat.detach().view(-1).view(torch.uint8)
         if data.device.index != self._index:
             raise ArgumentError(
                 f"the array is on {data.device}, the stream on {self._device}",
@@ -173,11 +176,16 @@ class CudaDevice:
             )
         return Source("device", data.numel(), flat, flat.data_ptr())
 
+    def _torch_dtype(self, dtype: np.dtype) -> Any:
+        found = self._dtypes.get(dtype)
+        if found is None:
+            found = self._dtypes[dtype] = getattr(self._torch, dtype.name)
+        return found
+
     def _host_source(self, found: np.ndarray, dtype: np.dtype) -> Source:
-        pinned = (
-            found.size >= _THREADED_COPY
-            and found.flags.writeable
-            and self._torch.from_numpy(found).is_pinned()
-        )
-        kind = "pinned" if pinned else "host"
-        return Source(kind, found.size // dtype.itemsize, found, found.ctypes.data)
+        elements = found.size // dtype.itemsize
+        if found.size >= _THREADED_COPY and found.flags.writeable:
+            tensor = self._torch.from_numpy(found)
+            if tensor.is_pinned():
+                return Source("pinned", elements, found, tensor.data_ptr())
+        return Source("host", elements, found, 0)

@@ -51,7 +51,7 @@ class Source(NamedTuple):
         kind: where it lies: "host", "pinned" (in memory that the device reads) or "device".
         elements: how many.
         bytes: its memory, one-dimensional: an array of NumPy ("host") or of the device's library.
-        address: of its first byte.
+        address: of its first byte; 0 if only the host reads it.
     """
 
     kind: str

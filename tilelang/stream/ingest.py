@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Elements of one launch at most: their number has 32 bits.
 _LARGEST_LAUNCH = 1 << 30
+#: Arrays of pinned memory that are kept before it is asked which ones were read.
+_MOST_READING = 32
 
 
 class _Stage:
@@ -124,8 +126,9 @@ class Ingest:
 
     def last_copy(self, source: Source) -> Event:
         """Returns the point after which ``source`` is not read; it is kept until then."""
-        while self._reading and self._reading[0][0].done:
-            self._reading.popleft()
+        if len(self._reading) >= _MOST_READING:
+            while self._reading and self._reading[0][0].done:
+                self._reading.popleft()
         self._reading.append((self._copies.record(), source))
         return self._reading[-1][0]
 

@@ -12,10 +12,14 @@ from typing import Any, NamedTuple
 import tilelang
 import tilelang.language as T
 
+from ..math import cdiv
 from .layout import Layout
 
-#: One vector a thread: on an H100, 3 % above four, whose blocks take turns less evenly.
 THREADS = 512
+#: Bytes side by side in a tile from which on the order of the stream is that of the tiles, too.
+_LONG_RUN = 512
+#: Bytes side by side in a tile below which shared memory puts elements in order.
+_SHORT_RUN = 64
 
 
 class Words(NamedTuple):
@@ -29,6 +33,48 @@ class Words(NamedTuple):
         """Returns the widest words of a vector of ``size`` bytes."""
         width = min(size & -size, 8)
         return cls(f"uint{8 * width}", size // width)
+
+
+class Patch(NamedTuple):
+    """What a block copies: consecutive rows of the last axis of a stream, and a part of each.
+
+    Blocks that took the stream as it comes would write a few bytes to many tiles each. A block with
+    several rows writes all of them behind each other, where it can.
+
+    Attributes:
+        row: vectors of a row of the stream.
+        rows, columns: extents of the patch, in rows and vectors.
+        run: vectors that lie side by side in a tile; 0: neighbours along the rows' axis do.
+        shared: whether threads exchange vectors, so that neighbours write to neighbouring places.
+    """
+
+    row: int
+    rows: int
+    columns: int
+    run: int
+    shared: bool
+
+    @classmethod
+    def of(cls, layout: Layout, size: int) -> Patch | None:
+        """Returns the patch for vectors of ``size`` bytes; None: blocks take what comes."""
+        if len(layout.axes) < 2:
+            return None
+        slower, inner = layout.axes[-2:]
+        run = inner.tile if inner.weight == 1 else 0
+        if run * size >= _LONG_RUN:
+            return None
+        if run * size >= _SHORT_RUN:
+            return cls(inner.extent, 16, 512 // size, run, False)
+        if run:
+            return cls(inner.extent, 32, 512 // size // run * run, run, True)
+        return cls(inner.extent, 64, 128 // size, 0 if slower.weight == 1 else 1, True)
+
+    def stored(self, place: Any) -> tuple[Any, Any]:
+        """Returns row and column of the vector that is stored as the ``place``-th of the patch."""
+        if not self.run:
+            return place % self.rows, place // self.rows
+        column = place // (self.rows * self.run) * self.run + place % self.run
+        return place // self.run % self.rows, column
 
 
 @functools.lru_cache(maxsize=256)
@@ -45,9 +91,22 @@ def scatter(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
         vectors: of all pools.
         target: what to compile for.
     """
-    dtype, words = Words.of(layout.lanes * itemsize)
+    size = layout.lanes * itemsize
+    patch = Patch.of(layout, size)
+    if patch is None:
+        kernel = _scatter_run(layout, size, vectors)
+    elif patch.shared and size <= 8:
+        kernel = _scatter_exchanged(layout, patch, size, vectors)
+    else:
+        kernel = _scatter_patch(layout, patch, size, vectors)
+    return tilelang.compile(kernel, target=target)
+
+
+def _scatter_run(layout: Layout, size: int, vectors: int) -> Any:
+    dtype, words = Words.of(size)
     index = index_dtype(layout, vectors)
-    block = THREADS
+    # More than one vector a thread makes blocks of wide ones take turns less evenly.
+    block = THREADS if size == 16 else 2 * THREADS
     n = T.dynamic("n", "int32")
 
     @T.prim_func
@@ -57,14 +116,75 @@ def scatter(layout: Layout, itemsize: int, vectors: int, target: str) -> Any:
         first: index,
         slot: index,
     ):
-        with T.Kernel(T.ceildiv(n, block), threads=block) as b:
+        with T.Kernel(T.ceildiv(n, block), threads=THREADS) as b:
             for i, w in T.Parallel(block, words):
                 if b * block + i < n:
                     pools[place(layout, first + b * block + i, slot), w] = elements[
                         b * block + i, w
                     ]
 
-    return tilelang.compile(scatter_elements, target=target)
+    return scatter_elements
+
+
+def _scatter_patch(layout: Layout, patch: Patch, size: int, vectors: int) -> Any:
+    dtype, words = Words.of(size)
+    index = index_dtype(layout, vectors)
+    row, rows, columns, _, _ = patch
+    across = cdiv(row, columns)
+    n = T.dynamic("n", "int32")
+
+    @T.prim_func
+    def scatter_elements(
+        elements: T.Tensor((n, words), dtype),
+        pools: T.Tensor((vectors, words), dtype),
+        first: index,
+        slot: index,
+    ):
+        with T.Kernel(
+            T.cast(T.ceildiv(first % row + n, row * rows), "int32") * across, threads=THREADS
+        ) as b:
+            for i, w in T.Parallel(rows * columns, words):
+                column = b % across * columns + i % columns
+                # Relative to the first element of its row: what is before it is not given.
+                at = (b // across * rows + i // columns) * row + column - first % row
+                if T.And(column < row, T.And(at >= 0, at < n)):
+                    pools[place(layout, first + at, slot), w] = elements[at, w]
+
+    return scatter_elements
+
+
+def _scatter_exchanged(layout: Layout, patch: Patch, size: int, vectors: int) -> Any:
+    dtype, _ = Words.of(size)
+    index = index_dtype(layout, vectors)
+    row, rows, columns, _, _ = patch
+    across = cdiv(row, columns)
+    n = T.dynamic("n", "int32")
+
+    @T.prim_func
+    def scatter_elements(
+        elements: T.Tensor((n, 1), dtype),
+        pools: T.Tensor((vectors, 1), dtype),
+        first: index,
+        slot: index,
+    ):
+        with T.Kernel(
+            T.cast(T.ceildiv(first % row + n, row * rows), "int32") * across, threads=THREADS
+        ) as b:
+            # A row has one vector more: those of a column lie in different banks.
+            held = T.alloc_shared((rows, columns + 1), dtype)
+            for i in T.Parallel(rows * columns):
+                column = b % across * columns + i % columns
+                at = (b // across * rows + i // columns) * row + column - first % row
+                if T.And(column < row, T.And(at >= 0, at < n)):
+                    held[i // columns, i % columns] = elements[at, 0]
+            for i in T.Parallel(rows * columns):
+                r, c = patch.stored(i)
+                column = b % across * columns + c
+                at = (b // across * rows + r) * row + column - first % row
+                if T.And(column < row, T.And(at >= 0, at < n)):
+                    pools[place(layout, first + at, slot), 0] = held[r, c]
+
+    return scatter_elements
 
 
 def place(layout: Layout, position: Any, slot: Any) -> Any:
@@ -143,4 +263,5 @@ def index_dtype(layout: Layout, vectors: int) -> Any:
     """Returns the type for positions and places: 32 bits where they do."""
     row = math.prod(axis.extent for axis in layout.axes[1:])
     rows = 2 * layout.period + vectors // (layout.live * layout.tile) * layout.axes[0].tile
-    return T.int32 if max(vectors, rows * row) < 2**31 else T.int64
+    beyond = 128 * layout.axes[-1].extent  # of a patch, behind the last row
+    return T.int32 if max(vectors, rows * row + beyond) < 2**31 else T.int64

@@ -14,7 +14,8 @@ from stream.reference import collect, cut, random_array
 from tilelang.errors import ArgumentError
 from tilelang.stream import StreamError, TileStream, WouldBlock
 
-# Shape, tile, order, dtype: each leading axis, periods, merged axes, vectors of all widths.
+# Shape, tile, order, dtype: each leading axis, periods, merged axes, vectors of all widths, and
+# each kind of kernel: by runs, by patches, and with neighbours exchanged along either axis.
 CASES = [
     ((37,), (8,), None, "uint8"),
     ((64,), (1,), None, "float64"),
@@ -26,6 +27,9 @@ CASES = [
     ((3, 1, 12, 8), (2, 4, 5, 8), None, "uint8"),
     ((3, 2, 5, 8), (1, 1, 5, 4), (1, 0, 2, 3), "complex64"),
     ((2, 3, 2, 5, 6), (2, 2, 1, 3, 4), None, "float16"),
+    ((2, 21, 96), (2, 8, 32), None, "uint16"),
+    ((2, 19, 70), (1, 16, 33), None, "uint16"),
+    ((2, 70, 40), (2, 32, 20), (0, 2, 1), "uint8"),
     ((3, 2, 2, 3, 2, 4), (2, 1, 2, 2, 2, 2), None, "complex128"),
 ]
 
