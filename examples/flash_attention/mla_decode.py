@@ -15,12 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-from attention_forward import PASS_CONFIGS, hide, online_softmax
-from flash_decoding import combine, store_part
-
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
 
 
 def default_tiles(target, latent):

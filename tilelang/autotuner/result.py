@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .progress import in_microseconds, ready_to_paste
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -25,8 +27,9 @@ class Trial:
     cached: bool = False
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in self.config.items())
-        outcome = f"skipped: {self.reason}" if self.latency is None else f"{self.latency:g}"
+        values = ready_to_paste(self.config)
+        latency = in_microseconds(self.latency, "ms") if self.latency is not None else ""
+        outcome = latency or f"skipped: {self.reason}"
         return f"{outcome:<14} {values}" + (" (rough)" if self.rough else "")
 
 
@@ -70,6 +73,8 @@ class AutotuneResult:
     def __str__(self) -> str:
         known = [trial for trial in self.trials if trial.latency is not None]
         ranked = sorted(known, key=lambda trial: trial.latency or 0)
-        lines = [f"best: {self.latency:g} {self.unit} of {len(self.trials)} candidates"]
+        best = in_microseconds(self.latency, self.unit)
+        lines = [f"best of {len(self.trials)} candidates: {best}"]
+        lines.append(ready_to_paste(self.config))
         lines += [f"  {trial}" for trial in [*ranked, *self.skipped]]
         return "\n".join([*lines, *([self.remark] if self.remark else [])])

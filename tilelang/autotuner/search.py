@@ -95,7 +95,7 @@ class Search:
                 progress.step(self._best()[1])
         finally:
             if progress:
-                progress.close()
+                progress.close(self._best()[1])
             if self._settings.executor is None:
                 executor.shutdown(wait=False, cancel_futures=True)
         return self._result()
