@@ -15,7 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+from attention_forward import PASS_CONFIGS, hide, online_softmax
+from flash_decoding import combine, store_part
+
 import tilelang.language as T
+from tilelang.tools.example import Example, Option
 
 
 def default_tiles(target, latent):
@@ -36,4 +41,97 @@ def mla_decode(
     of a head before compression.
     """
     scale = math.log2(math.e) / math.sqrt(128 + rope)  # powers of two in place of e
-    columns: dict[str, Any] = {"policy": T.GemmWarpPolicy.FullCol}  # not rows
+    columns: dict[str, Any] = {"policy": T.GemmWarpPolicy.FullCol}  # are shared, not rows
+
+    @T.prim_func
+    def mla_decode(
+        Q: T.Tensor((batch, heads, latent + rope), dtype),
+        Cache: T.Tensor((batch, keys, latent + rope), dtype),
+        Lengths: T.Tensor((batch,), "int32"),
+        Out: T.Tensor((batch, heads, latent), dtype),
+    ):
+        Parts = T.alloc_global((batch, heads, splits, latent), "float32")
+        Lse = T.alloc_global((batch, heads, splits), "float32")
+
+        grid = T.ceildiv(heads, block_H), latent // block_V * splits, batch
+        with T.Kernel(*grid, threads=threads) as (bx, by, b):
+            Q_shared = T.alloc_shared((block_H, latent), dtype)
+            Q_rope = T.alloc_shared((block_H, rope), dtype)
+            tokens = T.alloc_shared((block_N, latent), dtype)
+            tokens_rope = T.alloc_shared((block_N, rope), dtype)
+            weights = T.alloc_shared((block_H, block_N), dtype)
+            scores = T.alloc_fragment((block_H, block_N), "float32")
+            result = T.alloc_fragment((block_H, block_V), "float32")
+            highest = T.alloc_fragment((block_H,), "float32")
+            sums = T.alloc_fragment((block_H, 1), "float32")
+            head, split, column = bx * block_H, by % splits, by // splits * block_V
+            length = Lengths[b]
+            blocks = T.ceildiv(T.ceildiv(length, block_N), splits)  # of this part
+            begin = split * blocks * block_N
+
+            T.copy(Q[b, head : head + block_H, :latent], Q_shared)
+            T.copy(Q[b, head : head + block_H, latent:], Q_rope)
+            T.clear(result)
+            T.clear(sums)
+            T.fill(highest, -1e30)  # finite: a part may be empty
+            for k in T.Pipelined(blocks, num_stages=num_stages):
+                key = begin + k * block_N
+                T.copy(Cache[b, key : key + block_N, :latent], tokens)
+                T.copy(Cache[b, key : key + block_N, latent:], tokens_rope)
+                T.gemm(Q_shared, tokens, scores, transpose_B=True, clear_accum=True, **columns)
+                T.gemm(Q_rope, tokens_rope, scores, transpose_B=True, **columns)
+                if key + block_N > length:
+                    hide(scores, key, length - 1, None)
+                online_softmax(scores, weights, result, highest, sums, scale, None)
+                T.gemm(weights, tokens[:, column : column + block_V], result, **columns)
+            rows = T.min(block_H, heads - head)
+            store_part(result, highest, sums, scale, Parts, Lse, b, head, rows, split, column)
+
+        combine(Parts, Lse, Out, splits, latent)
+
+    return mla_decode
+
+
+def reference(q, cache, lengths, latent):
+    """Returns Out, of the type of the arguments."""
+    out = torch.empty_like(q[..., :latent])
+    for b, length in enumerate(lengths):
+        scores = q[b] @ cache[b, :length].T / math.sqrt(128 + q.shape[2] - latent)
+        out[b] = scores.softmax(1) @ cache[b, :length, :latent]
+    return out
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        lengths=Option("tokens of each sequence", [130, 64], [8192] * 64),
+        splits=Option("blocks that share the tokens of a sequence", 2, 1),
+        heads=Option("heads", 100, 128),
+        latent=Option("compressed elements of a token", 512),
+        rope=Option("elements of a token that carry its position", 64),
+        dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
+    )
+    args = example.args
+    batch, keys, width = len(args.lengths), max(args.lengths), args.latent + args.rope
+    sizes = batch, keys, args.heads, args.latent, args.rope, args.splits
+    tiles = default_tiles(args.target, args.latent)
+    function = mla_decode(*sizes, args.dtype, **tiles)
+    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+    q = example.normal(batch, args.heads, width, dtype=args.dtype)
+    cache = example.normal(batch, keys, width, dtype=args.dtype)
+    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
+    out = example.output(batch, args.heads, args.latent, dtype=args.dtype)
+    kernel(q, cache, lengths, out)
+    want = reference(q.double(), cache.double(), args.lengths, args.latent)
+    example.check("Out", out, want, tolerance=2**-7)
+    example.speed(
+        lambda: kernel(q, cache, lengths, out),
+        {"eager torch": lambda: reference(q, cache, args.lengths, args.latent)},
+        moved=sum(args.lengths) * width * cache.element_size(),
+        flops=2 * sum(args.lengths) * args.heads * (width + args.latent),
+    )
+
+
+if __name__ == "__main__":
+    main()
