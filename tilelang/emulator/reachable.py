@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import gc
+import sys
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 _tensors: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("tensors", default=())
 
@@ -14,8 +18,9 @@ _tensors: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("tens
 def reachable(*tensors: Any) -> Iterator[None]:
     """Launches inside of the block may access these CPU tensors at their own addresses.
 
-    A GPU's kernel reaches all memory of its process; the emulator's only that of its arguments. A
-    program with a tensor of pointers says here what they point to::
+    A GPU's kernel reaches all memory of its process; the emulator's that of its arguments, and what
+    tensors of torch own whose addresses are in a 64-bit integer or in a tensor of them. A program
+    with other pointers, of NumPy or two tables deep, says here what they point to::
 
         with tilelang.emulator.reachable(a, b):
             kernel(torch.tensor([a.data_ptr(), b.data_ptr()]), out)
@@ -27,6 +32,36 @@ def reachable(*tensors: Any) -> Iterator[None]:
         yield
     finally:
         _tensors.reset(token)
+
+
+def live_tensors(addresses: np.ndarray) -> list[Any]:
+    """Returns the memory of torch's CPU tensors in this process that holds one of the addresses.
+
+    Args:
+        addresses: uint64.
+
+    Returns:
+        for each piece of memory a tensor of all its bytes.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not len(addresses):
+        return []
+    addresses = np.sort(addresses)
+    found: dict[int, Any] = {}
+    for each in gc.get_objects():
+        if not issubclass(type(each), torch.Tensor):
+            continue
+        try:
+            storage = each.untyped_storage()
+            begin, size = storage.data_ptr(), storage.nbytes()
+        except (RuntimeError, NotImplementedError):  # of no memory: sparse, meta, fake
+            continue
+        if each.device.type != "cpu" or begin in found:
+            continue
+        first, last = np.searchsorted(addresses, np.array([begin, begin + size], np.uint64))
+        if first < last:
+            found[begin] = torch.empty(0, dtype=torch.uint8).set_(storage)
+    return list(found.values())
 
 
 def current() -> tuple[Any, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..emulator.memory import extent_of
+from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
+from ..emulator.reachable import live_tensors
 from ..errors import UnsupportedError
 from . import resources
 from .nvrtc import Artifact
@@ -102,7 +103,9 @@ class Emulation:
         try:
             device, module = self._loaded
             spans = [_span(arg) for arg in args]
-            known = [extent_of(tensor) for tensor in (*pointees, *reachable_tensors())]
+            named = (*pointees, *reachable_tensors())
+            known = [extent_of(tensor) for tensor in named]
+            known += map(extent_of, live_tensors(_unknown_addresses(args, spans, known)))
             own = [Span(each.begin, (each.end - each.begin,), (1,), 1) for each in known]
             regions = Regions([*own, *(span for span in spans if span is not None)])
             with contextlib.ExitStack() as mapped:
@@ -125,6 +128,30 @@ class Emulation:
         except BaseException as error:
             self._outcome.keep_error(error)
             raise
+
+
+# Below no host has allocations, from here on none that a process can use.
+_ADDRESSES = 2**32, 2**48
+
+
+def _unknown_addresses(
+    args: Sequence[Any], spans: Sequence[Span | None], known: Sequence[Extent]
+) -> np.ndarray:
+    """What may be addresses among 64-bit integers of a launch, outside of the memory it knows."""
+    words = [np.zeros(0, np.uint64)]
+    for arg, span in zip(args, spans, strict=True):
+        if span is None:
+            words.append(np.frombuffer(arg, np.uint64) if len(arg) == 8 else words[0])
+        elif span.itemsize == 8 and "int" in str(getattr(arg, "dtype", "")):
+            words.append(Regions([span]).array(span).ravel())
+    found = np.concatenate(words)
+    found = np.unique(found[(found >= _ADDRESSES[0]) & (found < _ADDRESSES[1])])
+    ranges = [(each.begin, each.end) for each in known]
+    ranges += [(span.address, span.end) for span in spans if span is not None]
+    inside = np.zeros(len(found), bool)
+    for begin, end in ranges if len(found) else ():
+        inside |= (found >= begin) & (found < end)
+    return found[~inside]
 
 
 def _span(arg: Any) -> Span | None:

@@ -178,7 +178,10 @@ uint64_t GlobalMemory::SizeAt(uint64_t address) const {
 
 std::string GlobalMemory::Describe(uint64_t address) const {
   const GlobalBuffer* buffer = Nearest(address);
-  if (!buffer) return "no buffer of this launch is at this address";
+  if (!buffer) {
+    return "no buffer of this launch is at this address; memory that it reaches by addresses in "
+           "tensors is named by tilelang.emulator.reachable";
+  }
   const int64_t offset = static_cast<int64_t>((address & kOffsetMask) - buffer->begin);
   std::string text = "byte " + std::to_string(offset) + " of buffer '" + buffer->name + "'";
   std::vector<GlobalSlice::Range> parts = slices_[address >> kBufferShift].ranges;

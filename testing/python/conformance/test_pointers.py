@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
-from conformance.running import close, normal, poison, run
+from conformance.running import close, equal, normal, poison, run
 
+import tilelang
 import tilelang.language as T
-from tilelang import emulator
+from tilelang import emulator, errors
 
 N = 64
 
@@ -104,3 +107,72 @@ def test_reads_of_what_nobody_writes(target: str) -> None:
 
     a = normal(N)
     close(run(main, target, a, poison(N)), a + 1)
+
+
+def sums_of_a_table(count: int, n: int) -> Any:
+    """A kernel that adds up tensors whose addresses are in a tensor."""
+
+    @T.prim_func
+    def main(table: T.Tensor((count,), T.ptr), out: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(n):
+                out[i] = 0
+            for k in T.serial(count):
+                each = T.make_tensor(table[k], (n,), "float32")
+                for i in T.Parallel(n):
+                    out[i] += each[i]
+
+    return main
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_live_tensors_are_reached_by_their_addresses(dtype: str) -> None:
+    whole = normal(5, 100)
+    parts = [whole[1], whole[3], normal(100), torch.nn.Parameter(normal(100))]
+    table = torch.tensor([part.data_ptr() for part in parts]).view(getattr(torch, dtype))
+    out = poison(100)
+    tilelang.compile(sums_of_a_table(4, 100), target="sm_90a")(table, out)
+    close(out, sum(part.detach().double() for part in parts))
+
+
+def test_addresses_as_numbers() -> None:
+    @T.prim_func
+    def main(A: T.ptr, B: T.ptr, n: T.int32):
+        X = T.make_tensor(A, (n,), "float32")
+        Y = T.make_tensor(B, (n,), "float32")
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(n):
+                Y[i] = X[i] + 1
+
+    a, b = normal(70), poison(70)
+    tilelang.compile(main, target="sm_80")(a.data_ptr(), b.data_ptr(), 70)
+    equal(b, a + 1)
+
+
+def test_memory_that_nothing_owns_is_named() -> None:
+    numpy_owns = np.ones(100, np.float32)
+    table = torch.tensor([numpy_owns.ctypes.data])
+    kernel = tilelang.compile(sums_of_a_table(1, 100), target="sm_90a")
+    with pytest.raises(
+        errors.EmulatorError, match=r"named by tilelang.emulator.reachable"
+    ) as caught:
+        kernel(table, poison(100))
+    assert "test_pointers.py" in str(caught.value)
+    out = poison(100)
+    with emulator.reachable(numpy_owns):
+        kernel(table, out)
+    equal(out, torch.ones(100))
+
+
+def test_numbers_that_are_no_addresses() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int64"), B: T.Tensor((N,), "int64")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                B[i] = A[i] + 1
+
+    a = torch.randint(-(2**62), 2**62, (N,))
+    a[::2] %= 2**40
+    b = poison(N, dtype="int64")
+    tilelang.compile(main, target="sm_90a")(a, b)
+    equal(b, a + 1)
