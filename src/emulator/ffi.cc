@@ -1,6 +1,7 @@
 // The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python. Reports
 // travel as JSON texts.
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/object.h>
@@ -158,9 +159,18 @@ TimingOptions TimingOf(const TimingSettings& settings) {
   return options;
 }
 
+// Of all clusters only these run; the others count as if they had been.
+void Select(Launch* launch, const ffi::Shape& selected) {
+  launch->timed_clusters.assign(launch->clusters(), true);
+  for (int64_t cluster : selected) launch->timed_clusters[cluster] = false;
+  const uint64_t others = launch->clusters() - selected.size();
+  launch->finished_ctas = others * launch->options.cluster.count();
+}
+
 LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
                       ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
-                      Suppressions suppressions, TimingSettings timing, ffi::Bytes params) {
+                      Suppressions suppressions, TimingSettings timing, ffi::Bytes params,
+                      ffi::Shape selected) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
   const Kernel* kernel = module->module->Find(std::string(name));
@@ -184,6 +194,7 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
         {std::string(kind), std::string(kernel), std::string(file), static_cast<int>(line)});
   }
   for (const ffi::String& lint : lints) options.lints.insert(std::string(lint));
+  if (!selected.empty()) Select(object->launch.get(), selected);
   object->launch->params.assign(params.data(), params.data() + params.size());
   object->Start();
   return LaunchRef(object);

@@ -180,7 +180,7 @@ ffi::Any LaunchPlan::EmulatedArg(const Arg& arg, const CallState& state) const {
   return ffi::Bytes(reinterpret_cast<const char*>(&bits), ir::Bytes(scalar.dtype));
 }
 
-void LaunchPlan::Emulate(const ffi::Function& emulate, const CallState& state) const {
+void LaunchPlan::Emulate(const ffi::Function& emulate, const CallState& state, bool first) const {
   Geometry geometry = Evaluate(state);
   if (geometry.grid[0] * geometry.grid[1] * geometry.grid[2] == 0) return;
   ffi::Array<ffi::Any> args;
@@ -191,8 +191,10 @@ void LaunchPlan::Emulate(const ffi::Function& emulate, const CallState& state) c
   for (const ffi::TensorObj* tensor : state.pointees) {
     pointees.push_back(ffi::GetRef<ffi::Tensor>(tensor));
   }
+  ffi::Array<ffi::Any> allocated;
+  if (first) allocated = ffi::Array<ffi::Any>(state.outputs.begin(), state.outputs.end());
   emulate(name_, ToArray(geometry.grid), ToArray(geometry.block), cluster, geometry.shared_memory,
-          args, pointees);
+          args, pointees, allocated);
 }
 
 }  // namespace tilelang::runtime

@@ -20,10 +20,11 @@ class LaunchPlan {
   // Launches on a stream of the current device; an empty grid does nothing.
   void Launch(driver::Kernel kernel, const CallState& state, driver::Stream stream) const;
 
-  // Calls `emulate(name, grid, block, cluster, dynamic shared memory, arguments)`. An argument is
-  // a tensor, the bytes of a scalar as the device sees them, or the map that
-  // TensorMapPlan::Describe gives.
-  void Emulate(const ffi::Function& emulate, const CallState& state) const;
+  // Calls `emulate(name, grid, block, cluster, dynamic shared memory, arguments, pointees,
+  // allocated)`. An argument is a tensor, the bytes of a scalar as the device sees them, or the map
+  // that TensorMapPlan::Describe gives. `first`: it is the first launch of its call, and gets the
+  // tensors that the call has allocated.
+  void Emulate(const ffi::Function& emulate, const CallState& state, bool first) const;
 
   const std::string& name() const { return name_; }
   // Bytes of dynamic shared memory if constant, else -1.

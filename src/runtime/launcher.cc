@@ -32,7 +32,9 @@ ffi::Any Launcher::Call(ffi::PackedArgs args) {
   bool on_cpu = !state.device || state.device->device_type == kDLCPU;
   if (on_cpu) {
     signature_.BindZeroed(&zeroed_, nullptr, &state);
-    for (const LaunchPlan& launch : launches_) launch.Emulate(emulate_, state);
+    for (const LaunchPlan& launch : launches_) {
+      launch.Emulate(emulate_, state, &launch == &launches_.front());
+    }
     signature_.GiveBackZeroed(&zeroed_, state);
   } else {
     int device = state.device->device_id;

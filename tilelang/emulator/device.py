@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang import _ffi
-from tilelang.emulator import watch
+from tilelang.emulator import sample, watch
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning, error_of
 from tilelang.emulator.inline_assembly import as_one_statement
@@ -268,6 +268,7 @@ class Kernel:
         dynamic_shared: whether it declares dynamic shared memory.
         local_bytes: local memory of a thread.
         instructions: number of decoded instructions.
+        communicates: whether its CTAs may exchange values through global memory.
     """
 
     def __init__(self, module: Module, entry: dict[str, Any]) -> None:
@@ -287,6 +288,7 @@ class Kernel:
         self.dynamic_shared = bool(entry["dynamic_shared"])
         self.local_bytes: int = entry["local_bytes"]
         self.instructions: int = entry["instructions"]
+        self.communicates = bool(entry["communicates"])
         #: Why the kernel cannot be launched: what it uses is not implemented. Else None.
         self.error: dict[str, Any] | None = entry.get("error")
 
@@ -313,7 +315,7 @@ class Kernel:
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
-                ``profile``, ``suppress``, ``timing`` and ``progress`` as in
+                ``profile``, ``suppress``, ``timing``, ``progress``, ``blocks`` and ``rest`` as in
                 :class:`~tilelang.emulator.Options`; those not given are what
                 :func:`~tilelang.emulator.options` set.
 
@@ -341,6 +343,26 @@ class Kernel:
         return report
 
     def _execute(self, dims: _Dims, smem: int, params: bytes, chosen: Options) -> LaunchReport:
+        count = chosen.sample_size
+        selected = None
+        if count and not chosen.timing:  # the model of time takes samples of its own
+            selected = sample.sampled(dims.grid, dims.cluster, count)
+        if selected is not None and self.communicates:
+            sample.warn_communicates(self.name)
+            selected = None
+        report = self._run(dims, smem, params, chosen, selected or [])
+        if selected is None:
+            return report
+        sample.warn(self.name, dims.grid, dims.cluster, selected, chosen.rest)
+        if chosen.rest == "skip":
+            return report
+        unchecked = dataclasses.replace(chosen, sanitize=False)
+        rest = sample.others(dims.grid, dims.cluster, selected)
+        return sample.joined(report, self._run(dims, smem, params, unchecked, rest))
+
+    def _run(
+        self, dims: _Dims, smem: int, params: bytes, chosen: Options, selected: list[int]
+    ) -> LaunchReport:
         mode, seed = _schedule(chosen.schedule)
         timed = self._timed(chosen.timing)
         profile = chosen_profile(chosen.profile, self.module.profile)
@@ -350,6 +372,7 @@ class Kernel:
              chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
             list(chosen.lint), [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
             timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
+            _ffi.tvm_ffi.Shape(tuple(selected)),
         )  # fmt: skip
         Progress(handle, self.name, chosen.progress).wait()
         return _finish(self.name, handle, chosen, profile)

@@ -12,6 +12,7 @@ from typing import Any
 from tilelang.emulator.errors import EmulatorWarning
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.profiles import STRICT, Profile, chosen_profile
+from tilelang.emulator.sample import USUAL
 from tilelang.emulator.timed import timing_options
 from tilelang.errors import UserError
 
@@ -93,6 +94,13 @@ class Options:
             :class:`~tilelang.emulator.TimingOptions`. Asynchronous operations then act in the
             order of the modelled clock, whatever ``schedule`` says.
         progress: show a progress bar when the launch takes more than two seconds.
+        blocks: which blocks run, and are checked: ``"all"``, ``"sample"`` (16 clusters: the corners
+            of the grid, others at random), or a number of clusters. For launches whose blocks do
+            the same on other data; a warning says which ran. Launches that are timed, or whose
+            CTAs exchange values through global memory, run all.
+        rest: what becomes of the others: ``"skip"``: they do not run, what they write is left as it
+            was, and tensors that the call of a kernel allocates are NaN or -1 there; ``"run"``:
+            they run without the sanitizer.
 
     Raises:
         UserError: there is no such schedule, lint, profile or place, or a number is out of range.
@@ -107,6 +115,8 @@ class Options:
     suppress: Iterable[Any] = ()
     progress: bool = True
     timing: Any = False
+    blocks: str | int = "all"
+    rest: str = "skip"
 
     def __post_init__(self) -> None:
         if isinstance(self.schedule, str) and self.schedule not in _SCHEDULES:
@@ -127,7 +137,20 @@ class Options:
             raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
         timing_options(self.timing)
         chosen_profile(self.profile, STRICT)
+        if isinstance(self.blocks, str) and self.blocks not in ("all", "sample"):
+            raise UserError(f"blocks must be 'all', 'sample' or a number, got {self.blocks!r}")
+        if not isinstance(self.blocks, str):
+            self._set("blocks", integer("blocks", self.blocks, 1))
+        if self.rest not in ("skip", "run"):
+            raise UserError(f"rest must be 'skip' or 'run', got {self.rest!r}")
         self._set("suppress", _suppressions(self.suppress))
+
+    @property
+    def sample_size(self) -> int:
+        """How many clusters are checked; 0: all."""
+        if isinstance(self.blocks, str):
+            return USUAL if self.blocks == "sample" else 0
+        return self.blocks
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..emulator.launch_options import current as current_options
 from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
 from ..emulator.reachable import live_tensors
@@ -89,6 +90,7 @@ class Emulation:
         shared_memory: int,
         args: Sequence[Any],
         pointees: Sequence[Any] = (),
+        allocated: Sequence[Any] = (),
     ) -> None:
         """Runs one grid to its end.
 
@@ -99,9 +101,13 @@ class Emulation:
             shared_memory: dynamic, in bytes.
             args: tensors, bytes of scalars, and mappings that describe tensor maps.
             pointees: tensors whose addresses are among the scalars.
+            allocated: tensors that the call has just allocated.
         """
         try:
             device, module = self._loaded
+            options = current_options()
+            if options.sample_size and options.rest == "skip":
+                _poison(allocated)
             spans = [_span(arg) for arg in args]
             named = (*pointees, *reachable_tensors())
             known = [extent_of(tensor) for tensor in named]
@@ -128,6 +134,15 @@ class Emulation:
         except BaseException as error:
             self._outcome.keep_error(error)
             raise
+
+
+def _poison(tensors: Iterable[Any]) -> None:
+    """Sets all bits: NaN in every type of floating point, -1 in integers; True where it is bool."""
+    for tensor in tensors:
+        span = _span(tensor)
+        assert span is not None
+        array = Regions([span]).array(span)
+        array[...] = 1 if str(tensor.dtype).endswith("bool") else np.iinfo(array.dtype).max
 
 
 # Below no host has allocations, from here on none that a process can use.

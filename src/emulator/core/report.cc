@@ -59,6 +59,7 @@ void WriteKernel(Json& json, const Kernel& kernel) {
   json.Close(']');
   json.Field("param_bytes", kernel.param_bytes);
   json.Field("static_shared", kernel.static_shared);
+  json.Field("communicates", kernel.communicates);
   json.Field("dynamic_shared", kernel.uses_dynamic_shared ? 1 : 0);
   json.Field("shared_offset", kernel.dynamic_shared_offset);
   json.Field("local_bytes", kernel.local_bytes);
