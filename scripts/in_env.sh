@@ -15,7 +15,7 @@ shift
 
 case $extra in
   torch) modules="torch" ;;
-  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr pyright sphinx myst_parser" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore pyright sphinx myst_parser" ;;
   docs) modules="sphinx myst_parser furo" ;;
   check) modules="mypy ruff clang_format" ;;
   *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
@@ -24,7 +24,7 @@ esac
 # Run from / so that the source tree beside us is not taken for an installed package.
 has() { (cd / && "$1" -c 'import sys, importlib.util as u
 import tilelang._ffi
-old = {"zarr"} if sys.version_info < (3, 11) else set()  # zarr 3 is for Python >= 3.11
+old = {"zarr", "tensorstore"} if sys.version_info < (3, 11) else set()  # zarr 3 needs 3.11
 sys.exit(not all(map(u.find_spec, set(sys.argv[1:]) - old)))' $modules) >/dev/null 2>&1; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }

@@ -135,6 +135,10 @@ def host_bytes(data: Any, dtype: np.dtype) -> np.ndarray:
             data = np.from_dlpack(data)
         except (BufferError, RuntimeError, TypeError) as error:
             raise ArgumentError(f"cannot read this {type(data).__name__}: {error}") from None
+    if isinstance(data, np.ma.MaskedArray):
+        raise ArgumentError(
+            "the array has a mask, which a stream does not keep", notes=["append data.filled(...)"]
+        )
     if data.dtype != dtype:
         raise wrong_dtype(str(data.dtype), dtype)
     return np.ascontiguousarray(data).reshape(-1).view(np.uint8)

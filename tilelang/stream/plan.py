@@ -21,6 +21,7 @@ _BATCH_TILES = 1024
 #: unless it would be larger than this.
 _BATCH_BYTES = 256 << 20
 _STAGE_BYTES = 32 << 20
+_TYPES = "?bBhHiIlLqQefdFD"
 _LEAST_STAGE_BYTES = 64 << 10
 
 
@@ -185,10 +186,13 @@ def _dtype(dtype: Any) -> np.dtype:
         found = np.dtype(name)
     except TypeError:
         found = None
-    if found is None or found.kind not in "biufc" or found.itemsize not in (1, 2, 4, 8, 16):
+    if found is None or found.char not in _TYPES or not found.isnative:
         raise ArgumentError(
             f"dtype={dtype!r} is no type of numbers of NumPy",
-            notes=["elements of other types of 1, 2, 4 or 8 bytes go through as integers"],
+            notes=[
+                "numbers of 1 to 16 bytes in the order of this machine; elements of other types "
+                "go through as integers"
+            ],
         )
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import ArgumentError
 from .errors import StreamError, WouldBlock
 
 if TYPE_CHECKING:
@@ -286,3 +287,9 @@ class Pools:
         with self.changed:
             self.failure = error
             self.changed.notify_all()
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raises an ArgumentError unless it is None or a number of seconds."""
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+        raise ArgumentError(f"timeout={timeout!r} is no number of seconds, nor None")

@@ -15,7 +15,7 @@ from .device import Source, open_device
 from .errors import StreamError, WouldBlock
 from .ingest import Ingest
 from .plan import Memory, Plan
-from .pools import Batch, Consumer, Part, Pools
+from .pools import Batch, Consumer, Part, Pools, check_timeout
 from .pyramid import Level, check_method
 from .schedule import StreamSchedule
 from .targets import open_target
@@ -152,6 +152,7 @@ class TileStream:
     @contextmanager
     def _exclusive(self, timeout: float | None = None) -> Iterator[None]:
         """Lets one thread at a time change the stream."""
+        check_timeout(timeout)
         if os.getpid() != self._process:
             raise StreamError(
                 f"the stream was opened by process {self._process}, of which this is a fork",
@@ -258,6 +259,7 @@ class TileStream:
         """
         if self._default is None:
             self._default = self.consumer("ready()")
+        check_timeout(timeout)
         return self._default.ready(timeout)
 
     @boundary

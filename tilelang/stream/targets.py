@@ -42,7 +42,7 @@ class Target(Protocol):
 
 
 class PlainTarget:
-    """An array with ``shape``, ``dtype`` and assignment, of a fixed size: NumPy, memmap, HDF5."""
+    """An array with ``shape``, ``dtype`` and assignment, of a fixed size, as those of NumPy."""
 
     grows = False
 
@@ -58,11 +58,7 @@ class PlainTarget:
         self._array[region] = data
 
     def grow(self, shape: Sequence[int]) -> None:
-        if any(new > old for new, old in zip(shape, self.shape, strict=True)):
-            raise ArgumentError(
-                f"the stream has come to {tuple(shape)}, and the array ends at {self.shape}",
-                notes=["a Zarr array or a TensorStore grows with the stream"],
-            )
+        _check_inside(shape, self.shape)
 
 
 class ZarrTarget:
@@ -97,25 +93,46 @@ class ZarrTarget:
 
 
 class TensorStoreTarget:
-    """An array of TensorStore."""
-
-    grows = True
+    """An array of TensorStore; of the drivers "zarr" and "zarr3" it grows, as that of zarr does."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
         self.dtype = np.dtype(array.dtype.numpy_dtype)
+        self._spec = array.spec(minimal_spec=False).to_json()
+        self.grows = self._spec["driver"] in ("zarr", "zarr3")
+        self._wide: Any = None if self.grows else array
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._array.shape)
 
     def write(self, region: tuple[slice, ...], data: np.ndarray, room: Sequence[int]) -> None:
-        self.grow([max(a, b.stop) for a, b in zip(self.shape, region, strict=True)])
-        self._array[region].write(data).result()
+        if self._wide is None or (self.grows and tuple(self._wide.shape) != tuple(room)):
+            self._wide = self._opened(room)
+        self._wide[region].write(data).result()
+
+    def _opened(self, shape: Sequence[int]) -> Any:
+        """Returns a handle that takes the array to be larger than its metadata say."""
+        import tensorstore
+
+        metadata = {**self._spec["metadata"], "shape": list(shape)}
+        spec = {"driver": self._spec["driver"], "metadata": metadata}
+        kvstore = self._array.kvstore
+        return tensorstore.open(spec, kvstore=kvstore, open=True, assume_metadata=True).result()
 
     def grow(self, shape: Sequence[int]) -> None:
-        if self.shape != tuple(shape):
+        if not self.grows:
+            _check_inside(shape, self.shape)
+        elif self.shape != tuple(shape):
             self._array = self._array.resize(exclusive_max=list(shape)).result()
+
+
+def _check_inside(shape: Sequence[int], room: Sequence[int]) -> None:
+    if any(new > old for new, old in zip(shape, room, strict=True)):
+        raise ArgumentError(
+            f"the stream has come to {tuple(shape)}, and the array ends at {tuple(room)}",
+            notes=["a Zarr array or a TensorStore of one grows with the stream"],
+        )
 
 
 def open_target(

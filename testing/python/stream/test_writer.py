@@ -83,15 +83,71 @@ def test_arrays_of_other_libraries(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows(8))
 
 
-def test_a_tensorstore_grows(tmp_path):
+@pytest.mark.parametrize("driver", ["zarr", "zarr3"])
+def test_a_tensorstore_grows(tmp_path, driver):
     tensorstore = pytest.importorskip("tensorstore")
-    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path)}}
     grid = {"name": "regular", "configuration": {"chunk_shape": [4, 4, 5]}}
-    spec["metadata"] = {"shape": [0, 10, 12], "chunk_grid": grid, "data_type": "uint16"}
-    with opened() as stream:
+    metadata = {"shape": [0, 10, 12], "chunk_grid": grid, "data_type": "uint16"}
+    if driver == "zarr":
+        metadata = {"shape": [0, 10, 12], "chunks": [4, 4, 5], "dtype": "<u2"}
+    spec = {"driver": driver, "kvstore": f"file://{tmp_path}/", "metadata": metadata}
+    with opened(batch=1) as stream:
         stream.to(tensorstore.open(spec, create=True).result())
         stream.append(rows(13))
     np.testing.assert_array_equal(zarr.open_array(tmp_path, mode="r")[:], rows(13))
+
+
+def test_a_tensorstore_is_not_larger_than_what_is_written(tmp_path, monkeypatch):
+    tensorstore = pytest.importorskip("tensorstore")
+    from tilelang.stream.targets import TensorStoreTarget
+
+    grid = {"name": "regular", "configuration": {"chunk_shape": [4, 4, 5]}}
+    metadata = {"shape": [0, 10, 12], "chunk_grid": grid, "data_type": "uint16"}
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/", "metadata": metadata}
+    write, seen = TensorStoreTarget.write, []
+
+    def noted(self, *args):
+        write(self, *args)
+        seen.append(zarr.open_array(tmp_path, mode="r").shape[0])
+
+    monkeypatch.setattr(TensorStoreTarget, "write", noted)
+    with opened(batch=1) as stream:
+        stream.to(tensorstore.open(spec, create=True).result())
+        stream.append(rows(12))
+    assert seen == [0, 4, 8]
+    np.testing.assert_array_equal(zarr.open_array(tmp_path, mode="r")[:], rows(12))
+
+
+def test_a_url_of_fsspec(tmp_path):
+    pytest.importorskip("fsspec")
+    url = f"file://{tmp_path}/a.zarr"
+    with opened() as stream:
+        stream.to(url, storage_options={"auto_mkdir": True})
+        stream.append(rows(9))
+    array = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    np.testing.assert_array_equal(array[:], rows(9))
+
+
+def test_a_codec_of_numcodecs(tmp_path):
+    numcodecs = pytest.importorskip("zarr.codecs.numcodecs")
+    with opened() as stream:
+        stream.to(tmp_path / "a.zarr", codec=numcodecs.LZ4())
+        stream.append(rows(9))
+    array = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    assert "lz4" in str(array.compressors).lower()
+    np.testing.assert_array_equal(array[:], rows(9))
+
+
+def test_shards_that_batches_fill_piece_by_piece(tmp_path):
+    with opened(batch=1) as stream:
+        stream.to(tmp_path / "a.zarr", shards=(12, 12, 15))
+        for index, frame in enumerate(rows(31)):
+            stream.append(frame)
+            if index % 4 == 3:
+                stream.flush()
+                array = zarr.open_array(tmp_path / "a.zarr", mode="r")
+                np.testing.assert_array_equal(array[:], rows(index + 1))
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "a.zarr", mode="r")[:], rows(31))
 
 
 def test_dask_reads_it(tmp_path):
