@@ -429,6 +429,16 @@ bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool c
   return true;
 }
 
+AccessPtr WriteOf(const Buffer& tile, const Map<Buffer, int64_t>& offsets) {
+  auto access = std::make_shared<MemoryAccess>();
+  access->buffer = tile;
+  access->write = true;
+  access->begin = tile.IsTmem() ? kPlaceOfTensorMemory : offsets[tile];
+  int64_t bytes = AsInt(tile->shape[0]).value_or(1) * Bytes(tile->dtype);
+  access->end = access->begin + (tile.IsTmem() ? kColumns : bytes);
+  return access;
+}
+
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   if (!earlier.write && !later.write) return false;
   // Barriers do not wait for a store by TMA.

@@ -95,6 +95,9 @@ void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
 // where each iteration stores.
 bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
+// A write of all of a tile; in tensor memory, of all columns.
+AccessPtr WriteOf(const ir::Buffer& tile, const ir::Map<ir::Buffer, int64_t>& offsets);
+
 // True unless every two threads that touch common bytes, one of them writing, are one thread, and
 // none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to
 // engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier

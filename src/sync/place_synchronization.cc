@@ -190,7 +190,9 @@ HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {
   WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     auto tiles = call != nullptr ? GivenBackBy(call) : std::nullopt;
-    for (const Buffer& tile : tiles.value_or(Array<Buffer>())) use.accesses.push_back(Whole(tile));
+    for (const Buffer& tile : tiles.value_or(Array<Buffer>())) {
+      use.accesses.push_back(WriteOf(tile, table_.offsets()));
+    }
     return true;
   });
   if (CalledBy(s) != "tl::wgmma_fence") return use;
@@ -200,15 +202,6 @@ HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {
     use.parts.push_back(op->stmts[i]);
   }
   return use;
-}
-
-AccessPtr SyncPlacer::Whole(const Buffer& tile) const {
-  auto access = std::make_shared<MemoryAccess>();
-  access->buffer = tile;
-  access->write = true;
-  access->begin = table_.offsets()[tile];
-  access->end = access->begin + AsInt(tile->shape[0]).value_or(1) * Bytes(tile->dtype);
-  return access;
 }
 
 std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t first, size_t last) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sync_calls.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -11,42 +12,62 @@ namespace tilelang::sync {
 using ir::Stmt;
 
 ProxyFences::ProxyFences(const Stmt& body, const ir::Map<ir::Buffer, int64_t>& offsets) {
+  std::unordered_set<const ir::ffi::Object*> arrived_on;
+  std::vector<std::pair<int64_t, int64_t>> copied;
   ir::WalkExprs(body, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
+    if (call->name == "cp_async_arrive") {
+      ir::Buffer barrier = analysis::MbarrierOf(call);
+      if (barrier.defined()) arrived_on.insert(barrier.get());
+    }
+    bool copies = call->name == "cp_async" || call->name == "cp_async_ordered";
     for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
-      if (effect.proxy != ir::Proxy::kAsync || !effect.buffer.IsShared()) continue;
+      bool by_engine = effect.proxy == ir::Proxy::kAsync;
+      if (!effect.buffer.IsShared() || !(by_engine || copies)) continue;
       int64_t begin = offsets[effect.buffer];
       int64_t size = *ir::AsInt(effect.buffer->shape[0]) * ir::Bytes(effect.buffer->dtype);
-      engine_bytes_.emplace_back(begin, begin + size);
+      (by_engine ? engine_bytes_ : copied).emplace_back(begin, begin + size);
     }
     return true;
   });
+  bool needed = std::any_of(copied.begin(), copied.end(), [&](const auto& bytes) {
+    return IsOfEngines(bytes.first, bytes.second);
+  });
+  if (needed) of_copies_ = std::move(arrived_on);
+}
+
+bool ProxyFences::IsOfEngines(int64_t begin, int64_t end) const {
+  return std::any_of(engine_bytes_.begin(), engine_bytes_.end(),
+                     [&](const auto& bytes) { return begin < bytes.second && bytes.first < end; });
 }
 
 bool ProxyFences::Lacks(const PendingAccesses& state) const {
   return std::any_of(state.All().begin(), state.All().end(), [&](const PendingAccess& p) {
-    if (!p.IsStoreByThreads() || p.fenced) return false;
-    return std::any_of(engine_bytes_.begin(), engine_bytes_.end(), [&](const auto& bytes) {
-      return p.access->begin < bytes.second && bytes.first < p.access->end;
-    });
+    return p.IsStoreByThreads() && !p.fenced && IsOfEngines(p.access->begin, p.access->end);
   });
 }
 
 Stmt ProxyFences::Place(const Stmt& s) const {
   class Mutator : public ir::StmtMutator {
    public:
-    explicit Mutator(const std::unordered_set<const ir::ffi::Object*>& barriers)
-        : barriers_(barriers) {}
+    Mutator(const std::unordered_set<const ir::ffi::Object*>& barriers,
+            const std::unordered_set<const ir::ffi::Object*>& of_copies)
+        : barriers_(barriers), of_copies_(of_copies) {}
     Stmt MutateStmt(const Stmt& s) override {
-      if (!barriers_.count(s.get())) return StmtMutator::MutateStmt(s);
-      return ir::Seq({op::Effect("fence_proxy_async", {}, s.span()), s}, s.span());
+      bool before = barriers_.count(s.get()) != 0;
+      bool after = s->kind == ir::StmtKind::kEvaluate &&
+                   of_copies_.count(analysis::MbarrierWaitedOn(s).get()) != 0;
+      if (!before && !after) return StmtMutator::MutateStmt(s);
+      Stmt fence = op::Effect("fence_proxy_async", {}, s.span());
+      return before ? ir::Seq({fence, s}, s.span()) : ir::Seq({s, fence}, s.span());
     }
 
    private:
     const std::unordered_set<const ir::ffi::Object*>& barriers_;
+    const std::unordered_set<const ir::ffi::Object*>& of_copies_;
   };
-  return Mutator(barriers_).MutateStmt(s);
+  return Mutator(barriers_, of_copies_).MutateStmt(s);
 }
 
 }  // namespace tilelang::sync

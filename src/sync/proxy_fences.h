@@ -19,12 +19,17 @@ class ProxyFences {
   bool Lacks(const PendingAccesses& state) const;
   // A fence stands before this barrier.
   void Require(const ir::ffi::Object* barrier) { barriers_.insert(barrier); }
-  // `s` with the fences before its barriers.
+  // `s` with the fences before its barriers, and after its waits for copies that arrive on an
+  // mbarrier themselves (T.cp_async_barrier_noinc): the threads that copied are not there when
+  // their copies are, so those that wait put the fence before their calls of engines.
   ir::Stmt Place(const ir::Stmt& s) const;
 
  private:
+  bool IsOfEngines(int64_t begin, int64_t end) const;
+
   std::vector<std::pair<int64_t, int64_t>> engine_bytes_;  // of shared memory: begin, end
   std::unordered_set<const ir::ffi::Object*> barriers_;
+  std::unordered_set<const ir::ffi::Object*> of_copies_;  // mbarriers
 };
 
 }  // namespace tilelang::sync

@@ -96,8 +96,6 @@ class SyncPlacer {
   // What statement number `at` of a sequence needs. If it begins gemms by wgmma: what they need,
   // too; ptxas serializes wgmma when a wait stands between the fence and them.
   HeldWaits::Use UseOf(const ir::SeqNode* op, size_t at);
-  // A change of all of a tile.
-  analysis::AccessPtr Whole(const ir::Buffer& tile) const;
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);

@@ -255,3 +255,61 @@ def test_store_by_tma(elected: bool, fenced: bool, schedule: str | int, arch: st
         equal(run(func, arch, a, poison(3, 64, 64, dtype="float16")), a * 2)
     remarks = [remark.message for remark in tilelang.compile(func, target=arch).remarks]
     assert sum("is done by the tensor memory accelerator" in each for each in remarks) == 2
+
+
+def handed_to(engine: str):
+    """A ring of two pairs of tiles that threads fill by cp.async, for wgmma or for stores by TMA."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((4, N, N), "bfloat16"),
+        B: T.Tensor((4, N, N), "bfloat16"),
+        C: T.Tensor((4, N, N), "float32"),
+        D: T.Tensor((4, N, N), "bfloat16"),
+    ):
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((2, N, N), "bfloat16"), T.alloc_shared((2, N, N), "bfloat16")
+            c = T.alloc_fragment((N, N), "float32")
+            full, empty = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128])
+            t = T.get_thread_binding()
+            if t < 128:
+                for k in T.serial(4):
+                    T.barrier_wait(full[k % 2], k // 2 % 2)
+                    if engine == "wgmma":
+                        T.wgmma_gemm(a[k % 2, :, :], b[k % 2, :, :], c, clear_accum=True)
+                        T.wait_wgmma(0)
+                        T.copy(c, C[k, :, :])
+                    else:
+                        T.copy(a[k % 2, :, :], D[k, :, :])
+                        T.copy(b[k % 2, :, :], D[k, :, :])
+                    T.barrier_arrive(empty[k % 2])
+            else:
+                for k in T.serial(4):
+                    T.barrier_wait(empty[k % 2], (k // 2 + 1) % 2)
+                    for r in T.serial(4):
+                        i, j = r * 16 + (t - 128) // 8, (t - 128) % 8 * 8
+                        for to, source in ((a, A), (b, B)):
+                            T.ptx_cp_async(
+                                T.access_ptr(to[k % 2, i, j], "w", 8),
+                                T.access_ptr(source[k, i, j], "r", 8),
+                                8,
+                            )
+                    T.cp_async_barrier_noinc(full[k % 2])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    ("engine", "arch"), [("wgmma", "sm_90a"), ("TMA", "sm_90a"), ("TMA", "sm_100a")]
+)
+def test_copies_that_arrive_for_an_engine(engine: str, arch: str) -> None:
+    """Between cp.async and the engine stands a proxy fence of those that wait."""
+    kernel = tilelang.compile(handed_to(engine), target=arch)
+    a, b = normal(4, N, N, dtype="bfloat16"), normal(4, N, N, dtype="bfloat16")
+    c, d = poison(4, N, N), poison(4, N, N, dtype="bfloat16")
+    kernel(a, b, c, d)
+    if engine == "wgmma":
+        close(c, a.double() @ b.double(), 1e-3)
+    else:
+        equal(d, b)
