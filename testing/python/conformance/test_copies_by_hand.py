@@ -258,7 +258,7 @@ def test_store_by_tma(elected: bool, fenced: bool, schedule: str | int, arch: st
 
 
 def handed_to(engine: str):
-    """A ring of two pairs of tiles that threads fill by cp.async, for wgmma or for stores by TMA."""
+    """A ring of two pairs of tiles, filled by cp.async, for wgmma or for stores by TMA."""
 
     @T.prim_func
     def main(
