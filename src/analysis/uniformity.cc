@@ -40,13 +40,18 @@ class VariationFinder : public StmtVisitor {
     if (IsPrivate(op->buffer) && !is_uniform) Mark(&result_->varying_, op->buffer.get());
   }
   void Visit(const StoreNode* op) override {
-    bool uniform = IsUniform(op->value);
-    for (const Expr& index : op->indices) uniform = uniform && IsUniform(index);
-    Write(op->buffer, uniform);
+    Write(op->buffer, IsUniform(op->value) && AreUniform(op->indices));
   }
   void Visit(const FillNode* op) override { Write(op->dst->buffer, IsUniform(op->value)); }
   void Visit(const ReduceNode* op) override { Write(op->dst->buffer, false); }
-  void Visit(const CopyNode* op) override { Write(op->dst->buffer, false); }
+  void Visit(const CopyNode* op) override {
+    // Each thread reads all of the source.
+    const Buffer& from = op->src->buffer;
+    bool uniform = op->dst->buffer.IsLocal() && !from.IsFragment() &&
+                   result_->IsShared(from, active_) && AreUniform(op->src->mins) &&
+                   AreUniform(op->dst->mins);
+    Write(op->dst->buffer, uniform);
+  }
   void Visit(const GemmNode* op) override { Write(op->c->buffer, false); }
   void Visit(const EvaluateNode* op) override {
     WalkExprs(op->value, [&](const Expr& e) {
@@ -103,6 +108,9 @@ class VariationFinder : public StmtVisitor {
     changed |= set->insert(object).second;
   }
   bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_); }
+  bool AreUniform(const Array<Expr>& all) const {
+    return std::all_of(all.begin(), all.end(), [&](const Expr& e) { return IsUniform(e); });
+  }
   // A value, the same in all threads that get here or not, goes to an element of a buffer.
   void Write(const Buffer& buffer, bool uniform) {
     if (buffer.IsGlobal()) Mark(&result_->written_, buffer.get());

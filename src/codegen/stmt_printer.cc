@@ -61,7 +61,7 @@ void StmtPrinter::Print(const Stmt& s) {
     case StmtKind::kAssert: {
       const auto* op = s.as<AssertNode>();
       exprs_->UseHeader("debug.h");
-      out_->Line("tl::check(" + exprs_->Print(op->condition) + ", " + StringLiteral(op->message) +
+      out_->Line("TL_CHECK(" + exprs_->Print(op->condition) + ", " + StringLiteral(op->message) +
                  ");");
       break;
     }

@@ -5,6 +5,7 @@
 #include "arith/widen.h"
 #include "ir/error.h"
 #include "layout/symbolic.h"
+#include "op/relayout.h"
 #include "op/vectorize.h"
 
 namespace tilelang::op {
@@ -137,16 +138,16 @@ Stmt AccessLowerer::Rewrite(const ir::AllocNode* op) {
 Expr AccessLowerer::FragmentIndex(const ffi::Object* node, const Buffer& buffer,
                                   const Array<Expr>& indices, const Span& span) {
   Fragment f = *ctx_->layouts->GetFragment(buffer);
-  if (f->thread->Cosize() - f->thread->offset == 1 && f->Replicas() >= ctx_->threads.count) {
+  if (IsHeldByAll(f, ctx_->threads)) {
     return ctx_->analyzer->Simplify(
         layout::RegExpr(f, std::vector<Expr>(indices.begin(), indices.end())));
   }
   TL_USER_ERROR(kSemantics, span,
                 "an element of fragment "
                     << std::string(buffer->name)
-                    << " is used outside T.Parallel, but its elements are spread over threads; "
-                       "use it inside a T.Parallel loop over the fragment, or go through a "
-                       "shared buffer");
+                    << " is written outside T.Parallel, or read in the condition of a `while`, but "
+                       "its elements are spread over threads; use it inside a T.Parallel loop "
+                       "over the fragment, or go through a shared buffer");
 }
 
 }  // namespace tilelang::op

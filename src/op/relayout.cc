@@ -133,6 +133,17 @@ void Relayout(const Region& from, const Region& to, Context* ctx, std::vector<St
   stmts->push_back(Loop(Region::Whole(stage), to, to, ctx));
 }
 
+bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads) {
+  return fragment->thread->Cosize() - fragment->thread->offset == 1 &&
+         fragment->Replicas() >= threads.count;
+}
+
+Buffer StageRead(const Region& read, Context* ctx, std::vector<Stmt>* stmts) {
+  Buffer stage = NewStage(read->buffer, read->extents, stmts);
+  stmts->push_back(Loop(read, Region::Whole(stage), read, ctx));
+  return stage;
+}
+
 Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* ctx,
                      std::vector<Stmt>* before, std::vector<Stmt>* after) {
   bool read = false;

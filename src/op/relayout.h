@@ -16,6 +16,11 @@ Fragment LayoutOf(const ir::Region& region, Context* ctx);
 void Relayout(const ir::Region& from, const ir::Region& to, Context* ctx,
               std::vector<ir::Stmt>* stmts);
 
+// Whether each of these threads holds all elements of the fragment.
+bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads);
+// Appends a copy of a constant region of a fragment to shared memory; returns that.
+ir::Buffer StageRead(const ir::Region& read, Context* ctx, std::vector<ir::Stmt>* stmts);
+
 // A shared buffer that stands for a fragment during a parallel loop: copied from it before, and
 // back to it after (in front of what `after` holds), as far as the loop reads and writes it.
 ir::Buffer StageInShared(const ir::Buffer& fragment, const ParallelInfo& loop, Context* ctx,

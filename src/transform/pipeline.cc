@@ -20,6 +20,7 @@
 #include "sync/number_barriers.h"
 #include "sync/place_synchronization.h"
 #include "transform/branch_by_warp.h"
+#include "transform/broadcast_elements.h"
 #include "transform/divide_stores.h"
 #include "transform/expand_unrolled.h"
 #include "transform/guard_accesses.h"
@@ -31,6 +32,7 @@
 #include "transform/resolve_roles.h"
 #include "transform/roll_reductions.h"
 #include "transform/select_instructions.h"
+#include "transform/share_decisions.h"
 #include "transform/simplify.h"
 #include "transform/split_fragments.h"
 #include "transform/split_loops.h"
@@ -102,6 +104,7 @@ const std::vector<Step>& Pipeline() {
       {"simplify", ForAll(Simplify)},
       {"expand_unrolled", ForAll(ExpandUnrolled)},
       {"promote_accumulators", ForAll(PromoteAccumulators)},
+      {"share_decisions", ForAll(ShareDecisions)},
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
@@ -120,6 +123,7 @@ const std::vector<Step>& Pipeline() {
       {"permute_tensors", ForAll(PermuteTensors)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
        Inference(false)},
+      {"broadcast_elements", ForAll(BroadcastElements)},
       {"divide_stores", DivideStores},
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", LowerTileOps, check::Stage::kThread},

@@ -84,7 +84,10 @@ def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int =
 
 
 def device_assert(cond: Any, msg: str = "", no_stack_info: bool = False) -> None:
-    """Traps when the kernel runs and ``cond`` is false.
+    """Fails the launch when the kernel runs and ``cond`` is false, with ``msg``.
+
+    The emulator's error (``kind`` "assert") has the message and the threads; on a GPU the driver
+    prints them.
 
     Raises:
         SemanticsError: it is known to be false.

@@ -1,6 +1,7 @@
 // Instruction families cp.async.bulk and cp.reduce.async.bulk (one-dimensional) and bulk groups.
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/families.h"
@@ -41,6 +42,7 @@ struct Ends {
   uint32_t bytes;
   uint64_t destination;
   uint64_t source;
+  bool operator==(const Ends&) const = default;
 };
 
 template <Route route>
@@ -137,18 +139,29 @@ void WriteGlobal(const BulkForm& form, const std::vector<uint8_t>& data, uint8_t
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<BulkForm>();
   Cluster& cluster = w.cta.cluster;
-  ForEachLane(mask, [&](int lane) {
+  const auto byte_mask_of = [&](int lane) -> uint32_t {
+    return form.masked ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
+  };
+  const auto key = [&](int lane) {
+    return std::pair(EndsOf<Route::kStore>(w, op, lane), byte_mask_of(lane));
+  };
+  ForEachAlike(mask, !form.reduces, key, [&](int lane, uint32_t lanes) {
     const Issuer issuer = w.Here(lane);
     const Ends ends = EndsOf<Route::kStore>(w, op, lane);
-    const uint32_t byte_mask = form.masked ? w.Reg<uint16_t>(op.a[1])[lane] : 0;
-    IssueStore(w, lane, "cp.async.bulk", static_cast<uint32_t>(ends.source), ends.bytes, {},
-               CollectPlain,
-               [&cluster, &form, issuer, ends, byte_mask](const std::vector<uint8_t>& data) {
-                 uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
-                                            form.written_as(), Proxy::kAsync, kBulkEngine);
-                 WriteGlobal(form, data, to, byte_mask);
-               },
-               {{ends.destination, ends.bytes}});
+    const uint32_t byte_mask = byte_mask_of(lane);
+    const auto deliver = [&cluster, &form, issuer, ends,
+                          byte_mask](const std::vector<uint8_t>& data) {
+      uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
+                                 form.written_as(), Proxy::kAsync, kBulkEngine);
+      WriteGlobal(form, data, to, byte_mask);
+    };
+    IssueStore(w, lanes,
+               {.name = "cp.async.bulk",
+                .source = static_cast<uint32_t>(ends.source),
+                .bytes = ends.bytes,
+                .collect = CollectPlain,
+                .deliver = deliver,
+                .runs = {{ends.destination, ends.bytes}}});
   });
   return Flow::kNext;
 }

@@ -157,46 +157,81 @@ ActorId StoreWrites(Engines& engines, const Issuer& issuer) {
   return engines.ActorOf(ActorKind::kBulkWrite, issuer, "a bulk store", false);
 }
 
-void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                std::vector<uint32_t> units, Collect collect, Deliver deliver,
-                std::vector<GlobalRun> runs) {
-  const Issuer issuer = w.Here(lane);
-  Delivery how{name};
-  how.units = std::move(units);
+namespace {
+
+// A store that several lanes ask for: whichever of their steps comes first carries it out.
+struct CommonStore {
+  Issuer issuer;  // the first of them
+  StoreRequest request;
+  Delivery how;
+  EngineStep order = {};
+  std::vector<uint8_t> data = {};
+  bool read = false;
+  bool written = false;
+
+  void Read(Cluster& cluster) {
+    if (std::exchange(read, true)) return;
+    CheckAccess(cluster, issuer, request.source, request.bytes, how, AccessKind::kRead);
+    data.resize(request.bytes);
+    request.collect(data, cluster.SharedOwner(request.source)->shared.at(0),
+                    request.source & kWindowMask);
+  }
+  void Write() {
+    if (!std::exchange(written, true)) request.deliver(data);
+  }
+};
+
+void ObserveStore(Warp& w, CommonStore* store) {
+  Engines& engines = Engines::Of(w);
+  const StoreRequest& request = store->request;
+  const uint32_t offset = request.source & kWindowMask;
+  Sanitizer* sanitizer = engines.sanitizer();
+  if (!sanitizer || !Contains(w.cta, offset, request.bytes, request.units)) return;
+  Sanitizer::Step step = sanitizer->ThreadStep(store->issuer, "the bulk store reads", false);
+  step.actor = StoreReads(engines, store->issuer);
+  step.step = engines.OpenGroup(ChannelKind::kBulkRead, store->issuer);
+  step.in_order_with = kNoActor;
+  step.generic = false;
+  Observe(*sanitizer, w.cta, offset, request.bytes, request.units, step);
+  sanitizer->RememberStore(store->issuer, step.actor, step.step);
+  store->order = {StoreWrites(engines, store->issuer), step.step,
+                  sanitizer->Snapshot(store->issuer)};
+}
+
+}  // namespace
+
+void IssueStore(Warp& w, uint32_t lanes, const StoreRequest& request) {
   Engines& engines = Engines::Of(w);
   Cluster& cluster = w.cta.cluster;
-  EngineStep order;
-  if (Sanitizer* sanitizer = engines.sanitizer();
-      sanitizer && Contains(w.cta, source & 0xFFFFFF, bytes, how.units)) {
-    Sanitizer::Step step = sanitizer->ThreadStep(issuer, "the bulk store reads", false);
-    step.actor = StoreReads(engines, issuer);
-    step.step = engines.OpenGroup(ChannelKind::kBulkRead, issuer);
-    step.in_order_with = kNoActor;
-    step.generic = false;
-    Observe(*sanitizer, w.cta, source & 0xFFFFFF, bytes, how.units, step);
-    sanitizer->RememberStore(issuer, step.actor, step.step);
-    order = {StoreWrites(engines, issuer), step.step, sanitizer->Snapshot(issuer)};
-  }
-  PendingStep read;
-  read.issuer = issuer;
-  read.name = name;
-  read.work.kind = AsyncWork::Kind::kBulkRead;
-  read.work.bytes = bytes;
-  read.act = [&engines, &cluster, issuer, how, source, bytes, collect, deliver, order, runs] {
-    CheckAccess(cluster, issuer, source, bytes, how, AccessKind::kRead);
-    auto data = std::make_shared<std::vector<uint8_t>>(bytes);
-    collect(*data, cluster.SharedOwner(source)->shared.at(0), source & 0xFFFFFF);
-    PendingStep write;
-    write.issuer = issuer;
-    write.name = how.name;
-    write.order = order;
-    write.work.kind = AsyncWork::Kind::kBulkWrite;
-    write.work.bytes = bytes;
-    write.work.runs = runs;
-    write.act = [data, deliver] { deliver(*data); };
-    engines.Queue(ChannelKind::kBulkWrite, std::move(write));
-  };
-  engines.Queue(ChannelKind::kBulkRead, std::move(read));
+  const int first = std::countr_zero(lanes);
+  Delivery how{request.name};
+  how.units = request.units;
+  auto store = std::make_shared<CommonStore>(w.Here(first), request, std::move(how));
+  ObserveStore(w, store.get());
+  ForEachLane(lanes, [&](int lane) {
+    // The others take no time of their own.
+    const bool carries = lane == first;
+    PendingStep read;
+    read.issuer = w.Here(lane);
+    read.name = request.name;
+    if (carries) read.work.kind = AsyncWork::Kind::kBulkRead;
+    read.work.bytes = carries ? request.bytes : 0;
+    read.act = [&engines, &cluster, store, carries, issuer = read.issuer] {
+      store->Read(cluster);
+      PendingStep write;
+      write.issuer = issuer;
+      write.name = store->request.name;
+      write.order = store->order;
+      if (carries) {
+        write.work.kind = AsyncWork::Kind::kBulkWrite;
+        write.work.bytes = store->request.bytes;
+        write.work.runs = store->request.runs;
+      }
+      write.act = [store] { store->Write(); };
+      engines.Queue(ChannelKind::kBulkWrite, std::move(write));
+    };
+    engines.Queue(ChannelKind::kBulkRead, std::move(read));
+  });
 }
 
 }  // namespace tilelang::emulator

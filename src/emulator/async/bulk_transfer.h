@@ -3,6 +3,7 @@
 #ifndef TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
 #define TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -85,11 +86,37 @@ using Collect =
     std::function<void(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t offset)>;
 using Deliver = std::function<void(const std::vector<uint8_t>& bytes)>;
 
-// Issues a store from `bytes` bytes at shared address `source`, or from `units` of 16 bytes of the
-// window unless empty, in the thread's open bulk group. `runs`, for timed launches: where to.
-void IssueStore(Warp& w, int lane, const char* name, uint32_t source, uint32_t bytes,
-                std::vector<uint32_t> units, Collect collect, Deliver deliver,
-                std::vector<GlobalRun> runs);
+// What one lane stores, and where to.
+struct StoreRequest {
+  const char* name;  // of the instruction
+  uint32_t source = 0;
+  uint32_t bytes = 0;
+  std::vector<uint32_t> units = {};  // of 16 bytes of the window that are read, unless empty
+  Collect collect;
+  Deliver deliver;
+  std::vector<GlobalRun> runs = {};  // for timed launches
+};
+
+// Issues a store in the open bulk group of each of `lanes`, which ask for the same one: it is
+// carried out once, as on the GPU, for the first of them.
+void IssueStore(Warp& w, uint32_t lanes, const StoreRequest& request);
+
+// Calls `fn` for sets of lanes with equal keys; for each lane alone unless `merges`.
+template <typename Key, typename Fn>
+void ForEachAlike(uint32_t mask, bool merges, const Key& key, const Fn& fn) {
+  while (mask != 0) {
+    const int first = std::countr_zero(mask);
+    uint32_t alike = uint32_t{1} << first;
+    if (merges && mask != alike) {
+      const auto wanted = key(first);
+      ForEachLane(mask & ~alike, [&](int lane) {
+        if (key(lane) == wanted) alike |= uint32_t{1} << lane;
+      });
+    }
+    fn(first, alike);
+    mask &= ~alike;
+  }
+}
 
 }  // namespace tilelang::emulator
 

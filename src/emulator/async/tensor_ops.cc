@@ -235,10 +235,22 @@ void CheckStoreStart(const Issuer& issuer, int32_t coordinate) {
            "; coordinates of stores and reductions are not negative");
 }
 
+// What tells the stores of two lanes apart.
+std::vector<uint64_t> StoreKey(Warp& w, const Op& op, int lane) {
+  const auto& form = op.Extra<TensorForm>();
+  std::vector<uint64_t> key = {form.map.At(w, lane), form.shared.At(w, lane)};
+  for (int i = 0; i < form.coordinates; ++i) key.push_back(w.Reg<uint32_t>(op.slots[i])[lane]);
+  for (int i = 0; i < form.offsets; ++i) {
+    key.push_back(w.Reg<uint16_t>(op.slots[form.coordinates + i])[lane]);
+  }
+  return key;
+}
+
 Flow Store(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<TensorForm>();
   Cluster& cluster = w.cta.cluster;
-  ForEachLane(mask, [&](int lane) {
+  const auto key = [&](int lane) { return StoreKey(w, op, lane); };
+  ForEachAlike(mask, !form.reduces, key, [&](int lane, uint32_t lanes) {
     const Issuer issuer = w.Here(lane);
     const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
     CheckStore(issuer, form, request->map);
@@ -247,16 +259,21 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     }
     const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
     CheckSharedAlignment(issuer, form, request->map, source);
-    IssueStore(
-        w, lane, "cp.async.bulk.tensor", source, BytesOf(*request),
-        SparseUnits(request->map, BytesOf(*request), source & 0xFFFFFF),
-        [request](std::vector<uint8_t>& data, const uint8_t* shared, uint32_t offset) {
-          GatherRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, shared);
-        },
-        [&cluster, &form, issuer, request](const std::vector<uint8_t>& data) {
-          WriteRows(cluster, issuer, form, *request, data);
-        },
-        RunsOf(w, *request));
+    const auto collect = [request](std::vector<uint8_t>& data, const uint8_t* shared,
+                                   uint32_t offset) {
+      GatherRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, shared);
+    };
+    const auto deliver = [&cluster, &form, issuer, request](const std::vector<uint8_t>& data) {
+      WriteRows(cluster, issuer, form, *request, data);
+    };
+    IssueStore(w, lanes,
+               {.name = "cp.async.bulk.tensor",
+                .source = source,
+                .bytes = BytesOf(*request),
+                .units = SparseUnits(request->map, BytesOf(*request), source & 0xFFFFFF),
+                .collect = collect,
+                .deliver = deliver,
+                .runs = RunsOf(w, *request)});
   });
   return Flow::kNext;
 }

@@ -170,9 +170,16 @@ Flow AssertFail(Warp& w, const Op& op, uint32_t mask) {
     return ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[i]));
   };
   uint32_t line = ReadLocal<uint32_t>(w, lane, call.arguments[2]);
+  const Dim3& block = w.cta.cluster.launch.options.block;
+  const uint32_t thread = w.index * kLanes + lane;
+  std::string threads = "in thread (" + std::to_string(thread % block.x) + ", " +
+                        std::to_string(thread / block.x % block.y) + ", " +
+                        std::to_string(thread / (block.x * block.y)) + ")";
+  int others = __builtin_popcount(mask) - 1;
+  if (others > 0) threads += " and " + std::to_string(others) + " more of its warp";
   Fail(w.Here(lane), "assert",
-       text(1) + ":" + std::to_string(line) + ": " + text(3) + ": assertion `" + text(0) +
-           "` failed");
+       "assertion `" + text(0) + "` failed " + threads + " (" + text(3) + ", " + text(1) + ":" +
+           std::to_string(line) + ")");
 }
 
 const std::vector<ptx::Operand>& Tuple(const ptx::Operand& operand) { return operand.elements; }

@@ -1,14 +1,9 @@
 // Assertions on the device.
 #pragma once
 
-namespace tl {
-
-// Prints and traps when the condition is false.
-TL_DEVICE void check(bool condition, const char* message) {
-  if (condition) return;
-  printf("block (%u, %u, %u), thread (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z,
-         threadIdx.x, threadIdx.y, threadIdx.z, message);
-  __trap();
-}
-
-}  // namespace tl
+// CUDA's own: the driver prints the message with its place, the block and the thread, and the
+// launch fails as one whose assertion failed.
+#define TL_CHECK(condition, message)                                          \
+  do {                                                                        \
+    if (!(condition)) __assertfail(message, __FILE__, __LINE__, __func__, 1); \
+  } while (false)

@@ -98,14 +98,14 @@ def case_gemm_rows():
 
 
 def case_element_of_a_fragment():
-    """SemanticsError: an element of fragment F is used outside T.Parallel"""
+    """SemanticsError: an element of fragment F is written outside T.Parallel"""
 
     @T.prim_func
     def main(A: T.Tensor((128, 64), "float32"), n: T.int32):
         with T.Kernel(1):
             F = T.alloc_fragment((128, 64), "float32")
             T.copy(A, F)
-            A[0, 0] = F[n, 3]  # WRONG
+            F[n, 3] = A[0, 0]  # WRONG
 
     tilelang.compile(main, target="sm_90a")
 
