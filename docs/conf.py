@@ -29,6 +29,8 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False, "ignore-module-all": True}
 add_module_names = False
 python_use_unqualified_type_names = True
+# A name that two modules define is linked to one of them.
+suppress_warnings = ["ref.python"]
 napoleon_use_ivar = True  # fields of dataclasses are members too
 toc_object_entries = False
 

@@ -21,6 +21,7 @@ MARGIN_LEFT, MARGIN_TOP = 40, 48
 #: Larger drawings lose their labels, and their cells shrink.
 MAX_LABELLED_CELLS = 4096
 SMALL_CELL = 6
+_TITLE_STEP = 8  # pixels of a character of the title
 
 
 class Cell(NamedTuple):
@@ -124,8 +125,9 @@ def _svg(drawing: Drawing) -> str:
     width, height = drawing.cell_size
     labelled = drawing.labelled
     total = _canvas(drawing)
+    wide = max(total[0], 12 + _TITLE_STEP * len(drawing.title))
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total[0]}" height="{total[1]}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{total[1]}" '
         'font-family="monospace" font-size="11" text-anchor="middle">',
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="6" y="18" text-anchor="start" font-size="13">{escape(drawing.title)}</text>',

@@ -115,3 +115,11 @@ def test_errors(tmp_path):
         plot_layout(ACCUMULATOR, tmp_path, formats="svg,pdf")
     with pytest.raises(LayoutError, match="cannot draw a list"):
         plot_layout([1, 2], tmp_path)
+
+
+def test_a_narrow_picture_is_as_wide_as_its_title(tmp_path):
+    fragment = Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2))
+    (path,) = plot_layout(fragment, str(tmp_path), "mma", "svg")
+    root = ElementTree.parse(path).getroot()
+    title = max((text.text or "" for text in root.iter() if text.text), key=len)
+    assert 7.9 * len(title) < float(root.get("width"))

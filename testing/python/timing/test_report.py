@@ -15,8 +15,10 @@ import pytest
 from timing import timings
 from timing.trace_format import validate
 
+from tilelang.emulator.timed import REASONS
 from tilelang.emulator.timing import Report, compare
 from tilelang.emulator.timing.lines import operator
+from tilelang.emulator.timing.slices import merged_slices
 from tilelang.emulator.timing.trace import trace
 from tilelang.errors import UserError
 
@@ -135,6 +137,12 @@ def test_pictures_are_bounded_and_say_what_is_where():
         report.plot(3)
 
 
+def _tags(html: str) -> _Tags:
+    tags = _Tags()
+    tags.feed(html)
+    return tags
+
+
 def test_pages_need_nothing_else_and_hold_the_timeline():
     timing = timings.make(kernel="<script>alert(1)</script>")
     html = Report(timing).html()
@@ -157,6 +165,52 @@ def test_a_browser_draws_the_page(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     boxes = re.search(r'data-boxes="(\d+)"', done.stdout)
     assert boxes is not None and 300 < int(boxes[1]) <= len(timing.slice_track)
+
+
+@pytest.mark.skipif(_BROWSER is None, reason="there is no headless Chromium")
+@pytest.mark.parametrize("scheme", [0, 1])  # dark, light
+def test_a_browser_folds_idle_warps_in_both_schemes(tmp_path, scheme):
+    timing = timings.make(**{**_random(8, 1, 4), "span_cycles": 5000})
+    timing.stall_reason[timing.stall_track >= 4] = REASONS.index("named barrier")
+    page = tmp_path / "page.html"
+    probe = "<script>document.title = getComputedStyle(document.body).backgroundColor</script>"
+    page.write_text(Report(timing).html() + probe, encoding="utf-8")
+    command = [_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--blink-settings=preferredColorScheme={scheme}", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert f"<title>rgb({'13, 17, 23' if scheme == 0 else '255, 255, 255'})" in done.stdout
+    rows = re.search(r'data-rows="(\d+)"', done.stdout)
+    groups = json.loads(_tags(done.stdout).data["data"])["groups"]
+    folded = [group for group in groups if group["folded"]]
+    assert folded and all(group["name"].endswith("idle") for group in folded)
+    opened = sum(len(g["rows"]) + (len(g["rows"]) > 1) for g in groups if not g["folded"])
+    assert rows is not None and int(rows[1]) == opened + len(folded)
+
+
+@pytest.mark.parametrize("most", [60, 200])
+def test_slices_beyond_the_most_are_merged(most):
+    timing = timings.make(**_random(5, 3, 2))
+    found = merged_slices(timing, most)
+    assert len(found.track) <= most and found.least > 1
+    assert (np.diff(found.begin) >= 0).all()
+    for track in np.unique(timing.slice_track):
+        was, now = timing.slice_track == track, found.track == track
+        begins, ends = found.begin[now], found.end[now]
+        for begin, end in zip(timing.slice_begin[was], timing.slice_end[was], strict=True):
+            assert ((begins <= begin) & (end <= ends)).any()
+        assert ends.max() == timing.slice_end[was].max()
+    whole = merged_slices(timing, len(timing.slice_track))
+    assert whole.least == 0 and len(whole.track) == len(timing.slice_track)
+
+
+def test_long_legends_and_names_stay_inside_of_a_picture():
+    report = Report(timings.make(**{**_random(2, 1, 1), "kernel": "k" * 400}))
+    root = ElementTree.fromstring(report.plot(7).svg)
+    width = float(root.get("width"))
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        step = 7 if text.get("font-size") else 5
+        room = len(text.text or "") * step
+        assert text.get("text-anchor") or float(text.get("x")) + room <= width
 
 
 def test_text_names_engines_lines_and_the_critical_path():
@@ -278,3 +332,16 @@ def test_bank_conflicts_of_lines_without_an_operator():
     )
     found = [x for x in Report(timing).explain() if x.kind == "bank conflicts"]
     assert found[0].text.startswith("bank conflicts make accesses take 4.0 times")
+
+
+def test_lines_of_cpp_are_no_part_of_a_sentence(tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text("float x = tile[threadIdx.x * 32];\n" * 200)
+    conflicts = {"wavefronts": [0, 160, 0, 0, 0], "conflicts": [0, 120, 0, 0, 0]}
+    timing = timings.make(
+        inst_file=[str(source)] * 5, **timings.counts(**conflicts),
+        **timings.engines(shared_memory=0.8),
+    )  # fmt: skip
+    found = Report(timing).explain()
+    assert "bank conflicts" in [x.kind for x in found]
+    assert not [x for x in found if "threadIdx" in str(x)]

@@ -144,7 +144,7 @@ def _conflicts(facts: _Facts) -> Iterator[Finding]:
     bound = facts.engine("shared memory") * conflicts / wavefronts
     gain = facts.report.gain_without("bank conflicts")
     times = worst.wavefronts / (worst.wavefronts - worst.conflicts)
-    what = worst.operator or "accesses"
+    what = worst.named or "accesses"
     yield Finding(
         "bank conflicts",
         f"bank conflicts make {what} take {times:.1f} times the wavefronts of shared "

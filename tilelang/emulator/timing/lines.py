@@ -55,6 +55,12 @@ class Line:
         """The first operator in the line, as ``T.gemm``; else the line."""
         return operator(self.text)
 
+    @property
+    def named(self) -> str:
+        """The first operator in the line; "" if it has none: C++ is no part of a sentence."""
+        found = _OPERATOR.search(self.text)
+        return found[0] if found else ""
+
 
 def place(file: str, number: int) -> str:
     """A line as ``file.py:12``, without folders; ``PTX:12`` without a file."""
@@ -179,6 +185,8 @@ class Warps:
         first, last: warps.
         cycles: of all of them.
         reasons: cycles by reason, largest first.
+        tracks: theirs.
+        idle: they issue next to nothing in the time of the launch.
     """
 
     cta: int
@@ -186,6 +194,8 @@ class Warps:
     last: int
     cycles: int
     reasons: dict[str, int]
+    tracks: tuple[int, ...]
+    idle: bool
 
     @property
     def name(self) -> str:
@@ -196,6 +206,8 @@ class Warps:
 
 #: Largest sum of differences of the shares of two warps that count as alike.
 _ALIKE = 0.2
+#: Warps that issue for less than this share of the launch are idle.
+_IDLE = 0.005
 
 
 def warp_groups(timing: Timing, reasons: tuple[str, ...]) -> list[Warps]:
@@ -203,6 +215,7 @@ def warp_groups(timing: Timing, reasons: tuple[str, ...]) -> list[Warps]:
     sums = np.zeros((len(timing.track_name), len(reasons)), np.int64)
     np.add.at(sums, (timing.stall_track, timing.stall_reason), timing.stall_cycles)
     shares = sums / np.maximum(sums.sum(1, keepdims=True), 1)
+    issued = sums[:, reasons.index("issue")]
     groups: list[list[int]] = []
     for track, kind in enumerate(timing.track_kind):
         if kind != "warp":
@@ -219,7 +232,8 @@ def warp_groups(timing: Timing, reasons: tuple[str, ...]) -> list[Warps]:
         Warps(
             int(timing.track_cta[tracks[0]]), int(timing.track_warp[tracks[0]]),
             int(timing.track_warp[tracks[-1]]), int(sums[tracks].sum()),
-            by_reason(sums[tracks].sum(0), reasons),
+            by_reason(sums[tracks].sum(0), reasons), tuple(tracks),
+            bool(issued[tracks].max() < _IDLE * timing.span_cycles and sums[tracks].any()),
         )
         for tracks in groups
     ]  # fmt: skip

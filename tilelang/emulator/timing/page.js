@@ -1,15 +1,38 @@
-// The timeline: drag to move, wheel to zoom, double click for all of it.
+// The timeline: drag to move, wheel to zoom, double click for all of it, click to fold a group.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const canvas = document.getElementById("timeline"), tip = document.getElementById("tip");
-  const row = 16, left = 130, foot = 22;
+  const row = 16, foot = 22;
   const slices = data.tracks.map(() => []);
   for (let i = 0; i < data.track.length; i++) slices[data.track[i]].push(i);
-  const height = data.tracks.length * row + foot;
+  const measured = canvas.getContext("2d");
+  measured.font = "11px system-ui, sans-serif";
+  const left = 24 + Math.max(106, ...data.groups.map(group => measured.measureText(group.name).width));
+  const scheme = window.matchMedia("(prefers-color-scheme: dark)");
+  const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
+
+  // The rows as they stand now: a group of several has a heading, which shows its first track if
+  // it is folded.
+  function rows() {
+    const found = [];
+    for (const group of data.groups) {
+      if (group.rows.length === 1 && !group.folded && !group.opened) {
+        found.push({ text: group.name, own: slices[group.rows[0]] });
+        continue;
+      }
+      const sign = group.folded ? "\u25b8 " : "\u25be ";
+      found.push({ text: sign + group.name, own: group.folded ? slices[group.rows[0]] : [], group });
+      if (!group.folded)
+        for (const i of group.rows) found.push({ text: "   " + data.tracks[i], own: slices[i] });
+    }
+    return found;
+  }
+  let shown = rows();
   const all = [data.first, Math.max(data.last, data.first + 1)];
   let [begin, end] = all;
 
   function draw() {
+    const height = shown.length * row + foot;
     const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
     canvas.style.height = height + "px";
     canvas.width = width * ratio;
@@ -19,9 +42,10 @@
     g.font = "11px system-ui, sans-serif";
     const scale = (width - left) / (end - begin);
     let boxes = 0;
-    slices.forEach((own, t) => {
-      g.fillStyle = "#1f2328";
-      g.fillText(data.tracks[t], 4, t * row + 12);
+    const ink = colour("--ink"), soft = colour("--soft");
+    shown.forEach(({ text, own }, t) => {
+      g.fillStyle = ink;
+      g.fillText(text, 4, t * row + 12);
       let drawn = -1;
       for (const i of own) {
         if (data.end[i] < begin || data.begin[i] > end) continue;
@@ -33,14 +57,14 @@
         boxes++;
         g.fillStyle = data.colours[data.reason[i]];
         g.fillRect(x0, t * row + 2, Math.max(0.5, x1 - x0), row - 4);
-        const text = data.names[data.name[i]];
-        if (x1 - x0 > 6 * text.length) {
+        const name = data.names[data.name[i]];
+        if (x1 - x0 > 6 * name.length) {
           g.fillStyle = "#000000";
-          g.fillText(text, x0 + 3, t * row + 12);
+          g.fillText(name, x0 + 3, t * row + 12);
         }
       }
     });
-    g.fillStyle = "#656d76";
+    g.fillStyle = soft;
     const label = i => Math.round(begin + (end - begin) * i / 8) + " cycles";
     for (let i = 0; i <= 8; i++) {
       const x = left + (width - left) * i / 8;
@@ -53,13 +77,14 @@
     }
     g.textAlign = "left";
     canvas.dataset.boxes = boxes;
+    canvas.dataset.rows = shown.length;
   }
 
   function under(event) {
     const box = canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
     const cycle = begin + (x - left) / (box.width - left) * (end - begin);
-    const own = slices[Math.floor(y / row)] || [];
+    const { own } = shown[Math.floor(y / row)] || { own: [] };
     return [cycle, own.findLast(i => data.begin[i] <= cycle && cycle < data.end[i])];
   }
 
@@ -86,6 +111,16 @@
     end = Math.max(begin + 4, cycle + (end - cycle) * factor);
     draw();
   }, { passive: false });
+  canvas.addEventListener("click", event => {
+    const box = canvas.getBoundingClientRect();
+    const { group } = shown[Math.floor((event.clientY - box.top) / row)] || {};
+    if (!group || event.clientX - box.left > left) return;
+    group.folded = !group.folded;
+    group.opened = true;  // one of a single track keeps its heading
+    shown = rows();
+    draw();
+  });
+  scheme.addEventListener("change", draw);
   canvas.addEventListener("dblclick", () => { [begin, end] = all; draw(); });
   window.addEventListener("resize", draw);
   draw();

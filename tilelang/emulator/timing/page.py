@@ -7,22 +7,29 @@ import linecache
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .lines import Line, label, path_steps, warp_groups
 from .picture import colour
+from .slices import Slices, merged_slices
 from .text import duration, facts, shares
 
 if TYPE_CHECKING:
     from .report import Report
 
-#: Slices of the timeline in a page; longer launches show their beginning.
+#: Slices of the timeline in a page; of longer launches short ones are merged.
 _MOST_SLICES = 150_000
+#: Rows of warps that are open at first.
+_MOST_ROWS = 32
 #: Lines around those with instructions that the source shows.
 _CONTEXT = 2
 _PATH_ROWS = 24
+_HINT = (
+    '<p class="hint">Drag to move, wheel to zoom, double click for all of it; '
+    "a click on the name of a group of warps opens and folds it.</p>"
+)
 _CANVAS = '<canvas id="timeline"></canvas><div id="tip"></div>'
 
 
@@ -161,24 +168,39 @@ def _path(report: Report) -> str:
     return _table(["share", "cycles", "who", "waits for, or works as", "line"], rows)
 
 
-def _timeline(report: Report) -> str:
+def _groups(report: Report, row_of: dict[int, int]) -> list[dict[str, Any]]:
+    """Rows that stand together: engines one by one, warps that are alike; idle ones are folded."""
+    timing = report.timing
+    warps = warp_groups(timing, report.reasons)
+    folded = sum(len(group.tracks) for group in warps) > _MOST_ROWS
+    groups: list[dict[str, Any]] = [
+        {"name": timing.track_name[track], "rows": [row], "folded": False}
+        for track, row in row_of.items() if timing.track_kind[track] != "warp"
+    ]  # fmt: skip
+    for group in warps:
+        rows = [row_of[track] for track in group.tracks if track in row_of]
+        if rows:
+            name = f"{group.name}{', idle' if group.idle else ''}"
+            groups.append({"name": name, "rows": rows, "folded": folded or group.idle})
+    return groups
+
+
+def _timeline(report: Report, slices: Slices) -> str:
     """The slices as JSON for the page's script, in tracks that have some."""
     timing = report.timing
-    order = np.argsort(timing.slice_begin, kind="stable")[:_MOST_SLICES]
-    used = np.unique(timing.slice_track[order])
+    used = np.unique(slices.track)
     row_of = {int(track): row for row, track in enumerate(used)}
-    labels = {int(i): label(timing, int(i)) for i in np.unique(timing.slice_inst[order])}
+    labels = {int(i): label(timing, int(i)) for i in np.unique(slices.inst)}
     names = sorted(set(labels.values()))
     index = {name: i for i, name in enumerate(names)}
     data = {
-        "tracks": [timing.track_name[track] for track in used],
-        "track": [row_of[int(t)] for t in timing.slice_track[order]],
-        "begin": timing.slice_begin[order].tolist(), "end": timing.slice_end[order].tolist(),
-        "reason": timing.slice_reason[order].tolist(),
-        "name": [index[labels[int(i)]] for i in timing.slice_inst[order]], "names": names,
+        "tracks": [timing.track_name[track] for track in used], "groups": _groups(report, row_of),
+        "track": [row_of[int(t)] for t in slices.track],
+        "begin": slices.begin.tolist(), "end": slices.end.tolist(),
+        "reason": slices.reason.tolist(),
+        "name": [index[labels[int(i)]] for i in slices.inst], "names": names,
         "reasons": list(report.reasons), "colours": [colour(name) for name in report.reasons],
-        "first": int(timing.slice_begin[order].min(initial=0)),
-        "last": int(timing.slice_end[order].max(initial=1)),
+        "first": int(slices.begin.min(initial=0)), "last": int(slices.end.max(initial=1)),
     }  # fmt: skip
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="data">{text}</script>'
@@ -187,18 +209,18 @@ def _timeline(report: Report) -> str:
 def page(report: Report) -> str:
     """The whole document."""
     title = escape(f"{report.timing.kernel} on {report.timing.gpu}")
-    cut = len(report.timing.slice_track) > _MOST_SLICES
-    note = f" (its first {_MOST_SLICES} slices)" if cut else ""
+    slices = merged_slices(report.timing, _MOST_SLICES)
+    note = f" (slices of less than {slices.least} cycles are merged)" if slices.least else ""
     sections = [
         ("Findings", _findings(report)), ("Engines", _engines(report)),
         ("Warps", _legend(report) + _warps(report)), ("Source", _sources(report)),
         ("Bank conflicts", _conflicts(report)), ("Critical path", _path(report)),
-        (f"Timeline{note}", _legend(report) + _CANVAS),
+        (f"Timeline{note}", _legend(report) + _HINT + _CANVAS),
     ]  # fmt: skip
-    body = "".join(f"<h2>{head}</h2>{text}" for head, text in sections)
+    body = "".join(f'<h2>{head}</h2><div class="wide">{text}</div>' for head, text in sections)
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_resource('page.css')}</style></head><body><h1>{title}</h1>"
-        f"{_summary(report)}{body}{_timeline(report)}"
+        f"{_summary(report)}{body}{_timeline(report, slices)}"
         f"<script>{_resource('page.js')}</script></body></html>\n"
     )

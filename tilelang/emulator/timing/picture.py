@@ -35,6 +35,8 @@ COLOURS = {
 _OTHER = "#dddddd"
 _WIDTH, _ROW, _LEFT, _HEADING, _FOOT = 1160, 18, 130, 44, 30
 _BUCKETS = _WIDTH - _LEFT - 10
+_LINE = 14
+_TITLE = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,14 +96,22 @@ def _box(report: Report, y: int, first: int, last: int, index: int) -> str:
     )
 
 
-def _legend(report: Report, y: int) -> list[str]:
+def _legend(report: Report, y: int) -> tuple[list[str], int]:
+    """The legend, and the height of its second and further lines."""
     used = np.unique(report.timing.slice_reason)
-    parts, x = [], _LEFT
+    parts, x, first = [], _LEFT, y
     for reason in (report.reasons[i] for i in used):
+        if x + 20 + 6 * len(reason) > _WIDTH:
+            x, y = _LEFT, y + _LINE
         parts.append(f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour(reason)}"/>')
         parts.append(f'<text x="{x + 13}" y="{y + 9}">{escape(reason)}</text>')
         x += 26 + 6 * len(reason)
-    return parts
+    return parts, y - first
+
+
+def _shortened(name: str) -> str:
+    """A kernel's name, as far as a title has room for it."""
+    return name if len(name) <= _TITLE else f"{name[: _TITLE - 3]}..."
 
 
 def draw(report: Report, cta: int, begin: int | None, end: int | None) -> Picture:
@@ -118,24 +128,26 @@ def draw(report: Report, cta: int, begin: int | None, end: int | None) -> Pictur
     first = int(timing.slice_begin[inside].min()) if begin is None else begin
     last = int(timing.slice_end[inside].max()) if end is None else end
     rows = [*engines, *own]
-    height = _HEADING + _ROW * len(rows) + _FOOT
-    title = f"{timing.kernel}, CTA {cta} on {timing.gpu}: cycles {first} to {last}"
+    legend, more = _legend(report, 24)
+    heading = _HEADING + more
+    height = heading + _ROW * len(rows) + _FOOT
+    title = f"{_shortened(timing.kernel)}, CTA {cta} on {timing.gpu}: cycles {first} to {last}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"'
         f' viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="10">',
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="4" y="16" font-size="13">{escape(title)}</text>',
-        *_legend(report, 24),
+        *legend,
     ]
     for row, track in enumerate(rows):
-        y = _HEADING + row * _ROW
+        y = heading + row * _ROW
         parts.append(f'<text x="4" y="{y + 13}">{escape(timing.track_name[track])}</text>')
         runs = _runs(report, track, first, last)
         parts += [_box(report, y, *run) for run in runs]
-    y = _HEADING + _ROW * len(rows)
+    y = heading + _ROW * len(rows)
     for tick in range(6):
         x = _LEFT + tick * _BUCKETS // 5
         cycle = first + tick * (last - first) // 5
-        parts.append(f'<line x1="{x}" y1="{_HEADING}" x2="{x}" y2="{y + 4}" stroke="#cccccc"/>')
+        parts.append(f'<line x1="{x}" y1="{heading}" x2="{x}" y2="{y + 4}" stroke="#cccccc"/>')
         parts.append(f'<text x="{x}" y="{y + 16}" text-anchor="middle">{cycle}</text>')
     return Picture("\n".join([*parts, "</svg>"]))

@@ -104,6 +104,7 @@ class EmulatedDriver(DriverBase):
         return isinstance(drivers.active, cls)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
+        """The type of C++ for a type of Triton, as its driver for CUDA has it."""
         from triton.backends.nvidia.driver import ty_to_cpp
 
         return ty_to_cpp(ty)
