@@ -1,7 +1,8 @@
-"""Y = X / sqrt(mean(X^2) + epsilon) * W, row by row: RMSNorm.
+"""Y = X / sqrt(mean(X^2) + epsilon) * W, row by row: RMSNorm of rows of any length.
 
-A block keeps whole rows in registers, so that they are read once. The tile is as wide as a power of
-two: what lies beyond a row is read as 0, which adds nothing to the sum of squares.
+A block keeps whole rows in registers where they fit, several where they are short, so that they are
+read once. Longer rows are divided among blocks: one launch sums the squares of each part, a second
+one scales them.
 
     python rms_norm.py [--rows 101] [--columns 1000] [--dtype bfloat16] [--target sm_90a]
                        [--device cpu]
@@ -10,14 +11,28 @@ two: what lies beyond a row is read as 0, which adds nothing to the sum of squar
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 EPSILON = 1e-5
+IN_REGISTERS = 32  # elements of a thread
+LONGEST = 512 * IN_REGISTERS  # rows that a block has in registers
+SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (4096, 16384), (1024, 131072))
 
 
-def rms_norm(rows, columns, dtype, block=4, threads=256):
+def rms_norm(rows, columns, dtype):
     """Returns Y (rows, columns) of X (rows, columns) and W (columns,) as a prim_func."""
-    width = max(1 << (columns - 1).bit_length(), 2 * threads)
+    return whole_rows(rows, columns, dtype) if columns <= LONGEST else parts(rows, columns, dtype)
+
+
+def tile_of(columns):
+    """Returns how many rows a block takes, and its threads."""
+    threads = max(128, 1 << (-(-columns // IN_REGISTERS) - 1).bit_length())
+    return max(1, threads * IN_REGISTERS // columns), threads
+
+
+def whole_rows(rows, columns, dtype):
+    """The same, with rows in the registers of a block."""
+    block, threads = tile_of(columns)
 
     @T.prim_func
     def rms_norm(
@@ -26,21 +41,54 @@ def rms_norm(rows, columns, dtype, block=4, threads=256):
         Y: T.Tensor((rows, columns), dtype),
     ):
         with T.Kernel(T.ceildiv(rows, block), threads=threads) as bx:
-            x = T.alloc_fragment((block, width), "float32")
-            square = T.alloc_fragment((block, width), "float32")
-            weight = T.alloc_fragment((width,), dtype)
+            x = T.alloc_fragment((block, columns), dtype)
+            square = T.alloc_fragment((block, columns), "float32")
+            weight = T.alloc_fragment((columns,), dtype)
             total = T.alloc_fragment((block,), "float32")
-
             T.copy(X[bx * block, 0], x)
-            T.copy(W[0], weight)
-            for i, j in T.Parallel(block, width):
-                square[i, j] = x[i, j] * x[i, j]
+            T.copy(W, weight)
+            for i, j in T.Parallel(block, columns):
+                square[i, j] = T.cast(x[i, j], "float32") * T.cast(x[i, j], "float32")
             T.reduce_sum(square, total, dim=1)
             for i in T.Parallel(block):
                 total[i] = T.rsqrt(total[i] / columns + EPSILON)
-            for i, j in T.Parallel(block, width):
-                x[i, j] *= total[i] * weight[j]
+            for i, j in T.Parallel(block, columns):
+                x[i, j] = T.cast(x[i, j], "float32") * total[i] * weight[j]
             T.copy(x, Y[bx * block, 0])
+
+    return rms_norm
+
+
+def parts(rows, columns, dtype, chunk=8192, threads=512):
+    """The same, with a row divided among blocks, in parts of ``chunk`` elements."""
+    count = -(-columns // chunk)
+
+    @T.prim_func
+    def rms_norm(
+        X: T.Tensor((rows, columns), dtype),
+        W: T.Tensor((columns,), dtype),
+        Y: T.Tensor((rows, columns), dtype),
+    ):
+        squares = T.alloc_global((rows, count), "float32")
+        with T.Kernel(count, rows, threads=threads) as (part, row):
+            x = T.alloc_fragment((1, chunk), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, part * chunk], x)
+            for i, j in T.Parallel(1, chunk):
+                x[i, j] *= x[i, j]
+            T.reduce_sum(x, total, dim=1)
+            T.copy(total, squares[row, part])
+        with T.Kernel(count, rows, threads=threads) as (part, row):
+            x, weight = (T.alloc_fragment((1, chunk), "float32") for _ in range(2))
+            each = T.alloc_fragment((1, count), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, part * chunk], x)
+            T.copy(W[part * chunk], weight[0, :])
+            T.copy(squares[row, 0], each)
+            T.reduce_sum(each, total, dim=1)
+            for i, j in T.Parallel(1, chunk):
+                x[i, j] *= T.rsqrt(total[i] / columns + EPSILON) * weight[i, j]
+            T.copy(x, Y[row, part * chunk])
 
     return rms_norm
 
@@ -54,17 +102,25 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    kernel = example.compile(rms_norm(args.rows, args.columns, args.dtype))
-    x = example.normal(args.rows, args.columns, dtype=args.dtype)
-    w = example.normal(args.columns, dtype=args.dtype)
-    y = example.output(args.rows, args.columns, dtype=args.dtype)
-    kernel(x, w, y)
 
     def reference(x, w):
-        return torch.nn.functional.rms_norm(x, (args.columns,), w, EPSILON)
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], w, EPSILON)
 
+    compiled = torch.compile(reference, dynamic=False)
+
+    def case(rows, columns):
+        kernel = example.compile(rms_norm(rows, columns, args.dtype))
+        x = example.normal(rows, columns, dtype=args.dtype)
+        w = example.normal(columns, dtype=args.dtype)
+        y = example.output(rows, columns, dtype=args.dtype)
+        peers = {"torch": lambda: reference(x, w), "compile": lambda: compiled(x, w)}
+        return Case(lambda: kernel(x, w, y), peers, 2 * x.nbytes), (x, w, y)
+
+    line, (x, w, y) = case(args.rows, args.columns)
+    line.run()
     example.check("Y", y, reference(x.double(), w.double()))
-    example.speed(lambda: kernel(x, w, y), lambda: reference(x, w), moved=2 * x.nbytes)
+    example.speed(line.run, line.peers["torch"], line.moved)
+    example.table(SHAPES, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":

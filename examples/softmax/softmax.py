@@ -1,8 +1,9 @@
 """Y = softmax of each row of X, for rows of any length.
 
-A block goes through the columns of its rows chunk by chunk. It keeps the largest element so far,
-and the sum of exp(x - largest), which it rescales when a larger one comes (the online softmax).
-Then it goes through them once more, which the L2 cache still has, and stores the quotients.
+A block keeps whole rows in registers where they fit, several where they are short, so that each
+element is read once. Longer rows are divided among blocks: one launch finds the largest element of
+each part and the sum of exp(x - largest), a second one combines them for the row and stores the
+quotients.
 
     python softmax.py [--rows 101] [--columns 3000] [--dtype bfloat16] [--target sm_90a]
                       [--device cpu]
@@ -13,38 +14,81 @@ import math
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+LOG2E = math.log2(math.e)  # powers of two in place of e
+IN_REGISTERS = 32  # elements of a thread
+LONGEST = 512 * IN_REGISTERS  # rows that a block has in registers
+SHAPES = ((262144, 64), (65536, 1000), (32768, 5000), (4096, 16384), (1000, 50257), (128, 1000000))
 
 
-def softmax(rows, columns, dtype, block=4, chunk=1024, threads=128):
+def softmax(rows, columns, dtype):
     """Returns Y of X, both (rows, columns) of ``dtype``, as a prim_func."""
-    log2e = math.log2(math.e)  # powers of two in place of e
+    return whole_rows(rows, columns, dtype) if columns <= LONGEST else parts(rows, columns, dtype)
+
+
+def tile_of(columns):
+    """Returns how many rows a block takes, and its threads."""
+    threads = max(128, 1 << (-(-columns // IN_REGISTERS) - 1).bit_length())
+    return max(1, threads * IN_REGISTERS // columns), threads
+
+
+def whole_rows(rows, columns, dtype):
+    """The same, with rows in the registers of a block."""
+    block, threads = tile_of(columns)
 
     @T.prim_func
     def softmax(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), dtype)):
         with T.Kernel(T.ceildiv(rows, block), threads=threads) as bx:
-            # What lies beyond a row has no weight.
-            T.annotate_safe_value({X: -T.infinity(dtype)})
-            x = T.alloc_fragment((block, chunk), "float32")
-            largest, previous, total, part = (
-                T.alloc_fragment((block,), "float32") for _ in range(4)
-            )
-            T.fill(largest, -T.infinity("float32"))
-            T.clear(total)
-            for c in T.serial(T.ceildiv(columns, chunk)):
-                T.copy(X[bx * block, c * chunk], x)
-                T.copy(largest, previous)
-                T.reduce_max(x, largest, dim=1, clear=False)
-                for i, j in T.Parallel(block, chunk):
-                    x[i, j] = T.exp2((x[i, j] - largest[i]) * log2e)
-                T.reduce_sum(x, part, dim=1)
-                for i in T.Parallel(block):
-                    total[i] = total[i] * T.exp2((previous[i] - largest[i]) * log2e) + part[i]
-            for c in T.serial(T.ceildiv(columns, chunk)):
-                T.copy(X[bx * block, c * chunk], x)
-                for i, j in T.Parallel(block, chunk):
-                    x[i, j] = T.exp2((x[i, j] - largest[i]) * log2e) / total[i]
-                T.copy(x, Y[bx * block, c * chunk])
+            x = T.alloc_fragment((block, columns), "float32")
+            largest, total = (T.alloc_fragment((block,), "float32") for _ in range(2))
+            T.copy(X[bx * block, 0], x)
+            T.reduce_max(x, largest, dim=1)
+            for i, j in T.Parallel(block, columns):
+                x[i, j] = T.exp2((x[i, j] - largest[i]) * LOG2E)
+            T.reduce_sum(x, total, dim=1)
+            for i in T.Parallel(block):
+                total[i] = 1 / total[i]
+            for i, j in T.Parallel(block, columns):
+                x[i, j] *= total[i]
+            T.copy(x, Y[bx * block, 0])
+
+    return softmax
+
+
+def parts(rows, columns, dtype, chunk=8192, threads=512):
+    """The same, with a row divided among blocks, in parts of ``chunk`` elements."""
+    count = -(-columns // chunk)
+
+    @T.prim_func
+    def softmax(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), dtype)):
+        largest_of = T.alloc_global((rows, count), "float32")
+        total_of = T.alloc_global((rows, count), "float32")
+        with T.Kernel(count, rows, threads=threads) as (part, row):
+            T.annotate_safe_value({X: -T.infinity(dtype)})  # beyond a row: without weight
+            x = T.alloc_fragment((1, chunk), "float32")
+            largest, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
+            T.copy(X[row, part * chunk], x)
+            T.reduce_max(x, largest, dim=1)
+            for i, j in T.Parallel(1, chunk):
+                x[i, j] = T.exp2((x[i, j] - largest[i]) * LOG2E)
+            T.reduce_sum(x, total, dim=1)
+            T.copy(largest, largest_of[row, part])
+            T.copy(total, total_of[row, part])
+        with T.Kernel(count, rows, threads=threads) as (part, row):
+            x = T.alloc_fragment((1, chunk), "float32")
+            each, weight = (T.alloc_fragment((1, count), "float32") for _ in range(2))
+            largest, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
+            T.copy(X[row, part * chunk], x)
+            T.copy(largest_of[row, 0], each)
+            T.copy(total_of[row, 0], weight)
+            T.reduce_max(each, largest, dim=1)
+            for i, j in T.Parallel(1, count):
+                weight[i, j] *= T.exp2((each[i, j] - largest[i]) * LOG2E)
+            T.reduce_sum(weight, total, dim=1)
+            for i, j in T.Parallel(1, chunk):
+                x[i, j] = T.exp2((x[i, j] - largest[i]) * LOG2E) / total[i]
+            T.copy(x, Y[row, part * chunk])
 
     return softmax
 
@@ -63,7 +107,17 @@ def main():
     y = example.output(args.rows, args.columns, dtype=args.dtype)
     kernel(x, y)
     example.check("Y", y, x.double().softmax(1))
+    compiled = torch.compile(lambda x: torch.softmax(x, 1), dynamic=False)
+
+    def case(rows, columns):
+        kernel = example.compile(softmax(rows, columns, args.dtype))
+        x = example.normal(rows, columns, dtype=args.dtype)
+        y = torch.empty_like(x)
+        peers = {"torch": lambda: torch.softmax(x, 1), "compile": lambda: compiled(x)}
+        return Case(lambda: kernel(x, y), peers, 2 * x.nbytes)
+
     example.speed(lambda: kernel(x, y), lambda: torch.softmax(x, 1), moved=2 * x.nbytes)
+    example.table(SHAPES, case)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,20 @@ class Option(NamedTuple):
     choices: Sequence[Any] | None = None
 
 
+class Case(NamedTuple):
+    """What a line of a table is about.
+
+    Attributes:
+        run: launches the kernels.
+        peers: the same by others, by name.
+        moved: bytes of global memory that must be read and written.
+    """
+
+    run: Callable[[], Any]
+    peers: Mapping[str, Callable[[], Any]]
+    moved: int
+
+
 class Example:
     """A script that shows a kernel.
 
@@ -174,6 +188,27 @@ class Example:
             rates += [f"{flops / milliseconds / 1e9:.0f} TFLOP/s"] if flops else []
             ratio = f"{milliseconds / own:.2f} times as long"
             print(f"{name:<12}{milliseconds:9.4f} ms  {', '.join([*rates, ratio])}")
+
+    def table(self, shapes: Sequence[tuple[int, ...]], case: Callable[..., Case]) -> None:
+        """Prints the speed beside the fastest peer for each shape on a GPU; nothing elsewhere.
+
+        Args:
+            shapes: arguments of ``case``.
+            case: returns what is timed: a launch, the same by others, the bytes that must move.
+        """
+        if self.args.device != "cuda":
+            return
+        print(f"{'shape':<16}{'time':>12}{'speed':>12}  ratio to the best peer")
+        for shape in shapes:
+            torch.cuda.empty_cache()
+            run, peers, moved = case(*shape)
+            own = _median(run)
+            times = {name: _median(peer) for name, peer in peers.items()}
+            best = min(times, key=times.__getitem__)
+            print(
+                f"{' x '.join(map(str, shape)):<16}{own:9.4f} ms{moved / own / 1e9:7.2f} TB/s"
+                f"  {times[best] / own:.2f} of {best}"
+            )
 
 
 def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:

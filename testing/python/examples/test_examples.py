@@ -41,6 +41,12 @@ ARGUMENTS = {
         "--m 72 --n 200 --k 800 --dtype float8_e5m2",
         "--k 1024 --promote_every 0 --out_dtype bfloat16",
     ],
+    "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
+    "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
+    "norm/layer_norm_backward": ["", "--rows 131 --columns 1001 --dtype float32"],
+    "norm/group_norm": ["", "--images 1 --channels 8 --groups 2 --pixels 4501"],
+    "softmax/softmax": ["", "--rows 37 --columns 65", "--rows 2 --columns 17001"],
+    "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }
 
 
