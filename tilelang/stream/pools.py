@@ -119,7 +119,7 @@ class Consumer:
         self.batches: deque[Batch] = deque()
         self.held: set[int] = set()
         self.given = 0
-        self.owner = threading.get_ident()
+        self.owner = threading.current_thread()
         self.claimed = False
         self.feeds: Pools | None = None
         self._pools = pools
@@ -131,7 +131,7 @@ class Consumer:
             timeout: seconds to wait for a batch; 0: only those that are finished; None: until the
                 stream is closed.
         """
-        self.owner, self.claimed = threading.get_ident(), True
+        self.owner, self.claimed = threading.current_thread(), True
         while (batch := self._pools.take(self, timeout)) is not None:
             with batch:
                 self._pools.reach(batch)
@@ -142,12 +142,14 @@ class Consumer:
 
         Args:
             thread: its identifier.
-            waited: seconds that the thread has waited. A consumer that nobody has asked for batches
-                has some of them to begin.
+            waited: seconds that the thread has waited. A consumer that nobody has asked for
+                batches, or whose thread has ended, has some of them to go on.
         """
         if self.feeds is not None:
             return self.feeds.stuck(thread, waited)
-        return self.owner == thread if self.claimed else waited >= _PATIENCE
+        if not self.claimed or not self.owner.is_alive():
+            return waited >= _PATIENCE
+        return self.owner.ident == thread
 
 
 class Pools:
@@ -223,6 +225,7 @@ class Pools:
     def _would_block(self, when: str) -> WouldBlock:
         holders = [
             f"{consumer.name!r} holds {', '.join(map(str, sorted(consumer.held)))}"
+            + (", and its thread has ended" if not consumer.owner.is_alive() else "")
             for consumer in self.consumers
             if consumer.held
         ]

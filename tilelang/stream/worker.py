@@ -30,7 +30,7 @@ class Worker:
         self._consumer = pools.consumer(name)
         self._failed = False
         self._thread = threading.Thread(target=self._run, name=f"stream {name}", daemon=True)
-        self._consumer.owner, self._consumer.claimed = 0, True
+        self._consumer.owner, self._consumer.claimed = self._thread, True
 
     def start(self) -> None:
         """Begins."""

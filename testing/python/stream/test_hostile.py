@@ -14,7 +14,7 @@ import torch
 from stream.reference import collect, cut, random_array
 
 from tilelang.errors import ArgumentError
-from tilelang.stream import StreamError, TileStream, WouldBlock
+from tilelang.stream import StreamError, TileStream, WouldBlock, pools
 from tilelang.stream.ingest import Ingest
 
 TILE = (2, 3, 4)
@@ -58,6 +58,19 @@ def test_a_consumer_that_appends_to_its_own_stream_is_told():
     with pytest.raises(WouldBlock, match="only this thread could release one"):
         for _ in stream.ready():
             stream.append(np.zeros((4, 6, 8), "uint16"))
+
+
+def test_a_consumer_whose_thread_ended_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(pools, "_PATIENCE", 0.2)
+    stream = opened()
+    batches = stream.ready(timeout=None)
+    thread = threading.Thread(target=lambda: next(batches).release())
+    thread.start()
+    stream.append(np.zeros((2, 6, 8), "uint16"))
+    thread.join()
+    with pytest.raises(WouldBlock, match=r"'ready\(\)' holds 1, 2, and its thread has ended"):
+        stream.append(np.zeros((6, 6, 8), "uint16"))
+    assert [batch.number for batch in stream.ready()] == [1, 2]  # another thread takes over
 
 
 def test_threads_that_append_do_so_one_after_the_other():
