@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _ffi
+from ..display import Remarks, kernel_html
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import cache, disassembly, resources
@@ -94,7 +95,7 @@ class JITKernel:
         self.name = str(lowered.spec.name)
         self.params = list(lowered.spec.params)
         self.out_idx = normalize_out_idx(out_idx, len(self.params))
-        self.remarks = list(lowered.remarks)
+        self.remarks = Remarks(lowered.remarks)
         self._source = lowered.source
         self._launches = lowered.schedule
         self._outcome = Outcome()
@@ -356,6 +357,9 @@ class JITKernel:
     def export_cubin(self, path: str | os.PathLike[str]) -> None:
         """Writes the machine code as an ELF image, which ``cuModuleLoad`` takes."""
         Path(path).write_bytes(self.artifact.cubin)
+
+    def _repr_html_(self) -> str:
+        return kernel_html(self)
 
     def __repr__(self) -> str:
         return f"<tilelang kernel {self.name!r} for {self.target}>"

@@ -205,6 +205,11 @@ class Fragment(tvm_ffi.Object):
         """Equality as functions; replicas as sets of threads."""
         return _call("FragmentSameMap", self, other)
 
+    def _repr_svg_(self) -> str | None:
+        from ..tools.plot_layout import layout_svg
+
+        return layout_svg(self)
+
     def __repr__(self) -> str:
         return _call("FragmentToString", self)
 

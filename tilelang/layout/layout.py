@@ -150,6 +150,11 @@ class Layout(tvm_ffi.Object):
         """Equality as functions: one shape, one value everywhere."""
         return _call("SameMap", self, other)
 
+    def _repr_svg_(self) -> str | None:
+        from ..tools.plot_layout import layout_svg
+
+        return layout_svg(self)
+
     def __repr__(self) -> str:
         return _call("ToString", self)
 

@@ -155,6 +155,11 @@ class TmemLayout(tvm_ffi.Object):
         """``stages`` tiles side by side in columns, under a new leading dimension."""
         return _call("TmemStaged", self, stages)
 
+    def _repr_svg_(self) -> str | None:
+        from ..tools.plot_layout import layout_svg
+
+        return layout_svg(self)
+
     def __repr__(self) -> str:
         return _call("TmemToString", self)
 

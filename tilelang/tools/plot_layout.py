@@ -21,6 +21,8 @@ MARGIN_LEFT, MARGIN_TOP = 40, 48
 #: Larger drawings lose their labels, and their cells shrink.
 MAX_LABELLED_CELLS = 4096
 SMALL_CELL = 6
+#: Notebooks show the text of larger layouts.
+MAX_SHOWN_CELLS = 16384
 _TITLE_STEP = 8  # pixels of a character of the title
 
 
@@ -205,6 +207,13 @@ def _png(drawing: Drawing) -> bytes:
 
 
 _FORMATS = {"svg": lambda drawing: _svg(drawing).encode(), "png": _png}
+
+
+def layout_svg(layout: Layout | Fragment | TmemLayout) -> str | None:
+    """Returns the picture of a layout for a notebook; None if it has too many elements."""
+    if not layout.input_shape or math.prod(layout.input_shape) > MAX_SHOWN_CELLS:
+        return None
+    return _svg(_drawing(layout, repr(layout)))
 
 
 def plot_layout(

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilelang.display import Findings
 from tilelang.errors import UserError
 
 from ..timed import REASONS
@@ -81,7 +82,7 @@ class Report:
         A gain is the most that can be had: no more than the time that is spent on it, and no more
         than the model takes less when it times this launch again without that cost.
         """
-        return find(self)
+        return Findings(find(self))
 
     def gain_without(self, cost: str, registers: int = 0) -> float | None:
         """The share of the grid's time that would be saved if a cost were nothing.
