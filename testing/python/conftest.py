@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "every_schedule: runs with operations as late and as early as legal, and between"
     )
+    config.addinivalue_line("markers", "emulator: of the plugin tilelang_pytest, in documents")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

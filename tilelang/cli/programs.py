@@ -6,18 +6,21 @@ import dataclasses
 import functools
 import inspect
 import os
+import re
 import runpy
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..emulator import Device
 from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
+from ..env import default_target
 from ..errors import UserError
+from ..target import device_target
 
 _SOURCES = (".ptx", ".cu")
 
@@ -96,6 +99,23 @@ def _default_target(target: str) -> Iterator[None]:
 
 
 @contextmanager
+def _emulated(path: Path, target: str) -> Iterator[None]:
+    """Programs in Triton run on the emulator, too; "cuda" means it where there is no GPU."""
+    import torch
+
+    from ..emulator import as_cuda
+    from ..emulator.triton import emulate
+
+    text = path.read_text(encoding="utf-8")
+    with ExitStack() as stack:
+        if re.search(r"\bcuda\b", text) and not torch.cuda.is_available():
+            stack.enter_context(as_cuda(target))
+        elif re.search(r"^\s*(?:import|from) triton\b", text, re.M):
+            stack.enter_context(emulate(target))
+        yield
+
+
+@contextmanager
 def _poisoned() -> Iterator[None]:
     """What torch allocates without values is NaN, or the largest integer."""
     import torch
@@ -126,7 +146,7 @@ def _run_script(request: Request, target: str) -> None:
     import torch
 
     torch.manual_seed(request.seed)
-    with _default_target(target), _poisoned():
+    with _default_target(target), _emulated(request.path, target), _poisoned():
         try:
             _load(request.path, request.argv, "__main__")
         except SystemExit as error:
@@ -138,7 +158,8 @@ def _run_script(request: Request, target: str) -> None:
 
 
 def _named(request: Request) -> tuple[Program, str]:
-    with _poisoned():
+    chosen = default_target() or str(device_target() or "sm_100a")  # what loading a file needs
+    with _emulated(request.path, chosen), _poisoned():
         names = _load(request.path, request.argv, "__tilelang__")
     if request.name not in names:
         raise UserError(f"{request.path.name} defines no {request.name!r}")
@@ -175,6 +196,11 @@ def _kernel(found: Any, request: Request, target: str) -> Any:
         return _kernel(found, dataclasses.replace(request, shapes={}), target)
     if type(found).__name__ == "Func":
         return compile(found, target=target)
+    if type(found).__module__.startswith("triton."):
+        raise UserError(
+            f"{request.name} is a kernel in Triton, whose arguments only its program knows: check "
+            f"the script that launches it, {request.path.name} without ::{request.name}"
+        )
     raise UserError(f"{request.name} is a {type(found).__name__}, no kernel")
 
 

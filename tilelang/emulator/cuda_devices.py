@@ -173,6 +173,14 @@ class Stream:
         pass
 
 
+class _ExternalStream(Stream):
+    """A stream of somebody else."""
+
+
+def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """Memory is not given back while a launch uses it: launches are over when they return."""
+
+
 class Event:
     """An event of the emulated clock."""
 
@@ -230,17 +238,17 @@ def _properties(arch: str) -> Any:
     )  # fmt: skip
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """What has no effect: the GPU is idle between two calls."""
-
-
 def replacements(arch: str) -> dict[str, Any]:
     """Returns what stands for names of ``torch.cuda``."""
     found = _properties(arch)
     stream = Stream()
 
-    def answer(value: Any) -> Callable[..., Any]:
+    def answer(value: Any = None) -> Callable[..., Any]:
+        """A function of its own for each name: torch._dynamo lists them by their objects."""
         return lambda *_, **__: value
+
+    def seed(number: int) -> torch.Generator:
+        return torch.default_generator.manual_seed(number)
 
     return {
         "is_available": answer(True), "is_initialized": answer(True), "device_count": answer(1),
@@ -249,14 +257,13 @@ def replacements(arch: str) -> dict[str, Any]:
         "get_device_capability": answer((found.major, found.minor)),
         "get_arch_list": answer([arch]), "mem_get_info": answer((found.total_memory,) * 2),
         "memory_allocated": answer(0), "max_memory_allocated": answer(0),
-        "memory_reserved": answer(0), "init": _nothing, "_lazy_init": _nothing,
-        "synchronize": _nothing, "set_device": _nothing, "empty_cache": _nothing,
-        "reset_peak_memory_stats": _nothing, "set_stream": _nothing,
-        "manual_seed": torch.default_generator.manual_seed,
-        "manual_seed_all": torch.default_generator.manual_seed,
+        "memory_reserved": answer(0), "init": answer(), "_lazy_init": answer(),
+        "synchronize": answer(), "set_device": answer(), "empty_cache": answer(),
+        "reset_peak_memory_stats": answer(), "set_stream": answer(),
+        "manual_seed": seed, "manual_seed_all": lambda number: seed(number),
         "current_stream": answer(stream), "default_stream": answer(stream),
-        "stream": lambda _: Stream(), "device": lambda _: contextlib.nullcontext(),
-        "Stream": Stream, "Event": Event, "ExternalStream": Stream,
+        "stream": answer(stream), "device": lambda _: contextlib.nullcontext(),
+        "Stream": Stream, "Event": Event, "ExternalStream": _ExternalStream,
         "CUDAGraph": _unsupported("CUDAGraph"), "graph": _unsupported("graph"),
     }  # fmt: skip
 
@@ -311,7 +318,7 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
         for name, value in replacements(arch).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
-        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _nothing))
+        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
         stack.enter_context(mock.patch.dict(os.environ, {"TILELANG_DEFAULT_TARGET": arch}))
         stack.enter_context(mock.patch.object(kernel, "to_user", _to_user))
         if importlib.util.find_spec("triton") is not None:

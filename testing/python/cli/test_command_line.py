@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from tilelang.cli import doctor, main
@@ -219,3 +220,33 @@ def test_python_m_tilelang_is_the_same() -> None:
     line = [sys.executable, "-m", "tilelang", "--help"]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert "doctor" in done.stdout
+
+
+TRITON = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def shift(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at + 1, mask=at + 1 < n)
+    tl.store(out + at, value, mask=at + 1 < n)
+
+x = torch.arange(700.0, device="cuda")
+out = torch.empty_like(x)
+before = x.clone()
+shift[(3,)](x, out, 700, BLOCK=256)
+assert torch.equal(out[:-1], before[1:])
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_program_in_triton_that_says_cuda() -> None:
+    pytest.importorskip("triton")
+    Path("t.py").write_text(TRITON)
+    (found,) = verdict("t.py --target sm_90a", 0)["targets"]
+    assert "without ::shift" in command("check t.py::shift").output
+    assert found["kernels"][0]["name"] == "shift" and found["kernels"][0]["time"]["us"] > 0
+    Path("t.py").write_text(TRITON.replace("tl.store(out", "tl.store(x"))
+    (found,) = verdict("t.py --target sm_80", 1)["targets"]
+    race = next(each for each in found["kernels"][0]["findings"] if each["kind"] == "race")
+    assert {race["place"].rpartition(":")[2], race["earlier"].rpartition(":")[2]} <= {"7", "8"}
