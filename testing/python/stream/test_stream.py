@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.reference import collect, cut, random_array
 
+import tilelang.language as T
 from tilelang.errors import ArgumentError
-from tilelang.stream import StreamError, TileStream, WouldBlock
+from tilelang.stream import StreamError, TileStream, WouldBlock, kernels
 
 # Shape, tile, order, dtype: each leading axis, periods, merged axes, vectors of all widths, and
 # each kind of kernel: by runs, by patches, and with neighbours exchanged along either axis.
@@ -75,6 +76,26 @@ def test_any_split_gives_the_tiles_that_numpy_cuts(case, data):
     counts = [-(-s // n) for s, n in zip(case[0], case[1], strict=True)]
     order = list(case[2] or range(len(counts)))
     np.testing.assert_array_equal(index, np.array(list(np.ndindex(*counts)))[:, order])
+
+
+@pytest.mark.parametrize("case", CASES[2:13:2], ids=lambda case: f"{case[0]}-{case[1]}")
+def test_positions_of_64_bits(case, monkeypatch):
+    caches = kernels.scatter, kernels.pad
+    for cached in caches:
+        cached.cache_clear()
+    monkeypatch.setattr(kernels, "index_dtype", lambda *_: T.int64)
+    array, found = run(case, [7, int(np.prod(case[0])) - 7], 2, pad=1)
+    tiles = np.concatenate([tiles for tiles, _ in found])
+    np.testing.assert_array_equal(tiles, cut(array, case[1], case[2], 1))
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_large_batches_have_positions_of_64_bits():
+    for frames, bits in ((100, "int32"), (2000, "int64")):
+        plan = TileStream((None, 4096, 4096), (frames, 64, 64), "uint8", "emulator").plan
+        count = plan.memory.pools // plan.vectors.lanes
+        assert str(kernels.index_dtype(plan.vectors, count)).endswith(bits)
 
 
 @pytest.mark.every_schedule
