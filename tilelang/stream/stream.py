@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -158,12 +160,27 @@ class TileStream:
                 f"the stream was opened by process {self._process}, of which this is a fork",
                 notes=["open a stream in the process that appends to it"],
             )
-        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            raise WouldBlock(f"another thread is appending, after {timeout:g} s")
+        if not self._lock.acquire(blocking=False):
+            self._wait_for_lock(timeout)
         try:
             yield
         finally:
             self._lock.release()
+
+    def _wait_for_lock(self, timeout: float | None) -> None:
+        since = time.monotonic()
+        rest = math.inf if timeout is None else timeout
+        while not self._lock.acquire(timeout=min(rest, 0.1)):
+            waited = time.monotonic() - since
+            if timeout is not None:
+                rest = max(timeout - waited, 0.0)
+            if rest == 0:
+                raise WouldBlock(f"another thread is appending, after {timeout:g} s")
+            if self.pools.stuck(threading.get_ident(), waited):
+                raise WouldBlock(
+                    "another thread's append waits for batches that this thread holds",
+                    notes=["release them first"],
+                )
 
     def _check_sound(self) -> None:
         self.pools.check()

@@ -110,6 +110,28 @@ def test_an_append_beside_one_that_waits_gives_up_in_time():
     assert len(errors) == 1 and stream.position == 4 * 48
 
 
+def test_a_consumer_that_closes_the_stream_it_blocks_is_told():
+    stream, errors = opened(), []
+    batches = stream.ready(timeout=None)
+
+    def consume() -> None:
+        for _ in batches:
+            if not errors:
+                time.sleep(0.3)  # meanwhile all pools are full
+                try:
+                    stream.flush()
+                except WouldBlock as error:
+                    errors.append(str(error))
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    with stream:
+        stream.append(np.zeros((12, 6, 8), "uint16"))
+    thread.join(20)
+    assert not thread.is_alive()
+    assert "waits for batches that this thread holds" in errors[0]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_has_no_stream():
     stream = opened()

@@ -138,6 +138,41 @@ def test_a_codec_of_numcodecs(tmp_path):
     np.testing.assert_array_equal(array[:], rows(9))
 
 
+def test_a_codec_that_another_package_registered(tmp_path):
+    """As those of a GPU are: zarr finds them by name, and a stream takes them as objects."""
+    from dataclasses import dataclass
+
+    from zarr.abc.codec import BytesBytesCodec
+    from zarr.registry import register_codec
+
+    @dataclass(frozen=True)
+    class Inverted(BytesBytesCodec):
+        is_fixed_size = True
+
+        def to_dict(self):
+            return {"name": "test.inverted", "configuration": {}}
+
+        @classmethod
+        def from_dict(cls, data):
+            return cls()
+
+        def compute_encoded_size(self, size, spec):
+            return size
+
+        async def _encode_single(self, data, spec):
+            return spec.prototype.buffer.from_bytes(bytes(255 - b for b in data.to_bytes()))
+
+        _decode_single = _encode_single
+
+    register_codec("test.inverted", Inverted)
+    with opened() as stream:
+        stream.to(tmp_path / "a.zarr", codec=Inverted())
+        stream.append(rows(9))
+    array = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    assert isinstance(array.compressors[0], Inverted)
+    np.testing.assert_array_equal(array[:], rows(9))
+
+
 def test_shards_that_batches_fill_piece_by_piece(tmp_path):
     with opened(batch=1) as stream:
         stream.to(tmp_path / "a.zarr", shards=(12, 12, 15))
