@@ -4,6 +4,7 @@ defaults, in the kernel's own source where a statement is at fault; the program 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ PTX_BUGS = {
 def test_bug_in_the_ptx(name, monkeypatch):
     example, arch, edit, kinds = PTX_BUGS[name]
 
-    def on(self, device):
+    def on(self, device, file):
         return device.load_ptx(edit(self.ptx))[self._name]
 
     monkeypatch.setattr(Program, "on", on)
@@ -228,3 +229,26 @@ def test_as_it_was():
     with emulate("sm_90a"):
         unguarded_kernel[(3,)](x, out, 768, BLOCK=256)
     assert torch.equal(x, out)
+
+
+def test_a_program_that_triton_kept_from_another_file(tmp_path):
+    """Its cache tells programs by their text: reports name the file that is there now."""
+    text = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def beyond(x, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, 1.0)
+
+def run():
+    beyond[(3,)](torch.zeros(300), BLOCK=128)
+"""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "moved.py"
+        path.write_text(text, encoding="utf-8")
+        names = runpy.run_path(str(path))
+        with emulate("sm_80"), pytest.raises(EmulatorError) as caught:
+            names["run"]()
+        assert (caught.value.span.file, caught.value.span.line) == (str(path), 7)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import struct
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,21 +44,43 @@ class Program:
         self.ptx, _, registers = binary.decode().rpartition(_MARK)
         self.registers = int(registers)
         self._name = name
-        self._loaded: dict[str, Kernel] = {}
+        self._loaded: dict[tuple[str, str], Kernel] = {}
 
     @staticmethod
     def binary(ptx: str, registers: int) -> bytes:
         """Returns what Triton keeps as the program's machine code."""
         return f"{ptx}{_MARK}{registers}".encode()
 
-    def on(self, device: Device) -> Kernel:
-        """Returns the kernel, loaded once for each architecture."""
-        if device.arch not in self._loaded:
-            module = device.load_ptx(self.ptx)
+    def on(self, device: Device, file: str = "") -> Kernel:
+        """Returns the kernel, loaded once for each architecture.
+
+        Args:
+            file: where its source is. Triton's cache keeps a program by its text alone, so that the
+                PTX may name another file, or one that has been moved since.
+        """
+        key = device.arch, file
+        if key not in self._loaded:
+            module = device.load_ptx(_with_file(self.ptx, file))
             if self.registers:
                 module.resources = {self._name: ResourceUsage(self.registers)}
-            self._loaded[device.arch] = module[self._name]
-        return self._loaded[device.arch]
+            self._loaded[key] = module[self._name]
+        return self._loaded[key]
+
+
+def _with_file(ptx: str, file: str) -> str:
+    """Names ``file`` in place of another one of this name."""
+
+    def named(directive: re.Match[str]) -> str:
+        same = os.path.basename(directive[2]) == os.path.basename(file)
+        return f'{directive[1]}"{file if same else directive[2]}"'
+
+    return re.sub(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', named, ptx, flags=re.M)
+
+
+def _file_of(src: Any) -> str:
+    """The file of a function that was compiled; "" of a program in an intermediate form."""
+    code = getattr(getattr(getattr(src, "fn", None), "fn", None), "__code__", None)
+    return code.co_filename if code is not None else ""
 
 
 class Launcher:
@@ -68,6 +92,7 @@ class Launcher:
     """
 
     def __init__(self, src: Any, metadata: Any) -> None:
+        self._file = _file_of(src)
         self._signature = tuple(src.signature.values())
         self._metadata = metadata
         self._maps = list(getattr(metadata, "tensordesc_meta", None) or ())
@@ -86,7 +111,7 @@ class Launcher:
     def _launch(self, program: Program, grid: tuple[int, int, int], args: Sequence[Any]) -> None:
         driver: Any = drivers.active
         device: Device = driver.device
-        kernel = program.on(device)
+        kernel = program.on(device, self._file)
         ctas = self._metadata.num_ctas
         extents = (grid[0] * ctas, *grid[1:])
         with contextlib.ExitStack() as mapped:
