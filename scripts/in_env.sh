@@ -15,7 +15,7 @@ shift
 
 case $extra in
   torch) modules="torch" ;;
-  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore pyright sphinx myst_parser" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore pyright nbclient ipykernel sphinx myst_parser" ;;
   docs) modules="sphinx myst_parser furo" ;;
   check) modules="mypy ruff clang_format" ;;
   *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
