@@ -110,12 +110,31 @@ def describe(name: str, docstring: Any, example: Example) -> str:
     return "\n".join(parts) + f"\n\n{lines}\n\n{_example(example)}\n"
 
 
+# The page on which the names of a module are described, where it shows them.
+_HOMES = {
+    "allocate": "memory", "view": "memory", "annotations": "memory", "atomics": "memory",
+    "copy": "tiles", "gemm": "tiles", "reduce": "tiles", "reducer": "tiles", "scan": "tiles",
+    "kernel": "functions", "function": "functions", "tensor": "functions", "eager": "functions",
+    "loops": "loops", "scheduler": "loops", "sync": "threads", "threads": "threads",
+    "cluster": "threads", "copy_async": "asynchronous",
+}  # fmt: skip
+
+
+def _home(name: str) -> str:
+    """The stem of the page that describes a name: that of its concept, else the first one."""
+    value = getattr(T, name)
+    module = getattr(value, "__module__", None) or type(value).__module__
+    home = _HOMES.get(module.rpartition(".")[2])
+    stems = [page.stem for page in REFERENCE if name in shown(page)]
+    return home if home in stems else stems[0]
+
+
 def pages(docstring: Any) -> dict[str, str]:
     """Returns the text of each page's names as MyST, by the page's stem."""
-    left, found = set(make_stubs.names()), {}
+    homes = {name: _home(name) for name in make_stubs.names()}
+    found = {}
     for page in REFERENCE:
-        names = sorted(left & shown(page), key=str.lower)
-        left -= set(names)
+        names = sorted((n for n, home in homes.items() if home == page.stem), key=str.lower)
         shows = examples(page)
         parts = [describe(name, docstring, shows[name]) for name in names]
         found[page.stem] = "```{eval-rst}\n" + "\n".join(parts) + "```\n"

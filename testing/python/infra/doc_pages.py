@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -39,6 +40,7 @@ def _joined(block: str) -> list[str]:
     return block.replace("\\\n", " ").splitlines()
 
 
+@functools.cache
 def shown(page: Path) -> set[str]:
     """The names ``T.x`` in the code of a page, and those in strings that begin with underscores."""
     found = set()

@@ -33,6 +33,12 @@ def test_examples_are_the_statements_that_use_a_name() -> None:
     assert found["alloc_fragment"].text == 'fragment = T.alloc_fragment((64,), "float32")'
 
 
+def test_names_are_described_on_the_page_of_their_concept() -> None:
+    found = make_reference.pages(lambda text: text)
+    for name, page in {"alloc_shared": "memory", "copy": "tiles", "Kernel": "functions"}.items():
+        assert f":canonical: tilelang.language.{name}\n" in found[page], name
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of the reference, with their names alone, as Sphinx builds them."""
