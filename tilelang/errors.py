@@ -119,7 +119,7 @@ class UnknownNameError(CompileError, AttributeError):
     """A name that the language does not have."""
 
 
-class DTypeError(CompileError, TypeError):
+class DTypeError(CompileError, TypeError, ValueError):
     """A data type that does not fit its use."""
 
 
@@ -135,7 +135,7 @@ class ScopeError(CompileError):
     """A buffer in the wrong memory, or an operation at a place where it is not allowed."""
 
 
-class LayoutError(CompileError):
+class LayoutError(CompileError, ValueError):
     """Two uses of a buffer demand layouts that cannot both hold."""
 
 
@@ -147,7 +147,7 @@ class SynchronizationError(CompileError):
     """Barriers or asynchronous operations that cannot be ordered as written."""
 
 
-class SemanticsError(CompileError):
+class SemanticsError(CompileError, ValueError):
     """A kernel that breaks a rule of the language which no other class is about."""
 
 

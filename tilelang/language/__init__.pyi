@@ -168,16 +168,16 @@ from .ws_schedule import WSSync as WSSync
 from .ws_schedule import WSSyncKind as WSSyncKind
 from .raw.statements import While as While
 def __cos(x: Any) -> Expr:
-    """``__cos(x)``, of the type of ``x``."""
+    """``__cos(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __exp(x: Any) -> Expr:
-    """``__exp(x)``, of the type of ``x``."""
+    """``__exp(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __exp10(x: Any) -> Expr:
-    """``__exp10(x)``, of the type of ``x``."""
+    """``__exp10(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __exp2(x: Any) -> Expr:
-    """``__exp2(x)``, of the type of ``x``."""
+    """``__exp2(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __ffs(x: Any) -> Expr:
     """``ffs(x)`` of the bits of an integer, an int32."""
@@ -185,28 +185,28 @@ def __ffs(x: Any) -> Expr:
 from .threads import fns as __fns
 from .pointer import ldg as __ldg
 def __log(x: Any) -> Expr:
-    """``__log(x)``, of the type of ``x``."""
+    """``__log(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __log10(x: Any) -> Expr:
-    """``__log10(x)``, of the type of ``x``."""
+    """``__log10(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __log2(x: Any) -> Expr:
-    """``__log2(x)``, of the type of ``x``."""
+    """``__log2(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __rsqrt(x: Any) -> Expr:
-    """``__rsqrt(x)``, of the type of ``x``."""
+    """``__rsqrt(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __sin(x: Any) -> Expr:
-    """``__sin(x)``, of the type of ``x``."""
+    """``__sin(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __sqrt(x: Any) -> Expr:
-    """``__sqrt(x)``, of the type of ``x``."""
+    """``__sqrt(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __tan(x: Any) -> Expr:
-    """``__tan(x)``, of the type of ``x``."""
+    """``__tan(x)``, fast and less exact, of the type of ``x``."""
     ...
 def __tanh(x: Any) -> Expr:
-    """``__tanh(x)``, of the type of ``x``."""
+    """``__tanh(x)``, fast and less exact, of the type of ``x``."""
     ...
 from .scalar import abs_value as abs
 def abs2(*operands: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer, plain, shape_text
-from ..ir.dtype import DType, dtype_of
+from ..ir.dtype import GREATEST, DType, dtype_of
 from ..ir.expr import Operand, as_expr
 from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
@@ -196,6 +197,9 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
         args: the initial value may be given by position: ``T.alloc_var("int32", 0)``.
         scope: only "local.var".
         init: the initial value; without one it is undefined until assigned.
+
+    Raises:
+        DTypeError: the type has no value as large as the initial one.
     """
     for arg in args:
         if isinstance(arg, str) and arg.startswith("local"):
@@ -207,7 +211,21 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
     if scope != "local.var":
         raise errors.ScopeError(f"T.alloc_var in scope {scope!r}", span=span.here())
     builder = in_kernel("T.alloc_var")
+    _check_initial(dtype_of(dtype), init)
     return allocate_variable(builder.take_hint("v"), dtype_of(dtype), init)
+
+
+def _check_initial(dtype: DType, init: Any) -> None:
+    """Refuses a finite number that would become an infinity."""
+    if not isinstance(init, float) or not dtype.is_float or not math.isfinite(init):
+        return
+    greatest = GREATEST[dtype]
+    if abs(init) > greatest:
+        raise errors.DTypeError(
+            f"the initial value {init} of T.alloc_var exceeds maximum of {dtype}, {greatest}",
+            span=span.here(),
+            notes=["T.infinity(dtype) is the infinity"],
+        )
 
 
 def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:

@@ -26,6 +26,9 @@ _parallel = _ffi.get("ir.ParallelFor")
 
 _TOO_NARROW = ("bool", "int8", "uint8", "int16", "uint16", "float8_e4m3fn", "float8_e5m2")
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+#: Orders of loads and stores alone; what consumes acquires.
+_LOADS = {"relaxed": "relaxed", "consume": "acquire", "acquire": "acquire", "seq_cst": "seq_cst"}
+_STORES = {"relaxed": "relaxed", "release": "release", "seq_cst": "seq_cst"}
 
 
 def _attrs(memory_order: str | None) -> dict[str, Any]:
@@ -271,18 +274,41 @@ def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
     return _vector("atomic_addx4", 4, dst, value, return_prev)
 
 
+def _one_way(name: str, orders: dict[str, str], memory_order: Any) -> dict[str, Any]:
+    if memory_order not in orders:
+        raise errors.SemanticsError(
+            f"T.{name} does not support memory_order {memory_order!r}",
+            span=span.here(),
+            notes=[f"it takes {', '.join(orders)}"],
+        )
+    return _attrs(orders[memory_order])
+
+
 def atomic_load(src: Any, memory_order: str = "seq_cst") -> Expr:
-    """Reads an element atomically, at this point."""
+    """Reads an element atomically, at this point.
+
+    Args:
+        src: an element.
+        memory_order: relaxed, consume (as acquire), acquire or seq_cst.
+    """
+    order = _one_way("atomic_load", _LOADS, memory_order)
     builder = in_kernel("T.atomic_load")
     element = _element("T.atomic_load", src)
-    value = call(element.dtype, "atomic_load", [address_of(element)], _attrs(memory_order))
+    value = call(element.dtype, "atomic_load", [address_of(element)], order)
     return builder.bind(builder.take_hint("loaded"), value)
 
 
 def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
-    """Writes an element atomically."""
+    """Writes an element atomically.
+
+    Args:
+        dst: an element.
+        src: the value, converted to its type.
+        memory_order: relaxed, release or seq_cst.
+    """
+    order = _one_way("atomic_store", _STORES, memory_order)
     in_kernel("T.atomic_store")
     element = _element("T.atomic_store", dst)
     value = cast(as_expr(src, element.dtype), element.dtype)
     args = [address_of(element), value]
-    emit(_evaluate(call(VOID, "atomic_store", args, _attrs(memory_order)), span.current()))
+    emit(_evaluate(call(VOID, "atomic_store", args, order), span.current()))

@@ -182,6 +182,16 @@ _IGNORED = {"k_pack": 1}
 _MISSING = object()
 
 
+def _check_k_pack(unsupported: dict[str, Any]) -> None:
+    k_pack = unsupported.get("k_pack", 1)
+    if type(k_pack) is int and k_pack in (1, 2):
+        remark_ignored("T.gemm", k_pack=k_pack)
+        return
+    raise errors.SemanticsError(
+        f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}", span=span.here()
+    )
+
+
 def _check_pair(mbar: Any, wg_wait: int) -> None:
     if mbar is None and wg_wait == 0:
         return
@@ -238,7 +248,8 @@ def gemm(
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
         TargetError (when compiled): use_2cta on a target other than sm_100a.
     """
-    refuse_extra("T.gemm", unsupported, _IGNORED)
+    _check_k_pack(unsupported)
+    refuse_extra("T.gemm", {**unsupported, "k_pack": 1}, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
     notes: dict[str, Any] = _policy(policy)
     if _constant("use_2cta of T.gemm", use_2cta):

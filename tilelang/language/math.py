@@ -61,6 +61,21 @@ def _unary(name: str, spelling: str | None = None) -> Callable[[Any], Expr]:
     return _named(function, spelling or name, f"``{name}(x)``, of the type of ``x``.")
 
 
+def _fast(name: str) -> Callable[[Any], Expr]:
+    def function(x: Any) -> Expr:
+        kind = x.dtype if isinstance(x, Operand) else FLOAT32  # type: ignore[attr-defined]
+        if not kind.is_float or kind.bits < 16:
+            raise errors.DTypeError(
+                f"T.{name} only supports floating-point inputs, but got {kind}",
+                span=span.here(),
+                notes=[f'convert it: T.{name}(T.cast(x, "float32"))'],
+            )
+        value = _floating(x)
+        return call(value.dtype, name, [value])
+
+    return _named(function, name, f"``{name}(x)``, fast and less exact, of the type of ``x``.")
+
+
 def _binary(name: str) -> Callable[[Any, Any], Expr]:
     def function(x: Any, y: Any) -> Expr:
         a, b = _same_type(x, y)
@@ -157,7 +172,8 @@ def _to_integer(name: str) -> Callable[[Any], Any]:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: _unary(name) for name in (*_UNARY, *_FAST)},
+    **{name: _unary(name) for name in _UNARY},
+    **{name: _fast(name) for name in _FAST},
     **{name: _binary(name) for name in _BINARY},
     **{name: _predicate(name) for name in _PREDICATES},
     **{name: _bit_count(name) for name in ("popcount", "clz")},

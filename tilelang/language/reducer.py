@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -269,19 +270,35 @@ def reducer_update(target: Any, value: Any) -> None:
     owners[0].contribute(target, value)
 
 
+def _check_batch(batch: Any, elements: Any) -> None:
+    """Refuses what batches of a reduction cannot be."""
+    count = plain(batch)
+    if not isinstance(count, int) or count < 1:
+        text = f"batch must be >= 1, not {batch}"
+    elif isinstance(elements, int) and count > elements:
+        text = f"batch={count} exceeds total output elements, {elements}"
+    elif isinstance(elements, int) and elements % count:
+        text = f"batch={count} must evenly divide the {elements} elements of the result"
+    else:
+        remark_ignored("T.finalize_reducer", batch=count)
+        return
+    raise errors.ShapeError(f"T.finalize_reducer: {text}", span=span.here())
+
+
 def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
     """Completes a reducer: all contributions of the block are in it, and it is an ordinary tile.
 
     Args:
         reducer: of :func:`alloc_reducer`.
         dst: a tile that gets the result.
-        batch: accepted.
+        batch: elements of the result that are reduced together, a divisor of their number; the
+            compiler decides.
 
     Raises:
-        ShapeError: ``dst`` has another shape.
+        ShapeError: ``dst`` has another shape, or ``batch`` does not divide the elements.
     """
-    del batch
     target = _reducer("T.finalize_reducer", reducer)
+    _check_batch(batch, prod(map(plain, target.shape)))
     if dst is not None and tuple(map(plain, dst.shape)) != tuple(target.shape):
         raise errors.ShapeError(
             f"T.finalize_reducer of {shape_text(target.shape)} into {shape_text(dst.shape)}",
