@@ -35,14 +35,14 @@ class CudaQueue:
     """A CUDA stream; None stands for the current one of the calling thread."""
 
     def __init__(self, torch: Any, stream: Any, current: bool) -> None:
-        self._torch, self._stream, self._current = torch, stream, current
+        self._torch, self.stream, self._current = torch, stream, current
         self.handle = stream.cuda_stream
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CudaQueue) and self._stream == other._stream
+        return isinstance(other, CudaQueue) and self.stream == other.stream
 
     def __hash__(self) -> int:
-        return hash(self._stream)
+        return hash(self.stream)
 
     def submit(
         self,
@@ -53,16 +53,16 @@ class CudaQueue:
         if self._current:
             work()
             return
-        with self._torch.cuda.stream(self._stream):
+        with self._torch.cuda.stream(self.stream):
             work()
 
     def record(self) -> CudaEvent:
         event = self._torch.cuda.Event()
-        event.record(self._stream)
+        event.record(self.stream)
         return CudaEvent(event)
 
     def wait(self, event: Any, edge: str) -> None:
-        self._stream.wait_event(event.event)
+        self.stream.wait_event(event.event)
 
 
 class CudaDevice:
@@ -148,6 +148,13 @@ class CudaDevice:
 
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         return memory.view(self._torch_dtype(dtype)).view(tuple(shape))
+
+    def keep(self, memory: Any, queue: CudaQueue) -> None:
+        memory.record_stream(queue.stream)
+
+    def complete(self, queues: Sequence[CudaQueue]) -> None:
+        for queue in queues:
+            queue.stream.synchronize()
 
     def address(self, memory: Any) -> int:
         return memory.data_ptr()

@@ -108,6 +108,12 @@ class Device(Protocol):
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         """Returns bytes as an array that speaks DLPack."""
 
+    def keep(self, memory: Any, queue: Any) -> None:
+        """Lets memory that is dropped be used for something else only after work of a queue."""
+
+    def complete(self, queues: Sequence[Any]) -> None:
+        """Waits for all work of queues whose memory is dropped."""
+
     def address(self, memory: Any) -> int:
         """Returns where bytes of the device lie."""
 

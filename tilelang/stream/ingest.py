@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ class Ingest:
     def __init__(self, plan: Plan, device: Device) -> None:
         self._plan, self._device = plan, device
         self._copies, self._scatters = device.queue("copy"), device.queue("scatter")
+        # Those who own the memory of both do not know of work in these queues.
+        dropped = weakref.finalize(self, device.complete, (self._copies, self._scatters))
+        dropped.atexit = False
         self.pools = device.allocate(plan.pools * plan.pool_bytes)
         self._stages = [_Stage(device, plan.stage_bytes) for _ in range(2)]
         self._turn = 0

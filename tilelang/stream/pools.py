@@ -277,6 +277,7 @@ class Pools:
         """Lets further work of the calling thread come after the batch's tiles are complete."""
         queue = self._device.caller()
         queue.wait(batch.event, "filled")
+        self._device.keep(batch.memory, queue)
         queue.submit(lambda: None, reads=[("pool", batch.part.pool)])
 
     def close(self) -> None:

@@ -108,6 +108,18 @@ def test_pinned_memory_is_free_after_its_event():
     np.testing.assert_array_equal(tiles, np.repeat(np.arange(6), 4 * 512 * 512).reshape(6, -1))
 
 
+def test_memory_of_a_dropped_stream_is_not_used_while_it_works():
+    for value in range(12):
+        stream = TileStream((16, 2048, 2048), (16, 64, 64), "uint16", "cuda")
+        frames = torch.full((16, 2048, 2048), value, dtype=torch.int16).view(torch.uint16)
+        stream.append(frames.pin_memory() if value % 2 else frames)
+        [batch] = stream.ready()
+        tiles = batch.tiles
+        del stream, batch  # their work may still be going on
+        other = torch.full((1 << 26,), -1, dtype=torch.int16, device="cuda")
+        assert bool((tiles.view(torch.int16) == value).all()) and bool((other == -1).all())
+
+
 def test_a_writer_gets_all_tiles():
     array = random_array((24, 100, 120), "uint16")
     copy = np.zeros_like(array)

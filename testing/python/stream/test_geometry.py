@@ -96,6 +96,9 @@ def test_example(golden):
     lines = [f"strides {geometry.strides}, live {geometry.live}, epochs {geometry.epochs}"]
     for index in geometry.tiles(0, geometry.epochs).tolist():
         lines.append(f"{tuple(index)}: {geometry.first(index)} to {geometry.last(index)}")
+    spans = [(geometry.first(tile), geometry.last(tile)) for tile in geometry.tiles(0, 2)]
+    peak = [i for i in range(48) if sum(a <= i <= b for a, b in spans) == geometry.live]
+    lines.append(f"in the first epoch {geometry.live} live from {peak[0]} to {peak[-1]}")
     ragged = Geometry((4, 3, 5), (2, 2, 3))
     lines.append("where the tile divides no inner axis, last - first differs:")
     for index in ragged.tiles(0, 1).tolist():

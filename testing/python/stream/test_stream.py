@@ -78,6 +78,21 @@ def test_any_split_gives_the_tiles_that_numpy_cuts(case, data):
     np.testing.assert_array_equal(index, np.array(list(np.ndindex(*counts)))[:, order])
 
 
+@given(data=st.data())
+@settings(max_examples=10, deadline=None, derandomize=True)
+def test_any_shape_tile_and_order(data):
+    rank = data.draw(st.integers(1, 6))
+    limit = (40, 12, 9, 6, 4, 3)[rank - 1]
+    shape = data.draw(st.tuples(*[st.integers(1, limit)] * rank))
+    tile = data.draw(st.tuples(*[st.integers(1, limit + 1)] * rank))
+    order = data.draw(st.permutations(range(rank)))
+    dtype = data.draw(st.sampled_from(["uint8", "uint16", "float32", "int64", "complex128"]))
+    case = shape, tile, tuple(order), dtype
+    array, found = run(case, data.draw(pieces_of(int(np.prod(shape)))), 2, pad=1)
+    tiles = np.concatenate([tiles for tiles, _ in found])
+    np.testing.assert_array_equal(tiles, cut(array, tile, order, 1))
+
+
 @pytest.mark.parametrize("case", CASES[2:13:2], ids=lambda case: f"{case[0]}-{case[1]}")
 def test_positions_of_64_bits(case, monkeypatch):
     caches = kernels.scatter, kernels.pad
