@@ -26,6 +26,7 @@
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
+#include "transform/load_first.h"
 #include "transform/lower_tile_ops.h"
 #include "transform/permute_tensors.h"
 #include "transform/promote_accumulators.h"
@@ -111,6 +112,7 @@ const std::vector<Step>& Pipeline() {
       {"stage_tensor_memory", StageTensorMemory},
       {"roll_reductions", ForAll(RollReductions)},
       {"substitute_values", ForAll(SubstituteValues)},
+      {"load_first", ForAll(LoadFirst)},
       {"version_strides", ForAll(VersionStrides)},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},

@@ -1,0 +1,76 @@
+"""Softmax and LayerNorm of rows of twelve widths: the kernels of examples/ beside their peers.
+
+    python benchmark/row_widths.py [--all] [--kernels softmax layer_norm] [--rounds 3]
+
+Prints the median microseconds of bfloat16 matrices of 256 MB (L2 flushed, functions in turns, see
+in_turns.py) and the ratio to the fastest of torch, torch.compile and Triton. Results are checked
+against float64 first. Only the widths that row_widths.txt has for tuning, unless --all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import in_turns
+import normalization
+import row_kernels
+import torch
+
+import tilelang
+
+HERE = Path(__file__).parent
+EXAMPLES = {"softmax": "softmax", "layer_norm": "norm", "rms_norm": "norm"}
+ELEMENTS = 2**27
+#: columns of which a program of Triton has a row in registers
+TRITON_MOST = 65536
+
+
+def widths(everything: bool) -> list[int]:
+    """Returns the columns of the table."""
+    lines = [line.split() for line in (HERE / "row_widths.txt").read_text().splitlines()]
+    return [int(w[0]) for w in lines if w[0] != "#" and (everything or w[1:] == ["tune"])]
+
+
+def own(name: str, rows: int, columns: int) -> Callable[..., Any]:
+    """Returns the kernel of an example, as a function of the inputs."""
+    sys.path.insert(0, str(HERE.parent / "examples" / EXAMPLES[name]))
+    module = __import__(name)
+    kernel = tilelang.compile(getattr(module, name)(rows, columns, "bfloat16"), out_idx=[-1])
+    return lambda *args: kernel(*args)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="the widths that are held back as well")
+    parser.add_argument("--kernels", nargs="*", default=["softmax", "layer_norm"])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    triton = normalization.triton_kernels()
+    print(f"{torch.cuda.get_device_name()}, bfloat16, {2 * ELEMENTS >> 20} MB, microseconds")
+    for name in options.kernels:
+        formula = row_kernels.references()[name]
+        for columns in widths(options.all):
+            rows = ELEMENTS // columns
+            args = normalization.arguments(name, rows, columns)
+            torch._dynamo.reset()
+            runs = {"tilelang": own(name, rows, columns), "torch": formula}
+            runs["compile"] = torch.compile(formula, dynamic=False)
+            if name in triton and columns <= TRITON_MOST:
+                runs["Triton"] = triton[name]
+            normalization.check(name, runs["tilelang"], args)
+            calls = {n: functools.partial(run, *args) for n, run in runs.items()}
+            times = in_turns.milliseconds(calls, rounds=options.rounds)
+            best = min((n for n in times if n != "tilelang"), key=lambda n: times[n])
+            cells = "".join(f"  {n} {1e3 * ms:.1f}" for n, ms in times.items())
+            ratio = times[best] / times["tilelang"]
+            print(f"{name} {rows} x {columns}:{cells}  {ratio:.2f} of {best}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
