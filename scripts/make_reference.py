@@ -21,6 +21,8 @@ sys.path.insert(0, str(make_stubs.ROOT / "testing" / "python"))
 
 from infra.doc_pages import REFERENCE, shown
 
+# Classes that signatures name.
+_CLASSES = frozenset({"Buffer", "DType", "Fragment", "Func", "Layout", "Loop", "Region", "Var"})
 # Longer statements are cut to their first lines.
 _LINES = 8
 
@@ -100,7 +102,9 @@ def describe(name: str, docstring: Any, example: Example) -> str:
     value = getattr(T, name)
     is_function, is_class = inspect.isfunction(value), inspect.isclass(value)
     kind = "class" if is_class else "function" if is_function else "data"
-    signature = make_stubs.signature(value).replace("builtins.", "") if is_function else ""
+    signature = (
+        make_stubs.signature(value, _CLASSES).replace("builtins.", "") if is_function else ""
+    )
     head = f".. py:{kind}:: T.{name}{signature}"
     body = docstring(inspect.cleandoc(value.__doc__ or "")) if is_function or is_class else ""
     parts = [head, f"   :canonical: tilelang.language.{name}"]

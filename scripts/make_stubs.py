@@ -56,7 +56,7 @@ def _default(value: Any) -> str:
     return repr(value) if type(value) in (bool, int, float, str, type(None)) else "..."
 
 
-def _annotation(text: Any) -> str:
+def _annotation(text: Any, also: frozenset[str]) -> str:
     """The annotation with builtins that the language hides spelled out; else Any."""
     if text is inspect.Parameter.empty or not isinstance(text, str):
         return "Any"
@@ -64,12 +64,29 @@ def _annotation(text: Any) -> str:
     if names & set(_HIDDEN):
         for name in names & set(_HIDDEN):
             text = text.replace(name, f"builtins.{name}")
-    known = {"Any", "None", "str", "tuple", "list", "dict", "Sequence", "Expr", "object", *_HIDDEN}
+    known = {
+        *also,
+        "Any",
+        "None",
+        "str",
+        "tuple",
+        "list",
+        "dict",
+        "Sequence",
+        "Expr",
+        "object",
+        *_HIDDEN,
+    }
     return text if names <= known else "Any"
 
 
-def signature(function: Any) -> str:
-    """The parameters and the result of a function, as Python writes them."""
+def signature(function: Any, also: frozenset[str] = frozenset()) -> str:
+    """The parameters and the result of a function, as Python writes them.
+
+    Args:
+        function: what is described.
+        also: names of classes that annotations keep beside those of Python.
+    """
     parameters, marked = [], False
     for each in inspect.signature(function).parameters.values():
         if each.kind is each.KEYWORD_ONLY and not marked:
@@ -77,11 +94,11 @@ def signature(function: Any) -> str:
             marked = True
         star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
         marked |= star == "*"
-        text = f"{star}{each.name}: {_annotation(each.annotation)}"
+        text = f"{star}{each.name}: {_annotation(each.annotation, also)}"
         if each.default is not each.empty:
             text += f" = {_default(each.default)}"
         parameters.append(text)
-    returned = _annotation(inspect.signature(function).return_annotation)
+    returned = _annotation(inspect.signature(function).return_annotation, also)
     return f"({', '.join(parameters)}) -> {returned}"
 
 
