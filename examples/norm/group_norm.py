@@ -13,8 +13,13 @@ from rms_norm import EPSILON
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
-SHAPES = ((64, 256, 32, 1024), (32, 512, 32, 784), (16, 320, 32, 4096), (8, 640, 32, 3136))
-SHAPES += ((32, 128, 8, 4096),)
+SHAPES = (
+    (64, 256, 32, 1024),
+    (32, 512, 32, 784),
+    (16, 320, 32, 4096),
+    (8, 640, 32, 3136),
+    (32, 128, 8, 4096),
+)
 
 
 def group_norm(images, channels, groups, pixels, dtype, threads=512, longest=16384):

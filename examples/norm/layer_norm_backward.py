@@ -92,7 +92,9 @@ def main():
             dy, x, list(w.shape), *statistics, [True, True, True]
         )
 
-    compiled = torch.compile(lambda *given: reference(*(a.float() for a in given)), dynamic=False)
+    @torch.compile(dynamic=False)
+    def compiled(x, dy, w, mean, scale):
+        return reference(x.float(), dy.float(), w.float(), mean, scale)
 
     def case(rows, columns):
         kernel = example.compile(layer_norm_backward(rows, columns, args.dtype))
