@@ -148,6 +148,12 @@ class CompiledFunc(Object):
 class Analyzer(Object):
     ...
 from .transform import Remark as Remark
+class RecordUpdate(Object):
+    name: str
+    left: Sequence[Var]
+    right: Sequence[Var]
+    combined: Sequence[Expr]
+    identity: Sequence[Expr]
 from .layout.tmem import TmemInstruction as TmemInstruction
 from .layout.tmem import TmemCopyPlan as TmemCopyPlan
 class TensorMapSpec(Object):

@@ -36,6 +36,13 @@ Expr Reduction::Combine(const Expr& a, const Expr& b) const {
   return is_max ? ir::Max(a, b) : ir::Min(a, b);
 }
 
+ir::Stmt Reduction::Take(const std::vector<Expr>& fields, const std::vector<Expr>& incoming,
+                         const std::function<ir::Stmt(size_t k, const Expr& value)>& store,
+                         const ir::Span& span) const {
+  if (record.defined()) return record.Apply(fields, incoming, store, span);
+  return store(0, Combine(fields[0], incoming[0]));
+}
+
 Expr Reduction::Prepared(const Expr& value) const {
   Expr x = ir::CastTo(type, value);
   bool absolute = name == "abssum" || name == "absmax";

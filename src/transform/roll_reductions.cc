@@ -51,20 +51,44 @@ Buffer Running(const std::string& name, const ir::DType& type, const Array<Expr>
   return Buffer(ir::String(name), type, extents, {}, "local.fragment", {}, ir::Span());
 }
 
-// A contribution to an element of a reducer.
+// The element of a reducer whose address an expression is; null for others.
+const ir::LoadNode* ElementOfReducer(const Expr& e) {
+  const auto* address = e.as<ir::CallNode>();
+  if (address == nullptr || address->name != "address_of") return nullptr;
+  const auto* element = address->args[0].as<ir::LoadNode>();
+  return element != nullptr && IsReducer(element->buffer) ? element : nullptr;
+}
+
+// A contribution to an element of a reducer: an atomic operation on it, or a call of kContribute.
 struct Contribution {
-  const ir::LoadNode* element = nullptr;
-  Expr value;
+  const ir::LoadNode* element = nullptr;  // of the first field
+  std::vector<Buffer> fields;
+  std::vector<Expr> values;
+  ir::RecordUpdate update;  // of records: what the values do
+  ir::RecordUpdate record;
 };
 
 std::optional<Contribution> AsContribution(const ir::EvaluateNode* op) {
   const auto* call = op->value.as<ir::CallNode>();
-  if (call == nullptr || call->args.size() != 2) return std::nullopt;
-  const auto* address = call->args[0].as<ir::CallNode>();
-  if (address == nullptr || address->name != "address_of") return std::nullopt;
-  const auto* element = address->args[0].as<ir::LoadNode>();
-  if (element == nullptr || !IsReducer(element->buffer)) return std::nullopt;
-  return Contribution{element, call->args[1]};
+  if (call == nullptr || call->args.empty()) return std::nullopt;
+  bool of_record = call->name == kContribute;
+  if (!of_record && call->args.size() != 2) return std::nullopt;
+  Contribution found;
+  found.element = ElementOfReducer(call->args[0]);
+  if (found.element == nullptr) return std::nullopt;
+  if (of_record) {
+    found.update = call->attrs["update"].cast<ir::RecordUpdate>();
+    found.record = call->attrs["record"].cast<ir::RecordUpdate>();
+  }
+  for (const Expr& arg : call->args) {
+    const ir::LoadNode* element = ElementOfReducer(arg);
+    if (element != nullptr) {
+      found.fields.push_back(element->buffer);
+    } else {
+      found.values.push_back(arg);
+    }
+  }
+  return found;
 }
 
 // A loop whose iterations contribute to reducers.
@@ -92,20 +116,37 @@ class ReducerLoop : public ir::StmtMutator {
     if (!found) return StmtMutator::Rewrite(op);
     std::string obstacle = Obstacle(*found);
     if (!obstacle.empty()) {
+      CheckAtomic(*found, obstacle, op->span);
       CheckAnyOrder(*found, obstacle, op->span);
       Remark(op->span, "reduction",
              "each contribution to " + ir::Print(ffi::GetRef<Expr>(found->element)) +
                  " is an atomic operation: " + obstacle);
       return ffi::GetRef<Stmt>(op);
     }
-    RolledResult& result = ResultFor(found->element, op);
+    RolledResult& result = ResultFor(*found, op);
     Array<Expr> at = AsExprs(rolled_.tile_vars);
-    Expr old = ir::Load(result.running, at, op->span);
-    Expr value = result.reduction.Prepared(found->value);
-    return ir::Store(result.running, at, result.reduction.Combine(old, value), op->span);
+    std::vector<Expr> old;
+    for (const Buffer& field : result.running) old.push_back(ir::Load(field, at, op->span));
+    auto store = [&](size_t k, const Expr& value) -> Stmt {
+      return ir::Store(result.running[k], at, value, op->span);
+    };
+    if (found->update.defined()) return found->update.Apply(old, found->values, store, op->span);
+    return result.reduction.Take(old, {result.reduction.Prepared(found->values[0])}, store,
+                                 op->span);
   }
 
  private:
+  // Refuses contributions to records where they are no loop's running values.
+  static void CheckAtomic(const Contribution& found, const std::string& obstacle,
+                          const ir::Span& span) {
+    if (!found.update.defined()) return;
+    TL_USER_ERROR(kSemantics, span,
+                  "a contribution to a reducer of records ("
+                      << std::string(found.record->name)
+                      << ") cannot be an atomic operation: " << obstacle
+                      << "\n@note index it by loop variables of T.Parallel, plus numbers");
+  }
+
   // Refuses contributions in whatever order, where that changes the result and must not.
   static void CheckAnyOrder(const Contribution& found, const std::string& obstacle,
                             const ir::Span& span) {
@@ -140,11 +181,13 @@ class ReducerLoop : public ir::StmtMutator {
       used[match->var] = true;
     }
     bool reads = false;
-    ir::WalkExprs(Expanded(found.value), [&](const Expr& e) {
-      const auto* load = e.as<ir::LoadNode>();
-      reads |= load != nullptr && IsReducer(load->buffer);
-      return !reads;
-    });
+    for (const Expr& value : found.values) {
+      ir::WalkExprs(Expanded(value), [&](const Expr& e) {
+        const auto* load = e.as<ir::LoadNode>();
+        reads |= load != nullptr && IsReducer(load->buffer);
+        return !reads;
+      });
+    }
     return reads ? "the loop also reads a reducer" : "";
   }
 
@@ -168,7 +211,8 @@ class ReducerLoop : public ir::StmtMutator {
     return true;
   }
 
-  RolledResult& ResultFor(const ir::LoadNode* element, const ir::EvaluateNode* op) {
+  RolledResult& ResultFor(const Contribution& found, const ir::EvaluateNode* op) {
+    const ir::LoadNode* element = found.element;
     Array<Expr> indices;
     for (const Expr& index : element->indices) indices.push_back(Expanded(index));
     for (size_t i = 0; i < targets_.size(); ++i) {
@@ -178,9 +222,12 @@ class ReducerLoop : public ir::StmtMutator {
     }
     const Buffer& buffer = element->buffer;
     RolledResult result;
-    ir::DType type = op::RunningType(buffer->dtype);
-    result.reduction = {buffer->attrs[kReducer].cast<ir::String>(), type, false};
-    result.running = Running(std::string(buffer->name) + "_running", type, loop_->extents);
+    ir::DType type = found.record.defined() ? buffer->dtype : op::RunningType(buffer->dtype);
+    result.reduction = {buffer->attrs[kReducer].cast<ir::String>(), type, false, found.record};
+    for (size_t k = 0; k < found.fields.size(); ++k) {
+      result.running.push_back(Running(std::string(found.fields[k]->name) + "_running",
+                                       result.reduction.Type(k), loop_->extents));
+    }
     Array<Var> vars = loop_->vars;
     for (const Var& var : vars) {
       result.kept.push_back(std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
@@ -189,20 +236,27 @@ class ReducerLoop : public ir::StmtMutator {
     }
     const auto* call = op->value.as<ir::CallNode>();
     op::Reduction reduction = result.reduction;
-    result.conclude = [=, name = call->name, attrs = call->attrs, dtype = call->dtype,
-                       span = op->span](const std::vector<Expr>& place, const Expr& value) -> Stmt {
+    bool ordered = IsOrdered(buffer) || found.record.defined();
+    result.conclude = [=, fields = found.fields, name = call->name, attrs = call->attrs,
+                       dtype = call->dtype, span = op->span](
+                          const std::vector<Expr>& place, const std::vector<Expr>& values) -> Stmt {
       ir::Map<Var, Expr> at;
       for (size_t d = 0; d < place.size(); ++d) at.Set(vars[d], place[d]);
       Array<Expr> target;
       for (const Expr& index : indices) target.push_back(ir::Substitute(index, at));
-      if (IsOrdered(buffer)) {
-        Expr held = ir::CastTo(type, ir::Load(buffer, target, span));
-        return ir::Store(buffer, target, ir::CastTo(buffer->dtype, reduction.Combine(held, value)),
-                         span);
+      if (ordered) {
+        std::vector<Expr> held;
+        for (size_t k = 0; k < fields.size(); ++k) {
+          held.push_back(ir::CastTo(reduction.Type(k), ir::Load(fields[k], target, span)));
+        }
+        auto store = [&](size_t k, const Expr& value) -> Stmt {
+          return ir::Store(fields[k], target, ir::CastTo(fields[k]->dtype, value), span);
+        };
+        return reduction.Take(held, values, store, span);
       }
       return ir::Evaluate(
-          ir::Call(dtype, name, {ir::AddressOf(buffer, target), ir::CastTo(buffer->dtype, value)},
-                   attrs),
+          ir::Call(dtype, name,
+                   {ir::AddressOf(buffer, target), ir::CastTo(buffer->dtype, values[0])}, attrs),
           span);
     };
     rolled_.chunk = std::min(rolled_.chunk, ChunkIn(buffer->attrs));
@@ -241,18 +295,19 @@ RolledLoop LoopOf(const ir::ReduceNode* op) {
   result.reduction = reduction;
   result.kept.assign(loop.vars.size(), true);
   result.kept[static_cast<size_t>(op->dim)] = false;
-  result.running =
-      Running(std::string(dst->buffer->name) + "_running", reduction.type, loop.extents);
+  result.running = {
+      Running(std::string(dst->buffer->name) + "_running", reduction.type, loop.extents)};
   Array<Expr> at = AsExprs(loop.tile_vars);
   Expr value = reduction.Prepared(ir::Load(op->src->buffer, from, op->span));
-  Expr old = ir::Load(result.running, at, op->span);
+  Expr old = ir::Load(result.running[0], at, op->span);
   op::Reduction prepared{reduction.OfPrepared(), reduction.type, reduction.nan_propagate};
-  loop.body = ir::Store(result.running, at, prepared.Combine(old, value), op->span);
+  loop.body = ir::Store(result.running[0], at, prepared.Combine(old, value), op->span);
   bool clear = op->clear;
   auto dim = static_cast<size_t>(op->dim);
   ir::Span span = op->span;
   result.conclude = [=, extents = loop.extents](const std::vector<Expr>& place,
-                                                const Expr& found) -> Stmt {
+                                                const std::vector<Expr>& values) -> Stmt {
+    const Expr& found = values[0];
     // Dimensions of extent 1 may be missing on either side.
     Array<Expr> target;
     size_t next = 0;

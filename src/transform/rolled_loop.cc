@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
+#include "op/scratch.h"
 
 namespace tilelang::transform {
 
@@ -38,13 +39,19 @@ int64_t CeilTo(int64_t value, int64_t step) { return (value + step - 1) / step *
 // flight, and registers enough for the running values.
 std::vector<int64_t> TileOf(const RolledLoop& loop) {
   constexpr int64_t kRegisters = 32;  // a thread, for running values
-  constexpr int64_t kVectors = 4;     // a thread, in flight
+  constexpr int64_t kMostRegisters = 64;
+  constexpr int64_t kVectors = 4;  // a thread, in flight
   size_t rank = loop.vars.size();
   int64_t per_element = 0;
   for (const RolledResult& r : loop.results) {
-    per_element += std::max(1, r.reduction.type.bits / 32);
+    for (size_t k = 0; k < r.reduction.Fields(); ++k) {
+      per_element += std::max(1, r.reduction.Type(k).bits / 32);
+    }
   }
   int64_t vector = VectorOf(loop.body, loop.vars[rank - 1]);
+  // Records of many fields leave room for shorter vectors only.
+  int64_t room = std::max<int64_t>(1, kMostRegisters / per_element);
+  vector = std::min(vector, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(room))));
   int64_t vectors = std::clamp<int64_t>(kRegisters / (per_element * vector), 1, kVectors);
   int64_t budget = loop.threads * vector * vectors;
   int64_t chunk = loop.chunk;
@@ -150,17 +157,104 @@ class Roller {
     return extents;
   }
 
-  Buffer Registers(const char* suffix, size_t r, const Array<Expr>& shape) const {
+  // A tile for each field of a result.
+  std::vector<Buffer> Registers(const char* suffix, size_t r, const Array<Expr>& shape,
+                                std::vector<Stmt>* stmts) const {
     const RolledResult& result = loop_.results[r];
-    return Buffer(ir::String(std::string(result.running->name) + suffix), result.reduction.type,
-                  shape, {}, "local.fragment", {}, loop_.span);
+    std::vector<Buffer> tiles;
+    for (const Buffer& running : result.running) {
+      tiles.push_back(Buffer(ir::String(std::string(running->name) + suffix), running->dtype, shape,
+                             {}, "local.fragment", {}, loop_.span));
+      stmts->push_back(ir::Alloc(tiles.back(), loop_.span));
+    }
+    return tiles;
   }
 
   void Begin(size_t r, std::vector<Stmt>* stmts) {
-    running_[r] = Registers("", r, TileExtents());
-    stmts->push_back(ir::Alloc(running_[r], loop_.span));
-    stmts->push_back(ir::Fill(ir::Region::Whole(running_[r]), loop_.results[r].reduction.Identity(),
-                              loop_.span));
+    running_[r] = Registers("", r, TileExtents(), stmts);
+    for (size_t k = 0; k < running_[r].size(); ++k) {
+      stmts->push_back(ir::Fill(ir::Region::Whole(running_[r][k]),
+                                loop_.results[r].reduction.Identity(k), loop_.span));
+    }
+  }
+
+  // A loop over the tile at hand.
+  template <typename Body>
+  Stmt OverTile(Body body) const {
+    Array<Var> vars;
+    for (const Var& var : loop_.vars) vars.push_back(Var(var->name, var.dtype(), loop_.span));
+    return ir::ParallelFor(vars, TileExtents(), body(vars), {}, loop_.span);
+  }
+
+  // Running records along one dimension, in halves: the upper half passes through shared memory
+  // to the lower one, which takes it in, until one record is left, the first.
+  void HalveRecords(size_t d, size_t r, std::vector<Stmt>* stmts) const {
+    const op::Reduction& reduction = loop_.results[r].reduction;
+    auto dim = static_cast<int64_t>(d);
+    auto number = [&](int64_t n) { return ir::Const(loop_.extents[d].dtype(), n); };
+    Array<Expr> shape = TileExtents();
+    shape.Set(dim, number((tile_[d] + 1) / 2));
+    std::vector<Buffer> passed;
+    for (const Buffer& tile : running_[r]) {
+      passed.push_back(Buffer(ir::String(std::string(tile->name) + "_smem"), tile->dtype, shape, {},
+                              "shared.dyn", op::ScratchAttrs(), loop_.span));
+      stmts->push_back(ir::Alloc(passed.back(), loop_.span));
+    }
+    for (int64_t extent = tile_[d]; extent > 1; extent = (extent + 1) / 2) {
+      int64_t half = (extent + 1) / 2;
+      stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
+        Array<Expr> from(vars.begin(), vars.end());
+        Array<Expr> to = from;
+        to.Set(dim, vars[d] - number(half));
+        std::vector<Stmt> stores;
+        for (size_t k = 0; k < passed.size(); ++k) {
+          stores.push_back(ir::Store(passed[k], to, ir::Load(running_[r][k], from), loop_.span));
+        }
+        Expr upper = vars[d] >= number(half) && vars[d] < number(extent);
+        return ir::If(upper, ir::MakeSeq(stores, loop_.span), Stmt(), loop_.span);
+      }));
+      stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
+        Array<Expr> at(vars.begin(), vars.end());
+        std::vector<Expr> own;
+        std::vector<Expr> other;
+        for (size_t k = 0; k < passed.size(); ++k) {
+          own.push_back(ir::Load(running_[r][k], at));
+          other.push_back(ir::Load(passed[k], at));
+        }
+        auto store = [&](size_t k, const Expr& value) -> Stmt {
+          return ir::Store(running_[r][k], at, value, loop_.span);
+        };
+        return ir::If(vars[d] < number(extent - half),
+                      reduction.Take(own, other, store, loop_.span), Stmt(), loop_.span);
+      }));
+    }
+  }
+
+  // The results of a tile of records.
+  void ConcludeRecords(size_t r, const std::vector<Expr>& base, const std::vector<bool>& ragged,
+                       std::vector<Stmt>* stmts) const {
+    const RolledResult& result = loop_.results[r];
+    for (size_t d = tile_.size(); d-- > 0;) {
+      if (!result.kept[d] && tile_[d] > 1) HalveRecords(d, r, stmts);
+    }
+    stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
+      std::vector<Expr> place;
+      Expr inside = ir::Const(ir::dtypes::kBool, 1);
+      for (size_t d = 0; d < tile_.size(); ++d) {
+        place.push_back(base[d] + vars[d]);
+        if (!result.kept[d] && tile_[d] > 1) {
+          inside = inside && vars[d] < ir::Const(vars[d].dtype(), 1);
+        } else if (ragged[d]) {
+          inside = inside && place[d] < loop_.extents[d];
+        }
+      }
+      std::vector<Expr> found;
+      for (const Buffer& tile : running_[r]) {
+        found.push_back(ir::Load(tile, Array<Expr>(vars.begin(), vars.end())));
+      }
+      Stmt body = result.conclude(place, found);
+      return ir::IsTrue(inside) ? body : Stmt(ir::If(inside, body, Stmt(), loop_.span));
+    }));
   }
 
   // The body for one tile.
@@ -177,7 +271,11 @@ class Roller {
       if (ragged[d]) inside = inside && place < loop_.extents[d];
     }
     ir::Map<Buffer, Buffer> own;
-    for (size_t r = 0; r < running_.size(); ++r) own.Set(loop_.results[r].running, running_[r]);
+    for (size_t r = 0; r < running_.size(); ++r) {
+      for (size_t k = 0; k < running_[r].size(); ++k) {
+        own.Set(loop_.results[r].running[k], running_[r][k]);
+      }
+    }
     Stmt body = copy.MutateStmt(ir::ReplaceBuffers(loop_.body, own));
     if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
     return ir::ParallelFor(vars, TileExtents(), body, {}, loop_.span);
@@ -187,14 +285,14 @@ class Roller {
   void Conclude(size_t r, const std::vector<Expr>& base, const std::vector<bool>& ragged,
                 std::vector<Stmt>* stmts) {
     const RolledResult& result = loop_.results[r];
-    Buffer partial = running_[r];
+    if (result.reduction.record.defined()) return ConcludeRecords(r, base, ragged, stmts);
+    std::vector<Buffer> partial = running_[r];
     Array<Expr> shape = TileExtents();
     for (size_t d = tile_.size(); d-- > 0;) {
       if (result.kept[d] || tile_[d] == 1) continue;
       shape.Set(static_cast<int64_t>(d), ir::Const(shape[d].dtype(), 1));
-      Buffer next = Registers("_part", r, shape);
-      stmts->push_back(ir::Alloc(next, loop_.span));
-      stmts->push_back(ir::Reduce(ir::Region::Whole(partial), ir::Region::Whole(next),
+      std::vector<Buffer> next = Registers("_part", r, shape, stmts);
+      stmts->push_back(ir::Reduce(ir::Region::Whole(partial[0]), ir::Region::Whole(next[0]),
                                   result.reduction.OfPrepared(), static_cast<int64_t>(d),
                                   /*clear=*/true, result.reduction.nan_propagate, Expr(),
                                   loop_.span));
@@ -220,7 +318,9 @@ class Roller {
       vars.push_back(Var("i", ir::dtypes::kInt32, loop_.span));
       extents.push_back(ir::Const(ir::dtypes::kInt32, 1));
     }
-    Stmt body = result.conclude(place, ir::Load(partial, indices, loop_.span));
+    std::vector<Expr> found;
+    for (const Buffer& tile : partial) found.push_back(ir::Load(tile, indices, loop_.span));
+    Stmt body = result.conclude(place, found);
     if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
     stmts->push_back(ir::ParallelFor(vars, extents, body, {}, loop_.span));
   }
@@ -238,9 +338,9 @@ class Roller {
 
   const RolledLoop& loop_;
   std::vector<int64_t> tile_;
-  std::vector<Buffer> running_;  // of the tile at hand
-  std::vector<size_t> levels_;   // variables that take several turns, outermost first
-  std::vector<size_t> depths_;   // the level in which the running values of a result live
+  std::vector<std::vector<Buffer>> running_;  // of the tile at hand, by result and field
+  std::vector<size_t> levels_;                // variables that take several turns, outermost first
+  std::vector<size_t> depths_;  // the level in which the running values of a result live
 };
 
 }  // namespace

@@ -17,11 +17,13 @@ struct RolledResult {
   op::Reduction reduction;
   // For each loop variable, whether there is a result for each of its values.
   std::vector<bool> kept;
-  // Stands for the running values in the body of the loop, indexed by the variables of the tile.
-  ir::Buffer running;
-  // Takes in `value`, the result of the iterations at `place`: its entries for kept variables say
+  // Stand for the running values in the body of the loop, indexed by the variables of the tile: one
+  // for each field of a record.
+  std::vector<ir::Buffer> running;
+  // Takes in `values`, the result of the iterations at `place`: its entries for kept variables say
   // of which.
-  std::function<ir::Stmt(const std::vector<ir::Expr>& place, const ir::Expr& value)> conclude;
+  std::function<ir::Stmt(const std::vector<ir::Expr>& place, const std::vector<ir::Expr>& values)>
+      conclude;
 };
 
 struct RolledLoop {

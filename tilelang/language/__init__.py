@@ -180,6 +180,8 @@ from .raw.statements import (
     writes,
 )
 from .raw_memory import make_tensor, make_tensor_from_addr
+from .record import record
+from .records import argmax, argmin, logsumexp, topk, welford
 from .reduce import (
     reduce,
     reduce_absmax,
@@ -190,6 +192,14 @@ from .reduce import (
     reduce_max,
     reduce_min,
     reduce_sum,
+)
+from .reduce_record import (
+    reduce_argmax,
+    reduce_argmin,
+    reduce_logsumexp,
+    reduce_record,
+    reduce_topk,
+    reduce_welford,
 )
 from .reducer import alloc_reducer, finalize_reducer, reducer_init, reducer_update
 from .scalar import (

@@ -12,7 +12,7 @@ from .lanes import VectorType
 _Shape = ParamSpec("_Shape")
 _Strides = ParamSpec("_Strides")
 _Element = TypeVar("_Element")
-__all__ = ['Add', 'And', 'BaseTileScheduler', 'Broadcast', 'Buffer', 'BufferLoad', 'CUDASourceCodeKernel', 'Call', 'Cast', 'ClusterKernel', 'Div', 'EQ', 'Else', 'FloatImm', 'FloorDiv', 'FloorMod', 'Fragment', 'FragmentBuffer', 'GE', 'GT', 'GemmWarpPolicy', 'If', 'IntImm', 'Kernel', 'LE', 'LT', 'Layout', 'Let', 'LocalBuffer', 'Max', 'Min', 'Mod', 'Mul', 'NE', 'Not', 'Or', 'Parallel', 'Persistent', 'PersistentTileScheduler', 'Pipelined', 'PrimExpr', 'Ptr', 'Ramp', 'Range', 'Ref', 'Select', 'Serial', 'SharedBuffer', 'Shuffle', 'SizeVar', 'StridedTensor', 'StringImm', 'Sub', 'Tensor', 'Then', 'Unroll', 'Var', 'Vectorized', 'WSID', 'WSInstr', 'WSOpRef', 'WSPipeline', 'WSRole', 'WSSchedule', 'WSScope', 'WSSync', 'WSSyncKind', 'While', '__cos', '__exp', '__exp10', '__exp2', '__ffs', '__fns', '__ldg', '__log', '__log10', '__log2', '__rsqrt', '__sin', '__sqrt', '__tan', '__tanh', 'abs', 'abs2', 'access_ptr', 'acos', 'acosh', 'activemask', 'add2', 'address_of', 'align_up', 'all_of', 'all_sync', 'alloc_barrier', 'alloc_buffer', 'alloc_cluster_barrier', 'alloc_fragment', 'alloc_global', 'alloc_local', 'alloc_reducer', 'alloc_shared', 'alloc_tmem', 'alloc_var', 'allocate', 'annotate_compile_flags', 'annotate_consumer_reg_alloc', 'annotate_l2_hit_ratio', 'annotate_layout', 'annotate_min_blocks_per_sm', 'annotate_pass_configs', 'annotate_producer_reg_dealloc', 'annotate_restrict_buffers', 'annotate_safe_value', 'annotate_ws_schedule', 'any_of', 'any_sync', 'asin', 'asinh', 'assume', 'async_copy', 'atan', 'atan2', 'atanh', 'atomic_add', 'atomic_addx2', 'atomic_addx4', 'atomic_and', 'atomic_load', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_store', 'atomic_xor', 'attr', 'axis', 'ballot', 'ballot_sync', 'barrier_arrive', 'barrier_wait', 'bfloat16', 'bind', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'block', 'block_attr', 'block_rank_in_cluster', 'bool', 'boolean', 'broadcast', 'buffer_decl', 'buffer_store', 'c2d_im2col', 'call_extern', 'call_intrin', 'cast', 'cbrt', 'cdiv', 'ceil', 'ceildiv', 'clamp', 'clc_get_first_ctaid_x', 'clc_get_first_ctaid_y', 'clc_get_first_ctaid_z', 'clc_is_canceled', 'clc_try_cancel', 'clc_try_cancel_multicast', 'clear', 'cluster_arrive', 'cluster_arrive_relaxed', 'cluster_sync', 'cluster_wait', 'clz', 'comm_reducer', 'const', 'copy', 'copy_cluster', 'copysign', 'cos', 'cosh', 'cp_async_barrier_noinc', 'cummax', 'cumsum', 'deallocate_tmem', 'dec_max_nreg', 'decl_buffer', 'device_assert', 'disable_warp_group_reg_alloc', 'double', 'dp4a', 'dtype', 'dynamic', 'empty', 'env_thread', 'erf', 'erfc', 'evaluate', 'exp', 'exp10', 'exp2', 'expm1', 'extract_lane', 'fabs', 'fast_rcp', 'fence_proxy_async', 'fill', 'finalize_reducer', 'float', 'float16', 'float32', 'float4_e2m1_unpacked', 'float4_e2m1fn', 'float64', 'float8_e4m3', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'floor', 'floordiv', 'floormod', 'fma', 'fma2', 'fmod', 'fmul', 'func_attr', 'gemm', 'get_block_binding', 'get_block_bindings', 'get_block_extent', 'get_block_extents', 'get_cluster_dims', 'get_cluster_extent', 'get_cluster_extents', 'get_cluster_id', 'get_cluster_ids', 'get_cluster_size', 'get_lane_idx', 'get_thread_binding', 'get_thread_bindings', 'get_thread_extent', 'get_thread_extents', 'get_warp_group_idx', 'get_warp_idx', 'get_warp_idx_sync', 'grid', 'half', 'handle', 'hypot', 'ieee_add', 'ieee_fdiv', 'ieee_fmaf', 'ieee_frcp', 'ieee_frsqrt', 'ieee_fsqrt', 'ieee_mul', 'ieee_sub', 'if_then_else', 'im2col', 'import_source', 'inc_max_nreg', 'index_to_coordinates', 'infinity', 'init', 'int', 'int16', 'int32', 'int4', 'int64', 'int8', 'isfinite', 'isinf', 'isnan', 'isnullptr', 'iter_var', 'launch_thread', 'ldexp', 'ldg128', 'ldg256', 'ldg32', 'ldg64', 'lds128', 'lds32', 'lds64', 'let', 'likely', 'log', 'log10', 'log1p', 'log2', 'long', 'macro', 'make_tensor', 'make_tensor_from_addr', 'match_all_sync', 'match_any_sync', 'match_buffer', 'max', 'max2', 'max_value', 'mbarrier_arrive', 'mbarrier_arrive_expect_tx', 'mbarrier_expect_tx', 'mbarrier_wait_parity', 'min', 'min2', 'min_value', 'mul2', 'named_barrier_arrive', 'nearbyint', 'nextafter', 'no_set_max_nreg', 'parallel', 'pdl_sync', 'pdl_trigger', 'popcount', 'pow', 'prim_func', 'print', 'ptr', 'ptx_arrive_barrier', 'ptx_arrive_barrier_expect_tx', 'ptx_arrive_cluster_barrier', 'ptx_commit_group', 'ptx_cp_async', 'ptx_cp_async_barrier', 'ptx_fence_barrier_init', 'ptx_wait_barrier', 'ptx_wait_group', 'ramp', 'reads', 'reduce', 'reduce_absmax', 'reduce_abssum', 'reduce_bitand', 'reduce_bitor', 'reduce_bitxor', 'reduce_max', 'reduce_min', 'reduce_sum', 'reducer_init', 'reducer_update', 'reinterpret', 'reshape', 'rng_init', 'rng_rand', 'rng_rand_float', 'round', 'rsqrt', 'sblock', 'sblock_alloc_buffer', 'sblock_attr', 'serial', 'set_max_nreg', 'shfl_down', 'shfl_sync', 'shfl_up', 'shfl_xor', 'shift_left', 'shift_right', 'short', 'shuffle_elect', 'sigmoid', 'sin', 'sinh', 'sqrt', 'stg128', 'stg256', 'stg32', 'stg64', 'sts128', 'sts32', 'sts64', 'sub2', 'symbolic', 'sync_grid', 'sync_threads', 'sync_warp', 'syncthreads', 'syncthreads_and', 'syncthreads_count', 'syncthreads_or', 'tan', 'tanh', 'target', 'tcgen05_after_thread_sync', 'tcgen05_before_thread_sync', 'tcgen05_gemm', 'tcgen05_mma_arrive', 'tfloat32', 'thread_binding', 'thread_return', 'tma_copy', 'tma_gather4', 'tma_gather4_bytes', 'tma_scatter4', 'tma_store_arrive', 'tma_store_wait', 'transpose', 'trunc', 'truncdiv', 'truncmod', 'tvm_access_ptr', 'tvm_storage_sync', 'tvm_thread_allreduce', 'tvm_warp_activemask', 'tvm_warp_shuffle', 'tvm_warp_shuffle_down', 'tvm_warp_shuffle_up', 'type_annotation', 'uint', 'uint16', 'uint32', 'uint4', 'uint64', 'uint8', 'unroll', 'use_swizzle', 'var', 'vectorcombine', 'vectorhigh', 'vectorized', 'vectorlow', 'view', 'void', 'wait_wgmma', 'warp_reduce_bitand', 'warp_reduce_bitor', 'warp_reduce_max', 'warp_reduce_min', 'warp_reduce_sum', 'warpgroup_arrive', 'warpgroup_commit_batch', 'warpgroup_fence_operand', 'warpgroup_wait', 'wgmma_gemm', 'where', 'writes', 'ws', 'ws_op']
+__all__ = ['Add', 'And', 'BaseTileScheduler', 'Broadcast', 'Buffer', 'BufferLoad', 'CUDASourceCodeKernel', 'Call', 'Cast', 'ClusterKernel', 'Div', 'EQ', 'Else', 'FloatImm', 'FloorDiv', 'FloorMod', 'Fragment', 'FragmentBuffer', 'GE', 'GT', 'GemmWarpPolicy', 'If', 'IntImm', 'Kernel', 'LE', 'LT', 'Layout', 'Let', 'LocalBuffer', 'Max', 'Min', 'Mod', 'Mul', 'NE', 'Not', 'Or', 'Parallel', 'Persistent', 'PersistentTileScheduler', 'Pipelined', 'PrimExpr', 'Ptr', 'Ramp', 'Range', 'Ref', 'Select', 'Serial', 'SharedBuffer', 'Shuffle', 'SizeVar', 'StridedTensor', 'StringImm', 'Sub', 'Tensor', 'Then', 'Unroll', 'Var', 'Vectorized', 'WSID', 'WSInstr', 'WSOpRef', 'WSPipeline', 'WSRole', 'WSSchedule', 'WSScope', 'WSSync', 'WSSyncKind', 'While', '__cos', '__exp', '__exp10', '__exp2', '__ffs', '__fns', '__ldg', '__log', '__log10', '__log2', '__rsqrt', '__sin', '__sqrt', '__tan', '__tanh', 'abs', 'abs2', 'access_ptr', 'acos', 'acosh', 'activemask', 'add2', 'address_of', 'align_up', 'all_of', 'all_sync', 'alloc_barrier', 'alloc_buffer', 'alloc_cluster_barrier', 'alloc_fragment', 'alloc_global', 'alloc_local', 'alloc_reducer', 'alloc_shared', 'alloc_tmem', 'alloc_var', 'allocate', 'annotate_compile_flags', 'annotate_consumer_reg_alloc', 'annotate_l2_hit_ratio', 'annotate_layout', 'annotate_min_blocks_per_sm', 'annotate_pass_configs', 'annotate_producer_reg_dealloc', 'annotate_restrict_buffers', 'annotate_safe_value', 'annotate_ws_schedule', 'any_of', 'any_sync', 'argmax', 'argmin', 'asin', 'asinh', 'assume', 'async_copy', 'atan', 'atan2', 'atanh', 'atomic_add', 'atomic_addx2', 'atomic_addx4', 'atomic_and', 'atomic_load', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_store', 'atomic_xor', 'attr', 'axis', 'ballot', 'ballot_sync', 'barrier_arrive', 'barrier_wait', 'bfloat16', 'bind', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'block', 'block_attr', 'block_rank_in_cluster', 'bool', 'boolean', 'broadcast', 'buffer_decl', 'buffer_store', 'c2d_im2col', 'call_extern', 'call_intrin', 'cast', 'cbrt', 'cdiv', 'ceil', 'ceildiv', 'clamp', 'clc_get_first_ctaid_x', 'clc_get_first_ctaid_y', 'clc_get_first_ctaid_z', 'clc_is_canceled', 'clc_try_cancel', 'clc_try_cancel_multicast', 'clear', 'cluster_arrive', 'cluster_arrive_relaxed', 'cluster_sync', 'cluster_wait', 'clz', 'comm_reducer', 'const', 'copy', 'copy_cluster', 'copysign', 'cos', 'cosh', 'cp_async_barrier_noinc', 'cummax', 'cumsum', 'deallocate_tmem', 'dec_max_nreg', 'decl_buffer', 'device_assert', 'disable_warp_group_reg_alloc', 'double', 'dp4a', 'dtype', 'dynamic', 'empty', 'env_thread', 'erf', 'erfc', 'evaluate', 'exp', 'exp10', 'exp2', 'expm1', 'extract_lane', 'fabs', 'fast_rcp', 'fence_proxy_async', 'fill', 'finalize_reducer', 'float', 'float16', 'float32', 'float4_e2m1_unpacked', 'float4_e2m1fn', 'float64', 'float8_e4m3', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'floor', 'floordiv', 'floormod', 'fma', 'fma2', 'fmod', 'fmul', 'func_attr', 'gemm', 'get_block_binding', 'get_block_bindings', 'get_block_extent', 'get_block_extents', 'get_cluster_dims', 'get_cluster_extent', 'get_cluster_extents', 'get_cluster_id', 'get_cluster_ids', 'get_cluster_size', 'get_lane_idx', 'get_thread_binding', 'get_thread_bindings', 'get_thread_extent', 'get_thread_extents', 'get_warp_group_idx', 'get_warp_idx', 'get_warp_idx_sync', 'grid', 'half', 'handle', 'hypot', 'ieee_add', 'ieee_fdiv', 'ieee_fmaf', 'ieee_frcp', 'ieee_frsqrt', 'ieee_fsqrt', 'ieee_mul', 'ieee_sub', 'if_then_else', 'im2col', 'import_source', 'inc_max_nreg', 'index_to_coordinates', 'infinity', 'init', 'int', 'int16', 'int32', 'int4', 'int64', 'int8', 'isfinite', 'isinf', 'isnan', 'isnullptr', 'iter_var', 'launch_thread', 'ldexp', 'ldg128', 'ldg256', 'ldg32', 'ldg64', 'lds128', 'lds32', 'lds64', 'let', 'likely', 'log', 'log10', 'log1p', 'log2', 'logsumexp', 'long', 'macro', 'make_tensor', 'make_tensor_from_addr', 'match_all_sync', 'match_any_sync', 'match_buffer', 'max', 'max2', 'max_value', 'mbarrier_arrive', 'mbarrier_arrive_expect_tx', 'mbarrier_expect_tx', 'mbarrier_wait_parity', 'min', 'min2', 'min_value', 'mul2', 'named_barrier_arrive', 'nearbyint', 'nextafter', 'no_set_max_nreg', 'parallel', 'pdl_sync', 'pdl_trigger', 'popcount', 'pow', 'prim_func', 'print', 'ptr', 'ptx_arrive_barrier', 'ptx_arrive_barrier_expect_tx', 'ptx_arrive_cluster_barrier', 'ptx_commit_group', 'ptx_cp_async', 'ptx_cp_async_barrier', 'ptx_fence_barrier_init', 'ptx_wait_barrier', 'ptx_wait_group', 'ramp', 'reads', 'record', 'reduce', 'reduce_absmax', 'reduce_abssum', 'reduce_argmax', 'reduce_argmin', 'reduce_bitand', 'reduce_bitor', 'reduce_bitxor', 'reduce_logsumexp', 'reduce_max', 'reduce_min', 'reduce_record', 'reduce_sum', 'reduce_topk', 'reduce_welford', 'reducer_init', 'reducer_update', 'reinterpret', 'reshape', 'rng_init', 'rng_rand', 'rng_rand_float', 'round', 'rsqrt', 'sblock', 'sblock_alloc_buffer', 'sblock_attr', 'serial', 'set_max_nreg', 'shfl_down', 'shfl_sync', 'shfl_up', 'shfl_xor', 'shift_left', 'shift_right', 'short', 'shuffle_elect', 'sigmoid', 'sin', 'sinh', 'sqrt', 'stg128', 'stg256', 'stg32', 'stg64', 'sts128', 'sts32', 'sts64', 'sub2', 'symbolic', 'sync_grid', 'sync_threads', 'sync_warp', 'syncthreads', 'syncthreads_and', 'syncthreads_count', 'syncthreads_or', 'tan', 'tanh', 'target', 'tcgen05_after_thread_sync', 'tcgen05_before_thread_sync', 'tcgen05_gemm', 'tcgen05_mma_arrive', 'tfloat32', 'thread_binding', 'thread_return', 'tma_copy', 'tma_gather4', 'tma_gather4_bytes', 'tma_scatter4', 'tma_store_arrive', 'tma_store_wait', 'topk', 'transpose', 'trunc', 'truncdiv', 'truncmod', 'tvm_access_ptr', 'tvm_storage_sync', 'tvm_thread_allreduce', 'tvm_warp_activemask', 'tvm_warp_shuffle', 'tvm_warp_shuffle_down', 'tvm_warp_shuffle_up', 'type_annotation', 'uint', 'uint16', 'uint32', 'uint4', 'uint64', 'uint8', 'unroll', 'use_swizzle', 'var', 'vectorcombine', 'vectorhigh', 'vectorized', 'vectorlow', 'view', 'void', 'wait_wgmma', 'warp_reduce_bitand', 'warp_reduce_bitor', 'warp_reduce_max', 'warp_reduce_min', 'warp_reduce_sum', 'warpgroup_arrive', 'warpgroup_commit_batch', 'warpgroup_fence_operand', 'warpgroup_wait', 'welford', 'wgmma_gemm', 'where', 'writes', 'ws', 'ws_op']
 def Add(a: Any, b: Any) -> Any:
     """``T.Add(a, b)``: the operator add as a function."""
     ...
@@ -250,6 +250,8 @@ from .annotations import annotate_safe_value as annotate_safe_value
 from .ws_schedule import annotate_ws_schedule as annotate_ws_schedule
 from .tile_tests import any_of as any_of
 from .threads import any_sync as any_sync
+from .records import argmax as argmax
+from .records import argmin as argmin
 def asin(x: Any) -> Expr:
     """``asin(x)``, of the type of ``x``."""
     ...
@@ -750,6 +752,7 @@ def log1p(x: Any) -> Expr:
 def log2(x: Any) -> Expr:
     """``log2(x)``, of the type of ``x``."""
     ...
+from .records import logsumexp as logsumexp
 long: DType
 from .function import macro as macro
 from .raw_memory import make_tensor as make_tensor
@@ -805,6 +808,7 @@ from .sync import mbarrier_wait_parity as ptx_wait_barrier
 from .copy_async import ptx_wait_group as ptx_wait_group
 from .lanes import Ramp as ramp
 from .raw.statements import reads as reads
+from .record import record as record
 def reduce(buffer: Any, out: Any, reduce_type: str, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """Reduces ``buffer`` along ``dim`` into ``out``.
 
@@ -842,6 +846,26 @@ def reduce_absmax(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = T
 def reduce_abssum(buffer: Any, out: Any, dim: Any = -1, batch: builtins.int = 1, clear: builtins.bool = True, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The sum of absolute values along ``dim``; see :func:`reduce`."""
     ...
+def reduce_argmax(buffer: Any, out: Any, dim: builtins.int = -1, values: Any = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """The index of the greatest element along ``dim``, from 0 in the region ``buffer``.
+
+    Of equal elements the lowest index wins, and NaN wins over numbers, as in torch.
+
+    Args:
+        buffer: a fragment, a shared tile, a tensor or a region of one, of any extent; the shape of
+            the results is constant.
+        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there; integers.
+        dim: the dimension; negative ones count from the end.
+        values: of the same shape, gets the elements themselves; None: they are not wanted.
+        chunk: the elements along ``dim`` that one turn takes at most; not of a fragment.
+
+    Raises:
+        ShapeError: ``out`` or ``values`` has another shape, or there is no such dimension.
+        DTypeError: ``out`` does not hold integers."""
+    ...
+def reduce_argmin(buffer: Any, out: Any, dim: builtins.int = -1, values: Any = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """The index of the least element along ``dim``; see :func:`reduce_argmax`."""
+    ...
 def reduce_bitand(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
     """Bitwise and along ``dim``; see :func:`reduce`."""
     ...
@@ -851,14 +875,65 @@ def reduce_bitor(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = Tr
 def reduce_bitxor(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
     """Bitwise exclusive or along ``dim``; see :func:`reduce`."""
     ...
+def reduce_logsumexp(buffer: Any, out: Any, dim: Any = -1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """log(sum(exp(x))) along ``dim`` in one pass, relative to the greatest element.
+
+    Args:
+        buffer, dim, chunk: as of :func:`reduce_welford`.
+        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there.
+
+    Raises:
+        ShapeError: ``out`` has another shape, or there is no such dimension.
+        DTypeError: ``buffer`` holds no floats."""
+    ...
 def reduce_max(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The greatest element along ``dim``; see :func:`reduce`."""
     ...
 def reduce_min(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, slack: builtins.float | None = None, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The least element along ``dim``; see :func:`reduce`."""
     ...
+def reduce_record(buffer: Any, outs: Any, record: Any, dim: Any = -1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """Reduces to records along ``dim``: see :func:`record`.
+
+    Args:
+        buffer, chunk: as of :func:`reduce_argmax`.
+        outs: a tile, or several, one for each result of ``record``, each of the shape of ``buffer``
+            without ``dim``, or with extent 1 there.
+        record: of one argument, the element, or of two, the element and its index along ``dim``.
+        dim: the dimension, or several of a record of one argument.
+
+    Raises:
+        ShapeError: a result has another shape, or there is no such dimension.
+        SemanticsError: the record takes other arguments, or has another number of results."""
+    ...
 def reduce_sum(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The sum along ``dim``; see :func:`reduce`."""
+    ...
+def reduce_topk(buffer: Any, values: Any, indices: Any, dim: builtins.int = -1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """The greatest elements along ``dim``, in order, and their indices; see :func:`topk`.
+
+    Args:
+        buffer, chunk: as of :func:`reduce_argmax`.
+        values, indices: of the shape of ``buffer`` with extent k, from 1 to 16, at ``dim``.
+        dim: the dimension; negative ones count from the end.
+
+    Raises:
+        ShapeError: the shapes differ otherwise, or there is no such dimension.
+        SemanticsError: k is larger than 16."""
+    ...
+def reduce_welford(buffer: Any, mean: Any, variance: Any, dim: Any = -1, correction: builtins.float = 0, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
+    """Mean and variance along ``dim`` in one pass; see :func:`welford`.
+
+    Args:
+        buffer: a fragment, a shared tile, a tensor or a region of one, of any extent; floats.
+        mean, variance: of the shape of ``buffer`` without ``dim``, or with extent 1 there.
+        dim: the dimension, or several; negative ones count from the end.
+        correction: the variance is divided by the number of elements less this.
+        chunk: the elements along ``dim`` that one turn takes at most; not of a fragment.
+
+    Raises:
+        ShapeError: a result has another shape, or there is no such dimension.
+        DTypeError: ``buffer`` holds no floats."""
     ...
 from .reducer import reducer_init as reducer_init
 from .reducer import reducer_update as reducer_update
@@ -996,6 +1071,7 @@ def tma_store_arrive(*arguments: Any, **options: Any) -> None:
 def tma_store_wait(*arguments: Any, **options: Any) -> None:
     """Changes nothing, and leaves a remark: T.copy waits for its stores by the tensor memory accelerator."""
     ...
+from .records import topk as topk
 def transpose(src: Any, dst: Any, *, annotations: Any = None) -> None:
     """Copies a matrix with rows and columns swapped, converting the element type.
 
@@ -1057,6 +1133,7 @@ def warpgroup_fence_operand(*arguments: Any, **options: Any) -> None:
     """Changes nothing, and leaves a remark: T.wgmma_gemm fences its operands and makes a group of its instructions."""
     ...
 from .automatic import warpgroup_wait as warpgroup_wait
+from .records import welford as welford
 def wgmma_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, annotations: Any = None, **unsupported: Any) -> None:
     """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
 

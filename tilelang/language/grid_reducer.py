@@ -19,12 +19,11 @@ from ..ir.expr import cast as cast_value
 from .allocate import alloc_var, alloc_workspace
 from .atomics import atomic_add
 from .builder import in_kernel
-from .copy import copy
 from .function import macro
 from .grid_plan import GridPlan, choose
 from .ignored import remark_choice
 from .loops import Parallel
-from .region import as_region, corner, significant
+from .region import as_region, corner, place_in, significant
 from .scalar import min as minimum
 from .sync import sync_threads, syncthreads_or
 
@@ -104,8 +103,7 @@ class GridStage:
 
     def finish(self) -> None:
         """The block's tile, which holds all, becomes the result."""
-        for tile, out in zip(self.reducer.results(), self.outs, strict=True):
-            copy(tile, out)
+        _store_results(self.reducer, self.outs)
 
 
 def team_of(outs: list[Region]) -> Team:
@@ -221,6 +219,19 @@ def _conclude_together(stages: list[GridStage]) -> None:
     groups = (team.members + fan_in - 1) // fan_in
     counters = alloc_workspace((team.count, groups + 1), "int32", zeroed=True)
     _last_of_each_group(stages, counters, team, fan_in, groups)
+
+
+@macro
+def _store_results(reducer: Any, outs: Any) -> None:
+    for place in Parallel(*reducer.shape):
+        here = place if isinstance(place, tuple) else (place,)
+        _store_each(outs, reducer, here)
+
+
+def _store_each(outs: list[Region], reducer: Any, here: tuple[Any, ...]) -> None:
+    moving = [at for at, extent in zip(here, reducer.shape, strict=True) if extent != 1]
+    for out, value in zip(outs, reducer.result_at(list(here)), strict=True):
+        out.buffer[place_in(out, moving)] = cast_value(value, out.dtype)
 
 
 @macro

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .. import _ffi, errors
@@ -52,7 +53,7 @@ def _check(name: str, src: Region, dst: Region, dim: int) -> None:
     )
 
 
-def _source(name: str, buffer: Any) -> Region:
+def source_of(name: str, buffer: Any) -> Region:
     """What is reduced: of a view that is no box of the memory below, a copy in a fragment."""
     if isinstance(buffer, (View, Part)):
         part = as_part(buffer)
@@ -138,7 +139,7 @@ def reduce(
     _check_operation(reduce_type)
     remark_ignored("T.reduce", batch=batch)
     name = f"T.reduce_{reduce_type}"
-    src, dst = _source(name, buffer), as_region(f"out of {name}", out)
+    src, dst = source_of(name, buffer), as_region(f"out of {name}", out)
     if reduce_type in _BIT_OPERATIONS and (src.dtype.is_float or dst.dtype.is_float):
         raise errors.DTypeError(
             f"{name} of {src.dtype} into {dst.dtype}: bit operations take integers",
@@ -154,6 +155,20 @@ def reduce(
     emit(_reduce(src, dst, reduce_type, axis, bool(clear), nan_propagate, allowed, span.current()))
 
 
+def axes_of(src: Region, dims: Sequence[Any]) -> list[int]:
+    """The dimensions ``dims``, from 0 on and in order.
+
+    Raises:
+        ShapeError: there is none, or no such dimension.
+    """
+    axes = sorted({_dimension(src, d) for d in dims})
+    if not axes:
+        raise errors.ShapeError(
+            f"reduction of {src.buffer.name} along no dimension", span=span.here()
+        )
+    return axes
+
+
 class Turns(NamedTuple):
     """How a reduction is done: see :func:`reduce`."""
 
@@ -165,9 +180,7 @@ class Turns(NamedTuple):
 def _along(src: Region, dst: Region, op: str, dim: Any, turns: Turns) -> None:
     """Reduces along the dimensions ``dim``."""
     name = f"T.reduce_{op}"
-    axes = sorted({_dimension(src, d) for d in (dim if isinstance(dim, (tuple, list)) else [dim])})
-    if not axes:
-        raise errors.ShapeError(f"{name} along no dimension", span=span.here())
+    axes = axes_of(src, dim if isinstance(dim, (tuple, list)) else [dim])
     if turns.exact:
         raise errors.UnsupportedError(
             f"nan_propagate and slack of {name} are for one dimension, without chunk=",

@@ -13,7 +13,7 @@ from .allocate import alloc_fragment
 from .function import macro
 from .loops import Parallel
 from .reducer import Reducer, alloc_reducer, finalize_reducer, reducer_update
-from .region import significant
+from .region import place_in, significant
 from .scalar import abs_value
 from .scalar import max as maximum
 from .scalar import min as minimum
@@ -73,7 +73,7 @@ def _contribute(src: Any, total: Any, kept: Any, is_absolute: Any) -> None:
 def _conclude(total: Any, dst: Any, op: Any, clear: Any) -> None:
     for place in Parallel(*total.shape):
         here = place if isinstance(place, tuple) else (place,)
-        there = _target(dst, here)
+        there = place_in(dst, here)
         found = total[here]
         held = found if clear else _combine(op, cast(dst.buffer[there], total.dtype), found)
         dst.buffer[there] = cast(held, dst.dtype)
@@ -87,15 +87,6 @@ def _element(src: Region, here: tuple[Any, ...], is_absolute: bool, dtype: DType
     value = load(src.buffer, [low + at for low, at in zip(src.mins, here, strict=True)])
     converted = cast(value, dtype)
     return abs_value(converted) if is_absolute else converted
-
-
-def _target(dst: Region, here: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The indices of result ``here``: dimensions of extent 1 may be missing on either side."""
-    moving = iter(here)
-    return tuple(
-        low if extent == 1 else low + next(moving)
-        for low, extent in zip(dst.mins, dst.shape, strict=True)
-    )
 
 
 def _combine(op: str, a: Any, b: Any) -> Any:

@@ -14,6 +14,8 @@ from .atomics import atomic_add, atomic_and, atomic_max, atomic_min, atomic_or, 
 from .builder import in_block, in_kernel
 from .copy import copy, fill
 from .ignored import remark_ignored
+from .record import Record
+from .record_reducer import Element, RecordReducer
 from .scalar import max_value, min_value
 from .sync import sync_threads
 
@@ -103,9 +105,9 @@ class Reducer:
         """What holds a part of the results."""
         return [self.buffer]
 
-    def results(self) -> list[Buffer]:
-        """The results, from what the tiles hold."""
-        return [self.buffer]
+    def result_at(self, place: list[Any]) -> list[Expr]:
+        """The results of an element."""
+        return [self.buffer[tuple(place)]]
 
     def result_names(self) -> list[str]:
         return ["out"]
@@ -155,8 +157,8 @@ def _is(value: Any, target: Load) -> bool:
     return isinstance(value, Load) and bool(tvm_ffi.structural_equal(value, target, True))
 
 
-def _reducer(what: str, value: Any) -> Reducer:
-    if isinstance(value, Reducer):
+def _reducer(what: str, value: Any) -> Any:
+    if isinstance(value, (Reducer, RecordReducer)):
         return value
     raise errors.SemanticsError(
         f"{what} of `{value}`, which T.alloc_reducer did not make", span=span.here()
@@ -173,7 +175,7 @@ def alloc_reducer(
     scope: str = "block",
     out: Any = None,
     deterministic: bool = False,
-) -> Reducer:
+) -> Any:
     """A tile that iterations of T.Parallel contribute to: see :class:`Reducer`.
 
     With ``scope="grid"`` the contributions of all blocks end up in ``out``, when the kernel has
@@ -182,7 +184,8 @@ def alloc_reducer(
     tile is the block's own part.
 
     Args:
-        shape, dtype: of the tile.
+        shape, dtype: of the tile; a record (``T.argmax("float32")``, :func:`record`) in place of
+            the type makes a tile of records, to which ``T.reducer_update`` contributes.
         op: "sum", "max", "min", "bitand", "bitor" or "bitxor".
         replication: accepted; the compiler decides how threads share the work.
         chunk: values of what is reduced that one turn of a loop takes at most; the compiler
@@ -208,14 +211,16 @@ def alloc_reducer(
         )
     _check_scope(scope, out)
     remark_ignored("T.alloc_reducer", replication=replication)
-    notes: dict[str, Any] = {"reducer": op}
-    if deterministic:
-        notes["reduction_order"] = True
+    notes: dict[str, Any] = {"reducer": op, **({"reduction_order": True} if deterministic else {})}
     if chunk is not None:
         notes["reduction_chunk"] = chunk_size("T.alloc_reducer", chunk)
-    reducer = Reducer(alloc_contributions(shape, dtype, notes), op)
-    builder.reducers.append(reducer)
-    reducer_init(reducer)
+    reducer: Any
+    if isinstance(dtype, Record):
+        reducer = RecordReducer(shape, dtype, notes)
+    else:
+        reducer = Reducer(alloc_contributions(shape, dtype, notes), op)
+        builder.reducers.append(reducer)
+    reducer.reopen()
     if scope == "grid":
         _in_grid(builder.kernel, reducer, out, deterministic)
     return reducer
@@ -234,7 +239,7 @@ def _check_scope(scope: Any, out: Any) -> None:
         )
 
 
-def _in_grid(kernel: Any, reducer: Reducer, out: Any, deterministic: bool) -> None:
+def _in_grid(kernel: Any, reducer: Any, out: Any, deterministic: bool) -> None:
     from .grid_reducer import conclude_grid, open_stage
 
     reducer.stage = open_stage(reducer, out, deterministic)
@@ -246,18 +251,33 @@ def _in_grid(kernel: Any, reducer: Reducer, out: Any, deterministic: bool) -> No
 def reducer_init(reducer: Any, init: Any = None) -> None:
     """Sets a reducer to ``init``, by default to what changes nothing, and opens it again."""
     target = _reducer("T.reducer_init", reducer)
+    if isinstance(target, RecordReducer):
+        if init is not None:
+            raise errors.SemanticsError(
+                "T.reducer_init of records begins with their identity", span=span.here()
+            )
+        target.reopen()
+        return
     start = _OPERATIONS[target.op][2](target.dtype) if init is None else init
     target.done = False
     fill(target.buffer, start)
 
 
-def reducer_update(target: Any, value: Any) -> None:
+def reducer_update(target: Any, *values: Any) -> None:
     """Adds a contribution to an element ``r[i]`` of a reducer.
 
+    Args:
+        target: the element.
+        values: the contribution; to records, the arguments of the record, as value and index.
+
     Raises:
-        SemanticsError: no element of a reducer.
+        SemanticsError: no element of a reducer, or another number of values.
+        ScopeError: a contribution to records outside of T.Parallel.
     """
     builder = in_kernel("T.reducer_update")
+    if isinstance(target, Element):
+        target.contribute(values)
+        return
     owners = [
         each
         for each in builder.reducers
@@ -267,7 +287,12 @@ def reducer_update(target: Any, value: Any) -> None:
         raise errors.SemanticsError(
             f"T.reducer_update of `{target}`, which is no element of a reducer", span=span.here()
         )
-    owners[0].contribute(target, value)
+    if len(values) != 1:
+        raise errors.SemanticsError(
+            f"T.reducer_update of `{target}` with {len(values)} values; it takes one",
+            span=span.here(),
+        )
+    owners[0].contribute(target, values[0])
 
 
 def _check_batch(batch: Any, elements: Any) -> None:
@@ -299,6 +324,13 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
     """
     target = _reducer("T.finalize_reducer", reducer)
     _check_batch(batch, prod(map(plain, target.shape)))
+    if dst is not None and isinstance(target, RecordReducer):
+        raise errors.SemanticsError(
+            f"T.finalize_reducer of {target} into a tile: its results are "
+            f"{', '.join(target.result_names())}",
+            span=span.here(),
+            notes=["read them in T.Parallel, as r.index[i]"],
+        )
     if dst is not None and tuple(map(plain, dst.shape)) != tuple(target.shape):
         raise errors.ShapeError(
             f"T.finalize_reducer of {shape_text(target.shape)} into {shape_text(dst.shape)}",

@@ -71,6 +71,15 @@ def _box(what: str, operand: View | Part | Element) -> Region:
     return found
 
 
+def place_in(region: Region, here: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of element ``here`` of a region: of its dimensions with extents other than 1."""
+    moving = iter(here)
+    return tuple(
+        low if extent == 1 else low + next(moving)
+        for low, extent in zip(region.mins, region.shape, strict=True)
+    )
+
+
 def significant(shape: Extents) -> list[Any]:
     """The extents other than 1."""
     return [dim for dim in map(plain, shape) if not (isinstance(dim, int) and dim == 1)]

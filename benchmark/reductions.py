@@ -1,0 +1,155 @@
+"""Reductions beside torch: gradients of LayerNorm's weights, argmax, prefix sums.
+
+    python benchmark/reductions.py [--rows 1152000] [--only gradients argmax cumsum]
+
+Prints microseconds of the median run, launch included, with the L2 cache flushed before each.
+Results are checked first. The gradients take one launch: the blocks' parts are combined by the last
+one to come (T.alloc_reducer of scope "grid").
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import in_turns
+import torch
+
+import tilelang
+import tilelang.language as T
+
+COLUMNS = 16
+
+
+def gradients(rows: int, share: int, threads: int) -> Any:
+    """dW and dB of LayerNorm over short rows, `share` of them a block."""
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((rows, COLUMNS), "float16"),
+        DY: T.Tensor((rows, COLUMNS), "float16"),
+        mean: T.Tensor((rows,)),
+        rstd: T.Tensor((rows,)),
+        DW: T.Tensor((COLUMNS,)),
+        DB: T.Tensor((COLUMNS,)),
+    ):
+        with T.Kernel(rows // share, threads=threads) as bx:
+            w = T.alloc_reducer((COLUMNS,), "float32", scope="grid", out=DW, deterministic=True)
+            b = T.alloc_reducer((COLUMNS,), "float32", scope="grid", out=DB, deterministic=True)
+            for i, j in T.Parallel(share, COLUMNS):
+                row = bx * share + i
+                g = T.cast(DY[row, j], "float32")
+                w[j] += g * (T.cast(X[row, j], "float32") - mean[row]) * rstd[row]
+                b[j] += g
+            T.finalize_reducer(w)
+            T.finalize_reducer(b)
+
+    return tilelang.compile(kernel)
+
+
+def gradient_runs(rows: int) -> dict[str, Callable[[], object]]:
+    """The candidates and torch, on the same arguments."""
+    x, dy = (torch.randn(rows, COLUMNS, device="cuda").half() for _ in range(2))
+    mean, rstd = x.float().mean(1), torch.rsqrt(x.float().var(1, correction=0) + 1e-5)
+    weight = torch.ones(COLUMNS, device="cuda").half()
+    normal = (x.double() - mean[:, None]) * rstd[:, None]
+    wanted = (dy.double() * normal).sum(0), dy.double().sum(0)
+    runs: dict[str, Callable[[], object]] = {
+        "torch": lambda: torch.ops.aten.native_layer_norm_backward(
+            dy, x, [COLUMNS], mean[:, None], rstd[:, None], weight, weight, [False, True, True]
+        )
+    }
+    for share in (4608, 2304, 1152):
+        for threads in (128, 256, 512):
+            if rows % share:
+                continue
+            dw, db = (torch.full((COLUMNS,), torch.nan, device="cuda") for _ in range(2))
+            kernel = gradients(rows, share, threads)
+            arguments = (x, dy, mean, rstd, dw, db)
+            kernel(*arguments)
+            for found, want in zip((dw, db), wanted, strict=True):
+                torch.testing.assert_close(found.double(), want, rtol=1e-4, atol=0.2)
+            runs[f"{rows // share} blocks of {threads}"] = lambda k=kernel, a=arguments: k(*a)
+    return runs
+
+
+def argmax(rows: int, columns: int, threads: int = 256) -> Any:
+    """The index of the greatest element of each row, a row a block."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, columns), "bfloat16"), place: T.Tensor((rows,), "int64")):
+        with T.Kernel(rows, threads=threads) as bx:
+            T.reduce_argmax(X[bx, :], place[bx], dim=1)
+
+    return tilelang.compile(kernel)
+
+
+def argmax_runs(rows: int, columns: int) -> dict[str, Callable[[], object]]:
+    """Ours and torch's."""
+    x = torch.randn(rows, columns, device="cuda").bfloat16()
+    found = torch.zeros(rows, dtype=torch.int64, device="cuda")
+    kernel, compiled = argmax(rows, columns), torch.compile(lambda x: x.argmax(1))
+    kernel(x, found)
+    assert torch.equal(x.gather(1, found[:, None])[:, 0], x.amax(1))
+    return {
+        "tilelang": lambda: kernel(x, found),
+        "torch": lambda: x.argmax(1),
+        "compile": lambda: compiled(x),
+    }
+
+
+def cumsum(rows: int, columns: int, threads: int = 256) -> Any:
+    """Prefix sums of rows, a row a block."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, columns)), Y: T.Tensor((rows, columns))):
+        with T.Kernel(rows, threads=threads) as bx:
+            T.cumsum(X[bx, :], Y[bx, :], dim=1)
+
+    return tilelang.compile(kernel)
+
+
+def cumsum_runs(rows: int, columns: int) -> dict[str, Callable[[], object]]:
+    """Ours and torch's."""
+    x = torch.randn(rows, columns, device="cuda")
+    y = torch.full_like(x, torch.nan)
+    kernel, compiled = cumsum(rows, columns), torch.compile(lambda x: x.cumsum(1))
+    kernel(x, y)
+    torch.testing.assert_close(y.double(), x.double().cumsum(1), rtol=1e-4, atol=1e-2)
+    return {
+        "tilelang": lambda: kernel(x, y),
+        "torch": lambda: x.cumsum(1),
+        "compile": lambda: compiled(x),
+    }
+
+
+def show(title: str, runs: dict[str, Callable[[], object]], moved: int) -> None:
+    """Prints a table of `moved` bytes."""
+    print(title)
+    for name, ms in in_turns.milliseconds(runs, rounds=3).items():
+        print(f"  {name:<24}{1000 * ms:8.1f} us {moved / ms / 1e9:7.2f} TB/s", flush=True)
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1152000)
+    parser.add_argument("--only", nargs="*", default=["gradients", "argmax", "cumsum"])
+    options = parser.parse_args()
+    print(torch.cuda.get_device_name())
+    if "gradients" in options.only:
+        moved = options.rows * (2 * 2 * COLUMNS + 8)
+        show(f"dW, dB of {options.rows} x {COLUMNS} fp16", gradient_runs(options.rows), moved)
+    if "argmax" in options.only:
+        for rows, columns in ((32768, 4096), (1000, 50264)):
+            title = f"argmax of {rows} x {columns} bf16"
+            show(title, argmax_runs(rows, columns), 2 * rows * columns)
+    if "cumsum" in options.only:
+        for rows, columns in ((32768, 1024), (8192, 4096)):
+            title = f"cumsum of {rows} x {columns} fp32"
+            show(title, cumsum_runs(rows, columns), 8 * rows * columns)
+
+
+if __name__ == "__main__":
+    main()

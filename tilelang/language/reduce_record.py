@@ -1,0 +1,264 @@
+"""Reductions to records, of fragments and of memory of any extent: ``T.reduce_argmax``, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import Region, load, plain, shape_text
+from ..ir.expr import cast
+from .builder import in_block
+from .function import macro
+from .loops import Parallel
+from .record import Record
+from .records import argmax, argmin, logsumexp, topk, welford
+from .reduce import axes_of, source_of
+from .reducer import alloc_reducer, finalize_reducer
+from .region import as_region, place_in, significant
+from .ws_schedule import named
+
+
+@named
+def reduce_argmax(
+    buffer: Any, out: Any, dim: int = -1, values: Any = None, chunk: int | None = None
+) -> None:
+    """The index of the greatest element along ``dim``, from 0 in the region ``buffer``.
+
+    Of equal elements the lowest index wins, and NaN wins over numbers, as in torch.
+
+    Args:
+        buffer: a fragment, a shared tile, a tensor or a region of one, of any extent; the shape of
+            the results is constant.
+        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there; integers.
+        dim: the dimension; negative ones count from the end.
+        values: of the same shape, gets the elements themselves; None: they are not wanted.
+        chunk: the elements along ``dim`` that one turn takes at most; not of a fragment.
+
+    Raises:
+        ShapeError: ``out`` or ``values`` has another shape, or there is no such dimension.
+        DTypeError: ``out`` does not hold integers.
+    """
+    _extreme("T.reduce_argmax", argmax, buffer, out, dim, values, chunk)
+
+
+@named
+def reduce_argmin(
+    buffer: Any, out: Any, dim: int = -1, values: Any = None, chunk: int | None = None
+) -> None:
+    """The index of the least element along ``dim``; see :func:`reduce_argmax`."""
+    _extreme("T.reduce_argmin", argmin, buffer, out, dim, values, chunk)
+
+
+def _extreme(
+    name: str, record: Any, buffer: Any, out: Any, dim: Any, values: Any, chunk: int | None
+) -> None:
+    src = source_of(name, buffer)
+    index = as_region(f"out of {name}", out)
+    if not index.dtype.is_integer:
+        raise errors.DTypeError(
+            f"{name} into {index.buffer.describe()}: indices are integers", span=span.here()
+        )
+    wanted = {"index": index}
+    if values is not None:
+        wanted["value"] = as_region(f"values of {name}", values)
+    _Reduction(name, record(src.dtype), src, dim, chunk).run(wanted)
+
+
+@named
+def reduce_welford(
+    buffer: Any,
+    mean: Any,
+    variance: Any,
+    dim: Any = -1,
+    correction: float = 0,
+    chunk: int | None = None,
+) -> None:
+    """Mean and variance along ``dim`` in one pass; see :func:`welford`.
+
+    Args:
+        buffer: a fragment, a shared tile, a tensor or a region of one, of any extent; floats.
+        mean, variance: of the shape of ``buffer`` without ``dim``, or with extent 1 there.
+        dim: the dimension, or several; negative ones count from the end.
+        correction: the variance is divided by the number of elements less this.
+        chunk: the elements along ``dim`` that one turn takes at most; not of a fragment.
+
+    Raises:
+        ShapeError: a result has another shape, or there is no such dimension.
+        DTypeError: ``buffer`` holds no floats.
+    """
+    name = "T.reduce_welford"
+    src = source_of(name, buffer)
+    wanted = {
+        "mean": as_region(f"mean of {name}", mean),
+        "variance": as_region(f"variance of {name}", variance),
+    }
+    _Reduction(name, welford(src.dtype, correction), src, dim, chunk).run(wanted)
+
+
+@named
+def reduce_logsumexp(buffer: Any, out: Any, dim: Any = -1, chunk: int | None = None) -> None:
+    """log(sum(exp(x))) along ``dim`` in one pass, relative to the greatest element.
+
+    Args:
+        buffer, dim, chunk: as of :func:`reduce_welford`.
+        out: of the shape of ``buffer`` without ``dim``, or with extent 1 there.
+
+    Raises:
+        ShapeError: ``out`` has another shape, or there is no such dimension.
+        DTypeError: ``buffer`` holds no floats.
+    """
+    name = "T.reduce_logsumexp"
+    src = source_of(name, buffer)
+    wanted = {"value": as_region(f"out of {name}", out)}
+    _Reduction(name, logsumexp(src.dtype), src, dim, chunk).run(wanted)
+
+
+@named
+def reduce_topk(
+    buffer: Any, values: Any, indices: Any, dim: int = -1, chunk: int | None = None
+) -> None:
+    """The greatest elements along ``dim``, in order, and their indices; see :func:`topk`.
+
+    Args:
+        buffer, chunk: as of :func:`reduce_argmax`.
+        values, indices: of the shape of ``buffer`` with extent k, from 1 to 16, at ``dim``.
+        dim: the dimension; negative ones count from the end.
+
+    Raises:
+        ShapeError: the shapes differ otherwise, or there is no such dimension.
+        SemanticsError: k is larger than 16.
+    """
+    name = "T.reduce_topk"
+    src = source_of(name, buffer)
+    given = {
+        "value": as_region(f"values of {name}", values),
+        "index": as_region(f"indices of {name}", indices),
+    }
+    (axis,) = axes_of(src, [dim])
+    for region in given.values():
+        if len(region.shape) != len(src.shape):
+            raise errors.ShapeError(
+                f"{name} of {shape_text(src.shape)} into {shape_text(region.shape)}; results have "
+                f"the same rank, with extent k at dimension {axis}",
+                span=span.here(),
+            )
+    k: Any = given["value"].shape[axis]
+    wanted = {
+        f"{what}{place}": _slice(region, axis, place)
+        for what, region in given.items()
+        for place in range(k if isinstance(k, int) else 0)
+    }
+    _Reduction(name, topk(k, src.dtype), src, dim, chunk).run(wanted)
+
+
+def _slice(region: Region, axis: int, place: int) -> Region:
+    """The elements of a region at ``place`` along ``axis``."""
+    index = tuple(
+        low + place if d == axis else slice(low, low + extent)
+        for d, (low, extent) in enumerate(zip(region.mins, region.shape, strict=True))
+    )
+    return as_region("results", region.buffer[index])
+
+
+@named
+def reduce_record(
+    buffer: Any, outs: Any, record: Record, dim: Any = -1, chunk: int | None = None
+) -> None:
+    """Reduces to records along ``dim``: see :func:`record`.
+
+    Args:
+        buffer, chunk: as of :func:`reduce_argmax`.
+        outs: a tile, or several, one for each result of ``record``, each of the shape of ``buffer``
+            without ``dim``, or with extent 1 there.
+        record: of one argument, the element, or of two, the element and its index along ``dim``.
+        dim: the dimension, or several of a record of one argument.
+
+    Raises:
+        ShapeError: a result has another shape, or there is no such dimension.
+        SemanticsError: the record takes other arguments, or has another number of results.
+    """
+    name = "T.reduce_record"
+    src = source_of(name, buffer)
+    given = list(outs) if isinstance(outs, (tuple, list)) else [outs]
+    if len(given) != len(record.results):
+        raise errors.SemanticsError(
+            f"{name}: {record!r} has the results {', '.join(record.results)}, and there are "
+            f"{len(given)} outs",
+            span=span.here(),
+        )
+    wanted = {
+        key: as_region(f"{key} of {name}", each)
+        for key, each in zip(record.results, given, strict=True)
+    }
+    _Reduction(name, record, src, dim, chunk).run(wanted)
+
+
+class _Reduction:
+    """A reduction of ``src`` along ``axes``."""
+
+    def __init__(self, name: str, record: Record, src: Region, dim: Any, chunk: int | None) -> None:
+        in_block(name)
+        self.name, self.record, self.src, self.chunk = name, record, src, chunk
+        self.axes = axes_of(src, dim if isinstance(dim, (tuple, list)) else [dim])
+        takes = len(record.arguments)
+        if takes > 2 or (takes == 2 and len(self.axes) > 1):
+            raise errors.SemanticsError(
+                f"{name} along dimensions {tuple(self.axes)}: {record!r} takes "
+                f"{', '.join(record.arguments)}; a reduction gives an element, and along one "
+                "dimension its index",
+                span=span.here(),
+            )
+        self.kept = [d for d, n in enumerate(src.shape) if d not in self.axes and n != 1]
+        self.shape = [plain(src.shape[d]) for d in self.kept]
+
+    def run(self, wanted: dict[str, Region]) -> None:
+        """Reduces, into tiles by the names of results."""
+        for key, region in wanted.items():
+            if significant(region.shape) != significant(self.shape):
+                raise errors.ShapeError(
+                    f"{self.name} of {shape_text(self.src.shape)} along {tuple(self.axes)} gives "
+                    f"{shape_text(self.shape)}, but {key} goes to {region.buffer.name} of shape "
+                    f"{shape_text(region.shape)}",
+                    span=span.here(),
+                )
+        if not all(isinstance(extent, int) for extent in self.shape):
+            raise errors.ShapeError(
+                f"results of {self.name} have shape {shape_text(self.shape)}, which is no constant",
+                span=span.here(),
+                notes=["give each block some of the results, or loop over them"],
+            )
+        total = alloc_reducer(self.shape or [1], self.record, chunk=self.chunk)
+        _contribute(self, total)
+        finalize_reducer(total)
+        _conclude(self, total, wanted)
+
+    def arguments(self, place: tuple[Any, ...]) -> list[Any]:
+        """What the element at ``place`` contributes."""
+        at = [low + here for low, here in zip(self.src.mins, place, strict=True)]
+        given = [load(self.src.buffer, at), place[self.axes[0]]][: len(self.record.arguments)]
+        kinds = self.record.arguments.values()
+        return [cast(value, kind) for value, kind in zip(given, kinds, strict=True)]
+
+
+@macro
+def _contribute(reduction: Any, total: Any) -> None:
+    for place in Parallel(*reduction.src.shape):
+        here = place if isinstance(place, tuple) else (place,)
+        kept = [here[d] for d in reduction.kept] or [0]
+        total.contribute(kept, tuple(reduction.arguments(here)))
+
+
+@macro
+def _conclude(reduction: Any, total: Any, wanted: Any) -> None:
+    for place in Parallel(*total.shape):
+        here = place if isinstance(place, tuple) else (place,)
+        _store_wanted(reduction.record, wanted, here, total.result_at(list(here)))
+
+
+def _store_wanted(
+    record: Record, wanted: dict[str, Region], here: tuple[Any, ...], values: list[Any]
+) -> None:
+    found = dict(zip(record.results, values, strict=True))
+    for key, region in wanted.items():
+        region.buffer[place_in(region, here)] = cast(found[key], region.dtype)
