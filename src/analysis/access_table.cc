@@ -26,6 +26,10 @@ void AccessTable::Append(const Stmt& s, AccessContext* context, std::vector<Acce
 void AccessTable::CollectParts(const Stmt& s, AccessContext* context, std::vector<AccessPtr>* out) {
   if (const auto* seq = s.as<ir::SeqNode>()) {
     for (const Stmt& child : seq->stmts) Append(child, context, out);
+  } else if (const auto* op = s.as<ir::IssueNode>()) {
+    context->Enter(op);
+    Append(op->body, context, out);
+    context->Leave();
   } else if (const auto* op = s.as<ir::IfNode>()) {
     Append(Head(op->condition), context, out);
     context->guards.push_back(op->condition);

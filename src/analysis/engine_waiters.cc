@@ -12,6 +12,8 @@ EngineWaiters::EngineWaiters(const Stmt& s, const ThreadSet& active, const Block
     : any_(threads.Of({0, 0})) {
   if (const auto* seq = s.as<SeqNode>()) {
     for (const Stmt& child : seq->stmts) Add(EngineWaiters(child, active, threads));
+  } else if (const auto* op = s.as<IssueNode>()) {
+    Add(EngineWaiters(op->body, active, threads));
   } else if (const auto* op = s.as<IfNode>()) {
     AddBranch(op, active, threads);
   } else if (const auto* op = s.as<ForNode>()) {
@@ -19,8 +21,14 @@ EngineWaiters::EngineWaiters(const Stmt& s, const ThreadSet& active, const Block
   } else if (const auto* op = s.as<WhileNode>()) {
     Add(EngineWaiters(op->body, active, threads));
   } else {
-    AddLeaf(s, active);
+    AddLeaf(s, active, threads);
   }
+}
+
+ThreadSet WaiterOf(const WaitNode* wait, const BlockThreads& threads) {
+  const Array<int64_t>& issuer = wait->completion->threads;
+  // Which thread of a warp is elected is not known.
+  return threads.Of(issuer[1] == 1 ? op::ThreadRange{issuer[0], 1} : op::ThreadRange{0, 0});
 }
 
 EngineWaiters::Key EngineWaiters::KeyOf(const Buffer& buffer) {
@@ -32,8 +40,13 @@ const ThreadSet& EngineWaiters::Of(const Buffer& buffer) const {
   return it == of_.end() ? any_ : it->second;
 }
 
-void EngineWaiters::AddLeaf(const Stmt& s, const ThreadSet& active) {
-  if (WaitsForEngines(s)) any_ = active;
+void EngineWaiters::AddLeaf(const Stmt& s, const ThreadSet& active, const BlockThreads& threads) {
+  const auto* wait = s.as<WaitNode>();
+  if (wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore) {
+    any_ = WaiterOf(wait, threads);
+  } else if (WaitsOnMbarrier(s)) {
+    any_ = active;
+  }
   WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     if (call == nullptr) return true;

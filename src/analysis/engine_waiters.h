@@ -5,9 +5,12 @@
 #include <unordered_map>
 
 #include "analysis/thread_set.h"
-#include "ir/stmt.h"
+#include "ir/async.h"
 
 namespace tilelang::analysis {
+
+// The thread that waits for its stores by TMA, if it is known which it is; else none.
+ThreadSet WaiterOf(const ir::WaitNode* wait, const BlockThreads& threads);
 
 class EngineWaiters {
  public:
@@ -26,7 +29,7 @@ class EngineWaiters {
   using ByBuffer = std::unordered_map<Key, ThreadSet>;
 
   static Key KeyOf(const ir::Buffer& buffer);
-  void AddLeaf(const ir::Stmt& s, const ThreadSet& active);
+  void AddLeaf(const ir::Stmt& s, const ThreadSet& active, const BlockThreads& threads);
   void AddBranch(const ir::IfNode* op, const ThreadSet& active, const BlockThreads& threads);
   // Of two statements one after the other.
   void Add(const EngineWaiters& next);

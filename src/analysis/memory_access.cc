@@ -82,11 +82,10 @@ class Collector : public StmtVisitor {
     const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
     barrier_ = MbarrierOf(op);
-    in_bulk_group_ = IsTmaStore(op);
-    box_ = in_bulk_group_ ? BoxOf(op) : nullptr;
+    box_ = BoxOf(op);
     ordered_ = op->name == "cp_async_ordered";
     for (MemoryEffect& effect : CallEffects(op)) {
-      if (in_bulk_group_) LocateBox(op, &effect);
+      if (context_.issuer) LocateBox(op, &effect);
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
     if (!context_.tensor_memory.defined()) return;
@@ -117,7 +116,7 @@ class Collector : public StmtVisitor {
   }
 
  private:
-  // Null for calls that the program makes.
+  // Null for calls that are no such store.
   static std::shared_ptr<const MemoryAccess::Box> BoxOf(const CallNode* store) {
     auto tensor = store->attrs.Get(op::kStoredTensor);
     if (!tensor) return nullptr;
@@ -154,7 +153,7 @@ class Collector : public StmtVisitor {
     access->by_warpgroup = effect.by_warpgroup;
     if (effect.proxy == Proxy::kAsync) {
       access->barrier = barrier_;
-      access->in_bulk_group = in_bulk_group_;
+      access->issuer = context_.issuer;
       access->box = box_;
     }
     access->begin = (*place).second;
@@ -257,7 +256,6 @@ class Collector : public StmtVisitor {
   std::vector<AccessPtr>* out_;
   const ForNode* lanes_ = nullptr;
   Buffer barrier_;  // of the last call
-  bool in_bulk_group_ = false;
   std::shared_ptr<const MemoryAccess::Box> box_;
   bool ordered_ = false;
 };
@@ -341,6 +339,12 @@ std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
     if (uses.writes > 1 || (uses.writes == 1 && uses.read)) result.push_back(buffer);
   }
   return result;
+}
+
+void AccessContext::Enter(const IssueNode* op) {
+  if (op->completion->engine_kind() != Engine::kTmaStore) return;
+  const Array<int64_t>& threads = op->completion->threads;
+  issuer = {threads[0], threads[1]};
 }
 
 bool IsSamePlace(const AccessContext& a, const AccessContext& b) {
@@ -442,7 +446,7 @@ AccessPtr WriteOf(const Buffer& tile, const Map<Buffer, int64_t>& offsets) {
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   if (!earlier.write && !later.write) return false;
   // Barriers do not wait for a store by TMA.
-  if ((earlier.ordered || later.ordered) && !earlier.in_bulk_group) return false;
+  if ((earlier.ordered || later.ordered) && !earlier.issuer) return false;
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);

@@ -5,12 +5,13 @@
 #define TILELANG_ANALYSIS_MEMORY_ACCESS_H_
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "analysis/owner_map.h"
+#include "ir/async.h"
 #include "ir/intrinsics.h"
-#include "ir/stmt.h"
 #include "op/context.h"
 
 namespace tilelang::analysis {
@@ -34,8 +35,12 @@ struct AccessContext {
   // Stands for all of the block's tensor memory, if it has any; its address counts as zero.
   ir::Buffer tensor_memory;
   ir::Var tensor_memory_base;
+  std::optional<op::ThreadRange> issuer;  // inside an Issue of stores by TMA
 
   void Bind(const ir::BindNode* op);
+  // The body of what issues stores; and out of it.
+  void Enter(const ir::IssueNode* op);
+  void Leave() { issuer.reset(); }
 };
 
 struct MemoryAccess {
@@ -44,9 +49,10 @@ struct MemoryAccess {
   bool write = false;
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
-  bool by_warpgroup = false;   // of wgmma
-  bool in_bulk_group = false;  // a store by TMA: its thread waits for it, by its groups
-  bool ordered = false;        // with all but stores by TMA, by barriers that stand in the program
+  bool by_warpgroup = false;  // of wgmma
+  // Of a store by TMA: the threads one of which asks for it, and waits for its bulk groups.
+  std::optional<op::ThreadRange> issuer;
+  bool ordered = false;  // with all but stores by TMA, by barriers that stand in the program
   // Bytes of the buffer in shared memory; tensors have ranges of their own, and so have the columns
   // of the tile in tensor memory.
   int64_t begin = 0;

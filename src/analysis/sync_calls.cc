@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "ir/async.h"
 #include "ir/visitor.h"
-#include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
@@ -59,6 +59,7 @@ Buffer MbarrierOf(const CallNode* call) {
 }
 
 Buffer MbarrierWaitedOn(const Stmt& s) {
+  if (const auto* wait = s.as<WaitNode>()) return wait->completion->barrier;
   Buffer result;
   HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
     bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
@@ -69,26 +70,25 @@ Buffer MbarrierWaitedOn(const Stmt& s) {
 }
 
 bool WaitsOnMbarrier(const Stmt& s) {
-  return HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
-    return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+  bool waits = false;
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* wait = part.as<WaitNode>();
+    waits |= wait != nullptr && wait->completion->barrier.defined();
+    return !waits;
   });
+  return waits || HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
+           return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
+         });
 }
 
 bool WaitsForStores(const Stmt& s) {
-  return HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    return intrinsic == nullptr && NameOf(call).starts_with(op::kTmaStoreWait);
+  bool waits = false;
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* wait = part.as<WaitNode>();
+    waits |= wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore;
+    return !waits;
   });
-}
-
-bool WaitsForEngines(const Stmt& s) { return WaitsOnMbarrier(s) || WaitsForStores(s); }
-
-bool IsTmaStore(const CallNode* call) {
-  // With a template argument, or without.
-  std::string_view rest = NameOf(call);
-  if (rest == op::kTmaStoreAdd) return true;
-  if (!rest.starts_with(op::kTmaStore)) return false;
-  rest.remove_prefix(std::string_view(op::kTmaStore).size());
-  return rest.empty() || rest.front() == '<';
+  return waits;
 }
 
 bool IsRole(const Stmt& s) {
@@ -134,6 +134,9 @@ bool UsesProgramBarrier(const Stmt& s) {
 }
 
 std::optional<int> WgmmaLeftBy(const Stmt& s) {
+  if (const auto* wait = s.as<WaitNode>(); wait != nullptr && wait->IsForWgmma()) {
+    return static_cast<int>(wait->left);
+  }
   std::string_view name = CalledBy(s);
   if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
   return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));

@@ -27,9 +27,6 @@ ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
 // Waits until asynchronous engines are done: on an mbarrier, or for stores of its own thread.
 bool WaitsOnMbarrier(const ir::Stmt& s);
 bool WaitsForStores(const ir::Stmt& s);
-bool WaitsForEngines(const ir::Stmt& s);
-// A store by TMA, part of a bulk group.
-bool IsTmaStore(const ir::CallNode* call);
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
 // issued the work themselves, which orders them with nobody else.
 bool IsRole(const ir::Stmt& s);

@@ -1,5 +1,6 @@
 #include <tvm/ffi/cast.h>
 
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -175,6 +176,32 @@ Stmt StmtMutator::Rewrite(const KernelLaunchNode* op) {
   if (grid.same_as(op->grid) && body.same_as(op->body)) return Self<Stmt>(op);
   return KernelLaunch(op->block_vars, grid, op->thread_vars, op->threads, op->attrs, body,
                       op->span);
+}
+Completion StmtMutator::MutateCompletion(const Completion& completion) {
+  Array<Buffer> registers =
+      MapArray(completion->registers, [this](const Buffer& b) { return MutateBuffer(b); });
+  if (completion->engine_kind() == Engine::kWgmma) {
+    return registers.same_as(completion->registers) ? completion : Completion::OfWgmma(registers);
+  }
+  if (!completion->barrier.defined()) return completion;
+  Buffer barrier = MutateBuffer(completion->barrier);
+  Buffer parity = MutateBuffer(completion->parity);
+  if (barrier.same_as(completion->barrier) && parity.same_as(completion->parity)) {
+    return completion;
+  }
+  return Completion::OfPhase(completion->engine_kind(), barrier, parity);
+}
+Stmt StmtMutator::Rewrite(const IssueNode* op) {
+  Stmt body = MutateStmt(op->body);
+  Completion completion = MutateCompletion(op->completion);
+  if (body.same_as(op->body) && completion.same_as(op->completion)) return Self<Stmt>(op);
+  return Issue(body, completion, op->span);
+}
+Stmt StmtMutator::Rewrite(const WaitNode* op) {
+  Completion completion = MutateCompletion(op->completion);
+  if (completion.same_as(op->completion)) return Self<Stmt>(op);
+  return op->written ? Wait::ForStores(completion, true, op->span)
+                     : Wait(completion, op->left, op->span);
 }
 Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);

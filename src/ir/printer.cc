@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/async.h"
 #include "ir/visitor.h"
 
 namespace tilelang::ir {
@@ -242,6 +243,19 @@ class Printer : public StmtVisitor {
     Attributes(op->attrs, indent_ + 1);
     Block(op->body);
   }
+  void Visit(const IssueNode* op) override {
+    os_ << "issue";
+    Of(op->completion);
+    os_ << ":\n";
+    Block(op->body);
+  }
+  void Visit(const WaitNode* op) override {
+    os_ << "wait";
+    Of(op->completion);
+    if (op->left != 0) os_ << ", left=" << op->left;
+    if (op->written) os_ << ", written";
+    os_ << "\n";
+  }
   void Visit(const CopyNode* op) override {
     os_ << "copy(";
     VisitRegion(op->src);
@@ -326,6 +340,23 @@ class Printer : public StmtVisitor {
     for (int i = 1; used_.count(name) != 0; ++i) name = std::string(base) + "_" + std::to_string(i);
     used_.insert(name);
     return names_[object] = name;
+  }
+  void Of(const Completion& completion) {
+    if (completion->barrier.defined()) {
+      os_ << " " << Name(completion->barrier.get(), completion->barrier->name);
+      return;
+    }
+    if (completion->engine_kind() == Engine::kTmaStore) {
+      os_ << " stores of threads " << completion->threads[0] << ":"
+          << completion->threads[0] + completion->threads[1];
+      return;
+    }
+    os_ << " wgmma(";
+    for (size_t i = 0; i < completion->registers.size(); ++i) {
+      const Buffer& registers = completion->registers[i];
+      os_ << (i == 0 ? "" : ", ") << Name(registers.get(), registers->name);
+    }
+    os_ << ")";
   }
   std::string Declaration(const Buffer& buffer) {
     Printer inner;

@@ -16,7 +16,9 @@ namespace tilelang::ir {
   X(While)               \
   X(Break)               \
   X(Continue)            \
-  X(Alloc) X(Assume) X(Assert) X(KernelLaunch) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
+  X(Alloc)               \
+  X(Assume)              \
+  X(Assert) X(KernelLaunch) X(Issue) X(Wait) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,

@@ -1,5 +1,6 @@
 #include "ir/visitor.h"
 
+#include "ir/async.h"
 #include "ir/error.h"
 
 namespace tilelang::ir {
@@ -88,6 +89,13 @@ void StmtVisitor::Visit(const KernelLaunchNode* op) {
   VisitExprs(op->grid);
   VisitExprs(op->threads);
   VisitStmt(op->body);
+}
+void StmtVisitor::Visit(const IssueNode* op) {
+  VisitStmt(op->body);
+  for (const Buffer& buffer : op->completion->Buffers()) VisitBuffer(buffer);
+}
+void StmtVisitor::Visit(const WaitNode* op) {
+  for (const Buffer& buffer : op->completion->Buffers()) VisitBuffer(buffer);
 }
 void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->src);

@@ -8,6 +8,10 @@
 
 namespace tilelang::ir {
 
+class Completion;
+class IssueNode;
+class WaitNode;
+
 // Visits expressions. Override the kinds of interest; the defaults visit the children.
 class ExprVisitor {
  public:
@@ -61,6 +65,7 @@ class StmtMutator : public ExprMutator {
 
  protected:
   virtual Region MutateRegion(const Region& region);
+  Completion MutateCompletion(const Completion& completion);
 };
 
 // `e` with the variables replaced.

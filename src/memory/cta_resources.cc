@@ -50,16 +50,16 @@ bool CtaResources::Owns(const Buffer& buffer) const {
   return buffer.IsBarrier() || buffer.IsTmem();
 }
 
-const op::Completion& CtaResources::CompletionOf(const std::string& engine,
-                                                 const op::ThreadRange& threads, int64_t arrivals) {
-  Ring& ring = completions_[{engine, threads.begin, threads.count}];
+const op::Phase& CtaResources::PhaseOf(const std::string& engine, const op::ThreadRange& threads,
+                                       int64_t arrivals) {
+  Ring& ring = rings_[{engine, threads.begin, threads.count}];
   size_t most = engine == "tma" ? kTensorCopyBarriers : 1;
   size_t at = ring.uses++ % most;
-  if (at == ring.completions.size()) {
-    ring.completions.push_back(op::MakeCompletion(engine, threads, span_, arrivals));
-    barriers_.push_back(ring.completions.back().barrier);
+  if (at == ring.phases.size()) {
+    ring.phases.push_back(op::MakePhase(engine, threads, span_, arrivals));
+    barriers_.push_back(ring.phases.back().barrier);
   }
-  return ring.completions[at];
+  return ring.phases[at];
 }
 
 void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
@@ -112,9 +112,9 @@ Stmt CtaResources::Wrap(const Stmt& body) {
     stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
     stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   }
-  for (const auto& [key, ring] : completions_) {
-    for (const op::Completion& completion : ring.completions) {
-      stmts.push_back(ir::Alloc(completion.parity, span_));
+  for (const auto& [key, ring] : rings_) {
+    for (const op::Phase& phase : ring.phases) {
+      stmts.push_back(ir::Alloc(phase.parity, span_));
     }
   }
   stmts.push_back(body);

@@ -25,8 +25,8 @@ class CtaResources {
   // that follow each other have different ones, up to a number: those who have waited for one
   // need not synchronize before the next is issued.
   // `arrivals` complete a phase.
-  const op::Completion& CompletionOf(const std::string& engine, const op::ThreadRange& threads,
-                                     int64_t arrivals = 1);
+  const op::Phase& PhaseOf(const std::string& engine, const op::ThreadRange& threads,
+                           int64_t arrivals = 1);
 
   int64_t cluster_size() const { return cluster_; }
   // Whether pairs of blocks compute the gemms.
@@ -52,11 +52,11 @@ class CtaResources {
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;
   struct Ring {
-    std::vector<op::Completion> completions;
+    std::vector<op::Phase> phases;
     size_t uses = 0;
   };
   // By engine, first thread and number of threads.
-  std::map<std::tuple<std::string, int64_t, int64_t>, Ring> completions_;
+  std::map<std::tuple<std::string, int64_t, int64_t>, Ring> rings_;
 };
 
 }  // namespace tilelang::memory

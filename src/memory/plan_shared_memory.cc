@@ -4,8 +4,8 @@
 #include <limits>
 #include <unordered_map>
 
-#include "analysis/sync_calls.h"
 #include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -104,8 +104,7 @@ class LiveRanges : public StmtVisitor {
   void Visit(const CallNode* op) override {
     for (const MemoryEffect& effect : CallEffects(op)) {
       Use(effect.buffer);
-      // Stores by TMA are waited for before their bytes are written again, by whatever buffer.
-      if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !analysis::IsTmaStore(op)) {
+      if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !in_store_) {
         pending_[effect.buffer].push_back(BarrierOf(op).get());
       }
     }
@@ -119,6 +118,13 @@ class LiveRanges : public StmtVisitor {
     bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
     has_roles |= programs && divergent_ > 0;
     StmtVisitor::Visit(op);
+  }
+  // Its threads wait before they write the bytes again, by whatever buffer.
+  void Visit(const IssueNode* op) override {
+    in_store_ = op->completion->engine_kind() == Engine::kTmaStore;
+    VisitStmt(op->body);
+    in_store_ = false;
+    if (op->completion->barrier.defined()) Await(op->completion->barrier);
   }
   void Visit(const IfNode* op) override {
     VisitExpr(op->condition);
@@ -206,6 +212,7 @@ class LiveRanges : public StmtVisitor {
   analysis::Uniformity uniformity_;
   int64_t time_ = 0;
   int divergent_ = 0;
+  bool in_store_ = false;
   std::vector<Enclosing> spans_;
   std::unordered_map<const Object*, size_t> index_;
   std::unordered_map<const Object*, std::vector<Buffer>> aliases_;

@@ -31,10 +31,6 @@ inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
 // Attributes of these: the tensor (Buffer) and the box's extents (Array<int>, as the corner).
 inline constexpr const char* kStoredTensor = "stored_tensor";
 inline constexpr const char* kStoredBox = "stored_box";
-// The call that ends a group of stores, and how those begin that wait for the stores of the calling
-// thread.
-inline constexpr const char* kTmaStoreCommit = "tl::tma_store_commit";
-inline constexpr const char* kTmaStoreWait = "tl::tma_store_wait";
 // The calling thread waits until its stores have read shared memory, or have written the tensors.
 Stmt WaitForStores(bool written, const Span& span);
 

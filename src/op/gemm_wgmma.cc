@@ -166,22 +166,6 @@ const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
   return static_cast<const WgmmaPlanNode*>(TilePlanOf(op));
 }
 
-// An attribute of such a call (bool): a wait before it has completed the values.
-constexpr const char* kAwaited = "awaited";
-// An attribute of a wait that may move.
-constexpr const char* kMayMove = "may_move";
-
-// The registers have their values here, and no use of them moves across.
-void Hold(const Buffer& fragment, bool awaited, Lowering* lowering, const Span& span,
-          std::vector<Stmt>* stmts) {
-  Buffer registers = lowering->buffers->Get(fragment);
-  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
-  Map<String, Any> attrs;
-  if (awaited) attrs.Set(kAwaited, true);
-  stmts->push_back(DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
-                                {ir::AddressOf(registers, {I32(0)})}, span, attrs));
-}
-
 class WgmmaLowerer {
  public:
   WgmmaLowerer(const ir::GemmNode* op, Lowering* lowering)
@@ -229,8 +213,9 @@ class WgmmaLowerer {
 
  private:
   void HoldInputs(std::vector<Stmt>* stmts) const {
-    if (!ir::IsTrue(op_->clear_accum)) Hold(op_->c->buffer, false, lowering_, op_->span, stmts);
-    if (op_->a->buffer.IsFragment()) Hold(op_->a->buffer, false, lowering_, op_->span, stmts);
+    if (!ir::IsTrue(op_->clear_accum)) stmts->push_back(HoldRegisters(c_, op_->span));
+    if (!op_->a->buffer.IsFragment()) return;
+    stmts->push_back(HoldRegisters(lowering_->buffers->Get(op_->a->buffer), op_->span));
   }
 
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
@@ -349,50 +334,34 @@ int64_t GroupsInFlight(const ir::GemmNode* op) {
   return given ? (*given).cast<int64_t>() : 0;
 }
 
-void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering,
-                   std::vector<Stmt>* stmts) {
-  std::vector<Buffer> held;
-  auto hold = [&](const ir::GemmNode* op, const Buffer& b) {
+Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering) {
+  std::vector<Buffer> fragments;
+  auto add = [&](const Buffer& b) {
     auto same = [&](const Buffer& other) { return other.same_as(b); };
-    if (!b.IsFragment() || std::any_of(held.begin(), held.end(), same)) return;
-    held.push_back(b);
-    Hold(b, true, lowering, op->span, stmts);
+    if (!b.IsFragment() || std::any_of(fragments.begin(), fragments.end(), same)) return;
+    fragments.push_back(b);
   };
   for (const ir::GemmNode* op : gemms) {
-    hold(op, op->c->buffer);
-    hold(op, op->a->buffer);
+    add(op->c->buffer);
+    add(op->a->buffer);
   }
+  Array<Buffer> registers;
+  for (const Buffer& fragment : fragments) registers.push_back(lowering->buffers->Get(fragment));
+  return registers;
 }
 
-Buffer HeldAfterWait(const Stmt& s) {
-  const ir::CallNode* call = CallOf(s);
-  if (call == nullptr || call->attrs.count(kAwaited) == 0) return {};
-  return call->args[0].as<ir::CallNode>()->args[0].as<ir::LoadNode>()->buffer;
+Stmt HoldRegisters(const Buffer& registers, const Span& span) {
+  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
+  return DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
+                      {ir::AddressOf(registers, {I32(0)})}, span);
 }
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
 
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
 
-namespace {
-
-Stmt Wait(int64_t pending, const Span& span, const Map<String, Any>& attrs) {
-  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span, attrs);
-}
-
-}  // namespace
-
-Stmt WaitWgmma(int64_t pending, const Span& span) { return Wait(pending, span, {}); }
-
-Stmt AwaitWgmma(int64_t pending, const Span& span) {
-  Map<String, Any> attrs;
-  attrs.Set(kMayMove, true);
-  return Wait(pending, span, attrs);
-}
-
-bool IsAwaitWgmma(const Stmt& s) {
-  const ir::CallNode* call = CallOf(s);
-  return call != nullptr && call->attrs.count(kMayMove) != 0;
+Stmt WaitWgmma(int64_t pending, const Span& span) {
+  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
 }
 
 }  // namespace tilelang::op

@@ -35,20 +35,16 @@ bool MustBeWgmma(const ir::GemmNode* op);
 // How many groups of wgmma may stay in flight after the gemm, -1: all of them (wg_wait=).
 int64_t GroupsInFlight(const ir::GemmNode* op);
 
-// The registers of A and C of the gemms have their values here, and no use of them moves across.
-void HoldRegisters(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering,
-                   std::vector<Stmt>* stmts);
-// The registers that a statement holds so, after a wait; null: it is none such.
-Buffer HeldAfterWait(const Stmt& s);
+// The registers of A and C of the gemms, each once.
+Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering);
+// The registers have their values here, and no use of them moves across.
+Stmt HoldRegisters(const Buffer& registers, const Span& span);
 // T.wait_wgmma(n): until n groups are left in flight.
 bool IsWaitWgmma(const ir::CallNode* call);
 
 // What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
 Stmt CommitWgmma(const Span& span);
 Stmt WaitWgmma(int64_t pending, const Span& span);
-// The same, for groups of the compiler's: the wait may stand where the first statement needs them.
-Stmt AwaitWgmma(int64_t pending, const Span& span);
-bool IsAwaitWgmma(const Stmt& s);
 
 // The device functions of these, for those who order accesses of shared memory.
 inline constexpr std::string_view kWgmmaCommit = "tl::wgmma_commit";

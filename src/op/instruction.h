@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/async.h"
 #include "ir/tile_op.h"
 #include "op/context.h"
 
@@ -19,16 +20,7 @@ class PhysicalBuffers;
 class TensorMaps;
 class TileInstruction;
 
-// Who does the work of an instruction, in which order relative to the threads that ask for it.
-enum class Engine : uint8_t {
-  kThreads,    // the operator's threads themselves, in program order
-  kTmemLdSt,   // each warp for its lanes; the instructions come with their tcgen05.wait
-  kTmaLoad,    // one thread asks; done when an mbarrier has counted the bytes
-  kTmaStore,   // one thread asks; done when its bulk group is
-  kTcgen05,    // one thread asks, in order; done when its commit arrives at an mbarrier
-  kBlockCopy,  // one thread asks; done when an mbarrier of another block has counted the bytes
-  kWgmma,      // each warpgroup asks for its part, in order; done for it when its group is
-};
+using ir::Engine;
 
 // How an operator is carried out. Instructions derive their own.
 class TilePlanNode : public ffi::Object {

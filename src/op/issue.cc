@@ -24,12 +24,17 @@ Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span) {
   return ir::If(elected, std::move(body), Stmt(), span);
 }
 
+Stmt ByOneThread(Stmt body, const ThreadRange& threads, const Expr& thread,
+                 arith::Analyzer* analyzer, const Span& span) {
+  if (threads.count == 1) return body;
+  Stmt one = ByElected(std::move(body), threads, span);
+  if (threads.count <= kWarp) return one;
+  Expr first = ir::MakeEq(ir::FloorDiv(thread, I32(kWarp)), I32(threads.begin / kWarp));
+  return ir::If(analyzer->Simplify(first), one, Stmt(), span);
+}
+
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
-  if (ctx.threads.count == 1) return body;
-  Stmt one = ByElected(std::move(body), ctx.threads, span);
-  if (ctx.threads.count <= kWarp) return one;
-  Expr first = ir::MakeEq(ir::FloorDiv(ctx.thread, I32(kWarp)), I32(ctx.threads.begin / kWarp));
-  return ir::If(ctx.analyzer->Simplify(first), one, Stmt(), span);
+  return ByOneThread(std::move(body), ctx.threads, ctx.thread, ctx.analyzer, span);
 }
 
 bool IsElection(const Expr& condition) {
@@ -50,8 +55,8 @@ bool IsOperatorOf(const Stmt& s, const ThreadRange& threads) {
   return found;
 }
 
-Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span,
-                          int64_t arrivals) {
+Phase MakePhase(const std::string& engine, const ThreadRange& threads, const Span& span,
+                int64_t arrivals) {
   Map<String, Any> attrs;
   attrs.Set("arrive_counts", Array<Expr>{I32(arrivals)});
   attrs.Set(kWaitingThreads, Array<int64_t>{threads.begin, threads.count});
@@ -87,19 +92,21 @@ Expr BarrierAddress(const Expr& mbar) {
   return ir::AddressOf(load->buffer, load->indices);
 }
 
-Expr AddressOf(const Completion& completion) {
-  return ir::AddressOf(completion.barrier, {ir::Expr(0)});
+Expr AddressOf(const Phase& phase) { return ir::AddressOf(phase.barrier, {ir::Expr(0)}); }
+
+Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span) {
+  auto completion = ir::Completion::OfPhase(engine, phase.barrier, phase.parity);
+  return ir::Issue(std::move(body), completion, span);
 }
 
-void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
-  Expr parity = ir::Load(completion.parity, {ir::Expr(0)});
-  stmts->push_back(Effect("mbarrier_wait_parity", {AddressOf(completion), parity}, span));
-  stmts->push_back(NextPhase(completion, span));
+std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span) {
+  Expr parity = ir::Load(phase.parity, {ir::Expr(0)});
+  return {Effect("mbarrier_wait_parity", {AddressOf(phase), parity}, span), NextPhase(phase, span)};
 }
 
-Stmt NextPhase(const Completion& completion, const Span& span) {
-  Expr next = ir::Load(completion.parity, {ir::Expr(0)}) ^ ir::Const(completion.parity->dtype, 1);
-  return ir::Store(completion.parity, {ir::Expr(0)}, next, span);
+Stmt NextPhase(const Phase& phase, const Span& span) {
+  Expr next = ir::Load(phase.parity, {ir::Expr(0)}) ^ ir::Const(phase.parity->dtype, 1);
+  return ir::Store(phase.parity, {ir::Expr(0)}, next, span);
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
@@ -123,11 +130,6 @@ Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool orde
     instructions.insert(instructions.begin(), fence);
   }
   return ByOneThread(Sequence(instructions, span), ctx, span);
-}
-
-void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts) {
-  Wait(completion, span, stmts);
-  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
 }
 
 }  // namespace tilelang::op

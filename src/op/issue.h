@@ -4,20 +4,21 @@
 
 #include <vector>
 
+#include "ir/async.h"
 #include "op/context.h"
 
 namespace tilelang::op {
 
 // An mbarrier on which an engine's operations complete, and the parity of the phase that the
 // threads wait for next: a "local.var" that every thread of one range advances alike.
-struct Completion {
+struct Phase {
   Buffer barrier;  // "shared.barrier", one element
   Buffer parity;   // int32
 };
 // Of this name; its issuing threads all wait. `arrivals` complete a phase.
-Completion MakeCompletion(const std::string& engine, const ThreadRange& threads, const Span& span,
-                          int64_t arrivals = 1);
-// The threads that wait on a completion's barrier; none: it is no completion's.
+Phase MakePhase(const std::string& engine, const ThreadRange& threads, const Span& span,
+                int64_t arrivals = 1);
+// The threads that wait on a phase's barrier; none: it is no phase's.
 std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
 // A barrier of each slot of a ring through which the compiler's roles hand over tiles. `arrivals`
@@ -37,6 +38,8 @@ bool IsProgramBarrier(const Buffer& barrier);
 Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span);
 // `body` executed by one elected thread of the operator's threads, which are whole warps or that
 // one thread.
+Stmt ByOneThread(Stmt body, const ThreadRange& threads, const Expr& thread,
+                 arith::Analyzer* analyzer, const Span& span);
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
 // Whether a condition chooses one thread of each warp, the same one each time.
 bool IsElection(const Expr& condition);
@@ -47,13 +50,15 @@ bool IsOperatorOf(const Stmt& s, const ThreadRange& threads);
 inline constexpr const char* kOperatorThreads = "operator_threads";
 
 // The barrier's address as an argument of device functions.
-Expr AddressOf(const Completion& completion);
+Expr AddressOf(const Phase& phase);
 // The same of the element that an operator's mbar= names.
 Expr BarrierAddress(const Expr& mbar);
+// What asks an engine for work that completes on `phase`, for which its threads wait.
+Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span);
 // The calling thread waits for the phase and goes to the next one.
-void Wait(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
+std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span);
 // The second half of it, for threads that know otherwise that the phase is over.
-Stmt NextPhase(const Completion& completion, const Span& span);
+Stmt NextPhase(const Phase& phase, const Span& span);
 
 // The operator's threads synchronize: what they did to shared and to tensor memory is done before
 // what others of them issue or let others issue next.
@@ -68,8 +73,6 @@ Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span);
 // did to tensor memory before the last synchronization, unless that is `ordered` elsewhere.
 Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
                   const Context& ctx, const Span& span);
-// All threads wait for instructions that complete on `completion`.
-void WaitTcgen05(const Completion& completion, const Span& span, std::vector<Stmt>* stmts);
 
 }  // namespace tilelang::op
 

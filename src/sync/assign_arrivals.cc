@@ -8,6 +8,7 @@
 #include "analysis/thread_set.h"
 #include "ir/error.h"
 #include "op/gemm_tcgen05.h"
+#include "sync/pending_accesses.h"
 #include "target/warp.h"
 #include "transform/scoped_mutator.h"
 
@@ -23,12 +24,6 @@ namespace {
 
 bool Contains(const ThreadRange& outer, const ThreadRange& inner) {
   return inner.begin >= outer.begin && inner.begin + inner.count <= outer.begin + outer.count;
-}
-
-// Whether one thread issues for both groups: the elected one of their first warp, or a thread
-// that is alone.
-bool SameIssuer(const ThreadRange& a, const ThreadRange& b) {
-  return a.begin == b.begin && (a.count == 1) == (b.count == 1);
 }
 
 std::string Describe(const ThreadRange& threads) {

@@ -1,4 +1,4 @@
-// Stores by TMA: those who issue them wait for them, where what comes next needs it.
+// Stores by TMA: the thread that issues them waits for them, where what comes next needs it.
 #ifndef TILELANG_SYNC_BULK_STORES_H_
 #define TILELANG_SYNC_BULK_STORES_H_
 
@@ -8,13 +8,12 @@
 
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
-#include "ir/stmt.h"
+#include "ir/async.h"
 #include "sync/pending_accesses.h"
 
 namespace tilelang::sync {
 
-// A thread knows of its own stores alone. Who issues them is seen from the branches that lead to
-// the calls; the same branches lead to the wait, which is free where nothing is in flight. A tile
+// A thread knows of its own bulk groups alone; to wait is free where nothing is in flight. A tile
 // is stored while its threads go on, up to the first statement that
 //   - writes bytes of shared memory that the store reads,
 //   - stores to elements of the tensor that it writes,
@@ -35,31 +34,18 @@ class BulkStores {
   // From here on statements belong to this team; returns the one before.
   Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
 
-  // Where a statement does nothing but issue stores, by threads that its branches choose by their
-  // index: how they wait for them. Null: it does something else, or waits itself.
-  const ir::ffi::Object* IssuerOf(const ir::Stmt& s);
-  // The issuer that waits in a statement, which does nothing else; or null.
-  const ir::ffi::Object* WaiterOf(const ir::Stmt& s) const;
+  // Whether a statement does nothing but issue stores, by threads that its branches choose by their
+  // index: those around it wait.
+  bool IssuesAlone(const ir::Stmt& s) const;
 
-  // Whether statement number i of a sequence belongs to a group of stores, or to its wait, that the
-  // next one goes on with.
-  bool GoesOn(const ir::SeqNode* seq, size_t i);
-
-  // How an issuer waits: until its stores have read shared memory, or have written the tensors.
-  struct Wait {
-    const ir::ffi::Object* issuer;
-    bool written;
-  };
-  ir::Stmt StatementOf(const Wait& wait, const ir::Span& span) const;
   // The waits for pending stores that must be complete before statement `s`, which makes these
   // accesses.
-  std::vector<Wait> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
-                           const PendingAccesses& state);
+  std::vector<ir::Wait> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
+                               const PendingAccesses& state);
   // Those for all that are pending.
-  static std::vector<Wait> OfAll(const PendingAccesses& state);
+  static std::vector<ir::Wait> OfAll(const PendingAccesses& state, const ir::Span& span);
 
  private:
-  bool IssuesAlone(const ir::Stmt& s) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
   // Whether a statement lets others change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
@@ -67,8 +53,6 @@ class BulkStores {
   ir::Stmt kernel_;
   const analysis::BlockThreads& threads_;
   Team team_;
-  // The branches that lead to a wait.
-  std::vector<ir::Stmt> issuers_;
 };
 
 }  // namespace tilelang::sync

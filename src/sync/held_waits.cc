@@ -17,13 +17,6 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// The mbarrier of the compiler's on which a statement waits, or null.
-Buffer CompletionWaitedOn(const Stmt& s) {
-  if (analysis::CalledBy(s) != "mbarrier_wait_parity") return {};
-  Buffer barrier = analysis::MbarrierWaitedOn(s);
-  return barrier.defined() && op::ThreadsWaitingOn(barrier) ? barrier : Buffer();
-}
-
 bool LeavesSequence(const Stmt& s) {
   bool found = false;
   WalkStmts(s, [&](const Stmt& part) {
@@ -69,6 +62,14 @@ bool WritesTensors(const Stmt& s) {
 // The same for wgmma in flight: warpgroups may wait on mbarriers meanwhile, and hand over tiles
 // that it does not use.
 bool IsBoundaryOfWgmma(const Stmt& s) {
+  bool by_node = false;
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* issue = part.as<IssueNode>();
+    const auto* wait = part.as<WaitNode>();
+    by_node |= wait != nullptr && wait->IsForWgmma();
+    by_node |= issue != nullptr && issue->completion->engine_kind() == Engine::kWgmma;
+    return !by_node;
+  });
   bool by_call = analysis::HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
     if (intrinsic == nullptr) {
       bool waits =
@@ -78,7 +79,7 @@ bool IsBoundaryOfWgmma(const Stmt& s) {
     bool arrives = analysis::ArrivesForOthers(call) && !analysis::GivenBackBy(call);
     return arrives || intrinsic->sync == SyncKind::kCta;
   });
-  return by_call || LeavesSequence(s);
+  return by_node || by_call || LeavesSequence(s);
 }
 
 bool Uses(const HeldWaits::Use& use, const Buffer& buffer) {
@@ -97,56 +98,34 @@ bool Touches(const std::vector<analysis::AccessPtr>& accesses,
 
 }  // namespace
 
-size_t HeldWaits::LengthAt(const Array<Stmt>& stmts, size_t first) {
-  if (op::IsAwaitWgmma(stmts[first])) {
-    size_t end = first + 1;
-    while (end < stmts.size() && op::HeldAfterWait(stmts[end]).defined()) ++end;
-    return end - first;
+std::vector<analysis::AccessPtr> HeldWaits::WorkOf(const Wait& wait, int last,
+                                                   const PendingAccesses& pending) const {
+  std::vector<analysis::AccessPtr> work;
+  if (wait->IsForWgmma()) {
+    int before = 0;  // groups of other waits
+    for (const Held& other : waits_) before = std::max(before, other.group);
+    for (const PendingAccess& p : pending.All()) {
+      int group = committed_ - p.groups + 1;
+      bool own = before < group && group <= last;
+      if (p.access->by_warpgroup && !p.complete && own) work.push_back(p.access);
+    }
+    return work;
   }
-  if (!CompletionWaitedOn(stmts[first]).defined() || first + 1 >= stmts.size()) return 0;
-  const auto* next_phase = stmts[first + 1].as<StoreNode>();
-  if (next_phase == nullptr || next_phase->buffer->scope != "local.var") return 0;
-  bool fence = first + 2 < stmts.size() &&
-               analysis::CalledBy(stmts[first + 2]) == analysis::kTcgen05FenceAfter;
-  return fence ? 3 : 2;
-}
-
-bool HeldWaits::Hold(const Array<Stmt>& stmts, size_t first, size_t count,
-                     const PendingAccesses& pending) {
-  if (op::IsAwaitWgmma(stmts[first])) return HoldWgmma(stmts, first, count, pending);
-  Wait wait{{}, CompletionWaitedOn(stmts[first]), {}};
   // Work of the tensor core names no mbarrier; a commit after it does.
-  bool by_commit = count == 3;
+  bool by_commit = wait->completion->engine_kind() == Engine::kTcgen05;
   for (const PendingAccess& p : pending.All()) {
     const Buffer& barrier = p.access->barrier;
-    bool own = barrier.same_as(wait.barrier) || (by_commit && !barrier.defined());
-    if (p.WaitsForEngine() && own) wait.work.push_back(p.access);
+    bool own = barrier.same_as(wait->completion->barrier) || (by_commit && !barrier.defined());
+    if (p.WaitsForEngine() && own) work.push_back(p.access);
   }
-  if (wait.work.empty()) return false;
-  for (size_t i = first; i < first + count; ++i) wait.stmts.push_back(stmts[i]);
-  waits_.push_back(std::move(wait));
-  return true;
+  return work;
 }
 
-bool HeldWaits::HoldWgmma(const Array<Stmt>& stmts, size_t first, size_t count,
-                          const PendingAccesses& pending) {
-  int left = *analysis::WgmmaLeftBy(stmts[first]);
-  Wait wait{{}, {}, {}};
-  wait.group = committed_ - left;
-  int before = 0;  // groups of other waits
-  for (const Wait& other : waits_) {
-    if (other.IsForWgmma()) before = std::max(before, other.group);
-  }
-  for (const PendingAccess& p : pending.All()) {
-    int group = committed_ - p.groups + 1;
-    bool own = before < group && group <= wait.group;
-    if (p.access->by_warpgroup && !p.complete && own) wait.work.push_back(p.access);
-  }
-  for (size_t i = first; i < first + count; ++i) {
-    wait.stmts.push_back(stmts[i]);
-    if (i > first) wait.registers.push_back(op::HeldAfterWait(stmts[i]));
-  }
-  waits_.push_back(std::move(wait));
+bool HeldWaits::Hold(const Wait& wait, const PendingAccesses& pending) {
+  int group = wait->IsForWgmma() ? committed_ - static_cast<int>(wait->left) : 0;
+  Held held{wait, WorkOf(wait, group, pending), group};
+  if (!wait->IsForWgmma() && held.work.empty()) return false;
+  waits_.push_back(std::move(held));
   return true;
 }
 
@@ -154,65 +133,61 @@ std::vector<Stmt> HeldWaits::TakeBefore(const Use& use) {
   if (waits_.empty()) return {};
   auto any = [&](bool for_wgmma) {
     return std::any_of(waits_.begin(), waits_.end(),
-                       [&](const Wait& wait) { return wait.IsForWgmma() == for_wgmma; });
+                       [&](const Held& held) { return held.wait->IsForWgmma() == for_wgmma; });
   };
   bool all = any(false) && (IsBoundary(use.stmt) || WritesTensors(use.stmt));
   bool all_wgmma = any(true) && IsBoundaryOfWgmma(use.stmt);
-  return TakeIf([&](const Wait& wait) {
-    if (wait.IsForWgmma() ? all_wgmma : all) return true;
-    if (Touches(use.accesses, wait.work)) return true;
-    if (!wait.IsForWgmma()) return UsesBuffer(use.stmt, wait.barrier);
-    return std::any_of(wait.registers.begin(), wait.registers.end(),
+  return TakeIf([&](const Held& held) {
+    const Completion& completion = held.wait->completion;
+    if (held.wait->IsForWgmma() ? all_wgmma : all) return true;
+    if (Touches(use.accesses, held.work)) return true;
+    if (!held.wait->IsForWgmma()) return UsesBuffer(use.stmt, completion->barrier);
+    return std::any_of(completion->registers.begin(), completion->registers.end(),
                        [&](const Buffer& registers) { return Uses(use, registers); });
   });
 }
 
 std::vector<Stmt> HeldWaits::TakeAll() {
-  return TakeIf([](const Wait&) { return true; });
+  return TakeIf([](const Held&) { return true; });
 }
 
-std::vector<Stmt> HeldWaits::TakeIf(const std::function<bool(const Wait&)>& due) {
+std::vector<Stmt> HeldWaits::TakeIf(const std::function<bool(const Held&)>& due) {
   std::vector<bool> taken;
   int complete = 0;  // groups
-  for (const Wait& wait : waits_) {
-    taken.push_back(due(wait));
-    if (taken.back() && wait.IsForWgmma()) complete = std::max(complete, wait.group);
+  for (const Held& held : waits_) {
+    taken.push_back(due(held));
+    if (taken.back()) complete = std::max(complete, held.group);
   }
   std::vector<Stmt> stmts;
-  std::vector<Wait> left;
-  std::vector<Wait> groups;
+  std::vector<Held> left;
+  std::vector<Held> groups;
   for (size_t i = 0; i < waits_.size(); ++i) {
-    Wait& wait = waits_[i];
-    if (wait.IsForWgmma() && wait.group <= complete) {
-      groups.push_back(std::move(wait));
+    Held& held = waits_[i];
+    if (held.wait->IsForWgmma() && held.group <= complete) {
+      groups.push_back(std::move(held));
     } else if (taken[i]) {
-      stmts.insert(stmts.end(), wait.stmts.begin(), wait.stmts.end());
+      stmts.push_back(held.wait);
     } else {
-      left.push_back(std::move(wait));
+      left.push_back(std::move(held));
     }
   }
-  std::vector<Stmt> together = Together(groups);
-  stmts.insert(stmts.end(), together.begin(), together.end());
+  if (!groups.empty()) stmts.push_back(Together(groups));
   waits_ = std::move(left);
   return stmts;
 }
 
-std::vector<Stmt> HeldWaits::Together(const std::vector<Wait>& waits) const {
-  if (waits.empty()) return {};
-  const Stmt& last = waits.back().stmts.front();
-  std::vector<Stmt> stmts = {op::AwaitWgmma(committed_ - waits.back().group, last.span())};
-  std::vector<Buffer> held;
-  for (const Wait& wait : waits) {
-    for (size_t i = 1; i < wait.stmts.size(); ++i) {
-      const Buffer& registers = wait.registers[i - 1];
-      bool again = std::any_of(held.begin(), held.end(),
-                               [&](const Buffer& other) { return other.same_as(registers); });
-      if (again) continue;
-      held.push_back(registers);
-      stmts.push_back(wait.stmts[i]);
+Stmt HeldWaits::Together(const std::vector<Held>& waits) const {
+  std::vector<Buffer> registers;
+  for (const Held& held : waits) {
+    for (const Buffer& buffer : held.wait->completion->registers) {
+      bool again = std::any_of(registers.begin(), registers.end(),
+                               [&](const Buffer& other) { return other.same_as(buffer); });
+      if (!again) registers.push_back(buffer);
     }
   }
-  return stmts;
+  auto completion = Completion::OfWgmma(Array<Buffer>(registers.begin(), registers.end()));
+  const Held& last = waits.back();
+  return Wait(completion, committed_ - last.group, last.wait.span());
 }
 
 }  // namespace tilelang::sync

@@ -6,27 +6,20 @@
 #include <vector>
 
 #include "analysis/memory_access.h"
-#include "ir/stmt.h"
+#include "ir/async.h"
 #include "sync/pending_accesses.h"
 
 namespace tilelang::sync {
 
-// Lowering writes waits right after what they wait for; they may stand anywhere before the first
-// statement that touches the same memory or registers, within one sequence. Those are
-//   - on an mbarrier, of all threads that issue work to an engine together: the wait itself, the
-//     step to the next phase, and for the tensor core the fence after it;
-//   - of warpgroups for a group of wgmma: the wait, and what holds the registers of its results
-//     and operands. Groups complete in order: a wait leaves those in flight that came later.
+// A wait may stand anywhere from what issues the work to the first statement that touches the same
+// memory or registers, within one sequence; it stands there. Groups of wgmma complete in order: a
+// wait for one leaves those in flight that came later.
 class HeldWaits {
  public:
-  // How many statements from stmts[first] on are such a wait; 0: none.
-  static size_t LengthAt(const ir::Array<ir::Stmt>& stmts, size_t first);
-
   bool IsEmpty() const { return waits_.empty(); }
-  // Takes a wait from the program: `count` statements from stmts[first] on. Pending accesses say
-  // what it waits for. False: for nothing known, it has to stay.
-  bool Hold(const ir::Array<ir::Stmt>& stmts, size_t first, size_t count,
-            const PendingAccesses& pending);
+  // Takes a wait from where it stands. Pending accesses say what the work touches. False: nothing
+  // known, the wait has to stay.
+  bool Hold(const ir::Wait& wait, const PendingAccesses& pending);
   // A statement of the sequence ends a group of wgmma.
   void PassCommit() { ++committed_; }
   // What a statement needs: its accesses, among them the tiles that it hands over, and its parts,
@@ -41,23 +34,20 @@ class HeldWaits {
   std::vector<ir::Stmt> TakeAll();
 
  private:
-  struct Wait {
-    std::vector<ir::Stmt> stmts;
-    ir::Buffer barrier;                      // null: for a group of wgmma
-    std::vector<analysis::AccessPtr> work;   // of the engine
-    std::vector<ir::Buffer> registers = {};  // of wgmma
-    int group = 0;                           // the last that is complete then, of those committed
-
-    bool IsForWgmma() const { return !barrier.defined(); }
+  struct Held {
+    ir::Wait wait;
+    std::vector<analysis::AccessPtr> work;  // of the engine
+    int group = 0;  // of wgmma: the last that is complete then, of those committed
   };
 
-  bool HoldWgmma(const ir::Array<ir::Stmt>& stmts, size_t first, size_t count,
-                 const PendingAccesses& pending);
-  std::vector<ir::Stmt> TakeIf(const std::function<bool(const Wait&)>& due);
+  // What a wait is for; group: of wgmma, the last that is complete then.
+  std::vector<analysis::AccessPtr> WorkOf(const ir::Wait& wait, int group,
+                                          const PendingAccesses& pending) const;
+  std::vector<ir::Stmt> TakeIf(const std::function<bool(const Held&)>& due);
   // One wait for all of these, which are for wgmma.
-  std::vector<ir::Stmt> Together(const std::vector<Wait>& waits) const;
+  ir::Stmt Together(const std::vector<Held>& waits) const;
 
-  std::vector<Wait> waits_;
+  std::vector<Held> waits_;
   int committed_ = 0;  // groups of wgmma in the sequence so far
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arith/structural.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
@@ -90,7 +91,7 @@ void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<St
 
 // The blocks of a mask announce their bytes, each on its own barrier. The one of lowest rank loads
 // for all of them; where they wait here, too, when each has said on `ready` that its tile is free.
-void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Completion* ready,
+void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* ready,
                     memory::CtaResources* resources, op::Lowering* lowering,
                     std::vector<Stmt>* stmts) {
   const ir::Span& span = group.front()->span;
@@ -119,9 +120,9 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
                op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   Expr others = BarrierOf(group.front());
-  op::Completion completion;
-  if (!others.defined()) completion = resources->CompletionOf("tma", lowering->ctx->threads);
-  lowering->barrier = others.defined() ? op::BarrierAddress(others) : op::AddressOf(completion);
+  op::Phase done;
+  if (!others.defined()) done = resources->PhaseOf("tma", lowering->ctx->threads);
+  lowering->barrier = others.defined() ? op::BarrierAddress(others) : op::AddressOf(done);
   int64_t bytes = 0;
   for (const ir::TileOpNode* op : group) {
     if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
@@ -134,20 +135,20 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   std::vector<Stmt> issue;
   if (bytes != 0) issue.push_back(op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span));
   int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
-  const op::Completion* ready = nullptr;
+  const op::Phase* ready = nullptr;
   if (mask != 0 && !others.defined()) {
-    ready = &resources->CompletionOf("ready_" + std::to_string(mask), lowering->ctx->threads,
-                                     op::CountBlocks(mask));
+    ready = &resources->PhaseOf("ready_" + std::to_string(mask), lowering->ctx->threads,
+                                op::CountBlocks(mask));
   }
   if (mask == 0) {
     IssueAll(group, lowering, &issue);
   } else {
     IssueMulticast(group, mask, ready, resources, lowering, &issue);
   }
-  std::vector<Stmt> stmts = {op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span)};
-  if (!others.defined()) op::Wait(completion, span, &stmts);
-  if (ready != nullptr) stmts.push_back(op::NextPhase(*ready, span));
-  return op::Sequence(stmts, span);
+  Stmt load = op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+  if (others.defined()) return load;
+  load = op::IssueFor(done, Engine::kTmaLoad, load, span);
+  return ready == nullptr ? load : op::Sequence({load, op::NextPhase(*ready, span)}, span);
 }
 
 // PlaceSynchronization says where the issuing thread waits.
@@ -156,7 +157,9 @@ Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
   issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
-  return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+  const op::ThreadRange& threads = lowering->ctx->threads;
+  return ir::Issue(op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span),
+                   ir::Completion::OfStores({threads.begin, threads.count}), span);
 }
 
 // Who waits is in another block.
@@ -169,7 +172,7 @@ Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
 
 // The blocks of a pair compute together: the leader's thread issues when that of each has said on
 // `ready` that its threads have come so far.
-Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Completion& ready,
+Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Phase& ready,
                    const op::Context& ctx, const ir::Span& span) {
   Expr parity = ir::Load(ready.parity, {ir::Expr(0)});
   std::vector<Stmt> issue = {
@@ -189,15 +192,13 @@ Stmt RunInPairs(const OperatorGroup& group, memory::CtaResources* resources,
                 op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
   const op::ThreadRange& threads = lowering->ctx->threads;
-  const op::Completion& done = resources->CompletionOf("mma", threads);
-  const op::Completion& ready = resources->CompletionOf("pair", threads, op::kPairBlocks);
+  const op::Phase& done = resources->PhaseOf("mma", threads);
+  const op::Phase& ready = resources->PhaseOf("pair", threads, op::kPairBlocks);
   std::vector<Stmt> gemm;
   IssueAll(group, lowering, &gemm);
-  std::vector<Stmt> stmts = {
-      IssueByLeader(std::move(gemm), op::AddressOf(done), ready, *lowering->ctx, span),
-      op::NextPhase(ready, span)};
-  op::WaitTcgen05(done, span, &stmts);
-  return op::Sequence(stmts, span);
+  Stmt issue = IssueByLeader(std::move(gemm), op::AddressOf(done), ready, *lowering->ctx, span);
+  return op::Sequence(
+      {op::IssueFor(done, Engine::kTcgen05, issue, span), op::NextPhase(ready, span)}, span);
 }
 
 Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources,
@@ -206,21 +207,19 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
   const auto* gemm = last->kind == ir::StmtKind::kGemm ? op::AsGemm(last) : nullptr;
   bool waits = gemm == nullptr || op::WaitsItself(gemm);
   if (waits && lowering->ctx->in_pairs) return RunInPairs(group, resources, lowering);
-  op::Completion completion;
+  op::Phase done;
   Expr barrier;
   if (waits) {
-    completion = resources->CompletionOf(gemm == nullptr ? "cp" : "mma", lowering->ctx->threads);
-    barrier = op::AddressOf(completion);
+    done = resources->PhaseOf(gemm == nullptr ? "cp" : "mma", lowering->ctx->threads);
+    barrier = op::AddressOf(done);
   } else if (gemm->mbar.defined()) {
     barrier = op::BarrierAddress(gemm->mbar);
   }
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
   bool ordered = gemm != nullptr && op::IsOrdered(gemm);
-  std::vector<Stmt> stmts = {
-      op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span)};
-  if (waits) op::WaitTcgen05(completion, last->span, &stmts);
-  return op::Sequence(stmts, last->span);
+  Stmt all = op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span);
+  return waits ? op::IssueFor(done, Engine::kTcgen05, all, last->span) : all;
 }
 
 // Each warpgroup waits for its own: PlaceSynchronization says where, unless the program leaves
@@ -232,11 +231,14 @@ Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   stmts.push_back(op::CommitWgmma(span));
   int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
   if (left < 0) return op::Sequence(stmts, span);
-  bool by_program = left != 0 || !lowering->in_flight.empty();
-  stmts.push_back(by_program ? op::WaitWgmma(left, span) : op::AwaitWgmma(left, span));
   std::vector<const ir::GemmNode*> complete = lowering->in_flight;
   for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
-  op::HoldRegisters(complete, lowering, &stmts);
+  ir::Array<ir::Buffer> registers = op::RegistersOf(complete, lowering);
+  if (left == 0 && lowering->in_flight.empty()) {
+    return ir::Issue(op::Sequence(stmts, span), ir::Completion::OfWgmma(registers), span);
+  }
+  stmts.push_back(op::WaitWgmma(left, span));
+  for (const ir::Buffer& held : registers) stmts.push_back(op::HoldRegisters(held, span));
   return op::Sequence(stmts, span);
 }
 

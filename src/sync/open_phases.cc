@@ -36,6 +36,17 @@ BarrierList PhaseUses::BegunAlone() const {
 
 PhaseUses PhasesUsedIn(const Stmt& s) {
   PhaseUses uses;
+  auto wait_for = [&](const ir::Completion& completion) {
+    const Buffer& barrier = completion->barrier;
+    if (!barrier.defined() || op::ThreadsWaitingOn(barrier)->count == 1) return;
+    Add(barrier, &uses.waited);
+  };
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    // What is issued in the statement is waited for in it, wherever that will be.
+    if (const auto* issue = part.as<ir::IssueNode>()) wait_for(issue->completion);
+    if (const auto* wait = part.as<ir::WaitNode>()) wait_for(wait->completion);
+    return true;
+  });
   ir::WalkExprs(s, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr || call->name == "mbarrier_init") return true;

@@ -12,7 +12,7 @@ namespace tilelang::sync {
 
 using BarrierList = std::vector<ir::Buffer>;  // in the order of the program, none twice
 
-// What a statement does with barriers of op::Completions on which several threads wait.
+// What a statement does with barriers of op::Phases on which several threads wait.
 struct PhaseUses {
   BarrierList waited;
   BarrierList begun;  // a phase is made to complete: an arrival, a copy, a commit

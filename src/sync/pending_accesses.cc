@@ -13,7 +13,7 @@ bool PendingAccess::operator==(const PendingAccess& other) const {
   return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
          barrier == other.barrier && warpgroup_barrier == other.warpgroup_barrier &&
          fenced == other.fenced && complete == other.complete && known == other.known &&
-         issuer == other.issuer && groups == other.groups;
+         groups == other.groups;
 }
 
 bool PendingAccess::IsStoreByThreads() const {
@@ -84,18 +84,18 @@ void PendingAccesses::PassWait(const ir::Buffer& barrier) {
   std::erase_if(all_, [&](const PendingAccess& p) {
     const ir::Buffer& own = p.access->barrier;
     bool other = own.defined() && barrier.defined() && !own.same_as(barrier);
-    return p.WaitsForEngine() && !p.access->in_bulk_group && !other;
+    return p.WaitsForEngine() && !p.access->issuer && !other;
   });
 }
 
-void PendingAccesses::PassStoreWait() {
-  std::erase_if(all_, [](const PendingAccess& p) { return p.WaitsForStore(); });
+bool SameIssuer(const op::ThreadRange& a, const op::ThreadRange& b) {
+  return a.begin == b.begin && (a.count == 1) == (b.count == 1);
 }
 
-void PendingAccesses::PassStoreWait(const ir::ffi::Object* issuer,
+void PendingAccesses::PassStoreWait(const op::ThreadRange& issuer,
                                     const analysis::ThreadSet& waiters) {
   for (PendingAccess& p : all_) {
-    if (!p.WaitsForStore() || p.issuer != issuer) continue;
+    if (!p.WaitsForStore() || !SameIssuer(*p.access->issuer, issuer)) continue;
     p.known = waiters;
     p.complete = true;
   }
@@ -104,7 +104,7 @@ void PendingAccesses::PassStoreWait(const ir::ffi::Object* issuer,
 void PendingAccesses::PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier,
                                bool for_stores) {
   for (PendingAccess& p : all_) {
-    if (!p.WaitsForEngine() || !(p.access->in_bulk_group ? for_stores : on_mbarrier)) continue;
+    if (!p.WaitsForEngine() || !(p.access->issuer ? for_stores : on_mbarrier)) continue;
     p.known = waiters;
     p.complete = true;
   }

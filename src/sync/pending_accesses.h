@@ -34,8 +34,6 @@ struct PendingAccess {
   // By an engine: complete for `known` and for the thread that issued it.
   bool complete = false;
   analysis::ThreadSet known = {};
-  // By stores of TMA: the statement by which those who issued it wait for it; null: not known.
-  const ir::ffi::Object* issuer = nullptr;
   // By wgmma: how many groups have been committed since, at least; complete for its warpgroup
   // alone.
   int groups = 0;
@@ -45,7 +43,7 @@ struct PendingAccess {
   // By an engine that completes on an mbarrier or in a bulk group, and nobody has waited yet.
   bool WaitsForEngine() const;
   // By stores of TMA.
-  bool WaitsForStore() const { return WaitsForEngine() && access->in_bulk_group; }
+  bool WaitsForStore() const { return WaitsForEngine() && access->issuer; }
 };
 
 // What is pending at one point of the program, on any path to it.
@@ -71,9 +69,8 @@ class PendingAccesses {
   // They have waited for the engines: for what nobody has waited for yet, unless that completes on
   // other mbarriers. What is complete for other threads was waited for on other mbarriers.
   void PassWait(const ir::Buffer& barrier);
-  // Or for their stores by TMA; those of one issuer have, for theirs.
-  void PassStoreWait();
-  void PassStoreWait(const ir::ffi::Object* issuer, const analysis::ThreadSet& waiters);
+  // One thread has waited for its stores by TMA; waiters: itself, where it is known.
+  void PassStoreWait(const op::ThreadRange& issuer, const analysis::ThreadSet& waiters);
   // Some of them have: on mbarriers, for stores.
   void PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier, bool for_stores);
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.
@@ -89,6 +86,10 @@ class PendingAccesses {
   std::vector<PendingAccess> all_;
   OpenPhases phases_;
 };
+
+// Whether one thread issues for both groups: the elected one of their first warp, or a thread that
+// is alone.
+bool SameIssuer(const op::ThreadRange& a, const op::ThreadRange& b);
 
 // The threads that know that wgmma has read its operands once they have waited for their own: one
 // warpgroup does not know of another.

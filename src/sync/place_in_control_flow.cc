@@ -28,7 +28,6 @@ std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
 // A statement that some threads execute, each its part.
 void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
   EngineWaiters waiters(s, team_.threads, threads_);
-  const ffi::Object* issuer = stores_.IssuerOf(s);
   bool on_mbarrier = WaitsOnMbarrier(s);
   bool for_stores = WaitsForStores(s);
   state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
@@ -40,9 +39,9 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
                   .known = KnownToWarpgroup(*access, threads_)});
       continue;
     }
-    PendingAccess pending = Pending(access, issuer);
+    PendingAccess pending = Pending(access);
     pending.by_role = role || (ordered && access->buffer.IsTmem());
-    pending.complete = access->in_bulk_group ? for_stores : on_mbarrier;
+    pending.complete = access->issuer ? for_stores : on_mbarrier;
     if (access->proxy == Proxy::kAsync) pending.known = waiters.Of(access->buffer);
     state->Add(pending);
   }
@@ -227,6 +226,7 @@ bool SyncPlacer::Exposed(const Stmt& s, std::vector<AccessPtr>* out) {
     add(s);
     return false;
   }
+  if (const auto* issue = s.as<IssueNode>()) return Exposed(issue->body, out);
   if (const auto* op = s.as<ForNode>(); op != nullptr && op->Kind() != ForKind::kVectorized) {
     add(table_.Head(op->extent));
     return Exposed(op->body, out) && AsInt(op->extent).value_or(0) > 0;

@@ -14,6 +14,7 @@
 #include "op/scratch.h"
 #include "op/thread_sync.h"
 #include "sync/sync_placer.h"
+#include "sync/write_waits.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
@@ -23,10 +24,8 @@ using namespace ir;        // NOLINT(google-build-using-namespace)
 
 // fence.proxy.async is for shared memory: what threads store to tensors that they read themselves
 // no engine touches, and the copies of tensor memory bring fences of their own.
-PendingAccess Pending(const AccessPtr& access, const ffi::Object* issuer) {
-  return {.access = access,
-          .fenced = access->write && !access->buffer.IsShared(),
-          .issuer = access->in_bulk_group ? issuer : nullptr};
+PendingAccess Pending(const AccessPtr& access) {
+  return {.access = access, .fenced = access->write && !access->buffer.IsShared()};
 }
 
 Stmt Before(std::vector<Stmt> stmts, const Stmt& s) {
@@ -40,6 +39,16 @@ std::vector<Stmt> BarriersOf(const Stmt& s) {
   const auto* seq = s.as<SeqNode>();
   if (seq == nullptr) return {};
   return {seq->stmts.begin(), seq->stmts.end() - 1};
+}
+
+template <typename Node>
+bool IsForStores(const Node* op) {
+  return op->completion->engine_kind() == Engine::kTmaStore;
+}
+
+bool IsSequence(const Stmt& s) {
+  const auto* issue = s.as<IssueNode>();
+  return (issue != nullptr ? issue->body : s)->kind == StmtKind::kSeq;
 }
 
 Stmt WithoutBarriers(const Stmt& s) {
@@ -67,8 +76,8 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
 }
 
 Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
-  if (const ffi::Object* issuer = stores_.WaiterOf(s)) {
-    state->PassStoreWait(issuer, EngineWaiters(s, team_.threads, threads_).OfAny());
+  if (const auto* wait = s.as<WaitNode>(); wait != nullptr && IsForStores(wait)) {
+    PassStoreWait(wait, state);
     return s;
   }
   switch (s->kind) {
@@ -81,6 +90,8 @@ Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
       return ProcessLoop(s, state);
     case StmtKind::kWhile:
       return ProcessLoop(s, state);
+    case StmtKind::kIssue:
+      return ProcessIssue(s.as<IssueNode>(), state);
     default:
       return Leaf(s, state);
   }
@@ -102,15 +113,14 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   };
   bool outer = program_orders_;
   for (size_t i = 0; i < op->stmts.size(); ++i) {
-    size_t count = HeldWaits::LengthAt(op->stmts, i);
-    if (count > 0 && held_.Hold(op->stmts, i, count, *state)) {
-      i += count - 1;
-      continue;
-    }
     const Stmt& child = op->stmts[i];
+    const auto* wait = child.as<WaitNode>();
+    bool held =
+        wait != nullptr && !IsForStores(wait) && held_.Hold(ffi::GetRef<Wait>(wait), *state);
+    if (held) continue;
     // Those of a sequence that is part of this one stand in it.
     std::vector<AccessPtr> copies = CopiesAfter(op, i);
-    if (child->kind != StmtKind::kSeq && !held_.IsEmpty()) {
+    if (!IsSequence(child) && !held_.IsEmpty()) {
       HeldWaits::Use use = UseOf(op, i);
       use.accesses.insert(use.accesses.end(), copies.begin(), copies.end());
       append(Leaves(held_.TakeBefore(use), state));
@@ -127,20 +137,45 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
       append(BarriersOf(processed));
       processed = WithoutBarriers(processed);
     }
-    stmts.push_back(processed);
+    if (const auto* issue = processed.as<IssueNode>(); issue != nullptr && !IsForStores(issue)) {
+      // From here on its wait stands in the program.
+      stmts.push_back(issue->body);
+      append(WaitFor(issue, state));
+    } else {
+      stmts.push_back(processed);
+    }
     // The program's own barriers come after finished stores.
-    if (!between_statements_ && !stores_.GoesOn(op, i)) {
-      append(WaitForStores(BulkStores::OfAll(*state), child.span(), state));
+    if (!between_statements_ && !context_.issuer && !WaitsNext(op, i)) {
+      append(WaitForStores(BulkStores::OfAll(*state, child.span()), state));
     }
   }
   program_orders_ = outer;
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
+// The barriers that must stand before work is issued stand before the whole statement.
+Stmt SyncPlacer::ProcessIssue(const IssueNode* op, PendingAccesses* state) {
+  context_.Enter(op);
+  Stmt body = Process(op->body, state);
+  context_.Leave();
+  auto whole = [&](const Stmt& part) { return Issue(part, op->completion, op->span); };
+  if (IsSequence(op->body)) return whole(body);
+  return Before(BarriersOf(body), whole(WithoutBarriers(body)));
+}
+
+// The wait for what a statement has issued, if it cannot be held.
+std::vector<Stmt> SyncPlacer::WaitFor(const IssueNode* op, PendingAccesses* state) {
+  Wait wait(op->completion, 0, op->span);
+  if (held_.Hold(wait, *state)) return {};
+  std::vector<Stmt> stmts = held_.TakeBefore({wait, {}, {}});
+  stmts.push_back(wait);
+  return Leaves(stmts, state);
+}
+
 // A sequence that is no part of another: waits do not leave it.
 Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
   HeldWaits outer = std::exchange(held_, {});
-  Stmt result = Process(s, state);
+  Stmt result = Process(s->kind == StmtKind::kIssue ? Stmt(Seq({s}, s.span())) : s, state);
   std::vector<Stmt> last = Leaves(held_.TakeAll(), state);
   held_ = std::move(outer);
   if (last.empty()) return result;
@@ -153,8 +188,8 @@ Stmt SyncPlacer::ProcessAlone(const Stmt& s, PendingAccesses* state) {
   BulkStores::Team outer = stores_.Enter({s});
   Stmt result = ProcessBlock(s, state);
   stores_.Enter(std::move(outer));
-  if (stores_.IssuerOf(s) != nullptr) return result;
-  std::vector<Stmt> waits = WaitForStores(BulkStores::OfAll(*state), s.span(), state);
+  if (context_.issuer || stores_.IssuesAlone(s)) return result;
+  std::vector<Stmt> waits = WaitForStores(BulkStores::OfAll(*state, s.span()), state);
   if (waits.empty()) return result;
   waits.insert(waits.begin(), result);
   return op::Sequence(waits, s.span());
@@ -226,15 +261,13 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
     stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
     state->PassFence();
   }
-  const ffi::Object* issuer = stores_.IssuerOf(s);
-  for (const AccessPtr& access : accesses) state->Add(Pending(access, issuer));
+  for (const AccessPtr& access : accesses) state->Add(Pending(access));
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   if (CalledBy(s) == op::kSyncWarpgroups) state->PassWarpgroupBarrier(s.get());
   if (IsFence(s)) state->PassFence();
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
-  if (WaitsForStores(s)) state->PassStoreWait();
   if (IsWgmmaCommit(s)) state->PassWgmmaCommit();
   if (auto left = WgmmaLeftBy(s)) state->PassWgmmaWait(*left, threads_);
   return Before(stmts, s);
@@ -316,28 +349,34 @@ Stmt SyncPlacer::BarrierBetween(const Span& span, const std::vector<AccessPtr>& 
 }
 
 bool SyncPlacer::ConcernsWarpgroups(const PendingAccess& earlier, const AccessPtr& later) {
-  bool stored = earlier.access->in_bulk_group || later->in_bulk_group;
+  bool stored = earlier.access->issuer || later->issuer;
   bool carried = earlier.carried_by != PendingAccess::kNotCarried;
   return !stored || conflicts_.WarpgroupsMayConflict(earlier.access, later, carried);
 }
 
-std::vector<Stmt> SyncPlacer::WaitForStores(const std::vector<BulkStores::Wait>& waits,
-                                            const Span& span, PendingAccesses* state) {
-  std::vector<Stmt> stmts;
-  for (const BulkStores::Wait& wait : waits) {
-    stmts.push_back(stores_.StatementOf(wait, span));
-    EngineWaiters waiters(stmts.back(), team_.threads, threads_);
-    state->PassStoreWait(wait.issuer, waiters.OfAny());
-  }
-  inserted_ += static_cast<int>(stmts.size());
-  return stmts;
+std::vector<Stmt> SyncPlacer::WaitForStores(const std::vector<Wait>& waits,
+                                            PendingAccesses* state) {
+  for (const Wait& wait : waits) PassStoreWait(wait.get(), state);
+  inserted_ += static_cast<int>(waits.size());
+  return {waits.begin(), waits.end()};
+}
+
+void SyncPlacer::PassStoreWait(const WaitNode* wait, PendingAccesses* state) {
+  const Array<int64_t>& issuer = wait->completion->threads;
+  state->PassStoreWait({issuer[0], issuer[1]}, WaiterOf(wait, threads_));
+}
+
+// The statement after number i of a sequence waits for stores.
+bool SyncPlacer::WaitsNext(const SeqNode* op, size_t i) {
+  const auto* next = i + 1 < op->stmts.size() ? op->stmts[i + 1].as<WaitNode>() : nullptr;
+  return next != nullptr && IsForStores(next);
 }
 
 std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s, const std::vector<AccessPtr>& accesses,
                                              const BarrierList& begun, bool role,
                                              PendingAccesses* state) {
   const Span& span = s.span();
-  std::vector<Stmt> waits = WaitForStores(stores_.Before(s, accesses, *state), span, state);
+  std::vector<Stmt> waits = WaitForStores(stores_.Before(s, accesses, *state), state);
   std::vector<Stmt> barriers;
   Stmt between = BarrierBetween(span, accesses, role, state);
   if (between.defined()) barriers.push_back(between);
@@ -365,7 +404,7 @@ class Launches : public StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const KernelLaunchNode* op) override {
     SyncPlacer inserter(op, between_statements_);
-    Stmt body = inserter.Run();
+    Stmt body = WriteWaits(inserter.Run(), op);
     auto attrs = op->attrs;
     if (!inserter.ordered_tensors().empty()) {
       attrs.Set("ordered_tensors", inserter.ordered_tensors());

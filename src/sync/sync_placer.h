@@ -34,13 +34,15 @@ struct Team {
   }
 };
 
-// What a thread's or an engine's access leaves to be ordered; a store by TMA has an issuer.
-PendingAccess Pending(const analysis::AccessPtr& access, const ir::ffi::Object* issuer);
+// What a thread's or an engine's access leaves to be ordered.
+PendingAccess Pending(const analysis::AccessPtr& access);
 
 // A statement with what must stand before it, as one statement; and the parts of that.
 ir::Stmt Before(std::vector<ir::Stmt> stmts, const ir::Stmt& s);
 std::vector<ir::Stmt> BarriersOf(const ir::Stmt& s);
 ir::Stmt WithoutBarriers(const ir::Stmt& s);
+// Whether the parts of a statement, or of what it issues, stand in the sequence around it.
+bool IsSequence(const ir::Stmt& s);
 
 class SyncPlacer {
  public:
@@ -74,6 +76,8 @@ class SyncPlacer {
   ir::Stmt ProcessDivergentLoop(const ir::Stmt& loop, PendingAccesses* state);
   ir::Stmt ProcessBody(const ir::Stmt& loop, PendingAccesses* carried);
   ir::Stmt ProcessIteration(const ir::Stmt& loop, PendingAccesses* state);
+  ir::Stmt ProcessIssue(const ir::IssueNode* op, PendingAccesses* state);
+  std::vector<ir::Stmt> WaitFor(const ir::IssueNode* op, PendingAccesses* state);
   ir::Stmt ProcessTeamOnly(const ir::Stmt& body, const ir::Expr& condition, const Team& team,
                            OpenPhases* phases);
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
@@ -101,8 +105,9 @@ class SyncPlacer {
                                                     size_t last);
   void RecordWhole(const ir::Stmt& s, bool role, bool ordered, PendingAccesses* state);
   // The statements by which the team waits for its stores.
-  std::vector<ir::Stmt> WaitForStores(const std::vector<BulkStores::Wait>& waits,
-                                      const ir::Span& span, PendingAccesses* state);
+  std::vector<ir::Stmt> WaitForStores(const std::vector<ir::Wait>& waits, PendingAccesses* state);
+  void PassStoreWait(const ir::WaitNode* wait, PendingAccesses* state);
+  static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   void Order(const ir::Buffer& tensor);
   bool IsBarrier(const ir::Stmt& s) const;

@@ -191,7 +191,9 @@ class KernelLowerer : public ScopedMutator {
   Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
     op::Lowering lowering = MakeLowering();
     std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
-    op::HoldRegisters(lowering.in_flight, &lowering, &stmts);
+    for (const Buffer& registers : op::RegistersOf(lowering.in_flight, &lowering)) {
+      stmts.push_back(op::HoldRegisters(registers, span));
+    }
     return op::Sequence(stmts, span);
   }
 

@@ -146,6 +146,11 @@ class Buf:
         return ir("Alloc", self.node, None)
 
 
+def issue(body: Any, barrier: Buf, parity: Buf) -> Any:
+    """What asks the TMA for a load that completes on ``barrier``."""
+    return ir("IssueLoad", body, barrier.node, parity.node, None)
+
+
 def span(line: int) -> Any:
     return ir("Span", "/home/user/kernel.py", line, 5, line, 20) if line else None
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from thread_ir import Buf, Kernel, call, evaluate, expr, if_, loop, place_synchronization, seq, var
+from thread_ir import (
+    Buf,
+    Kernel,
+    call,
+    evaluate,
+    expr,
+    if_,
+    issue,
+    loop,
+    place_synchronization,
+    seq,
+    var,
+)
 
 FENCE = "tl::tcgen05_after_thread_sync"
 
@@ -35,12 +47,8 @@ class Case:
         attrs = {"writes": [tile.node], "async": True}
         elected = call("bool", "elect_one", operator_threads=[0, 128])
         copy = evaluate(call("void", "tl::load", self.bars[name].at(), **attrs))
-        return if_((self.tx // 32).eq(0), if_(elected, copy))
-
-    def wait(self, name: str):
-        parity = self.parity[name]
-        wait = evaluate(call("void", "mbarrier_wait_parity", self.bars[name].at(), parity[0]))
-        return [wait, parity.put(0, parity[0] ^ 1)]
+        body = if_((self.tx // 32).eq(0), if_(elected, copy))
+        return issue(body, self.bars[name], self.parity[name])
 
     def compute(self):
         return self.x.put(0, self.x[0] * 2.0)
@@ -53,9 +61,8 @@ class Case:
 
     def text(self, *stmts) -> str:
         """The statements after the pass, a word each; a wait and its next phase are one."""
-        flat = [s for item in stmts for s in (item if isinstance(item, list) else [item])]
         own = [*self.bars.values(), *self.parity.values(), self.a, self.b, self.x]
-        func = self.k.func(*(buf.alloc() for buf in own), *flat)
+        func = self.k.func(*(buf.alloc() for buf in own), *stmts)
         return " ".join(words(place_synchronization(func).body.body))
 
 
@@ -82,13 +89,13 @@ def words(s) -> list[str]:
 
 def test_before_the_first_reader() -> None:
     c = Case()
-    done = c.text(c.load("a"), c.wait("a"), c.compute(), c.compute(), c.read("a"))
+    done = c.text(c.load("a"), c.compute(), c.compute(), c.read("a"))
     assert done == "load x x a? x"
 
 
 def test_loads_that_follow_each_other_are_in_flight_together() -> None:
     c = Case()
-    stmts = [c.load("a"), c.wait("a"), c.load("b"), c.wait("b")]
+    stmts = [c.load("a"), c.load("b")]
     assert c.text(*stmts, c.read("b"), c.read("a")) == "load load b? x a? x"
     assert c.text(*stmts, c.read("a"), c.compute()) == "load load a? x x b?"
 
@@ -96,7 +103,7 @@ def test_loads_that_follow_each_other_are_in_flight_together() -> None:
 def test_before_who_writes_the_tile() -> None:
     c = Case()
     write = c.a.put(c.tx, 1.0)
-    assert c.text(c.load("a"), c.wait("a"), c.compute(), write) == "load x a? write"
+    assert c.text(c.load("a"), c.compute(), write) == "load x a? write"
 
 
 def test_before_the_next_phase_begins() -> None:
@@ -104,7 +111,7 @@ def test_before_the_next_phase_begins() -> None:
     c = Case()
     c.bars["b"] = c.bars["a"]
     c.parity["b"] = c.parity["a"]
-    own = [c.load("a"), c.wait("a"), c.compute(), c.load("b"), c.wait("b"), c.read("b")]
+    own = [c.load("a"), c.compute(), c.load("b"), c.read("b")]
     assert c.text(*own) == "load x a? | load a? x"
 
 
@@ -113,7 +120,7 @@ def test_not_beyond_what_the_program_synchronizes(name: str) -> None:
     c = Case()
     other = evaluate(call("void", name))
     word = "|" if name == "sync_threads" else name
-    text = c.text(c.load("a"), c.wait("a"), c.compute(), other, c.read("a"))
+    text = c.text(c.load("a"), c.compute(), other, c.read("a"))
     assert text == f"load x a? {word} x"
 
 
@@ -122,46 +129,42 @@ def test_not_beyond_a_barrier_of_the_program() -> None:
     c = Case()
     free = Buf("free", "uint64", 1, "shared.barrier", arrive_counts=[expr(128)])
     arrive = evaluate(call("void", "mbarrier_arrive", free.at()))
-    text = c.text(free.alloc(), c.load("a"), c.wait("a"), c.compute(), arrive, c.compute())
+    text = c.text(free.alloc(), c.load("a"), c.compute(), arrive, c.compute())
     assert text == "load x a? mbarrier_arrive x"
 
 
 def test_not_beyond_a_store_to_tensors() -> None:
     """The tile may come from the same tensor."""
     c = Case()
-    text = c.text(c.load("a"), c.wait("a"), c.compute(), c.store(), c.read("a"))
+    text = c.text(c.load("a"), c.compute(), c.store(), c.read("a"))
     assert text == "load x a? out x"
 
 
 def test_not_out_of_a_loop_or_branch() -> None:
     c = Case()
     i = var("i")
-    body = seq(c.load("a"), *c.wait("a"), c.compute())
+    body = seq(c.load("a"), c.compute())
     assert c.text(loop(i, 4, body), c.read("a")) == "for{ | load x a? } x"
-    branch = if_(c.k.bx.eq(0), seq(c.load("a"), *c.wait("a"), c.compute()))
+    branch = if_(c.k.bx.eq(0), seq(c.load("a"), c.compute()))
     assert c.text(branch, c.compute()) == "if{ load x a? } x"
 
 
 def test_before_a_loop_or_branch_that_reads() -> None:
     c = Case()
     i = var("i")
-    assert c.text(c.load("a"), c.wait("a"), c.compute(), loop(i, 4, c.read("a"))) == (
-        "load x a? for{ x }"
-    )
-    assert c.text(c.load("a"), c.wait("a"), if_(c.k.bx.eq(0), c.read("a")), c.compute()) == (
-        "load a? if{ x } x"
-    )
-    assert c.text(c.load("a"), c.wait("a"), loop(i, 4, c.compute()), c.read("a")) == (
-        "load for{ x } a? x"
-    )
+    assert c.text(c.load("a"), c.compute(), loop(i, 4, c.read("a"))) == ("load x a? for{ x }")
+    assert c.text(c.load("a"), if_(c.k.bx.eq(0), c.read("a")), c.compute()) == ("load a? if{ x } x")
+    assert c.text(c.load("a"), loop(i, 4, c.compute()), c.read("a")) == ("load for{ x } a? x")
 
 
 def test_into_a_sequence_that_is_part_of_another() -> None:
     c = Case()
-    text = c.text(c.load("a"), c.wait("a"), seq(c.compute(), c.read("a")), c.compute())
+    text = c.text(c.load("a"), seq(c.compute(), c.read("a")), c.compute())
     assert text == "load x a? x x"
 
 
 def test_a_wait_for_nothing_known_stays() -> None:
+    """Of what a statement touches, nothing is known: its wait stands behind it."""
     c = Case()
-    assert c.text(c.wait("a"), c.compute(), c.read("a")) == "a? x x"
+    unknown = issue(c.compute(), c.bars["a"], c.parity["a"])
+    assert c.text(unknown, c.compute(), c.read("a")) == "x a? x x"

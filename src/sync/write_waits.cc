@@ -1,0 +1,73 @@
+#include "sync/write_waits.h"
+
+#include "analysis/kernel_scope.h"
+#include "analysis/thread_set.h"
+#include "op/copy_tma.h"
+#include "op/effect.h"
+#include "op/gemm_wgmma.h"
+#include "op/issue.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::sync {
+
+using ir::Stmt;
+
+namespace {
+
+class Writer : public transform::ScopedMutator {
+ public:
+  explicit Writer(const ir::KernelLaunchNode* launch)
+      : threads_(launch), thread_(analysis::ThreadsOf(launch).linear) {
+    analyzer_.BindLaunch(launch);
+  }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::IssueNode* op) override { return MutateStmt(op->body); }
+  Stmt Rewrite(const ir::WaitNode* op) override {
+    switch (op->completion->engine_kind()) {
+      case ir::Engine::kWgmma:
+        return ForWgmma(op);
+      case ir::Engine::kTmaStore:
+        return ForStores(op);
+      default:
+        return ForPhase(op);
+    }
+  }
+
+ private:
+  static Stmt ForWgmma(const ir::WaitNode* op) {
+    std::vector<Stmt> stmts = {op::WaitWgmma(op->left, op->span)};
+    for (const ir::Buffer& registers : op->completion->registers) {
+      stmts.push_back(op::HoldRegisters(registers, op->span));
+    }
+    return op::Sequence(stmts, op->span);
+  }
+  Stmt ForStores(const ir::WaitNode* op) {
+    const ir::Array<int64_t>& issuer = op->completion->threads;
+    Stmt wait = op::WaitForStores(op->written, op->span);
+    if (issuer[1] > 1) {
+      return op::ByOneThread(wait, {issuer[0], issuer[1]}, thread_, &analyzer_, op->span);
+    }
+    ir::Expr alone = analyzer_.Simplify(threads_.Is(issuer[0]));
+    return ir::IsTrue(alone) ? wait : ir::If(alone, wait, Stmt(), op->span);
+  }
+  static Stmt ForPhase(const ir::WaitNode* op) {
+    const ir::Completion& completion = op->completion;
+    std::vector<Stmt> stmts = op::WaitForPhase({completion->barrier, completion->parity}, op->span);
+    if (completion->engine_kind() == ir::Engine::kTcgen05) {
+      stmts.push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op->span));
+    }
+    return op::Sequence(stmts, op->span);
+  }
+
+  analysis::BlockThreads threads_;
+  ir::Expr thread_;
+};
+
+}  // namespace
+
+Stmt WriteWaits(const Stmt& s, const ir::KernelLaunchNode* launch) {
+  return Writer(launch).MutateStmt(s);
+}
+
+}  // namespace tilelang::sync
