@@ -62,6 +62,13 @@ class KernelLaunch(Stmt):
     threads: Sequence[Expr]
     attrs: Mapping[str, Any]
     body: Stmt
+class Issue(Stmt):
+    body: Stmt
+    completion: Completion
+class Wait(Stmt):
+    completion: Completion
+    left: int
+    written: bool
 class TileOp(Stmt):
     plan: Any
 class Copy(TileOp):
@@ -95,6 +102,12 @@ class ParallelFor(Stmt):
     extents: Sequence[Expr]
     body: Stmt
     annotations: Mapping[str, Any]
+class Completion(Object):
+    engine: int
+    barrier: Buffer
+    parity: Buffer
+    registers: Sequence[Buffer]
+    threads: Sequence[int]
 from .ir.buffer import Region as Region
 from .ir.stmt import Func as Func
 class Formula(Object):

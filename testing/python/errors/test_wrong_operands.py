@@ -303,13 +303,14 @@ def case_place_far_away():
             T.annotate_layout({S: T.Layout((128,), lambda i: i * 10**9)})  # WRONG
 
 
-def case_layout_of_a_tensor():
-    """LayoutError: A is in global; only tiles in shared memory and fragments have layouts"""
+def case_layout_of_a_local_buffer():
+    """LayoutError: L is in local"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
         with T.Kernel(1):
-            T.annotate_layout({A: T.Layout((M,), lambda i: M - 1 - i)})  # WRONG
+            L = T.alloc_local((4,), "uint64")
+            T.annotate_layout({L: T.Layout((4,), lambda i: 3 - i)})  # WRONG
 
 
 def case_element_of_a_tile_value():
