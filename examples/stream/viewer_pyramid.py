@@ -87,7 +87,7 @@ def main():
         return [viewer.wait() for viewer in viewers]
 
     found = record()
-    last = {f"{a.shape[1]} x {a.shape[2]}": (a[-1] / 4000).tolist() for a in found}
+    last = {" x ".join(map(str, a.shape[1:])): (a[-1] / 4000).tolist() for a in found}
     example.picture("viewer_pyramid", images("The last frame, level by level", last))
     np.testing.assert_array_equal(found[0], frames)
     got = torch.cat([torch.from_numpy(level).flatten() for level in found[1:]])

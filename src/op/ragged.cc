@@ -10,6 +10,16 @@ using ir::BinaryOp;
 
 namespace {
 
+bool StoresToShared(const ir::ParallelForNode* loop) {
+  bool found = false;
+  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    const auto* store = s.as<ir::StoreNode>();
+    found = found || (store != nullptr && store->buffer.IsShared());
+    return !found;
+  });
+  return found;
+}
+
 bool ReadsOrCalls(const Expr& e) {
   bool found = false;
   ir::WalkExprs(e, [&](const Expr& part) {
@@ -23,6 +33,9 @@ bool ReadsOrCalls(const Expr& e) {
 
 std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::ParallelForNode* loop,
                                         Context* ctx) {
+  // Parts of a group would be stored under conditions that threads decide differently, among which
+  // they cannot wait for each other.
+  if (StoresToShared(loop)) return std::nullopt;
   const auto* op = condition.as<ir::BinaryNode>();
   if (op == nullptr || !ir::IsIntegral(op->a.dtype()) || ir::IsBool(op->a.dtype())) {
     return std::nullopt;

@@ -115,6 +115,17 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
   return fits;
 }
 
+// A tensor map is made for every launch, also for those whose rows no map can describe.
+class ByThreads : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    auto annotations = op->annotations;
+    annotations.Set("disable_tma", true);
+    return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
+  }
+};
+
 class Versioner : public ScopedMutator {
  public:
   explicit Versioner(const ir::Func& func) { analyzer_.BindParams(func->params); }
@@ -140,7 +151,8 @@ class Versioner : public ScopedMutator {
            "rows of " + names + " are accessed by vectors where " + test +
                ", and element by element elsewhere: the kernel is there twice. T.assume says that "
                "one of the two is enough");
-    Stmt body = ir::If(whole, op->body, ir::FreshCopy().MutateStmt(op->body), op->span);
+    Stmt vectors = ByThreads().MutateStmt(op->body);
+    Stmt body = ir::If(whole, vectors, ir::FreshCopy().MutateStmt(op->body), op->span);
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
                             op->span);
   }

@@ -31,7 +31,10 @@ def tensors_at(addresses: Iterable[int]) -> list[Any]:
             if each.device.type != "cpu":
                 continue
             storage = each.untyped_storage()
-            begin, size = storage.data_ptr(), storage.nbytes()
+            try:
+                begin, size = storage.data_ptr(), storage.nbytes()
+            except RuntimeError:  # a tensor without memory, as tracing makes
+                continue
             if begin not in found and any(begin <= at < begin + size for at in wanted):
                 found[begin] = torch.empty(0, dtype=torch.uint8).set_(storage)
     return list(found.values())

@@ -144,7 +144,7 @@ def case_wide_write_of_too_many_bits():
 
 
 def case_dot_product_of_floats():
-    """DTypeError: T.dp4a requires int8 or uint8 to multiply and int32 or uint32 to add to, not float16"""
+    """DTypeError: T.dp4a requires int8 or uint8 to multiply and int32 or uint32 to add to"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float16"), C: T.Tensor((1,), "float32")):

@@ -27,6 +27,10 @@ def test_unary_functions(name):
         (H, "float16", "h"),
         (N, "float32", "float32(i)"),
     ]:
+        if value is N and name.startswith("__"):
+            with pytest.raises(errors.DTypeError, match="only supports floating-point inputs"):
+                function(value)
+            continue
         result = function(value)
         assert result.dtype == dtype and str(result) == f"{name}({text})"
     assert function(2.0).dtype == "float32"
