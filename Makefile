@@ -2,7 +2,6 @@
 # environment (scripts/in_env.sh says how) and need Python >= 3.10, g++, git and make, no more.
 
 ENV   := scripts/in_env.sh
-DEMO  := $(firstword $(wildcard examples/gemm_sm100/gemm_tcgen5mma_ts.py examples/*/*.py))
 # pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
 PYTEST ?= -n auto -m "not requires_cuda"
 
@@ -14,10 +13,11 @@ help:
 	@echo 'make demo | test | pytest | cpp-test | check | format | docs | clean'
 
 demo:
-	@$(ENV) torch python $(or $(DEMO),$(error no example in examples/ yet))
+	@$(ENV) demo python scripts/demo.py
 
 test:
-	@$(ENV) test $(MAKE) --no-print-directory IN_ENV=1 check cpp-test pytest
+	@$(ENV) test sh -c 'for part in check cpp-test pytest; do \
+	  echo "== make $$part"; $(MAKE) --no-print-directory IN_ENV=1 $$part || exit; done'
 
 # Inside `make test` the environment is already there.
 ifdef IN_ENV
@@ -35,7 +35,8 @@ pytest:
 # The C++ unit tests, under the address and undefined-behaviour sanitizers.
 cpp-test:
 	@$(TEST_ENV) cmake -S . -B build/sanitize -G Ninja -DTILELANG_BUILD_CPP_TESTS=ON \
-	  -DTILELANG_SANITIZE=address,undefined --log-level=WARNING
+	  -DTILELANG_SANITIZE=address,undefined -DTILELANG_PRECOMPILED_HEADERS=ON \
+	  -DTILELANG_UNITY_BATCH=8 --log-level=WARNING
 	@$(TEST_ENV) cmake --build build/sanitize --target cpp_tests
 	@$(TEST_ENV) ctest --test-dir build/sanitize --output-on-failure
 
@@ -44,6 +45,7 @@ check:
 	@$(CHECK_ENV) ruff check --quiet .
 	@$(CHECK_ENV) clang-format --dry-run -Werror --ferror-limit=1 $(CPP_FILES)
 	@$(CHECK_ENV) python scripts/check_sizes.py
+	@$(CHECK_ENV) python scripts/check_names.py
 	@$(CHECK_ENV) mypy tilelang
 
 format:

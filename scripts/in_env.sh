@@ -14,8 +14,8 @@ extra=$1
 shift
 
 case $extra in
-  torch) modules="torch" ;;
-  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore pyright nbclient ipykernel sphinx myst_parser" ;;
+  demo) modules="numpy" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser" ;;
   docs) modules="sphinx myst_parser furo" ;;
   check) modules="mypy ruff clang_format" ;;
   *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
@@ -24,7 +24,7 @@ esac
 # Run from / so that the source tree beside us is not taken for an installed package.
 has() { (cd / && "$1" -c 'import sys, importlib.util as u
 import tilelang._ffi
-old = {"zarr", "tensorstore"} if sys.version_info < (3, 11) else set()  # zarr 3 needs 3.11
+old = {"zarr", "tensorstore", "jax_tvm_ffi"} if sys.version_info < (3, 11) else set()  # need 3.11
 sys.exit(not all(map(u.find_spec, set(sys.argv[1:]) - old)))' $modules) >/dev/null 2>&1; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
@@ -64,11 +64,13 @@ stamp=$("$python" -c 'import sys; print(sys.prefix)')/.tilelang-$extra
 stale() { [ -e "$stamp" ] && [ pyproject.toml -nt "$stamp" ]; }
 if stale || ! has "$python"; then
   pip() { "$python" -m pip --disable-pip-version-check "$@"; }
-  torch=$(grep -o 'torch==[0-9.]*' pyproject.toml)
+  torch=
+  [ "$extra" != test ] || torch="$(cpu_index) $(grep -o 'torch==[0-9.]*' pyproject.toml)"
   build_tools=$(grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | tr -d '"')
   # A rebuild on import is quick when the build tools stay in the environment, hence no isolation.
-  pip install $(cpu_index) "$torch" $build_tools
-  pip install --no-build-isolation -e ".[$extra]"
+  echo "in_env.sh: installing what '$extra' needs and building the library"
+  pip install --quiet $torch $build_tools
+  pip install --quiet --no-build-isolation -e ".[$extra]"
   touch "$stamp"
 fi
 

@@ -6,7 +6,7 @@ import importlib
 import logging
 from typing import Any
 
-from . import _as_tvm, _missing
+from . import _as_tvm, _missing, _owner
 from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
 from . import env as env
 from . import errors as errors
@@ -21,6 +21,7 @@ from .runtime.cache import (
     set_cache_dir,
 )
 
+_owner.warn_of_another()
 _missing.install()
 _as_tvm.install()
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "autotune",
     "cdiv",
     "compile",
+    "differentiable",
     "disable_cache",
     "enable_cache",
     "get_cache_dir",
@@ -64,6 +66,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.profiler").TensorSupplyType
     if name == "DataType":
         return importlib.import_module(f"{__name__}.tvm").DataType
+    if name == "differentiable":
+        return importlib.import_module(f"{__name__}.jit.autograd").differentiable
     if name == "autotune":
         return importlib.import_module(f"{__name__}.autotuner").autotune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "arith/knowledge.h"
+#include "arith/mix_hash.h"
 #include "arith/structural.h"
 
 namespace tilelang::arith {
@@ -12,8 +13,6 @@ using ir::ExprKind;
 namespace {
 
 constexpr size_t kMaxProductTerms = 64;
-
-size_t Mix(size_t h, size_t value) { return (h ^ value) * 0x9E3779B97F4A7C15u + (h >> 31); }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <string>
 
+#include "arith/mix_hash.h"
 #include "arith/node.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -28,8 +29,6 @@ bool SameAll(const ir::Array<Expr>& a, const ir::Array<Expr>& b, int* budget) {
   }
   return true;
 }
-
-size_t Mix(size_t h, size_t value) { return (h ^ value) * 0x9E3779B97F4A7C15u + (h >> 31); }
 
 size_t HashTo(const Expr& e, int depth);
 

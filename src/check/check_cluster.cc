@@ -18,7 +18,7 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr const char* kAxes[] = {"x", "y", "z"};
+constexpr const char* kClusterAxes[] = {"x", "y", "z"};
 
 std::string DescribeRanks(int64_t size) { return "its ranks are 0 to " + std::to_string(size - 1); }
 
@@ -144,7 +144,7 @@ class ClusterChecker : public ir::StmtVisitor {
       auto blocks = i < op->grid.size() ? ir::AsInt(op->grid[i]) : 1;
       if (!blocks || *blocks % dims[i] == 0) continue;
       TL_USER_ERROR(kShape, op->span,
-                    "clusters of " << dims[i] << " blocks along " << kAxes[i]
+                    "clusters of " << dims[i] << " blocks along " << kClusterAxes[i]
                                    << " do not divide the grid, which has " << *blocks
                                    << " there; round its extent up, and skip what lies outside");
     }

@@ -7,7 +7,7 @@ namespace tilelang::check {
 
 namespace {
 
-constexpr int64_t kRegisterBytes = 4;
+constexpr int64_t kBytesOfRegister = 4;
 constexpr int64_t kAllocationUnit = 8;  // registers of a thread are given out by so many
 
 struct Array {
@@ -17,7 +17,7 @@ struct Array {
 
 int64_t Registers(const ir::Buffer& buffer) {
   int64_t bytes = ir::AsInt(buffer->shape[0]).value_or(0) * ir::Bytes(buffer->dtype);
-  return (bytes + kRegisterBytes - 1) / kRegisterBytes;
+  return (bytes + kBytesOfRegister - 1) / kBytesOfRegister;
 }
 
 int64_t Total(const std::vector<Array>& arrays) {

@@ -14,7 +14,7 @@ constexpr int64_t kGroupRows = 8;  // of the descriptor's row groups
 constexpr int64_t kNowhere = -1;
 
 // size-exempt: table
-const std::array<TmemCpAtom, kNumTmemCpShapes>& Atoms() {
+const std::array<TmemCpAtom, kNumTmemCpShapes>& CopyAtoms() {
   using enum TmemCpShape;
   static const std::array<TmemCpAtom, kNumTmemCpShapes> atoms = {{
       {k128x256b, "128x256b", 128, 2, {{128, 1}}, {{1, 0}}},
@@ -132,7 +132,7 @@ bool Fits(const TmemCpAtom& atom, const MatrixOperand& operand, const Sources& s
 }
 
 const TmemCpAtom* FindAtom(const MatrixOperand& operand, const Sources& sources, int64_t unit) {
-  for (const TmemCpAtom& atom : Atoms()) {
+  for (const TmemCpAtom& atom : CopyAtoms()) {
     if (Fits(atom, operand, sources, unit)) return &atom;
   }
   return nullptr;
@@ -150,7 +150,7 @@ std::string NoAtom(const TmemLayout& tmem, const Sources& sources, int64_t unit)
 
 }  // namespace
 
-const TmemCpAtom& GetTmemCpAtom(TmemCpShape shape) { return Atoms()[static_cast<int>(shape)]; }
+const TmemCpAtom& GetTmemCpAtom(TmemCpShape shape) { return CopyAtoms()[static_cast<int>(shape)]; }
 
 TmemCpPlan PlanTmemCp(const TmemLayout& tmem, const Layout& shared, const Coord& begin) {
   TmemCpPlan plan;

@@ -273,11 +273,11 @@ int64_t Place(std::vector<Block>* blocks) {
                                     << list);
 }
 
-class Planner : public StmtMutator {
+class SharedMemoryPlanner : public StmtMutator {
  public:
   using StmtMutator::Rewrite;
 
-  explicit Planner(Target target) : target_(std::move(target)) {}
+  explicit SharedMemoryPlanner(Target target) : target_(std::move(target)) {}
 
   Stmt Rewrite(const KernelLaunchNode* op) override {
     LiveRanges ranges(op);
@@ -304,7 +304,7 @@ class Planner : public StmtMutator {
 }  // namespace
 
 Func PlanSharedMemory(const Func& func, const Target& target) {
-  return func.WithBody(Planner(target).MutateStmt(func->body));
+  return func.WithBody(SharedMemoryPlanner(target).MutateStmt(func->body));
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

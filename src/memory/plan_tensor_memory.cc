@@ -204,9 +204,9 @@ int64_t Place(std::vector<Usage>* usages) {
   ir::ThrowUserError(ir::ErrorClass::kResource, span, text.str());
 }
 
-class Planner : public ir::StmtMutator {
+class TensorMemoryPlanner : public ir::StmtMutator {
  public:
-  explicit Planner(const Target& target) : target_(target) {}
+  explicit TensorMemoryPlanner(const Target& target) : target_(target) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     UsageFinder finder(op);
@@ -245,7 +245,7 @@ class Planner : public ir::StmtMutator {
 }  // namespace
 
 ir::Func PlanTensorMemory(const ir::Func& func, const Target& target) {
-  return func.WithBody(Planner(target).MutateStmt(func->body));
+  return func.WithBody(TensorMemoryPlanner(target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::memory

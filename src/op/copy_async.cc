@@ -15,7 +15,7 @@ namespace tilelang::op {
 
 namespace {
 
-constexpr const char* kHeader = "copy_sm80.h";
+constexpr const char* kCopyHeader = "copy_sm80.h";
 constexpr std::string_view kWait = "tl::cp_async_wait<";
 
 std::string_view NameOf(const ir::CallNode* call) { return {call->name.data(), call->name.size()}; }
@@ -91,10 +91,12 @@ Stmt CopyAsync(const Stmt& s, int64_t elements, bool ordered) {
                 store->span, attrs);
 }
 
-Stmt CommitCopies(const Span& span) { return DeviceEffect(kHeader, "cp_async_commit", {}, span); }
+Stmt CommitCopies(const Span& span) {
+  return DeviceEffect(kCopyHeader, "cp_async_commit", {}, span);
+}
 
 Stmt WaitForCopies(int64_t left, const Span& span) {
-  return DeviceEffect(kHeader, "cp_async_wait<" + std::to_string(left) + ">", {}, span);
+  return DeviceEffect(kCopyHeader, "cp_async_wait<" + std::to_string(left) + ">", {}, span);
 }
 
 bool IsCommitOfCopies(const ir::CallNode* call) { return NameOf(call) == "tl::cp_async_commit"; }

@@ -20,7 +20,7 @@ using layout::WarpGrid;
 
 namespace {
 
-constexpr const char* kHeader = "mma_sm90.h";
+constexpr const char* kWgmmaHeader = "mma_sm90.h";
 
 // What a gemm asks of its instruction.
 struct Problem {
@@ -125,7 +125,7 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
               "; change the tile or the number of threads";
 }
 
-Problem Analyze(const ir::GemmNode* op, const Context& ctx) {
+Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
   Problem p;
   p.reason = WhoObstacle(op, ctx);
   if (!p.reason.empty()) return p;
@@ -193,7 +193,7 @@ class WgmmaLowerer {
                     op_->span, part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
     stmts->push_back(b.bind());
     HoldInputs(stmts);
-    stmts->push_back(DeviceEffect(kHeader, "wgmma_fence", {}, op_->span));
+    stmts->push_back(DeviceEffect(kWgmmaHeader, "wgmma_fence", {}, op_->span));
     Expr clear = lowering_->scalar->Mutate(op_->clear_accum);
     const MmaAtom& atom = plan_->kind.atom;
     for (int64_t m = 0; m < rows_; m += kWgmmaRows) {
@@ -236,7 +236,7 @@ class WgmmaLowerer {
     attrs.Set("definition", String(WgmmaFunction(form)));
     attrs.Set("async", true);
     attrs.Set("by_warpgroup", true);
-    return DeviceEffect(kHeader, WgmmaFunctionName(form), std::move(args), op_->span, attrs);
+    return DeviceEffect(kWgmmaHeader, WgmmaFunctionName(form), std::move(args), op_->span, attrs);
   }
 
   const ir::GemmNode* op_;
@@ -256,13 +256,13 @@ class WgmmaInstruction : public TileInstruction {
     return op->kind == ir::StmtKind::kGemm && AsGemm(op)->c->buffer.IsFragment();
   }
   std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
-    return Analyze(AsGemm(op), *ctx).reason;
+    return AnalyzeWgmma(AsGemm(op), *ctx).reason;
   }
 
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     if (level != InferLevel::kStrict) return;
     const ir::GemmNode* gemm = AsGemm(op);
-    Problem problem = Analyze(gemm, *ctx);
+    Problem problem = AnalyzeWgmma(gemm, *ctx);
     // A layout that it cannot read: another instruction takes its place.
     if (!problem.reason.empty()) return;
     OfferFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx);
@@ -272,7 +272,7 @@ class WgmmaInstruction : public TileInstruction {
 
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
-    Problem problem = Analyze(gemm, *ctx);
+    Problem problem = AnalyzeWgmma(gemm, *ctx);
     if (!problem.reason.empty()) return {TilePlan(), problem.reason};
     if (!HoldFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx)) {
       return {TilePlan(),
@@ -293,7 +293,7 @@ class WgmmaInstruction : public TileInstruction {
   // Fragments of other layouts are copied; other layouts of shared memory are for mma.sync.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
-    Problem problem = Analyze(gemm, *ctx);
+    Problem problem = AnalyzeWgmma(gemm, *ctx);
     if (MustBeWgmma(gemm) || (problem.reason.empty() && GroupsInFlight(gemm) != 0)) return {};
     if (problem.reason.empty()) {
       return OnFragmentsOf(this, gemm, Wanted(gemm, problem, ctx->threads), ctx);
@@ -352,16 +352,16 @@ Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowerin
 
 Stmt HoldRegisters(const Buffer& registers, const Span& span) {
   int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
-  return DeviceEffect(kHeader, "hold<" + std::to_string(count) + ">",
+  return DeviceEffect(kWgmmaHeader, "hold<" + std::to_string(count) + ">",
                       {ir::AddressOf(registers, {I32(0)})}, span);
 }
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
 
-Stmt CommitWgmma(const Span& span) { return DeviceEffect(kHeader, "wgmma_commit", {}, span); }
+Stmt CommitWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_commit", {}, span); }
 
 Stmt WaitWgmma(int64_t pending, const Span& span) {
-  return DeviceEffect(kHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
+  return DeviceEffect(kWgmmaHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
 }
 
 }  // namespace tilelang::op

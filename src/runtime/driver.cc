@@ -1,9 +1,7 @@
 #include "runtime/driver.h"
 
 #include <dlfcn.h>
-#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/reflection/registry.h>
 
 #include <array>
 #include <mutex>
@@ -121,15 +119,6 @@ DeviceGuard::DeviceGuard(Device device) {
 
 DeviceGuard::~DeviceGuard() {
   if (changed_) Get().set_current_context(previous_);
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef()
-      .def("tl.runtime.DeviceCount", DeviceCount)
-      .def("tl.runtime.DeviceCapability", [](int device) {
-        auto [major, minor] = Capability(device);
-        return tvm::ffi::Array<int64_t>{major, minor};
-      });
 }
 
 }  // namespace tilelang::driver

@@ -10,7 +10,7 @@ namespace tilelang::runtime {
 
 namespace {
 
-std::vector<HostExpr> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
+std::vector<HostExpr> CompileExtents(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
   std::vector<HostExpr> programs;
   for (const ir::Expr& expr : exprs) programs.emplace_back(expr, slots);
   TVM_FFI_ICHECK(!programs.empty() && programs.size() <= 3) << "a grid has 1 to 3 dimensions";
@@ -45,8 +45,8 @@ std::string Dims(const int64_t* values) {
 
 LaunchPlan::LaunchPlan(const LaunchSpec& spec, const Signature& signature, VarSlots* slots)
     : name_(spec->kernel_name),
-      grid_(Compile(spec->grid, slots)),
-      block_(Compile(spec->block, slots)),
+      grid_(CompileExtents(spec->grid, slots)),
+      block_(CompileExtents(spec->block, slots)),
       cluster_(spec->cluster.begin(), spec->cluster.end()),
       cooperative_(spec->cooperative),
       shared_memory_(spec->shared_memory, slots) {

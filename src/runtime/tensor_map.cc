@@ -22,7 +22,7 @@ int DriverDType(ir::DType dtype) {
   TVM_FFI_UNREACHABLE();
 }
 
-std::vector<HostExpr> Compile(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
+std::vector<HostExpr> CompileAll(const ffi::Array<ir::Expr>& exprs, VarSlots* slots) {
   std::vector<HostExpr> programs;
   for (const ir::Expr& expr : exprs) programs.emplace_back(expr, slots);
   return programs;
@@ -41,8 +41,8 @@ TensorMapPlan::TensorMapPlan(const TensorMapSpec& spec, const Signature& signatu
     : spec_(spec),
       tensor_index_(signature.TensorIndex(spec->buffer)),
       driver_dtype_(DriverDType(spec->dtype)),
-      dims_(Compile(spec->dims, slots)),
-      strides_(Compile(spec->strides, slots)),
+      dims_(CompileAll(spec->dims, slots)),
+      strides_(CompileAll(spec->strides, slots)),
       box_(spec->box.begin(), spec->box.end()),
       element_strides_(spec->element_strides.begin(), spec->element_strides.end()) {
   if (element_strides_.empty()) element_strides_.assign(dims_.size(), 1);

@@ -149,9 +149,9 @@ class OrderWriter : public ir::StmtMutator {
   IterationNotes* notes_;
 };
 
-class Launches : public ir::StmtMutator {
+class LoopPipeliner : public ir::StmtMutator {
  public:
-  Launches(const Target& target, bool with_roles) : target_(target), with_roles_(with_roles) {}
+  LoopPipeliner(const Target& target, bool with_roles) : target_(target), with_roles_(with_roles) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -304,7 +304,7 @@ void DescribeCopies(const AsyncCopies& copies, Description* description) {
 }
 
 // The threads of the program do everything: `reason` is why nobody loads for them.
-Stmt Launches::OneRole(const Stmt& launch, const std::string& reason) const {
+Stmt LoopPipeliner::OneRole(const Stmt& launch, const std::string& reason) const {
   Stmt ahead = LoadAhead(launch.as<ir::KernelLaunchNode>(),
                          analysis::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count);
   const auto* op = ahead.as<ir::KernelLaunchNode>();
@@ -338,7 +338,7 @@ std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns&
   return allocs;
 }
 
-Stmt Launches::WithRoles(const Stmt& launch) const {
+Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   Stmt self = OverlayOperands(launch, target_->tmem_columns);
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op, Loader::kTma);
@@ -419,7 +419,7 @@ Stmt Launches::WithRoles(const Stmt& launch) const {
 }  // namespace
 
 ir::Func PipelineLoops(const ir::Func& func, const Target& target, bool with_roles) {
-  return func.WithBody(Launches(target, with_roles).MutateStmt(func->body));
+  return func.WithBody(LoopPipeliner(target, with_roles).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::schedule

@@ -41,14 +41,14 @@ bool IsWaitForTiles(const Stmt& s) {
 }
 
 // The statements of a loop's body between which a warpgroup has its turn.
-struct Turn {
+struct TurnRange {
   size_t first = 0;  // gemm
   size_t last = 0;
 };
 
 // Where an iteration begins with all of its gemms, before it uses what they compute.
-std::optional<Turn> TurnOf(const ir::SeqNode* body) {
-  std::optional<Turn> turn;
+std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
+  std::optional<TurnRange> turn;
   std::vector<const ir::GemmNode*> gemms;
   bool uses_results = false;
   bool has_tiles = false;
@@ -64,7 +64,7 @@ std::optional<Turn> TurnOf(const ir::SeqNode* body) {
     }
     if (uses_results) return std::nullopt;
     gemms.push_back(gemm);
-    if (!turn) turn = Turn{i, i};
+    if (!turn) turn = TurnRange{i, i};
     turn->last = i;
   }
   bool several = turn && turn->first != turn->last;
@@ -173,7 +173,7 @@ class Launch : public transform::ScopedMutator {
   Buffer parity_;
 };
 
-class Launches : public ir::StmtMutator {
+class TurnTaker : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -184,7 +184,7 @@ class Launches : public ir::StmtMutator {
 }  // namespace
 
 ir::Func TakeTurns(const ir::Func& func) {
-  return func.WithBody(Launches().MutateStmt(func->body));
+  return func.WithBody(TurnTaker().MutateStmt(func->body));
 }
 
 }  // namespace tilelang::schedule

@@ -117,9 +117,9 @@ class Broadcaster : public ScopedMutator {
   std::vector<Stmt>* before_ = nullptr;  // what stands before the statement; null: nothing can
 };
 
-class Launches : public ir::StmtMutator {
+class ElementBroadcaster : public ir::StmtMutator {
  public:
-  explicit Launches(const ir::Func& func) : func_(func) {}
+  explicit ElementBroadcaster(const ir::Func& func) : func_(func) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt body = Broadcaster(func_, op).MutateStmt(op->body);
@@ -135,7 +135,7 @@ class Launches : public ir::StmtMutator {
 }  // namespace
 
 ir::Func BroadcastElements(const ir::Func& func) {
-  return func.WithBody(Launches(func).MutateStmt(func->body));
+  return func.WithBody(ElementBroadcaster(func).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

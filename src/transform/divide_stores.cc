@@ -215,9 +215,9 @@ class Divider : public ScopedMutator {
   std::unordered_map<const ffi::Object*, int> writes_;
 };
 
-class Launches : public ir::StmtMutator {
+class StoreDivider : public ir::StmtMutator {
  public:
-  Launches(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  StoreDivider(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
@@ -233,7 +233,7 @@ class Launches : public ir::StmtMutator {
 
 ir::Func DivideStores(const ir::Func& func, const Target& target) {
   if (!target->has_wgmma) return func;
-  return func.WithBody(Launches(func, target).MutateStmt(func->body));
+  return func.WithBody(StoreDivider(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

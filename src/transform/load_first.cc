@@ -91,7 +91,7 @@ class LoadReplacer : public ir::StmtMutator {
   const ir::ParallelForNode* loop_;
 };
 
-class Splitter : public ScopedMutator {
+class LoadSplitter : public ScopedMutator {
  public:
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -161,7 +161,7 @@ class Splitter : public ScopedMutator {
 }  // namespace
 
 ir::Func LoadFirst(const ir::Func& func) {
-  return func.WithBody(Splitter().MutateStmt(func->body));
+  return func.WithBody(LoadSplitter().MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

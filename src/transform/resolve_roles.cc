@@ -216,7 +216,7 @@ class RoleResolver : public ir::StmtMutator {
   std::optional<Obstacle> obstacle_;
 };
 
-class Launches : public ir::StmtMutator {
+class LaunchResolver : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -230,7 +230,7 @@ class Launches : public ir::StmtMutator {
 }  // namespace
 
 ir::Func ResolveRoles(const ir::Func& func, const Target& target) {
-  return func.WithBody(Launches().MutateStmt(func->body));
+  return func.WithBody(LaunchResolver().MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

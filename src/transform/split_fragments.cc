@@ -144,7 +144,7 @@ class Splitter : public ScopedMutator {
   const std::vector<std::pair<Buffer, std::vector<Group>>>& split_;
 };
 
-class Launches : public ir::StmtMutator {
+class FragmentSplitter : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -180,7 +180,7 @@ class Launches : public ir::StmtMutator {
 }  // namespace
 
 ir::Func SplitFragments(const ir::Func& func, const Target& target) {
-  return func.WithBody(Launches().MutateStmt(func->body));
+  return func.WithBody(FragmentSplitter().MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform

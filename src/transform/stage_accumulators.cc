@@ -76,9 +76,9 @@ class Owner : public ScopedMutator {
   analysis::LaunchThreads launch_;
 };
 
-class Stager : public ScopedMutator {
+class AccumulatorStager : public ScopedMutator {
  public:
-  Stager(Buffer c, Buffer tmem, const op::ThreadRange& owner)
+  AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner)
       : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner) {}
 
   using ScopedMutator::Rewrite;
@@ -392,7 +392,7 @@ class Stager : public ScopedMutator {
 Stmt StageAccumulator(const Stmt& body, const Buffer& c) {
   Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, c->shape, {}, "shared.tmem", {},
               c->span);
-  return Stager(c, tmem, Owner(body, c).threads).MutateStmt(body);
+  return AccumulatorStager(c, tmem, Owner(body, c).threads).MutateStmt(body);
 }
 
 }  // namespace tilelang::transform

@@ -40,10 +40,10 @@ Stmt Scope(std::vector<Stmt> stmts, const ir::Span& span) {
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), span);
 }
 
-class Stager : public ir::StmtMutator {
+class TensorMemoryStager : public ir::StmtMutator {
  public:
   // `in_registers`: why accumulators stay there.
-  Stager(ir::Map<Buffer, ir::String> in_registers, bool in_pairs)
+  TensorMemoryStager(ir::Map<Buffer, ir::String> in_registers, bool in_pairs)
       : in_registers_(std::move(in_registers)), in_pairs_(in_pairs) {}
   using StmtMutator::Rewrite;
 
@@ -237,7 +237,8 @@ ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
     for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c);
     in_registers = accumulators.in_registers;
   }
-  return func.WithBody(Stager(in_registers, op::HasGemmsInPairs(body)).MutateStmt(body));
+  return func.WithBody(
+      TensorMemoryStager(in_registers, op::HasGemmsInPairs(body)).MutateStmt(body));
 }
 
 }  // namespace tilelang::transform

@@ -28,6 +28,7 @@ class AutotunedFunction:
     them does not search.
 
     Attributes:
+        function: what was decorated.
         results: what searches of this process gave, by what they were for.
     """
 
@@ -35,7 +36,7 @@ class AutotunedFunction:
         self, function: JITFunction | EagerFunction, configs: Any, settings: ProfileArgs
     ) -> None:
         functools.update_wrapper(self, function, updated=())
-        self._function = function
+        self.function = function
         self._configs = configs
         self._settings = settings
         self._signature = inspect.signature(function.__wrapped__)  # type: ignore[union-attr]
@@ -54,17 +55,17 @@ class AutotunedFunction:
         """
         tail = self._tails.get(_key(args, kwargs))
         if tail is not None:
-            return self._function(*args, *tail)
+            return self.function(*args, *tail)
         result = self._tuned(args, kwargs)
         if result is None:
-            return self._function(*args, **kwargs)
-        if isinstance(self._function, JITFunction):
+            return self.function(*args, **kwargs)
+        if isinstance(self.function, JITFunction):
             return result.kernel
         given = self._given(args, kwargs)
         rest = {name: value for name, value in result.config.items() if name not in given}
         if not kwargs:
             self._tails[_key(args, kwargs)] = self._tail(len(args), rest)
-        return self._function(*args, **kwargs, **rest)
+        return self.function(*args, **kwargs, **rest)
 
     def _tail(self, count: int, config: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """The arguments after the first ``count``; None where one has no value."""
@@ -75,7 +76,7 @@ class AutotunedFunction:
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the best kernel for the arguments, without running it."""
         result = self._tuned(args, kwargs)
-        return self._function.compile(*args, **kwargs) if result is None else result.kernel
+        return self.function.compile(*args, **kwargs) if result is None else result.kernel
 
     def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
         """Returns what the search for these arguments gives.
@@ -103,19 +104,19 @@ class AutotunedFunction:
         names = list(self._signature.parameters)
         given = self._given(args, kwargs)
         consts: Mapping[str, int] = {}
-        if isinstance(self._function, EagerFunction) and callable(self._configs):
-            consts = self._function.constants_of(args, kwargs)
+        if isinstance(self.function, EagerFunction) and callable(self._configs):
+            consts = self.function.constants_of(args, kwargs)
         configs = candidates.resolve(self._configs, {**self._defaults(), **given, **consts})
         candidates.check_names(configs, names, self.__name__)  # type: ignore[attr-defined]
         if configs and all(name in given for config in configs for name in config):
             return None
         inputs: Inputs = get_autotune_inputs()
-        if inputs is None and isinstance(self._function, EagerFunction):
-            inputs = self._function.kernel_arguments(args, kwargs)
+        if inputs is None and isinstance(self.function, EagerFunction):
+            inputs = self.function.kernel_arguments(args, kwargs)
 
         def traced(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
             rest = {name: value for name, value in config.items() if name not in given}
-            return self._function.describe(args, {**kwargs, **rest})
+            return self.function.describe(args, {**kwargs, **rest})
 
         return Search(traced, candidates.narrowed(configs, given), self._settings, inputs).run()
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import click
 
-from . import cache, check, doctor, inspect, profile
+from . import (
+    cache,
+    check,
+    doctor,
+    emulate,
+    grade,
+    inspect,
+    measure,
+    profile,
+    schema,
+    serve,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -12,13 +23,14 @@ from . import cache, check, doctor, inspect, profile
 def main() -> None:
     """Checks, times and shows GPU kernels, on any machine.
 
-    Every command takes --json; the documents are described in docs/command_line.md.
+    Every command takes --json; `tilelang schema` prints the schema of its documents.
     """
 
 
 for _command in (
-    check.check, profile.profile, profile.compare, inspect.ir, inspect.export, inspect.run,
-    inspect.emulate, doctor.doctor, cache.cache,
+    check.check, grade.grade, profile.profile, profile.compare, measure.bench, measure.autotune,
+    inspect.ir, inspect.export, inspect.run, emulate.emulate, doctor.doctor, cache.cache,
+    schema.schema, serve.mcp,
 ):  # fmt: skip
     main.add_command(_command)
 

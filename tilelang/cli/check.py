@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
-from .options import chosen_target, request_of, request_options, schedules
+from .options import Shapes, chosen_target, request_of, request_options, schedules
 from .output import OK, WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
 from .verdict import examine
@@ -17,12 +18,15 @@ _MARK = {True: "right", False: "WRONG"}
 @click.command(context_settings={"ignore_unknown_options": False})
 @request_options
 @click.option("--target", "targets", multiple=True, help="sm_80, sm_90a or sm_100a; repeatable.")
+@click.option("--shapes", "cases", type=Shapes(), multiple=True,
+              help="Dimensions and parameters of the kernel NAME; repeatable.")  # fmt: skip
 @click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
 @json_option
 @guarded
 def check(
-    subject: str, targets: tuple[str, ...], seeds: int, as_json: bool, **options: Any
-) -> None:
+    subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
     """Tells whether the kernels of FILE are right, and what they take.
 
     FILE is a Python script, CUDA C++ (.cu) or PTX (.ptx). A script is run as it stands, once for
@@ -32,16 +36,19 @@ def check(
     The exit status is 0 if all is right, 1 if something is wrong, 2 if it could not be tried.
     """
     request = request_of(subject, options)
-    program, how = program_of(request)
-    chosen = targets or (chosen_target(None),)
-    found = [examine(program, target, schedules(seeds)) for target in chosen]
+    found, how = [], ""
+    for shapes in cases or ({},):
+        program, how = program_of(dataclasses.replace(request, shapes=shapes))
+        for target in targets or (chosen_target(None),):
+            found.append({**examine(program, target, schedules(seeds)), "shapes": shapes})
     ok = all(each["ok"] for each in found)
     content = document("check", ok=ok, subject=subject, compared=how, targets=found)
-    emit(content, "\n\n".join(_target_text(each, how) for each in found), as_json)
+    emit(content, "\n\n".join(target_text(each, how) for each in found), as_json)
     raise SystemExit(OK if ok else WRONG)
 
 
-def _target_text(found: dict[str, Any], how: str) -> str:
+def target_text(found: dict[str, Any], how: str) -> str:
+    """The verdict of one target, as text."""
     parts = [_headline(found, how)]
     for run in found["runs"]:
         if not run["ok"]:
@@ -55,7 +62,9 @@ def _target_text(found: dict[str, Any], how: str) -> str:
 def _headline(found: dict[str, Any], how: str) -> str:
     names = ", ".join(str(run["schedule"]) for run in found["runs"])
     mark = good(_MARK[True]) if found["ok"] else bad(_MARK[False])
-    return f"{mark} on {found['target']}, schedules {names}: {how or 'compared with nothing'}"
+    shapes = "".join(f", {name}={value}" for name, value in found["shapes"].items())
+    where = f"on {found['target']}{shapes}, schedules {names}"
+    return f"{mark} {where}: {how or 'compared with nothing'}"
 
 
 def _kernel_text(kernel: dict[str, Any]) -> str:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import click
 
 from .. import __version__, _ffi, env
+from .._owner import DISTRIBUTION, advice
 from ..runtime import nvrtc, toolchain
 from ..target import device_target
 from .output import bad, document, emit, faint, good, guarded, json_option
-
-_DISTRIBUTION = "tilelang-sm100"
 
 
 class Finding(NamedTuple):
@@ -35,19 +34,19 @@ class Finding(NamedTuple):
 
 def owners() -> list[str]:
     """The distributions in this environment that install a package ``tilelang``."""
-    return sorted({_DISTRIBUTION if name is None else name for name in
+    return sorted({DISTRIBUTION if name is None else name for name in
                    metadata.packages_distributions().get("tilelang", [])})  # fmt: skip
 
 
 def _package() -> Finding:
-    found = [name for name in owners() if name.lower().replace("_", "-") != _DISTRIBUTION]
+    found = [name for name in owners() if name.lower().replace("_", "-") != DISTRIBUTION]
     if found:
-        return Finding(
-            "package", "bad",
-            f"{', '.join(found)} installs `import tilelang`, too, and may have overwritten files: "
-            f"pip uninstall {' '.join(found)}, then install {_DISTRIBUTION} again",
-        )  # fmt: skip
-    return Finding("package", "ok", f"{_DISTRIBUTION} {__version__}, {_ffi.LIBRARY_PATH}")
+        return Finding("package", "bad", advice(", ".join(found)))
+    return Finding(
+        "package",
+        "ok",
+        f"{DISTRIBUTION} {__version__} installs `import tilelang`, {_ffi.LIBRARY_PATH}",
+    )
 
 
 def _gpu() -> Finding:

@@ -1,4 +1,4 @@
-"""``tilelang ir``, ``export``, ``run`` and ``emulate``: what a kernel became, and running it."""
+"""``tilelang ir``, ``export`` and ``run``: what a kernel became, and running it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 
-from ..emulator import __main__ as emulator_command
 from ..errors import UserError
 from ..jit.kernel import JITKernel, compiling
-from .options import Shapes, chosen_target, request_of, request_options
+from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
 from .programs import Request, program_of
 
@@ -64,7 +63,7 @@ def _dumping(folder: str) -> Any:
 
 @click.command()
 @click.argument("subject", metavar="FILE[::NAME]")
-@click.option("--shapes", type=Shapes(), default="", help="Dimensions of the kernel NAME.")
+@shapes_option
 @click.option("--target", help="sm_80, sm_90a or sm_100a.")
 @click.option("--html", "page", metavar="FILE", help="Write a page with the changes highlighted.")
 @json_option
@@ -112,7 +111,7 @@ def _page(subject: str, steps: list[dict[str, str]]) -> str:
 
 @click.command()
 @click.argument("subject", metavar="FILE[::NAME]")
-@click.option("--shapes", type=Shapes(), default="", help="Dimensions of the kernel NAME.")
+@shapes_option
 @click.option("--target", help="sm_80, sm_90a or sm_100a.")
 @click.option("--form", type=click.Choice(list(_FORMS)), default="ptx", show_default=True)
 @click.option("--output", default=".", metavar="FOLDER", help="Where to write.")
@@ -136,6 +135,7 @@ def export(
 
 @click.command()
 @request_options
+@shapes_option
 @click.option("--target", help="sm_80, sm_90a or sm_100a.")
 @json_option
 @guarded
@@ -154,10 +154,3 @@ def run(subject: str, target: str | None, as_json: bool, **options: Any) -> None
     )
     emit(content, message, as_json) if as_json or message else None
     raise SystemExit(1 if message else 0)
-
-
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def emulate(arguments: tuple[str, ...]) -> None:
-    """Runs a kernel of a PTX file; the same as python -m tilelang.emulator."""
-    raise SystemExit(emulator_command.main(list(arguments)))

@@ -46,8 +46,6 @@ class Shapes(click.ParamType):
 _REQUEST = (
     click.argument("subject", metavar="FILE[::NAME]"),
     click.argument("argv", nargs=-1, metavar="[-- ARGUMENTS OF THE SCRIPT]"),
-    click.option("--shapes", type=Shapes(), default="",
-                 help="Dimensions and parameters of the kernel NAME."),
     click.option("--reference", default="", metavar="[FILE::]FUNCTION",
                  help="What to compare with; by default NAME_reference or reference of FILE."),
     click.option("--seed", default=0, help="Of the random inputs."),
@@ -59,19 +57,26 @@ _REQUEST = (
                  help="Argument of PTX and CUDA C++, once for each, as f32[128,64]:random or 3."),
 )  # fmt: skip
 
+shapes_option = click.option("--shapes", type=Shapes(), default="",
+                             help="Dimensions and parameters of the kernel NAME.")  # fmt: skip
+
 
 def request_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds what makes a :class:`Request`."""
+    """Adds what makes a :class:`Request`, but for the shapes."""
     for decorate in reversed(_REQUEST):
         function = decorate(function)
     return function
 
 
 def request_of(subject: str, options: dict[str, Any]) -> Request:
-    """Returns the request of a command line; takes its options out of ``options``."""
+    """Returns the request of a command line; takes its options out of ``options``.
+
+    Where the command has no single option of shapes, the request is without.
+    """
     path, _, name = subject.partition("::")
-    names = ("argv", "shapes", "reference", "seed", "grid", "block", "cluster", "smem", "args")
-    return Request(Path(path), name, **{each: options.pop(each) for each in names})
+    names = ("argv", "reference", "seed", "grid", "block", "cluster", "smem", "args")
+    shapes = options.pop("shapes", {})
+    return Request(Path(path), name, shapes=shapes, **{each: options.pop(each) for each in names})
 
 
 def chosen_target(given: str | None) -> str:

@@ -12,7 +12,7 @@ import click
 
 from ..errors import InternalError, TileLangError
 
-#: Of every document; one that lacks or renames a field has another number.
+#: Of every document (schema.json); one that lacks or renames a field has another number.
 SCHEMA_VERSION = 1
 #: Exit statuses: all is right; the kernel is not; it could not be tried; our own defect.
 OK, WRONG, REFUSED, INTERNAL = 0, 1, 2, 3
@@ -30,13 +30,22 @@ def emit(content: dict[str, Any], text: str, as_json: bool) -> None:
     click.echo(json.dumps(content, indent=1) if as_json else text.rstrip("\n"))
 
 
-def refuse(command: str, message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
-    """Ends the command with an error."""
+def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
+    """Ends the command that runs with an error."""
     if as_json:
-        emit(document(command, ok=False, error=message), "", True)
+        emit(document(_running(), ok=False, error=message), "", True)
     else:
         click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
     sys.exit(status)
+
+
+def _running() -> str:
+    """The command that runs, as documents name it."""
+    context, names = click.get_current_context(), []
+    while context.parent is not None:
+        names.append(context.info_name or "")
+        context = context.parent
+    return ".".join(reversed(names))
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
@@ -48,9 +57,9 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(*args, **kwargs)
         except InternalError as error:
-            refuse(function.__name__, f"a defect of tilelang: {error}", as_json, INTERNAL)
+            refuse(f"a defect of tilelang: {error}", as_json, INTERNAL)
         except (TileLangError, OSError) as error:
-            refuse(function.__name__, str(error), as_json)
+            refuse(str(error), as_json)
 
     return call
 

@@ -13,7 +13,7 @@ import click
 from ..emulator import compare as compare_reports
 from ..emulator.timing import Report
 from ..errors import UserError
-from .options import chosen_target, request_of, request_options
+from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
 from .programs import Request, program_of
 from .verdict import Recorder
@@ -40,6 +40,7 @@ def _slowest(request: Request, target: str) -> Report:
 
 @click.command()
 @request_options
+@shapes_option
 @click.option("--target", help="sm_80, sm_90a or sm_100a.")
 @click.option("--html", metavar="FILE", help="Write the page of the slowest kernel.")
 @click.option("--trace", metavar="FILE", help="Write its trace for ui.perfetto.dev.")

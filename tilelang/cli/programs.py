@@ -18,7 +18,7 @@ from typing import Any
 from ..emulator import Device
 from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
-from ..env import default_target
+from ..env import default_target as target_of_environment
 from ..errors import UserError
 from ..target import device_target
 
@@ -86,7 +86,8 @@ def _as_script(path: Path, argv: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def _default_target(target: str) -> Iterator[None]:
+def default_target(target: str) -> Iterator[None]:
+    """Compiles for a target inside of the block what does not name one."""
     before = os.environ.get("TILELANG_DEFAULT_TARGET")
     os.environ["TILELANG_DEFAULT_TARGET"] = target
     try:
@@ -116,7 +117,7 @@ def _emulated(path: Path, target: str) -> Iterator[None]:
 
 
 @contextmanager
-def _poisoned() -> Iterator[None]:
+def poisoned() -> Iterator[None]:
     """What torch allocates without values is NaN, or the largest integer."""
     import torch
 
@@ -137,7 +138,8 @@ def _poisoned() -> Iterator[None]:
         settings.fill_uninitialized_memory = before[2]
 
 
-def _load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
+def load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
+    """Runs a Python file with its arguments; returns its names."""
     with _as_script(path, argv):
         return runpy.run_path(str(path), run_name=run_name)
 
@@ -146,9 +148,9 @@ def _run_script(request: Request, target: str) -> None:
     import torch
 
     torch.manual_seed(request.seed)
-    with _default_target(target), _emulated(request.path, target), _poisoned():
+    with default_target(target), _emulated(request.path, target), poisoned():
         try:
-            _load(request.path, request.argv, "__main__")
+            load(request.path, request.argv, "__main__")
         except SystemExit as error:
             if error.code not in (None, 0):
                 raise UserError(f"the script ended with status {error.code}") from None
@@ -157,12 +159,25 @@ def _run_script(request: Request, target: str) -> None:
 # One kernel of a file -------------------------------------------------------------------------
 
 
-def _named(request: Request) -> tuple[Program, str]:
-    chosen = default_target() or str(device_target() or "sm_100a")  # what loading a file needs
-    with _emulated(request.path, chosen), _poisoned():
-        names = _load(request.path, request.argv, "__tilelang__")
+def names_of(request: Request) -> dict[str, Any]:
+    """What a Python file defines.
+
+    Raises:
+        UserError: there is no such file, or the name that is asked for is not among it.
+    """
+    if not request.path.is_file() or request.path.suffix != ".py":
+        raise UserError(f"{str(request.path)!r} is no Python file")
+    # Loading a file needs a target, too.
+    chosen = target_of_environment() or str(device_target() or "sm_100a")
+    with _emulated(request.path, chosen), poisoned():
+        names = load(request.path, request.argv, "__tilelang__")
     if request.name not in names:
         raise UserError(f"{request.path.name} defines no {request.name!r}")
+    return names
+
+
+def _named(request: Request) -> tuple[Program, str]:
+    names = names_of(request)
     reference = _reference(request, names)
     how = f"compared with {reference.__name__}" if reference is not None else ""
     return functools.partial(_run_named, request, names[request.name], reference), how
@@ -172,7 +187,7 @@ def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any]
     """The function named by ``--reference``; else one of the file whose name says it."""
     path, _, name = request.reference.rpartition("::")
     if path:
-        names = _load(Path(path), (), "__tilelang__")
+        names = load(Path(path), (), "__tilelang__")
     if name:
         if not callable(names.get(name)):
             raise UserError(f"{path or request.path.name} defines no function {name!r}")
@@ -182,18 +197,19 @@ def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any]
     return next((names[each] for each in wanted if callable(names.get(each))), None)
 
 
-def _kernel(found: Any, request: Request, target: str) -> Any:
+def kernel_of(found: Any, request: Request, target: str) -> Any:
     """Compiles what a name stands for."""
+    from ..autotuner import AutotunedFunction
     from ..jit import EagerFunction, JITFunction, JITKernel, compile
 
     if isinstance(found, JITKernel):
         return found
-    if isinstance(found, EagerFunction | JITFunction):
-        with _default_target(target):
+    if isinstance(found, EagerFunction | JITFunction | AutotunedFunction):
+        with default_target(target):
             return found.compile(**request.shapes)
     if inspect.isfunction(found):
         found = found(**request.shapes)
-        return _kernel(found, dataclasses.replace(request, shapes={}), target)
+        return kernel_of(found, dataclasses.replace(request, shapes={}), target)
     if type(found).__name__ == "Func":
         return compile(found, target=target)
     if type(found).__module__.startswith("triton."):
@@ -210,7 +226,7 @@ def _run_named(request: Request, found: Any, reference: Any, target: str) -> Non
     from ..profiler import compare
 
     torch.manual_seed(request.seed)
-    kernel = _kernel(found, request, target)
+    kernel = kernel_of(found, request, target)
     profiler = kernel.get_profiler().with_symbols(request.shapes)
     inputs = profiler.get_inputs("cpu")
     given = list(inputs)
@@ -221,17 +237,18 @@ def _run_named(request: Request, found: Any, reference: Any, target: str) -> Non
         for output in inputs[count:]:
             output.fill_(float("nan") if output.is_floating_point() else -1)
     copies = [each.clone() if hasattr(each, "clone") else each for each in given]
-    with _poisoned():
+    with poisoned():
         result = compare.as_list(kernel(*inputs))
     if reference is None:
         return
     expected = compare.as_list(reference(*copies))
     actual = result or inputs[len(given) :]
-    tolerance = max((_tolerance(each.dtype) for each in actual), default=0.0)
-    compare.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+    bound = max((tolerance(each.dtype) for each in actual), default=0.0)
+    compare.assert_close(actual, expected, rtol=bound, atol=bound)
 
 
-def _tolerance(dtype: Any) -> float:
+def tolerance(dtype: Any) -> float:
+    """How much results of a dtype may differ: four units in the last place, or 0.001."""
     import torch
 
     if not dtype.is_floating_point:
@@ -273,5 +290,5 @@ def _compare_arrays(request: Request, args: list[Any], before: list[Any]) -> Non
     wanted = [each for each in expected if hasattr(each, "dtype")]
     if returned:  # the last arrays
         actual, wanted = actual[-len(returned) :], returned
-    tolerance = max((_tolerance(each.dtype) for each in actual), default=0.0)
-    compare.assert_close(actual, wanted, rtol=tolerance, atol=tolerance)
+    bound = max((tolerance(each.dtype) for each in actual), default=0.0)
+    compare.assert_close(actual, wanted, rtol=bound, atol=bound)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..emulator import EmulatorError, options
 from ..emulator.timing import Report
 from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
+from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
 from .programs import Program
 
 #: Engines whose work a kernel exists for: the busiest tells its share of the speed of light.
 _WORK = ("tensor pipe", "HBM")
 _SHOWN = 3
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Recorder:
@@ -85,10 +89,7 @@ class Recorder:
 
     def _keep(self, entry: dict[str, Any], errors: Sequence[EmulatorError]) -> None:
         for error in errors:
-            found = {
-                "kind": error.kind, "text": error.reason, "place": _place(error),
-                "earlier": _earlier(error),
-            }  # fmt: skip
+            found = finding_of(error)
             same = next((each for each in entry["findings"] if found.items() <= each.items()), None)
             if same is None:
                 same = {**found, "count": 0, "schedules": []}
@@ -96,6 +97,14 @@ class Recorder:
             same["count"] += error.count
             if self._schedule not in same["schedules"]:
                 same["schedules"].append(self._schedule)
+
+
+def finding_of(error: EmulatorError) -> dict[str, Any]:
+    """What the emulator found, as documents have it."""
+    return {
+        "kind": error.kind, "text": error.reason, "place": _place(error),
+        "earlier": _earlier(error),
+    }  # fmt: skip
 
 
 def _place(error: EmulatorError) -> str:
@@ -137,6 +146,14 @@ def _times(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _raised(error: Exception) -> str:
+    """An exception of the program, with the line of its own that it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
 def examine(program: Program, target: str, schedules: Sequence[str | int]) -> dict[str, Any]:
     """Runs a program for a target, once by each schedule.
 
@@ -157,6 +174,10 @@ def examine(program: Program, target: str, schedules: Sequence[str | int]) -> di
             message = str(error) or "an assertion of the program failed"
         except EmulatorError as error:
             message = f"{error.kind}: {error.reason}"
+        except (TileLangError, OSError):
+            raise  # the program cannot be tried
+        except Exception as error:  # whatever the program does
+            message = _raised(error)
         runs.append({"schedule": schedule, "ok": not message, "message": message})
     kernels = list(recorder.kernels.values())
     clean = not any(kernel["findings"] for kernel in kernels)

@@ -1,4 +1,4 @@
-"""Runs a kernel of a PTX file: ``python -m tilelang.emulator kernel.ptx --entry f ...``."""
+"""Runs a kernel of a PTX or CUDA file: ``python -m tilelang.emulator kernel.ptx --entry f ...``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilelang.emulator.device import Device, Kernel, Module
+from tilelang.emulator.device import Device, Kernel, LaunchReport, Module
 from tilelang.emulator.timing import Report, command_line
-from tilelang.errors import TileLangError, UserError
+from tilelang.errors import EmulatorError, TileLangError, UserError
 
+_SANITIZE: dict[str, bool | str] = {"stop": True, "report": "report", "off": False}
 _ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,x ]*)\](?::(?P<fill>.+))?")
 _DTYPES = {
     "f16": "f2", "f32": "f4", "f64": "f8", "s8": "i1", "s16": "i2", "s32": "i4", "s64": "i8",
@@ -37,10 +39,20 @@ def _extents(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _suppression(text: str) -> tuple[str, str | int]:
+    kind, colon, place = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(
+            f"expected KIND:PLACE, like race:kernel.py:57; got {text!r}"
+        )
+    return kind, int(place) if place.isdigit() else place
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser("python -m tilelang.emulator", description=__doc__,
                                      epilog=_EPILOG)  # fmt: skip
-    parser.add_argument("ptx", help="PTX file")
+    parser.add_argument("ptx", metavar="FILE", help="PTX, or CUDA C++ (.cu)")
     parser.add_argument("--arch", default="sm_100a")
     parser.add_argument("--entry", help="kernel; may be left out if there is one")
     parser.add_argument("--grid", type=_extents, default=(1,), metavar="X,Y,Z")
@@ -51,6 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of random arrays")
     parser.add_argument("--schedule", default="late", help="late, eager or a seed")
     parser.add_argument("--lint", action="append", default=[])
+    parser.add_argument(
+        "--sanitize", choices=_SANITIZE, default="stop",
+        help="accesses that nothing orders: stop at the first, report all, or off",
+    )  # fmt: skip
+    parser.add_argument(
+        "--suppress", action="append", default=[], type=_suppression, metavar="KIND:PLACE",
+        help="findings not to report, by PTX line, file.py:line or kernel; repeatable",
+    )  # fmt: skip
     parser.add_argument("--limit", type=int, default=0, help="warp instructions, 0: none")
     parser.add_argument("--save", metavar="PREFIX", help="save arrays as PREFIX<n>.npy")
     parser.add_argument("--list", action="store_true", help="only list the kernels")
@@ -161,9 +181,13 @@ def _show(args: list[Any], prefix: str | None) -> None:
             np.save(f"{prefix}{index}.npy", value)
 
 
-def _load(options: argparse.Namespace, path: str) -> Module:
+def load(options: argparse.Namespace, path: str) -> Module:
+    """Loads a file on a new device; CUDA C++ is compiled before."""
+    device = Device(options.arch)
+    if path.endswith(".cu"):
+        return device.load_cuda(Path(path))
     with open(path, "rb") as file:
-        return Device(options.arch).load_ptx(file.read())
+        return device.load_ptx(file.read())
 
 
 def _kernel(module: Module, entry: str | None) -> Kernel:
@@ -178,43 +202,63 @@ def _profile(options: argparse.Namespace) -> command_line.Profile:
     def profile(
         path: str, entry: str | None, grid: Sequence[int], block: Sequence[int], smem: int
     ) -> Report:
-        kernel = _kernel(_load(options, path), entry)
+        kernel = _kernel(load(options, path), entry)
         args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
         return kernel.profile(grid, block, args, cluster=options.cluster, smem=smem)
 
     return profile
 
 
-def _run(options: argparse.Namespace) -> None:
-    module = _load(options, options.ptx)
-    if options.list:
-        _list(module)
-        return
-    if command_line.wanted(options):
-        command_line.run(options, _profile(options))
-        return
+def launch(options: argparse.Namespace, module: Module) -> tuple[LaunchReport, list[Any]]:
+    """Runs the kernel that the options choose.
+
+    Returns:
+        The report, and the arguments as the kernel left them.
+
+    Raises:
+        UserError: there is no such kernel, or an argument does not fit.
+        EmulatorError: the emulator found a fault.
+    """
     args = [parse_argument(text, options.seed + i) for i, text in enumerate(options.arg)]
     schedule = int(options.schedule) if options.schedule.isdigit() else options.schedule
     report = _kernel(module, options.entry).launch(
         options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
         schedule=schedule, lint=options.lint, instruction_limit=options.limit,
+        sanitize=_SANITIZE[options.sanitize], suppress=options.suppress,
     )  # fmt: skip
+    return report, args
+
+
+def _run(options: argparse.Namespace) -> bool:
+    """Does what the options ask for; returns whether nothing was found."""
+    module = load(options, options.ptx)
+    if options.list:
+        _list(module)
+        return True
+    if command_line.wanted(options):
+        command_line.run(options, _profile(options))
+        return True
+    report, args = launch(options, module)
     _show(args, options.save)
     print(f"{report.instructions} warp instructions in {report.seconds:.3f} s")
+    return not report.findings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    """Runs the command line.
+
+    Returns:
+        The exit status: 1 if the emulator found something, 2 if the launch could not be tried.
+    """
+    options = parser().parse_args(arguments)
     try:
-        _run(options)
+        return 0 if _run(options) else 1
     except (TileLangError, OSError) as error:
         print(error, file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, EmulatorError) else 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

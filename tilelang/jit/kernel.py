@@ -157,6 +157,25 @@ class JITKernel:
         """
         return torch_op.kernel_op(self, name)
 
+    def as_jax(self) -> Callable[..., Any]:
+        """Returns the kernel as a function of JAX, also for ``jax.jit``: a foreign function.
+
+        On the CPU it runs on the emulator. It takes arrays, contiguous, and returns new ones: the
+        parameters of ``out_idx``, one array or a list. ``jax.custom_vjp`` adds a gradient.
+
+        Raises:
+            ConfigError: the extra ``jax`` is not installed, the kernel has no ``out_idx``, or takes
+                scalars.
+        """
+        from .jax_call import jax_function
+
+        return jax_function(self)
+
+    def launcher_without_outputs(self) -> Any:
+        """The kernel as a function of tvm-ffi that takes all parameters, outputs among them."""
+        lowered = lower(self.prim_func, self.target, self._recipe[3])
+        return _build(lowered, self.target, [], self._recipe[4], self._outcome, None)[2]
+
     def own_op(self) -> str:
         """The name of the operator that stands for the kernel where torch.compile traces a call."""
         if self._op is None:
@@ -345,6 +364,30 @@ class JITKernel:
     def export_sources(self, kernel_path: str | os.PathLike[str]) -> None:
         """Writes the generated CUDA C++ to a file."""
         Path(kernel_path).write_text(self._source)
+
+    @boundary
+    def export_library(self, path: str | os.PathLike[str]) -> None:
+        """Writes a shared library that launches the kernel on a GPU, without the compiler.
+
+        It is a module of tvm-ffi with one function, of the kernel's name, that takes all parameters
+        (outputs, too) and needs nothing but tvm-ffi and the CUDA driver: ``tvm_ffi.load_module``
+        in Python, ``tvm::ffi::Module::LoadFromFile`` in C++. Needs a C++ compiler (``CXX``, g++).
+
+        Raises:
+            ConfigError: there is no compiler, or the kernel needs what libraries do not have:
+                workspaces, tensors with strides of their own, dimensions that follow from no single
+                extent.
+        """
+        from . import library
+
+        library.export(self, Path(path))
+
+    @boundary
+    def export_host_source(self, path: str | os.PathLike[str]) -> None:
+        """Writes the C++ of the library of :meth:`export_library`, machine code included."""
+        from . import library
+
+        Path(path).write_text(library.source_of(self))
 
     def export_ptx(self, path: str | os.PathLike[str]) -> None:
         """Writes the PTX to a file."""

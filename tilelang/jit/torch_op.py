@@ -162,7 +162,7 @@ def outputs_like(
 
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     device = tensors[0].device if tensors else placeholder(target).device
-    values = _sizes(inputs, args)
+    values = sizes(inputs, args)
     return [
         torch.empty(
             [evaluate(extent, values) for extent in buffer.shape],
@@ -173,14 +173,15 @@ def outputs_like(
     ]
 
 
-def _sizes(inputs: Sequence[Any], args: Sequence[Any]) -> Mapping[Var, Any]:
-    """The values of scalars and symbolic dimensions in a call."""
+def sizes(inputs: Sequence[Any], args: Sequence[Any]) -> Mapping[Var, Any]:
+    """The values of scalars and symbolic dimensions in a call, whose tensors have a ``shape``."""
     values: dict[Var, Any] = {}
     known: list[tuple[Any, Any]] = []
     for param, arg in zip(inputs, args, strict=True):
         if isinstance(param, Buffer):
             known += zip(param.shape, arg.shape, strict=True)
-            known += zip(param.strides, arg.stride(), strict=False)
+            if param.strides:
+                known += zip(param.strides, arg.stride(), strict=False)
         else:
             values[param] = arg
     for extent, size in known:

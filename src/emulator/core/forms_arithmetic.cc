@@ -4,7 +4,7 @@
 namespace tilelang::emulator {
 namespace {
 
-constexpr FormRow kForms[] = {
+constexpr FormRow kArithmeticForms[] = {
     // integers
     {"add", "u16 s16 u32 s32 u64 s64 u16x2 s16x2", ""},
     {"sub", "u16 s16 u32 s32 u64 s64", ""},
@@ -111,6 +111,6 @@ constexpr FormRow kForms[] = {
 
 }  // namespace
 
-std::span<const FormRow> ArithmeticForms() { return kForms; }
+std::span<const FormRow> ArithmeticForms() { return kArithmeticForms; }
 
 }  // namespace tilelang::emulator

@@ -4,7 +4,7 @@
 namespace tilelang::emulator {
 namespace {
 
-constexpr FormRow kForms[] = {
+constexpr FormRow kConversionForms[] = {
     {"mov", "b16 u16 s16 b32 u32 s32 b64 u64 s64 f32 f64 pred b128", ""},
     {"mov", "u32 u64", "v2/v4"},
     {"cvta", "u32 u64", "to? space"},
@@ -53,6 +53,6 @@ constexpr FormRow kForms[] = {
 
 }  // namespace
 
-std::span<const FormRow> ConversionForms() { return kForms; }
+std::span<const FormRow> ConversionForms() { return kConversionForms; }
 
 }  // namespace tilelang::emulator

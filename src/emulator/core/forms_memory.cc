@@ -4,7 +4,7 @@
 namespace tilelang::emulator {
 namespace {
 
-constexpr FormRow kForms[] = {
+constexpr FormRow kMemoryForms[] = {
     // Any state space.
     {"ld ldu", "any8 any16", "weak? space? ca/cg/cs/lu/cv? v2/v4/v8?"},
     {"ld ldu", "any32", "weak? space? ca/cg/cs/lu/cv? v2/v4?"},
@@ -113,6 +113,6 @@ constexpr FormRow kForms[] = {
 
 }  // namespace
 
-std::span<const FormRow> MemoryForms() { return kForms; }
+std::span<const FormRow> MemoryForms() { return kMemoryForms; }
 
 }  // namespace tilelang::emulator

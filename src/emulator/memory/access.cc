@@ -1,17 +1,10 @@
 #include "emulator/memory/access.h"
 
-#include <cstdio>
-
 #include "emulator/core/machine.h"
+#include "emulator/memory/hex.h"
 
 namespace tilelang::emulator {
 namespace {
-
-std::string Hex(uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 const char* Verb(AccessKind kind) {
   switch (kind) {

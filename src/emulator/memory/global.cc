@@ -1,10 +1,10 @@
 #include "emulator/memory/global.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <new>
 
 #include "emulator/core/error.h"
+#include "emulator/memory/hex.h"
 
 namespace tilelang::emulator {
 
@@ -26,12 +26,6 @@ ZeroedBytes AllocateBytes(uint64_t size, const std::string& name) {
     throw EmulatorError("out-of-memory", "the host has no room for '" + name + "' of " +
                                              std::to_string(size) + " bytes");
   }
-}
-
-std::string Hex(uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
 }
 
 void CheckPlace(uint64_t address, uint64_t size, const std::string& name) {

@@ -18,7 +18,7 @@ constexpr double kKept = 2048;
 // Turns for each warp after which it is asked whether all only poll.
 constexpr uint64_t kStepsOfRound = 8;
 // Rounds of residence of an SM that are timed in detail, when there are more.
-constexpr uint64_t kRounds = 2;
+constexpr uint64_t kTimedRounds = 2;
 // Clusters that are timed when some take longer than others, if there are so many; durations that
 // differ by less than this factor are those of one kind.
 constexpr uint64_t kFewest = 8;
@@ -90,8 +90,8 @@ void TimedRun::Choose() {
     return;
   }
   const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
-  enough_ = of_sm > (kRounds + 1) * at_once ? kRounds * at_once + of_sm % at_once
-                                            : std::min(of_sm, kRounds * at_once);
+  enough_ = of_sm > (kTimedRounds + 1) * at_once ? kTimedRounds * at_once + of_sm % at_once
+                                                 : std::min(of_sm, kTimedRounds * at_once);
   uint64_t most = std::min(of_sm, std::max(enough_, kFewest));
   if (launch_.options.timing.ctas > 0) {
     most =

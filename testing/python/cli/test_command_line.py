@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner, Result
+from cli.documents import command, document
 
-from tilelang.cli import doctor, main
+from tilelang.cli import doctor
 
 SCALE = """
 import tilelang
@@ -50,18 +49,8 @@ def _folder(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "sm_90a")
 
 
-def command(line: str) -> Result:
-    result = CliRunner().invoke(main, shlex.split(line))
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 def verdict(line: str, status: int) -> dict:
-    result = command(f"check {line} --json")
-    assert result.exit_code == status, result.output
-    found = json.loads(result.output)
-    assert (found["schema"], found["version"]) == ("tilelang.check", 1)
+    found = document(f"check {line}", status)
     assert found["ok"] == (status == 0)
     return found
 
@@ -89,6 +78,21 @@ def test_a_wrong_result_says_where_and_by_how_much() -> None:
     found = verdict("k.py::scale --shapes N=300", 1)
     message = found["targets"][0]["runs"][0]["message"]
     assert "300 of 300 elements differ" in message and "the worst is at" in message
+
+
+def test_several_shapes_are_several_verdicts() -> None:
+    scale(extent=100)
+    found = verdict("k.py::scale --shapes N=100 --shapes N=128 --seeds 0", 1)
+    assert [each["shapes"] for each in found["targets"]] == [{"N": 100}, {"N": 128}]
+    assert [each["ok"] for each in found["targets"]] == [True, False]
+    assert "N=128" in command("check k.py::scale --shapes N=128").output
+
+
+def test_what_a_program_raises_is_its_verdict() -> None:
+    Path("s.py").write_text("def f():\n    return 1 // 0\n\n\nf()\n")
+    found = verdict("s.py --seeds 0", 1)
+    message = found["targets"][0]["runs"][0]["message"]
+    assert message.startswith("ZeroDivisionError") and message.endswith("(s.py:2)")
 
 
 def test_what_a_kernel_forgets_to_write_is_wrong() -> None:
@@ -156,6 +160,7 @@ def test_what_cannot_be_tried(line: str, says: str) -> None:
     scale()
     Path("notes.txt").write_text("")
     found = verdict(line, 2)
+    assert found["schema"] == "tilelang.check"
     assert says in found["error"]
     assert says in command(f"check {line}").output
 
@@ -164,18 +169,17 @@ def test_profile_and_compare() -> None:
     scale()
     Path("a.py").write_text(Path("k.py").read_text() + "import torch\nscale(torch.zeros(1000))\n")
     Path("b.py").write_text(Path("k.py").read_text() + "import torch\nscale(torch.zeros(9**7))\n")
-    result = command("profile a.py --json --html page.html --trace t.json --picture p.svg")
-    (kernel,) = json.loads(result.output)["kernels"]
+    (kernel,) = document("profile a.py --html page.html --trace t.json --picture p.svg")["kernels"]
     assert kernel["kernel"] == "scale_kernel" and kernel["lines"]
     assert "<html" in Path("page.html").read_text() and "<svg" in Path("p.svg").read_text()
     assert json.loads(Path("t.json").read_text())["traceEvents"]
-    found = json.loads(command("compare a.py b.py --json").output)
+    found = document("compare a.py b.py")
     assert found["ratio"] == pytest.approx(found["us"][1] / found["us"][0]) and found["ratio"] > 1
 
 
 def test_ir_export_run_and_emulate() -> None:
     scale()
-    stages = json.loads(command("ir k.py::scale --shapes N=256 --json --html p.html").output)
+    stages = document("ir k.py::scale --shapes N=256 --html p.html")
     assert len(stages["stages"]) > 3 and "<table" in Path("p.html").read_text()
     assert "__global__" in _exported("cuda") and ".entry" in _exported("ptx")
     Path("s.py").write_text("print('hello')\n")
@@ -183,30 +187,29 @@ def test_ir_export_run_and_emulate() -> None:
     Path("s.py").write_text("assert 1 + 1 == 3, 'sums'\n")
     result = command("run s.py")
     assert result.exit_code == 1 and "sums" in result.output
+    assert document("run s.py", 1)["message"] == "sums"
     assert command("emulate out/scale.ptx --arch sm_90a --list").exit_code == 0
 
 
 def _exported(form: str) -> str:
-    found = json.loads(
-        command(f"export k.py::scale --shapes N=256 --form {form} --output out --json").output
-    )
+    found = document(f"export k.py::scale --shapes N=256 --form {form} --output out")
     return Path(found["files"][0]["path"]).read_text()
 
 
 def test_cache(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
     scale()
-    assert json.loads(command("cache size --json").output)["entries"] == 0
+    assert document("cache size")["entries"] == 0
     verdict("k.py::scale --shapes N=64 --seeds 0", 0)
-    (entry,) = json.loads(command("cache list --json").output)["entries"]
+    (entry,) = document("cache list")["entries"]
     assert entry["bytes"] > 0
     assert "1 entries" in command("cache size").output
-    assert json.loads(command("cache clear --json").output)["entries"] == 1
-    assert json.loads(command("cache size --json").output)["bytes"] == 0
+    assert document("cache clear")["entries"] == 1
+    assert document("cache size")["bytes"] == 0
 
 
 def test_doctor_names_a_second_owner_of_the_package(monkeypatch) -> None:
-    found = json.loads(command("doctor --json").output)
+    found = document("doctor")
     names = [each["name"] for each in found["findings"]]
     assert {"package", "emulator", "GPU", "NVRTC", "torch", "cache"} <= set(names)
     monkeypatch.setattr(

@@ -56,7 +56,7 @@ def test_arguments():
 def test_files_that_are_no_ptx(tmp_path, capsys):
     path = tmp_path / "binary.ptx"
     path.write_bytes(b"\x7fELF\xff\xfe")
-    assert main([str(path)]) == 1
+    assert main([str(path)]) == 2
     assert "binary data" in capsys.readouterr().err
 
 
@@ -93,5 +93,5 @@ def test_extents_are_integers(file, capsys):
 
 def test_a_place_where_nothing_can_be_saved(file, tmp_path, capsys):
     options = ["--arg", "f32[32]", "--arg", "1", "--save", str(tmp_path / "missing" / "out")]
-    assert main([str(file), *options]) == 1
+    assert main([str(file), *options]) == 2
     assert "missing" in capsys.readouterr().err

@@ -1,0 +1,32 @@
+// A C++ program that calls a function of an exported library with tensors of float32 on a GPU:
+// caller LIBRARY FUNCTION ROWS COLUMNS. The addresses of the tensors are 0x10000, 0x20000, ...
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace ffi = tvm::ffi;
+
+int main(int, char** arguments) {
+  int64_t rows = std::atoll(arguments[3]), columns = std::atoll(arguments[4]);
+  int64_t matrix[] = {rows, columns}, vector[] = {columns};
+  int64_t matrix_strides[] = {columns, 1}, vector_strides[] = {1};
+  auto tensor = [](uintptr_t address, int rank, int64_t* shape, int64_t* strides) {
+    return DLTensor{
+        reinterpret_cast<void*>(address), {kDLCUDA, 0}, rank, {kDLFloat, 32, 1}, shape, strides, 0};
+  };
+  DLTensor x = tensor(0x10000, 2, matrix, matrix_strides);
+  DLTensor y = tensor(0x20000, 1, vector, vector_strides);
+  DLTensor z = tensor(0x30000, 2, matrix, matrix_strides);
+  try {
+    ffi::Module module = ffi::Module::LoadFromFile(arguments[1]);
+    ffi::Function function = module->GetFunction(arguments[2]).value();
+    function(&x, &y, 3.5, &z);
+  } catch (const ffi::Error& error) {
+    std::printf("%s: %s\n", error.kind().c_str(), error.message().c_str());
+    return 1;
+  }
+  return 0;
+}

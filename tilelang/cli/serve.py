@@ -1,0 +1,177 @@
+"""``tilelang mcp``: the commands as tools of a server of the Model Context Protocol, on stdio."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import ConfigError
+from .output import guarded
+
+#: What a tool prints beyond this is a program's flood, not a document.
+_MOST_ERROR_TEXT = 4000
+
+
+@click.command()
+@click.option("--timeout", default=300.0, show_default=True, help="Seconds that one tool may take.")
+@guarded
+def mcp(timeout: float) -> None:
+    """Serves check, grade, profile and the other commands to a client of MCP, on stdio.
+
+    Needs the extra: pip install 'tilelang-sm100[mcp]'. Each tool runs in a process of its own.
+    """
+    server(timeout).run("stdio")
+
+
+def server(timeout: float) -> Any:
+    """The server with its tools.
+
+    Args:
+        timeout: seconds after which the process of a tool is ended.
+
+    Raises:
+        ConfigError: the package ``mcp`` is not installed, or too old.
+    """
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "the server needs the package mcp, version 2",
+            notes=["pip install 'tilelang-sm100[mcp]'"],
+        ) from None
+    made = MCPServer("tilelang", instructions=_INSTRUCTIONS)
+    for tool in _tools(timeout):
+        made.tool()(tool)
+    return made
+
+
+_INSTRUCTIONS = (
+    "Tells of GPU kernels (TileLang in Python, CUDA C++, PTX), without a GPU, whether they are "
+    "right, race-free and fast. `subject` is the path of a file, or path::name for one kernel of "
+    "a Python file; check_source takes the text itself. Results are JSON documents with `ok`."
+)
+
+
+def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str, Any]:
+    """Runs a command in a process of its own; returns its document."""
+    line = [sys.executable, "-m", "tilelang", *words, "--json"]
+    try:
+        done = subprocess.run(
+            line, capture_output=True, text=True, timeout=timeout, cwd=folder,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"ok": False, "error": f"it took more than {timeout:g} seconds, and was ended"}
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError:
+        text = (done.stderr or done.stdout)[-_MOST_ERROR_TEXT:]
+        return {"ok": False, "error": f"it ended with status {done.returncode}: {text}"}
+
+
+def _options(**values: Any) -> list[str]:
+    """Options of a command line; lists are repeated, what is empty is left out."""
+    words = []
+    for name, value in values.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each not in (None, ""):
+                words += [f"--{name}", str(each)]
+    return words
+
+
+def _tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
+    return [*_judging_tools(timeout), *_timing_tools(timeout), *_showing_tools(timeout)]
+
+
+def _judging_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
+    def check(
+        subject: str, shapes: list[str] | None = None, targets: list[str] | None = None,
+        seeds: int = 1, reference: str = "", grid: str = "", block: str = "",
+        args: list[str] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Right or wrong (where, by how much), races, missing waits, predicted time, advice.
+
+        shapes: such as ["M=128,N=64"], for path::name; grid, block and args ("f32[64]:random") are
+        of PTX and CUDA C++; reference: "function" or "file.py::function".
+        """
+        options = _options(shapes=shapes or [], target=targets or [], seeds=seeds,
+                           reference=reference, grid=grid, block=block, arg=args or [])  # fmt: skip
+        return _command(timeout, "check", subject, *options)
+
+    def check_source(
+        source: str, kernel: str = "", shapes: list[str] | None = None,
+        targets: list[str] | None = None, seeds: int = 1,
+    ) -> dict[str, Any]:  # fmt: skip
+        """As check, for the text of a Python file; kernel names one function of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "source.py").write_text(source, encoding="utf-8")
+            subject = f"source.py::{kernel}" if kernel else "source.py"
+            options = _options(shapes=shapes or [], target=targets or [], seeds=seeds)
+            return _command(timeout, "check", subject, *options, folder=folder)
+
+    def grade(
+        problem: str, solution: str, workloads: str = "", target: str = "", seeds: int = 1
+    ) -> dict[str, Any]:
+        """The verdict on a solution of a KernelBench or FlashInfer-Bench problem, from files."""
+        options = _options(workloads=workloads, target=target, seeds=seeds)
+        return _command(timeout, "grade", problem, solution, *options)
+
+    return [check, check_source, grade]
+
+
+def _timing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
+    def profile(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
+        """What the kernels of a file take on the GPU by the timing model, by source line."""
+        return _command(timeout, "profile", subject, *_options(shapes=shapes, target=target))
+
+    def compare(first: str, second: str, target: str = "") -> dict[str, Any]:
+        """The reports of the slowest kernels of two files, and the ratio of their times."""
+        return _command(timeout, "compare", first, second, *_options(target=target))
+
+    def bench(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
+        """Times of the kernels: measured on a GPU, predicted without one."""
+        return _command(timeout, "bench", subject, *_options(shapes=shapes, target=target))
+
+    def autotune(
+        subject: str, values: list[str], shapes: str = "", target: str = ""
+    ) -> dict[str, Any]:
+        """The fastest configuration of path::name; values such as ["block_M=64,128"]."""
+        options = [*_options(shapes=shapes, target=target), *_options(**{"try": values})]
+        return _command(timeout, "autotune", subject, *options)
+
+    return [profile, compare, bench, autotune]
+
+
+def _showing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
+    def ir(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
+        """The program after every pass that changes it, with differences."""
+        return _command(timeout, "ir", subject, *_options(shapes=shapes, target=target))
+
+    def export(
+        subject: str, folder: str, form: str = "ptx", shapes: str = "", target: str = ""
+    ) -> dict[str, Any]:
+        """Writes CUDA C++ ("cuda"), "ptx", "cubin" or "sass" of the kernels into a folder."""
+        options = _options(form=form, output=folder, shapes=shapes, target=target)
+        return _command(timeout, "export", subject, *options)
+
+    def emulate(
+        file: str, arch: str = "sm_100a", entry: str = "", grid: str = "", block: str = "",
+        args: list[str] | None = None, sanitize: str = "report",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Runs one kernel of a PTX or CUDA C++ file; args such as "f32[64]:random"."""
+        options = _options(arch=arch, entry=entry, grid=grid, block=block, arg=args or [],
+                           sanitize=sanitize)  # fmt: skip
+        return _command(timeout, "emulate", file, *options)
+
+    def doctor() -> dict[str, Any]:
+        """What is installed here, what is missing, and what to do about it."""
+        return _command(timeout, "doctor")
+
+    return [ir, export, emulate, doctor]
