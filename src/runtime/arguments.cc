@@ -468,7 +468,8 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
     }
     if (extent.binds && expected > extent.program.MaxValue()) {
       Fail("dimension ", i, " of argument '", param.name, "' is ", expected,
-           ", which does not fit the dtype of '", extent.program.Text(), "'");
+           ", which does not fit the dtype of '", extent.program.Text(), "'; declare it as ",
+           "T.dynamic(\"", extent.program.Text(), "\", \"int64\")");
     }
   }
   CheckStrides(param, tensor, state);

@@ -24,6 +24,7 @@ from tilelang.emulator.profiles import Profile, chosen_profile, profile_of
 from tilelang.emulator.progress import Progress
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
+from tilelang.emulator.warned import line_by_line
 from tilelang.errors import UserError
 from tilelang.runtime import nvrtc, resources, toolchain
 
@@ -537,14 +538,8 @@ def _finish(name: str, handle: Any, chosen: Options, profile: Profile) -> Launch
         if isinstance(error, EmulatorError):
             error.findings = findings
         raise error
-    for warning in report["warnings"]:
-        times = f" ({warning['count']} times)" if warning["count"] > 1 else ""
-        warnings.warn(
-            f"{warning['short_kernel']}, PTX line {warning['ptx_line']}: "
-            f"{warning['message']}{times}",
-            EmulatorWarning,
-            stacklevel=6,
-        )
+    for text in line_by_line(report["warnings"]):
+        warnings.warn(text, EmulatorWarning, stacklevel=6)
     by_class = {name: InstructionCount(**count) for name, count in report["by_class"].items()}
     lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(

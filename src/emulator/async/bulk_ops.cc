@@ -199,7 +199,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
     case Route::kStore:
       // The byte mask comes last, after a cache policy.
       if (form.masked) d.PushSource(d.size() - 1, Type::kU16);
-      if (reduces && !Commutes(form.reduce, form.type)) d.MarkCommunicates();
+      if (reduces && !Commutes(form.reduce, form.type)) d.MarkUnordered();
       d.op.handler = Store;
       return;
   }

@@ -343,7 +343,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
       TakeMap(d, form, d.operand(0));
       form.shared = d.Address(d.operand(1));
       // Only the map, at run time, tells the type: they might be sums of floats.
-      if (reduces && !Commutes(form.reduce, TensorType::kF32)) d.MarkCommunicates();
+      if (reduces && !Commutes(form.reduce, TensorType::kF32)) d.MarkUnordered();
       d.op.handler = Store;
       return;
     case Route::kSend:

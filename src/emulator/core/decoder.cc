@@ -284,7 +284,12 @@ std::vector<const ptx::Operand*> Decoder::Vector(const ptx::Operand& operand, in
   return Elements(operand);
 }
 
-void Decoder::MarkCommunicates() { function_.kernel().communicates = true; }
+void Decoder::MarkCommunicates() {
+  function_.kernel().communicates = true;
+  function_.kernel().couples = true;
+}
+
+void Decoder::MarkUnordered() { function_.kernel().communicates = true; }
 
 void Decoder::Unsupported(const std::string& what) {
   function_.Error(inst, "unsupported", what + " is not implemented");

@@ -100,6 +100,7 @@ class Decoder {
 
   // kernel traits that the scheduler must know
   void MarkCommunicates();  // values may flow between CTAs through global memory
+  void MarkUnordered();     // what is in memory in the end depends on the order of CTAs
 
   // EmulatorError with this instruction's line.
   [[noreturn]] void Unsupported(const std::string& what);

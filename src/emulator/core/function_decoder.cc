@@ -344,6 +344,29 @@ FunctionDecoder::BlockLabels FunctionDecoder::CollectLabels(const ptx::Function&
   return blocks;
 }
 
+namespace {
+
+int CountMentions(const ptx::Operand& operand, const std::string& name) {
+  int count = operand.name == name ? 1 : 0;
+  for (const ptx::Operand& element : operand.elements) count += CountMentions(element, name);
+  return count;
+}
+
+}  // namespace
+
+bool FunctionDecoder::IsResultRead(const ptx::Operand& result) const {
+  if (result.kind == ptx::Operand::Kind::kSink) return false;
+  if (result.kind != ptx::Operand::Kind::kName) return true;
+  int mentions = 0;
+  for (const ptx::Statement& statement : frames_.back().function->body) {
+    for (const ptx::Operand& operand : statement.instruction.operands) {
+      mentions += CountMentions(operand, result.name);
+    }
+    if (mentions > 1) return true;
+  }
+  return false;
+}
+
 void FunctionDecoder::Body(const ptx::Function& function) {
   BlockLabels blocks = CollectLabels(function);
   scopes_.back().labels = std::move(blocks[kWholeBody]);

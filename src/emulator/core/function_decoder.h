@@ -61,6 +61,8 @@ class FunctionDecoder {
   void InlineCall(Decoder& decoder, const std::string& name,
                   const std::vector<ptx::Operand>& results,
                   const std::vector<ptx::Operand>& arguments);
+  // Whether the function being decoded names the register of a result in another operand, too.
+  bool IsResultRead(const ptx::Operand& result) const;
   bool IsInlined() const { return frames_.size() > 1; }
   void SetReturnTarget(Decoder& decoder);
   Kernel& kernel() { return kernel_; }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/float_ops.h"
 #include "emulator/instructions/memory_poll.h"
@@ -256,6 +257,16 @@ Handler Choose(const std::string& name, Type type, bool shared) {
   return nullptr;
 }
 
+// Whether the order of CTAs matters, and whether they act on it.
+void MarkOrder(Decoder& d, const std::string& name, Type type, bool returns) {
+  // Compilers write atom for reductions, too: nobody reads the register of its result.
+  const bool is_read = returns && d.function().IsResultRead(d.operand(0));
+  if (is_read || name == "exch" || name == "cas") return d.MarkCommunicates();
+  // Integer reductions commute: any order of CTAs gives the same memory. Counters do so only if all
+  // have one bound.
+  if (IsFloat(type) || name == "inc" || name == "dec") d.MarkUnordered();
+}
+
 void DecodeAtomic(Decoder& d, bool returns) {
   AtomicOp m;
   m.returns = returns;
@@ -294,10 +305,7 @@ void DecodeAtomic(Decoder& d, bool returns) {
     d.Push(d.Source(*element, type));
   }
   if (name == "cas") d.PushSource(first + 2, type);
-  // Integer reductions without a result commute: any order of CTAs gives the same memory. Counters
-  // do so only if all have one bound.
-  const bool commutes = !returns && !IsFloat(type) && name != "inc" && name != "dec";
-  if (m.space != Space::kShared && !commutes) d.MarkCommunicates();
+  if (m.space != Space::kShared) MarkOrder(d, name, type, returns);
   d.MakeExtra<AtomicOp>(m);
 }
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/memory_access.h"
 #include "emulator/instructions/memory_poll.h"
@@ -394,7 +395,10 @@ void DecodeAccess(Decoder& d, bool store) {
   m.polls = strong && !store;
   if (!store) m.used = UsedBytes(d, m, elements);
   bool outside = m.space == Space::kGlobal || m.space == Space::kGeneric;
-  if (strong && outside && !cta_scope) d.MarkCommunicates();
+  const bool matters = store || std::any_of(elements.begin(), elements.end(), [&](const auto* e) {
+                         return d.function().IsResultRead(*e);
+                       });
+  if (strong && outside && !cta_scope && matters) d.MarkCommunicates();
   d.MakeExtra<MemoryOp>(m);
   bool narrow = m.register_bytes != m.element_bytes;
   Form form = store ? Form::kStore : m.polls ? Form::kPoll : Form::kLoad;

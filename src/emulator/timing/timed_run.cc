@@ -65,7 +65,7 @@ void TimedRun::Choose() {
   const uint64_t clusters = launch_.clusters();
   const uint64_t groups = std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters);
   const int extent = static_cast<int>(launch_.options.cluster.count());
-  everything_ = launch_.kernel.communicates;
+  everything_ = launch_.kernel.couples;
   const uint64_t of_sm = (clusters + groups - 1) / groups;
   // Of persistent clusters the first ones mostly have more work than the last one. If only what is
   // timed runs, grids that come later find results of both.
