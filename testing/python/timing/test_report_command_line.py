@@ -71,7 +71,7 @@ def test_comparison_of_two_files(files, capsys):
     assert main([files[0], *OPTIONS, "--compare", files[1]]) == 0
     out = capsys.readouterr().out
     assert "scale takes 0." in out and "time of the grid" in out
-    assert main([files[0], *OPTIONS, "--compare", files[1], "--report", "json"]) == 1
+    assert main([files[0], *OPTIONS, "--compare", files[1], "--report", "json"]) == 2
     assert "--compare prints text" in capsys.readouterr().err
 
 
