@@ -14,9 +14,12 @@ from ._ffi import tvm_ffi
 
 @functools.cache
 def type_keys() -> tuple[str, ...]:
-    """The type keys of the core's classes, parents first."""
+    """The type keys of the core's classes: parents first, then by name.
+
+    The order of registration is the linker's, so it is none to rely on.
+    """
     keys = tvm_ffi.get_global_func("ffi.GetRegisteredTypeKeys")()
-    return tuple(str(key) for key in keys if str(key).startswith("tl."))
+    return tuple(sorted((str(key) for key in keys if str(key).startswith("tl.")), key=_rank))
 
 
 def _info(key: str) -> Any:
@@ -31,6 +34,14 @@ def fields(key: str) -> dict[str, str]:
 def parent(key: str) -> str:
     """The type key of the class that it extends."""
     return str(_info(key).parent_type_info.type_key)
+
+
+def _rank(key: str) -> tuple[int, str]:
+    """How many classes it extends, and its name."""
+    depth, above = 0, key
+    while above.startswith("tl."):
+        depth, above = depth + 1, parent(above)
+    return depth, key
 
 
 @functools.cache

@@ -5,132 +5,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 from tvm_ffi import Object
 from .ir.dtype import DType
-from .ir.span import Span as Span
-from .ir.expr import Expr as Expr
-from .ir.expr import IntImm as IntImm
-from .ir.expr import FloatImm as FloatImm
-from .ir.expr import StringImm as StringImm
-from .ir.expr import Var as Var
-from .ir.expr import Binary as Binary
-from .ir.expr import Unary as Unary
-from .ir.expr import Select as Select
-from .ir.expr import Cast as Cast
-from .ir.buffer import Load as Load
-from .ir.expr import Call as Call
-from .ir.buffer import Buffer as Buffer
-from .ir.stmt import Stmt as Stmt
-class Store(Stmt):
-    buffer: Buffer
-    indices: Sequence[Expr]
-    value: Expr
-class Evaluate(Stmt):
-    value: Expr
-class Bind(Stmt):
-    var: Var
-    value: Expr
-class Seq(Stmt):
-    stmts: Sequence[Stmt]
-class If(Stmt):
-    condition: Expr
-    then_case: Stmt
-    else_case: Stmt
-class For(Stmt):
-    var: Var
-    min: Expr
-    extent: Expr
-    for_kind: int
-    annotations: Mapping[str, Any]
-    body: Stmt
-class While(Stmt):
-    condition: Expr
-    body: Stmt
-class Break(Stmt):
-    ...
-class Continue(Stmt):
-    ...
-class Alloc(Stmt):
-    buffer: Buffer
-class Assume(Stmt):
-    condition: Expr
-class Assert(Stmt):
-    condition: Expr
-    message: str
-class KernelLaunch(Stmt):
-    block_vars: Sequence[Var]
-    grid: Sequence[Expr]
-    thread_vars: Sequence[Var]
-    threads: Sequence[Expr]
-    attrs: Mapping[str, Any]
-    body: Stmt
-class Issue(Stmt):
-    body: Stmt
-    completion: Completion
-class Wait(Stmt):
-    completion: Completion
-    left: int
-    written: bool
-class TileOp(Stmt):
-    plan: Any
-class Copy(TileOp):
-    src: Region
-    dst: Region
-    annotations: Mapping[str, Any]
-    mbar: Expr
-    block: Expr
-class Fill(TileOp):
-    dst: Region
-    value: Expr
-class Reduce(TileOp):
-    src: Region
-    dst: Region
-    op: str
-    dim: int
-    clear: bool
-    nan_propagate: bool
-    slack: Expr
-class Gemm(TileOp):
-    a: Region
-    b: Region
-    c: Region
-    trans_a: bool
-    trans_b: bool
-    clear_accum: Expr
-    mbar: Expr
-    annotations: Mapping[str, Any]
-class ParallelFor(Stmt):
-    vars: Sequence[Var]
-    extents: Sequence[Expr]
-    body: Stmt
-    annotations: Mapping[str, Any]
-class Completion(Object):
-    engine: int
-    barrier: Buffer
-    parity: Buffer
-    registers: Sequence[Buffer]
-    threads: Sequence[int]
-from .ir.buffer import Region as Region
-from .ir.stmt import Func as Func
-class Formula(Object):
-    coordinates: Sequence[Var]
-    value: Expr
-from .layout.layout import Layout as Layout
+class CompiledFunc(Object):
+    source: str
+    lined_source: str
+    options: Sequence[str]
+    kernels: Sequence[KernelInfo]
+    func: Func
+    remarks: Sequence[Any]
+    schedule: Sequence[Any]
 from .layout.fragment import Fragment as Fragment
-from .layout.tmem import TmemLayout as TmemLayout
+class KernelInfo(Object):
+    name: str
+    grid: Sequence[Expr]
+    block: Sequence[int]
+    cluster: Sequence[int]
+    dyn_smem_bytes: int
+    cooperative: bool
+    params: Sequence[Any]
+from .layout.layout import Layout as Layout
 from .target import Target as Target
-class TilePlan(Object):
-    ...
-class UmmaPlan(TilePlan):
-    ...
-class TmaPlan(TilePlan):
-    ...
-class WgmmaPlan(TilePlan):
-    ...
-class TmemLdStPlan(TilePlan):
-    ...
-class TmemCpPlan(TilePlan):
-    ...
-class MmaPlan(TilePlan):
-    ...
 class TensorMapInfo(Object):
     var: Var
     buffer: Buffer
@@ -142,33 +35,55 @@ class TensorMapInfo(Object):
     swizzle_atomicity: int
     dtype: DType
     oob_nan: bool
-class KernelInfo(Object):
-    name: str
-    grid: Sequence[Expr]
-    block: Sequence[int]
-    cluster: Sequence[int]
-    dyn_smem_bytes: int
-    cooperative: bool
-    params: Sequence[Any]
-class CompiledFunc(Object):
-    source: str
-    lined_source: str
-    options: Sequence[str]
-    kernels: Sequence[KernelInfo]
-    func: Func
-    remarks: Sequence[Any]
-    schedule: Sequence[Any]
+from .layout.tmem import TmemCopyPlan as TmemCopyPlan
+from .layout.tmem import TmemInstruction as TmemInstruction
+from .layout.tmem import TmemLayout as TmemLayout
 class Analyzer(Object):
     ...
-from .transform import Remark as Remark
+class Device(Object):
+    ...
+class Launch(Object):
+    ...
+class Module(Object):
+    ...
+from .ir.buffer import Buffer as Buffer
+class Completion(Object):
+    engine: int
+    barrier: Buffer
+    parity: Buffer
+    registers: Sequence[Buffer]
+    threads: Sequence[int]
+from .ir.expr import Expr as Expr
+from .ir.stmt import Func as Func
 class RecordUpdate(Object):
     name: str
     left: Sequence[Var]
     right: Sequence[Var]
     combined: Sequence[Expr]
     identity: Sequence[Expr]
-from .layout.tmem import TmemInstruction as TmemInstruction
-from .layout.tmem import TmemCopyPlan as TmemCopyPlan
+from .ir.buffer import Region as Region
+from .ir.span import Span as Span
+from .ir.stmt import Stmt as Stmt
+class Formula(Object):
+    coordinates: Sequence[Var]
+    value: Expr
+class TilePlan(Object):
+    ...
+class KernelSpec(Object):
+    name: str
+    params: Sequence[Any]
+    alignment: Mapping[Buffer, int]
+    written: Sequence[Buffer]
+    workspaces: Sequence[Buffer]
+    launches: Sequence[LaunchSpec]
+class LaunchSpec(Object):
+    kernel_name: str
+    grid: Sequence[Expr]
+    block: Sequence[Expr]
+    cluster: Sequence[int]
+    shared_memory: Expr
+    args: Sequence[Any]
+    cooperative: bool
 class TensorMapSpec(Object):
     buffer: Buffer
     dtype: DType
@@ -180,39 +95,6 @@ class TensorMapSpec(Object):
     interleave: int
     l2_promotion: int
     oob_fill: int
-class LaunchSpec(Object):
-    kernel_name: str
-    grid: Sequence[Expr]
-    block: Sequence[Expr]
-    cluster: Sequence[int]
-    shared_memory: Expr
-    args: Sequence[Any]
-    cooperative: bool
-class KernelSpec(Object):
-    name: str
-    params: Sequence[Any]
-    alignment: Mapping[Buffer, int]
-    written: Sequence[Buffer]
-    workspaces: Sequence[Buffer]
-    launches: Sequence[LaunchSpec]
-class Step(Object):
-    action: str
-    subject: str
-    iteration: str
-    engine: str
-    barrier: str
-    index: int
-    work: Mapping[str, int]
-    stages: int
-    trips: int
-    body: Sequence[Any]
-    span: Span
-class Role(Object):
-    name: str
-    first: int
-    threads: int
-    registers: int
-    steps: Sequence[Any]
 class Channel(Object):
     name: str
     tiles: Sequence[str]
@@ -228,9 +110,127 @@ class LaunchSchedule(Object):
     roles: Sequence[Any]
     channels: Sequence[Any]
     span: Span
-class Device(Object):
+class Role(Object):
+    name: str
+    first: int
+    threads: int
+    registers: int
+    steps: Sequence[Any]
+class Step(Object):
+    action: str
+    subject: str
+    iteration: str
+    engine: str
+    barrier: str
+    index: int
+    work: Mapping[str, int]
+    stages: int
+    trips: int
+    body: Sequence[Any]
+    span: Span
+from .transform import Remark as Remark
+class Alloc(Stmt):
+    buffer: Buffer
+class Assert(Stmt):
+    condition: Expr
+    message: str
+class Assume(Stmt):
+    condition: Expr
+from .ir.expr import Binary as Binary
+class Bind(Stmt):
+    var: Var
+    value: Expr
+class Break(Stmt):
     ...
-class Module(Object):
+from .ir.expr import Call as Call
+from .ir.expr import Cast as Cast
+class Continue(Stmt):
     ...
-class Launch(Object):
+class Evaluate(Stmt):
+    value: Expr
+from .ir.expr import FloatImm as FloatImm
+class For(Stmt):
+    var: Var
+    min: Expr
+    extent: Expr
+    for_kind: int
+    annotations: Mapping[str, Any]
+    body: Stmt
+class If(Stmt):
+    condition: Expr
+    then_case: Stmt
+    else_case: Stmt
+from .ir.expr import IntImm as IntImm
+class Issue(Stmt):
+    body: Stmt
+    completion: Completion
+class KernelLaunch(Stmt):
+    block_vars: Sequence[Var]
+    grid: Sequence[Expr]
+    thread_vars: Sequence[Var]
+    threads: Sequence[Expr]
+    attrs: Mapping[str, Any]
+    body: Stmt
+from .ir.buffer import Load as Load
+class ParallelFor(Stmt):
+    vars: Sequence[Var]
+    extents: Sequence[Expr]
+    body: Stmt
+    annotations: Mapping[str, Any]
+from .ir.expr import Select as Select
+class Seq(Stmt):
+    stmts: Sequence[Stmt]
+class Store(Stmt):
+    buffer: Buffer
+    indices: Sequence[Expr]
+    value: Expr
+from .ir.expr import StringImm as StringImm
+class TileOp(Stmt):
+    plan: Any
+from .ir.expr import Unary as Unary
+from .ir.expr import Var as Var
+class Wait(Stmt):
+    completion: Completion
+    left: int
+    written: bool
+class While(Stmt):
+    condition: Expr
+    body: Stmt
+class MmaPlan(TilePlan):
     ...
+class TmaPlan(TilePlan):
+    ...
+class TmemCpPlan(TilePlan):
+    ...
+class TmemLdStPlan(TilePlan):
+    ...
+class UmmaPlan(TilePlan):
+    ...
+class WgmmaPlan(TilePlan):
+    ...
+class Copy(TileOp):
+    src: Region
+    dst: Region
+    annotations: Mapping[str, Any]
+    mbar: Expr
+    block: Expr
+class Fill(TileOp):
+    dst: Region
+    value: Expr
+class Gemm(TileOp):
+    a: Region
+    b: Region
+    c: Region
+    trans_a: bool
+    trans_b: bool
+    clear_accum: Expr
+    mbar: Expr
+    annotations: Mapping[str, Any]
+class Reduce(TileOp):
+    src: Region
+    dst: Region
+    op: str
+    dim: int
+    clear: bool
+    nan_propagate: bool
+    slack: Expr
