@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from . import _ffi
+from .profiler.batch_invariance import assert_batch_invariant
 from .profiler.compare import torch_assert_close
 
 #: Marks a test that needs an NVIDIA GPU.
@@ -142,6 +143,7 @@ def main() -> None:
 
 
 __all__ = [
+    "assert_batch_invariant",
     "main",
     "process_func",
     "regression",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "check/check_batch_invariance.h"
 #include "check/check_program.h"
 #include "check/remark_arguments.h"
 #include "check/remark_registers.h"
@@ -71,6 +72,8 @@ Pass ForAll(Func (*pass)(const Func&)) {
   return [pass](const Func& func, const Target&) { return pass(func); };
 }
 
+Func Unchanged(const Func& func, const Target&) { return func; }
+
 Pass Selection(bool use_tma) {
   return [use_tma](const Func& func, const Target& target) {
     return SelectInstructions(func, target, use_tma);
@@ -111,6 +114,8 @@ const std::vector<Step>& Pipeline() {
       {"split_fragments", SplitFragments},
       {"stage_tensor_memory", StageTensorMemory},
       {"roll_reductions", ForAll(RollReductions)},
+      {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
+       ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
       {"load_first", ForAll(LoadFirst)},
       {"version_strides", ForAll(VersionStrides)},
@@ -120,7 +125,7 @@ const std::vector<Step>& Pipeline() {
        Pipelining(false)},
       {"split_loops", ForAll(SplitLoops)},
       {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
-       [](const Func& func, const Target&) { return func; }},
+       Unchanged},
       {"guard_accesses", ForAll(GuardAccesses)},
       {"permute_tensors", ForAll(PermuteTensors)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",

@@ -28,6 +28,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_WARPGROUP_TURNS = "tl.disable_warpgroup_turns"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"
+    TL_BATCH_INVARIANT = "tl.batch_invariant"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
 
     # Accepted without effect: a remark says why (see _IGNORED).

@@ -187,7 +187,7 @@ def test_a_pass_option_has_an_effect_or_a_remark(key):
         "tl.disable_thread_storage_sync", "tl.ptxas_register_usage_level",
         "tl.verify_synchronization", "tl.disable_warpgroup_turns",
         "tl.device_compile_flags", "tl.disable_warp_specialized", "tl.disable_wgmma",
-        "tl.max_reduction_chunk",
+        "tl.max_reduction_chunk", "tl.batch_invariant",
     }  # fmt: skip
     numbers = {"tl.ptxas_register_usage_level": 3, "tl.max_reduction_chunk": 256}
     value = {"tl.device_compile_flags": "-DX", **numbers}.get(key, True)
