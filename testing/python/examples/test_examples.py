@@ -23,7 +23,8 @@ TARGETS = ("sm_80", "sm_90a", "sm_100a")
 #: of asynchronous operations; each script runs with all of them, on different targets
 SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
-ONLY = {"gemm/gemm_fp8": ("sm_90a", "sm_100a"), "gemm_sm90/gemm_multicast": ("sm_90a",)}
+ONLY = dict.fromkeys(("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled"), ("sm_90a", "sm_100a"))
+ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
@@ -40,6 +41,10 @@ ARGUMENTS = {
         "--k 1024",
         "--m 72 --n 200 --k 800 --dtype float8_e5m2",
         "--k 1024 --promote_every 0 --out_dtype bfloat16",
+    ],
+    "gemm/gemm_fp8_block_scaled": [
+        "--k 600",
+        "--m 72 --n 130 --k 300 --dtype float8_e5m2 --out_dtype bfloat16",
     ],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],

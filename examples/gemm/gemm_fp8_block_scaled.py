@@ -1,0 +1,116 @@
+"""C = A @ B^T of float8 whose scales stand for blocks, as checkpoints of DeepSeek-V3 have them.
+
+A row of A has a scale for each 128 columns, B one for each block of 128 x 128. The products of 128
+columns are summed by the tensor core, scaled, and added in float32: more exact than one sum along
+K, and outliers spoil no more than their block.
+
+    python gemm_fp8_block_scaled.py [--m 200] [--n 200] [--k 1100] [--dtype float8_e4m3fn]
+                                    [--target sm_90a] [--device cpu]
+"""
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+SCALED = 128  # columns, and rows of B, that share a scale
+
+
+def gemm_fp8_block_scaled(
+    M, N, K, dtype, out_dtype, block_M=128, block_N=128, threads=256, num_stages=4
+):
+    """Returns C (M, N) = A (M, K) @ B (N, K)^T of ``dtype`` as a prim_func.
+
+    ScaleA (ceil(K / 128), M), so that neighbours in memory are rows, and ScaleB (ceil(N / 128),
+    ceil(K / 128)) are float32. ``block_N`` divides 128, so that a block has one scale of B.
+    """
+    blocks = T.ceildiv(K, SCALED)
+
+    @T.prim_func
+    def gemm_fp8_block_scaled(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((N, K), dtype),
+        ScaleA: T.Tensor((blocks, M), "float32"),
+        ScaleB: T.Tensor((T.ceildiv(N, SCALED), blocks), "float32"),
+        C: T.Tensor((M, N), out_dtype),
+    ):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, SCALED), dtype)
+            B_shared = T.alloc_shared((block_N, SCALED), dtype)
+            products = T.alloc_fragment((block_M, block_N), "float32")
+            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            scale_a = T.alloc_fragment((block_M,), "float32")
+
+            T.use_swizzle(8)
+            T.clear(C_local)
+            for k in T.Pipelined(blocks, num_stages=num_stages):
+                T.copy(A[by * block_M, k * SCALED], A_shared)
+                T.copy(B[bx * block_N, k * SCALED], B_shared)
+                T.copy(ScaleA[k, by * block_M], scale_a)
+                T.gemm(A_shared, B_shared, products, transpose_B=True, clear_accum=True)
+                scale_b = ScaleB[bx * block_N // SCALED, k]
+                for i, j in T.Parallel(block_M, block_N):
+                    C_local[i, j] += products[i, j] * (scale_a[i] * scale_b)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm_fp8_block_scaled
+
+
+def in_blocks(scales, rows, columns, height):
+    """Returns the scale of each element of (rows, columns) whose blocks are height x 128."""
+    return scales.repeat_interleave(height, 0)[:rows].repeat_interleave(SCALED, 1)[:, :columns]
+
+
+def quantized(x, dtype, height):
+    """Returns ``x`` in blocks of height x 128 scaled to the range of a torch dtype, and the scales.
+
+    The scales are float32, (ceil(rows / height), ceil(columns / 128)).
+    """
+    rows, columns = x.shape
+    padding = (0, -columns % SCALED, 0, -rows % height)
+    blocks = torch.nn.functional.pad(x, padding).unflatten(1, (-1, SCALED))
+    largest = blocks.unflatten(0, (-1, height)).abs().amax((1, 3))
+    scales = largest.clamp_min(torch.finfo(torch.float32).tiny) / torch.finfo(dtype).max
+    return (x / in_blocks(scales, rows, columns, height)).to(dtype), scales
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        targets=("sm_90a", "sm_100a"),  # sm_80 has no float8
+        m=Option("rows of A and C", 200, 4096),
+        n=Option("rows of B, columns of C", 200, 4096),
+        k=Option("columns of A and B", 1100, 7168),
+        dtype=Option("element type", "float8_e4m3fn", choices=("float8_e4m3fn", "float8_e5m2")),
+        out_dtype=Option("element type of C", "float32", "bfloat16", ("float32", "bfloat16")),
+    )
+    args = example.args
+    # Registers of three warpgroups hold 192 rows twice; tcgen05 takes 128 rows at a time.
+    tile = {"block_M": 192, "threads": 384} if args.target == "sm_90a" else {}
+    kernel = example.compile(
+        gemm_fp8_block_scaled(args.m, args.n, args.k, args.dtype, args.out_dtype, **tile)
+    )
+    kind = getattr(torch, args.dtype)
+    # Blocks of very different size, which one scale a row would not hold.
+    spread = torch.exp2(torch.arange(args.k, device=args.device) // SCALED % 7 * 3.0)
+    a, scale_a = quantized(example.normal(args.m, args.k) * spread, kind, 1)
+    b, scale_b = quantized(example.normal(args.n, args.k) / spread, kind, SCALED)
+    c = example.output(args.m, args.n, dtype=args.out_dtype)
+    by_columns = scale_a.T.contiguous()
+    kernel(a, b, by_columns, scale_b, c)
+    want = (a.double() * in_blocks(scale_a, args.m, args.k, 1)) @ (
+        b.double() * in_blocks(scale_b, args.n, args.k, SCALED)
+    ).T
+    example.check("C", c, want, tolerance=2**-11)
+
+    def by_torch():
+        scales = by_columns.T, scale_b.T
+        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16)
+
+    flops = 2 * args.m * args.n * args.k
+    example.speed(lambda: kernel(a, b, by_columns, scale_b, c), by_torch, flops=flops)
+
+
+if __name__ == "__main__":
+    main()
