@@ -1,5 +1,9 @@
 #include "order/control.h"
 
+#include <utility>
+
+#include "analysis/uniformity.h"
+#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "order/operation.h"
 
@@ -14,6 +18,40 @@ bool IsAddress(const Expr& e) {
   const auto* call = e.as<ir::CallNode>();
   return call != nullptr && call->name == "address_of";
 }
+
+bool TouchesShared(const Stmt& s) {
+  bool found = false;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) { found |= effect.buffer.IsShared(); });
+  return found;
+}
+
+// Branches whose two sides touch shared memory, and of which threads take the same side together.
+class ChoiceFinder : public ir::StmtVisitor {
+ public:
+  ChoiceFinder(const ir::KernelLaunchNode* launch, std::unordered_set<const ir::ffi::Object*>* out)
+      : uniformity_(launch), active_(uniformity_.threads().All()), out_(out) {}
+
+  using StmtVisitor::Visit;
+  void Visit(const ir::IfNode* op) override {
+    analysis::ThreadSet outer = active_;
+    analysis::ThreadSelection selection = uniformity_.threads().Select(op->condition, outer);
+    bool divides = selection.rest.empty() && selection.threads != outer;
+    if (op->else_case.defined() && !divides && uniformity_.IsUniform(op->condition, outer) &&
+        TouchesShared(op->then_case) && TouchesShared(op->else_case)) {
+      out_->insert(op);
+    }
+    active_ = selection.threads;
+    VisitStmt(op->then_case);
+    active_ = selection.rest.empty() ? outer - selection.threads : outer;
+    if (op->else_case.defined()) VisitStmt(op->else_case);
+    active_ = std::move(outer);
+  }
+
+ private:
+  analysis::Uniformity uniformity_;
+  analysis::ThreadSet active_;  // by the conditions on the thread index around
+  std::unordered_set<const ir::ffi::Object*>* out_;
+};
 
 }  // namespace
 
@@ -31,7 +69,7 @@ class ControlFinder {
         for (const Stmt& child : s.as<ir::SeqNode>()->stmts) control |= Visit(child);
         break;
       case ir::StmtKind::kIf:
-        control = VisitIf(s.as<ir::IfNode>());
+        control = VisitIf(s);
         break;
       case ir::StmtKind::kFor: {
         const auto* op = s.as<ir::ForNode>();
@@ -56,9 +94,11 @@ class ControlFinder {
   }
 
  private:
-  bool VisitIf(const ir::IfNode* op) {
+  bool VisitIf(const Stmt& s) {
+    const auto* op = s.as<ir::IfNode>();
     NeedIndices(op->condition);
-    bool control = Visit(op->then_case);
+    bool control = result_->IsChoice(s);
+    control |= Visit(op->then_case);
     if (op->else_case.defined()) control |= Visit(op->else_case);
     control |= HasOperation(op->condition);
     if (control) Need(op->condition);
@@ -127,6 +167,7 @@ class ControlFinder {
 };
 
 Control::Control(const ir::KernelLaunchNode* launch) {
+  ChoiceFinder(launch, &choices_).VisitStmt(launch->body);
   for (bool changed = true; changed;) {
     ControlFinder finder(this);
     finder.Visit(launch->body);

@@ -81,16 +81,6 @@ class ProgramBuilder {
     return found;
   }
 
-  // Between two versions, by sizes and block indices alone: no launch executes both in one block.
-  bool ChoosesForTheLaunch(const ir::IfNode* op) const {
-    bool known = op->else_case.defined() && !UsesThread(op->condition);
-    ir::WalkExprs(op->condition, [&](const Expr& part) {
-      known = known && part->kind != ir::ExprKind::kLoad && part->kind != ir::ExprKind::kCall;
-      return known;
-    });
-    return known;
-  }
-
   Program* program_;
   Control control_;
   SiteFinder finder_;
@@ -147,9 +137,7 @@ ProgramBuilder::StepPtr ProgramBuilder::Build(const Stmt& s) {
     case ir::StmtKind::kSeq:
       return control_.Has(s) ? BuildSeq(s.as<ir::SeqNode>()) : BuildAccess(s);
     case ir::StmtKind::kIf:
-      return control_.Has(s) || ChoosesForTheLaunch(s.as<ir::IfNode>())
-                 ? BuildIf(s.as<ir::IfNode>())
-                 : BuildAccess(s);
+      return control_.Has(s) ? BuildIf(s.as<ir::IfNode>()) : BuildAccess(s);
     case ir::StmtKind::kFor:
       if (!control_.Has(s)) return BuildAccess(s);
       return BuildLoop(StepKind::kFor, s, s.as<ir::ForNode>()->body, s.as<ir::ForNode>()->extent);
