@@ -3,8 +3,9 @@
 C (M, N) = A B. ``order`` says how A and B are stored, as BLAS names it: N for as written, A (M, K)
 or B (K, N), and T for transposed, A (K, M) or B (N, K). ``k`` is the extent of a tile along K,
 128 bytes where it is not given. ``staged`` sends the result through shared memory, as a whole or so
-many columns at a time. ``turning`` walks about every other tile of a block backwards along K, which
-begins with what the L2 cache still holds, and adds up in another order.
+many columns at a time. ``panel`` is that of T.use_swizzle, 0 for none. ``turning`` walks about every
+other tile of a block backwards along K, which begins with what the L2 cache still holds, and adds up
+in another order.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def tiled_gemm(
             a = T.alloc_shared(_at(ta, m, k), dtype)
             b = T.alloc_shared(_at(tb, k, n), dtype)
             c = T.alloc_fragment((m, n), sums)
-            T.use_swizzle(panel)
+            if panel:
+                T.use_swizzle(panel)
             T.clear(c)
             for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
                 T.copy(A[_at(ta, by * m, i * k)], a)

@@ -1,0 +1,119 @@
+"""GEMMs as a user first writes them beside cuBLAS: C (M, N) = A (M, K) B (K, N) in bfloat16.
+
+    python benchmark/defaults.py [--shapes 4096,14336,4096 ...] [--threads 128 256] [--hand]
+
+The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
+the way of results. Rows of the table are kernels, columns shapes; a number is the speed of the
+library's time over that of the kernel, from medians of runs in turns in one process
+(``benchmark/in_turns.py``), and cuBLAS' row is in TFLOP/s. ``--hand`` adds what an expert would
+write by hand: panels of blocks, results through shared memory, other numbers of stages.
+
+Shapes are listed by M, N and K; every second one is held back: no rule of the compiler was chosen
+by looking at it. The geometric means of both halves stand at the end of a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import in_turns
+import torch
+from ahead import compile_ahead
+from gemm_kernels import tiled_gemm
+from gemm_problems import KINDS, random_problem
+
+#: those of all kinds: large, thin, short and long K, sizes that no tile divides
+SHAPES = sorted(
+    [
+        (1024, 8192, 4096),
+        (2048, 2048, 2048),
+        (2560, 7680, 2560),
+        (3072, 5120, 4096),
+        (4096, 4096, 512),
+        (4096, 4096, 4096),
+        (4096, 14336, 4096),
+        (5000, 3000, 2000),
+        (6144, 4096, 1536),
+        (8192, 1024, 8192),
+        (8192, 8192, 8192),
+        (16384, 2048, 1024),
+    ]
+)
+HELD_BACK = set(SHAPES[1::2])
+PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
+#: what the options of an expert add to the plain kernel
+BY_HAND: dict[str, dict[str, Any]] = {
+    "panels": {"panel": 8},
+    "staged": {"staged": True},
+    "panels, staged": {"panel": 8, "staged": True},
+    "panels, staged, 2 stages": {"panel": 8, "staged": True, "stages": 2},
+    "panels, staged, 5 stages": {"panel": 8, "staged": True, "stages": 5},
+}
+
+Shape = tuple[int, int, int]
+Job = tuple[Shape, int, str]
+
+
+def kernel(job: Job) -> Any:
+    """Compiles the kernel of a row for a shape."""
+    shape, threads, name = job
+    return tiled_gemm(*shape, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
+
+
+def rows(threads: list[int], hand: bool) -> list[tuple[int, str]]:
+    """The kernels: threads of a block, and what is written by hand."""
+    names = ["plain", *(BY_HAND if hand else [])]
+    return list(itertools.product(threads, names))
+
+
+def measured(shape: Shape, kernels: list[tuple[int, str]], rounds: int) -> dict[str, float]:
+    """Returns the milliseconds of cuBLAS and of each kernel, after checking the results."""
+    problem = random_problem(KINDS["bfloat16"], "NN", shape)
+    runs: dict[str, Callable[[], object]] = {"cuBLAS": problem.library()}
+    for threads, name in kernels:
+        run = functools.partial(kernel((shape, threads, name)), problem.a, problem.b, problem.c)
+        runs[f"{threads} threads, {name}"] = run
+    for run in runs.values():
+        problem.check(run)
+    return in_turns.milliseconds(runs, rounds)
+
+
+def mean(ratios: list[float]) -> str:
+    """The geometric mean of some numbers; a dash where there are none."""
+    if not ratios:
+        return "-"
+    return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", nargs="*", default=[",".join(map(str, s)) for s in SHAPES])
+    parser.add_argument("--threads", nargs="*", type=int, default=[128, 256])
+    parser.add_argument("--hand", action="store_true")
+    parser.add_argument("--rounds", type=int, default=in_turns.ROUNDS)
+    options = parser.parse_args()
+    shapes: list[Shape] = [tuple(map(int, s.split(","))) for s in options.shapes]  # type: ignore[misc]
+    kernels = rows(options.threads, options.hand)
+    compile_ahead(kernel, [(shape, *row) for shape in shapes for row in kernels])
+    print(f"{torch.cuda.get_device_name()}; M, N, K: {'; '.join(map(str, shapes))}")
+    times = [measured(shape, kernels, options.rounds) for shape in shapes]
+    speeds = [2 * math.prod(s) / (t["cuBLAS"] * 1e9) for s, t in zip(shapes, times, strict=True)]
+    print(f"{'cuBLAS, TFLOP/s':44}", "  ".join(f"{speed:5.0f}" for speed in speeds))
+    for name in list(times[0])[1:]:
+        ratios = [t["cuBLAS"] / t[name] for t in times]
+        halves = [
+            mean([r for s, r in zip(shapes, ratios, strict=True) if (s in HELD_BACK) == held])
+            for held in (False, True)
+        ]
+        line = "  ".join(f"{ratio:5.2f}" for ratio in ratios)
+        print(f"{name:44} {line}   chosen {halves[0]}, held back {halves[1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
