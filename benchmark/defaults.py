@@ -78,8 +78,8 @@ def measured(shape: Shape, kernels: list[tuple[int, str]], rounds: int) -> dict[
     for threads, name in kernels:
         run = functools.partial(kernel((shape, threads, name)), problem.a, problem.b, problem.c)
         runs[f"{threads} threads, {name}"] = run
-    for run in runs.values():
-        problem.check(run)
+    for check in runs.values():
+        problem.check(check)
     return in_turns.milliseconds(runs, rounds)
 
 

@@ -3,9 +3,9 @@
 C (M, N) = A B. ``order`` says how A and B are stored, as BLAS names it: N for as written, A (M, K)
 or B (K, N), and T for transposed, A (K, M) or B (N, K). ``k`` is the extent of a tile along K,
 128 bytes where it is not given. ``staged`` sends the result through shared memory, as a whole or so
-many columns at a time. ``panel`` is that of T.use_swizzle, 0 for none. ``turning`` walks about every
-other tile of a block backwards along K, which begins with what the L2 cache still holds, and adds up
-in another order.
+many columns at a time. ``panel`` is that of T.use_swizzle, 0 for none. ``turning`` walks about
+every other tile of a block backwards along K, which begins with what the L2 cache still holds, and
+adds up in another order.
 """
 
 from __future__ import annotations
