@@ -84,7 +84,7 @@ class Fill : public Stmt {
 
 // dst = reduce(src, dim), or combined with the old dst when `clear` is false. dst has src's
 // shape without `dim`, or with extent 1 there.
-// op: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor".
+// op: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor"; or a scan (op/scan.h).
 class ReduceNode : public TileOpNode {
  public:
   Region src;

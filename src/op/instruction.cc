@@ -9,6 +9,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "op/reduce.h"
+#include "op/scan.h"
 
 namespace tilelang::op {
 
@@ -25,7 +26,7 @@ Table MakeTable(const Target& target) {
     table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
   }
   if (target->has_wgmma) table.push_back(Wgmma());
-  table.insert(table.end(), {MmaSync(), ThreadReduce()});
+  table.insert(table.end(), {MmaSync(), ThreadScan(), ThreadReduce()});
   return table;
 }
 

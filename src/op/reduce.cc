@@ -13,6 +13,7 @@
 #include "op/reduce_layout.h"
 #include "op/reduce_values.h"
 #include "op/relayout.h"
+#include "op/scan.h"
 #include "op/scratch.h"
 #include "target/warp.h"
 
@@ -400,7 +401,9 @@ class ThreadReduceInstruction : public TileInstruction {
   const char* Name() const override { return "threads"; }
   Engine engine() const override { return Engine::kThreads; }
 
-  bool IsFor(const ir::TileOpNode* op) const override { return op->kind == ir::StmtKind::kReduce; }
+  bool IsFor(const ir::TileOpNode* op) const override {
+    return op->kind == ir::StmtKind::kReduce && !ScanOf(AsReduce(op));
+  }
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     InferReduce(AsReduce(op), ctx);
   }

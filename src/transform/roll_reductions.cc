@@ -13,6 +13,7 @@
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "op/index_eval.h"
+#include "op/scan.h"
 #include "transform/rolled_loop.h"
 #include "transform/scoped_mutator.h"
 
@@ -371,7 +372,7 @@ class ReductionRoller : public ScopedMutator {
     constexpr int64_t kOfTensor = 32;  // elements a thread
     constexpr int64_t kOfTile = 64;
     const Buffer& src = op->src->buffer;
-    if (op->Partials() > 1 || !(src.IsGlobal() || src.IsShared())) return true;
+    if (op::ScanOf(op) || op->Partials() > 1 || !(src.IsGlobal() || src.IsShared())) return true;
     auto extents = ir::AsInts(op->src->extents);
     if (!extents) return false;
     int64_t most = Threads() * (src.IsGlobal() ? kOfTensor : kOfTile);

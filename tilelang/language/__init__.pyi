@@ -427,24 +427,27 @@ def cosh(x: Any) -> Expr:
     ...
 from .copy_async import cp_async_barrier_noinc as cp_async_barrier_noinc
 def cummax(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, annotations: Any = None) -> None:
-    """Inclusive prefix maximum; see :func:`cumsum`."""
+    """Inclusive prefix maximum; see :func:`cumsum`. NaN is not greater than any number."""
     ...
 def cumsum(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, annotations: Any = None) -> None:
     """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
 
-    It takes as many steps as the extent has binary digits (Hillis and Steele, "Data parallel
-    algorithms", 1986); the tile passes through shared memory of its own size between them.
+    Threads sum up neighbours in registers, lanes exchange sums by shuffles, and warps one sum each
+    through shared memory. A tensor that does not fit registers is gone through tile by tile, what
+    comes next loaded ahead, with the last sum of each row carried along; a remark says in which
+    tiles. Sums of floats of 16 bits and less are kept in float32.
 
     Args:
-        src: a tile in fragments, shared or global memory, whole or a slice, of constant shape.
+        src: a tile in fragments or shared memory, whole or a slice, of constant shape; or a tensor
+            or a region of one, of any extent, also one that is known at run time.
         dst: of the same shape; ``src`` when omitted.
         dim: the dimension; negative ones count from the end.
         reverse: sum from the end: ``[.., k, ..]`` to the last.
 
     Raises:
-        ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
-            another shape.
-        ResourceError: the tile is larger than all registers."""
+        ShapeError: ``dim`` is none of the dimensions, ``dst`` has another shape, or the extent of a
+            tile is not constant.
+        ResourceError: a tile is larger than all registers."""
     ...
 def deallocate_tmem(*arguments: Any, **options: Any) -> None:
     """Changes nothing, and leaves a remark: tensor memory is released after its last use."""

@@ -1,21 +1,19 @@
-"""Prefix sums and maxima of a tile along one dimension."""
+"""Prefix sums and maxima along one dimension, of tiles and of memory of any extent."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import tvm_ffi
+
 from .. import errors
 from ..ir import span
-from ..ir.buffer import plain, shape_text
-from .allocate import alloc_fragment, alloc_scratch
+from ..ir.buffer import Region, plain, shape_text
 from .builder import in_block
 from .copy import copy
-from .function import macro
-from .loops import Parallel
 from .region import as_region
-from .scalar import if_then_else
-from .scalar import max as maximum
+from .scan_turns import emit_scan, scan_in_turns
 from .ws_schedule import named
 
 #: Of a multiprocessor.
@@ -26,41 +24,44 @@ REGISTER_FILE_BITS = 65536 * 32
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
     """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
 
-    It takes as many steps as the extent has binary digits (Hillis and Steele, "Data parallel
-    algorithms", 1986); the tile passes through shared memory of its own size between them.
+    Threads sum up neighbours in registers, lanes exchange sums by shuffles, and warps one sum each
+    through shared memory. A tensor that does not fit registers is gone through tile by tile, what
+    comes next loaded ahead, with the last sum of each row carried along; a remark says in which
+    tiles. Sums of floats of 16 bits and less are kept in float32.
 
     Args:
-        src: a tile in fragments, shared or global memory, whole or a slice, of constant shape.
+        src: a tile in fragments or shared memory, whole or a slice, of constant shape; or a tensor
+            or a region of one, of any extent, also one that is known at run time.
         dst: of the same shape; ``src`` when omitted.
         dim: the dimension; negative ones count from the end.
         reverse: sum from the end: ``[.., k, ..]`` to the last.
 
     Raises:
-        ShapeError: ``dim`` is none of the dimensions, an extent is not constant, or ``dst`` has
-            another shape.
-        ResourceError: the tile is larger than all registers.
+        ShapeError: ``dim`` is none of the dimensions, ``dst`` has another shape, or the extent of a
+            tile is not constant.
+        ResourceError: a tile is larger than all registers.
     """
-    _scan("T.cumsum", _add_neighbours, src, dst, dim, reverse)
+    _scan("T.cumsum", "cumsum", src, dst, dim, reverse)
 
 
 @named
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
-    """Inclusive prefix maximum; see :func:`cumsum`."""
-    _scan("T.cummax", _greatest_neighbours, src, dst, dim, reverse)
+    """Inclusive prefix maximum; see :func:`cumsum`. NaN is not greater than any number."""
+    _scan("T.cummax", "cummax", src, dst, dim, reverse)
 
 
-def _scan(what: str, combine: Any, src: Any, dst: Any, dim: int, reverse: bool) -> None:
+def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     in_block(what)
     source = as_region(f"src of {what}", src)
     target = source if dst is None else as_region(f"dst of {what}", dst)
     shape = tuple(plain(extent) for extent in source.shape)
-    if not all(isinstance(extent, int) for extent in shape) or shape != tuple(
-        map(plain, target.shape)
-    ):
+    if len(shape) != len(target.shape) or not all(map(_is_equal, shape, map(plain, target.shape))):
+        texts = shape_text(source.shape), shape_text(target.shape)
+        namesakes = "; each T.dynamic makes an extent of its own: call it once for both"
         raise errors.ShapeError(
-            f"{what} of {shape_text(source.shape)} into {shape_text(target.shape)}",
+            f"{what} of {texts[0]} into {texts[1]}",
             span=span.here(),
-            notes=["both have the same constant shape"],
+            notes=["both have the same shape" + (namesakes if texts[0] == texts[1] else "")],
         )
     if isinstance(dim, bool) or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         raise errors.ShapeError(
@@ -68,48 +69,42 @@ def _scan(what: str, combine: Any, src: Any, dst: Any, dim: int, reverse: bool) 
             span=span.here(),
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
-    _check_size(what, source)
-    sums = alloc_fragment(shape, source.buffer.dtype)
-    before = alloc_scratch(shape, source.buffer.dtype)
-    copy(source, sums)
-    distance = 1
-    while distance < shape[dim]:
-        copy(sums, before)
-        combine(sums, before, dim % len(shape), -distance if not reverse else distance)
-        distance *= 2
-    copy(sums, target)
+    axis = dim % len(shape)
+    if _in_tensors(source, target) and scan_in_turns(what, op, source, target, axis, reverse):
+        return
+    _check_tile(what, source)
+    if shape[axis] == 1:
+        copy(source, target)
+        return
+    emit_scan(op, source, target, axis, reverse)
 
 
-def _check_size(what: str, source: Any) -> None:
-    """Raises ResourceError for what registers cannot hold: a scan takes its tile at once."""
-    bits = math.prod(source.shape) * source.buffer.dtype.bits
+def _is_equal(a: Any, b: Any) -> bool:
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(tvm_ffi.structural_equal(a, b))
+
+
+def _in_tensors(source: Region, target: Region) -> bool:
+    return source.buffer.scope == "global" and target.buffer.scope == "global"
+
+
+def _check_tile(what: str, source: Region) -> None:
+    """Raises for what registers cannot hold: a scan takes its tile at once."""
+    if not all(isinstance(plain(extent), int) for extent in source.shape):
+        raise errors.ShapeError(
+            f"{what} of {shape_text(source.shape)}, an extent of which is not constant",
+            span=span.here(),
+            notes=["only between tensors may extents be known at run time"],
+        )
+    bits = math.prod(map(plain, source.shape)) * source.buffer.dtype.bits
     if bits > REGISTER_FILE_BITS:
         raise errors.ResourceError(
             f"{what} of {shape_text(source.shape)} {source.buffer.dtype} takes {bits // 8} bytes "
             f"at once, and all registers are {REGISTER_FILE_BITS // 8}",
             span=span.here(),
-            notes=["loop over chunks, and add to each the last element of the one before"],
+            notes=["from tensor to tensor it is done in turns"],
         )
-
-
-@macro
-def _add_neighbours(sums: Any, before: Any, dim: Any, offset: Any) -> None:
-    """Adds to every element the one ``offset`` further along ``dim``, where there is one."""
-    for place in Parallel(*sums.shape):
-        here = place if isinstance(place, tuple) else (place,)
-        there = (*here[:dim], here[dim] + offset, *here[dim + 1 :])
-        inside = here[dim] >= -offset if offset < 0 else here[dim] < sums.shape[dim] - offset
-        sums[here] = sums[here] + if_then_else(inside, before[there], 0)
-
-
-@macro
-def _greatest_neighbours(sums: Any, before: Any, dim: Any, offset: Any) -> None:
-    """Takes the maximum with the element ``offset`` further along ``dim``, where there is one."""
-    for place in Parallel(*sums.shape):
-        here = place if isinstance(place, tuple) else (place,)
-        there = (*here[:dim], here[dim] + offset, *here[dim + 1 :])
-        inside = here[dim] >= -offset if offset < 0 else here[dim] < sums.shape[dim] - offset
-        sums[here] = if_then_else(inside, maximum(sums[here], before[there]), sums[here])
 
 
 __all__ = ["cummax", "cumsum"]
