@@ -29,9 +29,15 @@ void CheckUnits(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t
   }
 }
 
-void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units) {
+int DataBytes(MatrixType type) {
+  if (type == MatrixType::kE2m1) return 8;
+  return type == MatrixType::kE2m3 || type == MatrixType::kE3m2 ? 12 : kUnitBytes;
+}
+
+void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units,
+                       int bytes) {
   for (uint32_t unit : units) {
-    if (cta.shared.IsWritten(unit, kUnitBytes)) continue;
+    if (cta.shared.IsWritten(unit, static_cast<uint32_t>(bytes))) continue;
     Warn(issuer, "uninitialised-shared",
          "the tensor core reads shared memory that nothing has written, address " +
              std::to_string(unit));

@@ -42,12 +42,29 @@ void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixTyp
   }
 }
 
+// The same of a K-major operand with two elements of four bits in a byte, the even one low.
+template <typename Put>
+void VisitNibbles(const std::vector<uint32_t>& units, int rows, int depth, const uint8_t* shared,
+                  Put put) {
+  constexpr int kPerUnit = 2 * kUnitBytes;
+  for (int row = 0; row < rows; ++row) {
+    for (int k = 0; k < depth; ++k) {
+      const uint8_t* unit = shared + units[row * (depth / kPerUnit) + k / kPerUnit];
+      put(row, k, static_cast<uint32_t>(unit[k % kPerUnit / 2]) >> (4 * (k % 2)) & 0xF);
+    }
+  }
+}
+
 // Fails unless all units lie in the CTA's shared memory. `what` names instruction and operand.
 void CheckUnits(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units,
                 const char* what);
 
-// Warns when a unit holds bytes that nothing has written.
-void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units);
+// Bytes of a unit that hold elements; behind packed ones of four and six bits there is a pad.
+int DataBytes(MatrixType type);
+
+// Warns when one of the first `bytes` bytes of a unit is one that nothing has written.
+void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<uint32_t>& units,
+                       int bytes = kUnitBytes);
 
 }  // namespace tilelang::emulator
 

@@ -14,7 +14,7 @@ struct TypeCode {
   MatrixType type;
 };
 
-constexpr std::array<TypeCode, 10> kTypeCodes = {{
+constexpr std::array<TypeCode, 17> kTypeCodes = {{
     {MmaKind::kF16, 0, MatrixType::kF16},
     {MmaKind::kF16, 1, MatrixType::kBf16},
     {MmaKind::kTf32, 2, MatrixType::kTf32},
@@ -25,6 +25,13 @@ constexpr std::array<TypeCode, 10> kTypeCodes = {{
     {MmaKind::kF8f6f4, 5, MatrixType::kE2m1},
     {MmaKind::kI8, 0, MatrixType::kU8},
     {MmaKind::kI8, 1, MatrixType::kS8},
+    {MmaKind::kMxf8f6f4, 0, MatrixType::kE4m3},
+    {MmaKind::kMxf8f6f4, 1, MatrixType::kE5m2},
+    {MmaKind::kMxf8f6f4, 3, MatrixType::kE2m3},
+    {MmaKind::kMxf8f6f4, 4, MatrixType::kE3m2},
+    {MmaKind::kMxf8f6f4, 5, MatrixType::kE2m1},
+    {MmaKind::kMxf4, 1, MatrixType::kE2m1},
+    {MmaKind::kMxf4nvf4, 1, MatrixType::kE2m1},
 }};
 
 MatrixType ParseType(MmaKind kind, uint32_t code, const char* operand, const std::string& where) {
@@ -59,9 +66,14 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
     return;
   }
   const int ctas = d.ctas();
-  if (d.m != 64 * ctas && d.m != 128 * ctas) {
-    IllegalDescriptor(shape + " with cta_group::" + std::to_string(ctas) + ": M is " +
-                      std::to_string(64 * ctas) + " or " + std::to_string(128 * ctas));
+  if (IsBlockScaled(d.kind) ? d.m != 128 && (d.m != 256 || !d.pair)
+                            : d.m != 64 * ctas && d.m != 128 * ctas) {
+    const std::string least =
+        IsBlockScaled(d.kind) && !d.pair
+            ? ""
+            : std::to_string(IsBlockScaled(d.kind) ? 128 : 64 * ctas) + " or ";
+    IllegalDescriptor(shape + " with cta_group::" + std::to_string(ctas) + ": M is " + least +
+                      std::to_string(128 * ctas));
   }
   const bool wide = d.kind == MmaKind::kI8 && (d.pair || d.n > 32);
   const int step = (wide ? 16 : 8) * ctas;
@@ -90,7 +102,8 @@ void CheckTranspose(MatrixType type, MajorMode major, const char* operand,
 }  // namespace
 
 const char* MmaKindName(MmaKind kind) {
-  constexpr std::array<const char*, 4> kNames = {"f16", "tf32", "f8f6f4", "i8"};
+  constexpr std::array<const char*, 7> kNames = {"f16",      "tf32", "f8f6f4",  "i8",
+                                                 "mxf8f6f4", "mxf4", "mxf4nvf4"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -127,6 +140,62 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   if (kind == MmaKind::kI8 && (d.negate_a || d.negate_b)) {
     IllegalDescriptor(where + ": negate (bits 13, 14) does not exist for kind::i8");
   }
+  CheckShape(d, where);
+  CheckTranspose(d.a_type, d.a_major, "A", where);
+  CheckTranspose(d.b_type, d.b_major, "B", where);
+  return d;
+}
+
+namespace {
+
+// The bytes of a cell from which a row's scale factors may start.
+void CheckScaleId(int id, int count, const char* name, const std::string& where) {
+  const int step = count == 1 || count == 3 ? 1 : count == 4 ? 4 : 2;
+  if (id % step == 0) return;
+  IllegalDescriptor(where + ": " + name + " id " + std::to_string(id) + " with " +
+                    std::to_string(count) + " scale factors a row: legal " +
+                    (step == 4 ? "is 0" : "are 0 and 2"));
+}
+
+}  // namespace
+
+InstructionDescriptor InstructionDescriptor::ParseScaled(uint32_t bits, MmaKind kind, int block,
+                                                         bool pair) {
+  const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
+  if (DescriptorField(bits, 2, 1)) {
+    throw EmulatorError("unsupported", where + ": sparse operands (bit 2)");
+  }
+  const bool fp4 = IsFp4(kind);
+  if (fp4 && DescriptorField(bits, 31, 1)) {
+    throw EmulatorError("unsupported", where + ": K = 96 (bit 31), which sm_103a has");
+  }
+  if (DescriptorField(bits, 0, 2) || DescriptorField(bits, 3, 1) || DescriptorField(bits, 6, 1) ||
+      DescriptorField(bits, 24, 3) || DescriptorField(bits, 31, 1) ||
+      (fp4 && DescriptorField(bits, 15, 2))) {
+    IllegalDescriptor(where + ": reserved bits (1:0 of a dense form, 3, 6, 26:24" +
+                      (fp4 ? ", 15 and 16 of kind::" + std::string(MmaKindName(kind)) : ", 31") +
+                      ") must be zero");
+  }
+  InstructionDescriptor d;
+  d.kind = kind;
+  d.pair = pair;
+  d.a_type = ParseType(kind, DescriptorField(bits, 7, 3), "A", where);
+  d.b_type = ParseType(kind, DescriptorField(bits, 10, 3), "B", where);
+  d.negate_a = DescriptorField(bits, 13, 1);
+  d.negate_b = DescriptorField(bits, 14, 1);
+  d.a_major = DescriptorField(bits, 15, 1) ? MajorMode::kMn : MajorMode::kK;
+  d.b_major = DescriptorField(bits, 16, 1) ? MajorMode::kMn : MajorMode::kK;
+  d.n = static_cast<int>(DescriptorField(bits, 17, 6)) * 8;
+  d.m = static_cast<int>(DescriptorField(bits, 27, 2)) * 128;
+  d.scale_type = DescriptorField(bits, 23, 1) ? ScaleType::kUe8m0 : ScaleType::kUe4m3;
+  d.scale_count = MmaDepth(kind) / block;
+  d.scale_a_id = static_cast<int>(DescriptorField(bits, 29, 2));
+  d.scale_b_id = static_cast<int>(DescriptorField(bits, 4, 2));
+  if (d.scale_type == ScaleType::kUe4m3 && block != 16) {
+    IllegalDescriptor(where + ": scale factors of ue4m3 (bit 23) are for blocks of 16 only");
+  }
+  CheckScaleId(d.scale_a_id, d.scale_count, "SFA", where);
+  CheckScaleId(d.scale_b_id, d.scale_count, "SFB", where);
   CheckShape(d, where);
   CheckTranspose(d.a_type, d.a_major, "A", where);
   CheckTranspose(d.b_type, d.b_major, "B", where);

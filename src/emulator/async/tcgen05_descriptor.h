@@ -5,17 +5,23 @@
 #include <cstdint>
 
 #include "emulator/async/matrix_descriptor.h"
+#include "emulator/numerics/scaled_multiplier.h"
 #include "emulator/numerics/tensor_core.h"
 
 namespace tilelang::emulator {
 
-enum class MmaKind : uint8_t { kF16, kTf32, kF8f6f4, kI8 };
+enum class MmaKind : uint8_t { kF16, kTf32, kF8f6f4, kI8, kMxf8f6f4, kMxf4, kMxf4nvf4 };
 
 const char* MmaKindName(MmaKind kind);
 
+constexpr bool IsBlockScaled(MmaKind kind) { return kind >= MmaKind::kMxf8f6f4; }
+// Two elements of e2m1 in a byte.
+constexpr bool IsFp4(MmaKind kind) { return kind == MmaKind::kMxf4 || kind == MmaKind::kMxf4nvf4; }
+
 // K of one dense instruction: 32 bytes of operand elements.
 constexpr int MmaDepth(MmaKind kind) {
-  return kind == MmaKind::kF16 ? 16 : kind == MmaKind::kTf32 ? 8 : 32;
+  if (kind == MmaKind::kF16) return 16;
+  return kind == MmaKind::kTf32 ? 8 : IsFp4(kind) ? 64 : 32;
 }
 
 struct InstructionDescriptor {
@@ -33,6 +39,11 @@ struct InstructionDescriptor {
   MajorMode b_major = MajorMode::kK;
   bool saturate = false;
   int max_shift = 0;  // of the columns of B, with .ws
+  // Of block-scaled kinds: scale factors of a row, and which byte is the first.
+  ScaleType scale_type = ScaleType::kUe8m0;
+  int scale_count = 0;
+  int scale_a_id = 0;
+  int scale_b_id = 0;
 
   int ctas() const { return pair ? 2 : 1; }
   // Of A and D, in each CTA.
@@ -42,6 +53,8 @@ struct InstructionDescriptor {
   // the sparse form.
   static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary,
                                      bool pair);
+  // The encoding of the block-scaled kinds; `block` elements of K share a scale factor.
+  static InstructionDescriptor ParseScaled(uint32_t bits, MmaKind kind, int block, bool pair);
 };
 
 // Which swizzles go with a major-ness and an element type; EmulatorError "descriptor" otherwise.

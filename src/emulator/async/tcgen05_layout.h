@@ -49,6 +49,14 @@ constexpr TmemCell CellOf(AccessShape shape, int t, int r) {
   return {0, 0};
 }
 
+// A rectangle of tensor-memory cells that an operation reads or writes.
+struct TmemRegion {
+  int lane;
+  int lanes;
+  int column;
+  int columns;
+};
+
 // The accumulator and a tensor-memory A of one instruction consist, in each of its CTAs, of column
 // segments: segment s holds columns [first_column, first_column + columns) of D from the D address
 // on, row m of the CTA's at lane RowLane(m) + lane_offset; a tensor-memory A is read from those

@@ -5,7 +5,7 @@
 
 #include "emulator/async/matrix_operand.h"
 #include "emulator/core/error.h"
-#include "emulator/numerics/matrix_multiplier.h"
+#include "emulator/numerics/scaled_multiplier.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -30,6 +30,11 @@ uint32_t ContainerElement(MatrixType type, const uint8_t* row, int i) {
 template <typename Put>
 void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
   const InstructionDescriptor& in = plan.instruction;
+  const bool nibbles = IsFp4(in.kind);
+  if (!plan.operands.a_in_tmem && nibbles) {
+    VisitNibbles(plan.a_units, in.rows(), plan.depth, cta.shared, put);
+    return;
+  }
   if (!plan.operands.a_in_tmem) {
     VisitOperand(plan.a_units, in.a_major, in.a_type, in.rows(), plan.depth, cta.shared, put);
     return;
@@ -40,7 +45,10 @@ void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
     const int lane = address.lane() + plan.layout.RowLane(source) + lane_offset;
     uint8_t bytes[kOperandColumns * 4];
     std::memcpy(bytes, cta.tensor->Row(lane) + address.column(), sizeof bytes);
-    for (int k = 0; k < plan.depth; ++k) put(row, k, ContainerElement(in.a_type, bytes, k));
+    for (int k = 0; k < plan.depth; ++k) {
+      const uint32_t nibble = static_cast<uint32_t>(bytes[k / 2]) >> (4 * (k % 2)) & 0xF;
+      put(row, k, nibbles ? nibble : ContainerElement(in.a_type, bytes, k));
+    }
   }
 }
 
@@ -49,12 +57,16 @@ void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
 template <typename Put>
 void VisitB(const MmaPlan& plan, const uint8_t* shared, int first, Put put) {
   const InstructionDescriptor& in = plan.instruction;
-  VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared,
-               [&](int row, int k, uint32_t bits) {
-                 const int column = first + row - plan.columns.shift;
-                 if (column < 0 || column >= in.n) return;
-                 put(column, k, plan.columns.zero[column] ? 0 : bits);
-               });
+  const auto put_row = [&](int row, int k, uint32_t bits) {
+    const int column = first + row - plan.columns.shift;
+    if (column < 0 || column >= in.n) return;
+    put(column, k, plan.columns.zero[column] ? 0 : bits);
+  };
+  if (IsFp4(in.kind)) {
+    VisitNibbles(plan.b_units, plan.b_rows, plan.depth, shared, put_row);
+  } else {
+    VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared, put_row);
+  }
 }
 
 MultiplierShape ShapeOf(const MmaPlan& plan) {
@@ -64,6 +76,12 @@ MultiplierShape ShapeOf(const MmaPlan& plan) {
   shape.options = AccumulationOf(TensorCore::kBlackwell, in.a_type);
   shape.options.c_shift = plan.operands.scale_d;
   return shape;
+}
+
+ScaledShape ScaledShapeOf(const MmaPlan& plan) {
+  const InstructionDescriptor& in = plan.instruction;
+  return {in.rows(),   in.n,        plan.depth,    in.a_type,      in.b_type,
+          in.negate_a, in.negate_b, in.scale_type, in.scale_count, IsFp4(in.kind)};
 }
 
 // The lanes of `columns` columns from `address` on that the layout's rows occupy.
@@ -130,35 +148,63 @@ void PlanB(MmaPlan& plan) {
   plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, plan.depth, ContainerBytes(in.b_type));
 }
 
+void PlanScales(MmaPlan& plan) {
+  plan.a_scales = ScalesOfA(plan.instruction, plan.operands.scale_a);
+  plan.b_scales = ScalesOfB(plan.instruction, plan.operands.scale_b);
+  for (const ScaleOperand* operand : {&plan.a_scales, &plan.b_scales}) {
+    const std::vector<TmemRegion> cells = ScaleCells(*operand);
+    plan.scale_cells.insert(plan.scale_cells.end(), cells.begin(), cells.end());
+  }
+}
+
 }  // namespace
 
 MmaPlan PlanMma(const MmaOperands& operands) {
   MmaPlan plan;
   plan.operands = operands;
   plan.depth = MmaDepth(operands.kind);
-  plan.instruction = InstructionDescriptor::Parse(operands.instruction, operands.kind,
-                                                  operands.weight_stationary, operands.pair);
+  const bool scaled = IsBlockScaled(operands.kind);
+  plan.instruction = scaled
+                         ? InstructionDescriptor::ParseScaled(operands.instruction, operands.kind,
+                                                              operands.scale_block, operands.pair)
+                         : InstructionDescriptor::Parse(operands.instruction, operands.kind,
+                                                        operands.weight_stationary, operands.pair);
   plan.layout = AccumulatorLayoutOf(plan.instruction);
   CheckLane(plan, operands.d, "D");
   plan.d_cells = RowRegions(plan, operands.d, plan.layout.segments[0].columns);
   PlanA(plan);
   PlanB(plan);
+  const bool packed = IsFp4(operands.kind);
+  plan.a_bytes = packed ? kUnitBytes : DataBytes(plan.instruction.a_type);
+  plan.b_bytes = packed ? kUnitBytes : DataBytes(plan.instruction.b_type);
+  if (scaled) PlanScales(plan);
   return plan;
 }
 
 namespace {
 
-// The rows of one CTA; `multiplier` has B.
-void RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_lanes,
-             MatrixMultiplier& multiplier) {
+// False when copies of scale factors differ.
+bool SetScalesOfA(const MmaPlan&, const MmaCta&, MatrixMultiplier&) { return true; }
+
+bool SetScalesOfA(const MmaPlan& plan, const MmaCta& cta, ScaledMultiplier& multiplier) {
+  return VisitScales(plan.a_scales, *cta.tensor,
+                     [&](int row, int j, uint8_t code) { multiplier.ScaleA(row, j, code); });
+}
+
+// The rows of one CTA; `multiplier` has B. False when copies of scale factors differ.
+template <typename Multiplier>
+bool RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_lanes,
+             Multiplier& multiplier) {
   const MmaOperands& operands = plan.operands;
   const TmemAddress d(operands.d);
+  bool agree = true;
   for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
     const AccumulatorSegment& segment = plan.layout.segments[s];
     if (s == 0 || operands.a_in_tmem) {
       multiplier.StartA();
       VisitA(plan, cta, segment.lane_offset,
              [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); });
+      agree &= SetScalesOfA(plan, cta, multiplier);
     }
     for (int row = 0; row < plan.instruction.rows(); ++row) {
       const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;
@@ -168,21 +214,47 @@ void RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_la
       for (int j = 0; j < segment.columns; ++j) cta.tensor->MarkWritten(lane, d.column() + j);
     }
   }
+  return agree;
 }
 
-}  // namespace
-
-void RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas) {
-  thread_local MatrixMultiplier multiplier;
-  multiplier.Start(ShapeOf(plan));
+template <typename Multiplier>
+void SetB(const MmaPlan& plan, std::span<const MmaCta> ctas, Multiplier& multiplier) {
   const int columns = plan.instruction.n / static_cast<int>(ctas.size());
   for (size_t c = 0; c < ctas.size(); ++c) {
     VisitB(plan, ctas[c].shared, columns * static_cast<int>(c),
            [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
   }
+}
+
+// Each CTA has all scale factors of B.
+std::string RunScaled(const MmaPlan& plan, std::span<const MmaCta> ctas) {
+  thread_local ScaledMultiplier multiplier;
+  bool agree = true;
+  for (const MmaCta& cta : ctas) {
+    multiplier.Start(ScaledShapeOf(plan));
+    SetB(plan, ctas, multiplier);
+    agree &= VisitScales(plan.b_scales, *cta.tensor, [&](int column, int j, uint8_t code) {
+      multiplier.ScaleB(column, j, code);
+    });
+    agree &= RunRows(plan, cta, plan.operands.disabled_lanes.data(), multiplier);
+  }
+  if (agree) return "";
+  return "the scale factors of tcgen05.mma differ between the quarters of 32 lanes of tensor "
+         "memory, "
+         "which must hold copies (tcgen05.cp.32x128b.warpx4 writes all)";
+}
+
+}  // namespace
+
+std::string RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas) {
+  if (IsBlockScaled(plan.instruction.kind)) return RunScaled(plan, ctas);
+  thread_local MatrixMultiplier multiplier;
+  multiplier.Start(ShapeOf(plan));
+  SetB(plan, ctas, multiplier);
   for (size_t c = 0; c < ctas.size(); ++c) {
     RunRows(plan, ctas[c], &plan.operands.disabled_lanes[4 * c], multiplier);
   }
+  return "";
 }
 
 CopyPlan PlanCopy(const CopyShape& shape, CopyFormat format, uint32_t destination,

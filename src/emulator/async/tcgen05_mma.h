@@ -11,6 +11,7 @@
 #include "emulator/async/tcgen05_column_mask.h"
 #include "emulator/async/tcgen05_descriptor.h"
 #include "emulator/async/tcgen05_layout.h"
+#include "emulator/async/tcgen05_scales.h"
 #include "emulator/memory/tensor_memory.h"
 
 namespace tilelang::emulator {
@@ -18,26 +19,21 @@ namespace tilelang::emulator {
 // Operands of one tcgen05.mma as the issuing thread gave them. Of a pair both CTAs use the same.
 struct MmaOperands {
   MmaKind kind = MmaKind::kF16;
+  int scale_block = 0;  // of a block-scaled kind: elements of K that share a scale factor
   bool weight_stationary = false;
   bool pair = false;  // .cta_group::2
   bool a_in_tmem = false;
-  bool shift_a = false;                      // .ashift
-  uint32_t d = 0;                            // tensor-memory address
-  uint64_t a = 0;                            // descriptor, or tensor-memory address
-  uint64_t b = 0;                            // descriptor
-  uint32_t instruction = 0;                  // instruction descriptor
+  bool shift_a = false;      // .ashift
+  uint32_t d = 0;            // tensor-memory address
+  uint64_t a = 0;            // descriptor, or tensor-memory address
+  uint64_t b = 0;            // descriptor
+  uint32_t instruction = 0;  // instruction descriptor
+  uint32_t scale_a = 0;      // tensor-memory addresses of scale factors
+  uint32_t scale_b = 0;
   bool accumulate = false;                   // enable-input-d
   uint64_t column_mask = 0;                  // zero-column mask descriptor, with .ws
   int scale_d = 0;                           // the old accumulator enters times 2^-scale_d
   std::array<uint32_t, 8> disabled_lanes{};  // four words for each CTA
-};
-
-// A rectangle of tensor-memory cells that an operation reads or writes.
-struct TmemRegion {
-  int lane;
-  int lanes;
-  int column;
-  int columns;
 };
 
 // A decoded and checked instruction: everything it will touch, in each CTA alike, ready to run.
@@ -49,9 +45,14 @@ struct MmaPlan {
   int depth = 0;
   std::vector<uint32_t> a_units;  // shared addresses of 16-byte units; empty for A in tmem
   std::vector<uint32_t> b_units;  // of `b_rows` columns of B
+  int a_bytes = 0;                // of each unit that hold elements
+  int b_bytes = 0;
   int b_rows = 0;
   std::vector<TmemRegion> a_cells;
   std::vector<TmemRegion> d_cells;
+  ScaleOperand a_scales;  // of block-scaled kinds
+  ScaleOperand b_scales;
+  std::vector<TmemRegion> scale_cells;
   std::vector<std::string> warnings;
 };
 
@@ -66,8 +67,8 @@ struct MmaCta {
 };
 
 // Runs the instruction on its CTA, or its pair, even rank first. All units of the plan must lie
-// inside of the windows. Cells written are marked so.
-void RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas);
+// inside of the windows. Cells written are marked so. Returns a warning, or "".
+std::string RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas);
 
 enum class CopyFormat : uint8_t { kPlain, kFrom6Bit, kFrom4Bit };
 

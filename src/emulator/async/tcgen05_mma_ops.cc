@@ -72,6 +72,8 @@ void CheckRegions(Sanitizer& sanitizer, const Cta& cta, const std::vector<TmemRe
 struct MmaForm {
   AddressOperand d;
   AddressOperand a;
+  AddressOperand scale_a, scale_b;  // of block-scaled kinds
+  int scale_block = 0;
   bool a_in_tmem = false;
   bool weight_stationary = false;
   bool shift_a = false;
@@ -88,6 +90,7 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   const auto& form = op.Extra<MmaForm>();
   MmaOperands operands;
   operands.kind = form.kind;
+  operands.scale_block = form.scale_block;
   operands.weight_stationary = form.weight_stationary;
   operands.a_in_tmem = form.a_in_tmem;
   operands.shift_a = form.shift_a;
@@ -97,6 +100,10 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   operands.a = form.a_in_tmem ? form.a.At(w, lane) : w.Reg<uint64_t>(op.slots[0])[lane];
   operands.b = w.Reg<uint64_t>(op.slots[1])[lane];
   operands.instruction = w.Reg<uint32_t>(op.slots[2])[lane];
+  if (form.scale_block != 0) {
+    operands.scale_a = static_cast<uint32_t>(form.scale_a.At(w, lane));
+    operands.scale_b = static_cast<uint32_t>(form.scale_b.At(w, lane));
+  }
   operands.accumulate = (w.Predicate(op.slots[3]) >> lane) & 1;
   for (int i = 0; form.masked && i < (form.pair ? 8 : 4); ++i) {
     operands.disabled_lanes[i] = w.Reg<uint32_t>(op.slots[4 + i])[lane];
@@ -110,6 +117,7 @@ void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan
     CheckUnits(*cta, issuer, plan.a_units, "operand A of tcgen05.mma");
     CheckUnits(*cta, issuer, plan.b_units, "operand B of tcgen05.mma");
     CheckCells(*cta, issuer, plan.a_cells, "operand A of tcgen05.mma");
+    CheckCells(*cta, issuer, plan.scale_cells, "the scale factors of tcgen05.mma");
     CheckCells(*cta, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
   }
   for (const std::string& warning : plan.warnings) Warn(issuer, "descriptor", warning);
@@ -120,9 +128,11 @@ void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan
   for (const Cta* cta : ctas) {
     step.what = "tcgen05.mma reads its operand in";
     step.write = false;
-    sanitizer->SharedUnits(*cta, plan.a_units, kUnitBytes, step);
-    sanitizer->SharedUnits(*cta, plan.b_units, kUnitBytes, step);
+    sanitizer->SharedUnits(*cta, plan.a_units, plan.a_bytes, step);
+    sanitizer->SharedUnits(*cta, plan.b_units, plan.b_bytes, step);
     CheckRegions(*sanitizer, *cta, plan.a_cells, step);
+    step.what = "tcgen05.mma reads its scale factors in";
+    CheckRegions(*sanitizer, *cta, plan.scale_cells, step);
     step.what = "tcgen05.mma accumulates into";
     step.write = true;
     CheckRegions(*sanitizer, *cta, plan.d_cells, step);
@@ -133,15 +143,17 @@ void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPl
   std::vector<MmaCta> places;
   for (Cta* cta : ctas) {
     TensorMemory& tensor = CtaState::Of(*cta).tensor();
-    WarnUninitialised(*cta, issuer, plan.a_units);
-    WarnUninitialised(*cta, issuer, plan.b_units);
+    WarnUninitialised(*cta, issuer, plan.a_units, plan.a_bytes);
+    WarnUninitialised(*cta, issuer, plan.b_units, plan.b_bytes);
     WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
+    WarnUninitialised(tensor, issuer, plan.scale_cells, "tcgen05.mma, for scale factors,");
     if (plan.operands.accumulate) {
       WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
     }
     places.push_back({cta->shared.at(0), &tensor});
   }
-  RunMma(plan, places);
+  const std::string warning = RunMma(plan, places);
+  if (!warning.empty()) Warn(issuer, "scale-factors", warning);
 }
 
 AsyncWork WorkOf(const MmaPlan& plan) {
@@ -173,20 +185,64 @@ Flow Mma(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
+struct KindRow {
+  std::string_view name;
+  MmaKind kind;
+  // Of block-scaled kinds the legal names of the vectors of scale factors, and their blocks.
+  std::string_view vectors;
+  int block;
+};
+
+constexpr KindRow kKinds[] = {
+    {"f16", MmaKind::kF16, "", 0},
+    {"tf32", MmaKind::kTf32, "", 0},
+    {"f8f6f4", MmaKind::kF8f6f4, "", 0},
+    {"i8", MmaKind::kI8, "", 0},
+    {"mxf8f6f4", MmaKind::kMxf8f6f4, "scale_vec::1X block32 ", 32},
+    {"mxf4", MmaKind::kMxf4, "scale_vec::2X block32 ", 32},
+    {"mxf4nvf4", MmaKind::kMxf4nvf4, "scale_vec::2X block32", 32},
+    {"mxf4nvf4", MmaKind::kMxf4nvf4, "scale_vec::4X block16", 16},
+};
+
+// `words` are apart by spaces; "" is among those that end with one.
+bool AmongWords(std::string_view words, std::string_view word) {
+  for (size_t at = 0; at <= words.size();) {
+    const size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 void TakeKind(Decoder& d, MmaForm& form) {
   const std::string kind = d.mods.TakePrefix("kind::");
-  if (kind == "f16") {
-    form.kind = MmaKind::kF16;
-  } else if (kind == "tf32") {
-    form.kind = MmaKind::kTf32;
-  } else if (kind == "f8f6f4") {
-    form.kind = MmaKind::kF8f6f4;
-  } else if (kind == "i8") {
-    form.kind = MmaKind::kI8;
-  } else if (kind == "mxf8f6f4" || kind == "mxf4" || kind == "mxf4nvf4") {
-    d.Unsupported("block-scaled kind::" + kind);
-  } else {
-    d.Illegal("tcgen05.mma needs a kind: f16, tf32, f8f6f4 or i8");
+  const bool scaled = d.mods.Take("block_scale");
+  const std::string vector =
+      d.mods.TakeOneOf({"scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"});
+  const KindRow* found = nullptr;
+  for (const KindRow& row : kKinds) {
+    if (row.name != kind) continue;
+    found = &row;
+    if (AmongWords(row.vectors, vector)) break;
+  }
+  if (!found) {
+    d.Illegal(
+        "tcgen05.mma needs a kind: f16, tf32, f8f6f4, i8, or with .block_scale mxf8f6f4, mxf4, "
+        "mxf4nvf4");
+  }
+  form.kind = found->kind;
+  form.scale_block = found->block;
+  if (scaled != IsBlockScaled(form.kind)) {
+    d.Illegal(scaled ? "kind::" + kind + " has no .block_scale"
+                     : "kind::" + kind + " needs .block_scale");
+  }
+  if (!AmongWords(found->vectors, vector)) {
+    d.Illegal("kind::" + kind + (vector.empty() ? " needs" : " has no ." + vector + ", but") +
+              (form.kind == MmaKind::kMxf8f6f4 ? " .scale_vec::1X or .block32"
+               : form.kind == MmaKind::kMxf4   ? " .scale_vec::2X or .block32"
+               : form.kind == MmaKind::kMxf4nvf4
+                   ? " .scale_vec::2X, .block32, .scale_vec::4X or .block16"
+                   : " none"));
   }
 }
 
@@ -232,6 +288,9 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   TakeKind(d, form);
   form.shift_a = d.mods.Take("ashift");
   if (form.shift_a && weight_stationary) d.Illegal("tcgen05.mma.ws has no .ashift");
+  if (form.scale_block != 0 && (form.shift_a || weight_stationary)) {
+    d.Illegal("block-scaled tcgen05.mma has no .ashift and no .ws");
+  }
   TakeCollector(d, form);
   form.d = d.Address(d.operand(0));
   form.a_in_tmem = d.operand(1).kind == ptx::Operand::Kind::kAddress;
@@ -245,11 +304,17 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   d.PushSource(2, Type::kB64);
   d.PushSource(3, Type::kB32);
   size_t next = 4;
+  if (form.scale_block != 0) {
+    form.scale_a = d.Address(d.operand(next++));
+    form.scale_b = d.Address(d.operand(next++));
+  }
   const bool vector = d.operand(next).kind == ptx::Operand::Kind::kVector;
   const ptx::Operand* masks = vector ? &d.operand(next++) : nullptr;
   d.Push(d.Predicate(d.operand(next++)));
   if (masks) {
-    if (weight_stationary) d.Illegal("tcgen05.mma.ws has no disable-output-lane mask");
+    if (weight_stationary || form.scale_block != 0) {
+      d.Illegal("tcgen05.mma.ws and block-scaled kinds have no disable-output-lane mask");
+    }
     const auto words = d.Elements(*masks);
     if (words.size() != (form.pair ? 8 : 4)) {
       d.Illegal("the disable-output-lane mask has four words, with .cta_group::2 eight");

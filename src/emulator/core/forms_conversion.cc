@@ -38,8 +38,9 @@ constexpr FormRow kConversionForms[] = {
     {"cvt", "tf32.f32", "rna satfinite?"},
     // pairs
     {"cvt", "f16x2.f32 bf16x2.f32", "rn/rz satfinite? relu?"},
-    {"cvt", "e4m3x2/e5m2x2.f32/f16x2 e2m3x2/e3m2x2/e2m1x2.f32", "rn satfinite relu?"},
+    {"cvt", "e4m3x2/e5m2x2/e2m3x2/e3m2x2/e2m1x2.f32/f16x2/bf16x2", "rn satfinite relu?"},
     {"cvt", "f16x2.e4m3x2/e5m2x2/e2m3x2/e3m2x2/e2m1x2", "rn relu?"},
+    {"cvt", "bf16x2.e4m3x2/e5m2x2/e2m3x2/e3m2x2/e2m1x2", "rn satfinite? relu? scaled::n2::ue8m0?"},
     {"cvt", "ue8m0x2.f32/bf16x2", "rz/rp satfinite?"},
     {"cvt", "bf16x2.ue8m0x2", "rn"},
     {"cvt", "u16.s32 s16.s32", "pack sat"},

@@ -136,6 +136,8 @@ constexpr Note kNotes[] = {
     {"cvt", "e2m3x2", kSm100Family},
     {"cvt", "e3m2x2", kSm100Family},
     {"cvt", "ue8m0x2", kSm100Family},
+    {"cvt", "e4m3x2 bf16x2", kSm100Family},
+    {"cvt", "e5m2x2 bf16x2", kSm100Family},
     {"cvt", "rs", kSm100a},
     // Warps, CTAs, clusters.
     {"elect", "", kSm90},

@@ -42,6 +42,7 @@ struct PackedConversion {
   Conversion c;
   Element to, from;
   bool two_sources = false;  // from two f32 registers
+  bool scaled = false;       // .scaled::n2::ue8m0: times two scale factors
 };
 
 uint32_t Encode(const PackedConversion& p, double value) {
@@ -79,6 +80,26 @@ Flow FromPair(Warp& w, const Op& op, uint32_t mask) {
     uint32_t bits = Encode(p, Decode(p, pair & element)) |
                     Encode(p, Decode(p, (pair >> p.from.bits) & element)) << p.to.bits;
     std::memcpy(target + size_t{1} * p.c.to_register * i, &bits, p.c.to_register);
+  });
+  return Flow::kNext;
+}
+
+// The third operand has a scale factor for each element, that of the lower one low.
+Flow FromPairScaled(Warp& w, const Op& op, uint32_t mask) {
+  const PackedConversion& p = op.Extra<PackedConversion>();
+  const uint8_t* source = w.Reg<uint8_t>(op.a[1]);
+  const uint16_t* scales = w.Reg<uint16_t>(op.a[2]);
+  uint32_t* target = w.Reg<uint32_t>(op.a[0]);
+  const uint32_t element = (1u << p.from.bits) - 1;
+  ForEachLane(mask, [&](int i) {
+    uint32_t pair = 0;
+    std::memcpy(&pair, source + size_t{1} * p.c.from_register * i, p.c.from_register);
+    uint32_t bits = 0;
+    for (int k = 0; k < 2; ++k) {
+      const double value = Decode(p, (pair >> (k * p.from.bits)) & element);
+      bits |= Encode(p, value * DecodeUe8m0(scales[i] >> (8 * k))) << (k * p.to.bits);
+    }
+    target[i] = bits;
   });
   return Flow::kNext;
 }
@@ -141,6 +162,8 @@ void DecodeConvertPacked(Decoder& d, const Conversion& conversion) {
   d.Push(d.Destination(d.operand(0), conversion.to, true));
   d.Push(d.Source(d.operand(1), conversion.from, true));
   if (p.two_sources) d.Push(d.Source(d.operand(2), Type::kF32));
+  p.scaled = d.mods.Take("scaled::n2::ue8m0");
+  if (p.scaled) d.Push(d.Source(d.operand(2), Type::kB16));
   bool plain =
       p.two_sources && p.c.rounding == Rounding::kNearestEven && !p.c.relu && !p.c.satfinite;
   if (plain && conversion.to == Type::kBF16x2) {
@@ -148,7 +171,7 @@ void DecodeConvertPacked(Decoder& d, const Conversion& conversion) {
   } else if (plain && conversion.to == Type::kF16x2) {
     d.op.handler = Binary<PackHalf, uint32_t, float, float>();
   } else {
-    d.op.handler = p.two_sources ? FromTwo : FromPair;
+    d.op.handler = p.two_sources ? FromTwo : p.scaled ? FromPairScaled : FromPair;
   }
   if (!p.c.from_register) p.c.from_register = TypeBits(conversion.from) / 8;
   d.MakeExtra<PackedConversion>(p);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "emulator/numerics/float_formats.h"
 
@@ -29,6 +30,22 @@ void MatrixMultiplier::StartA() {
   } else {
     a_.Reset(shape_.m, shape_.k, shape_.m);
   }
+}
+
+void MatrixMultiplier::ScaleA(int row, int exponent, bool nan) {
+  for (int i = row * a_.stride; i < row * a_.stride + shape_.k; ++i) {
+    a_.exponent[i] += exponent;
+    if (nan) a_.value[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  a_.special_line[row] |= nan;
+}
+
+void MatrixMultiplier::ScaleB(int column, int exponent, bool nan) {
+  for (int i = column; i < shape_.k * b_.stride; i += b_.stride) {
+    b_.exponent[i] += exponent;
+    if (nan) b_.value[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  b_.special_line[column] |= nan;
 }
 
 void MatrixMultiplier::IntegerCells(int row, int first_column, int columns, bool accumulate,

@@ -47,6 +47,9 @@ class MatrixMultiplier {
       StoreElement(b_, shape_.b_type, k, column, column, shape_.negate_b ? -value : value);
     }
   }
+  // Multiplies a row of A or a column of B, all of whose elements are set, by 2^exponent or NaN.
+  void ScaleA(int row, int exponent, bool nan);
+  void ScaleB(int column, int exponent, bool nan);
   // Computes `columns` (at most 256) columns of a row of D from `first_column` on. `cells` hold one
   // f32, s32 or, in their low half, f16 each: the old D, which counts if `accumulate`, then the
   // new.

@@ -57,11 +57,6 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
         ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::1 only"),
         ("tcgen05.mma.sp.cta_group::2.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         (
-            "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale [%r1], %d1, %d2, %r3, [%r4], "
-            "[%r5], %p1",
-            "kind::mxf8f6f4",
-        ),
-        (
             "tcgen05.mma.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, {%r4, %r5, %r6, %r7}, %p1",
             "eight",
         ),
@@ -72,14 +67,9 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
         ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         (
-            "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r1], %d1, %d2, %r3, [%r4], "
-            "[%r5], %p1",
-            "kind::mxf8f6f4",
-        ),
-        (
-            "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X [%r1], %d1, %d2, "
+            "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::1X [%r1], %d1, %d2, "
             "%r3, [%r4], [%r5], %p1",
-            "kind::mxf4nvf4",
+            "kind::mxf4nvf4 has no .scale_vec::1X",
         ),
         (f"{MMA}.ashift [%r1], %d1, %d2, %r3, %p1", "A in tensor memory"),
         (f"{MMA}.ashift.collector::a::fill [%r1], [%r2], %d2, %r3, %p1", "ashift"),

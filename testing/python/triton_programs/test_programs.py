@@ -13,7 +13,7 @@ from tilelang.emulator import EmulatorWarning, options
 from tilelang.emulator.triton import emulate
 from tilelang.emulator.watch import watching
 
-FILES = ("attention", "elementwise", "gemm", "gluon_programs", "reductions")
+FILES = ("attention", "block_scaled", "elementwise", "gemm", "gluon_programs", "reductions")
 PROGRAMS = [
     (each, arch)
     for file in FILES
