@@ -3,93 +3,24 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "analysis/kernel_scope.h"
-#include "arith/structural.h"
 #include "ir/effects.h"
-#include "ir/fresh_copy.h"
 #include "layout/layout.h"
-#include "op/copy_async.h"
+#include "transform/loaded_elements.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
 namespace ffi = tvm::ffi;
 
-using ir::Array;
-using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
-using ir::Var;
 
 namespace {
 
 constexpr int64_t kMostRegisters = 48;  // a thread, for what is loaded
-
-// The tile in registers of an element that a loop loads.
-struct Loaded {
-  Array<Expr> indices;  // of the tensor
-  Buffer tensor;
-  Buffer tile;
-  Array<Var> vars;  // of the loop, that the element follows
-};
-
-// Replaces loads that all iterations make.
-class LoadReplacer : public ir::StmtMutator {
- public:
-  explicit LoadReplacer(const ir::ParallelForNode* loop) : loop_(loop) {}
-
-  using StmtMutator::Rewrite;
-  Expr Rewrite(const ir::SelectNode* op) override {
-    return ir::Select(Mutate(op->condition), op->true_value, op->false_value, op->span);
-  }
-  Expr Rewrite(const ir::BinaryNode* op) override {
-    bool lazy = op->Op() == ir::BinaryOp::kAnd || op->Op() == ir::BinaryOp::kOr;
-    return lazy ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
-  }
-  Expr Rewrite(const ir::CallNode* op) override {
-    return op->name == "address_of" ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
-  }
-  Expr Rewrite(const ir::LoadNode* op) override {
-    bool fixed = op->buffer.IsGlobal();
-    for (const Expr& index : op->indices)
-      fixed = fixed && !ir::HasLoad(index) && arith::IsPure(index);
-    if (!fixed) return ffi::GetRef<Expr>(op);
-    const Loaded& loaded = Of(op);
-    return ir::Load(loaded.tile, Array<Expr>(loaded.vars.begin(), loaded.vars.end()), op->span);
-  }
-
-  std::vector<Loaded> loaded;
-
- private:
-  const Loaded& Of(const ir::LoadNode* op) {
-    for (const Loaded& known : loaded) {
-      bool same = known.tensor.same_as(op->buffer);
-      for (size_t d = 0; same && d < op->indices.size(); ++d) {
-        same = arith::SameStructure(known.indices[d], op->indices[d]);
-      }
-      if (same) return known;
-    }
-    Array<Var> vars;
-    Array<Expr> shape;
-    for (size_t d = 0; d < loop_->vars.size(); ++d) {
-      bool follows = std::any_of(op->indices.begin(), op->indices.end(), [&](const Expr& index) {
-        return ir::UsesVar(index, loop_->vars[d]);
-      });
-      if (!follows) continue;
-      vars.push_back(loop_->vars[d]);
-      shape.push_back(loop_->extents[d]);
-    }
-    Buffer tile(ir::String(std::string(op->buffer->name) + "_first"), op->buffer->dtype, shape, {},
-                "local.fragment", {}, op->span);
-    loaded.push_back({op->indices, op->buffer, tile, vars});
-    return loaded.back();
-  }
-
-  const ir::ParallelForNode* loop_;
-};
 
 class LoadSplitter : public ScopedMutator {
  public:
@@ -105,21 +36,15 @@ class LoadSplitter : public ScopedMutator {
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
     if (!Fits(op)) return self;
-    LoadReplacer replacer(op);
-    Stmt body = replacer.MutateStmt(op->body);
-    if (replacer.loaded.size() < 2 || !InRegisters(replacer.loaded, op)) return self;
+    SplitLoop split = SplitLoads(op, [](const ir::LoadNode*) { return false; });
+    if (split.loaded.size() < 2 || !InRegisters(split.loaded, op)) return self;
     std::vector<Stmt> stmts;
-    for (const Loaded& loaded : replacer.loaded) {
-      if (loaded.vars.empty()) return self;
-      Array<Expr> at(loaded.vars.begin(), loaded.vars.end());
-      Stmt load =
-          ir::Store(loaded.tile, at, ir::Load(loaded.tensor, loaded.indices, op->span), op->span);
-      stmts.push_back(ir::Alloc(loaded.tile, op->span));
-      stmts.push_back(ir::FreshCopy().MutateStmt(
-          ir::ParallelFor(loaded.vars, loaded.tile->shape, load, {}, op->span)));
+    for (const LoadedElements& elements : split.loaded) {
+      if (elements.vars.empty()) return self;
+      stmts.push_back(ir::Alloc(elements.tile, op->span));
+      stmts.push_back(elements.Load(op->span));
     }
-    // FreshCopy renews tiles that it sees allocated; these are not.
-    stmts.push_back(ir::ParallelFor(op->vars, op->extents, body, op->annotations, op->span));
+    stmts.push_back(ir::ParallelFor(op->vars, op->extents, split.body, op->annotations, op->span));
     return ir::MakeSeq(stmts, op->span);
   }
 
@@ -142,12 +67,12 @@ class LoadSplitter : public ScopedMutator {
     return fits && accumulates;
   }
 
-  bool InRegisters(const std::vector<Loaded>& loaded, const ir::ParallelForNode* op) {
+  bool InRegisters(const std::vector<LoadedElements>& loaded, const ir::ParallelForNode* op) {
     auto extents = ir::AsInts(op->extents);
     if (!extents) return false;
     int64_t threads = std::max<int64_t>(1, analysis::ActiveThreads(threads_, &analyzer_).count);
     int64_t bytes = 0;
-    for (const Loaded& one : loaded) {
+    for (const LoadedElements& one : loaded) {
       auto shape = ir::AsInts(one.tile->shape);
       bytes += layout::Product(*shape) * ir::Bytes(one.tensor->dtype);
     }

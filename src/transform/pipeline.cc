@@ -36,6 +36,7 @@
 #include "transform/select_instructions.h"
 #include "transform/share_decisions.h"
 #include "transform/simplify.h"
+#include "transform/slice_epilogue.h"
 #include "transform/split_fragments.h"
 #include "transform/split_loops.h"
 #include "transform/stage_tensor_memory.h"
@@ -112,6 +113,7 @@ const std::vector<Step>& Pipeline() {
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
+      {"slice_epilogue", SliceEpilogue},
       {"stage_tensor_memory", StageTensorMemory},
       {"roll_reductions", ForAll(RollReductions)},
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
@@ -154,10 +156,13 @@ Target Allowed(const Target& target, const PassConfigs& configs) {
 
 // With what passes read of the configuration among its attributes.
 Func Configured(const Func& func, const PassConfigs& configs) {
-  auto chunk = configs.find("tl.max_reduction_chunk");
-  if (chunk == configs.end()) return func;
+  static constexpr std::pair<const char*, const char*> kRead[] = {
+      {"tl.max_reduction_chunk", kReductionChunk}, {"tl.epilogue_subtile", kEpilogueColumns}};
   auto attrs = func->attrs;
-  attrs.Set(kReductionChunk, (*chunk).second);
+  for (const auto& [key, attr] : kRead) {
+    auto given = configs.find(key);
+    if (given != configs.end()) attrs.Set(attr, (*given).second);
+  }
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 

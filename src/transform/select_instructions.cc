@@ -45,6 +45,9 @@ class BufferUses {
     int tile_stores = 0;  // copies from shared memory, among the writes
     int sums = 0;         // those of them that add, whose order does not matter
     bool address_taken = false;
+    std::vector<ir::Region> stored;  // by them
+    // Whether no element is stored twice, where the statements run once.
+    bool AreStoresApart() const;
   };
   explicit BufferUses(const ir::KernelLaunchNode* launch) {
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
@@ -55,7 +58,9 @@ class BufferUses {
       uses.writes += effect.Writes();
       uses.sums += adds;
       uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
-      uses.tile_stores += copy != nullptr && effect.Writes() && copy->src->buffer.IsShared();
+      if (copy == nullptr || !effect.Writes() || !copy->src->buffer.IsShared()) return;
+      ++uses.tile_stores;
+      uses.stored.push_back(effect.region);
     });
   }
   const Uses& Of(const Buffer& buffer) { return uses_[buffer.get()]; }
@@ -63,6 +68,28 @@ class BufferUses {
  private:
   std::unordered_map<const ffi::Object*, Uses> uses_;
 };
+
+// Whether regions of one buffer have no element in common.
+bool AreApart(const ir::Region& a, const ir::Region& b) {
+  arith::Analyzer analyzer;
+  for (size_t d = 0; d < a->mins.size(); ++d) {
+    if (analyzer.CanProve(a->mins[d] + a->extents[d] <= b->mins[d]) ||
+        analyzer.CanProve(b->mins[d] + b->extents[d] <= a->mins[d])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool BufferUses::Uses::AreStoresApart() const {
+  if (tile_stores != writes) return false;
+  for (size_t i = 0; i < stored.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!AreApart(stored[i], stored[j])) return false;
+    }
+  }
+  return true;
+}
 
 class Selector : public ScopedMutator {
  public:
@@ -227,7 +254,7 @@ class Selector : public ScopedMutator {
   // A tensor that is written again later must have been written before.
   Stmt WithCompletion(const ir::CopyNode* op) {
     const auto& uses = uses_->Of(op->dst->buffer);
-    bool once = (loops_ == 0 && uses.writes == 1) || uses.writes == uses.sums;
+    bool once = (loops_ == 0 && uses.AreStoresApart()) || uses.writes == uses.sums;
     if (op::IsTmaLoad(op) || once) return ffi::GetRef<Stmt>(op);
     auto annotations = op->annotations;
     annotations.Set(op::kTmaWrittenAnnotation, true);

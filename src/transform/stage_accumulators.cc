@@ -12,6 +12,7 @@
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "transform/column_pieces.h"
+#include "transform/remove_unused.h"
 #include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
@@ -55,6 +56,18 @@ bool IsZeroFill(const Stmt& s, const Buffer& c) {
   return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
 }
 
+// All rows of some columns, not of all, that any instruction moves.
+bool IsSliceOfColumns(const Region& region) {
+  constexpr int64_t kUnit = 8;
+  auto shape = ir::AsInts(region->buffer->shape);
+  auto mins = ir::AsInts(region->mins);
+  auto extents = ir::AsInts(region->extents);
+  if (!shape || !mins || !extents || region.IsWhole()) return false;
+  int64_t width = extents->back();
+  bool rows = std::equal(shape->begin(), shape->end() - 1, extents->begin());
+  return rows && width % kUnit == 0 && mins->back() % kUnit == 0;
+}
+
 // The threads that run the gemms into a fragment: after SplitFragments those of all its users.
 class Owner : public ScopedMutator {
  public:
@@ -78,8 +91,8 @@ class Owner : public ScopedMutator {
 
 class AccumulatorStager : public ScopedMutator {
  public:
-  AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner)
-      : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner) {}
+  AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner, int effects)
+      : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner), all_effects_(effects) {}
 
   using ScopedMutator::Rewrite;
 
@@ -107,6 +120,8 @@ class AccumulatorStager : public ScopedMutator {
         AppendRun(op, i, end, &result);
         i = end;
       }
+      if (!leaves_in_slices_) continue;
+      for (; i < op->stmts.size(); ++i) result.push_back(IntoTensorMemory(op->stmts[i]));
     }
     return ir::Seq(ir::Array<Stmt>(result.begin(), result.end()), op->span);
   }
@@ -310,7 +325,32 @@ class AccumulatorStager : public ScopedMutator {
     }
     CheckComplete(run);
     for (const Stmt& s : run) result->push_back(IntoTensorMemory(s));
-    result->push_back(ToRegisters(run.back().span()));
+    leaves_in_slices_ = (cleared || StartsClear(run)) && LeavesInSlices(op, begin, end);
+    if (!leaves_in_slices_) result->push_back(ToRegisters(run.back().span()));
+  }
+
+  // After the run, which is all that writes C, nothing but copies of slices reads it: each of them
+  // loads its own columns.
+  bool LeavesInSlices(const ir::SeqNode* op, size_t begin, size_t end) const {
+    int slices = 0;
+    int inside = 0;
+    for (size_t i = begin; i < op->stmts.size(); ++i) {
+      inside += ir::CountEffects(op->stmts[i], c_);
+      if (i >= end) slices += CountSlices(op->stmts[i]);
+    }
+    int after = 0;
+    for (size_t i = end; i < op->stmts.size(); ++i) after += ir::CountEffects(op->stmts[i], c_);
+    return slices > 0 && slices == after && inside == all_effects_;
+  }
+  int CountSlices(const Stmt& s) const {
+    int count = 0;
+    ir::WalkStmts(s, [&](const Stmt& inner) {
+      const auto* copy = inner.as<ir::CopyNode>();
+      count += copy != nullptr && copy->src->buffer.same_as(c_) && IsSliceOfColumns(copy->src) &&
+               !copy->dst->buffer.same_as(c_);
+      return true;
+    });
+    return count;
   }
 
   Stmt Alone(const Stmt& s) {
@@ -384,7 +424,9 @@ class AccumulatorStager : public ScopedMutator {
   Buffer tmem_;
   op::ThreadRange owner_;
   analysis::LaunchThreads launch_;
-  bool resident_ = false;  // C is in tensor memory wherever nothing else is said
+  int all_effects_;                // on C, in the whole program
+  bool resident_ = false;          // C is in tensor memory wherever nothing else is said
+  bool leaves_in_slices_ = false;  // copies of slices load them
 };
 
 }  // namespace
@@ -392,7 +434,9 @@ class AccumulatorStager : public ScopedMutator {
 Stmt StageAccumulator(const Stmt& body, const Buffer& c) {
   Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, c->shape, {}, "shared.tmem", {},
               c->span);
-  return AccumulatorStager(c, tmem, Owner(body, c).threads).MutateStmt(body);
+  AccumulatorStager stager(c, tmem, Owner(body, c).threads, ir::CountEffects(body, c));
+  Stmt staged = stager.MutateStmt(body);
+  return ir::CountEffects(staged, c) == 0 ? RemoveUnused(staged) : staged;
 }
 
 }  // namespace tilelang::transform

@@ -29,6 +29,7 @@ class PassConfigKey(str, Enum):
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"
     TL_BATCH_INVARIANT = "tl.batch_invariant"
+    TL_EPILOGUE_SUBTILE = "tl.epilogue_subtile"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
 
     # Accepted without effect: a remark says why (see _IGNORED).
@@ -80,6 +81,7 @@ _SPELLINGS = {str(key): key for key in PassConfigKey}
 _NOT_BOOLEAN = {
     PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
     PassConfigKey.TL_MAX_REDUCTION_CHUNK: int,
+    PassConfigKey.TL_EPILOGUE_SUBTILE: (int, str),
     PassConfigKey.TL_DEVICE_COMPILE_FLAGS: (str, list, tuple),
 }
 _LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
@@ -155,4 +157,17 @@ def _checked(key: PassConfigKey, value: Any) -> Any:
         raise ConfigError(f"pass option {str(key)!r} cannot be {value!r}")
     if key is PassConfigKey.TL_MAX_REDUCTION_CHUNK and (isinstance(value, bool) or value < 1):
         raise ConfigError(f"pass option {str(key)!r} is a positive number, not {value!r}")
+    if key is PassConfigKey.TL_EPILOGUE_SUBTILE:
+        return _epilogue_columns(value)
     return bool(value) if key not in _NOT_BOOLEAN else value
+
+
+def _epilogue_columns(value: int | str) -> int:
+    """Columns of a slice of an epilogue, 0 for none; -1 where the compiler chooses."""
+    known = ("auto", 0, 32, 64, 128)
+    if value not in known or isinstance(value, bool):
+        raise ConfigError(
+            f"pass option 'tl.epilogue_subtile' is one of {', '.join(map(repr, known))}, "
+            f"not {value!r}"
+        )
+    return -1 if isinstance(value, str) else value

@@ -1,6 +1,7 @@
 #include "emulator/timing/probe.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "emulator/core/warp_loop.h"
@@ -10,7 +11,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// What one cluster runs, at most: instructions of a warp, rounds of all of them, lines.
+// What one cluster runs, at most: instructions of a warp, rounds of all of them, different lines.
 constexpr uint64_t kWarpInstructions = 1000;
 constexpr int kRounds = 24;
 constexpr uint64_t kLines = 1024;
@@ -36,14 +37,14 @@ class Listener : public Timing {
 
   void Restart(uint64_t cluster) {
     cluster_ = cluster;
-    lines_ = 0;
+    lines_.clear();
   }
 
   void Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) override {
     WarpRunner::RunOne(this, warp, budget, boosted, slice);
   }
   Turn Issue(Warp& warp, uint32_t pc, uint32_t mask) {
-    if (lines_ >= kLines || WritesGlobal(pc)) return Turn::kLater;
+    if (lines_.size() >= kLines || WritesGlobal(pc)) return Turn::kLater;
     const OpCost& cost = costs_[pc];
     const bool loads = cost.unit == Unit::kGlobal && cost.load;
     if ((loads || cost.unit == Unit::kCopy) && mask != 0) NoteLoad(warp, cost, mask);
@@ -80,7 +81,7 @@ class Listener : public Timing {
 
   void Note(uint64_t line, const Cta& cta) {
     sharing_.Note(line, cluster_ * 16 + cta.rank);
-    ++lines_;
+    lines_.insert(line);
   }
 
   // That instruction, or one that may come after it.
@@ -119,7 +120,8 @@ class Listener : public Timing {
   std::vector<bool> hears_;  // by instruction
   bool calls_ = false;
   std::vector<LineAccess> access_;
-  uint64_t cluster_ = 0, lines_ = 0;
+  uint64_t cluster_ = 0;
+  std::unordered_set<uint64_t> lines_;
 };
 
 // The launch without its sanitizer, and what it collects, for a while.

@@ -187,9 +187,13 @@ def test_a_pass_option_has_an_effect_or_a_remark(key):
         "tl.disable_thread_storage_sync", "tl.ptxas_register_usage_level",
         "tl.verify_synchronization", "tl.disable_warpgroup_turns",
         "tl.device_compile_flags", "tl.disable_warp_specialized", "tl.disable_wgmma",
-        "tl.max_reduction_chunk", "tl.batch_invariant",
+        "tl.max_reduction_chunk", "tl.batch_invariant", "tl.epilogue_subtile",
     }  # fmt: skip
-    numbers = {"tl.ptxas_register_usage_level": 3, "tl.max_reduction_chunk": 256}
+    numbers = {
+        "tl.ptxas_register_usage_level": 3,
+        "tl.max_reduction_chunk": 256,
+        "tl.epilogue_subtile": 64,
+    }
     value = {"tl.device_compile_flags": "-DX", **numbers}.get(key, True)
     lowered = tilelang.lower(_plain(), target="sm_80", pass_configs={key: value})
     told = [r.message for r in lowered.remarks if f"pass option '{key}'" in r.message]
