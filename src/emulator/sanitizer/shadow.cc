@@ -106,9 +106,9 @@ void Toucher::Replace(Granule& granule, Epoch& before, const Touch& touch, uint8
   Epoch self = touch.self;
   if (before.exists()) {
     const bool own = before.actor == self.actor;
-    if (own && before.step == self.step && before.lane != self.lane && before.Overlaps(self)) {
-      self.lane = several;
-    }
+    // A read that is not followed by lanes says nothing of others.
+    const bool others = before.lane != self.lane && (before.lane != kAnyLane || touch.write);
+    if (own && before.step == self.step && others && before.Overlaps(self)) self.lane = several;
     if (!before.CoveredBy(self) || !(own || Ordered(before, touch))) {
       Epoch kept = before;
       if (own) kept.lane = kAnyLane;

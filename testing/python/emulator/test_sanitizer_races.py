@@ -242,6 +242,10 @@ def test_shared_memory(body, sync):
         "st.shared.u32 [%r1], %t; ld.shared.u32 %r9, [%r1]; st.shared.u32 [%r1], %r9;",
         "shl.b32 %r5, %t, 1; add.u32 %r5, %r5, %r2; cvt.u16.u32 %h1, %t; st.shared.u16 [%r5], %h1;"
         "ld.shared.u16 %h2, [%r5];",
+        # all lanes read half words, then most of them do so again and write
+        "shl.b32 %r5, %t, 1; add.u32 %r5, %r5, %r2; cvt.u16.u32 %h1, %t; st.shared.u16 [%r5], %h1;"
+        "ld.shared.u16 %h2, [%r5]; and.b32 %r9, %t, 7; setp.eq.u32 %p1, %r9, 7; @%p1 bra END;"
+        "ld.shared.u16 %h2, [%r5]; st.shared.u16 [%r5], %h2; END:",
         "st.volatile.shared.u32 [%r1], %t; ld.volatile.shared.u32 %r9, [%r3];",
         # a flag between warps, in shared memory
         "setp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 32; @%p1 st.shared.u32 [%r2], 0; bar.sync 0;"
