@@ -22,6 +22,13 @@ namespace {
 
 constexpr const char* kWgmmaHeader = "mma_sm90.h";
 
+// `way`: the function of the header that keeps them.
+Stmt Held(const Buffer& registers, const char* way, const Span& span) {
+  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
+  return DeviceEffect(kWgmmaHeader, std::string(way) + "<" + std::to_string(count) + ">",
+                      {ir::AddressOf(registers, {I32(0)})}, span);
+}
+
 // What a gemm asks of its instruction.
 struct Problem {
   WgmmaKind kind;
@@ -215,7 +222,7 @@ class WgmmaLowerer {
   void HoldInputs(std::vector<Stmt>* stmts) const {
     if (!ir::IsTrue(op_->clear_accum)) stmts->push_back(HoldRegisters(c_, op_->span));
     if (!op_->a->buffer.IsFragment()) return;
-    stmts->push_back(HoldRegisters(lowering_->buffers->Get(op_->a->buffer), op_->span));
+    stmts->push_back(Held(lowering_->buffers->Get(op_->a->buffer), "hold_bits", op_->span));
   }
 
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
@@ -351,9 +358,7 @@ Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowerin
 }
 
 Stmt HoldRegisters(const Buffer& registers, const Span& span) {
-  int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
-  return DeviceEffect(kWgmmaHeader, "hold<" + std::to_string(count) + ">",
-                      {ir::AddressOf(registers, {I32(0)})}, span);
+  return Held(registers, "hold", span);
 }
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }

@@ -56,6 +56,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"wgmma_commit", kCommitWgmma},
       {"wgmma_wait", kWaitWgmma},
       {"hold", kHold},
+      {"hold_bits", kHold},
       {"tcgen05_mma_ss", kTensorCore},
       {"tcgen05_mma_ts", kTensorCore},
       {"tcgen05_cp", kTensorCore},

@@ -23,11 +23,17 @@ TL_DEVICE void hold(float* r) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(r[i]));
 }
+// The same as the instruction names them: float32 of A are 32 bits to it, and must not become those
+// behind the fence.
 template <int kCount>
-TL_DEVICE void hold(void* array) {
+TL_DEVICE void hold_bits(void* array) {
   auto* r = static_cast<uint32_t*>(array);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(r[i]));
+}
+template <int kCount>
+TL_DEVICE void hold(void* array) {
+  hold_bits<kCount>(array);
 }
 
 }  // namespace tl

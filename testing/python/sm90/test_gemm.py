@@ -7,9 +7,11 @@ import itertools
 import random
 
 import pytest
+import torch
 from sm90.gemm_kernels import CLEARS, HALF_TYPES, OTHER_TYPES, Case, check, gemm
 from sm100_kernels import check_product, poisoned, random_values
 
+import tilelang
 import tilelang.language as T
 
 FULL_ROW, FULL_COL = T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.FullCol
@@ -143,3 +145,29 @@ def test_operands_that_arrive_by_tma_need_no_barrier_of_the_block():
     assert sum(line.startswith("wgmma.commit_group") for line in lines) == 1
     assert sum(line.startswith("wgmma.wait_group") for line in lines) == 1
     assert sum(line.startswith(("bar.", "barrier.")) for line in lines) == 1
+
+
+@pytest.mark.parametrize(("m", "n", "k", "threads"), [(64, 32, 8, 256), (128, 16, 24, 128)])
+def test_float32_of_a_from_memory_are_held_before_the_fence(m, n, k, threads):
+    """The instruction names them as 32 bits, which they become before ``wgmma.fence``."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "float32"), B: T.Tensor((n, k), "float32"),
+        C: T.Tensor((m, n), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=threads):
+            a, b = T.alloc_fragment((m, k), "float32"), T.alloc_shared((n, k), "float32")
+            c = T.alloc_fragment((m, n), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    x, y = torch.randint(-4, 5, (m, k)).float(), torch.randint(-4, 5, (n, k)).float()
+    got = torch.full((m, n), torch.nan)
+    kernel(x, y, got)
+    assert torch.equal(got, x @ y.T)
+    between = kernel.get_ptx().split("wgmma.fence.sync")[1].split("wgmma.mma_async")[0]
+    assert "mov.b32" not in between
