@@ -1,4 +1,7 @@
-"""``python -m fuzz.programs --seeds 0:20000 --jobs 2``: runs programs, shrinks what fails."""
+"""``python -m fuzz.programs --seeds 0:20000 --jobs 2``: runs programs, shrinks what fails.
+
+The verifier of synchronization checks each of them, unless TILELANG_VERIFY_SYNCHRONIZATION is 0.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import collections
 import contextlib
 import multiprocessing.connection
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +107,7 @@ def main() -> int:
             program = generate.generate(seed, options.size, options.pairs)
             print(f"# seed {seed}, {program.target}\n{source.kernel(program)}")
         return 0
+    os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
     outcomes = _run(options)
     _summary(outcomes)
     if options.out:

@@ -30,8 +30,8 @@ class Outcome:
 
     Attributes:
         kind: "right", "refused", "invalid" (no single right result; only the shrinker makes those),
-            or a find: "wrong", "report" (of the emulator), "warning", "internal", "nowhere" (a
-            refusal that names no line of the program), "exception".
+            or a find: "wrong", "report" (of the emulator), "alarm" (of the verifier), "warning",
+            "internal", "nowhere" (a refusal that names no line of the program), "exception".
         cause: what outcomes of one cause have in common: the message without names and numbers.
         detail: the whole message.
     """
@@ -119,6 +119,8 @@ def _refusal(error: errors.UserError, path: Path) -> Outcome:
     text = str(error)
     if isinstance(error, errors.EmulatorError):
         return Outcome("report", f"{getattr(error, 'kind', '')}: {_cause(error.message)}", text)
+    if isinstance(error, errors.SynchronizationError):
+        return Outcome("alarm", _cause(error.message), text)
     named = error.span is not None and Path(error.span.file).name == path.name
     kind = "refused" if named else "nowhere"
     return Outcome(kind, f"{type(error).__name__}: {_cause(error.message)}", text)

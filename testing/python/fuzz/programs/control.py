@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from fuzz.programs import model, tiles
+from fuzz.programs import loads, model
 from fuzz.programs.generate import Context, Generator
 from fuzz.programs.model import Linear, Statement, times, whole
 from fuzz.programs.tiles import Proposal
@@ -77,7 +77,8 @@ def loop(g: Generator) -> Proposal:
         depth=g.context.depth + 1,
         in_pipeline=g.context.in_pipeline or kind == "Pipelined",
     )
-    first = [tiles.load] * (g.pick((1, 1, 2)) if kind == "Pipelined" else 0)
+    count = g.pick((1, 1, 2)) if kind == "Pipelined" else 0
+    first = [loads.any_load(g) for _ in range(count)]
     body = g.inner(g.pick((1, 2, 3)), context, first)
     if not body:
         return None
@@ -102,7 +103,7 @@ def persistent(g: Generator) -> Proposal:
     y, x = g.name("y"), g.name("x")
     drivers = ((y, rows), (x, columns))
     context = replace(g.context, drivers=drivers, depth=1)
-    body = g.inner(g.pick((2, 3)), context, [tiles.load])
+    body = g.inner(g.pick((2, 3)), context, [loads.any_load(g)])
     if not body:
         return None
     group = g.pick((1, 2, 8))
@@ -175,7 +176,7 @@ def role(g: Generator) -> Proposal:
         inner = _role_context(g, first, last)
         if chained:
             inner = replace(inner, no_read=frozenset(no_read), no_write=frozenset(no_write))
-        body = g.inner(g.pick((1, 2, 3)), inner, [tiles.load] if g.chance(0.5) else [])
+        body = g.inner(g.pick((1, 2, 3)), inner, [loads.any_load(g)] if g.chance(0.5) else [])
         read, written = model.effects(body)
         no_read |= written
         no_write |= read | written

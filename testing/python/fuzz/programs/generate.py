@@ -180,6 +180,13 @@ class Generator:
         self.program.ranges[buffer.name] = self.values_of(dtype)
         return self._tile_of(buffer, mins, shape)
 
+    def indices(self, count: int, rows: int) -> Region:
+        """As many places in ``rows`` rows, of an input of int32."""
+        mins, sizes = self._place((count,), distinct=False)
+        buffer = Buffer(self.name("A"), tuple(sizes), "int32", "input")
+        self.program.ranges[buffer.name] = (0, rows - 1, 1.0)
+        return Region(buffer, tuple(mins), (count,))
+
     def output_tile(self, shape: tuple[int, ...], dtype: str, sums: bool = False) -> Region:
         """A tile of a new output, of its own for every block; ``sums``: atomics go there."""
         mins, sizes = self._place(shape, distinct=not sums)
@@ -263,11 +270,13 @@ class Generator:
 
     def statements(self, count: int, prefer: Sequence = ()) -> tuple[Statement, ...]:
         """``count`` statements or a few more; those of ``prefer`` are proposed first."""
-        from fuzz.programs import control, tensor, tiles
+        from fuzz.programs import control, loads, tensor, tiles
 
-        tables = [tiles.PRODUCTIONS, control.PRODUCTIONS]
+        tables = [tiles.PRODUCTIONS, loads.PRODUCTIONS, control.PRODUCTIONS]
         if self.tensor_core and self.context.warpgroups:
             tables.append(tensor.PRODUCTIONS)
+            if self.program.target == "sm_100a":
+                tables.append(tensor.TENSOR_MEMORY)
         productions = [entry for table in tables for entry in table]
         body: list[Statement] = []
         todo = list(prefer)
@@ -302,14 +311,14 @@ class Generator:
 
 
 def _target(rng: random.Random) -> str:
-    return rng.choices(("sm_100a", "sm_90a", "sm_80"), (7, 2, 1))[0]
+    return rng.choices(("sm_100a", "sm_90a", "sm_80"), (4, 3, 3))[0]
 
 
 def new(seed: int) -> Generator:
     """An empty program with its sizes chosen."""
     rng = random.Random(seed)
     target = _target(rng)
-    tensor_core = target == "sm_100a" and rng.random() < 0.7
+    tensor_core = rng.random() < 0.7
     gx, gy = rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2))
     grid = (gx, gy) if rng.random() < 0.5 else (gx,)
     drivers = (("by", gy), ("bx", gx)) if len(grid) == 2 else (("bx", gx),)
@@ -317,7 +326,7 @@ def new(seed: int) -> Generator:
         threads = rng.choice((128, 128, 128, 256, 256, 384, 512))
         rows, columns = rng.choice((64, 128, 128)), rng.choice((16, 16, 32, 32, 48, 64))
         choices: Sequence[str] = ("float32", "float32", "float16", "bfloat16", "int32", "int8",
-                                  "float8_e4m3fn")  # fmt: skip
+                                  *(() if target == "sm_80" else ("float8_e4m3fn",)))  # fmt: skip
     else:
         threads = rng.choice(_THREADS)
         rows, columns = rng.choice(_ROWS), rng.choice(_COLUMNS)

@@ -94,7 +94,7 @@ class Block:
         box = []
         dims = zip(region.mins, region.extents, region.buffer.shape, strict=True)
         for low, extent, size in dims:
-            first = value_of(low, self.env)
+            first = int(self._vector(low, {}))
             if first < 0 or (not region.buffer.is_global and first + extent > size):
                 raise Rejected(f"a region leaves {region.buffer.name}")
             box.append((first, max(0, min(extent, size - first)), extent))
@@ -133,7 +133,11 @@ class Block:
             raise Rejected(f"{load.buffer.name} is read before it is written")
         return values
 
-    def _vector(self, linear: model.Linear, grid: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _vector(
+        self, linear: model.Linear | model.Indirect, grid: Mapping[str, torch.Tensor]
+    ) -> torch.Tensor:
+        if isinstance(linear, model.Indirect):
+            return self._load(linear.load, grid).long() * linear.factor
         total = torch.tensor(linear.const)
         for name, factor in linear.terms:
             total = total + factor * (grid[name] if name in grid else self.env[name])

@@ -52,11 +52,19 @@ def times(name: str, factor: int, const: int = 0) -> Linear:
 
 
 @dataclass(frozen=True)
+class Indirect:
+    """``load`` times ``factor``: a place that is looked up in a tensor or tile of int32."""
+
+    load: Load
+    factor: int = 1
+
+
+@dataclass(frozen=True)
 class Region:
     """A box of a buffer. ``corner``: written as ``A[i, j]``, extents taken from the other side."""
 
     buffer: Buffer
-    mins: tuple[Linear, ...]
+    mins: tuple[Linear | Indirect, ...]
     extents: tuple[int, ...]
     corner: bool = False
 
@@ -76,7 +84,7 @@ def whole(buffer: Buffer) -> Region:
 @dataclass(frozen=True)
 class Load:
     buffer: Buffer
-    indices: tuple[Linear, ...]
+    indices: tuple[Linear | Indirect, ...]
 
     @property
     def dtype(self) -> str:
@@ -392,16 +400,26 @@ def loads(expression: Expression) -> Iterator[Load]:
     """The loads of an expression."""
     if isinstance(expression, Load):
         yield expression
+        yield from looked_up(expression.indices)
     for name in ("value", "a", "b", "left", "right"):
         inner = getattr(expression, name, None)
         if isinstance(inner, (Load, Constant, Index, Cast, Binary, Unary, Where)):
             yield from loads(inner)
 
 
+def looked_up(places: tuple[Linear | Indirect, ...]) -> Iterator[Load]:
+    """The loads that say where something is."""
+    for place in places:
+        if isinstance(place, Indirect):
+            yield from loads(place.load)
+
+
 def touched(statement: Statement) -> tuple[list[Buffer], list[Buffer]]:
     """The buffers that a statement itself reads and writes."""
     if isinstance(statement, (Copy, Atomic)):
-        return [statement.src.buffer], [statement.dst.buffer]
+        places = (*statement.src.mins, *statement.dst.mins)
+        where = [load.buffer for load in looked_up(places)]
+        return [statement.src.buffer, *where], [statement.dst.buffer]
     if isinstance(statement, Fill):
         return [], [statement.dst.buffer]
     if isinstance(statement, Reduce):

@@ -9,8 +9,13 @@ from fuzz.programs import model, pairs
 _ALLOC = {"shared": "alloc_shared", "fragment": "alloc_fragment", "tmem": "alloc_tmem"}
 
 
-def linear(value: model.Linear) -> str:
-    """``by * 8 + 3``"""
+def linear(value: model.Linear | model.Indirect, plus: int = 0) -> str:
+    """``by * 8 + 3``, ``A1[by] * 8``"""
+    if isinstance(value, model.Indirect):
+        text = expression(value.load)
+        text = text if value.factor == 1 else f"{text} * {value.factor}"
+        return f"{text} + {plus}" if plus else text
+    value = value.plus(plus)
     parts = [name if factor == 1 else f"{name} * {factor}" for name, factor in value.terms]
     if value.const or not parts:
         parts.append(str(value.const))
@@ -28,7 +33,7 @@ def region(r: model.Region) -> str:
         if extent == 1 and position < len(r.extents) - 2:
             parts.append(linear(low))
         else:
-            parts.append(f"{linear(low)} : {linear(low.plus(extent))}")
+            parts.append(f"{linear(low)} : {linear(low, extent)}")
     return f"{r.buffer.name}[{', '.join(parts)}]"
 
 

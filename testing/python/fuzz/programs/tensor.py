@@ -1,4 +1,4 @@
-"""Productions of sm_100a: gemms, and copies from and to tensor memory."""
+"""Productions of tensor cores: gemms; on sm_100a, copies from and to tensor memory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,20 @@ def _tmem(g: Generator) -> list[Buffer]:
 
 
 def new_tmem(g: Generator, shape: tuple[int, ...], dtype: str, use: str) -> Buffer | None:
-    if shape[0] not in (64, 128) or len(_tmem(g)) >= _MOST_TILES:
+    if g.program.target != "sm_100a" or shape[0] not in (64, 128) or len(_tmem(g)) >= _MOST_TILES:
         return None
     return g.allocate("tmem", shape, dtype, use)
+
+
+def _available(g: Generator, scopes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(s for s in scopes if s != "tmem" or g.program.target == "sm_100a")
 
 
 def _operand(
     g: Generator, shape: tuple[int, int], dtype: str, scopes: tuple[str, ...]
 ) -> tuple[list[Statement], Buffer] | None:
     """A defined tile to multiply, with the statements that make it."""
+    scopes = _available(g, scopes)
     old = g.readable(
         lambda b: b.shape == shape and b.dtype == dtype and b.scope in scopes
         and (b.scope != "tmem" or b.use == "operand")
@@ -60,7 +65,7 @@ def _operand(
 
 
 def _accumulator(g: Generator, shape: tuple[int, int], dtype: str) -> Buffer | None:
-    scopes = ("tmem", "fragment")
+    scopes = _available(g, ("tmem", "fragment"))
     old = g.writable(
         lambda b: b.shape == shape and b.dtype == dtype and b.scope in scopes
         and (b.scope != "tmem" or b.use == "accumulator")
@@ -218,7 +223,7 @@ def chained(g: Generator) -> Proposal:
         model.Copy(whole(scores), whole(narrow)),
     ]  # fmt: skip
     weights = narrow
-    if g.chance(0.5):
+    if g.program.target == "sm_100a" and g.chance(0.5):
         tile = new_tmem(g, (m, s), dtype, "operand")
         if tile is None:
             return None
@@ -232,8 +237,11 @@ def chained(g: Generator) -> Proposal:
 
 PRODUCTIONS = (
     (14, gemm),
+    (4, chained),
+)
+
+TENSOR_MEMORY = (
     (10, from_tmem),
     (7, into_tmem),
     (2, fill_tmem),
-    (4, chained),
 )
