@@ -15,17 +15,18 @@ shift
 
 case $extra in
   demo) modules="numpy" ;;
-  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser helion nvidia_cutlass_dsl" ;;
   docs) modules="sphinx myst_parser furo" ;;
   check) modules="mypy ruff clang_format" ;;
   *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
 esac
 
 # Run from / so that the source tree beside us is not taken for an installed package.
-has() { (cd / && "$1" -c 'import sys, importlib.util as u
+has() { (cd / && "$1" -c 'import platform, sys, importlib.util as u
 import tilelang._ffi
-old = {"zarr", "tensorstore", "jax_tvm_ffi"} if sys.version_info < (3, 11) else set()  # need 3.11
-sys.exit(not all(map(u.find_spec, set(sys.argv[1:]) - old)))' $modules) >/dev/null 2>&1; }
+without = {"zarr", "tensorstore", "jax_tvm_ffi"} if sys.version_info < (3, 11) else set()  # need 3.11
+without |= set() if platform.machine() == "x86_64" else {"helion"}  # needs Triton
+sys.exit(not all(map(u.find_spec, set(sys.argv[1:]) - without)))' $modules) >/dev/null 2>&1; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 

@@ -89,14 +89,16 @@ class Binder:
         if is_array(value):
             if param.array and isinstance(value, np.ndarray):
                 check_array(param.name, value)
-                return _aggregate(param, value.tobytes())
+                if param.size != 8 or value.nbytes == 8:
+                    return _aggregate(param, value.tobytes())
             return self._address(param, value, 0)
         if param.array and isinstance(value, np.generic) and not value.dtype.hasobject:
             return _aggregate(param, value.tobytes())
         return encode_scalar(param, value)
 
     def _address(self, param: Param, array: Any, offset: Any) -> bytes:
-        if param.size != 8 or param.array:
+        # Eight untyped bytes are a struct of one pointer, which CuTe DSL passes for a tensor.
+        if param.size != 8 or (param.array and param.align != 8):
             raise UserError(
                 f"argument {param.name!r} is an array, but the parameter is .{param.type} of "
                 f"{param.size} bytes, not a pointer"

@@ -68,7 +68,7 @@ def _name(page: Path) -> str:
 def test_what_the_page_shows_runs(page: Path, capsys) -> None:
     if code(page):
         Path("kernel.py").write_text(code(page))  # a kernel is read from its source
-        runpy.run_path("kernel.py")
+        runpy.run_path("kernel.py", run_name="__main__")
     printed = capsys.readouterr().out
     for block in blocks(page, "output"):
         _assert_printed(block, printed)
