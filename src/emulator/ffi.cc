@@ -209,6 +209,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<LaunchObj>();
   refl::GlobalDef()
       .def("tl.emulator.Architectures",
+           []() {
+             return ffi::Array<ffi::String>{"sm_80",   "sm_90a",  "sm_100a",
+                                            "sm_103a", "sm_120a", "sm_121a"};
+           })
+      .def("tl.emulator.TimedArchitectures",
            []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
       .def("tl.emulator.Figures",
            [](ffi::String arch) { return ffi::String(DescribeFigures(FiguresOf(arch))); })

@@ -36,7 +36,10 @@ _SCHEDULES = {"late": 0, "eager": 1}
 _RANDOM_SCHEDULE = 2
 # Dynamic plus static shared memory of a CTA, in bytes (CUDA programming guide, technical
 # specifications per compute capability).
-_SHARED_LIMIT = {"sm_80": 166912, "sm_90a": 232448, "sm_100a": 232448}
+_SHARED_LIMIT = {
+    "sm_80": 166912, "sm_90a": 232448, "sm_100a": 232448, "sm_103a": 232448, "sm_120a": 101376,
+    "sm_121a": 101376,
+}  # fmt: skip
 _MAX_THREADS = 1024
 # Extents of a grid and of a block along x, y, z (the same tables).
 _MAX_EXTENTS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
@@ -102,7 +105,8 @@ class Device:
     """An emulated GPU.
 
     Args:
-        arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+        arch: ``"sm_80"``, ``"sm_90a"``, ``"sm_100a"``, ``"sm_103a"`` (B300), ``"sm_120a"`` (RTX 50)
+            or ``"sm_121a"`` (DGX Spark).
 
     Raises:
         UserError: no such architecture.
@@ -193,10 +197,10 @@ class Device:
         return tensor_map
 
     def _check_swizzle(self, swizzle: str | None) -> None:
-        if "_atom" in str(swizzle) and self.arch != "sm_100a":
+        if "_atom" in str(swizzle) and self.arch in ("sm_80", "sm_90a"):
             raise UserError(
-                f"illegal tensor map: swizzle={swizzle!r} needs sm_100a; the driver refuses it "
-                f"for {self.arch}"
+                f"illegal tensor map: swizzle={swizzle!r} needs sm_100a or later; the driver "
+                f"refuses it for {self.arch}"
             )
 
     def __repr__(self) -> str:

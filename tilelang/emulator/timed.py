@@ -78,7 +78,17 @@ class TimingOptions:
             raise UserError(f"timing: ablate knows {', '.join(ABLATIONS)}, not {unknown[0]!r}")
 
     def settings(self, arch: str) -> tuple[Any, ...]:
-        """Returns the options as the library takes them, for a device ``"sm_90a"``."""
+        """Returns the options as the library takes them, for a device ``"sm_90a"``.
+
+        Raises:
+            UserError: figures of the architecture are not known.
+        """
+        timed = [str(each) for each in _ffi.get("emulator.TimedArchitectures")()]
+        if arch not in timed:
+            raise UserError(
+                f"launches on {arch} cannot be timed: the bandwidth and latency of its L2 and the "
+                f"latencies of TMA and of its tensor core are not known; {', '.join(timed)} can"
+            )
         return (
             arch, float(self.clock_mhz), int(self.ctas), bool(self.sampled), self.l2 == "warm",
             bool(self.record), int(self.registers), sorted(self.ablate),

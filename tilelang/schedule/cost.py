@@ -55,7 +55,7 @@ def _rates(arch: str) -> Rates:
                  f["clock"])  # fmt: skip
 
 
-RATES: dict[str, Rates] = {arch: _rates(arch) for arch in _ffi.get("emulator.Architectures")()}
+RATES: dict[str, Rates] = {arch: _rates(arch) for arch in _ffi.get("emulator.TimedArchitectures")()}
 
 
 class Engine(NamedTuple):

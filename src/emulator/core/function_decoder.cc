@@ -444,8 +444,13 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
   const std::string missing = MissingTarget(instruction, context_.target);
   if (!missing.empty()) {
     Error(instruction, "target",
-          "'" + instruction.Spelling() + "' needs .target " + missing +
-              " or higher, the module has " + context_.module->target);
+          "'" + instruction.Spelling() + "' needs .target " + missing + ", the module has " +
+              context_.module->target);
+  }
+  if (const std::string lacks = MissingOnDevice(instruction, context_.device); !lacks.empty()) {
+    Error(instruction, "unsupported",
+          "'" + instruction.Spelling() + "': GPUs of sm_" + std::to_string(context_.device.sm) +
+              " have no " + lacks);
   }
   Op op;
   Decoder decoder(

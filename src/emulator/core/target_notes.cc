@@ -17,11 +17,18 @@ struct Note {
   const char* with;
   Target needs;
   size_t operands = 0;
+  // If it is not for all later targets: those that have it.
+  const char* only = nullptr;
 };
 
 constexpr Target kSm80{80}, kSm86{86}, kSm89{89}, kSm90{90}, kSm100{100};
 constexpr Target kSm90Family{90, Target::kFamily}, kSm100Family{100, Target::kFamily};
 constexpr Target kSm100a{100, Target::kArchitecture};
+// As ptxas 13 accepts them.
+constexpr const char* kWithTensorMemory =
+    "sm_100a sm_100f sm_101a sm_101f sm_103a sm_103f sm_110a sm_110f";
+constexpr const char* kOneWithTensorMemory = "sm_100a sm_101a sm_103a sm_110a";
+constexpr const char* kWithBlockScaledMma = "sm_120a sm_120f sm_121a sm_121f";
 
 // PTX ISA 9.0, "Target ISA Notes" of each instruction; nothing that sm_75 has is listed.
 constexpr Note kNotes[] = {
@@ -138,11 +145,11 @@ constexpr Note kNotes[] = {
     {"cvt", "ue8m0x2", kSm100Family},
     {"cvt", "e4m3x2 bf16x2", kSm100Family},
     {"cvt", "e5m2x2 bf16x2", kSm100Family},
-    {"cvt", "rs", kSm100a},
+    {"cvt", "rs", kSm100a, 0, "sm_100a sm_103a"},
     // Warps, CTAs, clusters.
     {"elect", "", kSm90},
     {"redux", "", kSm80},
-    {"redux", "f32", kSm100Family},
+    {"redux", "f32", kSm100Family, 0, "sm_100a sm_100f sm_103a sm_103f"},
     {"setmaxnreg", "", kSm90Family},
     {"griddepcontrol", "", kSm90},
     {"clusterlaunchcontrol", "", kSm100},
@@ -164,15 +171,15 @@ constexpr Note kNotes[] = {
     {"cp.async", "", kSm80},
     {"cp.async.bulk", "", kSm90},
     {"cp.async.bulk", "cp_mask", kSm100},
-    {"cp.async.bulk", "cta_group::1", kSm100Family},
-    {"cp.async.bulk", "cta_group::2", kSm100Family},
+    {"cp.async.bulk", "cta_group::1", kSm100Family, 0, kWithTensorMemory},
+    {"cp.async.bulk", "cta_group::2", kSm100Family, 0, kWithTensorMemory},
     {"cp.async.bulk", "tile::gather4", kSm100},
-    {"cp.async.bulk", "tile::gather4 shared::cluster", kSm100Family},
-    {"cp.async.bulk", "tile::scatter4", kSm100Family},
+    {"cp.async.bulk", "tile::gather4 shared::cluster", kSm100Family, 0, kWithTensorMemory},
+    {"cp.async.bulk", "tile::scatter4", kSm100Family, 0, kWithTensorMemory},
     {"cp.async.bulk", "im2col::w", kSm100},
-    {"cp.async.bulk", "im2col::w::128", kSm100Family},
-    {"cp.async.bulk.prefetch", "tile::gather4", kSm100Family},
-    {"cp.async.bulk.prefetch", "im2col::w", kSm100Family},
+    {"cp.async.bulk", "im2col::w::128", kSm100Family, 0, kWithTensorMemory},
+    {"cp.async.bulk.prefetch", "tile::gather4", kSm100Family, 0, kWithTensorMemory},
+    {"cp.async.bulk.prefetch", "im2col::w", kSm100Family, 0, kWithTensorMemory},
     {"cp.reduce", "", kSm90},
     {"tensormap", "", kSm90},
     {"tensormap.replace", "", kSm90Family},
@@ -184,9 +191,18 @@ constexpr Note kNotes[] = {
     {"mma", "m16n8k8 f64", kSm90},
     {"mma", "m16n8k16 f64", kSm90},
     {"wgmma", "", {90, Target::kArchitecture}},
-    {"tcgen05", "", kSm100Family},
-    {"tcgen05", "kind::i8", kSm100a},
-    {"tcgen05.shift", "", kSm100a},
+    {"tcgen05", "", kSm100Family, 0, kWithTensorMemory},
+    {"tcgen05", "kind::i8", kSm100a, 0, "sm_100a sm_101a sm_110a"},
+    {"tcgen05.shift", "", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.mma", "scale_vec::1X", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.mma", "scale_vec::2X", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.mma", "scale_vec::4X", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.ld.red", "", kSm100a, 0, "sm_101a sm_103a sm_103f sm_110a sm_110f"},
+    {"mma", "block_scale", kSm100a, 0, kWithBlockScaledMma},
+    {"mma", "kind::f8f6f4", kSm100Family},
+    {"mma", "kind::f8f6f4 e2m1", kSm100a, 0, kWithBlockScaledMma},
+    {"mma", "kind::f8f6f4 e2m3", kSm100a, 0, kWithBlockScaledMma},
+    {"mma", "kind::f8f6f4 e3m2", kSm100a, 0, kWithBlockScaledMma},
 };
 
 constexpr std::string_view kSm90Registers[] = {
@@ -232,6 +248,29 @@ bool NamesSm90Register(const ptx::Operand& operand) {
          std::any_of(operand.elements.begin(), operand.elements.end(), NamesSm90Register);
 }
 
+std::string NameOf(const Target& target) {
+  const char* suffix = target.feature == Target::kArchitecture ? "a"
+                       : target.feature == Target::kFamily     ? "f"
+                                                               : "";
+  return "sm_" + std::to_string(target.sm) + suffix;
+}
+
+bool IsAmong(std::string_view names, const std::string& name) {
+  return !AllParts(names, ' ', [&](std::string_view part) { return part != name; });
+}
+
+// "sm_100a, sm_103a or sm_110a".
+std::string OneOfTargets(std::string_view names) {
+  std::string text(names);
+  for (size_t at = text.rfind(' '), last = 1; at != std::string::npos; at = text.rfind(' ', at)) {
+    text.replace(at, 1, last ? " or " : ", ");
+    last = 0;
+    if (at == 0) break;
+    --at;
+  }
+  return text;
+}
+
 // Equal capabilities for `a`, those of the same family for `f`, else all later ones.
 bool RunsOn(const Target& target, const Target& device) {
   if (target.feature == Target::kArchitecture) return target.sm == device.sm;
@@ -267,20 +306,31 @@ void CheckRunsOn(const Module& module, const std::string& device) {
 
 std::string MissingTarget(const ptx::Instruction& instruction, const Target& target) {
   Target missing;
+  const char* only = nullptr;
   auto need = [&](const Target& needed) {
     if (!target.Has(needed) && needed.Has(missing)) missing = needed;
   };
   for (const Note& note : kNotes) {
-    if (HasForm(instruction, note)) need(note.needs);
+    if (!HasForm(instruction, note)) continue;
+    if (!note.only) {
+      need(note.needs);
+    } else if (!IsAmong(note.only, NameOf(target))) {
+      only = note.only;
+    }
   }
+  if (only) return OneOfTargets(only);
   if (std::any_of(instruction.operands.begin(), instruction.operands.end(), NamesSm90Register)) {
     need(kSm90);
   }
-  if (missing.sm == 0) return "";
-  const char* suffix = missing.feature == Target::kArchitecture ? "a"
-                       : missing.feature == Target::kFamily     ? "f"
-                                                                : "";
-  return "sm_" + std::to_string(missing.sm) + suffix;
+  return missing.sm == 0 ? "" : NameOf(missing) + " or higher";
+}
+
+std::string MissingOnDevice(const ptx::Instruction& instruction, const Target& device) {
+  const auto& modifiers = instruction.modifiers;
+  const bool multicast =
+      std::find(modifiers.begin(), modifiers.end(), "multicast::cluster") != modifiers.end();
+  if (device.sm / 10 == 12 && multicast) return "multicast by TMA";
+  return "";
 }
 
 }  // namespace tilelang::emulator

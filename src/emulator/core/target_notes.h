@@ -28,7 +28,9 @@ class Module;
 // EmulatorError("target") unless a device, "sm_100a", runs what was made for the module's target.
 void CheckRunsOn(const Module& module, const std::string& device);
 
-// What the target lacks for this instruction: "sm_100a", or "" if it has it.
+// What the target lacks for this instruction: "sm_90 or higher", or "" if it has it.
 std::string MissingTarget(const ptx::Instruction& instruction, const Target& target);
+// What GPUs of the device's kind lack though ptxas assembles it, or "".
+std::string MissingOnDevice(const ptx::Instruction& instruction, const Target& device);
 
 }  // namespace tilelang::emulator

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
 #include "emulator/instructions/mma_form.h"
+#include "emulator/instructions/mma_registers.h"
 #include "emulator/numerics/float_formats.h"
 
 namespace tilelang::emulator {
@@ -14,39 +16,6 @@ namespace {
 
 constexpr int kMaxRows = 32;
 constexpr int kColumns = 8;
-
-// Calls `each(row, column, bits)` for every element that the registers hold.
-template <typename Word = uint32_t, typename Each>
-void ForEachElement(Warp& w, const uint32_t* slots, const Fragment& fragment, Each each) {
-  const int count = fragment.per_register();
-  const Word mask = static_cast<Word>(~0ull >> (64 - fragment.bits));
-  for (int r = 0; r < fragment.registers(); ++r) {
-    const Word* words = w.Reg<Word>(slots[r]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      for (int e = 0; e < count; ++e) {
-        const Place place = fragment.At(lane, r * count + e);
-        each(place.row, place.column, words[lane] >> (fragment.bits * e) & mask);
-      }
-    }
-  }
-}
-
-// Fills the registers with the elements that `get(row, column)` returns.
-template <typename Word = uint32_t, typename Get>
-void SetEachElement(Warp& w, const uint32_t* slots, const Fragment& fragment, Get get) {
-  const int count = fragment.per_register();
-  for (int r = 0; r < fragment.registers(); ++r) {
-    Word* words = w.Reg<Word>(slots[r]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      Word word = 0;
-      for (int e = 0; e < count; ++e) {
-        const Place place = fragment.At(lane, r * count + e);
-        word |= static_cast<Word>(get(place.row, place.column)) << (fragment.bits * e);
-      }
-      words[lane] = word;
-    }
-  }
-}
 
 // The slots of the operands' registers, in the order in which they are decoded.
 struct OperandSlots {
@@ -168,23 +137,6 @@ void RunQuads(Warp& w, const Op& op) {
   });
 }
 
-using RunFunction = void (*)(Warp&, const Op&);
-
-template <RunFunction run>
-Flow Multiply(Warp& w, const Op& op, uint32_t mask) {
-  if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
-  run(w, op);
-  return Flow::kNext;
-}
-
-void PushRegisters(Decoder& d, size_t index, const char* name, const Fragment& fragment,
-                   Type type) {
-  const std::string what = std::string("registers for ") + name;
-  for (const ptx::Operand* element : d.Vector(d.operand(index), fragment.registers(), what)) {
-    d.Push(index == 0 ? d.Destination(*element, type) : d.Source(*element, type));
-  }
-}
-
 Type RegisterType(const MmaForm& form, AccumulatorType type) {
   if (form.kind == MmaKind::kDouble) return Type::kF64;
   return type == AccumulatorType::kS32   ? Type::kS32
@@ -192,7 +144,15 @@ Type RegisterType(const MmaForm& form, AccumulatorType type) {
                                          : Type::kB32;
 }
 
+// Before sm_120 kind::f8f6f4 is another name of the forms of e4m3 and e5m2.
+bool TakeAsPlain(Decoder& d) {
+  const bool fp8 = d.mods.Has("e4m3") || d.mods.Has("e5m2");
+  if (d.function().context().device.sm >= 120 || !fp8 || !d.mods.Has("m16n8k32")) return false;
+  return d.mods.Take("kind::f8f6f4");
+}
+
 void DecodeMma(Decoder& d) {
+  if (HasMmaKind(d) && !TakeAsPlain(d)) return DecodeMmaOfKind(d);
   const MmaForm& form = d.MakeExtra<MmaForm>(TakeMmaForm(d));
   const Type operand = form.kind == MmaKind::kDouble ? Type::kF64 : Type::kB32;
   PushRegisters(d, 0, "D", form.d, RegisterType(form, form.shape.d_type));

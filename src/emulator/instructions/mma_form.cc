@@ -143,7 +143,7 @@ void PlaceFragments(MmaForm& form, const OperandRule& a, const Layouts& layouts,
 void ChooseArithmetic(MmaForm& form, int sm) {
   MultiplierShape& shape = form.shape;
   const bool fp8 = form.a_type == MatrixType::kE4m3 || form.a_type == MatrixType::kE5m2;
-  form.through_f16 = fp8 && sm >= 90;
+  form.through_f16 = fp8 && sm >= 90 && sm < 120;
   shape.a_type = form.through_f16 ? MatrixType::kF16 : form.a_type;
   shape.b_type = form.through_f16 ? MatrixType::kF16 : form.b_type;
   shape.options =
@@ -184,9 +184,6 @@ Place Fragment::At(int lane, int i) const {
 MmaForm TakeMmaForm(Decoder& d) {
   MmaForm form;
   if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
-  for (const std::string& name : d.mods.rest()) {
-    if (name.starts_with("kind::") || name == "block_scale") d.Unsupported("mma with ." + name);
-  }
   const std::string shape = TakeShape(d, form.shape);
   const Layouts layouts = TakeLayouts(d);
   form.shape.saturate = d.mods.Take("satfinite");

@@ -47,15 +47,19 @@ struct MmaForm {
   MatrixType a_type = MatrixType::kF16;
   MatrixType b_type = MatrixType::kF16;
   AccumulatorType c_type = AccumulatorType::kF32;
-  // From sm_90 on e4m3 and e5m2 are converted to f16 and multiplied in two halves, to whose sum C
-  // is added: one half takes the first two of each four elements along K, the other the last two.
-  // As ptxas 13 has it.
+  // From sm_90 on, but for sm_120, e4m3 and e5m2 are converted to f16 and multiplied in two halves,
+  // to whose sum C is added: one half takes the first two of each four elements along K, the other
+  // the last two. As ptxas 13 has it.
   bool through_f16 = false;
   Fragment a, b, c, d;
 };
 
 // Takes the modifiers; EmulatorError for what does not exist.
 MmaForm TakeMmaForm(Decoder& d);
+
+// Forms with .kind::, which are those of types below eight bits and of scale factors.
+bool HasMmaKind(const Decoder& d);
+void DecodeMmaOfKind(Decoder& d);
 
 }  // namespace tilelang::emulator
 

@@ -10,12 +10,19 @@ import pytest
 from tilelang.emulator import Device, EmulatorError
 from tilelang.runtime.toolchain import ToolNotFoundError, find_ptxas
 
-TARGETS = ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_100f", "sm_100a")
+TARGETS = (
+    "sm_80", "sm_90", "sm_90a", "sm_100", "sm_100f", "sm_100a", "sm_103", "sm_103f", "sm_103a",
+    "sm_120", "sm_120f", "sm_120a", "sm_121a",
+)  # fmt: skip
 DECLARATIONS = (
     ".reg .b32 %r<9>; .reg .b64 %d<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %e<9>; "
     ".reg .b128 %q<9>; .reg .pred %p<9>; .reg .b8 %b<3>; .shared .align 1024 .b8 sm[256];"
 )
 ABBREVIATIONS = {
+    "FRAGMENTS": "{%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}",
+    "NARROW": "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32",
+    "SCALED": "mma.sync.aligned.kind::mxf4.block_scale.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0",
+    "TMXF4": "tcgen05.mma.cta_group::1.kind::mxf4.block_scale",
     "BYTES": "mbarrier::complete_tx::bytes",
     "ROWS": "{%r1,%r2,%r3,%r4,%r1}",
     "XYN": "{%r1,%r2,%r3}",
@@ -218,6 +225,12 @@ fence.proxy.async.global;
 cvt.rn.satfinite.e5m2x2.f32 %h1, %f1, %f2;
 cvt.rn.f16x2.e2m1x2 %r1, %b1;
 tcgen05.mma.ws.cta_group::1.kind::i8 [%r1], %d1, %d2, %r2, %p1;
+TMXF4 [%r1], %d1, %d2, %r2, [%r3], [%r4], %p1;
+TMXF4.scale_vec::2X [%r1], %d1, %d2, %r2, [%r3], [%r4], %p1;
+tcgen05.shift.cta_group::1.down [%r1];
+NARROW.e4m3.e5m2.f32 FRAGMENTS;
+NARROW.e2m1.e5m2.f32 FRAGMENTS;
+SCALED FRAGMENTS, %r7, {0,0}, %r8, {0,0};
 mov.u32 %r1, %cluster_ctaid.x;
 add.u32 %r1, %r2, %r3;
 """
@@ -256,9 +269,7 @@ def refused_by_ptxas(target):
 
 def refused_here(target, index):
     """Tells whether the target lacks an instruction, which is looked at before anything else."""
-    device = Device(
-        {"sm_80": "sm_80", "sm_90": "sm_90a", "sm_90a": "sm_90a"}.get(target, "sm_100a")
-    )
+    device = Device(target if target == "sm_80" else target.rstrip("af") + "a")
     try:
         device.load_ptx(header(target) + entry(index, INSTRUCTIONS[index]))
     except EmulatorError as error:
@@ -282,6 +293,9 @@ RUNS = {
     "sm_80": {"sm_75", "sm_80"},
     "sm_90a": {"sm_75", "sm_80", "sm_89", "sm_90", "sm_90a"},
     "sm_100a": {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_100f", "sm_100a"},
+    "sm_103a": {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_100f", "sm_103a"},
+    "sm_120a": {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120", "sm_120a"},
+    "sm_121a": {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"},
 }
 STORE = """.visible .entry k(.param .u64 OUT) {
  .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [OUT]; mov.u32 %r, 7; st.global.u32 [%d], %r; ret;

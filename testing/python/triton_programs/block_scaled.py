@@ -1,4 +1,4 @@
-"""Block-scaled products: mxfp8, mxfp4 and nvfp4 by the instructions of tcgen05."""
+"""Block-scaled products: mxfp8, mxfp4 and nvfp4 by tcgen05, or on sm_120a by mma.sync."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ def scaled_dot(a_kind: str, b_kind: str, vector: int, m: int, n: int, block: int
     c = poisoned(m, n)
     pack = [2 if kind == "e2m1" else 1 for kind in (a_kind, b_kind)]
     kernel = scaled_kernel[(1,)](a, sa, b, sb, c, k, a_kind, b_kind, *pack, vector, m, n, block)
+    assert "block_scale" in kernel.asm["ptx"]
     check(c, (a_exact * sa_exact) @ (b_exact * sb_exact).T, rtol=1e-4, atol=1e-2)
-    return kernel
 
 
-@collect(PROGRAMS, ("sm_100a",))
+@collect(PROGRAMS, ("sm_100a", "sm_120a"))
 def mxfp8_dot(arch):
     scaled_dot("e4m3", "e5m2", 32, 128, 128, 128)
 
 
-@collect(PROGRAMS, ("sm_100a",))
+@collect(PROGRAMS, ("sm_100a", "sm_120a"))
 def mxfp4_dot(arch):
     scaled_dot("e2m1", "e2m1", 32, 128, 64, 128)
 
 
-@collect(PROGRAMS, ("sm_100a",))
+@collect(PROGRAMS, ("sm_100a", "sm_120a"))
 def nvfp4_dot(arch):
     scaled_dot("e2m1", "e2m1", 16, 128, 128, 128)
 
 
-@collect(PROGRAMS, ("sm_100a",))
+@collect(PROGRAMS, ("sm_100a", "sm_120a"))
 def mixed_dot(arch):
     scaled_dot("e4m3", "e2m1", 32, 128, 256, 128)

@@ -39,7 +39,8 @@ def emulate(arch: str = "sm_100a", **options: Any) -> Iterator[Emulation]:
     driver is that of the process, so one thread at a time uses it.
 
     Args:
-        arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+        arch: an architecture of :class:`~tilelang.emulator.Device`: ``"sm_80"``, ``"sm_90a"``,
+            ``"sm_100a"``, ``"sm_103a"``, ``"sm_120a"`` or ``"sm_121a"``.
         options: of launches, see :class:`tilelang.emulator.Options`.
 
     Raises:

@@ -29,7 +29,13 @@ _PROPERTIES = {
          "mem_clock_rate": 3201000, "mem_bus_width": 6144},
     100: {"max_shared_mem": 232448, "multiprocessor_count": 148, "sm_clock_rate": 1965000,
           "mem_clock_rate": 3996000, "mem_bus_width": 8192},
+    # RTX 5090 and DGX Spark by their data sheets.
+    120: {"max_shared_mem": 101376, "multiprocessor_count": 170, "sm_clock_rate": 2410000,
+          "mem_clock_rate": 14000000, "mem_bus_width": 512},
+    121: {"max_shared_mem": 101376, "multiprocessor_count": 48, "sm_clock_rate": 2500000,
+          "mem_clock_rate": 4266000, "mem_bus_width": 256},
 }  # fmt: skip
+_PROPERTIES[103] = _PROPERTIES[100]  # of the B200, for want of a source
 _COMMON = {"max_num_regs": 65536, "warpSize": 32}
 _MAX_THREADS = 1024
 _MOST_REGISTERS = 255
