@@ -146,7 +146,7 @@ def main() -> None:
             title = f"argmax of {rows} x {columns} bf16"
             show(title, argmax_runs(rows, columns), 2 * rows * columns)
     if "cumsum" in options.only:
-        for rows, columns in ((32768, 1024), (8192, 4096)):
+        for rows, columns in ((32768, 1024), (8192, 4096), (1000, 50264), (1000, 50257)):
             title = f"cumsum of {rows} x {columns} fp32"
             show(title, cumsum_runs(rows, columns), 8 * rows * columns)
 

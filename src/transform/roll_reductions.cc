@@ -14,6 +14,7 @@
 #include "ir/remark.h"
 #include "op/index_eval.h"
 #include "op/scan.h"
+#include "transform/record_vectors.h"
 #include "transform/rolled_loop.h"
 #include "transform/scoped_mutator.h"
 
@@ -362,7 +363,7 @@ class ReductionRoller : public ScopedMutator {
   Stmt RollHere(RolledLoop loop) {
     loop.threads = Threads();
     loop.chunk = std::min(loop.chunk, chunk_);
-    return Roll(loop);
+    return Roll(DivideByVectors(std::move(loop)));
   }
 
   int64_t Threads() { return analysis::ActiveThreads(threads_, &analyzer_).count; }

@@ -10,6 +10,7 @@
 #include "ir/remark.h"
 #include "layout/layout.h"
 #include "op/scratch.h"
+#include "transform/record_vectors.h"
 
 namespace tilelang::transform {
 
@@ -21,18 +22,6 @@ using ir::Var;
 
 namespace {
 
-// Elements of 16 bytes of the narrowest memory that follows `var`.
-int64_t VectorOf(const Stmt& body, const Var& var) {
-  int64_t bytes = 16;
-  ir::WalkEffects(body, [&](const ir::Effect& e) {
-    bool follows = std::any_of(e.indices.begin(), e.indices.end(),
-                               [&](const Expr& index) { return ir::UsesVar(index, var); });
-    bool memory = e.buffer.IsGlobal() || e.buffer.IsShared();
-    if (memory && follows) bytes = std::min<int64_t>(bytes, ir::Bytes(e.buffer->dtype));
-  });
-  return 16 / std::max<int64_t>(1, bytes);
-}
-
 int64_t CeilTo(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // The iterations of one turn, for each variable: as many as give each thread several vectors in
@@ -43,7 +32,9 @@ std::vector<int64_t> TileOf(const RolledLoop& loop) {
   constexpr int64_t kVectors = 4;  // a thread, in flight
   size_t rank = loop.vars.size();
   int64_t per_element = 0;
+  bool of_records = false;
   for (const RolledResult& r : loop.results) {
+    of_records |= r.reduction.record.defined();
     for (size_t k = 0; k < r.reduction.Fields(); ++k) {
       per_element += std::max(1, r.reduction.Type(k).bits / 32);
     }
@@ -62,7 +53,12 @@ std::vector<int64_t> TileOf(const RolledLoop& loop) {
     bool reduced = std::none_of(loop.results.begin(), loop.results.end(),
                                 [&](const RolledResult& r) { return r.kept[d]; });
     if (reduced) most = std::max<int64_t>(1, std::min(most, chunk));
-    if (extent && (*extent <= most || loop.undivided)) {
+    bool halved = of_records && reduced && d + 1 != rank;
+    if (extent && halved && !loop.undivided && *extent > loop.threads) {
+      // Of a thread's records those that lie a power of two apart combine in its registers.
+      tile[d] =
+          static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(most, *extent))));
+    } else if (extent && (*extent <= most || loop.undivided)) {
       tile[d] = std::max<int64_t>(1, *extent);
     } else if (extent && d + 1 == rank) {
       // Turns of nearly the same length.
@@ -178,54 +174,110 @@ class Roller {
     }
   }
 
-  // A loop over the tile at hand.
+  // A loop over the beginning of the tile at hand.
   template <typename Body>
-  Stmt OverTile(Body body) const {
+  Stmt OverTile(const std::vector<int64_t>& reach, Body body) const {
     Array<Var> vars;
-    for (const Var& var : loop_.vars) vars.push_back(Var(var->name, var.dtype(), loop_.span));
-    return ir::ParallelFor(vars, TileExtents(), body(vars), {}, loop_.span);
+    Array<Expr> extents;
+    for (size_t d = 0; d < reach.size(); ++d) {
+      const Var& var = loop_.vars[d];
+      vars.push_back(Var(var->name, var.dtype(), loop_.span));
+      extents.push_back(ir::Const(loop_.extents[d].dtype(), reach[d]));
+    }
+    return ir::ParallelFor(vars, extents, body(vars), {}, loop_.span);
   }
 
-  // Running records along one dimension, in halves: the upper half passes through shared memory
-  // to the lower one, which takes it in, until one record is left, the first.
-  void HalveRecords(size_t d, size_t r, std::vector<Stmt>* stmts) const {
-    const op::Reduction& reduction = loop_.results[r].reduction;
+  std::vector<Expr> Loads(const std::vector<Buffer>& tiles, const Array<Expr>& at) const {
+    std::vector<Expr> values;
+    for (const Buffer& tile : tiles) values.push_back(ir::Load(tile, at, loop_.span));
+    return values;
+  }
+
+  // The running records at `at` take in those of `from` at `there`.
+  Stmt TakeRecord(size_t r, const Array<Expr>& at, const std::vector<Buffer>& from,
+                  const Array<Expr>& there) const {
+    auto store = [&](size_t k, const Expr& value) -> Stmt {
+      return ir::Store(running_[r][k], at, value, loop_.span);
+    };
+    return loop_.results[r].reduction.Take(Loads(running_[r], at), Loads(from, there), store,
+                                           loop_.span);
+  }
+
+  // Running records along one dimension, in halves that the same threads hold: as long as these
+  // have several.
+  void HalveInThreads(size_t d, size_t r, std::vector<int64_t>* reach,
+                      std::vector<Stmt>* stmts) const {
+    size_t rank = reach->size();
+    bool is_vector = loop_.vectors && d + 1 == rank;
+    int64_t inner = 1;  // threads from one record to the next
+    for (size_t e = d + 1; e < (loop_.vectors ? rank - 1 : rank); ++e) inner *= (*reach)[e];
+    auto dim = static_cast<int64_t>(d);
+    while ((*reach)[d] > 1 && (is_vector || (*reach)[d] * inner > loop_.threads)) {
+      int64_t extent = (*reach)[d];
+      int64_t half = (extent + 1) / 2;
+      (*reach)[d] = half;
+      stmts->push_back(OverTile(*reach, [&](const Array<Var>& vars) {
+        Array<Expr> at(vars.begin(), vars.end());
+        Array<Expr> there = at;
+        auto number = [&](int64_t n) { return ir::Const(loop_.extents[d].dtype(), n); };
+        there.Set(dim, at[d] + number(half));
+        Stmt take = TakeRecord(r, at, running_[r], there);
+        if (extent % 2 == 0) return take;
+        return Stmt(ir::If(at[d] < number(extent - half), take, Stmt(), loop_.span));
+      }));
+    }
+  }
+
+  // How many records are left of so many.
+  static int64_t PartOf(int64_t records) {
+    constexpr int64_t kParts = 4;
+    return (records + kParts - 1) / kParts;
+  }
+
+  // Running records along one dimension, a quarter at a time: the other three pass through shared
+  // memory to the first, which takes them in, until one record is left, the first.
+  void QuarterRecords(size_t d, size_t r, std::vector<int64_t>* reach,
+                      std::vector<Stmt>* stmts) const {
     auto dim = static_cast<int64_t>(d);
     auto number = [&](int64_t n) { return ir::Const(loop_.extents[d].dtype(), n); };
-    Array<Expr> shape = TileExtents();
-    shape.Set(dim, number((tile_[d] + 1) / 2));
     std::vector<Buffer> passed;
+    Array<Expr> shape;
+    for (size_t e = 0; e < reach->size(); ++e) {
+      int64_t extent = e == d ? (*reach)[d] - PartOf((*reach)[d]) : (*reach)[e];
+      shape.push_back(ir::Const(loop_.extents[e].dtype(), extent));
+    }
     for (const Buffer& tile : running_[r]) {
       passed.push_back(Buffer(ir::String(std::string(tile->name) + "_smem"), tile->dtype, shape, {},
                               "shared.dyn", op::ScratchAttrs(), loop_.span));
       stmts->push_back(ir::Alloc(passed.back(), loop_.span));
     }
-    for (int64_t extent = tile_[d]; extent > 1; extent = (extent + 1) / 2) {
-      int64_t half = (extent + 1) / 2;
-      stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
-        Array<Expr> from(vars.begin(), vars.end());
-        Array<Expr> to = from;
-        to.Set(dim, vars[d] - number(half));
-        std::vector<Stmt> stores;
-        for (size_t k = 0; k < passed.size(); ++k) {
-          stores.push_back(ir::Store(passed[k], to, ir::Load(running_[r][k], from), loop_.span));
-        }
-        Expr upper = vars[d] >= number(half) && vars[d] < number(extent);
-        return ir::If(upper, ir::MakeSeq(stores, loop_.span), Stmt(), loop_.span);
-      }));
-      stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
+    while ((*reach)[d] > 1) {
+      int64_t extent = (*reach)[d];
+      int64_t part = PartOf(extent);
+      stmts->push_back(OverTile(*reach, [&](const Array<Var>& vars) -> Stmt {
         Array<Expr> at(vars.begin(), vars.end());
-        std::vector<Expr> own;
-        std::vector<Expr> other;
+        std::vector<Stmt> stores;
+        std::vector<Expr> own = Loads(running_[r], at);
+        Array<Expr> to = at;
+        to.Set(dim, at[d] - number(part));
         for (size_t k = 0; k < passed.size(); ++k) {
-          own.push_back(ir::Load(running_[r][k], at));
-          other.push_back(ir::Load(passed[k], at));
+          stores.push_back(ir::Store(passed[k], to, own[k], loop_.span));
         }
-        auto store = [&](size_t k, const Expr& value) -> Stmt {
-          return ir::Store(running_[r][k], at, value, loop_.span);
-        };
-        return ir::If(vars[d] < number(extent - half),
-                      reduction.Take(own, other, store, loop_.span), Stmt(), loop_.span);
+        return ir::If(vars[d] >= number(part), ir::MakeSeq(stores, loop_.span), Stmt(), loop_.span);
+      }));
+      (*reach)[d] = part;
+      stmts->push_back(OverTile(*reach, [&](const Array<Var>& vars) -> Stmt {
+        Array<Expr> at(vars.begin(), vars.end());
+        std::vector<Stmt> takes;
+        for (int64_t i = 0; i < extent - part; i += part) {
+          Array<Expr> there = at;
+          there.Set(dim, at[d] + number(i));
+          Stmt take = TakeRecord(r, at, passed, there);
+          Expr exists = there[d] < number(extent - part);
+          bool all = i + 2 * part <= extent;
+          takes.push_back(all ? take : Stmt(ir::If(exists, take, Stmt(), loop_.span)));
+        }
+        return ir::MakeSeq(takes, loop_.span);
       }));
     }
   }
@@ -234,27 +286,28 @@ class Roller {
   void ConcludeRecords(size_t r, const std::vector<Expr>& base, const std::vector<bool>& ragged,
                        std::vector<Stmt>* stmts) const {
     const RolledResult& result = loop_.results[r];
-    for (size_t d = tile_.size(); d-- > 0;) {
-      if (!result.kept[d] && tile_[d] > 1) HalveRecords(d, r, stmts);
+    std::vector<int64_t> reach = tile_;
+    for (size_t d = 0; d < tile_.size(); ++d) {
+      if (!result.kept[d]) HalveInThreads(d, r, &reach, stmts);
     }
-    stmts->push_back(OverTile([&](const Array<Var>& vars) -> Stmt {
+    for (size_t d = tile_.size(); d-- > 0;) {
+      if (!result.kept[d] && reach[d] > 1) QuarterRecords(d, r, &reach, stmts);
+    }
+    stmts->push_back(OverTile(reach, [&](const Array<Var>& vars) -> Stmt {
       std::vector<Expr> place;
       Expr inside = ir::Const(ir::dtypes::kBool, 1);
       for (size_t d = 0; d < tile_.size(); ++d) {
         place.push_back(base[d] + vars[d]);
-        if (!result.kept[d] && tile_[d] > 1) {
-          inside = inside && vars[d] < ir::Const(vars[d].dtype(), 1);
-        } else if (ragged[d]) {
-          inside = inside && place[d] < loop_.extents[d];
-        }
+        if (result.kept[d] && ragged[d]) inside = inside && place[d] < loop_.extents[d];
       }
-      std::vector<Expr> found;
-      for (const Buffer& tile : running_[r]) {
-        found.push_back(ir::Load(tile, Array<Expr>(vars.begin(), vars.end())));
-      }
-      Stmt body = result.conclude(place, found);
+      Stmt body = result.conclude(place, Loads(running_[r], Array<Expr>(vars.begin(), vars.end())));
       return ir::IsTrue(inside) ? body : Stmt(ir::If(inside, body, Stmt(), loop_.span));
     }));
+  }
+
+  bool OfRecords() const {
+    return std::any_of(loop_.results.begin(), loop_.results.end(),
+                       [](const RolledResult& r) { return r.reduction.record.defined(); });
   }
 
   // The body for one tile.
@@ -277,8 +330,11 @@ class Roller {
       }
     }
     Stmt body = copy.MutateStmt(ir::ReplaceBuffers(loop_.body, own));
+    std::vector<Stmt> stmts;
+    if (OfRecords()) body = LoadTileFirst(body, vars, TileExtents(), inside, &stmts);
     if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
-    return ir::ParallelFor(vars, TileExtents(), body, {}, loop_.span);
+    stmts.push_back(ir::ParallelFor(vars, TileExtents(), body, {}, loop_.span));
+    return ir::MakeSeq(stmts, loop_.span);
   }
 
   // The results of a tile, from its running values.

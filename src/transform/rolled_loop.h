@@ -39,6 +39,8 @@ struct RolledLoop {
   int64_t chunk = std::numeric_limits<int64_t>::max();
   // The body uses tiles in registers: it cannot be divided.
   bool undivided = false;
+  // The last variable goes over vectors of a thread: see DivideByVectors.
+  bool vectors = false;
 };
 
 // The statements of the loop. It says in a remark which tiles it is divided into.

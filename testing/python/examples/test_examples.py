@@ -50,6 +50,10 @@ ARGUMENTS = {
     "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm_backward": ["", "--rows 131 --columns 1001 --dtype float32"],
     "norm/group_norm": ["", "--images 1 --channels 8 --groups 2 --pixels 4501"],
+    "reductions/gradients": ["", "--rows 1003 --columns 40 --dtype float32"],
+    "reductions/column_sums": ["", "--rows 700 --columns 1030"],
+    "reductions/argmax": ["", "--columns 1025 --k 1 --dtype float32"],
+    "reductions/cumsum": ["", "--rows 3 --columns 4097 --dtype bfloat16"],
     "softmax/softmax": ["", "--rows 37 --columns 65", "--rows 2 --columns 17001"],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }

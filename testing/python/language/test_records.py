@@ -324,3 +324,25 @@ def test_records_that_are_none():
         T.record({"a": "int32", "b": "int32"}, (0,), lambda a, b: (a.a, b.b))
     with pytest.raises(errors.SemanticsError, match="a tuple of its 1 fields"):
         T.record({"a": "int32"}, (0,), lambda a, b: a.a + b.a)
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "load"),
+    [(4096, "bfloat16", "tl::load<8>"), (5000, "float32", "tl::load<4>"), (4097, "float16", None)],
+)
+def test_rows_are_loaded_by_vectors_and_combined_in_registers(columns, dtype, load):
+    @T.prim_func
+    def kernel(X: T.Tensor((2, columns), dtype), place: T.Tensor((2,), "int32")):
+        with T.Kernel(2, threads=256) as bx:
+            T.reduce_argmax(X[bx, :], place[bx], dim=1)
+
+    compiled = tilelang.compile(kernel, target="sm_90a")
+    source = compiled.get_kernel_source()
+    assert load is None or load in source
+    # 256 records of the block become 64, 16, 4, 1: two barriers each, and those around the result.
+    assert source.count("__syncthreads") <= 10
+    x = torch.randint(-50, 50, (2, columns)).to(getattr(torch, dtype))
+    place = torch.full((2,), -1, dtype=torch.int32)
+    compiled(x, place)
+    wide = x.double()
+    assert torch.equal(place, (wide == wide.amax(1, keepdim=True)).int().argmax(1).int())
