@@ -3,10 +3,11 @@
     python benchmark/defaults.py [--shapes 4096,14336,4096 ...] [--threads 128 256] [--hand]
 
 The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
-the way of results. Rows of the table are kernels, columns shapes; a number is the speed of the
-library's time over that of the kernel, from medians of runs in turns in one process
-(``benchmark/in_turns.py``), and cuBLAS' row is in TFLOP/s. ``--hand`` adds what an expert would
-write by hand: panels of blocks, results through shared memory, other numbers of stages.
+the way of results. "plain" is compiled as it is, "as written" without what the compiler adds. Rows
+of the table are kernels, columns shapes; a number is the time of the library over that of the
+kernel, from medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS' row
+is in TFLOP/s. ``--hand`` adds what an expert would write by hand: panels of blocks, results through
+shared memory, other numbers of stages.
 
 Shapes are listed by M, N and K; every second one is held back: no rule of the compiler was chosen
 by looking at it. The geometric means of both halves stand at the end of a row.
@@ -27,6 +28,8 @@ from ahead import compile_ahead
 from gemm_kernels import tiled_gemm
 from gemm_problems import KINDS, random_problem
 
+from tilelang.transform import PassContext
+
 #: those of all kinds: large, thin, short and long K, sizes that no tile divides
 SHAPES = sorted(
     [
@@ -46,6 +49,8 @@ SHAPES = sorted(
 )
 HELD_BACK = set(SHAPES[1::2])
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
+#: without what the compiler adds
+AS_WRITTEN = {"tl.disable_block_order": True, "tl.disable_result_staging": True}
 #: what the options of an expert add to the plain kernel
 BY_HAND: dict[str, dict[str, Any]] = {
     "panels": {"panel": 8},
@@ -62,12 +67,13 @@ Job = tuple[Shape, int, str]
 def kernel(job: Job) -> Any:
     """Compiles the kernel of a row for a shape."""
     shape, threads, name = job
-    return tiled_gemm(*shape, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
+    with PassContext(config=AS_WRITTEN if name != "plain" else {}):
+        return tiled_gemm(*shape, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
 
 
 def rows(threads: list[int], hand: bool) -> list[tuple[int, str]]:
     """The kernels: threads of a block, and what is written by hand."""
-    names = ["plain", *(BY_HAND if hand else [])]
+    names = ["plain", "as written", *(BY_HAND if hand else [])]
     return list(itertools.product(threads, names))
 
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "analysis/uniformity.h"
 #include "ir/async.h"
@@ -31,10 +32,19 @@ struct Block {
   int64_t first = kForever;
   int64_t last = -1;
   int64_t offset = 0;
+  // Whether it may follow what its threads use no more, and then after which use of theirs.
+  bool overlays = false;
+  int64_t last_use = -1;
+  int64_t first_side = -1;  // of the outermost branch of some threads: 0 outside
+  int64_t last_side = -1;
 
   bool IsUsed() const { return last >= 0; }
   bool OverlapsInTime(const Block& other) const {
+    if (Follows(other) || other.Follows(*this)) return false;
     return first <= other.last && other.first <= last;
+  }
+  bool Follows(const Block& other) const {
+    return overlays && other.last_use < first && other.last_side == first_side;
   }
 };
 
@@ -53,7 +63,7 @@ class LiveRanges : public StmtVisitor {
 
   explicit LiveRanges(const KernelLaunchNode* launch) : uniformity_(launch) {
     VisitStmt(launch->body);
-    for (auto& [buffer, uses] : pending_) Extend(buffer, kForever);
+    for (auto& [buffer, uses] : pending_) ExtendForever(buffer, uses);
   }
   std::vector<Block> blocks;
   // Some warps wait, inside a branch, for others on barriers of the program.
@@ -77,10 +87,11 @@ class LiveRanges : public StmtVisitor {
       block.bytes = *size * Bytes(buffer->dtype);
       block.align = 8;
       block.first = 0;
-      block.last = kForever;
+      block.last = block.last_use = kForever;
     }
     auto align = buffer->attrs.find("align");
     if (align != buffer->attrs.end()) block.align = (*align).second.cast<int64_t>();
+    block.overlays = buffer->attrs.count(kOverlays) != 0;
     block.depth = static_cast<int64_t>(spans_.size());
     index_[buffer.get()] = blocks.size();
     blocks.push_back(block);
@@ -105,7 +116,7 @@ class LiveRanges : public StmtVisitor {
     for (const MemoryEffect& effect : CallEffects(op)) {
       Use(effect.buffer);
       if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !in_store_) {
-        pending_[effect.buffer].push_back(BarrierOf(op).get());
+        pending_[effect.buffer].push_back(wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get());
       }
     }
     std::string_view name(op->name.data(), op->name.size());
@@ -122,20 +133,27 @@ class LiveRanges : public StmtVisitor {
   // Its threads wait before they write the bytes again, by whatever buffer.
   void Visit(const IssueNode* op) override {
     in_store_ = op->completion->engine_kind() == Engine::kTmaStore;
+    bool wgmma = op->completion->engine_kind() == Engine::kWgmma;
+    if (wgmma) wgmmas_.insert(wgmma_ = op->completion.get());
     VisitStmt(op->body);
     in_store_ = false;
+    wgmma_ = nullptr;
     if (op->completion->barrier.defined()) Await(op->completion->barrier);
   }
   void Visit(const IfNode* op) override {
     VisitExpr(op->condition);
     bool divergent = !uniformity_.IsUniform(op->condition);
     divergent_ += divergent;
+    bool outermost = divergent && divergent_ == 1;
     auto sides = [&] {
+      if (outermost) side_ = ++sides_;
       VisitStmt(op->then_case);
+      if (outermost) side_ = ++sides_;
       if (op->else_case.defined()) VisitStmt(op->else_case);
     };
     divergent ? Enclosed(true, sides) : sides();
     divergent_ -= divergent;
+    if (outermost) side_ = 0;
   }
   void Visit(const ForNode* op) override {
     Enclosed(false, [&] { StmtVisitor::Visit(op); });
@@ -148,6 +166,8 @@ class LiveRanges : public StmtVisitor {
   void VisitBuffer(const Buffer& buffer) override { Use(buffer); }
 
  private:
+  using Object = ffi::Object;
+
   void Use(const Buffer& buffer) { Extend(buffer, time_); }
   // Other blocks write it at any time.
   void Remote(const Buffer& buffer) {
@@ -160,12 +180,30 @@ class LiveRanges : public StmtVisitor {
     Block& block = blocks[it->second];
     block.first = std::min(block.first, time);
     block.last = std::max(block.last, time);
+    block.last_use = std::max(block.last_use, time);
+    if (block.first_side < 0) block.first_side = side_;
+    block.last_side = side_;
     // Touched in a region that its allocation is outside of: live all through the region. Sides of
     // a branch that different threads take run at the same time: so do their own buffers live.
     for (size_t i = 0; i < spans_.size(); ++i) {
       bool outside = i >= static_cast<size_t>(block.depth);
-      if (outside || spans_[i].divergent) spans_[i].touched.push_back(it->second);
+      bool beside = spans_[i].divergent && !block.overlays;
+      if (outside || beside) spans_[i].touched.push_back(it->second);
     }
+  }
+  // In asynchronous use when the program ends. The threads of a gemm by wgmma wait for it before
+  // they write its bytes again.
+  void ExtendForever(const Buffer& buffer, const std::vector<const Object*>& uses) {
+    auto it = index_.find(buffer.get());
+    if (it == index_.end()) return;
+    Block& block = blocks[it->second];
+    Block before = block;
+    Extend(buffer, kForever);
+    bool waited = std::all_of(uses.begin(), uses.end(),
+                              [&](const Object* use) { return wgmmas_.count(use) != 0; });
+    if (!waited) return;
+    block.last_use = before.last_use;
+    block.last_side = before.last_side;
   }
   template <typename Body>
   void Enclosed(bool divergent, const Body& body) {
@@ -178,6 +216,7 @@ class LiveRanges : public StmtVisitor {
     for (size_t i : touched) {
       blocks[i].first = std::min(blocks[i].first, begin);
       blocks[i].last = std::max(blocks[i].last, end);
+      if (!divergent) blocks[i].last_use = std::max(blocks[i].last_use, end);
     }
   }
   static Buffer BarrierOf(const CallNode* op) {
@@ -204,7 +243,6 @@ class LiveRanges : public StmtVisitor {
     }
   }
 
-  using Object = ffi::Object;
   struct Enclosing {
     bool divergent;
     std::vector<size_t> touched;
@@ -212,7 +250,11 @@ class LiveRanges : public StmtVisitor {
   analysis::Uniformity uniformity_;
   int64_t time_ = 0;
   int divergent_ = 0;
+  int64_t side_ = 0;
+  int64_t sides_ = 0;
   bool in_store_ = false;
+  const Object* wgmma_ = nullptr;  // the completion of the gemm that is visited
+  std::unordered_set<const Object*> wgmmas_;
   std::vector<Enclosing> spans_;
   std::unordered_map<const Object*, size_t> index_;
   std::unordered_map<const Object*, std::vector<Buffer>> aliases_;

@@ -7,6 +7,9 @@
 
 namespace tilelang::memory {
 
+// An attribute (true) of a buffer of the compiler's in a kernel without roles of its own.
+inline constexpr const char* kOverlays = "overlays";
+
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
 // in bytes from the start of dynamic shared memory, which is aligned to 1024.
 //
@@ -15,6 +18,9 @@ namespace tilelang::memory {
 // every branch that only some threads take, and until the barrier of an asynchronous access is
 // waited for. Kernels whose warps wait for each other inside branches share nothing, because
 // between warps of different roles there is no first and last. mbarriers live for good.
+// A buffer with the attribute kOverlays may also take bytes of those that its own threads have used
+// for the last time, although they are of other threads, too: those load them, and the owner of the
+// buffer has waited for every load.
 // attrs["align"] of a buffer gives its alignment in bytes, 16 by default.
 // ResourceError when the target has too little; it lists every buffer.
 ir::Func PlanSharedMemory(const ir::Func& func, const Target& target);

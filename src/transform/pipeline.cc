@@ -29,6 +29,7 @@
 #include "transform/instrument.h"
 #include "transform/load_first.h"
 #include "transform/lower_tile_ops.h"
+#include "transform/order_blocks.h"
 #include "transform/permute_tensors.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
@@ -39,6 +40,7 @@
 #include "transform/slice_epilogue.h"
 #include "transform/split_fragments.h"
 #include "transform/split_loops.h"
+#include "transform/stage_results.h"
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
 #include "transform/version_strides.h"
@@ -119,6 +121,8 @@ const std::vector<Step>& Pipeline() {
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
+      {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
+      {"stage_results", StageResults, std::nullopt, "tl.disable_result_staging", Unchanged},
       {"load_first", ForAll(LoadFirst)},
       {"version_strides", ForAll(VersionStrides)},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",

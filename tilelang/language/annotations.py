@@ -135,7 +135,8 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
     Args:
         panel_size: rows (columns) of blocks in a panel.
         order: "row" or "column".
-        enable: False does nothing.
+        enable: False leaves them in the order of the grid, also where the compiler would number
+            them by panels.
     """
     kernel = in_kernel("T.use_swizzle").kernel
     size = plain(panel_size)
@@ -145,8 +146,8 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
             span=span.here(),
             notes=['panel_size is a positive constant, order "row" or "column"'],
         )
+    kernel.attrs["swizzle_panel"] = size if enable else 0
     if enable:
-        kernel.attrs["swizzle_panel"] = size
         kernel.attrs["swizzle_order"] = "row" if order == "row" else "column"
 
 

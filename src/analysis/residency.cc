@@ -1,0 +1,82 @@
+#include "analysis/residency.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analysis/kernel_scope.h"
+#include "ir/tile_op.h"
+#include "ir/visitor.h"
+#include "schedule/channel.h"
+#include "target/warp.h"
+
+namespace tilelang::analysis {
+
+using ir::Stmt;
+
+namespace {
+
+int64_t BytesOf(const ir::Buffer& buffer) {
+  int64_t elements = 1;
+  for (const ir::Expr& extent : buffer->shape) elements *= ir::AsInt(extent).value_or(1);
+  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+}
+
+// The stages of the pipelined loop that loads each shared tile.
+std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& body) {
+  std::unordered_map<const ir::ffi::Object*, int64_t> stages;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    int64_t count = loop == nullptr ? 0 : schedule::StagesOf(loop);
+    if (count < 2) return true;
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* copy = inner.as<ir::CopyNode>();
+      if (copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared()) {
+        stages[copy->dst->buffer.get()] = count;
+      }
+      return true;
+    });
+    return true;
+  });
+  return stages;
+}
+
+}  // namespace
+
+int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
+  auto stages = StagesOfTiles(launch->body);
+  int64_t bytes = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc == nullptr || !alloc->buffer.IsShared()) return true;
+    auto known = stages.find(alloc->buffer.get());
+    bytes += BytesOf(alloc->buffer) * (known == stages.end() ? 1 : known->second);
+    return true;
+  });
+  return bytes;
+}
+
+int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
+                    int64_t shared_bytes) {
+  constexpr int64_t kReserved = 1024;      // bytes of shared memory that a block takes besides
+  constexpr int64_t kOtherRegisters = 48;  // addresses, conversions
+  constexpr int64_t kRegisterBytes = 4;
+  int64_t threads = ThreadsOf(launch).count;
+  int64_t fragments = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    bool held = alloc != nullptr && alloc->buffer.IsFragment();
+    fragments += held ? BytesOf(alloc->buffer) : 0;
+    return true;
+  });
+  int64_t registers = fragments / kRegisterBytes / std::max<int64_t>(threads, 1) + kOtherRegisters;
+  registers = std::min<int64_t>(registers, target->max_registers_per_thread);
+  bool loads = target->has_tma && !StagesOfTiles(launch->body).empty();
+  if (loads) threads += threads > kWarpgroup ? kWarpgroup : kWarp;
+  int64_t blocks = std::min<int64_t>(target->max_blocks_per_sm,
+                                     target->max_threads_per_sm / std::max<int64_t>(threads, 1));
+  blocks = std::min(blocks, target->registers_per_sm / (registers * threads));
+  blocks = std::min(blocks, target->shared_memory_per_sm / (shared_bytes + kReserved));
+  return std::max<int64_t>(blocks, 1);
+}
+
+}  // namespace tilelang::analysis

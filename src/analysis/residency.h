@@ -1,0 +1,20 @@
+// How many blocks of a kernel an SM holds, as far as the program tells before it is scheduled.
+#ifndef TILELANG_ANALYSIS_RESIDENCY_H_
+#define TILELANG_ANALYSIS_RESIDENCY_H_
+
+#include "ir/stmt.h"
+#include "target/target.h"
+
+namespace tilelang::analysis {
+
+// Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
+int64_t SharedBytes(const ir::KernelLaunchNode* launch);
+
+// An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
+// `shared_bytes`: by shared memory, by threads (a producer of the pipelined loops among them), and
+// by registers for the elements of fragments and what else threads compute.
+int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_RESIDENCY_H_
