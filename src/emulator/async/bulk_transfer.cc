@@ -110,13 +110,14 @@ void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& deliver
   CheckAccess(cluster, issuer, target.cta->shared_base() + target.offset,
               static_cast<uint32_t>(data.size()), delivery, AccessKind::kWrite);
   deposit(data, target.cta->shared.at(0), target.offset);
+  const size_t counted = delivery.counted != 0 ? delivery.counted : data.size();
   if (EntryOf(issuer, target.barrier).object.completed_phases() != target.phase) {
     Fail(issuer, "mbarrier",
          "the phase for which the copy was issued completed without its " +
-             std::to_string(data.size()) + " bytes: expect_tx was too small",
+             std::to_string(counted) + " bytes: expect_tx was too small",
          target.barrier.address(), "shared memory");
   }
-  CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(data.size()));
+  CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(counted));
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ struct Delivery {
   // For timed launches: which work it is, and what it reads in global memory.
   AsyncWork::Kind work = AsyncWork::Kind::kBulkLoad;
   std::vector<GlobalRun> runs = {};
+  // Bytes that the mbarrier counts, if they are not those written.
+  uint32_t counted = 0;
 };
 
 // Issues a load of `bytes` bytes: checks ordering now, acts later.

@@ -1,6 +1,8 @@
 // Instructions of warps on tensor memory: tcgen05.alloc, dealloc, relinquish_alloc_permit, ld, st,
 // wait and fence.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/async/tcgen05_pair.h"
 #include "emulator/core/decoder.h"
+#include "emulator/instructions/float_ops.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -450,8 +453,70 @@ void DecodeStore(Decoder& d) {
   d.op.handler = Store;
 }
 
+// tcgen05.ld.red: a load, and the least or greatest of the registers of each thread.
+template <typename T, typename Combine>
+Flow LoadReduce(Warp& w, const Op& op, uint32_t mask) {
+  if (const Flow flow = Load(w, op, mask); flow != Flow::kNext) return flow;
+  const auto& form = op.Extra<AccessForm>();
+  T* result = w.Reg<T>(op.slots[form.registers]);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    T value = w.Reg<T>(op.slots[0])[lane];
+    for (int r = 0; r < form.registers; ++r) {
+      value = Combine()(value, w.Reg<T>(op.slots[r])[lane]);
+    }
+    result[lane] = value;
+  }
+  return Flow::kNext;
+}
+
+template <typename T, bool kMax>
+struct WholeExtreme {
+  T operator()(T a, T b) const { return (a < b) != kMax ? a : b; }
+};
+
+template <bool kMax, bool kAbs, bool kNan>
+struct FloatExtreme {
+  float operator()(float a, float b) const {
+    if (kAbs) a = std::fabs(a), b = std::fabs(b);
+    const float value = MinMax<kMax, kNan>(a, b);
+    return std::isnan(value) ? std::bit_cast<float>(0x7FFFFFFFu) : value;
+  }
+};
+
+template <bool kMax>
+Handler LoadReduceOf(Decoder& d, Type type) {
+  const bool absolute = d.mods.Take("abs"), nan = d.mods.Take("NaN");
+  if (type != Type::kF32 && (absolute || nan)) {
+    d.Illegal("tcgen05.ld.red has .abs and .NaN with .f32 only");
+  }
+  if (type == Type::kU32) return LoadReduce<uint32_t, WholeExtreme<uint32_t, kMax>>;
+  if (type == Type::kS32) return LoadReduce<int32_t, WholeExtreme<int32_t, kMax>>;
+  if (type != Type::kF32) d.Illegal("the type of tcgen05.ld.red is .f32, .u32 or .s32");
+  if (absolute) {
+    return nan ? LoadReduce<float, FloatExtreme<kMax, true, true>>
+               : LoadReduce<float, FloatExtreme<kMax, true, false>>;
+  }
+  return nan ? LoadReduce<float, FloatExtreme<kMax, false, true>>
+             : LoadReduce<float, FloatExtreme<kMax, false, false>>;
+}
+
 void DecodeLoadReduce(Decoder& d) {
-  d.Unsupported("tcgen05.ld.red, which sm_100a does not have (sm_103a does)");
+  AccessForm& form = d.MakeExtra<AccessForm>();
+  TakeShape(d, form, "");
+  if (form.shape != AccessShape::k32x32b && form.shape != AccessShape::k16x32bx2) {
+    d.Illegal("the shapes of tcgen05.ld.red are 32x32b and 16x32bx2");
+  }
+  if (form.registers < 2) d.Illegal("tcgen05.ld.red needs a repetition of .x2 to .x128");
+  const std::string operation = d.mods.TakeOneOf({"min", "max"});
+  if (operation.empty()) d.Illegal("tcgen05.ld.red needs .min or .max");
+  const Type type = d.mods.TakeType();
+  d.op.handler = operation == "max" ? LoadReduceOf<true>(d, type) : LoadReduceOf<false>(d, type);
+  PushRegisters(d, form, d.operand(0), true);
+  d.Push(d.Destination(d.operand(1), Type::kB32));
+  form.address = d.Address(d.operand(2));
+  if (form.shape == AccessShape::k16x32bx2) {
+    form.half_offset = static_cast<uint32_t>(d.Integer(d.operand(3)));
+  }
 }
 
 // --- waits and fences ---------------------------------------------------------------------------

@@ -90,6 +90,13 @@ uint32_t BytesOf(const TensorRequest& request) {
          static_cast<uint32_t>(request.walk.rows.size());
 }
 
+// What an mbarrier counts of a load: of padded elements as many bytes as they take in global
+// memory. Source: CUTLASS, which expects so many.
+uint32_t CountedBytesOf(const TensorRequest& request) {
+  return request.map.GlobalBytes(request.walk.row_elements) *
+         static_cast<uint32_t>(request.walk.rows.size());
+}
+
 // The rows in global memory, for timed launches.
 std::vector<GlobalRun> RunsOf(const Warp& w, const TensorRequest& request) {
   std::vector<GlobalRun> runs;
@@ -179,6 +186,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     Delivery delivery{"cp.async.bulk.tensor"};
     delivery.units = SparseUnits(request->map, BytesOf(*request), destination & 0xFFFFFF);
     delivery.runs = RunsOf(w, *request);
+    delivery.counted = CountedBytesOf(*request);
     IssueLoad(
         w, lane, delivery, TargetsOf(w, lane, form, destination, barrier, ctas), BytesOf(*request),
         [&cluster, issuer, request](std::vector<uint8_t>& data) {

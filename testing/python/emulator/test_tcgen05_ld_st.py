@@ -187,3 +187,79 @@ def test_illegal_forms_are_refused_when_loaded(text, complaint):
     with pytest.raises(EmulatorError, match=complaint) as caught:
         Device().load_ptx(build(" " + text))["k"]
     assert caught.value.ptx_line > 0
+
+
+# --- tcgen05.ld.red, of sm_103a -----------------------------------------------------------------
+
+REDUCTIONS = [
+    (operation, modifiers, dtype)
+    for operation in ("min", "max")
+    for modifiers, dtype in (
+        ("", np.uint32), ("", np.int32), ("", np.float32), (".abs", np.float32),
+        (".NaN", np.float32), (".abs.NaN", np.float32),
+    )
+]  # fmt: skip
+PTX_TYPES = {np.uint32: "u32", np.int32: "s32", np.float32: "f32"}
+
+
+def reduced(values, operation, modifiers, dtype):
+    """Along the last axis, by the PTX ISA's min and max."""
+    values = values.view(dtype)
+    if dtype is not np.float32:
+        return getattr(values, operation)(axis=-1).view(np.uint32)
+    values = np.abs(values) if "abs" in modifiers else values
+    lost = -np.inf if operation == "max" else np.inf
+    nan = np.isnan(values)
+    every = nan.any(axis=-1) if "NaN" in modifiers else nan.all(axis=-1)
+    # -0 is less than +0: as integers they are ordered.
+    bits = np.where(nan, np.float32(lost), values).astype(np.float32).view(np.int32)
+    ordered = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    result = getattr(ordered, operation)(axis=-1)
+    result = np.where(result < 0, result ^ 0x7FFFFFFF, result).astype(np.int32)
+    return np.where(every, np.uint32(0x7FFFFFFF), result.view(np.uint32))
+
+
+@pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
+@pytest.mark.parametrize("repetition", [2, 8, 64])
+@pytest.mark.parametrize(("operation", "modifiers", "dtype"), REDUCTIONS)
+def test_loads_that_reduce(operation, modifiers, dtype, repetition, shape):
+    rng, count, (lanes, columns), address, half = setup(shape, repetition, False, repetition)
+    registers = ", ".join(f"%v{i}" for i in range(count))
+    form = f"tcgen05.ld.red.sync.aligned.{shape}.x{repetition}.{operation}{modifiers}"
+    tail = f", {half}" if half is not None else ""
+    body = f"""
+ {form}.{PTX_TYPES[dtype]} {{{registers}}}, %r30, {address}{tail};
+ tcgen05.wait::ld.sync.aligned;
+ ld.param.u64 %d5, [GOT]; mul.wide.u32 %d6, %r0, {4 * count + 4}; add.u64 %d5, %d5, %d6;
+ {" ".join(f"st.global.b32 [%d5+{4 * i}], %v{i};" for i in range(count))}
+ st.global.b32 [%d5+{4 * count}], %r30;"""
+    text = build(body, params=", .param .u64 GOT", registers=max(160, count + 1))
+    cells = random_cells(rng)
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32).view(np.uint32)
+    chosen = rng.random(cells.shape) < 0.5
+    cells[chosen] = rng.choice(special, chosen.sum())
+    cells[5] = special[0]
+    got = np.zeros((128, count + 1), np.uint32)
+    run(text, cells, args=[got], arch="sm_103a")
+    loaded = cells[lanes, columns].reshape(128, count)
+    np.testing.assert_array_equal(got[:, :-1], loaded)
+    np.testing.assert_array_equal(got[:, -1], reduced(loaded, operation, modifiers, dtype))
+
+
+REDUCING = "tcgen05.ld.red.sync.aligned"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (f"{REDUCING}.32x32b.x1.max.f32 {{%v0}}, %v2, [%r3];", "x2 to .x128"),
+        (f"{REDUCING}.16x64b.x2.max.f32 {{%v0, %v1}}, %v2, [%r3];", "32x32b and 16x32bx2"),
+        (f"{REDUCING}.32x32b.x2.add.u32 {{%v0, %v1}}, %v2, [%r3];", "min or .max"),
+        (f"{REDUCING}.32x32b.x2.max.abs.u32 {{%v0, %v1}}, %v2, [%r3];", "with .f32 only"),
+        (f"{REDUCING}.32x32b.x2.max.b32 {{%v0, %v1}}, %v2, [%r3];", "type"),
+        (f"{REDUCING}.32x32b.x2.pack::16b.max.u32 {{%v0, %v1}}, %v2, [%r3];", "pack::16b"),
+    ],
+)
+def test_reducing_forms_that_do_not_exist(text, complaint):
+    with pytest.raises(EmulatorError, match=complaint):
+        Device("sm_103a").load_ptx(build(" " + text).replace("sm_100a", "sm_103a"))["k"]

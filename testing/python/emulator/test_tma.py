@@ -168,11 +168,20 @@ def test_padded_small_types(kind):
     bits = int(kind[1])
     array = rng.integers(0, 256, (9, 256 * bits // 8), dtype=np.uint8)
     tensor_map = DEVICE.tensor_map(array, box=(4, 128), dtype=kind, swizzle="128B")
-    got = load(tensor_map, 512, [128, 6], 2)
+    # The mbarrier counts what the elements take in global memory.
+    got = load(tensor_map, 512, [128, 6], 2, counted=64 * bits)
     expected = np.zeros((4, 8, 16), np.uint8)
     data = 16 * bits // 8
     expected[:3, :, :data] = array[6:9, 128 * bits // 8 :].reshape(3, 8, data)
     np.testing.assert_array_equal(got, swizzled(expected, "128B"))
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 2])
+def test_pads_do_not_count_as_bytes_of_a_phase(schedule):
+    tensor_map = DEVICE.tensor_map(np.zeros((4, 64), np.uint8), box=(4, 128), dtype="u4_unpack_u8")
+    with pytest.raises(EmulatorError) as caught:
+        load(tensor_map, 512, [0, 0], 2, schedule=schedule)
+    assert caught.value.kind == "deadlock"
 
 
 def store(tensor_map, image, coords, rank, instruction, **options):

@@ -38,7 +38,7 @@ _LOAD = """
  @%p0 fence.mbarrier_init.release.cluster;
  bar.sync 0;
  @!%p0 bra WAIT;
- mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {bytes};
+ mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {counted};
  cp.async.bulk.tensor.{rank}d.shared::cta.global{mode}.mbarrier::complete_tx::bytes
    [%r1], [%d0, {{{coords}}}], [%r2]{offsets};
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra WAIT;
@@ -63,15 +63,20 @@ def kernel(template, rank, count=None, **fields):
     count = count or rank
     loads = " ".join(f"ld.global.u32 %r{5 + i}, [%d1+{4 * i}];" for i in range(count))
     coords = ", ".join(f"%r{5 + i}" for i in range(count))
+    fields.setdefault("counted", fields.get("bytes"))
     body = template.format(rank=rank, coords=coords, **fields)
     return HEADER + _KERNEL.format(shared=SHARED, loads=loads, body=body)
 
 
-def load(tensor_map, nbytes, coords, rank, *, mode="", offsets="", **options):
-    """Bytes that a load leaves in shared memory; coordinates innermost first."""
+def load(tensor_map, nbytes, coords, rank, *, mode="", offsets="", counted=0, **options):
+    """Bytes that a load leaves in shared memory; coordinates innermost first.
+
+    ``counted``: what the mbarrier expects, if it is not ``nbytes``.
+    """
     padded = -(-nbytes // 512) * 512
     image = np.full(padded, 0xCC, np.uint8)
-    text = kernel(_LOAD, rank, len(coords), bytes=nbytes, mode=mode, offsets=offsets)
+    text = kernel(_LOAD, rank, len(coords), bytes=nbytes, counted=counted or nbytes, mode=mode,
+                  offsets=offsets)  # fmt: skip
     DEVICE.load_ptx(text)["k"].launch(
         1, 128, [tensor_map, image, np.array(coords, np.int32)], **options
     )

@@ -111,13 +111,13 @@ def random_cells(rng) -> np.ndarray:
     return rng.integers(0, 2**32, (LANES, COLUMNS), dtype=np.uint32)
 
 
-def run(text: str, cells, data=None, args=(), grid=1, **options):
+def run(text: str, cells, data=None, args=(), grid=1, arch="sm_100a", **options):
     """Launches the kernel on CTAs of 128 threads; returns (cells afterwards, report).
 
     ``cells`` (LANES, COLUMNS), or (grid, LANES, COLUMNS), of uint32; ``data`` likewise.
     """
     out = np.full_like(cells, 0xDEADBEEF)
     data = np.zeros(16, np.uint8) if data is None else data
-    kernel = Device("sm_100a").load_ptx(text)["k"]
+    kernel = Device(arch).load_ptx(text.replace("sm_100a", arch))["k"]
     report = kernel.launch(grid, 128, [cells.copy(), out, data, *args], **options)
     return out, report
