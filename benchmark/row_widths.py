@@ -41,6 +41,8 @@ def own(name: str, rows: int, columns: int) -> Callable[..., Any]:
     sys.path.insert(0, str(HERE.parent / "examples" / EXAMPLES[name]))
     module = __import__(name)
     kernel = tilelang.compile(getattr(module, name)(rows, columns, "bfloat16"), out_idx=[-1])
+    if name == "softmax" and columns > module.LONGEST:  # takes flat tensors
+        return lambda x: kernel(x.view(-1)).view(x.shape)
     return lambda *args: kernel(*args)
 
 

@@ -54,7 +54,12 @@ ARGUMENTS = {
     "reductions/column_sums": ["", "--rows 700 --columns 1030"],
     "reductions/argmax": ["", "--columns 1025 --k 1 --dtype float32"],
     "reductions/cumsum": ["", "--rows 3 --columns 4097 --dtype bfloat16"],
-    "softmax/softmax": ["", "--rows 37 --columns 65", "--rows 2 --columns 17001"],
+    "softmax/softmax": [
+        "",
+        "--rows 37 --columns 65",
+        "--rows 2 --columns 17001",
+        "--rows 2 --columns 24575",
+    ],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }
 
