@@ -87,6 +87,50 @@ def make_quarter_bank_swizzled_layout(tile: Any, *, element_bits: int | None = N
     return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=32)
 
 
+def make_wgmma_swizzled_layout(
+    tile: Any,
+    continuity: int | None = None,
+    k_major: bool = True,
+    *,
+    element_bits: int | None = None,
+) -> Layout:
+    """The layout of an operand of ``wgmma`` in shared memory: the widest swizzle that fits.
+
+    Args:
+        tile: a buffer, or a shape (then ``element_bits`` is needed).
+        continuity: how many elements of a row the swizzle may span; default: the whole row.
+        k_major: as in :func:`make_swizzled_layout`.
+        element_bits: width of an element in bits.
+
+    Raises:
+        LayoutError: ``continuity`` elements are no multiple of 32 bytes.
+    """
+    if continuity is None:
+        return make_swizzled_layout(tile, k_major, element_bits=element_bits)
+    _, bits = _tile(tile, element_bits)
+    spans = continuity * bits // 8
+    fitting = [width for width in (128, 64, 32) if spans > 0 and spans % width == 0]
+    if not fitting:
+        raise LayoutError(
+            f"continuity={continuity} elements of {bits} bits are {spans} bytes; swizzles span "
+            "128, 64 or 32 bytes"
+        )
+    return make_swizzled_layout(tile, k_major, element_bits=element_bits, swizzle_bytes=fitting[0])
+
+
+#: An operand of ``tcgen05.mma`` lies as one of ``wgmma``.
+make_tcgen05mma_swizzled_layout = make_wgmma_swizzled_layout
+
+
+def make_fully_replicated_layout_fragment(tile: Any, threads: int) -> Fragment:
+    """The fragment layout in which each of ``threads`` threads holds the whole tile.
+
+    ``tile`` is a buffer or a shape.
+    """
+    shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]
+    return Fragment.replicated(checked_shape(shape), threads)
+
+
 def make_linear_layout(tile: Any) -> Layout:
     """Row-major, without swizzle or padding. ``tile`` is a buffer or a shape."""
     shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]

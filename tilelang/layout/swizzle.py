@@ -5,6 +5,8 @@ from tilelang.layout.shared import (
     make_half_bank_swizzled_layout,
     make_quarter_bank_swizzled_layout,
     make_swizzled_layout,
+    make_tcgen05mma_swizzled_layout,
+    make_wgmma_swizzled_layout,
 )
 
 __all__ = [
@@ -12,4 +14,6 @@ __all__ = [
     "make_half_bank_swizzled_layout",
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
+    "make_tcgen05mma_swizzled_layout",
+    "make_wgmma_swizzled_layout",
 ]

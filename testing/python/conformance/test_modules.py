@@ -113,6 +113,24 @@ def test_swizzled_layouts_do_not_change_what_is_computed(name: str, target: str)
     equal(run(main, target, a, poison(64, 64, dtype="float16")), a.T)
 
 
+def test_a_swizzle_by_its_formula(target: str) -> None:
+    from tilelang.cuda.intrinsics import get_swizzle_layout
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout(
+                {S: T.Layout(S.shape, lambda i, j: get_swizzle_layout(i, j, 64, S.dtype))}
+            )
+            T.copy(A, S)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = S[j, i]
+
+    a = normal(64, 64, dtype="float16")
+    equal(run(main, target, a, poison(64, 64, dtype="float16")), a.T)
+
+
 def test_layouts_of_mma_operands(target: str) -> None:
     from tilelang.cuda.intrinsics import make_mma_swizzle_layout
     from tilelang.layout import make_swizzled_layout

@@ -7,16 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilelang.cuda.intrinsics import get_swizzle_layout
 from tilelang.errors import LayoutError
 from tilelang.layout import (
     Fragment,
     bank_cycles,
     make_full_bank_swizzled_layout,
+    make_fully_replicated_layout_fragment,
     make_half_bank_swizzled_layout,
     make_linear_layout,
     make_padded_layout,
     make_quarter_bank_swizzled_layout,
     make_swizzled_layout,
+    make_tcgen05mma_swizzled_layout,
+    make_wgmma_swizzled_layout,
     shared_access_cost,
 )
 
@@ -75,6 +79,44 @@ def test_names(make, width):
     layout = make((32, 64), element_bits=16)
     assert layout(7, 3) * 2 == byte_address(7, 6, 32, width)
     assert layout(31, 63) * 2 == byte_address(31, 126, 32, width)
+
+
+@pytest.mark.parametrize("make", [make_wgmma_swizzled_layout, make_tcgen05mma_swizzled_layout])
+@pytest.mark.parametrize(("continuity", "width"), [(None, 128), (64, 128), (96, 64), (16, 32)])
+def test_names_of_operands(make, continuity, width):
+    layout = make((32, 192), continuity, element_bits=16)
+    for row, column in itertools.product((0, 5, 31), (0, 8, 63, 100, 191)):
+        assert layout(row, column) * 2 == byte_address(row, 2 * column, 32, width)
+    with pytest.raises(LayoutError, match="continuity=12 elements of 16 bits are 24 bytes"):
+        make((32, 192), 12, element_bits=16)
+
+
+@pytest.mark.parametrize("threads", [1, 32, 160])
+def test_every_thread_holds_all_of_a_replicated_fragment(threads):
+    fragment = make_fully_replicated_layout_fragment((3, 5), threads)
+    assert fragment.replicas == threads and fragment.regs_per_thread == 15
+    held = {
+        fragment.forward(i, j, rep=r) for i in range(3) for j in range(5) for r in range(threads)
+    }
+    assert held == set(itertools.product(range(threads), range(15)))
+
+
+@pytest.mark.parametrize(("width", "dtype", "bits"), [
+    (128, "float16", 16), (64, "float32", 32), (32, "int8", 8), (128, "int8", 8),
+])  # fmt: skip
+def test_swizzle_of_one_element(width, dtype, bits):
+    columns = width * 8 // bits
+    for row, column in itertools.product(range(16), range(columns)):
+        at, moved = get_swizzle_layout(row, column, columns, dtype)
+        address = byte_address(row, column * bits // 8, 16, width)
+        assert (at * columns + moved) * bits // 8 == address
+        assert get_swizzle_layout(row, column, columns, dtype, width) == (at, moved)
+
+
+@pytest.mark.parametrize(("columns", "width"), [(12, None), (32, 128), (64, 48)])
+def test_swizzles_that_do_not_divide_the_row(columns, width):
+    with pytest.raises(LayoutError, match="it is 128, 64 or 32 bytes and divides the row"):
+        get_swizzle_layout(0, 0, columns, "float16", width)
 
 
 def test_buffers_are_accepted():
