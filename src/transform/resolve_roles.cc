@@ -190,7 +190,8 @@ class RoleResolver : public ir::StmtMutator {
                   name << " stands " << obstacle_->what << ", " << obstacle_->why
                        << ". The threads that execute it together must be known when the kernel "
                           "is compiled: separate the two kinds of conditions, `if "
-                          "<threads>: if <value that all of them share>:`");
+                          "<threads>: if <value that all of them share>:`; where the whole block "
+                          "gets there, it can agree on one value, `if T.syncthreads_or(<value>):`");
   }
 
   [[noreturn]] void Refuse(const Stmt& s, const char* name) const {

@@ -460,7 +460,11 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def cast(value: Any, dtype: Any) -> Expr:
-    """Returns ``value`` converted to ``dtype``; a number becomes a constant of that type."""
+    """Returns ``value`` converted to ``dtype``; a number becomes a constant of that type.
+
+    Raises:
+        DTypeError: it is text.
+    """
     dtype = dtype_of(dtype)
     if isinstance(value, (bool, int, float)):
         if isinstance(value, float) and not dtype.is_float and not dtype.is_bool:
@@ -468,7 +472,18 @@ def cast(value: Any, dtype: Any) -> Expr:
         if dtype.is_float and dtype.bits == 8 and value == value:  # saturates as at run time
             value = max(-GREATEST[dtype], min(value, GREATEST[dtype]))
         return const(value, dtype)
-    return _cast(dtype, as_expr(value), span.current())
+    return _cast(dtype, _no_text(as_expr(value), dtype), span.current())
+
+
+def _no_text(expr: Expr, dtype: DType) -> Expr:
+    """The expression, if it is not text where a value of another type is asked for."""
+    if isinstance(expr, StringImm) and dtype != HANDLE:
+        raise errors.DTypeError(
+            f"text, `{expr}`, is no value of type {dtype}",
+            span=span.here(),
+            notes=['infinities and the like are names: T.infinity("float32")'],
+        )
+    return expr
 
 
 def _truncated(value: float, dtype: DType) -> int:
@@ -483,6 +498,7 @@ def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
     """Returns ``true_value`` where ``condition`` holds, else ``false_value``, promoted."""
     beside = next((v.dtype for v in (true_value, false_value) if isinstance(v, Operand)), None)  # type: ignore[attr-defined]
     a, b = as_expr(true_value, beside), as_expr(false_value, beside)
+    _no_text(a, b.dtype), _no_text(b, a.dtype)
     return _select(as_expr(condition), a, b, span.current())
 
 

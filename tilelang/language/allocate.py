@@ -216,7 +216,10 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 
 def _check_initial(dtype: DType, init: Any) -> None:
-    """Refuses a finite number that would become an infinity."""
+    """Refuses a finite number that would become an infinity, or lose bits of an integer."""
+    if isinstance(init, int) and not dtype.is_float and not dtype.is_bool:
+        _check_integer(dtype, init)
+        return
     if not isinstance(init, float) or not dtype.is_float or not math.isfinite(init):
         return
     greatest = GREATEST[dtype]
@@ -225,6 +228,17 @@ def _check_initial(dtype: DType, init: Any) -> None:
             f"the initial value {init} of T.alloc_var exceeds maximum of {dtype}, {greatest}",
             span=span.here(),
             notes=["T.infinity(dtype) is the infinity"],
+        )
+
+
+def _check_integer(dtype: DType, init: int) -> None:
+    """Refuses an integer that is none of the type, signed or not."""
+    low, high = -(1 << (dtype.bits - 1)), (1 << dtype.bits) - 1
+    if not low <= init <= high:
+        raise errors.DTypeError(
+            f"the initial value {init} of T.alloc_var needs more than the {dtype.bits} bits of "
+            f"{dtype}",
+            span=span.here(),
         )
 
 

@@ -152,6 +152,44 @@ def case_text_in_an_element():
             A[0] = f"{A[1]}"  # WRONG
 
 
+def case_text_as_an_initial_value():
+    """DTypeError: text, `"inf"`, is no value of type float32 ... T.infinity("float32")"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            most = T.alloc_var("float32", init="inf")  # WRONG
+            A[0] = most
+
+
+def case_text_to_fill_with():
+    """DTypeError: text, `"0"`, is no value of type float32"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            T.fill(A, "0")  # WRONG
+
+
+def case_text_on_one_side_of_a_choice():
+    """DTypeError: text, `"none"`, is no value of type float32"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[0] = T.if_then_else(A[1] > 0, "none", A[2])  # WRONG
+
+
+def case_initial_value_of_more_bits():
+    """DTypeError: the initial value 1099511627776 of T.alloc_var needs more than the 32 bits"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32")):
+        with T.Kernel(1, threads=N):
+            big = T.alloc_var("int32", init=2**40)  # WRONG
+            A[0] = big
+
+
 def case_key_of_a_dict():
     """UnsupportedSyntaxError: `A[1]` is known only when the kernel runs; it is no key of a dict"""
 

@@ -12,15 +12,18 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 from timing import timings
 from timing.trace_format import validate
 
+import tilelang
+import tilelang.language as T
 from tilelang.emulator.timed import REASONS
 from tilelang.emulator.timing import Report, compare
 from tilelang.emulator.timing.lines import operator
 from tilelang.emulator.timing.slices import merged_slices
 from tilelang.emulator.timing.trace import trace
-from tilelang.errors import UserError
+from tilelang.errors import ArgumentError, UserError
 
 _BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 _EMPTY = {"area", "br", "col", "hr", "img", "input", "link", "meta"}
@@ -345,3 +348,20 @@ def test_lines_of_cpp_are_no_part_of_a_sentence(tmp_path):
     found = Report(timing).explain()
     assert "bank conflicts" in [x.kind for x in found]
     assert not [x for x in found if "threadIdx" in str(x)]
+
+
+def test_a_call_without_blocks_has_no_time():
+    """Tensors without elements: every grid is empty, and nothing is left to time."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def copy(X: T.Tensor((n,), "float32"), Y: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 64), threads=64) as b:
+            T.copy(X[b * 64], Y[b * 64])
+
+    kernel = tilelang.compile(copy, target="sm_90a")
+    empty = torch.empty(0)
+    kernel(empty, empty)
+    with pytest.raises(ArgumentError, match=r"nothing to time: .* every grid .* 0 blocks"):
+        kernel.profile(empty, empty)
+    assert kernel.profile(torch.zeros(64), torch.zeros(64)).timing.ctas == 1

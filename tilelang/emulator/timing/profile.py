@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...errors import ArgumentError
 from ..launch_options import options
 from ..timed import Timing, TimingOptions
 from .report import Report
@@ -23,6 +24,9 @@ def profile_call(call: Call, timing: TimingOptions | None) -> Report:
     """Times a call; the report is of the grid that takes longest and knows the others.
 
     By default only what is timed in detail runs.
+
+    Raises:
+        ArgumentError: the call launches nothing, as with tensors without elements.
     """
     how = timing or TimingOptions(sampled=True)
 
@@ -35,6 +39,11 @@ def profile_call(call: Call, timing: TimingOptions | None) -> Report:
         )[grid]
 
     found = [Report(each, again(grid)) for grid, each in enumerate(call(how)) if each is not None]
+    if not found:
+        raise ArgumentError(
+            "there is nothing to time: with these arguments every grid of the call has 0 blocks; "
+            "pass tensors that have elements"
+        )
     for report in found:
         report.grids = found
     return max(found, key=lambda report: report.timing.grid_us)
