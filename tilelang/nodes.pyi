@@ -106,9 +106,19 @@ class Channel(Object):
     producer: str
     consumer: str
     release: str
+class EpilogueNote(Object):
+    tile: str
+    slices: int
+    columns: int
+    slots: int
+    bytes: int
+    before: Sequence[str]
+    ahead: Sequence[str]
+    span: Span
 class LaunchSchedule(Object):
     roles: Sequence[Any]
     channels: Sequence[Any]
+    epilogues: Sequence[Any]
     span: Span
 class Role(Object):
     name: str

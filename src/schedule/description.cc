@@ -4,6 +4,7 @@
 
 #include "layout/layout.h"
 #include "schedule/describe_steps.h"
+#include "schedule/epilogue_note.h"
 
 namespace tilelang::schedule {
 
@@ -27,9 +28,11 @@ std::string IterationName(const ir::ForNode* loop, int64_t distance) {
   return std::string(loop->var->name) + (distance > 0 ? "+" : "") + number;
 }
 
-Description::Description(const ir::Span& span)
+Description::Description(const ir::KernelLaunchNode* launch)
     : launch_(tvm::ffi::make_object<LaunchScheduleNode>()) {
-  launch_->span = span;
+  launch_->span = launch->span;
+  auto epilogues = launch->attrs.Get(kEpilogueNotes);
+  if (epilogues) launch_->epilogues = (*epilogues).cast<ir::Array<ir::Any>>();
 }
 
 void Description::AddRole(const std::string& name, const op::ThreadRange& threads,
@@ -112,9 +115,19 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("producer", &ChannelNode::producer)
       .def_ro("consumer", &ChannelNode::consumer)
       .def_ro("release", &ChannelNode::release);
+  refl::ObjectDef<EpilogueNoteNode>()
+      .def_ro("tile", &EpilogueNoteNode::tile)
+      .def_ro("slices", &EpilogueNoteNode::slices)
+      .def_ro("columns", &EpilogueNoteNode::columns)
+      .def_ro("slots", &EpilogueNoteNode::slots)
+      .def_ro("bytes", &EpilogueNoteNode::bytes)
+      .def_ro("before", &EpilogueNoteNode::before)
+      .def_ro("ahead", &EpilogueNoteNode::ahead)
+      .def_ro("span", &EpilogueNoteNode::span);
   refl::ObjectDef<LaunchScheduleNode>()
       .def_ro("roles", &LaunchScheduleNode::roles)
       .def_ro("channels", &LaunchScheduleNode::channels)
+      .def_ro("epilogues", &LaunchScheduleNode::epilogues)
       .def_ro("span", &LaunchScheduleNode::span);
 }
 

@@ -74,6 +74,7 @@ class LaunchScheduleNode : public tvm::ffi::Object {
  public:
   ir::Array<ir::Any> roles;
   ir::Array<ir::Any> channels;
+  ir::Array<ir::Any> epilogues;  // in slices
   ir::Span span;
 
   static constexpr bool _type_mutable = true;
@@ -113,7 +114,7 @@ std::string IterationName(const ir::ForNode* loop, int64_t distance);
 // The description of a launch, put together while it is divided into roles.
 class Description {
  public:
-  explicit Description(const ir::Span& span);
+  explicit Description(const ir::KernelLaunchNode* launch);
 
   void AddRole(const std::string& name, const op::ThreadRange& threads, int64_t registers,
                const ir::Stmt& program);

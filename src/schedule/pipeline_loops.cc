@@ -312,7 +312,7 @@ Stmt LoopPipeliner::OneRole(const Stmt& launch, const std::string& reason) const
   AsyncCopies copies{ahead, {}};
   if (own.empty()) copies = OverlapCopies(op, /*operands_alone=*/false);
   RemarkSerialLoops(op, copies.channels, own.empty() ? reason : own);
-  Description description(op->span);
+  Description description(op);
   DescribeCopies(copies, &description);
   Stmt ordered = OrderWriter(&description.notes).MutateStmt(copies.launch);
   const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
@@ -388,7 +388,7 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
     return threads.linear < I32(role.begin + role.count);
   };
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
-  Description description(op->span);
+  Description description(op);
   Stmt service_work = WriteProducer(slice, rings, producers, op->body);
   description.AddRole("load", producers, registers.producer, service_work);
   if (!turns.empty()) {

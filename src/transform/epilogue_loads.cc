@@ -27,7 +27,9 @@ class Hoister {
         TakeLoop(step, loop);
       } else {
         steps_.push_back(step);
-        steps_.back().ahead = sliced && IsLoad(step.stmt);
+        if (!sliced || !IsLoad(step.stmt)) continue;
+        steps_.back().ahead = true;
+        region_->loads_ahead.push_back(step.stmt.as<ir::CopyNode>()->src->buffer);
       }
     }
     region_->steps = std::move(steps_);
@@ -65,6 +67,7 @@ class Hoister {
       if (of_columns && elements.vars.size() > 1) {
         steps_.push_back(
             {elements.Load(loop->span), Place::kSliced, elements.vars.size() - 1, true});
+        region_->loads_ahead.push_back(elements.tensor);
         region_->tiles.push_back(
             {elements.tile, *ir::AsInt(elements.tile->shape.back()), Kind::kRegisters});
         continue;
@@ -74,6 +77,7 @@ class Hoister {
         shared.Set(elements.tile, tile);
         elements.tile = tile;
       }
+      region_->loads_before.push_back(elements.tensor);
       region_->hoisted.push_back(ir::Alloc(elements.tile, loop->span));
       region_->hoisted.push_back(elements.Load(loop->span));
     }

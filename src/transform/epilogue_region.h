@@ -41,7 +41,9 @@ struct EpilogueRegion {
   size_t end = 0;
   std::vector<EpilogueStep> steps;
   std::vector<EpilogueTile> tiles;
-  std::vector<ir::Stmt> hoisted;  // stand before the gemms
+  std::vector<ir::Stmt> hoisted;         // stand before the gemms
+  std::vector<ir::Buffer> loads_before;  // the tensors that these load
+  std::vector<ir::Buffer> loads_ahead;   // those that steps ahead load
   int64_t slices = 0;
 
   const EpilogueTile* Find(const ir::Buffer& buffer) const;

@@ -10,6 +10,7 @@
 #include "op/gemm_mma.h"
 #include "op/gemm_tcgen05.h"
 #include "op/wgmma.h"
+#include "schedule/epilogue_note.h"
 #include "transform/epilogue_loads.h"
 #include "transform/epilogue_region.h"
 #include "transform/epilogue_slices.h"
@@ -53,6 +54,41 @@ std::vector<const ir::GemmNode*> GemmsInto(const ir::SeqNode* seq, const Buffer&
   return gemms;
 }
 
+ir::Array<ir::String> NamesOf(const std::vector<Buffer>& buffers) {
+  ir::Array<ir::String> names;
+  for (const Buffer& buffer : buffers) {
+    bool known = std::find(names.begin(), names.end(), buffer->name) != names.end();
+    if (!known) names.push_back(buffer->name);
+  }
+  return names;
+}
+
+// For kernel.schedule().
+ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
+  auto note = ffi::make_object<schedule::EpilogueNoteNode>();
+  const EpilogueTile& result = region.tiles.front();
+  note->tile = result.buffer->name;
+  note->slices = region.slices;
+  note->columns = result.width / region.slices;
+  for (const EpilogueTile& tile : region.tiles) {
+    if (tile.kind != EpilogueTile::Kind::kStaging) continue;
+    note->slots = std::min(slots, region.slices);
+    int64_t elements = 1;
+    for (const ir::Expr& extent : tile.buffer->shape) elements *= *ir::AsInt(extent);
+    note->bytes += elements / region.slices * note->slots * tile.buffer->dtype.bits / 8;
+  }
+  note->before = NamesOf(region.loads_before);
+  note->ahead = NamesOf(region.loads_ahead);
+  note->span = region.steps.front().stmt.span();
+  return ffi::ObjectRef(note);
+}
+
+// What to do with an epilogue; -1 of either number leaves it to the compiler.
+struct Choice {
+  int64_t columns = kAuto;
+  int64_t slots = kAuto;
+};
+
 class EpilogueSlicer : public ScopedMutator {
  public:
   EpilogueSlicer(const Target& target, int64_t columns) : target_(target), columns_(columns) {}
@@ -61,30 +97,69 @@ class EpilogueSlicer : public ScopedMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = op;
     threads_ = analysis::ThreadsOf(op);
-    return ScopedMutator::Rewrite(op);
+    notes_ = {};
+    Stmt rewritten = ScopedMutator::Rewrite(op);
+    const auto* launch = rewritten.as<ir::KernelLaunchNode>();
+    auto attrs = launch->attrs;
+    attrs.erase(kEpilogueChoices);
+    if (!notes_.empty()) attrs.Set(schedule::kEpilogueNotes, notes_);
+    return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                            attrs, launch->body, launch->span);
   }
 
   Stmt Rewrite(const ir::SeqNode* op) override {
     EpilogueCandidate candidate = FindEpilogue(op);
     if (candidate.accumulators.empty()) return ScopedMutator::Rewrite(op);
     const Buffer& c = candidate.accumulators.front();
+    Choice choice = ChoiceFor(c);
+    int64_t most = choice.columns == kAuto ? Best(op, candidate) : choice.columns;
+    if (most == kAuto) return ScopedMutator::Rewrite(op);
     int64_t width = *ir::AsInt(c->shape[1]);
-    if (columns_ == kAuto) return ScopedMutator::Rewrite(op);
-    int64_t columns = ChooseColumns(width, columns_);
+    int64_t columns = ChooseColumns(width, most);
     if (columns == 0) return Whole(op, candidate);
     EpilogueObstacle obstacle{DividedColumns(op, candidate), c->span};
     EpilogueRegion region;
     if (obstacle.text.empty()) {
       region = CollectEpilogue(launch_, op, candidate, width / columns, &obstacle);
     }
-    if (obstacle.text.empty()) return Slices(op, std::move(region));
+    if (obstacle.text.empty()) return Slices(op, std::move(region), choice.slots);
     Remark(obstacle.span, "epilogue",
            "the epilogue of " + std::string(c->name) + " is not divided into slices of " +
                std::to_string(columns) + " columns: " + obstacle.text);
-    return Whole(op, candidate);
+    return choice.columns == kAuto ? ScopedMutator::Rewrite(op) : Whole(op, candidate);
   }
 
  private:
+  Choice ChoiceFor(const Buffer& c) const {
+    Choice choice{columns_, kAuto};
+    auto given = launch_->attrs.Get(kEpilogueChoices);
+    if (!given) return choice;
+    auto of = (*given).cast<ir::Map<Buffer, ir::Array<int64_t>>>().Get(c);
+    if (!of) return choice;
+    if ((*of)[0] != kAuto) choice.columns = (*of)[0];
+    choice.slots = (*of)[1];
+    return choice;
+  }
+
+  // Columns of a slice where registers decide: the results take half of a thread's, and what
+  // follows needs some of its own. A tile that is stored as it is, is best stored whole.
+  int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
+    constexpr int64_t kManyRegisters = 128;
+    constexpr int64_t kColumns = 32;
+    int64_t bytes = 0;
+    for (const Buffer& c : candidate.accumulators) {
+      bytes += *ir::AsInt(c->shape[0]) * *ir::AsInt(c->shape[1]) * ir::Bytes(c->dtype);
+    }
+    if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
+    bool reads = false;
+    for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
+      ir::WalkEffects(op->stmts[i], [&](const ir::Effect& effect) {
+        reads |= effect.buffer.IsGlobal() && effect.kind == ir::EffectKind::kRead;
+      });
+    }
+    return reads ? kColumns : kAuto;
+  }
+
   // The whole tile, whose bits are those of slices.
   Stmt Whole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     EpilogueObstacle obstacle;
@@ -95,13 +170,15 @@ class EpilogueSlicer : public ScopedMutator {
     return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
 
-  Stmt Slices(const ir::SeqNode* op, EpilogueRegion region) {
+  Stmt Slices(const ir::SeqNode* op, EpilogueRegion region, int64_t slots) {
     for (EpilogueStep& step : region.steps) step.stmt = WithFixedRounding(step.stmt);
     if (!NamesValues(region)) {
       HoistLoads(&region, [this](const Buffer& buffer) { return IsConstant(buffer); });
     }
+    if (slots == kAuto) slots = kSlots;
     bool shared_columns = target_->has_tcgen05 && Threads().count > kWarpgroup;
-    SlicedEpilogue slices = WriteSlices(region, {kSlots, shared_columns});
+    SlicedEpilogue slices = WriteSlices(region, {slots, shared_columns});
+    notes_.push_back(NoteOf(region, slots));
     auto last_gemm = op->stmts.begin() + region.begin - 1;
     std::vector<Stmt> stmts(op->stmts.begin(), last_gemm);
     stmts.insert(stmts.end(), slices.hoisted.begin(), slices.hoisted.end());
@@ -154,6 +231,7 @@ class EpilogueSlicer : public ScopedMutator {
 
   Target target_;
   int64_t columns_;
+  ir::Array<ir::Any> notes_;
   const ir::KernelLaunchNode* launch_ = nullptr;
   analysis::LaunchThreads threads_;
 };

@@ -9,6 +9,9 @@ namespace tilelang::transform {
 // An attribute of functions: how many columns a slice has at most (int), 0 for whole tiles, or
 // "auto".
 inline constexpr const char* kEpilogueColumns = "epilogue_columns";
+// An attribute of launches: what T.annotate_epilogue asks for, (columns, slots) of an accumulator;
+// -1 leaves the number to the compiler.
+inline constexpr const char* kEpilogueChoices = "epilogue_choices";
 
 // Divides epilogues (epilogue_region.h) into slices of columns, on targets whose accumulators have
 // many columns for each thread: those with wgmma and tcgen05. A thread then has the registers of a

@@ -24,6 +24,7 @@ from .allocate import (
 )
 from .annotations import (
     annotate_compile_flags,
+    annotate_epilogue,
     annotate_l2_hit_ratio,
     annotate_layout,
     annotate_min_blocks_per_sm,

@@ -249,3 +249,42 @@ def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
                 notes=["tiles are read inside of their bounds alone"],
             )
         values[buffer] = cast(as_expr(value, buffer.dtype), buffer.dtype)
+
+
+def annotate_epilogue(c: Buffer, columns: int | None = None, slots: int | None = None) -> None:
+    """How threads go through the result of a gemm after it: in slices of columns, or as a whole.
+
+    It counts before the pass option ``tl.epilogue_subtile``. The results are the same to the bit;
+    where slices are not possible, a remark says why.
+
+    Args:
+        c: a tile (M, N) that gemms accumulate in.
+        columns: of a slice at most, a multiple of 8; 0 for the whole tile.
+        slots: of each tile in shared memory that results go through, so many slices of it exist.
+
+    Raises:
+        ScopeError: no tile of two dimensions in registers or tensor memory.
+        ShapeError: another number of columns, or less than one slot.
+    """
+    kernel = in_kernel("T.annotate_epilogue").kernel
+    if not isinstance(c, Buffer) or c.scope not in ("local.fragment", "shared.tmem"):
+        raise errors.ScopeError(
+            f"T.annotate_epilogue of `{c}`, which is no fragment and no tensor memory",
+            span=span.here(),
+        )
+    if len(c.shape) != 2:
+        raise errors.ScopeError(
+            f"T.annotate_epilogue of {c.describe()}, which has not two dimensions",
+            span=span.here(),
+        )
+    width, count = plain(columns), plain(slots)
+    if width is not None and (not isinstance(width, int) or width < 0 or width % 8):
+        raise errors.ShapeError(
+            f"columns={columns} of T.annotate_epilogue is no multiple of 8", span=span.here()
+        )
+    if count is not None and (not isinstance(count, int) or count < 1):
+        raise errors.ShapeError(
+            f"slots={slots} of T.annotate_epilogue is no positive number", span=span.here()
+        )
+    choices = kernel.attrs.setdefault("epilogue_choices", {})
+    choices[c] = [-1 if width is None else width, -1 if count is None else count]

@@ -11,7 +11,7 @@ from ..transform import Remark
 
 #: Topics of remarks that say what of a schedule was declined, or asked for without effect, and how
 #: the blocks of a grid come to one result.
-_TOPICS = ("argument", "copy", "gemm", "grid", "pipeline", "registers")
+_TOPICS = ("argument", "copy", "epilogue", "gemm", "grid", "pipeline", "registers")
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,36 @@ class Channel:
 
 
 @dataclass(frozen=True)
+class Epilogue:
+    """What threads do with the result of a gemm, in slices of columns.
+
+    Attributes:
+        tile: the result.
+        slices, columns: how many there are, and the columns of each.
+        slots, bytes: of tiles in shared memory that results go through: so many slices of them
+            exist, which take so many bytes in all; 0 without such tiles.
+        before: tensors that are loaded before the threads wait for the gemm.
+        ahead: tensors of which each slice is loaded before the slice that precedes it is done.
+        line: of the first statement; 0 if unknown.
+    """
+
+    tile: str
+    slices: int
+    columns: int
+    slots: int
+    bytes: int
+    before: tuple[str, ...]
+    ahead: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
 class Launch:
-    """One ``T.Kernel``: its roles, and the channels between them."""
+    """One ``T.Kernel``: its roles, the channels between them, and its epilogues in slices."""
 
     roles: tuple[Role, ...]
     channels: tuple[Channel, ...]
+    epilogues: tuple[Epilogue, ...] = ()
 
     def loops(self) -> list[Step]:
         """Returns the pipelined loops and those around them, outermost first, each once.
@@ -203,7 +228,14 @@ def _launch(core: Any) -> Launch:
             for r in core.roles
         ),
         tuple(_channel(channel) for channel in core.channels),
+        tuple(_epilogue(epilogue) for epilogue in core.epilogues),
     )
+
+
+def _epilogue(core: Any) -> Epilogue:
+    before, ahead = (tuple(map(str, names)) for names in (core.before, core.ahead))
+    counts = (core.slices, core.columns, core.slots, core.bytes)
+    return Epilogue(str(core.tile), *counts, before, ahead, core.span.line if core.span else 0)
 
 
 def _channel(core: Any) -> Channel:

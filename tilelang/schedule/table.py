@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from . import cost
-from .description import Channel, Launch, Role, Schedule, Step
+from .description import Channel, Epilogue, Launch, Role, Schedule, Step
 
 _INDENT = "  "
 
@@ -29,9 +29,23 @@ def _launch(launch: Launch, arch: str) -> list[str]:
     if launch.channels:
         heading = ("channel", "slots", "memory", "from", "to", "full", "empty", "released by")
         lines += ["", *_aligned([heading, *map(_channel_row, launch.channels)])]
+    if launch.epilogues:
+        lines += ["", *map(_epilogue, launch.epilogues)]
     for loop in launch.loops():
         lines += ["", *_loop(loop, launch, arch)]
     return lines
+
+
+def _epilogue(epilogue: Epilogue) -> str:
+    e = epilogue
+    parts = [f"{e.slices} slices of {e.columns} columns"]
+    if e.slots:
+        parts.append(f"staged in {e.slots} slots ({e.bytes} bytes)")
+    if e.before:
+        parts.append(f"{', '.join(e.before)} loaded before the gemm is waited for")
+    if e.ahead:
+        parts.append(f"{', '.join(e.ahead)} a slice ahead")
+    return f"epilogue of {e.tile} at line {e.line}: {'; '.join(parts)}"
 
 
 def _role_row(role: Role) -> tuple[str, ...]:

@@ -1,0 +1,211 @@
+"""Which epilogues go in slices, how many columns these have, and what is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from epilogue.kernels import Problem, gemm
+
+import tilelang
+import tilelang.language as T
+from tilelang import errors
+
+BM, BN = 128, 128
+
+
+def small(body, columns=None, slots=None):
+    """A gemm of one tile, and after it ``body(c, X, D, V)``."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((BM, 64), "bfloat16"),
+        B: T.Tensor((BN, 64), "bfloat16"),
+        X: T.Tensor((BM, BN), "float32"),
+        D: T.Tensor((BM, BN), "float32"),
+        V: T.Tensor((BM,), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((BM, 64), "bfloat16")
+            b = T.alloc_shared((BN, 64), "bfloat16")
+            c = T.alloc_fragment((BM, BN), "float32")
+            if columns is not None or slots is not None:
+                T.annotate_epilogue(c, columns=columns, slots=slots)
+            T.clear(c)
+            for _k in T.Pipelined(1, num_stages=2):
+                T.copy(A, a)
+                T.copy(B, b)
+                T.gemm(a, b, c, transpose_B=True)
+            body(c, X, D, V)
+
+    return main
+
+
+@T.macro
+def transposed(c, X, D, V):
+    for i, j in T.Parallel(BM, BN):
+        D[i, j] = c[i, BN - 1 - j]
+
+
+@T.macro
+def scanned(c, X, D, V):
+    T.cumsum(c, dim=1)
+    T.copy(c, D)
+
+
+@T.macro
+def used_later(c, X, D, V):
+    top = T.alloc_fragment((BM,), "float32")
+    T.reduce_max(c, top, dim=1)
+    for i, j in T.Parallel(BM, BN):
+        D[i, j] = c[i, j] - top[i]
+
+
+@T.macro
+def summed(c, X, D, V):
+    total = T.alloc_fragment((BM,), "float32")
+    T.copy(c, D)
+    T.reduce_sum(c, total, dim=1)
+    T.copy(total, V)
+
+
+@T.macro
+def aliased(c, X, D, V):
+    for i, j in T.Parallel(BM, BN):
+        c[i, j] += D[i, (j + 1) % BN]
+    T.copy(c, D)
+
+
+@T.macro
+def in_parts(c, X, D, V):
+    for i, j in T.Parallel(BM, BN // 2):
+        D[i, j] = c[i, j] * c[i, j + BN // 2]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(
+    "body, said, line",
+    [
+        (transposed, "c[i, 127 - j] is in another slice of columns", "BN - 1 - j"),
+        (scanned, "cumsum", "T.cumsum"),
+        (used_later, "top, which T.reduce_max makes of all columns, is used", "top[i]"),
+        (summed, "T.reduce_sum along the columns depends on their order", "T.reduce_sum"),
+        (aliased, "tensor D is stored to, and used at other elements", "T.copy(c, D)"),
+        (in_parts, "is in another slice of columns", "BN // 2]"),
+    ],
+    ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", None),
+)
+def test_what_keeps_a_tile_whole(target, body, said, line):
+    lowered = tilelang.lower(small(body), target=target, pass_configs={"tl.epilogue_subtile": 32})
+    (remark,) = [r for r in lowered.remarks if r.topic == "epilogue"]
+    assert remark.message.startswith("the epilogue of c is not divided into slices of 32 columns: ")
+    assert said in remark.message
+    source = Path(__file__).read_text().splitlines()
+    assert line in source[remark.span.line - 1]
+
+
+def test_a_result_that_is_kept_stays_whole():
+    @T.prim_func
+    def kept(
+        A: T.Tensor((128, 64), "bfloat16"),
+        D: T.Tensor((2, 128, 128), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for step in T.serial(2):
+                T.copy(A, a)
+                T.gemm(a, a, c, transpose_B=True)
+                for i, j in T.Parallel(128, 128):
+                    c[i, j] = c[i, j] * 0.5
+                T.copy(c, D[step, 0, 0])
+
+    for target in ("sm_90a", "sm_100a"):
+        kernel = tilelang.compile(kept, target=target, pass_configs={"tl.epilogue_subtile": 32})
+        told = [r.message for r in kernel.remarks if r.topic == "epilogue"]
+        assert len(told) == 1 and "the whole c is used later" in told[0]
+        a, d = torch.randn(128, 64).bfloat16(), torch.full((2, 128, 128), float("nan"))
+        kernel(a, d)
+        first = a.double() @ a.double().T / 2
+        wanted = torch.stack([first, (first + 2 * first) / 2])
+        torch.testing.assert_close(d.double(), wanted, rtol=1e-5, atol=1e-4)
+
+
+def schedule_of(function, target="sm_100a", **configs):
+    lowered = tilelang.compile(function, target=target, pass_configs=configs)
+    return lowered.schedule()
+
+
+def test_registers_decide_where_nothing_else_does():
+    """128 of a thread's hold results, and the epilogue reads tensors."""
+    heavy = Problem(parts="bias residual")
+    plain = Problem(parts="")
+    (launch,) = schedule_of(gemm(heavy)).launches
+    assert [(e.slices, e.columns) for e in launch.epilogues] == [(8, 32)]
+    assert not schedule_of(gemm(plain)).launches[0].epilogues
+    assert not schedule_of(gemm(Problem(parts="bias", bn=128, n=128))).launches[0].epilogues
+
+
+def test_the_schedule_tells_of_slices():
+    p = Problem(staged=True, parts="scale bias residual")
+    schedule = schedule_of(gemm(p), **{"tl.epilogue_subtile": 64})
+    (epilogue,) = schedule.launches[0].epilogues
+    assert (epilogue.tile, epilogue.slices, epilogue.columns) == ("c", 4, 64)
+    assert (epilogue.slots, epilogue.bytes) == (2, 2 * 128 * 64 * 2)
+    assert epilogue.before == ("scale", "bias")
+    assert epilogue.ahead == ("R",)
+    assert (
+        "4 slices of 64 columns; staged in 2 slots (32768 bytes);"
+        " scale, bias loaded before the gemm is waited for; R a slice ahead" in str(schedule)
+    )
+
+
+@T.macro
+def biased(c, X, D, V):
+    for i, j in T.Parallel(BM, BN):
+        c[i, j] += X[i, j]
+    T.copy(c, D)
+
+
+@pytest.mark.parametrize("option", [0, 64, "auto"])
+def test_an_annotation_counts_before_the_option(option):
+    function = small(biased, columns=32)
+    launch = schedule_of(function, **{"tl.epilogue_subtile": option}).launches[0]
+    assert [e.columns for e in launch.epilogues] == [32]
+    whole = schedule_of(small(biased, columns=0), **{"tl.epilogue_subtile": option})
+    assert not whole.launches[0].epilogues
+
+
+def test_sm_80_keeps_tiles_whole():
+    lowered = tilelang.lower(small(biased, columns=32), target="sm_80")
+    assert not [r for r in lowered.remarks if r.topic == "epilogue"]
+
+
+@pytest.mark.parametrize(
+    "options, error, said",
+    [
+        ({"columns": 12}, errors.ShapeError, "columns=12 of T.annotate_epilogue is no multiple"),
+        ({"columns": -8}, errors.ShapeError, "is no multiple of 8"),
+        ({"slots": 0}, errors.ShapeError, "slots=0 of T.annotate_epilogue is no positive number"),
+    ],
+)
+def test_wrong_numbers(options, error, said):
+    with pytest.raises(error, match=said):
+        small(biased, **options)
+
+
+def test_a_tensor_has_no_epilogue():
+    with pytest.raises(errors.ScopeError, match="no fragment and no tensor memory"):
+
+        @T.prim_func
+        def wrong(D: T.Tensor((BM, BN), "float32")):
+            with T.Kernel(1, threads=128):
+                T.annotate_epilogue(D, columns=32)
+
+
+@pytest.mark.parametrize("value", [16, True, "always", 1.5])
+def test_wrong_options(value):
+    with pytest.raises(errors.ConfigError, match="epilogue_subtile"):
+        tilelang.lower(small(biased), target="sm_90a", pass_configs={"tl.epilogue_subtile": value})
