@@ -89,6 +89,20 @@ struct Choice {
   int64_t slots = kAuto;
 };
 
+using Choices = ir::Map<Buffer, ir::Array<int64_t>>;
+
+Choices ChoicesOf(const ir::KernelLaunchNode* launch) {
+  auto given = launch->attrs.Get(kEpilogueChoices);
+  return given ? (*given).cast<Choices>() : Choices();
+}
+
+void RemarkUnused(const Choices& choices, const std::string& reason) {
+  for (const auto& [buffer, choice] : choices) {
+    Remark(buffer->span, "argument",
+           "T.annotate_epilogue of " + std::string(buffer->name) + " has no effect: " + reason);
+  }
+}
+
 class EpilogueSlicer : public ScopedMutator {
  public:
   EpilogueSlicer(const Target& target, int64_t columns) : target_(target), columns_(columns) {}
@@ -98,9 +112,12 @@ class EpilogueSlicer : public ScopedMutator {
     launch_ = op;
     threads_ = analysis::ThreadsOf(op);
     notes_ = {};
+    asked_ = ChoicesOf(op);
     Stmt rewritten = ScopedMutator::Rewrite(op);
+    RemarkUnused(asked_, "no gemm accumulates in it whose result is stored in the same block");
     const auto* launch = rewritten.as<ir::KernelLaunchNode>();
     auto attrs = launch->attrs;
+    if (notes_.empty() && attrs.count(kEpilogueChoices) == 0) return rewritten;
     attrs.erase(kEpilogueChoices);
     if (!notes_.empty()) attrs.Set(schedule::kEpilogueNotes, notes_);
     return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
@@ -112,6 +129,7 @@ class EpilogueSlicer : public ScopedMutator {
     if (candidate.accumulators.empty()) return ScopedMutator::Rewrite(op);
     const Buffer& c = candidate.accumulators.front();
     Choice choice = ChoiceFor(c);
+    asked_.erase(c);
     int64_t most = choice.columns == kAuto ? Best(op, candidate) : choice.columns;
     if (most == kAuto) return ScopedMutator::Rewrite(op);
     int64_t width = *ir::AsInt(c->shape[1]);
@@ -132,9 +150,7 @@ class EpilogueSlicer : public ScopedMutator {
  private:
   Choice ChoiceFor(const Buffer& c) const {
     Choice choice{columns_, kAuto};
-    auto given = launch_->attrs.Get(kEpilogueChoices);
-    if (!given) return choice;
-    auto of = (*given).cast<ir::Map<Buffer, ir::Array<int64_t>>>().Get(c);
+    auto of = ChoicesOf(launch_).Get(c);
     if (!of) return choice;
     if ((*of)[0] != kAuto) choice.columns = (*of)[0];
     choice.slots = (*of)[1];
@@ -232,6 +248,7 @@ class EpilogueSlicer : public ScopedMutator {
   Target target_;
   int64_t columns_;
   ir::Array<ir::Any> notes_;
+  Choices asked_;  // that no epilogue was met for
   const ir::KernelLaunchNode* launch_ = nullptr;
   analysis::LaunchThreads threads_;
 };
@@ -239,7 +256,15 @@ class EpilogueSlicer : public ScopedMutator {
 }  // namespace
 
 ir::Func SliceEpilogue(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma && !target->has_tcgen05) return func;
+  if (!target->has_wgmma && !target->has_tcgen05) {
+    ir::WalkStmts(func->body, [&](const Stmt& s) {
+      const auto* launch = s.as<ir::KernelLaunchNode>();
+      if (launch == nullptr) return true;
+      RemarkUnused(ChoicesOf(launch), "tiles stay whole without wgmma and tcgen05.mma");
+      return false;
+    });
+    return func;
+  }
   auto given = func->attrs.Get(kEpilogueColumns);
   int64_t columns = given ? (*given).cast<int64_t>() : kAuto;
   Stmt body = EpilogueSlicer(target, columns).MutateStmt(func->body);

@@ -181,6 +181,22 @@ def test_an_annotation_counts_before_the_option(option):
 def test_sm_80_keeps_tiles_whole():
     lowered = tilelang.lower(small(biased, columns=32), target="sm_80")
     assert not [r for r in lowered.remarks if r.topic == "epilogue"]
+    (told,) = [r.message for r in lowered.remarks if "annotate_epilogue" in r.message]
+    assert told.endswith("of c has no effect: tiles stay whole without wgmma and tcgen05.mma")
+
+
+def test_a_tile_that_no_gemm_writes_has_no_epilogue():
+    @T.prim_func
+    def copied(X: T.Tensor((BM, BN), "float32"), D: T.Tensor((BM, BN), "float32")):
+        with T.Kernel(1, threads=128):
+            c = T.alloc_fragment((BM, BN), "float32")
+            T.annotate_epilogue(c, columns=32)
+            T.copy(X, c)
+            T.copy(c, D)
+
+    lowered = tilelang.lower(copied, target="sm_100a")
+    (told,) = [r.message for r in lowered.remarks if "annotate_epilogue" in r.message]
+    assert "of c has no effect: no gemm accumulates in it" in told
 
 
 @pytest.mark.parametrize(
