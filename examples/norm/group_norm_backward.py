@@ -38,14 +38,12 @@ def group_norm_backward(images, channels, groups, pixels, dtype, threads=256, ti
     ):
         of_g, of_gx = (T.alloc_global((images, channels), "float32") for _ in range(2))
         with T.Kernel(channels // some, images, threads=threads) as (bx, image):
-            first = bx * some
-            group = first // each
+            first, group = bx * some, bx * some // each
             g, gx = (T.alloc_reducer((some,), "float32") for _ in range(2))
             for c, p in T.Parallel(some, pixels):
-                dy = T.cast(DY[image, first + c, p], "float32")
-                x = T.cast(X[image, first + c, p], "float32")
-                g[c] += dy
-                gx[c] += dy * (x - mean[image, group]) * scale[image, group]
+                x = T.cast(X[image, first + c, p], "float32") - mean[image, group]
+                g[c] += T.cast(DY[image, first + c, p], "float32")
+                gx[c] += T.cast(DY[image, first + c, p], "float32") * x * scale[image, group]
             T.finalize_reducer(g)
             T.finalize_reducer(gx)
             for c in T.Parallel(some):
@@ -61,8 +59,8 @@ def group_norm_backward(images, channels, groups, pixels, dtype, threads=256, ti
             T.finalize_reducer(gx)
             for c, p in T.Parallel(each, pixels):
                 dy = T.cast(DY[image, group * each + c, p], "float32") * W[group * each + c]
-                x = T.cast(X[image, group * each + c, p], "float32")
-                normal = (x - mean[image, group]) * scale[image, group]
+                x = T.cast(X[image, group * each + c, p], "float32") - mean[image, group]
+                normal = x * scale[image, group]
                 dx = (dy - (g[0] + normal * gx[0]) / size) * scale[image, group]
                 DX[image, group * each + c, p] = dx
         with T.Kernel(T.ceildiv(channels, threads), threads=threads) as bx:

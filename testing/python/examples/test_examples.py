@@ -48,7 +48,11 @@ ARGUMENTS = {
     ],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
-    "norm/layer_norm_backward": ["", "--rows 131 --columns 1001 --dtype float32"],
+    "norm/layer_norm_backward": [
+        "",
+        "--rows 131 --columns 1001 --dtype float32",
+        "--rows 5 --columns 9001",
+    ],
     "norm/rms_norm_backward": ["", "--rows 37 --columns 1001", "--rows 5 --columns 9001"],
     "norm/group_norm_backward": ["", "--images 2 --channels 6 --groups 2 --pixels 1501"],
     "norm/group_norm": ["", "--images 1 --channels 8 --groups 2 --pixels 4501"],
