@@ -11,6 +11,7 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 
 namespace tilelang::memory {
@@ -20,6 +21,8 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 namespace {
 
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+using Objects = std::unordered_set<const ffi::Object*>;
 
 int64_t RoundUp(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -37,9 +40,12 @@ struct Block {
   int64_t last_use = -1;
   int64_t first_side = -1;  // of the outermost branch of some threads: 0 outside
   int64_t last_side = -1;
+  bool in_loop = false;  // is allocated or used in one that waits for engines or threads
 
   bool IsUsed() const { return last >= 0; }
   bool OverlapsInTime(const Block& other) const {
+    bool one_side = first_side == other.first_side && last_side == other.last_side;
+    if (overlays && other.overlays && !one_side) return true;
     if (Follows(other) || other.Follows(*this)) return false;
     return first <= other.last && other.first <= last;
   }
@@ -61,13 +67,27 @@ class LiveRanges : public StmtVisitor {
  public:
   using StmtVisitor::Visit;
 
-  explicit LiveRanges(const KernelLaunchNode* launch) : uniformity_(launch) {
+  // overlaying: buffers that may follow others as those with kOverlays do.
+  explicit LiveRanges(const KernelLaunchNode* launch, Objects overlaying = {})
+      : uniformity_(launch), overlaying_(std::move(overlaying)) {
     VisitStmt(launch->body);
     for (auto& [buffer, uses] : pending_) ExtendForever(buffer, uses);
   }
   std::vector<Block> blocks;
   // Some warps wait, inside a branch, for others on barriers of the program.
   bool has_roles = false;
+  // The program has barriers, or waits for gemms itself.
+  bool orders_itself = false;
+
+  // Tiles that no such loop uses, as those of an epilogue.
+  Objects OutsideOfLoops() const {
+    Objects found;
+    for (const Block& block : blocks) {
+      bool tile = block.buffer.IsShared() && block.IsUsed();
+      if (tile && !block.in_loop && block.last != kForever) found.insert(block.buffer.get());
+    }
+    return found;
+  }
 
   void VisitStmt(const Stmt& s) override {
     ++time_;
@@ -88,11 +108,14 @@ class LiveRanges : public StmtVisitor {
       block.align = 8;
       block.first = 0;
       block.last = block.last_use = kForever;
+      orders_itself |= op::IsProgramBarrier(buffer);
     }
     auto align = buffer->attrs.find("align");
     if (align != buffer->attrs.end()) block.align = (*align).second.cast<int64_t>();
-    block.overlays = buffer->attrs.count(kOverlays) != 0;
+    block.overlays = buffer->attrs.count(kOverlays) != 0 || overlaying_.count(buffer.get()) != 0;
     block.depth = static_cast<int64_t>(spans_.size());
+    block.in_loop = std::any_of(spans_.begin(), spans_.end(),
+                                [](const Enclosing& span) { return !span.divergent; });
     index_[buffer.get()] = blocks.size();
     blocks.push_back(block);
   }
@@ -128,10 +151,13 @@ class LiveRanges : public StmtVisitor {
     Buffer barrier = waits ? BarrierOf(op) : Buffer();
     bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
     has_roles |= programs && divergent_ > 0;
+    orders_itself |= op::IsWaitWgmma(op);
+    if (intrinsic != nullptr && intrinsic->sync != SyncKind::kNone) MarkWaits();
     StmtVisitor::Visit(op);
   }
   // Its threads wait before they write the bytes again, by whatever buffer.
   void Visit(const IssueNode* op) override {
+    MarkWaits();
     in_store_ = op->completion->engine_kind() == Engine::kTmaStore;
     bool wgmma = op->completion->engine_kind() == Engine::kWgmma;
     if (wgmma) wgmmas_.insert(wgmma_ = op->completion.get());
@@ -169,6 +195,9 @@ class LiveRanges : public StmtVisitor {
   using Object = ffi::Object;
 
   void Use(const Buffer& buffer) { Extend(buffer, time_); }
+  void MarkWaits() {
+    for (Enclosing& span : spans_) span.waits = true;
+  }
   // Other blocks write it at any time.
   void Remote(const Buffer& buffer) {
     Extend(buffer, 0);
@@ -208,8 +237,9 @@ class LiveRanges : public StmtVisitor {
   template <typename Body>
   void Enclosed(bool divergent, const Body& body) {
     int64_t begin = time_;
-    spans_.push_back({.divergent = divergent, .touched = {}});
+    spans_.push_back({.divergent = divergent, .waits = false, .touched = {}});
     body();
+    bool waits = spans_.back().waits;
     std::vector<size_t> touched = std::move(spans_.back().touched);
     spans_.pop_back();
     int64_t end = ++time_;
@@ -217,6 +247,7 @@ class LiveRanges : public StmtVisitor {
       blocks[i].first = std::min(blocks[i].first, begin);
       blocks[i].last = std::max(blocks[i].last, end);
       if (!divergent) blocks[i].last_use = std::max(blocks[i].last_use, end);
+      blocks[i].in_loop |= waits && !divergent;
     }
   }
   static Buffer BarrierOf(const CallNode* op) {
@@ -245,9 +276,11 @@ class LiveRanges : public StmtVisitor {
 
   struct Enclosing {
     bool divergent;
+    bool waits;  // for an engine or other threads, somewhere in it
     std::vector<size_t> touched;
   };
   analysis::Uniformity uniformity_;
+  Objects overlaying_;
   int64_t time_ = 0;
   int divergent_ = 0;
   int64_t side_ = 0;
@@ -329,6 +362,10 @@ class SharedMemoryPlanner : public StmtMutator {
       }
     }
     int64_t total = Place(&ranges.blocks);
+    if (total > target_->shared_memory_per_block && !ranges.has_roles && !ranges.orders_itself) {
+      ranges = LiveRanges(op, ranges.OutsideOfLoops());
+      total = Place(&ranges.blocks);
+    }
     if (total > target_->shared_memory_per_block) TooMuch(op, target_, total, ranges.blocks);
     Map<Buffer, int64_t> offsets;
     for (const Block& block : ranges.blocks) offsets.Set(block.buffer, block.offset);

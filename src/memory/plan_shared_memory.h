@@ -21,6 +21,8 @@ inline constexpr const char* kOverlays = "overlays";
 // A buffer with the attribute kOverlays may also take bytes of those that its own threads have used
 // for the last time, although they are of other threads, too: those load them, and the owner of the
 // buffer has waited for every load.
+// Where memory is too little otherwise, all tiles that are used outside of loops alone may do so,
+// in a kernel without barriers and waits of its own: those of an epilogue take the operands' bytes.
 // attrs["align"] of a buffer gives its alignment in bytes, 16 by default.
 // ResourceError when the target has too little; it lists every buffer.
 ir::Func PlanSharedMemory(const ir::Func& func, const Target& target);
