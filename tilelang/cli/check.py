@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..errors import UserError
 from .options import Shapes, chosen_target, request_of, request_options, schedules
 from .output import OK, WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
@@ -42,6 +43,8 @@ def check(
         for target in targets or (chosen_target(None),):
             found.append({**examine(program, target, schedules(seeds)), "shapes": shapes})
     ok = all(each["ok"] for each in found)
+    if ok and not any(each["kernels"] for each in found):
+        raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
     content = document("check", ok=ok, subject=subject, compared=how, targets=found)
     emit(content, "\n\n".join(target_text(each, how) for each in found), as_json)
     raise SystemExit(OK if ok else WRONG)

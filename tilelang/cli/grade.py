@@ -11,8 +11,8 @@ from ..profiler import compare
 from .check import target_text
 from .options import chosen_target, schedules
 from .output import OK, WRONG, document, emit, guarded, json_option
-from .problems import Problem, Workload, read
-from .programs import default_target, poisoned, tolerance
+from .problems import Problem, Workload, placed, read
+from .programs import default_target, emulated, poisoned, tolerance
 from .verdict import examine
 
 
@@ -31,8 +31,9 @@ def grade(
     """Tells whether SOLUTION is right for every workload of PROBLEM, and what its kernels take.
 
     PROBLEM is a Python file as of KernelBench (Model, get_inputs, get_init_inputs; the solution has
-    ModelNew) or a definition as of FlashInfer-Bench (.json, with --workloads). A solution that
-    launches no kernel is wrong. The exit status is that of check.
+    ModelNew) or a definition as of FlashInfer-Bench (.json, with --workloads). Solutions in Triton
+    and those that say "cuda" run on the emulator, too. A solution that launches no kernel is wrong.
+    The exit status is that of check.
     """
     chosen = chosen_target(target)
     read_problem = read(Path(problem), Path(solution), Path(workloads) if workloads else None)
@@ -59,13 +60,14 @@ def _graded(
         values = workload.inputs(count)
         count += 1
         wanted = compare.as_list(workload.expected([_copy(each) for each in values]))
-        with default_target(target), poisoned():
-            actual = compare.as_list(problem.solution()(values))
+        with default_target(target), emulated(problem.text, target), poisoned():
+            returned = compare.as_list(problem.solution()([placed(each) for each in values]))
+            actual = [each.cpu() if hasattr(each, "cpu") else each for each in returned]
         bound = max((tolerance(each.dtype) for each in wanted), default=0.0)
         compare.assert_close(actual, wanted, rtol=bound, atol=bound)
 
     found = examine(program, target, names)
-    if not found["kernels"]:
+    if found["ok"] and not found["kernels"]:
         found["ok"] = False
         found["runs"][0].update(ok=False, message="the solution launched no kernel")
     return {**found, "workload": workload.name, "shapes": dict(workload.shapes)}

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..jit.kernel import JITKernel, compiling
 from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
-from .programs import Request, program_of
+from .programs import Request, answering, program_of
 
 _FORMS: dict[str, Callable[[JITKernel], str | bytes]] = {
     "cuda": JITKernel.get_kernel_source, "ptx": JITKernel.get_ptx,
@@ -35,7 +35,7 @@ def _compiled(request: Request, target: str) -> list[JITKernel]:
     def keep(kernel: JITKernel) -> None:
         found.setdefault(kernel.name, kernel)
 
-    with compiling(keep), contextlib.redirect_stdout(io.StringIO()):
+    with answering(), compiling(keep), contextlib.redirect_stdout(io.StringIO()):
         program(target)
     if not found:
         raise UserError(f"{request.path.name} compiles no kernel")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import click
@@ -17,6 +19,9 @@ SCHEMA_VERSION = 1
 #: Exit statuses: all is right; the kernel is not; it could not be tried; our own defect.
 OK, WRONG, REFUSED, INTERNAL = 0, 1, 2, 3
 
+#: Where documents go; what programs print beside them is no part of them.
+_documents: contextvars.ContextVar[Any] = contextvars.ContextVar("documents", default=None)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -27,7 +32,8 @@ def document(command: str, **fields: Any) -> dict[str, Any]:
 
 def emit(content: dict[str, Any], text: str, as_json: bool) -> None:
     """Prints a document, or the text that stands for it."""
-    click.echo(json.dumps(content, indent=1) if as_json else text.rstrip("\n"))
+    printed = json.dumps(content, indent=1) if as_json else text.rstrip("\n")
+    click.echo(printed, file=_documents.get() if as_json else None)
 
 
 def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
@@ -48,6 +54,17 @@ def _running() -> str:
     return ".".join(reversed(names))
 
 
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """Programs print to the standard error; the standard output is the document's."""
+    token = _documents.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _documents.reset(token)
+
+
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
     """Errors of the user end the command with a message, ours with a traceback as well."""
 
@@ -55,7 +72,8 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     def call(*args: Any, **kwargs: Any) -> None:
         as_json = bool(kwargs.get("as_json"))
         try:
-            function(*args, **kwargs)
+            with _apart() if as_json else contextlib.nullcontext():
+                function(*args, **kwargs)
         except InternalError as error:
             refuse(f"a defect of tilelang: {error}", as_json, INTERNAL)
         except (TileLangError, OSError) as error:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from .programs import load, poisoned
+from ..errors import TileLangError, UserError
+from .programs import answering, load, poisoned, text_of
 
 #: The bytes of one tensor that a workload may ask for; more is a mistake in its shapes.
 _MOST_ELEMENTS = 1 << 31
@@ -40,12 +41,14 @@ class Problem:
     Attributes:
         kind: ``"kernelbench"`` or ``"flashinfer-bench"``.
         workloads: the inputs to try.
+        text: of the solution, which tells what it runs on.
         solution: loads the solution, whose module may compile kernels; the function that is
             returned takes the inputs and returns the outputs.
     """
 
     kind: str
     workloads: list[Workload]
+    text: str
     solution: Callable[[], Callable[[list[Any]], Any]]
 
 
@@ -56,8 +59,7 @@ def read(problem: Path, solution: Path, workloads: Path | None) -> Problem:
         UserError: a file is missing, or not of its format.
     """
     for path in (problem, solution, *([workloads] if workloads else ())):
-        if not path.is_file():
-            raise UserError(f"no file {str(path)!r}")
+        text_of(path)
     if problem.suffix == ".py":
         if workloads is not None:
             raise UserError("a problem of KernelBench has no file of workloads")
@@ -76,7 +78,7 @@ def _named(names: Mapping[str, Any], path: Path, wanted: str) -> Any:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    with poisoned():
+    with answering(), poisoned():
         return load(path, (), "__problem__")
 
 
@@ -94,7 +96,8 @@ def _kernelbench(problem: Path, solution: Path) -> Problem:
         torch.manual_seed(0)  # both models draw the same weights
         return cls(*arguments()).eval()
 
-    reference = model(_named(names, problem, "Model"))
+    with answering():
+        reference = model(_named(names, problem, "Model"))
 
     def inputs(seed: int) -> list[Any]:
         torch.manual_seed(seed + 1)
@@ -105,7 +108,7 @@ def _kernelbench(problem: Path, solution: Path) -> Problem:
             return reference(*values)
 
     def load_solution() -> Callable[[list[Any]], Any]:
-        other = model(_named(_load(solution), solution, "ModelNew"))
+        other = placed(model(_named(_load(solution), solution, "ModelNew")))
         own, given = other.state_dict(), reference.state_dict()
         if own.keys() == given.keys():
             other.load_state_dict(given)
@@ -116,7 +119,8 @@ def _kernelbench(problem: Path, solution: Path) -> Problem:
 
         return run
 
-    return Problem("kernelbench", [Workload("get_inputs", {}, inputs, expected)], load_solution)
+    workload = Workload("get_inputs", {}, inputs, expected)
+    return Problem("kernelbench", [workload], text_of(solution), load_solution)
 
 
 # FlashInfer-Bench: a definition, workloads (one JSON a line) and a solution ---------------------
@@ -133,27 +137,54 @@ def _json(text: str, path: Path) -> dict[str, Any]:
 
 
 def _field(content: Mapping[str, Any], path: Path, name: str) -> Any:
-    if name not in content:
+    if not isinstance(content, dict) or name not in content:
         raise UserError(f"{path.name} has no {name!r}")
     return content[name]
 
 
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """What is of another shape than the format has is told with the file."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, TileLangError):
+            raise
+        raise UserError(
+            f"{path.name} is not of FlashInfer-Bench's format: {type(error).__name__}: {error}"
+        ) from error
+
+
 def _flashinfer(problem: Path, solution: Path, workloads: Path) -> Problem:
-    definition = _json(problem.read_text(), problem)
-    content = _json(solution.read_text(), solution)
+    definition = _json(text_of(problem), problem)
+    content = _json(text_of(solution), solution)
     if content.get("definition") != _field(definition, problem, "name"):
         raise UserError(f"{solution.name} is for the definition {content.get('definition')!r}")
-    reference = _function(
-        {"reference.py": _field(definition, problem, "reference")}, "reference.py::run", problem
-    )
-    lines = [line for line in workloads.read_text().splitlines() if line.strip()]
-    found = [
-        _workload(definition, _json(line, workloads), workloads, reference, problem)
-        for line in lines
-    ]
+    with _reading(problem):
+        for each in ("inputs", "outputs"):
+            for tensor in _field(definition, problem, each).values():
+                _dtype(tensor["dtype"]), list(tensor["shape"] or ())
+        sources = {"reference.py": _field(definition, problem, "reference")}
+        reference = _function(sources, "reference.py::run", problem)
+    with _reading(workloads):
+        lines = [line for line in text_of(workloads).splitlines() if line.strip()]
+        found = [
+            _workload(definition, _json(line, workloads), workloads, reference, problem)
+            for line in lines
+        ]
     if not found:
         raise UserError(f"{workloads.name} holds no workload")
-    return Problem("flashinfer-bench", found, lambda: _solution(content, definition, solution))
+    with _reading(solution):
+        own = {each["path"]: each["content"] for each in _field(content, solution, "sources")}
+        spec = _field(content, solution, "spec")
+        entry = _field(spec, solution, "entry_point")
+        in_place = bool(spec.get("destination_passing_style", False))
+        text = "\n".join(own.values())
+
+    def load_solution() -> Callable[[list[Any]], Any]:
+        return _solution(_function(own, entry, solution), in_place, definition)
+
+    return Problem("flashinfer-bench", found, text, load_solution)
 
 
 def _function(sources: Mapping[str, str], entry: str, path: Path) -> Callable[..., Any]:
@@ -172,14 +203,11 @@ def _function(sources: Mapping[str, str], entry: str, path: Path) -> Callable[..
 
 
 def _solution(
-    content: Mapping[str, Any], definition: Mapping[str, Any], path: Path
+    function: Callable[..., Any], in_place: bool, definition: Mapping[str, Any]
 ) -> Callable[[list[Any]], Any]:
     import torch
 
-    spec = _field(content, path, "spec")
-    sources = {each["path"]: each["content"] for each in _field(content, path, "sources")}
-    function = _function(sources, _field(spec, path, "entry_point"), path)
-    if not spec.get("destination_passing_style", False):
+    if not in_place:
         return lambda values: function(*values)
 
     def run(values: list[Any]) -> Any:
@@ -188,10 +216,18 @@ def _solution(
             torch.full(_extents(each["shape"], axes), float("nan")).to(_dtype(each["dtype"]))
             for each in definition["outputs"].values()
         ]
+        outputs = list(map(placed, outputs))
         function(*values, *outputs)
         return outputs
 
     return run
+
+
+def placed(value: Any) -> Any:
+    """A tensor or module where the solution expects it: on "cuda", if that means the emulator."""
+    from ..emulator.cuda_devices import active
+
+    return value.cuda() if active() and hasattr(value, "cuda") else value
 
 
 def _axes_of(definition: Mapping[str, Any], values: Iterable[Any]) -> dict[str, int]:
@@ -226,6 +262,9 @@ def _workload(
     given = _field(workload, path, "axes")
     known = _field(definition, problem, "axes")
     axes = {name: axis["value"] for name, axis in known.items() if "value" in axis} | given
+    for axis, value in axes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise UserError(f"{path.name}: the axis {axis!r} is {value!r}, no length")
     specs = _field(definition, problem, "inputs")
     sources = workload.get("inputs", {})
 

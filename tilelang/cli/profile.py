@@ -15,7 +15,7 @@ from ..emulator.timing import Report
 from ..errors import UserError
 from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
-from .programs import Request, program_of
+from .programs import Request, answering, program_of
 from .verdict import Recorder
 
 
@@ -27,7 +27,8 @@ def reports_of(request: Request, target: str) -> list[Report]:
     """
     program, _ = program_of(request)
     recorder = Recorder(timed=True)
-    with recorder.recording("late"), contextlib.redirect_stdout(io.StringIO()):
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with answering(), recorder.recording("late"), quiet:
         program(target)
     if not recorder.reports:
         raise UserError(f"{request.path.name} launches no kernel on the emulator")

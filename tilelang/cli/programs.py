@@ -9,6 +9,7 @@ import os
 import re
 import runpy
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,10 +20,11 @@ from ..emulator import Device
 from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
 from ..env import default_target as target_of_environment
-from ..errors import UserError
+from ..errors import TileLangError, UserError
 from ..target import device_target
 
 _SOURCES = (".ptx", ".cu")
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +64,7 @@ def program_of(request: Request) -> tuple[Program, str]:
     Raises:
         UserError: there is no such file, or of no known kind.
     """
-    if not request.path.is_file():
-        raise UserError(f"no file {str(request.path)!r}")
+    text_of(request.path)
     if request.path.suffix in _SOURCES:
         how = f"compared with {request.reference}" if request.reference else ""
         return functools.partial(_run_source, request), how
@@ -99,19 +100,38 @@ def default_target(target: str) -> Iterator[None]:
             os.environ["TILELANG_DEFAULT_TARGET"] = before
 
 
+def text_of(path: Path) -> str:
+    """Reads a text.
+
+    Raises:
+        UserError: there is no such file, or it is not in UTF-8.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise UserError(f"no file {str(path)!r}: it {what}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path.name} is no text in UTF-8: {error}") from None
+
+
 @contextmanager
-def _emulated(path: Path, target: str) -> Iterator[None]:
-    """Programs in Triton run on the emulator, too; "cuda" means it where there is no GPU."""
+def emulated(text: str, target: str) -> Iterator[None]:
+    """Programs in Triton or Helion run on the emulator, too; "cuda" means it where there is no GPU.
+
+    Args:
+        text: of the program, which tells what it is.
+        target: of the emulator.
+    """
     import torch
 
     from ..emulator import as_cuda
     from ..emulator.triton import emulate
 
-    text = path.read_text(encoding="utf-8")
     with ExitStack() as stack:
         if re.search(r"\bcuda\b", text) and not torch.cuda.is_available():
             stack.enter_context(as_cuda(target))
-        elif re.search(r"^\s*(?:import|from) triton\b", text, re.M):
+        elif re.search(r"^\s*(?:import|from)\b.*\b(?:triton|helion)\b", text, re.M):
             stack.enter_context(emulate(target))
         yield
 
@@ -138,6 +158,28 @@ def poisoned() -> Iterator[None]:
         settings.fill_uninitialized_memory = before[2]
 
 
+def raised(error: Exception) -> str:
+    """An exception of a program, with the line of its own that it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
+    file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
+    message = str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line, message = error.filename, error.lineno, error.msg
+    return f"{type(error).__name__}: {message}" + (f" ({Path(file).name}:{line})" if file else "")
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """What a program raises inside of the block is the user's error: it could not be tried."""
+    try:
+        yield
+    except (TileLangError, OSError):
+        raise
+    except Exception as error:
+        raise UserError(f"the program raised {raised(error)}") from error
+
+
 def load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
     """Runs a Python file with its arguments; returns its names."""
     with _as_script(path, argv):
@@ -148,7 +190,8 @@ def _run_script(request: Request, target: str) -> None:
     import torch
 
     torch.manual_seed(request.seed)
-    with default_target(target), _emulated(request.path, target), poisoned():
+    text = text_of(request.path)
+    with default_target(target), emulated(text, target), poisoned():
         try:
             load(request.path, request.argv, "__main__")
         except SystemExit as error:
@@ -165,12 +208,15 @@ def names_of(request: Request) -> dict[str, Any]:
     Raises:
         UserError: there is no such file, or the name that is asked for is not among it.
     """
-    if not request.path.is_file() or request.path.suffix != ".py":
+    if request.path.suffix != ".py":
         raise UserError(f"{str(request.path)!r} is no Python file")
     # Loading a file needs a target, too.
     chosen = target_of_environment() or str(device_target() or "sm_100a")
-    with _emulated(request.path, chosen), poisoned():
+    text = text_of(request.path)
+    with answering(), emulated(text, chosen), poisoned():
         names = load(request.path, request.argv, "__tilelang__")
+    if not request.name:
+        raise UserError(f"which kernel? name it, as {request.path}::NAME")
     if request.name not in names:
         raise UserError(f"{request.path.name} defines no {request.name!r}")
     return names
@@ -187,7 +233,9 @@ def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any]
     """The function named by ``--reference``; else one of the file whose name says it."""
     path, _, name = request.reference.rpartition("::")
     if path:
-        names = load(Path(path), (), "__tilelang__")
+        text_of(Path(path))
+        with answering():
+            names = load(Path(path), (), "__tilelang__")
     if name:
         if not callable(names.get(name)):
             raise UserError(f"{path or request.path.name} defines no function {name!r}")
@@ -264,13 +312,19 @@ def _run_source(request: Request, target: str) -> None:
     if request.path.suffix == ".cu":
         module = device.load_cuda(request.path)
     else:
-        module = device.load_ptx(request.path.read_text(encoding="utf-8"))
+        module = device.load_ptx(text_of(request.path))
     entry = request.name or request.entry
     if not entry and len(module.kernels) != 1:
         raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
     args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
     copies = [each.copy() if is_array(each) else each for each in args]
     kernel = module[entry or next(iter(module.kernels))]
+    if not args and kernel.params:
+        wanted = ", ".join(f".{each.type} {each.name}" for each in kernel.params)
+        raise UserError(
+            f"the kernel takes {len(kernel.params)} arguments ({wanted}): give each by --arg, an "
+            "array as f32[1000]:random, a number as 1000; and the launch by --grid and --block"
+        )
     kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
     if request.reference:
         _compare_arrays(request, args, copies)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -17,6 +20,7 @@ from .output import guarded
 
 #: What a tool prints beyond this is a program's flood, not a document.
 _MOST_ERROR_TEXT = 4000
+_MOST_DOCUMENT = 8 << 20
 
 
 @click.command()
@@ -62,18 +66,33 @@ _INSTRUCTIONS = (
 def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str, Any]:
     """Runs a command in a process of its own; returns its document."""
     line = [sys.executable, "-m", "tilelang", *words, "--json"]
-    try:
-        done = subprocess.run(
-            line, capture_output=True, text=True, timeout=timeout, cwd=folder,
-            stdin=subprocess.DEVNULL, check=False,
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors, cwd=folder,
+            start_new_session=True,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"ok": False, "error": f"it took more than {timeout:g} seconds, and was ended"}
-    try:
-        return json.loads(done.stdout)
-    except json.JSONDecodeError:
-        text = (done.stderr or done.stdout)[-_MOST_ERROR_TEXT:]
-        return {"ok": False, "error": f"it ended with status {done.returncode}: {text}"}
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return {"ok": False, "error": f"it took more than {timeout:g} seconds, and was ended"}
+        finally:  # with the processes that the program has started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        document = _end_of(printed, _MOST_DOCUMENT + 1)
+        try:
+            if len(document) <= _MOST_DOCUMENT:
+                return json.loads(document)
+        except json.JSONDecodeError:
+            pass
+        text = _end_of(errors, _MOST_ERROR_TEXT) or document[-_MOST_ERROR_TEXT:]
+        return {"ok": False, "error": f"it ended with status {process.returncode}: {text}"}
+
+
+def _end_of(file: IO[bytes], size: int) -> str:
+    """The last bytes of a file, as a text."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+    return file.read().decode(errors="replace")
 
 
 def _options(**values: Any) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..emulator import EmulatorError, options
@@ -16,12 +14,11 @@ from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
 from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
-from .programs import Program
+from .programs import Program, raised
 
 #: Engines whose work a kernel exists for: the busiest tells its share of the speed of light.
 _WORK = ("tensor pipe", "HBM")
 _SHOWN = 3
-_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Recorder:
@@ -146,14 +143,6 @@ def _times(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _raised(error: Exception) -> str:
-    """An exception of the program, with the line of its own that it comes from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
-    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{place}"
-
-
 def examine(program: Program, target: str, schedules: Sequence[str | int]) -> dict[str, Any]:
     """Runs a program for a target, once by each schedule.
 
@@ -177,7 +166,7 @@ def examine(program: Program, target: str, schedules: Sequence[str | int]) -> di
         except (TileLangError, OSError):
             raise  # the program cannot be tried
         except Exception as error:  # whatever the program does
-            message = _raised(error)
+            message = raised(error)
         runs.append({"schedule": schedule, "ok": not message, "message": message})
     kernels = list(recorder.kernels.values())
     clean = not any(kernel["findings"] for kernel in kernels)

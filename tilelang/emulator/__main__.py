@@ -186,8 +186,7 @@ def load(options: argparse.Namespace, path: str) -> Module:
     device = Device(options.arch)
     if path.endswith(".cu"):
         return device.load_cuda(Path(path))
-    with open(path, "rb") as file:
-        return device.load_ptx(file.read())
+    return device.load_ptx(Path(path).read_bytes())
 
 
 def _kernel(module: Module, entry: str | None) -> Kernel:
@@ -254,7 +253,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if _run(options) else 1
     except (TileLangError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 1 if isinstance(error, EmulatorError) else 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -32,4 +32,4 @@ def document(line: str, status: int = 0) -> dict[str, Any]:
     """The valid document that ``tilelang LINE --json`` prints, with this exit status."""
     result = command(f"{line} --json")
     assert result.exit_code == status, result.output
-    return validate(json.loads(result.output))
+    return validate(json.loads(result.stdout))

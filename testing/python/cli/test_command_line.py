@@ -152,6 +152,12 @@ def test_ptx() -> None:
         ("k.py::T", "no kernel"),
         ("k.py::scale", "N"),
         ("notes.txt", "is expected"),
+        ("bytes.py", "bytes.py is no text in UTF-8"),
+        ("bytes.ptx", "bytes.ptx is no text in UTF-8"),
+        (".", "it is a folder"),
+        ("fails.py::scale", "the program raised ZeroDivisionError: division by zero (fails.py:1)"),
+        ("prints.py", "prints.py launches no kernel on the emulator: none is judged"),
+        ("copy.cu", "give each by --arg"),
         ("k.py::scale --shapes N=64 --target sm_70", "sm_70"),
         ("k.py::scale --shapes N=64 --seeds -1", "--seeds"),
     ],
@@ -159,10 +165,46 @@ def test_ptx() -> None:
 def test_what_cannot_be_tried(line: str, says: str) -> None:
     scale()
     Path("notes.txt").write_text("")
+    for name in ("bytes.py", "bytes.ptx"):
+        Path(name).write_bytes(b"\xff\xfe\x80")
+    Path("fails.py").write_text("1 / 0\n")
+    Path("prints.py").write_text("print(1)\n")
+    Path("copy.cu").write_text("__global__ void copy(float* x, float* y) { y[0] = x[0]; }")
     found = verdict(line, 2)
     assert found["schema"] == "tilelang.check"
     assert says in found["error"]
     assert says in command(f"check {line}").output
+
+
+@pytest.mark.parametrize(
+    "line", ["profile", "bench", "ir", "export", "compare k.py", "autotune --try a=1"]
+)
+def test_a_program_that_raises_cannot_be_tried(line: str) -> None:
+    scale()
+    name, _, rest = line.partition(" ")
+    for text, says in (
+        ("1 / 0\n", "the program raised ZeroDivisionError: division by zero (fails.py:1)"),
+        ("x =\n", "the program raised SyntaxError: invalid syntax (fails.py:1)"),
+    ):
+        Path("fails.py").write_text(text)
+        subject = "fails.py::scale" if name == "autotune" else "fails.py"
+        first = "fails.py " if name == "compare" else ""
+        found = document(f"{name} {first}{rest if name == 'compare' else subject + ' ' + rest}", 2)
+        assert found["schema"] == f"tilelang.{name}" and says in found["error"]
+
+
+def test_what_a_program_prints_is_no_part_of_the_document() -> None:
+    """Neither where it is run nor where one of its kernels is looked up."""
+    scale()
+    text = Path("k.py").read_text()
+    Path("k.py").write_text(text + "print('{\"ok\": true}')\n")
+    assert document("check k.py::scale --shapes N=64 --seeds 0")["schema"] == "tilelang.check"
+    assert document("ir k.py::scale --shapes N=64")["schema"] == "tilelang.ir"
+    done = subprocess.run(
+        [sys.executable, "-m", "tilelang", "check", "k.py::other", "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "other" in json.loads(done.stdout)["error"] and '{"ok": true}' in done.stderr
 
 
 def test_profile_and_compare() -> None:

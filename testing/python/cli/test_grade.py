@@ -121,6 +121,80 @@ def test_a_solution_without_a_kernel_is_wrong() -> None:
     assert "launched no kernel" in found["workloads"][0]["runs"][0]["message"]
 
 
+TRITON = """
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(y + at, tl.maximum(value, 0.0), mask=at < n - MISSING)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty(x.shape, device=DEVICE)
+        relu_kernel[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
+        return y
+"""
+RELU = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+
+def get_inputs():
+    return [torch.randn(30, 7)]
+"""
+
+
+@pytest.mark.parametrize("device", ["x.device", "'cuda'"])
+def test_solutions_in_triton(device: str) -> None:
+    """Those that take the device of the input, and those that say "cuda"."""
+    pytest.importorskip("triton")
+    Path("model.py").write_text(RELU)
+    text = TRITON.replace("DEVICE", device)
+    Path("right.py").write_text(text.replace("MISSING", "0"))
+    found = document("grade model.py right.py --seeds 0")
+    assert found["ok"] and found["workloads"][0]["kernels"][0]["name"] == "relu_kernel"
+    Path("wrong.py").write_text(text.replace("MISSING", "5"))
+    found = document("grade model.py wrong.py --seeds 0", 1)
+    assert "5 of 210 elements differ" in found["workloads"][0]["runs"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("definition.json", {"inputs": ["x"]}, "not of FlashInfer-Bench's format"),
+        ("definition.json", {"inputs": {"x": {"shape": ["M"]}}}, "KeyError: 'dtype'"),
+        ("definition.json", {"outputs": {"z": {"shape": 3, "dtype": "float32"}}}, "TypeError"),
+        ("definition.json", {"inputs": {"x": {"shape": [], "dtype": "f7"}}}, "no dtype 'f7'"),
+        ("definition.json", {"axes": None}, "not of FlashInfer-Bench's format"),
+        ("definition.json", {"reference": "def run(:"}, "raised SyntaxError"),
+        ("definition.json", {"reference": 3}, "TypeError"),
+        ("solution.json", {"sources": [3]}, "not of FlashInfer-Bench's format"),
+        ("solution.json", {"sources": [{"path": "main.py"}]}, "KeyError: 'content'"),
+        ("solution.json", {"spec": None}, "has no 'entry_point'"),
+        ("workloads.jsonl", {"workload": {"axes": {"M": "3"}}}, "the axis 'M' is '3', no length"),
+        ("workloads.jsonl", {"workload": 3}, "has no 'axes'"),
+    ],
+)
+def test_files_of_another_shape(file: str, content: dict, says: str) -> None:
+    _solution("\n\ndef run(x, y, factor):\n    return scaled_sum(x, y, factor)\n")
+    given = (
+        json.loads(Path(file).read_text().splitlines()[0])
+        if "jsonl" in file
+        else json.loads(Path(file).read_text())
+    )
+    Path(file).write_text(json.dumps(given | content))
+    assert says in document(GRADE_FLASHINFER, 2)["error"]
+
+
 def test_flashinfer_bench_runs_every_workload() -> None:
     _solution("\n\ndef run(x, y, factor):\n    return scaled_sum(x, y, factor)\n")
     found = document(GRADE_FLASHINFER)

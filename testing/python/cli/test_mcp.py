@@ -87,13 +87,23 @@ def test_the_tools_give_the_documents_of_the_command_line() -> None:
 
 
 def test_a_program_that_hangs_is_ended_and_one_that_dies_is_told() -> None:
+    hang = (
+        "import subprocess, sys, pathlib\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
+        f"pathlib.Path({str(Path('child').resolve())!r}).write_text(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    flood = "import os\nfor _ in range(9):\n    os.write(1, b'x' * (1 << 20))\nos._exit(7)\n"
+
     async def talk(client: Any) -> list[Any]:
-        sources = ["while True:\n    pass\n", "import os\nos._exit(7)\n"]
+        sources = [hang, flood]
         return [await client.call_tool("check_source", {"source": each}) for each in sources]
 
     hanging, dying = (_content(each) for each in _talk(["--timeout", "40"], talk))
     assert "more than 40 seconds" in hanging["error"]
-    assert "status 7" in dying["error"]
+    assert "status 7" in dying["error"] and len(dying["error"]) < 5000
+    child = Path("/proc", Path("child").read_text())
+    assert not child.exists() or "Z" in child.joinpath("stat").read_text().split()[2]
 
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch) -> None:
