@@ -14,6 +14,7 @@ void RegisterMove();
 void RegisterMemory();
 void RegisterMatrixMove();
 void RegisterMma();
+void RegisterWmma();
 void RegisterAtomics();
 void RegisterWarpOps();
 void RegisterBarriers();

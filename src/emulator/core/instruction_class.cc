@@ -59,6 +59,7 @@ const std::unordered_map<std::string_view, C>& Fixed() {
                                                                 {"cp", C::kAsyncCopy},
                                                                 {"tensormap", C::kAsyncCopy},
                                                                 {"mma", C::kTensorCore},
+                                                                {"wmma", C::kTensorCore},
                                                                 {"wgmma", C::kTensorCore},
                                                                 {"barrier", C::kBarrier},
                                                                 {"mbarrier", C::kBarrier},

@@ -334,6 +334,11 @@ OpCost ClassCost(const Spelling& s, const SourceLine& source, const Op& op, cons
 
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures) {
   const Spelling spelling(source.spelling);
+  if (spelling.Is("wmma")) {
+    throw EmulatorError("unsupported", "'" + source.spelling +
+                                           "' cannot be timed: what ptxas makes of wmma is not "
+                                           "known; mma.sync and ldmatrix can");
+  }
   OpCost cost = ClassCost(spelling, source, op, figures);
   cost.waits = cost.unit == Unit::kBarrier || cost.unit == Unit::kWgmma ||
                cost.unit == Unit::kFence || cost.unit == Unit::kTensorLoad ||
