@@ -13,7 +13,7 @@ from ..jit import EagerFunction, JITFunction
 from ..jit.freeze import freeze
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
-from . import candidates
+from . import candidates, suggest
 from .inputs import get_autotune_inputs
 from .measure import Inputs
 from .result import AutotuneResult
@@ -106,7 +106,10 @@ class AutotunedFunction:
         consts: Mapping[str, int] = {}
         if isinstance(self.function, EagerFunction) and callable(self._configs):
             consts = self.function.constants_of(args, kwargs)
-        configs = candidates.resolve(self._configs, {**self._defaults(), **given, **consts})
+        if self._configs is None:
+            configs = self._suggested(args, kwargs, given)
+        else:
+            configs = candidates.resolve(self._configs, {**self._defaults(), **given, **consts})
         candidates.check_names(configs, names, self.__name__)  # type: ignore[attr-defined]
         if configs and all(name in given for config in configs for name in config):
             return None
@@ -119,6 +122,14 @@ class AutotunedFunction:
             return self.function.describe(args, {**kwargs, **rest})
 
         return Search(traced, candidates.narrowed(configs, given), self._settings, inputs).run()
+
+    def _suggested(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        name = self.__name__  # type: ignore[attr-defined]
+        roles = suggest.roles_of(self._defaults(), given)
+        func, options = self.function.describe(args, kwargs)
+        return suggest.configurations(func, options.get("target", "auto"), roles, name)
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         return {**dict(zip(self._signature.parameters, args, strict=False)), **kwargs}
@@ -162,7 +173,9 @@ def autotune(
     Args:
         func: the function decorated with ``@tilelang.jit``.
         configs: mappings of parameter names to values; or a function of parameters of the
-            decorated function, by name, that returns them.
+            decorated function, by name, that returns them. None: from the template of the kernel
+            (:mod:`tilelang.carver`), for parameters such as block_M, block_N, block_K, num_stages
+            and threads.
         settings: those of :class:`ProfileArgs`.
 
     Returns:
@@ -172,10 +185,6 @@ def autotune(
         ConfigError: there is no such setting, or what is decorated is no ``@tilelang.jit``.
     """
     chosen = ProfileArgs().but(**settings)
-    if configs is None:
-        raise ConfigError(
-            "autotune needs configurations", notes=["configs=[{'block_M': 64}, {'block_M': 128}]"]
-        )
 
     def decorate(function: Any) -> AutotunedFunction:
         if not isinstance(function, (JITFunction, EagerFunction)):

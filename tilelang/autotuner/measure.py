@@ -20,6 +20,11 @@ REMARK = (
     "model of the GPU predicts"
 )
 
+#: The same, where the settings ask for it.
+ASKED = (
+    "they are ranked by the time that the emulator's model of the GPU predicts, as by_model says"
+)
+
 
 def device_of(target: Target) -> str:
     """Returns what candidates for a target are measured on: a GPU by name, or "emulator"."""
@@ -51,9 +56,9 @@ class Bench:
         outputs = kernel.out_idx or []
         params = [param for i, param in enumerate(kernel.params) if i not in outputs]
         if isinstance(self._given, Mapping):
-            return [self._given[str(param.name)] for param in params]
+            return [self._here(self._given[str(param.name)]) for param in params]
         if self._given is not None:
-            return list(self._given)
+            return [self._here(each) for each in self._given]
         key = tuple(map(_signature, params))
         if key in self._made and settings.cache_input_tensors:
             return self._made[key]
@@ -64,6 +69,10 @@ class Bench:
             made = Profiler(kernel, settings.supply_type).get_inputs(device)
         self._made[key] = made
         return made
+
+    def _here(self, argument: Any) -> Any:
+        """The argument where it is needed: the emulator takes tensors of the CPU."""
+        return argument.cpu() if not self._on_gpu and hasattr(argument, "cpu") else argument
 
     def check(self, kernel: Any, inputs: Sequence[Any]) -> None:
         """Compares a run with the reference.

@@ -135,6 +135,7 @@ class Search:
         if self._bench is None:
             self._device = measure.device_of(target)
             on_gpu = self._device != "emulator" and not _on_cpu(self._inputs)
+            on_gpu = on_gpu and not self._settings.by_model
             self._device = self._device if on_gpu else "emulator"
             self._bench = measure.Bench(self._settings, self._inputs, on_gpu)
         inputs = measure.signatures(self._inputs)
@@ -238,7 +239,7 @@ class Search:
             self._bench.reference(kernel),
             self._unit,
             trials,
-            "" if on_gpu else measure.REMARK,
+            "" if on_gpu else measure.ASKED if self._settings.by_model else measure.REMARK,
         )
         kernel.tuner_result = result
         return result

@@ -35,6 +35,8 @@ class ProfileArgs:
         executor: any ``concurrent.futures`` executor that compiles candidates; threads by default.
         workers: how many threads that are; by default one for each core.
         progress: show a progress bar; by default on a terminal.
+        by_model: rank by the time that the emulator's timing model predicts, also where a GPU could
+            run the candidates.
     """
 
     warmup: float = 25
@@ -54,6 +56,7 @@ class ProfileArgs:
     executor: Executor | None = None
     workers: int | None = None
     progress: bool | None = None
+    by_model: bool = False
 
     def __post_init__(self) -> None:
         for name in ("warmup", "rep", "timeout", "early_stop"):

@@ -124,6 +124,20 @@ def jit(func: Callable[..., Any]) -> EagerFunction: ...
 def jit(
     func: None = None,
     *,
+    tune: str,
+    out_idx: Any = None,
+    target: Any = "auto",
+    target_host: Any = None,
+    execution_backend: str = "auto",
+    verbose: bool = False,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Any = None,
+    debug_root_path: str | None = None,
+) -> Callable[[Callable[..., Any]], Any]: ...
+@overload
+def jit(
+    func: None = None,
+    *,
     out_idx: Any = None,
     target: Any = "auto",
     target_host: Any = None,
@@ -145,6 +159,7 @@ def jit(
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: Any = None,
     debug_root_path: str | None = None,
+    tune: str | None = None,
 ) -> Any:
     """Compiles what a function describes when it is called; used with or without arguments.
 
@@ -154,6 +169,13 @@ def jit(
 
     The other arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
+
+    ``tune="model"`` lets the timing model of the emulator choose the function's parameters of known
+    names, as ``@tilelang.autotune(by_model=True)`` above it does; ``tune="measure"`` a GPU, where
+    there is one.
+
+    Raises:
+        ConfigError: ``tune`` is another word.
     """
     options = {
         "out_idx": out_idx,
@@ -164,10 +186,24 @@ def jit(
         "pass_configs": pass_configs,
         "compile_flags": compile_flags,
     }
+    if tune is not None:
+        choose = _chooser(tune)
+        if func is not None:
+            return choose(_jit(func, options, sys._getframe(2)))
+        return lambda function: choose(_jit(function, options, sys._getframe(1)))
     if func is not None:
         # Frames: this function, errors.boundary, the decorated definition's scope.
         return _jit(func, options, sys._getframe(2))
     return lambda function: _jit(function, options, sys._getframe(1))
+
+
+def _chooser(tune: str) -> Callable[[Any], Any]:
+    """What lets the parameters of a function be chosen."""
+    from ..autotuner import autotune  # which imports this package
+
+    if tune not in ("model", "measure"):
+        raise ConfigError(f'jit(tune={tune!r}): "model" or "measure"')
+    return lambda function: autotune(function, by_model=tune == "model")
 
 
 def _jit(

@@ -358,7 +358,6 @@ def test_progress_is_shown(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "needs configurations"),
         ({"configs": [], "budgett": 3}, "no setting 'budgett'"),
         ({"configs": [], "rep": 0}, "rep=0 of a search is not positive"),
         ({"configs": [], "budget": -1}, "budget=-1 of a search is not positive"),

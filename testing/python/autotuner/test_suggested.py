@@ -1,0 +1,133 @@
+"""Configurations that the kernel itself suggests, by name and template."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.autotuner import suggest
+from tilelang.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _own_records(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def product_of(M, N, K, m, n, k, stages, threads):
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "float16"),
+        B: T.Tensor((K, N), "float16"),
+        C: T.Tensor((M, N), "float16"),
+    ):
+        with T.Kernel(T.ceildiv(N, n), T.ceildiv(M, m), threads=threads) as (bx, by):
+            a = T.alloc_shared((m, k), "float16")
+            b = T.alloc_shared((k, n), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
+                T.copy(A[by * m, i * k], a)
+                T.copy(B[i * k, bx * n], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * m, bx * n])
+
+    return main
+
+
+@tilelang.autotune
+@tilelang.jit(target="sm_90a")
+def gemm(M, N, K, block_M=64, BN=64, tile_k=32, num_stages=2, threads=128):
+    return product_of(M, N, K, block_M, BN, tile_k, num_stages, threads)
+
+
+def test_a_gemm_finds_better_tiles_than_its_defaults():
+    result = gemm.tune(1024, 1024, 256)
+    default = {"block_M": 64, "BN": 64, "tile_k": 32, "num_stages": 2, "threads": 128}
+    (first,) = [trial for trial in result.trials if trial.config == default]
+    assert len(result.trials) <= suggest.TOPK + 1
+    assert result.latency <= 0.8 * first.latency
+    a, b = torch.randn(1024, 256).half(), torch.randn(256, 1024).half()
+    c = torch.full((1024, 1024), float("nan")).half()
+    result.kernel(a, b, c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-3, atol=1e-3)
+
+
+def test_what_the_call_gives_stays():
+    result = gemm.tune(512, 512, 128, threads=128, num_stages=3)
+    assert {trial.config.get("BN") for trial in result.trials} > {64}
+    assert all(not {"threads", "num_stages"} & set(trial.config) for trial in result.trials)
+
+
+def test_few_rows_get_tiles_of_their_own():
+    chosen = gemm.tune(16, 4096, 256).config
+    assert chosen["block_M"] <= 64 and chosen["BN"] <= 64
+
+
+@pytest.mark.parametrize("tune", ["model", "measure"])
+def test_jit_chooses_as_it_is_told(tune):
+    @tilelang.jit(tune=tune, target="sm_90a")
+    def double(X, block=64, threads=64):
+        N = T.const("N")
+        X: T.Tensor((N,), T.float32)
+        Y = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, block), threads=threads) as b:
+            for i in T.Parallel(block):
+                Y[b * block + i] = X[b * block + i] * 2
+        return Y
+
+    x = torch.randn(100_003)
+    torch.testing.assert_close(double(x), x * 2)
+    result = double.tune(x)
+    assert result.config["block"] > 64
+    assert ("as by_model says" in result.remark) == (tune == "model")
+
+
+def test_attention_has_a_template_of_its_own():
+    @T.prim_func
+    def main(
+        Q: T.Tensor((8, 1024, 64), "float16"),
+        K: T.Tensor((8, 1024, 64), "float16"),
+        V: T.Tensor((8, 1024, 64), "float16"),
+        Out: T.Tensor((8, 1024, 64), "float16"),
+    ):
+        with T.Kernel(8, 8, threads=256) as (bx, head):
+            q = T.alloc_shared((128, 64), "float16")
+            k = T.alloc_shared((64, 64), "float16")
+            v = T.alloc_shared((64, 64), "float16")
+            s = T.alloc_fragment((128, 64), "float32")
+            p = T.alloc_fragment((128, 64), "float16")
+            o = T.alloc_fragment((128, 64), "float32")
+            T.copy(Q[head, bx * 128, 0], q)
+            T.clear(o)
+            for j in T.Pipelined(16, num_stages=2):
+                T.copy(K[head, j * 64, 0], k)
+                T.copy(V[head, j * 64, 0], v)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                T.copy(s, p)
+                T.gemm(p, v, o)
+            T.copy(o, Out[head, bx * 128, 0])
+
+    defaults = {"block_M": 128, "block_N": 64, "stages": 2, "threads": 256}
+    roles = suggest.roles_of(defaults, {})
+    found = suggest.configurations(main, "sm_90a", roles, "attention")
+    assert found[0] == defaults
+    assert {"block_M": 192, "threads": 384}.items() <= max(
+        found, key=lambda c: c["block_M"]
+    ).items()
+
+
+@pytest.mark.parametrize("defaults", [{}, {"width": 3}, {"block_M": "large"}, {"block_M": True}])
+def test_unknown_parameters_are_refused_with_what_is_known(defaults):
+    roles = suggest.roles_of(defaults, {})
+    with pytest.raises(ConfigError, match="finds no parameter of f that it knows") as caught:
+        suggest.configurations(None, "sm_90a", roles, "f")
+    assert "block_M" in str(caught.value) and "configs=" in str(caught.value)
+
+
+def test_a_word_that_nobody_knows_is_refused():
+    with pytest.raises(ConfigError, match='"model" or "measure"'):
+        tilelang.jit(tune="fast")

@@ -1,0 +1,128 @@
+"""Hints of templates: what fits, what is ranked first, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from tilelang.carver import (
+    ConvTemplate,
+    ElementwiseTemplate,
+    FlashAttentionTemplate,
+    GEMVTemplate,
+    GeneralReductionTemplate,
+    MatmulTemplate,
+)
+from tilelang.carver.arch import CUDA
+from tilelang.carver.roller.rasterization import NoRasterization
+from tilelang.errors import ConfigError
+
+ARCHES = ["sm_80", "sm_90a", "sm_100a"]
+SHAPES = [(4096, 4096, 4096), (2048, 2048, 512), (128, 4096, 4096), (1, 4096, 14336), (77, 40, 24)]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float8_e4m3fn"])
+def test_tiles_of_a_product_fit(arch, shape, dtype):
+    gpu = CUDA(arch)
+    hints = MatmulTemplate(*shape, in_dtype=dtype).with_arch(gpu).recommend_hints(topk=20)
+    assert 0 < len(hints) <= 20
+    assert [hint.seconds for hint in hints] == sorted(hint.seconds for hint in hints)
+    size = {"float16": 2, "float32": 4, "float8_e4m3fn": 1}[dtype]
+    for hint in hints:
+        (m, n), (k,) = hint.block, hint.rstep
+        assert hint.pipeline_stage * (m + n) * k * size <= gpu.smem_cap
+        assert hint.threads in (128, 256)
+        assert m % hint.warp[0] == 0 and n % hint.warp[1] == 0
+        assert (m // hint.warp[0]) * (n // hint.warp[1]) * 32 == hint.threads
+        assert hint.warp[0] % 16 == 0 and hint.warp[1] % 8 == 0
+
+
+#: What hand-written kernels of an H200 were fastest with: docs of the timing model and speed.
+MEASURED = [
+    ((4096, 4096, 4096), [128, 256]),
+    ((8192, 8192, 8192), [128, 256]),
+    ((512, 4096, 4096), [128, 128]),
+    ((128, 4096, 4096), [64, 64]),
+    ((64, 4096, 4096), [64, 32]),
+]
+
+
+@pytest.mark.parametrize(("shape", "block"), MEASURED)
+def test_the_first_tile_is_the_one_that_an_h200_prefers(shape, block):
+    assert MatmulTemplate(*shape).with_arch("sm_90a").recommend_hints(1)[0].block == block
+
+
+def test_few_rows_are_not_padded_to_a_whole_tile_of_wgmma():
+    assert MatmulTemplate(8, 4096, 4096).with_arch("sm_90a").recommend_hints(1)[0].block[0] == 16
+
+
+def test_small_grids_have_no_plan_of_their_order():
+    (hint,) = MatmulTemplate(64, 512, 512).with_arch("sm_90a").recommend_hints(1)
+    assert isinstance(hint.rasterization_plan, NoRasterization)
+
+
+def test_a_convolution_is_its_product():
+    conv = ConvTemplate(8, 64, 56, 56, 128, 3, 1, 1, 1).with_arch("sm_90a").recommend_hints(3)
+    gemm = MatmulTemplate(8 * 56 * 56, 128, 3 * 3 * 64).with_arch("sm_90a").recommend_hints(3)
+    assert [hint.block for hint in conv] == [hint.block for hint in gemm]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_rows_of_a_product_with_a_vector_are_shared_by_threads(arch):
+    for hint in GEMVTemplate(4096, 1024).with_arch(arch).recommend_hints():
+        assert hint.threads == hint.block[0] * hint.reduce_thread[0]
+        assert 32 <= hint.threads <= 512 and hint.threads % 32 == 0
+        assert hint.rstep[0] % (8 * hint.reduce_thread[0]) == 0  # whole vectors of 16 bytes
+
+
+@pytest.mark.parametrize("shape", [(4096, 1000), (7,), (3, 5, 100_003), (1, 1)])
+def test_elements_are_spread_over_threads(shape):
+    for hint in ElementwiseTemplate(shape).with_arch("sm_90a").recommend_hints():
+        assert len(hint.block) == len(hint.thread) == len(shape)
+        assert hint.threads in (64, 128, 256, 512)
+
+
+@pytest.mark.parametrize("structure", ["SR", "RS", "SSR", "R"])
+def test_reductions_name_both_kinds_of_extents(structure):
+    shape = [512, 1000, 64][: len(structure)]
+    kept = structure.count("S")
+    for hint in GeneralReductionTemplate(structure, shape).with_arch("sm_90a").recommend_hints():
+        assert len(hint.block) == kept and len(hint.rstep) == structure.count("R")
+        assert math.prod(hint.reduce_thread) >= 1
+
+
+def test_attention_takes_three_warpgroups_of_long_sequences():
+    template = FlashAttentionTemplate(4, 16, 128, 4096, 4096).with_arch("sm_90a")
+    hint = template.recommend_hints(1)[0]
+    assert hint.block == [192, 128] and hint.threads == 384
+    short = FlashAttentionTemplate(1, 1, 64, 40, 4096).with_arch("sm_90a").recommend_hints(1)[0]
+    assert short.block[0] == 64
+
+
+def test_a_choice_takes_milliseconds():
+    begin = time.perf_counter()
+    MatmulTemplate(4096, 14336, 4096).with_arch("sm_90a").recommend_hints()
+    assert time.perf_counter() - begin < 0.5
+
+
+WRONG = {
+    "size": lambda: MatmulTemplate(0, 1, 1),
+    "no number": lambda: MatmulTemplate("m", 1, 1),
+    "topk": lambda: MatmulTemplate(64, 64, 64).recommend_hints(topk=0),
+    "letters": lambda: GeneralReductionTemplate("SX", (4, 4)),
+    "nothing reduced": lambda: GeneralReductionTemplate("SS", (4, 4)),
+    "lengths": lambda: GeneralReductionTemplate("SR", (4,)),
+    "no shape": lambda: ElementwiseTemplate(()),
+    "kernel beyond the image": lambda: ConvTemplate(1, 8, 2, 2, 8, 5),
+    "does not fit": lambda: FlashAttentionTemplate(1, 1, 4096, 64, 64).recommend_hints(),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG))
+def test_wrong_sizes_are_refused(case):
+    with pytest.raises(ConfigError):
+        WRONG[case]()

@@ -1,0 +1,67 @@
+"""What all templates have."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, TypeVar
+
+from ...errors import ConfigError
+from ...language import dtype as as_dtype
+from ..arch import CUDA, auto_infer_current_arch
+from ..hint import Hint
+
+Self = TypeVar("Self", bound="Template")
+
+
+@dataclasses.dataclass
+class Template:
+    """A kind of kernel with its sizes."""
+
+    def __post_init__(self) -> None:
+        self._arch: CUDA | None = None
+
+    @property
+    def arch(self) -> CUDA:
+        """The GPU that hints are for: that of :meth:`with_arch`, else what "auto" stands for."""
+        if self._arch is None:
+            self._arch = auto_infer_current_arch()
+        return self._arch
+
+    def with_arch(self: Self, arch: Any) -> Self:
+        """Sets the GPU, one of :mod:`tilelang.carver.arch` or a target; returns the template."""
+        self._arch = arch if isinstance(arch, CUDA) else CUDA(arch)
+        return self
+
+    def recommend_hints(self, topk: int = 10) -> list[Hint]:
+        """Returns the ``topk`` best hints by an estimate, the best one first.
+
+        Raises:
+            ConfigError: ``topk`` is no positive number, or no tiling fits.
+        """
+        if isinstance(topk, bool) or not isinstance(topk, int) or topk < 1:
+            raise ConfigError(f"recommend_hints(topk={topk!r}): a positive number")
+        best: dict[str, Hint] = {}  # of those that differ in their stages alone
+        for hint in sorted(self._candidates(), key=lambda hint: hint.seconds):
+            if hint.seconds < math.inf:
+                best.setdefault(f"{hint.block} {hint.rstep} {hint.threads}", hint)
+        if not best:
+            raise ConfigError(f"no tiling of {self} fits {self.arch.arch}")
+        return list(best.values())[:topk]
+
+    def _candidates(self) -> list[Hint]:
+        raise NotImplementedError
+
+    def _need(self, **sizes: Any) -> None:
+        """Refuses sizes that are no positive numbers."""
+        for name, value in sizes.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(
+                    f"{type(self).__name__}({name}={value!r}): a size is a positive number; of one "
+                    "that is known only at run time give a typical value"
+                )
+
+
+def bits_of(dtype: Any) -> int:
+    """Returns the bits of an element."""
+    return int(as_dtype(dtype).bits)
