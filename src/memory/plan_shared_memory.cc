@@ -71,7 +71,7 @@ class LiveRanges : public StmtVisitor {
   explicit LiveRanges(const KernelLaunchNode* launch, Objects overlaying = {})
       : uniformity_(launch), overlaying_(std::move(overlaying)) {
     VisitStmt(launch->body);
-    for (auto& [buffer, uses] : pending_) ExtendForever(buffer, uses);
+    for (auto& [buffer, pending] : pending_) ExtendForever(buffer, pending);
   }
   std::vector<Block> blocks;
   // Some warps wait, inside a branch, for others on barriers of the program.
@@ -139,7 +139,7 @@ class LiveRanges : public StmtVisitor {
     for (const MemoryEffect& effect : CallEffects(op)) {
       Use(effect.buffer);
       if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !in_store_) {
-        pending_[effect.buffer].push_back(wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get());
+        Begin(effect.buffer, wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get());
       }
     }
     std::string_view name(op->name.data(), op->name.size());
@@ -194,6 +194,13 @@ class LiveRanges : public StmtVisitor {
  private:
   using Object = ffi::Object;
 
+  // What a buffer is used for asynchronously.
+  struct Pending {
+    std::vector<const Object*> uses;     // barriers and waits that tell the ends
+    bool by_tensor_core = false;         // by tcgen05 instructions, too
+    std::vector<const Object*> commits;  // barriers of which each tells the end of those
+  };
+
   void Use(const Buffer& buffer) { Extend(buffer, time_); }
   void MarkWaits() {
     for (Enclosing& span : spans_) span.waits = true;
@@ -222,15 +229,16 @@ class LiveRanges : public StmtVisitor {
   }
   // In asynchronous use when the program ends. The threads of a gemm by wgmma wait for it before
   // they write its bytes again.
-  void ExtendForever(const Buffer& buffer, const std::vector<const Object*>& uses) {
+  void ExtendForever(const Buffer& buffer, const Pending& pending) {
     auto it = index_.find(buffer.get());
     if (it == index_.end()) return;
     Block& block = blocks[it->second];
     Block before = block;
     Extend(buffer, kForever);
-    bool waited = std::all_of(uses.begin(), uses.end(),
-                              [&](const Object* use) { return wgmmas_.count(use) != 0; });
-    if (!waited) return;
+    bool waited = std::all_of(pending.uses.begin(), pending.uses.end(), [&](const Object* use) {
+      return use != nullptr && wgmmas_.count(use) != 0;
+    });
+    if (!waited || pending.by_tensor_core) return;
     block.last_use = before.last_use;
     block.last_side = before.last_side;
   }
@@ -259,18 +267,26 @@ class LiveRanges : public StmtVisitor {
     }
     return Buffer();
   }
-  // Instructions issued so far complete on this barrier.
+  // An asynchronous use whose end a barrier or wait tells; null: a commit that comes later.
+  void Begin(const Buffer& buffer, const Object* end) {
+    Pending& pending = pending_[buffer];
+    if (end != nullptr) return pending.uses.push_back(end);
+    pending.by_tensor_core = true;
+    pending.commits.clear();
+  }
+  // Instructions issued so far complete on this barrier, too.
   void Attach(const Buffer& barrier) {
-    for (auto& [buffer, barriers] : pending_) {
-      std::replace(barriers.begin(), barriers.end(), static_cast<const Object*>(nullptr),
-                   static_cast<const Object*>(barrier.get()));
+    for (auto& [buffer, pending] : pending_) {
+      if (pending.by_tensor_core) pending.commits.push_back(barrier.get());
     }
   }
   void Await(const Buffer& barrier) {
     for (auto it = pending_.begin(); it != pending_.end();) {
       Use(it->first);
-      std::erase(it->second, static_cast<const Object*>(barrier.get()));
-      it = it->second.empty() ? pending_.erase(it) : std::next(it);
+      auto& [uses, by_tensor_core, commits] = it->second;
+      std::erase(uses, static_cast<const Object*>(barrier.get()));
+      by_tensor_core &= std::find(commits.begin(), commits.end(), barrier.get()) == commits.end();
+      it = uses.empty() && !by_tensor_core ? pending_.erase(it) : std::next(it);
     }
   }
 
@@ -291,9 +307,7 @@ class LiveRanges : public StmtVisitor {
   std::vector<Enclosing> spans_;
   std::unordered_map<const Object*, size_t> index_;
   std::unordered_map<const Object*, std::vector<Buffer>> aliases_;
-  // Buffers in asynchronous use and the barriers that tell the end; null: not known yet.
-  std::unordered_map<Buffer, std::vector<const Object*>, ffi::ObjectPtrHash, ffi::ObjectPtrEqual>
-      pending_;
+  std::unordered_map<Buffer, Pending, ffi::ObjectPtrHash, ffi::ObjectPtrEqual> pending_;
 };
 
 // The lowest offset at which `block` overlaps no placed block that lives at the same time.

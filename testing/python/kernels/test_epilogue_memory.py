@@ -44,11 +44,15 @@ def kernel(epilogue: str, threads: int, persistent: bool = False):
     return main
 
 
+TARGETS = ("sm_90a", "sm_100a")
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("threads", [128, 256])
 @pytest.mark.parametrize("epilogue", ["plain", "reversed", "residual"])
-def test_a_tile_after_the_loop_takes_the_place_of_operands(epilogue, threads):
+def test_a_tile_after_the_loop_takes_the_place_of_operands(epilogue, threads, target):
     """192 KiB of operands in flight, and 64 KiB that only the epilogue uses."""
-    compiled = tilelang.compile(kernel(epilogue, threads), target="sm_90a")
+    compiled = tilelang.compile(kernel(epilogue, threads), target=target)
     a, b = (torch.randint(-3, 4, (rows, K)).half() for rows in (M, N))
     r = torch.randint(-9, 10, (M, N)).float()
     want = a.double() @ b.double().T
@@ -63,7 +67,8 @@ def test_a_tile_after_the_loop_takes_the_place_of_operands(epilogue, threads):
         assert torch.equal(got.double(), torch.stack([want, want]))
 
 
-def test_a_tile_of_every_turn_has_bytes_of_its_own():
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tile_of_every_turn_has_bytes_of_its_own(target):
     """The operands of the next tile are loaded while the epilogue of this one runs."""
     with pytest.raises(errors.ResourceError, match="out: 65536 bytes"):
-        tilelang.compile(kernel("plain", 128, persistent=True), target="sm_90a")
+        tilelang.compile(kernel("plain", 128, persistent=True), target=target)
