@@ -48,7 +48,8 @@ class ScanLowerer {
         dst_(buffers->Get(op->dst->buffer)),
         self_(ctx->thread - Int(ctx->threads.begin)) {
     auto rows = static_cast<int64_t>(layout_.rows.size());
-    sums_ = Local("_sums", layout_.fragment->RegsPerThread());
+    bool direct = dst_->dtype == reduction_.type;
+    sums_ = direct ? dst_ : Local("_sums", layout_.fragment->RegsPerThread());
     totals_ = Local("_totals", rows * layout_.turns);
     before_ = Local("_before", rows * layout_.turns);
     other_ = Local("_other", 1);
@@ -218,7 +219,7 @@ class ScanLowerer {
   Buffer dst_;
   Expr self_;  // among the operator's threads
   std::vector<Stmt> stmts_;
-  Buffer sums_;    // the prefixes within the thread
+  Buffer sums_;    // the prefixes within the thread; the result's own registers where they can
   Buffer totals_;  // of each row and turn
   Buffer before_;  // all that comes before the thread's part of a row and turn
   Buffer other_;   // of another lane
@@ -258,16 +259,19 @@ class ThreadScanInstruction : public TileInstruction {
     const ir::ReduceNode* scan = AsReduce(op);
     Fragment needed = LayoutFor(scan, ctx).fragment;
     std::vector<Stmt> stmts;
+    auto fits = [&](const Region& region) {
+      return region.IsWhole() && LayoutOf(region, ctx).SameMap(needed);
+    };
     auto twin_of = [&](const Region& region) {
-      if (region.IsWhole() && LayoutOf(region, ctx).SameMap(needed)) return region;
       Buffer twin(String(std::string(region->buffer->name) + "_scan"), region->buffer->dtype,
                   region->extents, {}, "local.fragment", {}, scan->span);
       stmts.push_back(ir::Alloc(twin, scan->span));
       ctx->layouts->Set(twin, needed, scan->span);
       return Region::Whole(twin);
     };
-    Region src = twin_of(scan->src);
-    Region dst = twin_of(scan->dst);
+    Region src = fits(scan->src) ? scan->src : twin_of(scan->src);
+    bool shares = !fits(scan->src) && src->buffer->dtype == scan->dst->buffer->dtype;
+    Region dst = fits(scan->dst) ? scan->dst : shares ? src : twin_of(scan->dst);
     if (!src.same_as(scan->src)) Relayout(scan->src, src, ctx, &stmts);
     stmts.push_back(WithPlanOf(this, ir::Reduce(scan, src, dst), ctx));
     if (!dst.same_as(scan->dst)) Relayout(dst, scan->dst, ctx, &stmts);

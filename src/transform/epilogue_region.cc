@@ -7,6 +7,7 @@
 #include "ir/effects.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "op/scan.h"
 #include "transform/dead_after.h"
 #include "transform/epilogue_loop.h"
 
@@ -245,6 +246,10 @@ class Collector {
   bool TakeReduce(const Stmt& s) {
     const auto* op = s.as<ir::ReduceNode>();
     if (op == nullptr) return false;
+    if (auto scan = op::ScanOf(op)) {
+      Refuse(scan->combine == "sum" ? "T.cumsum" : "T.cummax", s.span());
+      return true;
+    }
     const EpilogueTile* from = Find(op->src->buffer);
     if (from == nullptr || !op->src.IsWhole() || !op->dst.IsWhole() || op->Partials() != 1) {
       Refuse("T.reduce_" + std::string(op->op) + " of a part of the tile", s.span());
