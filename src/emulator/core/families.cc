@@ -9,8 +9,8 @@ void RegisterFamilies() {
     for (auto add :
          {RegisterControl, RegisterInteger, RegisterBitField, RegisterFloat, RegisterTranscendental,
           RegisterConvert, RegisterCompare, RegisterMove, RegisterMemory, RegisterMatrixMove,
-          RegisterMma, RegisterWmma, RegisterAtomics, RegisterWarpOps, RegisterBarriers,
-          RegisterMisc, RegisterCalls, RegisterAsync}) {
+          RegisterMma, RegisterWmma, RegisterVideo, RegisterAtomics, RegisterWarpOps,
+          RegisterBarriers, RegisterMisc, RegisterCalls, RegisterAsync}) {
       add();
     }
     return true;

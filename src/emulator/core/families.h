@@ -15,6 +15,7 @@ void RegisterMemory();
 void RegisterMatrixMove();
 void RegisterMma();
 void RegisterWmma();
+void RegisterVideo();
 void RegisterAtomics();
 void RegisterWarpOps();
 void RegisterBarriers();
