@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+#: Lower values are no addresses of the host's heap, and the emulator maps nothing there.
+_LOWEST = 1 << 36
+_HIGHEST = 1 << 47
+
 _tensors: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("tensors", default=())
 
 
@@ -34,33 +38,39 @@ def reachable(*tensors: Any) -> Iterator[None]:
         _tensors.reset(token)
 
 
+def possible_addresses(values: np.ndarray) -> np.ndarray:
+    """Returns those of some uint64 that may be addresses of the host's heap, sorted, each once."""
+    return np.unique(values[(values >= _LOWEST) & (values < _HIGHEST)])
+
+
 def live_tensors(addresses: np.ndarray) -> list[Any]:
     """Returns the memory of torch's CPU tensors in this process that holds one of the addresses.
 
     Args:
-        addresses: uint64.
+        addresses: uint64; what cannot be one is passed over.
 
     Returns:
         for each piece of memory a tensor of all its bytes.
     """
+    addresses = possible_addresses(addresses)
     torch = sys.modules.get("torch")
     if torch is None or not len(addresses):
         return []
-    addresses = np.sort(addresses)
     found: dict[int, Any] = {}
-    for each in gc.get_objects():
-        if not issubclass(type(each), torch.Tensor):
-            continue
-        try:
-            storage = each.untyped_storage()
-            begin, size = storage.data_ptr(), storage.nbytes()
-        except (RuntimeError, NotImplementedError):  # of no memory: sparse, meta, fake
-            continue
-        if each.device.type != "cpu" or begin in found:
-            continue
-        first, last = np.searchsorted(addresses, np.array([begin, begin + size], np.uint64))
-        if first < last:
-            found[begin] = torch.empty(0, dtype=torch.uint8).set_(storage)
+    with torch._C.DisableTorchFunction():  # what "cuda" means to a program does not matter
+        for each in gc.get_objects():
+            if not issubclass(type(each), torch.Tensor):
+                continue
+            try:
+                storage = each.untyped_storage()
+                begin, size = storage.data_ptr(), storage.nbytes()
+            except (RuntimeError, NotImplementedError):  # of no memory: sparse, meta, fake
+                continue
+            if each.device.type != "cpu" or begin in found:
+                continue
+            first, last = np.searchsorted(addresses, np.array([begin, begin + size], np.uint64))
+            if first < last:
+                found[begin] = torch.empty(0, dtype=torch.uint8).set_(storage)
     return list(found.values())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..emulator.launch_options import current as current_options
 from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
-from ..emulator.reachable import live_tensors
+from ..emulator.reachable import live_tensors, possible_addresses
 from ..errors import UnsupportedError
 from . import resources
 from .nvrtc import Artifact
@@ -145,10 +145,6 @@ def _poison(tensors: Iterable[Any]) -> None:
         array[...] = 1 if str(tensor.dtype).endswith("bool") else np.iinfo(array.dtype).max
 
 
-# Below no host has allocations, from here on none that a process can use.
-_ADDRESSES = 2**32, 2**48
-
-
 def _unknown_addresses(
     args: Sequence[Any], spans: Sequence[Span | None], known: Sequence[Extent]
 ) -> np.ndarray:
@@ -159,8 +155,7 @@ def _unknown_addresses(
             words.append(np.frombuffer(arg, np.uint64) if len(arg) == 8 else words[0])
         elif span.itemsize == 8 and "int" in str(getattr(arg, "dtype", "")):
             words.append(Regions([span]).array(span).ravel())
-    found = np.concatenate(words)
-    found = np.unique(found[(found >= _ADDRESSES[0]) & (found < _ADDRESSES[1])])
+    found = possible_addresses(np.concatenate(words))
     ranges = [(each.begin, each.end) for each in known]
     ranges += [(span.address, span.end) for span in spans if span is not None]
     inside = np.zeros(len(found), bool)

@@ -17,7 +17,7 @@ from triton.runtime import driver as drivers
 from tilelang.emulator.device import Device, Kernel
 from tilelang.emulator.errors import EmulatorWarning
 from tilelang.emulator.memory import extent_of
-from tilelang.emulator.pointees import tensors_at
+from tilelang.emulator.reachable import live_tensors
 from tilelang.emulator.tensor_map import Im2col
 from tilelang.errors import UserError
 from tilelang.runtime.resources import ResourceUsage
@@ -150,7 +150,7 @@ class Launcher:
         self, device: Device, mapped: contextlib.ExitStack, args: Sequence[Any]
     ) -> Iterator[Any]:
         flat = list(_flattened(self._signature, args))
-        for tensor in tensors_at(_addresses(flat)):  # pointers in memory are those of the host
+        for tensor in live_tensors(_addresses(flat)):  # pointers in memory are those of the host
             mapped.enter_context(device.map(tensor, address=tensor.data_ptr(), name="pointee"))
         maps = iter(self._maps)
         for kind, value in flat:
@@ -169,13 +169,16 @@ def _flattened(kinds: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[st
             yield kind, value
 
 
-def _addresses(flat: Iterable[tuple[str, Any]]) -> Iterator[int]:
+def _addresses(flat: Iterable[tuple[str, Any]]) -> np.ndarray:
     """What may be addresses among the arguments and in tensors of integers."""
+    words = [np.zeros(0, np.uint64)]
     for kind, value in flat:
         if kind in ("i64", "u64"):
-            yield int(value)
+            words.append(np.array([int(value) % 2**64], np.uint64))
         elif kind in ("*i64", "*u64") and hasattr(value, "untyped_storage"):
-            yield from value.detach().flatten().tolist()
+            dtype = np.int64 if kind == "*i64" else np.uint64
+            words.append(np.array(value.detach().flatten().tolist(), dtype).view(np.uint64))
+    return np.concatenate(words)
 
 
 def _tensor(value: Any) -> Any:
