@@ -215,6 +215,11 @@ class Collector : public StmtVisitor {
       known = IsComputable(varying, ranges);
     }
     Enumeration points(context, conditions, known ? varying : Expr(0));
+    if (known && points.TooLarge()) {
+      // Without guards on loops that do not move the place: it is touched in more iterations then.
+      std::erase_if(conditions, [&](const Expr& guard) { return UsesOther(guard, varying); });
+      points = Enumeration(context, conditions, varying);
+    }
     access->actors = {0, points.threads()};
     if (points.TooLarge()) {
       if (!elected && points.active().size() == 1) {
@@ -249,6 +254,13 @@ class Collector : public StmtVisitor {
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
+  }
+
+  // Whether the guard asks for a loop whose variable `place` has no part of.
+  bool UsesOther(const Expr& guard, const Expr& place) const {
+    return std::any_of(context_.loops.begin(), context_.loops.end(), [&](const auto& loop) {
+      return UsesVar(guard, loop.var) && !UsesVar(place, loop.var);
+    });
   }
 
   AccessContext context_;
