@@ -52,9 +52,9 @@ def group_norm_backward(images, channels, groups, pixels, dtype, threads=256, ti
         with T.Kernel(groups, images, threads=threads) as (group, image):
             g, gx = (T.alloc_reducer((1,), "float32") for _ in range(2))
             for c in T.Parallel(each):
-                w = T.cast(W[group * each + c], "float32")
-                g[0] += w * of_g[image, group * each + c]
-                gx[0] += w * of_gx[image, group * each + c]
+                weight = T.cast(W[group * each + c], "float32")
+                g[0] += weight * of_g[image, group * each + c]
+                gx[0] += weight * of_gx[image, group * each + c]
             T.finalize_reducer(g)
             T.finalize_reducer(gx)
             for c, p in T.Parallel(each, pixels):
