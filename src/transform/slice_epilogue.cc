@@ -158,7 +158,8 @@ class EpilogueSlicer : public ScopedMutator {
   }
 
   // Columns of a slice where registers decide: the results take half of a thread's, and what
-  // follows needs some of its own. A tile that is stored as it is, is best stored whole.
+  // follows needs some of its own. A tile that is stored as it is, is best stored whole; what wgmma
+  // leaves is in registers anyway, and only tiles in shared memory shrink.
   int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     constexpr int64_t kManyRegisters = 128;
     constexpr int64_t kColumns = 32;
@@ -168,12 +169,14 @@ class EpilogueSlicer : public ScopedMutator {
     }
     if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
     bool reads = false;
+    bool stages = false;
     for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
       ir::WalkEffects(op->stmts[i], [&](const ir::Effect& effect) {
         reads |= effect.buffer.IsGlobal() && effect.kind == ir::EffectKind::kRead;
+        stages |= effect.buffer.IsShared() && effect.Writes();
       });
     }
-    return reads ? kColumns : kAuto;
+    return reads && (stages || target_->has_tcgen05) ? kColumns : kAuto;
   }
 
   // The whole tile, whose bits are those of slices.

@@ -145,6 +145,9 @@ def test_registers_decide_where_nothing_else_does():
     (launch,) = schedule_of(gemm(heavy)).launches
     assert [(e.slices, e.columns) for e in launch.epilogues] == [(8, 32)]
     assert not schedule_of(gemm(plain)).launches[0].epilogues
+    assert not schedule_of(gemm(heavy), "sm_90a").launches[0].epilogues
+    staged = Problem(parts="bias residual", staged=True)
+    assert schedule_of(gemm(staged), "sm_90a").launches[0].epilogues
     assert not schedule_of(gemm(Problem(parts="bias", bn=128, n=128))).launches[0].epilogues
 
 
