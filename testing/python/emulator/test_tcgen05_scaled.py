@@ -194,6 +194,36 @@ def test_scale_factors_in_a_wrong_place(sfa, complaint):
     assert caught.value.kind == "tmem"
 
 
+STORE = f" tcgen05.st.sync.aligned.32x32b.x4.b32 [%r3+{SFA_AT}], {{%v0, %v1, %v2, %v3}};"
+WAIT = " tcgen05.wait::st.sync.aligned;"
+MEET = """
+ tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;"""
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 1])
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [
+        (STORE + WAIT + MEET, None),
+        (STORE + MEET, "missing-wait"),
+        (STORE + WAIT + " bar.sync 0;", "missing-tcgen05-fence"),
+        (STORE + WAIT, "missing-wait"),
+    ],
+)
+def test_scale_factors_that_threads_store_must_be_ordered(before, kind, schedule):
+    case = ScaledCase("mxf8f6f4", n=16)
+    load = f" tcgen05.ld.sync.aligned.32x32b.x4.b32 {{%v0, %v1, %v2, %v3}}, [%r3+{SFA_AT}];"
+    text = load + " tcgen05.wait::ld.sync.aligned;" + before + one_cta(mma(case.kind, ""))
+    text = build(text, shared_bytes=64 * 1024, params=PARAMS)
+    arguments = (text, case.cells[0], case.images[0], case.args)
+    if kind is None:
+        run(*arguments, sanitize=True, schedule=schedule)
+        return
+    with pytest.raises(EmulatorError, match="scale factors") as caught:
+        run(*arguments, sanitize=True, schedule=schedule)
+    assert caught.value.kind == kind
+
+
 def forms():
     """Every spelling, right and wrong."""
     vectors = ("", ".scale_vec::1X", ".scale_vec::2X", ".scale_vec::4X", ".block16", ".block32")
