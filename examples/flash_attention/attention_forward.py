@@ -35,8 +35,10 @@ from tilelang.tools.example import Example, Option
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
-def default_tiles(target, dim) -> dict[str, Any]:
+def default_tiles(target, dim, dim_v=None) -> dict[str, Any]:
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
+
+    ``dim_v`` is that of V, by default the one of Q and K.
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
     has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups. The weights
@@ -52,9 +54,10 @@ def default_tiles(target, dim) -> dict[str, Any]:
         }
     if target == "sm_80":
         return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2, "parts": 4}
+    wide = dim + (dim_v or dim) > 320  # two stages of 128 keys and values beside Q: 245 KiB
     return {
         "block_M": 128,
-        "block_N": 128 if dim <= 192 else 64,
+        "block_N": 64 if dim > 192 else 96 if wide else 128,
         "threads": 256,
         "num_stages": 2,
     }
@@ -242,7 +245,7 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
     args = example.args
     lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
-    tiles = default_tiles(args.target, args.dim)
+    tiles = default_tiles(args.target, shape.dim, shape.dim_v)
     function = attention(shape, args.causal, args.dtype, **tiles)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 

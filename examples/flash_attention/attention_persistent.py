@@ -29,8 +29,11 @@ import tilelang.language as T
 OVERHEAD = 3
 
 
-def default_tiles(target, dim):
-    """Returns arguments of ``attention``: tiles that registers and shared memory have room for."""
+def default_tiles(target, dim, dim_v=None):
+    """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
+
+    That is so for whatever ``dim_v`` up to ``dim``.
+    """
     if target == "sm_80":
         return {"block_M": 64, "block_N": 64, "threads": 128, "num_stages": 2, "parts": 4}
     if dim > 128 or target != "sm_90a":

@@ -17,6 +17,7 @@ import torch
 from attention_forward import PASS_CONFIGS, hide, online_softmax
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 
@@ -52,6 +53,15 @@ def combine(Parts, Lse, Out, splits, dim):
                 result[j] += Parts[b, head, s, j] * T.exp2(Lse[b, head, s] - highest[0])
         for j in T.Parallel(dim):
             Out[b, head, j] = result[j] / total[0]
+
+
+def default_splits(batch, kv_heads, keys, target, block_N=128):
+    """Returns the parts with which about as many blocks work as the GPU has multiprocessors.
+
+    More of them than that only add results to combine.
+    """
+    parts = round(CUDA(target).compute_max_core / (batch * kv_heads))
+    return max(1, min(parts, -(-keys // block_N)))
 
 
 def flash_decoding(
@@ -125,7 +135,7 @@ def main():
     example = Example(
         __doc__,
         lengths=Option("keys of each sequence", [300, 77, 512], [32768] * 8),
-        splits=Option("blocks that share the keys of a sequence", 3, 16),
+        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0),
         heads=Option("heads of Q", 16, 32),
         kv_heads=Option("heads of K and V, a divisor of heads", 2, 4),
         dim=Option("elements of a head", 128),
@@ -134,7 +144,8 @@ def main():
     args = example.args
     batch, keys = len(args.lengths), max(args.lengths)
     sizes = batch, keys, args.heads, args.kv_heads, args.dim
-    function = flash_decoding(*sizes, args.splits, args.dtype)
+    splits = args.splits or default_splits(batch, args.kv_heads, keys, args.target)
+    function = flash_decoding(*sizes, splits, args.dtype)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
     q = example.normal(batch, args.heads, args.dim, dtype=args.dtype)
     k, v = (

@@ -3,12 +3,27 @@
 A block computes a tile of C. The loop over K is pipelined: tiles of A and B arrive while the tensor
 core multiplies those before. Which instructions do so (cp.async and mma.sync, TMA and wgmma or
 tcgen05.mma) follows from the target; ``--schedule`` shows it. Tiles at the edges need no care.
+How large tiles are follows from the sizes: few rows get small ones, so that all of the GPU works.
 
     python gemm.py [--m 200] [--n 136] [--k 328] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
 import tilelang.language as T
+from tilelang.carver import MatmulTemplate
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
+
+
+def tiles(M, N, K, dtype, target):
+    """Returns the best tiles for these sizes beside which the tile of C has room, as keywords."""
+    gpu = CUDA(target)
+    template = MatmulTemplate(M, N, K, False, False, in_dtype=dtype, out_dtype=dtype)
+    for hint in template.with_arch(gpu).recommend_hints(topk=100):
+        (m, n), (k,), stages = hint.block, hint.rstep, hint.pipeline_stage
+        if 2 * (stages * (m + n) * k + m * n) <= gpu.smem_cap:
+            break
+    sizes = {"block_M": m, "block_N": n, "block_K": k}
+    return {**sizes, "num_stages": stages, "threads": hint.threads}
 
 
 def gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256, num_stages=3):
@@ -45,11 +60,11 @@ def main():
         m=Option("rows of A and C", 200, 4096),
         n=Option("columns of B and C", 136, 4096),
         k=Option("columns of A, rows of B", 328, 4096),
-        block_n=Option("columns of a tile of C", 128, 256),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    kernel = example.compile(gemm(args.m, args.n, args.k, args.dtype, block_N=args.block_n))
+    sizes = args.m, args.n, args.k, args.dtype
+    kernel = example.compile(gemm(*sizes, **tiles(*sizes, args.target)))
     a = example.normal(args.m, args.k, dtype=args.dtype)
     b = example.normal(args.k, args.n, dtype=args.dtype)
     c = example.output(args.m, args.n, dtype=args.dtype)

@@ -30,7 +30,13 @@ ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm
 ARGUMENTS = {
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
-    "flash_attention/attention_forward": ["", "--queries 77 --keys 200 --causal"],
+    "flash_attention/attention_forward": [
+        "",
+        "--queries 77 --keys 200 --causal",
+        "--queries 77 --keys 200 --heads 1 --dim 192",
+    ],
+    "flash_attention/flash_decoding": ["", "--lengths 130 5 --splits 3"],
+    "gemm/gemm": ["", "--m 1 --n 520", "--m 1000 --n 264 --k 72"],
     "flash_attention/attention_persistent": ["--queries 300 --keys 400 --causal"],
     "flash_attention/attention_window": [
         "--keys 333 --kv_heads 2 --dim 64",
