@@ -75,7 +75,6 @@ def test_persistent_blocks_and_staging(target):
     check(Problem(m=384, n=128, bn=128, persistent=True, staged=True), target, [32])
 
 
-@pytest.mark.every_schedule
 @pytest.mark.parametrize("target", TARGETS)
 def test_staging_shrinks_to_slots(target):
     p = Problem(n=128, bn=128, staged=True, parts="bias gelu residual")
