@@ -163,7 +163,7 @@ void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
 // Slices of operands in shared memory, now that their layouts are known.
 void CheckCorner(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
   if (!region->buffer.IsShared()) return;
-  const Layout& layout = *ctx->layouts->GetLayout(region->buffer);
+  Layout layout = *ctx->layouts->GetLayout(region->buffer);
   std::string problem = CornerProblem(region, layout, mn_major, ctx->analyzer);
   if (!problem.empty()) Refuse(op, ir::ErrorClass::kShape, problem);
 }
