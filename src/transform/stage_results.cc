@@ -25,7 +25,7 @@ using ir::Stmt;
 namespace {
 
 // The fragments that gemms of pipelined loops add up in.
-std::unordered_set<const ir::ffi::Object*> Accumulators(const Stmt& body) {
+std::unordered_set<const ir::ffi::Object*> AccumulatorsOf(const Stmt& body) {
   std::unordered_set<const ir::ffi::Object*> found;
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
@@ -63,7 +63,7 @@ class ResultStager : public ScopedMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = op;
     threads_ = analysis::ThreadsOf(op);
-    accumulators_ = Accumulators(op->body);
+    accumulators_ = AccumulatorsOf(op->body);
     int64_t blocks = 1;
     for (const ir::Expr& extent : op->grid) blocks *= ir::AsInt(extent).value_or(target_->sm_count);
     if (accumulators_.empty() || HasOwnRoles(op) || 2 * blocks < target_->sm_count) {
