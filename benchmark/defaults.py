@@ -9,8 +9,8 @@ kernel, from medians of runs in turns in one process (``benchmark/in_turns.py``)
 is in TFLOP/s. ``--hand`` adds what an expert would write by hand: panels of blocks, results through
 shared memory, other numbers of stages.
 
-Shapes are listed by M, N and K; every second one is held back: no rule of the compiler was chosen
-by looking at it. The geometric means of both halves stand at the end of a row.
+Shapes are listed by M, N and K; every second one is held back: while rules of the compiler are
+made, they are measured on the others. The geometric means of both halves stand at the end of a row.
 """
 
 from __future__ import annotations

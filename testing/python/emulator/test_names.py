@@ -96,15 +96,15 @@ def test_shared_variables_of_one_name_in_two_functions():
 def test_all_unsupported_instructions_are_named():
     name = "_ZN5outer5innerILi3EEEvPf"  # void outer::inner<3>(float*)
     long = "_Z4longI" + "N1aI" * 30 + "i" + "EE" * 30 + "Evv"
-    vadd = "vadd2.u32.u32.u32 %r0, %r1, %r2, %r3;"
+    vset4 = "vset4.u32.u32.eq %r0, %r1, %r2, %r3;"
     text = (
         HEADER
         + f""".entry {name}() {{ .reg .b32 %r<4>;
-      {vadd}
+      {vset4}
       vset2.u32.u32.eq %r0, %r1, %r2, %r3;
-      {vadd} {vadd}
+      {vset4} {vset4}
       ret; }}
-      .entry {long}() {{ .reg .b32 %r<4>; {vadd} ret; }}
+      .entry {long}() {{ .reg .b32 %r<4>; {vset4} ret; }}
       .entry fine() {{ ret; }}"""
     )
     module = Device().load_ptx(text)
@@ -115,13 +115,13 @@ def test_all_unsupported_instructions_are_named():
     assert caught.value.kernel == name
     assert caught.value.ptx_line == 5
     first, second = caught.value.reason.split("\n")
-    assert "vadd2.u32.u32.u32" in first and "(3 times)" in first
+    assert "vset4.u32.u32.eq" in first and "(3 times)" in first
     assert "vset2.u32.u32.eq" in second and "line 6" in second and "times" not in second
     with pytest.raises(EmulatorError) as caught:
         module[long]
     assert "  kernel: void long<a<a<" in str(caught.value)
     assert len(re.search("kernel: (.*)", str(caught.value))[1]) < 110
-    counts = {"vadd2": 4, "vset2": 1}
+    counts = {"vset4": 4, "vset2": 1}
     assert len(module.unsupported) == len(counts)
     for what, count in module.unsupported.items():
         assert counts[what.split("'")[1][:5]] == count
