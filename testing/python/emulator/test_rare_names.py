@@ -70,11 +70,11 @@ def test_an_unimplemented_instruction_spares_the_other_kernels():
     text = (
         HEADER
         + """
-      .func helper() { .reg .b32 %r<4>; vadd2.u32.u32.u32 %r0, %r1, %r2, %r3; ret; }
+      .func helper() { .reg .b32 %r<4>; vset4.u32.u32.eq %r0, %r1, %r2, %r3; ret; }
       .visible .entry good(.param .u64 p) { .reg .b64 %d0; ld.param.u64 %d0, [p];
         st.global.u32 [%d0], 42; ret; }
       .visible .entry direct(.param .u64 p) { .reg .b32 %r<4>; bar.sync 0;
-        vadd2.u32.u32.u32 %r0, %r1, %r2, %r3; ret; }
+        vset4.u32.u32.eq %r0, %r1, %r2, %r3; ret; }
       .visible .entry calls(.param .u32 n) { call.uni helper, (); ret; }
       .visible .entry indirect() { .reg .b64 %d0; mov.u64 %d0, 0;
         proto: .callprototype _ (); call %d0, (), proto; ret; }"""
@@ -92,7 +92,7 @@ def test_an_unimplemented_instruction_spares_the_other_kernels():
             module.kernels[name].launch(1, 32, args)
         for caught in (taken, launched):
             assert caught.value.kind == "unsupported"
-            assert "vadd2" in str(caught.value) or name == "indirect"
+            assert "vset4" in str(caught.value) or name == "indirect"
 
 
 GRID_SYNC = """
