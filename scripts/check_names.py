@@ -81,6 +81,10 @@ def clashes(source: Path) -> list[str]:
                     if (space, name) in declared:
                         found.append(_line(name, [path, declared[space, name]], source))
         found += [_line(name, paths, source) for (_, name), paths in owners.items() if paths[1:]]
+        for (space, name), paths in owners.items():
+            bare = name.partition("(")[0]
+            if bare != name and (space, bare) in owners:  # a function, and a type or variable
+                found.append(_line(bare, sorted({*paths, *owners[space, bare]}), source))
     return found
 
 

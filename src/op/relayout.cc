@@ -78,7 +78,7 @@ ir::ParallelFor Within(const Region& region, const ir::ParallelFor& loop) {
                          loop->span);
 }
 
-layout::Coord Corner(const Region& region) {
+layout::Coord MinsOf(const Region& region) {
   return StaticExtents(region->mins, "the corner of a fragment region", region->buffer->span);
 }
 
@@ -91,13 +91,13 @@ bool HasClosedInverse(const Region& owner, Context* ctx) {
 ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner, Context* ctx) {
   bool closed = HasClosedInverse(owner, ctx);
   Region around = closed ? owner : Region::Whole(owner->buffer);
-  layout::Coord first = closed ? layout::Coord(around->mins.size(), 0) : Corner(owner);
+  layout::Coord first = closed ? layout::Coord(around->mins.size(), 0) : MinsOf(owner);
   ir::Array<ir::Var> vars;
   for (size_t d = 0; d < around->extents.size(); ++d) {
     vars.push_back(ir::Var("i" + std::to_string(d), ir::dtypes::kInt32, from->buffer->span));
   }
   auto indices = [&](const Region& region) {
-    layout::Coord corner = Corner(region);
+    layout::Coord corner = MinsOf(region);
     ir::Array<Expr> all;
     for (size_t d = 0; d < vars.size(); ++d) {
       int64_t shift = corner[d] - first[d];
@@ -120,7 +120,7 @@ void Relayout(const Region& from, const Region& to, Context* ctx, std::vector<St
   // A loop over more than the region stays inside of both fragments where it is the same of both.
   bool in_range =
       HasClosedInverse(to, ctx) ||
-      (Corner(from) == Corner(to) && StaticShape(from->buffer) == StaticShape(to->buffer));
+      (MinsOf(from) == MinsOf(to) && StaticShape(from->buffer) == StaticShape(to->buffer));
   if (in_range) {
     ir::ParallelFor direct = Loop(from, to, to, ctx);
     if (WithinThreads(direct, ctx)) {

@@ -52,7 +52,7 @@ std::string List(int64_t count, int64_t per_line, const std::string& line_end,
   return text;
 }
 
-std::string Shape(const WgmmaForm& form) {
+std::string ShapeText(const WgmmaForm& form) {
   return "m64n" + std::to_string(form.n) + "k" + std::to_string(form.kind.atom.K());
 }
 
@@ -80,7 +80,7 @@ std::optional<WgmmaKind> ChooseWgmmaKind(DType a, DType b, DType c) {
 }
 
 std::string WgmmaFunctionName(const WgmmaForm& form) {
-  std::string name = "wgmma_" + Shape(form) + "_" + form.kind.d + "_" + form.kind.a + "_" +
+  std::string name = "wgmma_" + ShapeText(form) + "_" + form.kind.d + "_" + form.kind.a + "_" +
                      form.kind.b + (form.a_in_registers ? "_rs" : "_ss");
   if (form.a_mn_major) name += "_ta";
   if (form.b_mn_major) name += "_tb";
@@ -117,7 +117,7 @@ std::string WgmmaFunction(const WgmmaForm& form) {
   text += "  asm volatile(\n";
   std::string accumulate = form.overwrites ? "0" : operand(next + 1);
   text += "      \"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate + ", 0;\\n\\t\"\n";
-  text += "      \"wgmma.mma_async.sync.aligned." + Shape(form) + "." + kind.d + "." + kind.a +
+  text += "      \"wgmma.mma_async.sync.aligned." + ShapeText(form) + "." + kind.d + "." + kind.a +
           "." + kind.b + "\"\n";
   text += "      \" {" + registers + "},\"\n";
   text += "      \" " + a + ", " + operand(next) + ", p" + Immediates(form) + ";\\n\\t}\"\n";

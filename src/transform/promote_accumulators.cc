@@ -24,7 +24,7 @@ int64_t PromoteEvery(const Stmt& s) {
 }
 
 // `count` of the dimension from `first` on; the region itself where that is all of it.
-Region Slice(const Region& region, size_t dim, int64_t first, int64_t count) {
+Region SliceOf(const Region& region, size_t dim, int64_t first, int64_t count) {
   if (ir::IsConst(region->extents[dim], count)) return region;
   Array<Expr> mins = region->mins;
   Array<Expr> extents = region->extents;
@@ -76,8 +76,8 @@ class Promoter : public ir::StmtMutator {
     size_t k_of_b = op->b->extents.size() - (op->trans_b ? 1 : 2);
     int64_t k = *ir::AsInt(op->a->extents[k_of_a]);
     for (int64_t first = 0; first < k; first += step) {
-      stmts->push_back(ir::Gemm(Slice(op->a, k_of_a, first, step),
-                                Slice(op->b, k_of_b, first, step), Region::Whole(partial),
+      stmts->push_back(ir::Gemm(SliceOf(op->a, k_of_a, first, step),
+                                SliceOf(op->b, k_of_b, first, step), Region::Whole(partial),
                                 op->trans_a, op->trans_b, whole, Expr(), annotations, op->span));
       stmts->push_back(Add(partial, op->c, overwrites && first == 0, op->span));
     }

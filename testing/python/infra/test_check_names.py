@@ -39,6 +39,8 @@ def test_what_clashes(tmp_path: Path) -> None:
         ("constexpr double kB = 2;", "kB"),
         ("using kA = int;", "kA"),
         ("bool Sum(int x,\n         int y) {\n}", "Sum(int,int)"),
+        ("Set Planner(int x) {\n}", "Planner"),
+        ("struct Sum {\n};", "Sum"),
     ):
         write(tmp_path, a_cc=first, b_cc=other)
         (found,) = check_names.clashes(tmp_path / "src")
