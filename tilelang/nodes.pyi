@@ -55,6 +55,10 @@ class Completion(Object):
     threads: Sequence[int]
 from .ir.expr import Expr as Expr
 from .ir.stmt import Func as Func
+class GemmOperand(Object):
+    kind: int
+    region: Region
+    transposed: bool
 class RecordUpdate(Object):
     name: str
     left: Sequence[Var]
@@ -228,11 +232,7 @@ class Fill(TileOp):
     dst: Region
     value: Expr
 class Gemm(TileOp):
-    a: Region
-    b: Region
-    c: Region
-    trans_a: bool
-    trans_b: bool
+    operands: Sequence[GemmOperand]
     clear_accum: Expr
     mbar: Expr
     annotations: Mapping[str, Any]

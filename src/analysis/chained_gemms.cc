@@ -10,10 +10,28 @@ namespace tilelang::analysis {
 
 using ir::Stmt;
 
+namespace {
+
+// Inputs that are fragments.
+std::vector<ir::Buffer> InRegisters(const ir::GemmNode* gemm) {
+  std::vector<ir::Buffer> result;
+  for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+    if (input->buffer().IsFragment()) result.push_back(input->buffer());
+  }
+  return result;
+}
+
+}  // namespace
+
+bool ChainedGemms::Has(const ir::GemmNode* gemm) const {
+  return !InRegisters(gemm).empty() || sources_.count(gemm->result()->buffer.get()) != 0;
+}
+
 ChainedGemms::ChainedGemms(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
-    if (gemm != nullptr && gemm->a->buffer.IsFragment()) sources_.insert(gemm->a->buffer.get());
+    if (gemm == nullptr) return true;
+    for (const ir::Buffer& input : InRegisters(gemm)) sources_.insert(input.get());
     return true;
   });
   for (bool changed = !sources_.empty(); changed;) {

@@ -4,7 +4,7 @@
 
 #include <unordered_set>
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang::analysis {
 
@@ -14,9 +14,7 @@ namespace tilelang::analysis {
 class ChainedGemms {
  public:
   explicit ChainedGemms(const ir::KernelLaunchNode* launch);
-  bool Has(const ir::GemmNode* gemm) const {
-    return gemm->a->buffer.IsFragment() || sources_.count(gemm->c->buffer.get()) != 0;
-  }
+  bool Has(const ir::GemmNode* gemm) const;
 
  private:
   std::unordered_set<const ir::ffi::Object*> sources_;  // fragments that an A is computed from

@@ -52,7 +52,7 @@ class VariationFinder : public StmtVisitor {
                    AreUniform(op->dst->mins);
     Write(op->dst->buffer, uniform);
   }
-  void Visit(const GemmNode* op) override { Write(op->c->buffer, false); }
+  void Visit(const GemmNode* op) override { Write(op->result()->buffer, false); }
   void Visit(const EvaluateNode* op) override {
     WalkExprs(op->value, [&](const Expr& e) {
       if (const auto* call = e.as<CallNode>()) {

@@ -226,14 +226,13 @@ class ClusterChecker : public ir::StmtVisitor {
                                                      "in both");
     };
     check("clear_accum", op->clear_accum);
-    auto check_starts = [&](const std::string& name, const ir::Region& region) {
-      for (const Expr& min : region->mins) {
-        check("where " + name + " begins in " + std::string(region->buffer->name), min);
+    for (const ir::GemmOperand& operand : op->operands) {
+      for (const Expr& min : operand->region->mins) {
+        check(std::string("where ") + operand->name() + " begins in " +
+                  std::string(operand->buffer()->name),
+              min);
       }
-    };
-    check_starts("A", op->a);
-    check_starts("B", op->b);
-    check_starts("C", op->c);
+    }
   }
 
   int64_t size_;

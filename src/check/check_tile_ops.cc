@@ -112,8 +112,8 @@ class TileOpChecker : public ir::StmtVisitor {
     CheckGemmShapes(op);
     CheckGemmTypes(op);
     CheckPromotion(op);
-    for (const ir::Region& operand : {op->a, op->b, op->c}) {
-      const ir::Buffer& buffer = operand->buffer;
+    for (const ir::GemmOperand& operand : op->operands) {
+      const ir::Buffer& buffer = operand->buffer();
       if (!buffer.IsGlobal() && !buffer.IsLocal() && !buffer.IsBarrier()) continue;
       TL_USER_ERROR(kScope, op->span,
                     "T.gemm on " << Describe(buffer)
@@ -154,28 +154,41 @@ class TileOpChecker : public ir::StmtVisitor {
   }
 
   void CheckGemmShapes(const ir::GemmNode* op) {
-    Extents a = Matrix(op, op->a, "A"), b = Matrix(op, op->b, "B"), c = Matrix(op, op->c, "C");
-    const Expr& m = a[op->trans_a ? 1 : 0];
-    const Expr& k = a[op->trans_a ? 0 : 1];
-    const Expr& k_of_b = b[op->trans_b ? 1 : 0];
-    const Expr& n = b[op->trans_b ? 0 : 1];
-    auto shapes = [&] {
-      return std::string("A ") + Text(a) + (op->trans_a ? " transposed" : "") + ", B " + Text(b) +
-             (op->trans_b ? " transposed" : "") + ", C " + Text(c);
-    };
-    auto check = [&](const char* dim, const Expr& x, const char* of_x, const Expr& y,
-                     const char* of_y) {
-      if (!Differ(x, y)) return;
-      TL_USER_ERROR(kShape, op->span,
-                    "T.gemm: " << dim << " is " << ir::Print(x) << " in " << of_x << " and "
-                               << ir::Print(y) << " in " << of_y << " (" << shapes()
-                               << "); A is (M, K), B (K, N), C (M, N), with transpose_A=True "
-                                  "(K, M), with transpose_B=True (N, K)");
-    };
-    check("K", k, "A", k_of_b, "B");
-    check("M", m, "A", c[0], "C");
-    check("N", op::IsInPairs(op) ? n * ir::Const(n.dtype(), op::kPairBlocks) : n,
-          op::IsInPairs(op) ? "the B of both blocks" : "B", c[1], "C");
+    std::string shapes;
+    for (const ir::GemmOperand& operand : op->operands) {
+      Extents extents = Matrix(op, operand->region, operand->name());
+      shapes += (shapes.empty() ? "" : ", ") + std::string(operand->name()) + " " + Text(extents) +
+                (operand->transposed ? " transposed" : "");
+    }
+    CheckExtents(op, ir::GemmDim::kK, "K", shapes);
+    CheckExtents(op, ir::GemmDim::kM, "M", shapes);
+    CheckExtents(op, ir::GemmDim::kN, "N", shapes);
+  }
+
+  // The operands along a dimension agree on its extent.
+  void CheckExtents(const ir::GemmNode* op, ir::GemmDim dim, const char* name,
+                    const std::string& shapes) {
+    Expr expected;
+    std::string of;
+    for (const ir::GemmOperand& operand : op->operands) {
+      auto along = operand->DimAlong(dim);
+      if (!along) continue;
+      Expr extent = operand->region->extents[*along];
+      std::string whose = operand->name();
+      if (dim == ir::GemmDim::kN && !operand->IsResult() && op::IsInPairs(op)) {
+        extent = extent * ir::Const(extent.dtype(), op::kPairBlocks);
+        whose = "the " + whose + " of both blocks";
+      }
+      if (expected.defined() && Differ(expected, extent)) {
+        TL_USER_ERROR(kShape, op->span,
+                      "T.gemm: " << name << " is " << ir::Print(expected) << " in " << of << " and "
+                                 << ir::Print(extent) << " in " << whose << " (" << shapes
+                                 << "); A is (M, K), B (K, N), C (M, N), with transpose_A=True "
+                                    "(K, M), with transpose_B=True (N, K)");
+      }
+      expected = extent;
+      of = whose;
+    }
   }
 
   // promote_every=
@@ -187,7 +200,7 @@ class TileOpChecker : public ir::StmtVisitor {
       ir::ThrowUserError(kind, op->span,
                          "T.gemm with promote_every=" + std::to_string(step) + what);
     };
-    const ir::Buffer& c = op->c->buffer;
+    const ir::Buffer& c = op->result()->buffer;
     if (!c.IsFragment() || c->dtype != ir::dtypes::kFloat32) {
       refuse(ir::ErrorClass::kDType, " into " + Describe(c) +
                                          "; partial sums are added in registers: C is a fragment "
@@ -197,7 +210,7 @@ class TileOpChecker : public ir::StmtVisitor {
       refuse(ir::ErrorClass::kSemantics,
              " adds its result to C, so that it must wait for it: leave out mbar= and wg_wait=");
     }
-    auto k = ir::AsInt(op->a->extents[op->a->extents.size() - (op->trans_a ? 2 : 1)]);
+    auto k = ir::AsInt(op->Depth());
     if (k && *k % step == 0) return;
     refuse(ir::ErrorClass::kShape,
            ": K = " + (k ? std::to_string(*k) : std::string("of unknown size")) +
@@ -205,7 +218,9 @@ class TileOpChecker : public ir::StmtVisitor {
   }
 
   void CheckGemmTypes(const ir::GemmNode* op) {
-    ir::DType a = op->a->buffer->dtype, b = op->b->buffer->dtype, c = op->c->buffer->dtype;
+    std::vector<const ir::GemmOperandNode*> inputs = op->Inputs();
+    ir::DType a = inputs[0]->buffer()->dtype, b = inputs[1]->buffer()->dtype;
+    ir::DType c = op->result()->buffer->dtype;
     bool mixed = (ir::IsFloat8(a) && ir::IsFloat8(b)) || (ir::IsIntegral(a) && ir::IsIntegral(b));
     if (!IsOperand(a) || !IsOperand(b) || (a != b && !mixed)) {
       TL_USER_ERROR(kDType, op->span,

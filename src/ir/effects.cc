@@ -57,9 +57,9 @@ class EffectWalker : public StmtVisitor {
   }
   void Visit(const GemmNode* op) override {
     VisitExpr(op->clear_accum);
-    Tile(EffectKind::kRead, op->a, op);
-    Tile(EffectKind::kRead, op->b, op);
-    Tile(IsTrue(op->clear_accum) ? EffectKind::kWrite : EffectKind::kAccumulate, op->c, op);
+    for (const GemmOperandNode* input : op->Inputs()) Tile(EffectKind::kRead, input->region, op);
+    bool clears = IsTrue(op->clear_accum);
+    Tile(clears ? EffectKind::kWrite : EffectKind::kAccumulate, op->result(), op);
     if (op->mbar.defined()) VisitExpr(op->mbar);
   }
 

@@ -233,17 +233,16 @@ Stmt StmtMutator::Rewrite(const ParallelForNode* op) {
   return ParallelFor(op->vars, extents, body, op->annotations, op->span);
 }
 Stmt StmtMutator::Rewrite(const GemmNode* op) {
-  Region a = MutateRegion(op->a);
-  Region b = MutateRegion(op->b);
-  Region c = MutateRegion(op->c);
+  bool same = true;
+  Array<GemmOperand> operands = op->WithRegions([&](const GemmOperandNode* operand) {
+    Region region = MutateRegion(operand->region);
+    same = same && region.same_as(operand->region);
+    return region;
+  });
   Expr clear = Mutate(op->clear_accum);
   Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
-  if (a.same_as(op->a) && b.same_as(op->b) && c.same_as(op->c) && clear.same_as(op->clear_accum) &&
-      mbar.same_as(op->mbar)) {
-    return Self<Stmt>(op);
-  }
-  return WithPlan(Gemm(a, b, c, op->trans_a, op->trans_b, clear, mbar, op->annotations, op->span),
-                  op->plan);
+  if (same && clear.same_as(op->clear_accum) && mbar.same_as(op->mbar)) return Self<Stmt>(op);
+  return WithPlan(Gemm(operands, clear, mbar, op->annotations, op->span), op->plan);
 }
 
 namespace {

@@ -301,12 +301,11 @@ class Printer : public StmtVisitor {
   }
   void Visit(const GemmNode* op) override {
     os_ << "gemm(";
-    VisitRegion(op->a);
-    os_ << (op->trans_a ? ".T, " : ", ");
-    VisitRegion(op->b);
-    os_ << (op->trans_b ? ".T, " : ", ");
-    VisitRegion(op->c);
-    os_ << ", clear_accum=";
+    for (const GemmOperand& operand : op->operands) {
+      VisitRegion(operand->region);
+      os_ << (operand->transposed ? ".T, " : ", ");
+    }
+    os_ << "clear_accum=";
     Operand(op->clear_accum, 0);
     Barrier(op->mbar);
     Annotations(op->annotations);

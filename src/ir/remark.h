@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang {
 

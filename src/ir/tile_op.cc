@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/function.h"
+#include "ir/gemm.h"
 #include "ir/make_node.h"
 
 namespace tilelang::ir {
@@ -112,20 +113,6 @@ ParallelFor::ParallelFor(Array<Var> vars, Array<Expr> extents, Stmt body,
   data_ = std::move(node);
 }
 
-Gemm::Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
-           Map<String, Any> annotations, Span span) {
-  auto node = MakeNode<GemmNode>(std::move(span));
-  node->a = std::move(a);
-  node->b = std::move(b);
-  node->c = std::move(c);
-  node->trans_a = trans_a;
-  node->trans_b = trans_b;
-  node->clear_accum = std::move(clear_accum);
-  node->mbar = std::move(mbar);
-  node->annotations = std::move(annotations);
-  data_ = std::move(node);
-}
-
 Func::Func(String name, Array<Any> params, Stmt body, Map<String, Any> attrs, Span span) {
   auto node = MakeNode<FuncNode>(std::move(span));
   node->name = std::move(name);
@@ -138,17 +125,6 @@ Func::Func(String name, Array<Any> params, Stmt body, Map<String, Any> attrs, Sp
 Func Func::WithBody(Stmt body) const {
   const FuncNode* node = get();
   return Func(node->name, node->params, std::move(body), node->attrs, node->span);
-}
-
-bool ClearsFirst(const GemmNode* gemm, const ForNode* loop) {
-  if (IsTrue(gemm->clear_accum)) return true;
-  const auto* eq = gemm->clear_accum.as<BinaryNode>();
-  if (loop == nullptr || eq == nullptr || eq->Op() != BinaryOp::kEq) return false;
-  bool left = eq->a.same_as(loop->var);
-  bool right = eq->b.same_as(loop->var);
-  const Expr& value = left ? eq->b : eq->a;
-  if (left == right) return false;
-  return value.same_as(loop->min) || (AsInt(value) && AsInt(value) == AsInt(loop->min));
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -179,15 +155,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("extents", &ParallelForNode::extents)
       .def_ro("body", &ParallelForNode::body)
       .def_ro("annotations", &ParallelForNode::annotations);
-  refl::ObjectDef<GemmNode>()
-      .def_ro("a", &GemmNode::a)
-      .def_ro("b", &GemmNode::b)
-      .def_ro("c", &GemmNode::c)
-      .def_ro("trans_a", &GemmNode::trans_a)
-      .def_ro("trans_b", &GemmNode::trans_b)
-      .def_ro("clear_accum", &GemmNode::clear_accum)
-      .def_ro("mbar", &GemmNode::mbar)
-      .def_ro("annotations", &GemmNode::annotations);
   refl::ObjectDef<FuncNode>()
       .def_ro("name", &FuncNode::name, refl::AttachFieldFlag::SEqHashIgnore())
       .def_ro("params", &FuncNode::params, refl::AttachFieldFlag::SEqHashDefPattern())
@@ -210,10 +177,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](Array<Var> vars, Array<Expr> extents, Stmt body, Map<String, Any> notes, Span s) {
              return ParallelFor(vars, extents, body, notes, s);
            })
-      .def("tl.ir.Gemm",
-           [](Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
-              Map<String, Any> notes,
-              Span s) { return Gemm(a, b, c, trans_a, trans_b, clear_accum, mbar, notes, s); })
       .def("tl.ir.Func", [](String name, Array<Any> params, Stmt body, Map<String, Any> attrs,
                             Span s) { return Func(name, params, body, attrs, s); });
 }

@@ -132,40 +132,6 @@ class ParallelFor : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ParallelFor, Stmt, ParallelForNode);
 };
 
-// An annotation of gemms.
-inline constexpr const char* kPromoteEvery = "promote_every";
-
-// c (+)= op(a) @ op(b). a: (M, K), or (K, M) with trans_a; b: (K, N), or (N, K) with trans_b;
-// c: (M, N). clear_accum: bool expression. mbar: a Load of a "shared.barrier" element on which
-// completion arrives, null when the compiler waits. annotations: policy (int),
-// is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that may stay in
-// flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm), promote_every (int:
-// of K; so many are summed by the instruction, and these sums in registers).
-class GemmNode : public TileOpNode {
- public:
-  Region a;
-  Region b;
-  Region c;
-  bool trans_a = false;
-  bool trans_b = false;
-  Expr clear_accum;
-  Expr mbar;
-  Map<String, Any> annotations;
-
-  GemmNode() : TileOpNode(StmtKind::kGemm) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Gemm", GemmNode, TileOpNode);
-};
-class Gemm : public Stmt {
- public:
-  Gemm(Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum, Expr mbar,
-       Map<String, Any> annotations = {}, Span span = Span());
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);
-};
-
-// Whether a gemm overwrites C for certain where it runs first: in the first iteration of `loop`,
-// which is null for a gemm in none.
-bool ClearsFirst(const GemmNode* gemm, const ForNode* loop);
-
 }  // namespace tilelang::ir
 
 #endif  // TILELANG_IR_TILE_OP_H_

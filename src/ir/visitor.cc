@@ -116,9 +116,7 @@ void StmtVisitor::Visit(const ParallelForNode* op) {
   VisitStmt(op->body);
 }
 void StmtVisitor::Visit(const GemmNode* op) {
-  VisitRegion(op->a);
-  VisitRegion(op->b);
-  VisitRegion(op->c);
+  for (const GemmOperand& operand : op->operands) VisitRegion(operand->region);
   VisitExpr(op->clear_accum);
   if (op->mbar.defined()) VisitExpr(op->mbar);
 }

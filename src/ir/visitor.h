@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "ir/function.h"
+#include "ir/gemm.h"
 
 namespace tilelang::ir {
 

@@ -3,7 +3,7 @@
 #ifndef TILELANG_OP_CTA_PAIR_H_
 #define TILELANG_OP_CTA_PAIR_H_
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang::op {
 

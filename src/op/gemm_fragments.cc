@@ -1,6 +1,7 @@
 #include "op/gemm_fragments.h"
 
 #include "op/effect.h"
+#include "op/gemm_operands.h"
 #include "op/relayout.h"
 
 namespace tilelang::op {
@@ -29,28 +30,30 @@ Region Twin(const Region& region, const Fragment& layout, Context* ctx, std::vec
 }  // namespace
 
 void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx) {
-  Offer(op->c, wanted.c, op->span, ctx);
-  if (wanted.a) Offer(op->a, *wanted.a, op->span, ctx);
+  Offer(MatrixC(op), wanted.c, op->span, ctx);
+  if (wanted.a) Offer(MatrixA(op), *wanted.a, op->span, ctx);
 }
 
 bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx) {
-  return Holds(op->c, wanted.c, ctx) && (!wanted.a || Holds(op->a, *wanted.a, ctx));
+  return Holds(MatrixC(op), wanted.c, ctx) && (!wanted.a || Holds(MatrixA(op), *wanted.a, ctx));
 }
 
 Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,
                           const GemmFragments& wanted, Context* ctx) {
   std::vector<Stmt> stmts;
-  Region a = op->a;
-  Region c = Twin(op->c, wanted.c, ctx, &stmts);
-  if (!ir::IsTrue(op->clear_accum)) Relayout(op->c, c, ctx, &stmts);
+  Region a = MatrixA(op);
+  Region c = Twin(MatrixC(op), wanted.c, ctx, &stmts);
+  if (!ir::IsTrue(op->clear_accum)) Relayout(MatrixC(op), c, ctx, &stmts);
   if (wanted.a && !Holds(a, *wanted.a, ctx)) {
-    a = Twin(op->a, *wanted.a, ctx, &stmts);
-    Relayout(op->a, a, ctx, &stmts);
+    a = Twin(MatrixA(op), *wanted.a, ctx, &stmts);
+    Relayout(MatrixA(op), a, ctx, &stmts);
   }
-  ir::Gemm inner(a, op->b, c, op->trans_a, op->trans_b, op->clear_accum, op->mbar, op->annotations,
-                 op->span);
+  ir::Gemm inner(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
+    if (operand->IsResult()) return c;
+    return operand->operand_kind() == ir::GemmOperandKind::kA ? a : operand->region;
+  }));
   stmts.push_back(WithPlanOf(instruction, inner, ctx));
-  Relayout(c, op->c, ctx, &stmts);
+  Relayout(c, MatrixC(op), ctx, &stmts);
   return {Sequence(stmts, op->span), "", /*needs_layouts=*/false};
 }
 

@@ -9,6 +9,7 @@
 #include "layout/smem_layout.h"
 #include "op/effect.h"
 #include "op/gemm_fragments.h"
+#include "op/gemm_operands.h"
 #include "op/matrix_descriptor.h"
 #include "op/mma_operand.h"
 #include "target/warp.h"
@@ -61,11 +62,11 @@ struct MmaShape {
 };
 
 std::string ScopeObstacle(const ir::GemmNode* op) {
-  if (!op->a->buffer.IsShared() && !op->a->buffer.IsFragment()) {
+  if (!MatrixA(op)->buffer.IsShared() && !MatrixA(op)->buffer.IsFragment()) {
     return "A must be in shared memory or a fragment";
   }
-  if (!op->b->buffer.IsShared()) return "B must be in shared memory: T.copy it there first";
-  if (op->a->buffer.IsFragment() && op->trans_a) {
+  if (!MatrixB(op)->buffer.IsShared()) return "B must be in shared memory: T.copy it there first";
+  if (MatrixA(op)->buffer.IsFragment() && IsTransposedA(op)) {
     return "A in a fragment is held by rows, so transpose_A=True is not possible";
   }
   if (op->mbar.defined() || op->annotations.count("is_tcgen05")) {
@@ -88,12 +89,12 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
   MmaShape shape;
   shape.reason = ScopeObstacle(op);
   if (!shape.reason.empty()) return shape;
-  std::tie(shape.m, shape.n) = MatrixExtents(op->c, op->span);
-  auto [a0, a1] = MatrixExtents(op->a, op->span);
-  shape.k = op->trans_a ? a0 : a1;
-  DType a = op->a->buffer->dtype;
-  DType b = op->b->buffer->dtype;
-  DType c = op->c->buffer->dtype;
+  std::tie(shape.m, shape.n) = MatrixExtents(MatrixC(op), op->span);
+  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
+  shape.k = IsTransposedA(op) ? a0 : a1;
+  DType a = MatrixA(op)->buffer->dtype;
+  DType b = MatrixB(op)->buffer->dtype;
+  DType c = MatrixC(op)->buffer->dtype;
   shape.kind = ChooseMmaKind(a, b, c, ctx.target);
   std::string types = ir::ToString(a) + " by " + ir::ToString(b) + " into " + ir::ToString(c);
   if (shape.kind.name.empty()) {
@@ -130,16 +131,17 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
     return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
            std::string(r->buffer->scope);
   };
-  TL_USER_ERROR(kLayout, op->span,
-                "T.gemm: " << reason << ". A = " << one(op->a)
-                           << (op->trans_a ? " (transposed)" : "") << ", B = " << one(op->b)
-                           << (op->trans_b ? " (transposed)" : "") << ", C = " << one(op->c));
+  TL_USER_ERROR(
+      kLayout, op->span,
+      "T.gemm: " << reason << ". A = " << one(MatrixA(op))
+                 << (IsTransposedA(op) ? " (transposed)" : "") << ", B = " << one(MatrixB(op))
+                 << (IsTransposedB(op) ? " (transposed)" : "") << ", C = " << one(MatrixC(op)));
 }
 
 GemmFragments Wanted(const ir::GemmNode* op, const MmaShape& s, const ThreadRange& threads) {
   const MmaAtom& atom = s.kind.atom;
   GemmFragments wanted{layout::MmaFragmentC(atom, s.grid, s.m, s.n).BindThreads(threads.begin), {}};
-  if (op->a->buffer.IsFragment()) {
+  if (MatrixA(op)->buffer.IsFragment()) {
     wanted.a = layout::MmaFragmentA(atom, s.grid, s.m, s.k).BindThreads(threads.begin);
   }
   return wanted;
@@ -168,7 +170,7 @@ class MmaLowerer {
         rows_(plan_->m / (atom_.M() * plan_->grid.m)),
         columns_(plan_->n / (atom_.N() * plan_->grid.n)),
         steps_(plan_->k / atom_.K()),
-        c_(lowering->buffers->Get(op->c->buffer)) {
+        c_(lowering->buffers->Get(MatrixC(op)->buffer)) {
     const Context& ctx = *lowering->ctx;
     Expr warp = ir::FloorDiv(ctx.thread - I32(ctx.threads.begin), I32(32));
     warp_row_ = ir::FloorMod(warp, I32(plan_->grid.m));
@@ -177,10 +179,10 @@ class MmaLowerer {
 
   void Lower(std::vector<Stmt>* stmts) {
     Clear(stmts);
-    bool a_in_registers = op_->a->buffer.IsFragment();
-    Buffer a = a_in_registers ? lowering_->buffers->Get(op_->a->buffer)
-                              : Registers("a_regs", op_->a, rows_ * atom_.SizeA());
-    Buffer b = Registers("b_regs", op_->b, columns_ * atom_.SizeB());
+    bool a_in_registers = MatrixA(op_)->buffer.IsFragment();
+    Buffer a = a_in_registers ? lowering_->buffers->Get(MatrixA(op_)->buffer)
+                              : Registers("a_regs", MatrixA(op_), rows_ * atom_.SizeA());
+    Buffer b = Registers("b_regs", MatrixB(op_), columns_ * atom_.SizeB());
     if (!a_in_registers) stmts->push_back(ir::Alloc(a, op_->span));
     stmts->push_back(ir::Alloc(b, op_->span));
     stmts->push_back(Unrolled("ks", steps_, [&](const Expr& step) {
@@ -219,7 +221,8 @@ class MmaLowerer {
   }
 
   Stmt LoadA(const Expr& k, const Buffer& a) {
-    MmaOperand operand(op_->a, {!op_->trans_a, atom_.row_halves, true}, atom_, lowering_);
+    MmaOperand operand(MatrixA(op_), {!IsTransposedA(op_), atom_.row_halves, true}, atom_,
+                       lowering_);
     return Unrolled("i", rows_, [&](const Expr& i) {
       Expr line = (warp_row_ * I32(rows_) + i) * I32(atom_.M());
       return operand.Load(line, k, a, i * I32(operand.Size()));
@@ -229,7 +232,7 @@ class MmaLowerer {
   // Two atoms at once where there are as many.
   Stmt LoadB(const Expr& k, const Buffer& b) {
     int64_t together = columns_ % 2 == 0 && atom_.k_halves == 2 ? 2 : 1;
-    MmaOperand operand(op_->b, {op_->trans_b, together, false}, atom_, lowering_);
+    MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_, lowering_);
     return Unrolled("j", columns_ / together, [&](const Expr& j) {
       Expr line = warp_column_ * I32(columns_ * atom_.N()) + j * I32(together * atom_.N());
       return operand.Load(line, k, b, j * I32(operand.Size()));
@@ -268,7 +271,7 @@ class MmaInstruction : public TileInstruction {
   Engine engine() const override { return Engine::kThreads; }
 
   bool IsFor(const ir::TileOpNode* op) const override {
-    return op->kind == ir::StmtKind::kGemm && AsGemm(op)->c->buffer.IsFragment();
+    return op->kind == ir::StmtKind::kGemm && MatrixC(AsGemm(op))->buffer.IsFragment();
   }
 
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
@@ -278,8 +281,8 @@ class MmaInstruction : public TileInstruction {
       if (!shape.reason.empty()) Refuse(gemm, shape.reason);
       OfferFragments(gemm, Wanted(gemm, shape, ctx->threads), ctx);
     } else {
-      OfferSwizzle(gemm->a, op->span, ctx);
-      OfferSwizzle(gemm->b, op->span, ctx);
+      OfferSwizzle(MatrixA(gemm), op->span, ctx);
+      OfferSwizzle(MatrixB(gemm), op->span, ctx);
     }
   }
 

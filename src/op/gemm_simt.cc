@@ -2,6 +2,7 @@
 
 #include "op/copy.h"
 #include "op/effect.h"
+#include "op/gemm_operands.h"
 
 namespace tilelang::op {
 
@@ -37,9 +38,10 @@ bool CanBeByThreads(const ir::GemmNode* op) {
     return buffer.IsShared() || buffer.IsGlobal() || buffer.IsFragment();
   };
   // A tensor core multiplies such an A once the program has copied it to shared memory.
-  if (op->a->buffer.IsFragment() && op->trans_a) return false;
-  return reachable(op->a->buffer) && reachable(op->b->buffer) && op->c->buffer.IsFragment() &&
-         !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
+  if (MatrixA(op)->buffer.IsFragment() && IsTransposedA(op)) return false;
+  return reachable(MatrixA(op)->buffer) && reachable(MatrixB(op)->buffer) &&
+         MatrixC(op)->buffer.IsFragment() && !op->mbar.defined() &&
+         op->annotations.count("is_tcgen05") == 0;
 }
 
 Stmt GemmByThreads(const ir::GemmNode* op) {
@@ -47,28 +49,29 @@ Stmt GemmByThreads(const ir::GemmNode* op) {
   Var i("i", ir::dtypes::kInt32, span);
   Var j("j", ir::dtypes::kInt32, span);
   Var k("k", ir::dtypes::kInt32, span);
-  ir::DType type = op->c->buffer->dtype;
-  Expr c = ElementOf(op->c, false, i, j);
+  ir::DType type = MatrixC(op)->buffer->dtype;
+  Expr c = ElementOf(MatrixC(op), false, i, j);
   const auto* element = c.as<ir::LoadNode>();
   auto store = [&](const Expr& value) {
     return ir::Store(element->buffer, element->indices, value, span);
   };
   std::vector<Stmt> staged;
-  Region a = Reachable(op->a, &staged, span);
-  Region b = Reachable(op->b, &staged, span);
+  Region a = Reachable(MatrixA(op), &staged, span);
+  Region b = Reachable(MatrixB(op), &staged, span);
   std::vector<Stmt> stmts;
   if (ir::AsInt(op->clear_accum) != 0) {
     Expr zero = ir::CastTo(type, ir::Const(ir::dtypes::kInt32, 0));
     stmts.push_back(store(ir::Select(op->clear_accum, zero, c)));
   }
-  Expr product = ir::CastTo(type, ElementOf(a, op->trans_a, i, k)) *
-                 ir::CastTo(type, ElementOf(b, op->trans_b, k, j));
-  size_t rank = op->a->extents.size();
-  const Expr& depth = op->a->extents[op->trans_a ? rank - 2 : rank - 1];
+  Expr product = ir::CastTo(type, ElementOf(a, IsTransposedA(op), i, k)) *
+                 ir::CastTo(type, ElementOf(b, IsTransposedB(op), k, j));
+  size_t rank = MatrixA(op)->extents.size();
+  const Expr& depth = MatrixA(op)->extents[IsTransposedA(op) ? rank - 2 : rank - 1];
   stmts.push_back(ir::For(k, 0, depth, ir::ForKind::kSerial, store(c + product), {}, span));
-  size_t c_rank = op->c->extents.size();
-  staged.push_back(ir::ParallelFor({i, j}, {op->c->extents[c_rank - 2], op->c->extents[c_rank - 1]},
-                                   Sequence(stmts, span), {}, span));
+  size_t c_rank = MatrixC(op)->extents.size();
+  staged.push_back(
+      ir::ParallelFor({i, j}, {MatrixC(op)->extents[c_rank - 2], MatrixC(op)->extents[c_rank - 1]},
+                      Sequence(stmts, span), {}, span));
   return Sequence(staged, span);
 }
 

@@ -3,6 +3,7 @@
 #ifndef TILELANG_OP_GEMM_SIMT_H_
 #define TILELANG_OP_GEMM_SIMT_H_
 
+#include "ir/gemm.h"
 #include "op/context.h"
 
 namespace tilelang::op {

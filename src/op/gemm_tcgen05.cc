@@ -7,6 +7,7 @@
 #include "layout/smem_layout.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
+#include "op/gemm_operands.h"
 #include "op/issue.h"
 #include "op/matrix_descriptor.h"
 #include "op/tmem_operand.h"
@@ -23,8 +24,9 @@ std::string Describe(const ir::GemmNode* op) {
     return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
            std::string(r->buffer->scope);
   };
-  return "A = " + one(op->a) + (op->trans_a ? " (transposed)" : "") + ", B = " + one(op->b) +
-         (op->trans_b ? " (transposed)" : "") + ", C = " + one(op->c);
+  return "A = " + one(MatrixA(op)) + (IsTransposedA(op) ? " (transposed)" : "") +
+         ", B = " + one(MatrixB(op)) + (IsTransposedB(op) ? " (transposed)" : "") +
+         ", C = " + one(MatrixC(op));
 }
 
 [[noreturn]] void Refuse(const ir::GemmNode* op, ir::ErrorClass error_class,
@@ -33,19 +35,20 @@ std::string Describe(const ir::GemmNode* op) {
 }
 
 void CheckScopes(const ir::GemmNode* op) {
-  if (!op->c->buffer.IsTmem()) {
+  if (!MatrixC(op)->buffer.IsTmem()) {
     Refuse(op, ir::ErrorClass::kLayout, "C must be in tensor memory or a fragment");
   }
-  if (!op->a->buffer.IsTmem() && !op->a->buffer.IsShared()) {
+  if (!MatrixA(op)->buffer.IsTmem() && !MatrixA(op)->buffer.IsShared()) {
     Refuse(op, ir::ErrorClass::kLayout, "A must be in shared memory, tensor memory or a fragment");
   }
-  if (!op->b->buffer.IsShared()) {
+  if (!MatrixB(op)->buffer.IsShared()) {
     Refuse(op, ir::ErrorClass::kLayout,
-           op->b->buffer.IsTmem() ? "B cannot be in tensor memory: the instruction reads it from "
-                                    "shared memory; copy it there"
-                                  : "B must be in shared memory or a fragment");
+           MatrixB(op)->buffer.IsTmem()
+               ? "B cannot be in tensor memory: the instruction reads it from "
+                 "shared memory; copy it there"
+               : "B must be in shared memory or a fragment");
   }
-  if (op->a->buffer.IsTmem() && op->trans_a) {
+  if (MatrixA(op)->buffer.IsTmem() && IsTransposedA(op)) {
     Refuse(op, ir::ErrorClass::kLayout,
            "A in tensor memory is read by rows (K-major); transpose_A=True is not possible");
   }
@@ -53,25 +56,26 @@ void CheckScopes(const ir::GemmNode* op) {
 
 UmmaProblem Analyze(const ir::GemmNode* op) {
   CheckScopes(op);
-  auto [a0, a1] = MatrixExtents(op->a, op->span);
-  auto [b0, b1] = MatrixExtents(op->b, op->span);
-  auto [m, n] = MatrixExtents(op->c, op->span);
-  int64_t k = op->trans_a ? a0 : a1;
+  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
+  auto [b0, b1] = MatrixExtents(MatrixB(op), op->span);
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  int64_t k = IsTransposedA(op) ? a0 : a1;
   bool in_pairs = IsInPairs(op);
-  int64_t columns_of_b = op->trans_b ? b0 : b1;
-  if ((op->trans_a ? a1 : a0) != m || (in_pairs ? kPairBlocks : 1) * columns_of_b != n ||
-      (op->trans_b ? b1 : b0) != k) {
+  int64_t columns_of_b = IsTransposedB(op) ? b0 : b1;
+  if ((IsTransposedA(op) ? a1 : a0) != m || (in_pairs ? kPairBlocks : 1) * columns_of_b != n ||
+      (IsTransposedB(op) ? b1 : b0) != k) {
     Refuse(op, ir::ErrorClass::kShape, "the extents of A (M, K), B (K, N) and C (M, N) disagree");
   }
-  DType a = op->a->buffer->dtype;
-  DType b = op->b->buffer->dtype;
-  UmmaKindChoice choice = ChooseUmmaKind(a, b, op->c->buffer->dtype);
+  DType a = MatrixA(op)->buffer->dtype;
+  DType b = MatrixB(op)->buffer->dtype;
+  UmmaKindChoice choice = ChooseUmmaKind(a, b, MatrixC(op)->buffer->dtype);
   if (!choice.kind) {
     Refuse(op, ir::ErrorClass::kDType,
            ir::ToString(a) + " by " + ir::ToString(b) + " into " +
-               ir::ToString(op->c->buffer->dtype) + ": the pair of operands " + choice.reason);
+               ir::ToString(MatrixC(op)->buffer->dtype) + ": the pair of operands " +
+               choice.reason);
   }
-  UmmaProblem problem{*choice.kind, m, n, k, b, op->a->buffer.IsTmem(), !op->trans_b};
+  UmmaProblem problem{*choice.kind, m, n, k, b, MatrixA(op)->buffer.IsTmem(), !IsTransposedB(op)};
   problem.in_pairs = in_pairs;
   return problem;
 }
@@ -145,13 +149,14 @@ void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int6
 
 // A and C of one buffer have no element in common.
 void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
-  if (!op->a->buffer.same_as(op->c->buffer)) return;
+  if (!MatrixA(op)->buffer.same_as(MatrixC(op)->buffer)) return;
   auto ends_before = [&](const Region& first, const Region& second, size_t dim) {
     Expr end = first->mins[dim] + first->extents[dim];
     return ctx->analyzer->CanProveNonNegative(second->mins[dim] - end);
   };
-  for (size_t d = 0; d < op->a->mins.size(); ++d) {
-    if (ends_before(op->a, op->c, d) || ends_before(op->c, op->a, d)) return;
+  for (size_t d = 0; d < MatrixA(op)->mins.size(); ++d) {
+    if (ends_before(MatrixA(op), MatrixC(op), d) || ends_before(MatrixC(op), MatrixA(op), d))
+      return;
   }
   Refuse(op, ir::ErrorClass::kSemantics,
          "A and C overlap in tensor memory, and C is written while A is read; use two "
@@ -177,22 +182,23 @@ class GemmLowerer {
         ctx_(lowering.ctx) {}
 
   void Issue(std::vector<Stmt>* stmts) {
-    bool ts = op_->a->buffer.IsTmem();
-    CheckCorner(op_, op_->a, op_->trans_a, ctx_);
-    CheckCorner(op_, op_->b, !op_->trans_b, ctx_);
+    bool ts = MatrixA(op_)->buffer.IsTmem();
+    CheckCorner(op_, MatrixA(op_), IsTransposedA(op_), ctx_);
+    CheckCorner(op_, MatrixB(op_), !IsTransposedB(op_), ctx_);
     std::optional<SharedOperand> a;
     if (!ts) {
-      a.emplace(op_->a, op_->trans_a, DescriptorFormat::kTcgen05, "desc_a", lowering_, op_->span);
+      a.emplace(MatrixA(op_), IsTransposedA(op_), DescriptorFormat::kTcgen05, "desc_a", lowering_,
+                op_->span);
       stmts->push_back(a->bind());
     }
-    SharedOperand b(op_->b, !op_->trans_b, DescriptorFormat::kTcgen05, "desc_b", lowering_,
-                    op_->span);
+    SharedOperand b(MatrixB(op_), !IsTransposedB(op_), DescriptorFormat::kTcgen05, "desc_b",
+                    lowering_, op_->span);
     stmts->push_back(b.bind());
     const UmmaProblem& problem = plan_->problem;
     const UmmaTiling& t = plan_->tiling;
-    TmemTile c = TileOf(op_->c, op_->span, ctx_);
+    TmemTile c = TileOf(MatrixC(op_), op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
-    if (ts) a_tmem = TileOf(op_->a, op_->span, ctx_);
+    if (ts) a_tmem = TileOf(MatrixA(op_), op_->span, ctx_);
     std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
                        "<tl::UmmaKind::" + Spelling(problem.kind) +
                        (problem.in_pairs ? ", 2>" : ">");
@@ -215,8 +221,9 @@ class GemmLowerer {
   // Of the whole instruction: that of a pair has the rows of both CTAs.
   Expr Descriptor(int64_t rows, int64_t n) const {
     int64_t m = plan_->problem.in_pairs ? kPairBlocks * rows : rows;
-    return U32(InstructionDescriptor(op_->a->buffer->dtype, op_->b->buffer->dtype,
-                                     op_->c->buffer->dtype, m, n, op_->trans_a, !op_->trans_b));
+    return U32(InstructionDescriptor(MatrixA(op_)->buffer->dtype, MatrixB(op_)->buffer->dtype,
+                                     MatrixC(op_)->buffer->dtype, m, n, IsTransposedA(op_),
+                                     !IsTransposedB(op_)));
   }
 
   // The address of element (row, col) of a tile.
@@ -228,14 +235,14 @@ class GemmLowerer {
 
   // What an instruction of at most `n` columns touches.
   Map<String, Any> Effects(int64_t n) const {
-    Map<String, Any> attrs = ReadsOfOperands({op_->a, op_->b}, lowering_);
-    int64_t bits = op_->a->buffer->dtype.bits;
+    Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
+    int64_t bits = MatrixA(op_)->buffer->dtype.bits;
     Array<Array<int64_t>> tmem = {TmemBox(0, layout::kTmemLanes, std::min(plan_->tiling.n, n),
-                                          /*writes=*/true, op_->c->buffer, *ctx_)};
-    if (op_->a->buffer.IsTmem()) {
+                                          /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
+    if (MatrixA(op_)->buffer.IsTmem()) {
       tmem.push_back(TmemBox(1, layout::kTmemLanes,
                              plan_->tiling.k * bits / layout::kTmemColumnBits, /*writes=*/false,
-                             op_->a->buffer, *ctx_));
+                             MatrixA(op_)->buffer, *ctx_));
     }
     attrs.Set("tmem", tmem);
     attrs.Set("async", true);
@@ -250,16 +257,16 @@ class GemmLowerer {
 
 void InferGemm(const ir::GemmNode* op, Context* ctx) {
   UmmaTiling tiling = Tile(op, Analyze(op));
-  InferTmem(op, op->c, TmemRole::kAccumulator, ctx);
-  CheckTmem(op, op->c, TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
-  if (op->a->buffer.IsTmem()) {
-    InferTmem(op, op->a, TmemRole::kOperandA, ctx);
-    CheckTmem(op, op->a, TmemRole::kOperandA, tiling.m, tiling.k, ctx);
+  InferTmem(op, MatrixC(op), TmemRole::kAccumulator, ctx);
+  CheckTmem(op, MatrixC(op), TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
+  if (MatrixA(op)->buffer.IsTmem()) {
+    InferTmem(op, MatrixA(op), TmemRole::kOperandA, ctx);
+    CheckTmem(op, MatrixA(op), TmemRole::kOperandA, tiling.m, tiling.k, ctx);
     CheckDistinct(op, ctx);
   } else {
-    InferShared(op, op->a, op->trans_a, ctx);
+    InferShared(op, MatrixA(op), IsTransposedA(op), ctx);
   }
-  InferShared(op, op->b, !op->trans_b, ctx);
+  InferShared(op, MatrixB(op), !IsTransposedB(op), ctx);
 }
 
 class Tcgen05MmaInstruction : public TileInstruction {
@@ -269,7 +276,7 @@ class Tcgen05MmaInstruction : public TileInstruction {
 
   // Fragments that it accumulates in have been given tensor memory.
   bool IsFor(const ir::TileOpNode* op) const override {
-    return op->kind == ir::StmtKind::kGemm && !AsGemm(op)->c->buffer.IsFragment();
+    return op->kind == ir::StmtKind::kGemm && !MatrixC(AsGemm(op))->buffer.IsFragment();
   }
   // Shapes, types and memories that it cannot take are errors: there is no other instruction.
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
@@ -278,7 +285,7 @@ class Tcgen05MmaInstruction : public TileInstruction {
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     auto plan = ffi::make_object<UmmaPlanNode>(this, ctx->threads);
     plan->problem = Analyze(AsGemm(op));
-    const Buffer& b = AsGemm(op)->b->buffer;
+    const Buffer& b = MatrixB(AsGemm(op))->buffer;
     plan->problem.n_unit = UnitAlongMn(b, *ctx->layouts->GetLayout(b), plan->problem.b_mn_major);
     plan->tiling = Tile(AsGemm(op), plan->problem);
     return {TilePlan(std::move(plan)), ""};
@@ -318,29 +325,38 @@ std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& a
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated) {
   constexpr int64_t kLeastRows = 64;
-  if (op->c->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
-  auto [m, n] = MatrixExtents(op->c, op->span);
+  if (MatrixC(op)->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   if (m < kLeastRows) {
     return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
   }
   // What asks for tcgen05.mma by its arguments is refused if there is none.
-  if (!WaitsItself(op) || op->a->buffer.IsTmem()) return "";
+  if (!WaitsItself(op) || MatrixA(op)->buffer.IsTmem()) return "";
   if (!AreWarpgroups(threads)) {
     return "its " + std::to_string(threads.count) +
            " threads are no warpgroups of 128, which tensor memory is read by";
   }
-  UmmaKindChoice choice =
-      ChooseUmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+  UmmaKindChoice choice = ChooseUmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+                                         MatrixC(op)->buffer->dtype);
   if (!choice.kind) return "the pair of operands " + choice.reason;
-  auto [a0, a1] = MatrixExtents(op->a, op->span);
-  UmmaProblem problem{
-      *choice.kind, m, n, op->trans_a ? a0 : a1, op->b->buffer->dtype, op->a->buffer.IsFragment(),
-      !op->trans_b};
+  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
+  UmmaProblem problem{*choice.kind,
+                      m,
+                      n,
+                      IsTransposedA(op) ? a0 : a1,
+                      MatrixB(op)->buffer->dtype,
+                      MatrixA(op)->buffer.IsFragment(),
+                      !IsTransposedB(op)};
   problem.in_pairs = IsInPairs(op);
   UmmaTiling tiling = TileUmma(problem);
   if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
-  std::string operand = OperandLacks(op->a, op->trans_a, annotated);
-  return operand.empty() ? OperandLacks(op->b, !op->trans_b, annotated) : operand;
+  std::string operand = OperandLacks(MatrixA(op), IsTransposedA(op), annotated);
+  return operand.empty() ? OperandLacks(MatrixB(op), !IsTransposedB(op), annotated) : operand;
+}
+
+std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool result_in_registers) {
+  if (input->operand_kind() != ir::GemmOperandKind::kA) return "shared.dyn";
+  return result_in_registers ? std::nullopt : std::optional<std::string>("shared.tmem");
 }
 
 bool WaitsItself(const ir::GemmNode* op) {

@@ -26,6 +26,10 @@ class UmmaPlanNode : public TilePlanNode {
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated);
 
+// Where an instruction reads an input that the program has in registers: the scope of a copy of it;
+// nothing: in registers. result_in_registers: of instructions whose C is a fragment.
+std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool result_in_registers);
+
 // Whether all threads wait for the gemm: it has no barrier of the user's, nor is it
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);

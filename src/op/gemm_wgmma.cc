@@ -10,6 +10,7 @@
 #include "op/effect.h"
 #include "op/gemm_fragments.h"
 #include "op/gemm_mma.h"
+#include "op/gemm_operands.h"
 #include "op/matrix_descriptor.h"
 #include "target/warp.h"
 
@@ -41,15 +42,16 @@ struct Problem {
 };
 
 std::string Types(const ir::GemmNode* op) {
-  return ir::ToString(op->a->buffer->dtype) + " by " + ir::ToString(op->b->buffer->dtype) +
-         " into " + ir::ToString(op->c->buffer->dtype);
+  return ir::ToString(MatrixA(op)->buffer->dtype) + " by " +
+         ir::ToString(MatrixB(op)->buffer->dtype) + " into " +
+         ir::ToString(MatrixC(op)->buffer->dtype);
 }
 
 std::string WhoObstacle(const ir::GemmNode* op, const Context& ctx) {
-  if (!op->a->buffer.IsShared() && !op->a->buffer.IsFragment()) {
+  if (!MatrixA(op)->buffer.IsShared() && !MatrixA(op)->buffer.IsFragment()) {
     return "A must be in shared memory or a fragment";
   }
-  if (!op->b->buffer.IsShared()) return "B must be in shared memory";
+  if (!MatrixB(op)->buffer.IsShared()) return "B must be in shared memory";
   if (op->mbar.defined() || op->annotations.count("is_tcgen05")) {
     return "wgmma completes in groups, and arrives on no mbarrier";
   }
@@ -63,17 +65,18 @@ std::string WhoObstacle(const ir::GemmNode* op, const Context& ctx) {
 
 // Operands of 16 bits may have any dimension contiguous, others K only.
 std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
-  bool a_in_fragment = op->a->buffer.IsFragment();
-  if (a_in_fragment && op->trans_a) {
+  bool a_in_fragment = MatrixA(op)->buffer.IsFragment();
+  if (a_in_fragment && IsTransposedA(op)) {
     return "A in a fragment is held by rows, so transpose_A=True is not possible";
   }
   if (kind.HasMnMajor()) return "";
-  if (op->trans_a) {
-    return "it reads 16-bit operands transposed, but not " + ir::ToString(op->a->buffer->dtype) +
-           "; store A as (M, K)";
+  if (IsTransposedA(op)) {
+    return "it reads 16-bit operands transposed, but not " +
+           ir::ToString(MatrixA(op)->buffer->dtype) + "; store A as (M, K)";
   }
-  if (!op->trans_b) {
-    return "it reads 16-bit operands transposed, but not " + ir::ToString(op->b->buffer->dtype) +
+  if (!IsTransposedB(op)) {
+    return "it reads 16-bit operands transposed, but not " +
+           ir::ToString(MatrixB(op)->buffer->dtype) +
            "; store B as (N, K) and pass transpose_B=True";
   }
   return "";
@@ -111,8 +114,8 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
     if (!buffer.IsShared()) return kWgmmaRows;
     return UnitAlongMn(buffer, *LayoutOfOperand(buffer, mn_major, ctx), mn_major);
   };
-  int64_t rows = std::max(kWgmmaRows, unit(op->a, op->trans_a));
-  int64_t unit_n = unit(op->b, !op->trans_b);
+  int64_t rows = std::max(kWgmmaRows, unit(MatrixA(op), IsTransposedA(op)));
+  int64_t unit_n = unit(MatrixB(op), !IsTransposedB(op));
   bool columns_first = PolicyOf(op) == WarpPolicy::kFullCol;
   for (int64_t i = 1; i <= groups; ++i) {
     int64_t m = columns_first ? i : groups + 1 - i;
@@ -136,15 +139,16 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
   Problem p;
   p.reason = WhoObstacle(op, ctx);
   if (!p.reason.empty()) return p;
-  auto kind = ChooseWgmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+  auto kind = ChooseWgmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+                              MatrixC(op)->buffer->dtype);
   if (!kind) {
     p.reason = "there is no wgmma of " + Types(op);
     return p;
   }
   p.kind = *kind;
-  std::tie(p.m, p.n) = MatrixExtents(op->c, op->span);
-  auto [a0, a1] = MatrixExtents(op->a, op->span);
-  p.k = op->trans_a ? a0 : a1;
+  std::tie(p.m, p.n) = MatrixExtents(MatrixC(op), op->span);
+  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
+  p.k = IsTransposedA(op) ? a0 : a1;
   if (p.m % kWgmmaRows != 0) {
     p.reason = "M = " + std::to_string(p.m) + " is no multiple of 64";
   } else if (p.k % p.kind.atom.K() != 0) {
@@ -154,8 +158,8 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
   } else {
     p.reason = MajorObstacle(op, p.kind);
   }
-  if (p.reason.empty()) p.reason = LayoutObstacle(op->a, op->trans_a, ctx);
-  if (p.reason.empty()) p.reason = LayoutObstacle(op->b, !op->trans_b, ctx);
+  if (p.reason.empty()) p.reason = LayoutObstacle(MatrixA(op), IsTransposedA(op), ctx);
+  if (p.reason.empty()) p.reason = LayoutObstacle(MatrixB(op), !IsTransposedB(op), ctx);
   if (p.reason.empty()) ChooseGrid(op, ctx, &p);
   return p;
 }
@@ -163,7 +167,7 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
 GemmFragments Wanted(const ir::GemmNode* op, const Problem& p, const ThreadRange& threads) {
   const MmaAtom& atom = p.kind.atom;
   GemmFragments wanted{layout::MmaFragmentC(atom, p.grid, p.m, p.n).BindThreads(threads.begin), {}};
-  if (op->a->buffer.IsFragment()) {
+  if (MatrixA(op)->buffer.IsFragment()) {
     wanted.a = layout::MmaFragmentA(atom, p.grid, p.m, p.k).BindThreads(threads.begin);
   }
   return wanted;
@@ -181,10 +185,10 @@ class WgmmaLowerer {
         lowering_(lowering),
         rows_(plan_->m / plan_->grid.m),
         columns_(plan_->n / plan_->grid.n),
-        c_(lowering->buffers->Get(op->c->buffer)) {}
+        c_(lowering->buffers->Get(MatrixC(op)->buffer)) {}
 
   void Issue(std::vector<Stmt>* stmts) {
-    bool rs = op_->a->buffer.IsFragment();
+    bool rs = MatrixA(op_)->buffer.IsFragment();
     const WarpGrid& grid = plan_->grid;
     Expr group = lowering_->ctx->warpgroup - I32(lowering_->ctx->threads.begin / kWarpgroup);
     auto part = [&](int64_t count, int64_t others, const Expr& index, int64_t size) {
@@ -192,12 +196,13 @@ class WgmmaLowerer {
     };
     std::optional<SharedOperand> a;
     if (!rs) {
-      a.emplace(op_->a, op_->trans_a, DescriptorFormat::kWgmma, "desc_a", *lowering_, op_->span,
-                part(grid.m, grid.n, ir::FloorMod(group, I32(grid.m)), rows_));
+      a.emplace(MatrixA(op_), IsTransposedA(op_), DescriptorFormat::kWgmma, "desc_a", *lowering_,
+                op_->span, part(grid.m, grid.n, ir::FloorMod(group, I32(grid.m)), rows_));
       stmts->push_back(a->bind());
     }
-    SharedOperand b(op_->b, !op_->trans_b, DescriptorFormat::kWgmma, "desc_b", *lowering_,
-                    op_->span, part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
+    SharedOperand b(MatrixB(op_), !IsTransposedB(op_), DescriptorFormat::kWgmma, "desc_b",
+                    *lowering_, op_->span,
+                    part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
     stmts->push_back(b.bind());
     HoldInputs(stmts);
     stmts->push_back(DeviceEffect(kWgmmaHeader, "wgmma_fence", {}, op_->span));
@@ -221,8 +226,8 @@ class WgmmaLowerer {
  private:
   void HoldInputs(std::vector<Stmt>* stmts) const {
     if (!ir::IsTrue(op_->clear_accum)) stmts->push_back(HoldRegisters(c_, op_->span));
-    if (!op_->a->buffer.IsFragment()) return;
-    stmts->push_back(Held(lowering_->buffers->Get(op_->a->buffer), "hold_bits", op_->span));
+    if (!MatrixA(op_)->buffer.IsFragment()) return;
+    stmts->push_back(Held(lowering_->buffers->Get(MatrixA(op_)->buffer), "hold_bits", op_->span));
   }
 
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
@@ -233,13 +238,14 @@ class WgmmaLowerer {
   Expr RegistersOfA(int64_t m, int64_t k) const {
     const MmaAtom& atom = plan_->kind.atom;
     int64_t atoms = m / kWgmmaRows * (plan_->k / atom.K()) + k / atom.K();
-    return ir::AddressOf(lowering_->buffers->Get(op_->a->buffer), {I32(atoms * atom.SizeA())});
+    return ir::AddressOf(lowering_->buffers->Get(MatrixA(op_)->buffer),
+                         {I32(atoms * atom.SizeA())});
   }
 
   Stmt Multiply(int64_t width, bool overwrites, Array<Expr> args) const {
-    bool rs = op_->a->buffer.IsFragment();
-    WgmmaForm form{plan_->kind, width, rs, op_->trans_a, !op_->trans_b, overwrites};
-    Map<String, Any> attrs = ReadsOfOperands({op_->a, op_->b}, *lowering_);
+    bool rs = MatrixA(op_)->buffer.IsFragment();
+    WgmmaForm form{plan_->kind, width, rs, IsTransposedA(op_), !IsTransposedB(op_), overwrites};
+    Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, *lowering_);
     attrs.Set("definition", String(WgmmaFunction(form)));
     attrs.Set("async", true);
     attrs.Set("by_warpgroup", true);
@@ -260,7 +266,7 @@ class WgmmaInstruction : public TileInstruction {
   Engine engine() const override { return Engine::kWgmma; }
 
   bool IsFor(const ir::TileOpNode* op) const override {
-    return op->kind == ir::StmtKind::kGemm && AsGemm(op)->c->buffer.IsFragment();
+    return op->kind == ir::StmtKind::kGemm && MatrixC(AsGemm(op))->buffer.IsFragment();
   }
   std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const override {
     return AnalyzeWgmma(AsGemm(op), *ctx).reason;
@@ -273,8 +279,8 @@ class WgmmaInstruction : public TileInstruction {
     // A layout that it cannot read: another instruction takes its place.
     if (!problem.reason.empty()) return;
     OfferFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx);
-    Offer(gemm->a, gemm->trans_a, op->span, ctx);
-    Offer(gemm->b, !gemm->trans_b, op->span, ctx);
+    Offer(MatrixA(gemm), IsTransposedA(gemm), op->span, ctx);
+    Offer(MatrixB(gemm), !IsTransposedB(gemm), op->span, ctx);
   }
 
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
@@ -329,9 +335,10 @@ const TileInstruction* Wgmma() {
 }
 
 bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx) {
-  auto rows = ir::AsInt(op->c->extents[op->c->extents.size() - 2]);
+  auto rows = ir::AsInt(MatrixC(op)->extents[MatrixC(op)->extents.size() - 2]);
   return rows && *rows >= kWgmmaRows && ctx.threads.count >= kWarpgroup &&
-         ChooseWgmmaKind(op->a->buffer->dtype, op->b->buffer->dtype, op->c->buffer->dtype);
+         ChooseWgmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+                         MatrixC(op)->buffer->dtype);
 }
 
 bool MustBeWgmma(const ir::GemmNode* op) { return op->annotations.count("is_wgmma") != 0; }
@@ -349,8 +356,8 @@ Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowerin
     fragments.push_back(b);
   };
   for (const ir::GemmNode* op : gemms) {
-    add(op->c->buffer);
-    add(op->a->buffer);
+    add(MatrixC(op)->buffer);
+    add(MatrixA(op)->buffer);
   }
   Array<Buffer> registers;
   for (const Buffer& fragment : fragments) registers.push_back(lowering->buffers->Get(fragment));

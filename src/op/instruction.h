@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/async.h"
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 #include "op/context.h"
 
 namespace tilelang::op {

@@ -164,7 +164,7 @@ std::string WhyInPlace(const Channel& channel, const std::vector<AsyncLoop>& loo
 // The statement copies from the tile, or is a gemm that reads it.
 bool ReadsTile(const Stmt& s, const Channel& channel) {
   if (const auto* gemm = s.as<ir::GemmNode>()) {
-    return channel.Has(gemm->a->buffer) || channel.Has(gemm->b->buffer);
+    return channel.HasInputOf(gemm);
   }
   const auto* copy = s.as<ir::CopyNode>();
   return copy != nullptr && channel.Has(copy->src->buffer);

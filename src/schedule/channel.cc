@@ -94,8 +94,7 @@ bool UsedByTensorCoreAlone(const Stmt& stmt, const Buffer& buffer) {
   ir::WalkStmts(stmt, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     used |= gemm != nullptr && op::InstructionOf(gemm) != nullptr &&
-            op::InstructionOf(gemm)->engine() == op::Engine::kTcgen05 &&
-            (gemm->a->buffer.same_as(buffer) || gemm->b->buffer.same_as(buffer));
+            op::InstructionOf(gemm)->engine() == op::Engine::kTcgen05 && gemm->HasInput(buffer);
     return !used;
   });
   return used;
@@ -192,6 +191,12 @@ std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
 bool Channel::Has(const Buffer& tile) const {
   return std::any_of(tiles.begin(), tiles.end(),
                      [&](const Buffer& known) { return known.same_as(tile); });
+}
+
+bool Channel::HasInputOf(const ir::GemmNode* gemm) const {
+  std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const auto* input) { return Has(input->buffer()); });
 }
 
 int64_t StagesOf(const ir::ForNode* loop) {

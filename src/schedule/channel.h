@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang::schedule {
 
@@ -33,6 +33,7 @@ struct Channel {
 
   std::string Name() const { return tiles.front()->name; }
   bool Has(const ir::Buffer& tile) const;
+  bool HasInputOf(const ir::GemmNode* gemm) const;
 };
 
 // The stages of a pipelined loop; 0 for other loops.

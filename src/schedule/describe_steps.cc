@@ -124,13 +124,13 @@ class StepFinder : public ir::StmtVisitor {
     Add(step);
   }
   void Visit(const ir::GemmNode* op) override {
-    StepPtr step = Operator("gemm", {op->a->buffer, op->b->buffer}, {op->c->buffer}, op);
+    std::vector<Buffer> inputs;
+    for (const ir::GemmOperandNode* input : op->Inputs()) inputs.push_back(input->buffer());
+    StepPtr step = Operator("gemm", inputs, {op->result()->buffer}, op);
     SetBarrier(op->mbar, step.get());
-    auto a = ir::AsInts(op->a->extents);
-    if (a && a->size() >= 2) {
-      int64_t k = (*a)[a->size() - (op->trans_a ? 2 : 1)];
-      AddWork(step.get(), "flops", 2 * Elements(op->c) * k);
-      AddWork(step.get(), "bits", op->a->buffer->dtype.bits);
+    if (auto depth = ir::AsInt(op->Depth())) {
+      AddWork(step.get(), "flops", 2 * Elements(op->result()) * *depth);
+      AddWork(step.get(), "bits", inputs.front()->dtype.bits);
     }
     Add(step);
   }

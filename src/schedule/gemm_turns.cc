@@ -44,10 +44,6 @@ bool HasRows(const ir::Region& region, size_t dim_from_end, int64_t rows) {
   return extents && extents->size() == 2 && (*extents)[2 - dim_from_end] == rows;
 }
 
-bool WholeRows(const ir::Region& region, int64_t rows) {
-  return region.IsWhole() && HasRows(region, 2, rows);
-}
-
 // A copy between registers and all rows of a tile in tensor memory.
 bool IsCopyOfRows(const ir::CopyNode* copy, int64_t rows) {
   if (!op::IsTmemCopy(copy)) return false;
@@ -76,9 +72,13 @@ bool IsDividedByRows(const TurnLoop& loop, int64_t rows) {
     const Stmt& s = loop.body->stmts[i];
     if (loop.IsGemm(i)) {
       const auto* gemm = s.as<ir::GemmNode>();
-      bool whole_a = !gemm->a->buffer.IsTmem() || WholeRows(gemm->a, rows);
-      if (!whole_a || !HasRows(gemm->a, gemm->trans_a ? 1 : 2, rows)) return false;
-      if (!WholeRows(gemm->c, rows)) return false;
+      for (const ir::GemmOperand& operand : gemm->operands) {
+        auto dim = operand->DimAlong(ir::GemmDim::kM);
+        if (!dim) continue;
+        const ir::Region& region = operand->region;
+        bool whole = region.IsWhole() || !region->buffer.IsTmem();
+        if (!whole || !HasRows(region, region->extents.size() - *dim, rows)) return false;
+      }
     } else if (loop.IsPart(i) && !CopiesRows(s, rows)) {
       return false;
     }
@@ -111,9 +111,9 @@ bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNo
               Handover* handover) {
   for (size_t i : loop.main().gemms) {
     const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
-    if (gemm->a->buffer.same_as(tile)) return false;
-    if (!gemm->c->buffer.same_as(tile)) continue;
-    if (!gemm->c.IsWhole() || !ir::ClearsFirst(gemm, loop.loop)) return false;
+    if (gemm->HasInput(tile)) return false;
+    if (!gemm->result()->buffer.same_as(tile)) continue;
+    if (!gemm->result().IsWhole() || !ir::ClearsFirst(gemm, loop.loop)) return false;
     break;
   }
   int uses = ir::CountEffects(loop.loop->body, tile);
@@ -277,7 +277,8 @@ void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
   for (const TurnLoop& loop : loops_) {
     for (size_t i : loop.Gemms()) {
       const auto* gemm = loop.body->stmts[i].as<ir::GemmNode>();
-      for (const Buffer& b : {gemm->a->buffer, gemm->b->buffer}) {
+      for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+        const Buffer& b = input->buffer();
         if (!b.IsShared() || ChannelOf(b, channels) != nullptr) continue;
         auto same = [&](const Buffer& known) { return known.same_as(b); };
         if (std::none_of(operands_.begin(), operands_.end(), same)) operands_.push_back(b);

@@ -253,8 +253,7 @@ class MmaWarpWriter : public SliceCopier {
     std::vector<Stmt> after;
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, body);
-      bool used = ring->channel->Has(gemm->a->buffer) || ring->channel->Has(gemm->b->buffer);
-      if (handover == nullptr || !used) continue;
+      if (handover == nullptr || !ring->channel->HasInputOf(gemm)) continue;
       if (slot_of->count(ring) == 0) {
         slot_of->emplace(ring, uses.BindSlot(gemm->span, stmts));
         slots_.Enter(*ring, slot_of->at(ring));
@@ -275,17 +274,16 @@ class MmaWarpWriter : public SliceCopier {
 
   // The gemm, complete at `commits`, if that is given.
   Stmt Issued(const ir::GemmNode* gemm, const Rows& rows, const Expr& commits) {
-    ir::Region a = MutateRegion(gemm->a);
-    ir::Region c = MutateRegion(gemm->c);
-    if (!rows.all) {
-      a = RowsOf(a, gemm->trans_a ? 1 : 2, rows.block);
-      c = RowsOf(c, 2, rows.block);
-    }
+    auto operands = gemm->WithRegions([&](const ir::GemmOperandNode* operand) {
+      ir::Region region = MutateRegion(operand->region);
+      auto dim = operand->DimAlong(ir::GemmDim::kM);
+      bool part = dim && !rows.all;
+      return part ? RowsOf(region, region->extents.size() - *dim, rows.block) : region;
+    });
     auto annotations = gemm->annotations;
     annotations.Set(op::kTcgen05Ordered, true);
     if (!commits.defined()) annotations.Set("is_tcgen05", true);
-    ir::Gemm issued(a, MutateRegion(gemm->b), c, gemm->trans_a, gemm->trans_b,
-                    Mutate(gemm->clear_accum), commits, annotations, gemm->span);
+    ir::Gemm issued(operands, Mutate(gemm->clear_accum), commits, annotations, gemm->span);
     const op::TileInstruction* instruction = op::TilePlanOf(gemm)->instruction;
     return ir::WithPlan(issued,
                         op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(instruction, warp_)));

@@ -64,10 +64,18 @@ bool HasRows(const Buffer& tile, int64_t rows) {
   return tile->shape.size() == 2 && ir::AsInt(tile->shape[0]) == rows;
 }
 
+// The input of a gemm that lies there; null for none.
+const Buffer* InTensorMemory(const ir::GemmNode* gemm) {
+  for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+    if (input->buffer().IsTmem()) return &input->buffer();
+  }
+  return nullptr;
+}
+
 // Whether A of one gemm can take the columns of C of another.
 bool MayOverlay(const Buffer& a, const Buffer& c, const ir::SeqNode* body, const Stmt& launch,
                 int64_t threads) {
-  if (!a.IsTmem() || !HasRows(a, threads) || !HasRows(c, threads)) return false;
+  if (!HasRows(a, threads) || !HasRows(c, threads)) return false;
   auto life_a = LifeOf(a, body, launch);
   auto life_c = LifeOf(c, body, launch);
   if (!life_a || !life_c || life_c->last_read >= life_a->write) return false;
@@ -98,15 +106,16 @@ Stmt OverlayOperands(const Stmt& launch, int64_t columns) {
     std::vector<Buffer> taken;
     for (const Stmt& second : body->stmts) {
       const ir::GemmNode* reader = AsGemmByTcgen05(second);
-      if (reader == nullptr || replacement.count(reader->a->buffer) != 0) continue;
+      const Buffer* operand = reader != nullptr ? InTensorMemory(reader) : nullptr;
+      if (operand == nullptr || replacement.count(*operand) != 0) continue;
       for (const Stmt& first : body->stmts) {
         const ir::GemmNode* writer = AsGemmByTcgen05(first);
         if (writer == nullptr) continue;
-        const Buffer& c = writer->c->buffer;
+        const Buffer& c = writer->result()->buffer;
         bool free =
             std::none_of(taken.begin(), taken.end(), [&](const Buffer& b) { return b.same_as(c); });
-        if (!free || !MayOverlay(reader->a->buffer, c, body, launch, threads)) continue;
-        replacement.Set(reader->a->buffer, Overlaid(reader->a->buffer, c));
+        if (!free || !MayOverlay(*operand, c, body, launch, threads)) continue;
+        replacement.Set(*operand, Overlaid(*operand, c));
         taken.push_back(c);
         break;
       }

@@ -58,7 +58,7 @@ std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
     const ir::GemmNode* gemm = AsWgmma(s);
     if (gemm == nullptr) {
       uses_results |= std::any_of(gemms.begin(), gemms.end(), [&](const ir::GemmNode* issued) {
-        return ir::CountEffects(s, issued->c->buffer) > 0;
+        return ir::CountEffects(s, issued->result()->buffer) > 0;
       });
       continue;
     }
@@ -84,12 +84,12 @@ Cycles CyclesOf(const ir::SeqNode* body) {
   OperationCounter operations;
   for (const Stmt& s : body->stmts) {
     if (const ir::GemmNode* gemm = AsWgmma(s)) {
-      auto c = ir::AsInts(gemm->c->extents);
-      auto a = ir::AsInts(gemm->a->extents);
-      if (!c || !a) continue;
-      int64_t k = (*a)[a->size() - (gemm->trans_a ? 2 : 1)];
-      double products = static_cast<double>(layout::Product(*c) * k);
-      cycles.tensor += products * gemm->a->buffer->dtype.bits / 16 / kMultiplications;
+      auto result = ir::AsInts(gemm->result()->extents);
+      auto depth = ir::AsInt(gemm->Depth());
+      if (!result || !depth) continue;
+      double products = static_cast<double>(layout::Product(*result) * *depth);
+      int bits = gemm->Inputs().front()->buffer()->dtype.bits;
+      cycles.tensor += products * bits / 16 / kMultiplications;
     } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
       auto extents = ir::AsInts(loop->extents);
       if (extents) operations.Count(loop->body, layout::Product(*extents));

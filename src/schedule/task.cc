@@ -49,8 +49,11 @@ bool TaskNode::ConflictsWith(const TaskNode& other) const {
 }
 
 bool TaskNode::KeepsFrom(const TaskNode& other) const {
-  bool keeps = gemm != nullptr && gemm->a->buffer.IsFragment() && other.gemm == nullptr;
-  return keeps && other.reads.count(gemm->a->buffer.get()) != 0;
+  if (gemm == nullptr || other.gemm != nullptr) return false;
+  std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) {
+    return input->buffer().IsFragment() && other.reads.count(input->buffer().get()) != 0;
+  });
 }
 
 size_t GemmsInFlight::Awaited(const TaskNode& node) const {

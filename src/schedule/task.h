@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang::schedule {
 

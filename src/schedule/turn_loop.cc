@@ -48,18 +48,17 @@ bool TakesPart(const Stmt& s, const std::vector<size_t>& gemms, const ir::SeqNod
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
       const Buffer& b = effect.buffer;
-      bool operand = b.same_as(gemm->a->buffer) || b.same_as(gemm->b->buffer);
-      return b.same_as(gemm->c->buffer) || (operand && effect.Writes());
+      return b.same_as(gemm->result()->buffer) || (gemm->HasInput(b) && effect.Writes());
     });
   });
 }
 
-// A and B of one gemm are not the result of another one.
+// One gemm reads the result of another one.
 bool AreChained(const std::vector<size_t>& gemms, const ir::SeqNode* body) {
   return std::any_of(gemms.begin(), gemms.end(), [&](size_t i) {
-    const Buffer& a = body->stmts[i].as<ir::GemmNode>()->a->buffer;
+    const auto* reader = body->stmts[i].as<ir::GemmNode>();
     return std::any_of(gemms.begin(), gemms.end(), [&](size_t j) {
-      return body->stmts[j].as<ir::GemmNode>()->c->buffer.same_as(a);
+      return reader->HasInput(body->stmts[j].as<ir::GemmNode>()->result()->buffer);
     });
   });
 }
@@ -68,7 +67,8 @@ ir::Array<Buffer> TensorMemoryOf(const std::vector<size_t>& gemms, const ir::Seq
   ir::Array<Buffer> tiles;
   for (size_t i : gemms) {
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
-    for (const Buffer& tile : {gemm->a->buffer, gemm->c->buffer}) {
+    for (const ir::GemmOperand& operand : gemm->operands) {
+      const Buffer& tile = operand->buffer();
       auto same = [&](const Buffer& known) { return known.same_as(tile); };
       bool known = std::any_of(tiles.begin(), tiles.end(), same);
       if (tile.IsTmem() && !known) tiles.push_back(tile);
@@ -124,10 +124,11 @@ bool AreApart(const Buffer& a, const Buffer& b) {
 
 // Their operands may be the same where nobody else than the tensor core gives them back.
 bool AreApart(const ir::GemmNode* a, const ir::GemmNode* b, const std::vector<Channel>& channels) {
-  for (const Buffer& of_a : {a->a->buffer, a->b->buffer, a->c->buffer}) {
-    for (const Buffer& of_b : {b->a->buffer, b->b->buffer, b->c->buffer}) {
-      bool constant = of_a.IsShared() && ChannelOf(of_a, channels) == nullptr;
-      if (!constant && !AreApart(of_a, of_b)) return false;
+  for (const ir::GemmOperand& of_a : a->operands) {
+    for (const ir::GemmOperand& of_b : b->operands) {
+      const Buffer& tile = of_a->buffer();
+      bool constant = tile.IsShared() && ChannelOf(tile, channels) == nullptr;
+      if (!constant && !AreApart(tile, of_b->buffer())) return false;
     }
   }
   return true;
@@ -190,8 +191,8 @@ const ir::SeqNode* GuardedIn(const Stmt& s) {
 // Whether the sequence itself loads the tiles of channels that its gemm uses.
 bool LoadsOperands(const ir::SeqNode* seq, const ir::GemmNode* gemm,
                    const std::vector<Channel>& channels) {
-  for (const Buffer& operand : {gemm->a->buffer, gemm->b->buffer}) {
-    const Channel* channel = ChannelOf(operand, channels);
+  for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+    const Channel* channel = ChannelOf(input->buffer(), channels);
     if (channel == nullptr) continue;
     const auto& all = channel->handovers;
     bool here = std::any_of(all.begin(), all.end(), [&](const auto& h) { return h.seq == seq; });

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 #include "schedule/channel.h"
 
 namespace tilelang::schedule {

@@ -64,13 +64,13 @@ bool HasFixedRegions(const ir::CopyNode* op) {
   return fixed;
 }
 
-// A and C of the later gemm are not in flight, but for C of an earlier one: wgmma add in order.
+// The later gemm touches nothing that is in flight, but for the result of an earlier one: wgmma add
+// in order.
 bool CanFollow(const ir::GemmNode* later, const OperatorGroup& group) {
   return std::all_of(group.begin(), group.end(), [&](const ir::TileOpNode* op) {
     const ir::GemmNode* earlier = op::AsGemm(op);
-    bool c_is_operand = earlier->a->buffer.same_as(later->c->buffer);
-    return !c_is_operand && op::GroupsInFlight(later) == 0 &&
-           !earlier->c->buffer.same_as(later->a->buffer) && op::GroupsInFlight(earlier) == 0;
+    return !earlier->HasInput(later->result()->buffer) && op::GroupsInFlight(later) == 0 &&
+           !later->HasInput(earlier->result()->buffer) && op::GroupsInFlight(earlier) == 0;
   });
 }
 

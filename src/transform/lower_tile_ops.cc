@@ -169,7 +169,11 @@ class KernelLowerer : public ScopedMutator {
         return !b.IsFragment() || std::any_of(allocated_.begin(), allocated_.end(),
                                               [&](const Buffer& a) { return a.same_as(b); });
       };
-      if (exists(gemm->c->buffer) && exists(gemm->a->buffer)) lowering.in_flight.push_back(gemm);
+      const auto& operands = gemm->operands;
+      bool all = std::all_of(operands.begin(), operands.end(), [&](const ir::GemmOperand& operand) {
+        return exists(operand->buffer());
+      });
+      if (all) lowering.in_flight.push_back(gemm);
     }
     return lowering;
   }

@@ -59,27 +59,30 @@ class Promoter : public ir::StmtMutator {
 
  private:
   static void Expand(const ir::GemmNode* op, int64_t step, std::vector<Stmt>* stmts) {
-    size_t rank = op->c->extents.size();
-    Buffer partial(ir::String(std::string(op->c->buffer->name) + "_partial"), op->c->buffer->dtype,
-                   {op->c->extents[rank - 2], op->c->extents[rank - 1]}, {}, "local.fragment", {},
+    const Region& sum = op->result();
+    const Buffer& c = sum->buffer;
+    size_t rank = sum->extents.size();
+    Buffer partial(ir::String(std::string(c->name) + "_partial"), c->dtype,
+                   {sum->extents[rank - 2], sum->extents[rank - 1]}, {}, "local.fragment", {},
                    op->span);
     stmts->push_back(ir::Alloc(partial, op->span));
     bool overwrites = ir::IsTrue(op->clear_accum);
     if (!overwrites && !ir::IsConst(op->clear_accum, 0)) {
-      Stmt clear = ir::Fill(op->c, ir::FloatImm(op->c->buffer->dtype, 0), op->span);
+      Stmt clear = ir::Fill(sum, ir::FloatImm(c->dtype, 0), op->span);
       stmts->push_back(ir::If(op->clear_accum, clear, Stmt(), op->span));
     }
     ir::Map<ir::String, ir::Any> annotations = op->annotations;
     annotations.erase(ir::kPromoteEvery);
     Expr whole = ir::IntImm(ir::dtypes::kBool, 1);
-    size_t k_of_a = op->a->extents.size() - (op->trans_a ? 2 : 1);
-    size_t k_of_b = op->b->extents.size() - (op->trans_b ? 1 : 2);
-    int64_t k = *ir::AsInt(op->a->extents[k_of_a]);
+    int64_t k = *ir::AsInt(op->Depth());
     for (int64_t first = 0; first < k; first += step) {
-      stmts->push_back(ir::Gemm(SliceOf(op->a, k_of_a, first, step),
-                                SliceOf(op->b, k_of_b, first, step), Region::Whole(partial),
-                                op->trans_a, op->trans_b, whole, Expr(), annotations, op->span));
-      stmts->push_back(Add(partial, op->c, overwrites && first == 0, op->span));
+      auto part = op->WithRegions([&](const ir::GemmOperandNode* operand) {
+        if (operand->IsResult()) return Region::Whole(partial);
+        auto dim = operand->DimAlong(ir::GemmDim::kK);
+        return dim ? SliceOf(operand->region, *dim, first, step) : operand->region;
+      });
+      stmts->push_back(ir::Gemm(part, whole, Expr(), annotations, op->span));
+      stmts->push_back(Add(partial, sum, overwrites && first == 0, op->span));
     }
   }
 

@@ -47,8 +47,10 @@ bool IsForOneThread(const Stmt& s) {
   const auto* gemm = s.as<ir::GemmNode>();
   if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate;
   bool issued = gemm->mbar.defined() || gemm->annotations.count("is_tcgen05") != 0;
-  return issued && !gemm->a->buffer.IsFragment() && !gemm->b->buffer.IsFragment() &&
-         gemm->c->buffer.IsTmem();
+  std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
+  bool in_registers = std::any_of(inputs.begin(), inputs.end(),
+                                  [](const auto* input) { return input->buffer().IsFragment(); });
+  return issued && !in_registers && gemm->result()->buffer.IsTmem();
 }
 
 class RoleResolver : public ir::StmtMutator {

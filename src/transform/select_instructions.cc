@@ -149,8 +149,7 @@ class Selector : public ScopedMutator {
     if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
       auto annotations = op->annotations;
       annotations.Set(op::kChained, true);
-      ir::Gemm marked(op->a, op->b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
-                      annotations, op->span);
+      ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span);
       return Rewrite(marked.get());
     }
     Stmt chosen = Choose(op);
@@ -162,8 +161,8 @@ class Selector : public ScopedMutator {
       return op::GemmByThreads(op);
     }
     TL_USER_ERROR(kLayout, op->span,
-                  "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->c)
-                               << " in " << std::string(op->c->buffer->scope)
+                  "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->result())
+                               << " in " << std::string(op->result()->buffer->scope)
                                << "; it must be a fragment (T.alloc_fragment)");
   }
 

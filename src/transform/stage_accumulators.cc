@@ -27,7 +27,7 @@ namespace {
 
 bool IsGemmInto(const Stmt& s, const Buffer& c) {
   const auto* gemm = s.as<ir::GemmNode>();
-  return gemm != nullptr && gemm->c->buffer.same_as(c);
+  return gemm != nullptr && gemm->result()->buffer.same_as(c);
 }
 
 bool HasGemmInto(const Stmt& s, const Buffer& c) {
@@ -80,7 +80,7 @@ class Owner : public ScopedMutator {
     return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
-    if (op->c->buffer.same_as(c_)) threads = analysis::ActiveThreads(launch_, &analyzer_);
+    if (op->result()->buffer.same_as(c_)) threads = analysis::ActiveThreads(launch_, &analyzer_);
     return ffi::GetRef<Stmt>(op);
   }
 
@@ -146,7 +146,7 @@ class AccumulatorStager : public ScopedMutator {
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    if (!op->c->buffer.same_as(c_)) return self;
+    if (!op->result()->buffer.same_as(c_)) return self;
     return resident_ ? IntoTensorMemory(self) : Alone(self);
   }
 
@@ -265,7 +265,7 @@ class AccumulatorStager : public ScopedMutator {
 
   analysis::GemmInFlight Gemms() const {
     return analysis::GemmInFlight([this](const ir::GemmNode* gemm) {
-      return gemm->c->buffer.same_as(c_) || gemm->c->buffer.same_as(tmem_);
+      return gemm->result()->buffer.same_as(c_) || gemm->result()->buffer.same_as(tmem_);
     });
   }
 
@@ -365,7 +365,7 @@ class AccumulatorStager : public ScopedMutator {
       if (!HasGemmInto(s, c_)) continue;
       const ir::ForNode* loop = nullptr;
       const ir::GemmNode* gemm = FirstGemm(s, &loop);
-      return gemm != nullptr && gemm->c.IsWhole() && ir::ClearsFirst(gemm, loop);
+      return gemm != nullptr && gemm->result().IsWhole() && ir::ClearsFirst(gemm, loop);
     }
     return false;
   }
@@ -393,7 +393,7 @@ class AccumulatorStager : public ScopedMutator {
       if (!HasGemmInto(s, c_)) continue;
       const ir::ForNode* loop = nullptr;
       const ir::GemmNode* gemm = FirstGemm(s, &loop);
-      if (gemm == nullptr || !gemm->c.IsWhole()) return false;
+      if (gemm == nullptr || !gemm->result().IsWhole()) return false;
       Expr first = loop == nullptr ? Expr(ir::IntImm(ir::dtypes::kBool, 1))
                                    : ir::MakeEq(loop->var, loop->min);
       s = WithClear(s, gemm, first || gemm->clear_accum);
@@ -409,8 +409,7 @@ class AccumulatorStager : public ScopedMutator {
       using StmtMutator::Rewrite;
       Stmt Rewrite(const ir::GemmNode* op) override {
         if (op != gemm_) return ffi::GetRef<Stmt>(op);
-        return ir::Gemm(op->a, op->b, op->c, op->trans_a, op->trans_b, clear_, op->mbar,
-                        op->annotations, op->span);
+        return ir::Gemm(op->operands, clear_, op->mbar, op->annotations, op->span);
       }
 
      private:

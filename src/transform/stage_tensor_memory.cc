@@ -49,10 +49,7 @@ class TensorMemoryStager : public ir::StmtMutator {
 
   Stmt Rewrite(const ir::GemmNode* op) override {
     std::vector<Stmt> stmts;
-    Region a = op->a;
-    Region b = op->b;
-    bool in_registers = op->c->buffer.IsFragment();
-    if (auto reason = in_registers_.Get(op->c->buffer)) {
+    if (auto reason = in_registers_.Get(op->result()->buffer)) {
       if (op::IsInPairs(op)) {
         TL_USER_ERROR(kLayout, op->span,
                       "T.gemm with use_2cta=True: pairs of blocks have only tcgen05.mma, and "
@@ -60,21 +57,11 @@ class TensorMemoryStager : public ir::StmtMutator {
       }
       RemarkGemm(op, "is done by mma.sync: " + std::string(*reason));
     }
-    if (a->buffer.IsFragment() && !in_registers) {
-      if (op->trans_a) {
-        TL_USER_ERROR(kLayout, op->span,
-                      "T.gemm with A (" << std::string(a->buffer->name)
-                                        << ") in registers goes through tensor memory, where A "
-                                           "is read by rows: transpose_A=True is not possible. "
-                                           "Keep A in shared memory, or transpose the fragment");
-      }
-      a = Staged(a, "_tmem", "shared.tmem", &stmts, op->span);
-    }
-    if (b->buffer.IsFragment()) b = Staged(b, "_shared", "shared.dyn", &stmts, op->span);
+    auto operands = op->WithRegions(
+        [&](const ir::GemmOperandNode* operand) { return Reachable(op, operand, &stmts); });
     if (stmts.empty()) return ffi::GetRef<Stmt>(op);
     if (!op::WaitsItself(op)) CheckReuse(op);
-    stmts.push_back(ir::Gemm(a, b, op->c, op->trans_a, op->trans_b, op->clear_accum, op->mbar,
-                             op->annotations, op->span));
+    stmts.push_back(ir::Gemm(op, operands));
     return Scope(std::move(stmts), op->span);
   }
 
@@ -165,7 +152,10 @@ class TensorMemoryStager : public ir::StmtMutator {
     analysis::GemmInFlight gemms([op](const ir::GemmNode* gemm) { return gemm == op; });
     gemms.VisitStmt(loop_body_);
     if (!gemms.InFlight()) return;
-    const Buffer& operand = op->a->buffer.IsFragment() ? op->a->buffer : op->b->buffer;
+    std::vector<const ir::GemmOperandNode*> inputs = op->Inputs();
+    auto copied = std::find_if(inputs.begin(), inputs.end(),
+                               [](const auto* input) { return input->buffer().IsFragment(); });
+    const Buffer& operand = (*copied)->buffer();
     TL_USER_ERROR(kSemantics, op->span,
                   "fragment " << std::string(operand->name)
                               << " is copied to where the tensor core reads it, in each iteration "
@@ -173,6 +163,24 @@ class TensorMemoryStager : public ir::StmtMutator {
                                  "must stand after the gemm in the same iteration. Without mbar= "
                                  "T.gemm waits itself; or copy the operand to T.alloc_tmem or "
                                  "T.alloc_shared with as many stages as gemms are in flight");
+  }
+
+  // The operand where the instruction reads it.
+  Region Reachable(const ir::GemmNode* op, const ir::GemmOperandNode* operand,
+                   std::vector<Stmt>* stmts) {
+    const Region& region = operand->region;
+    if (operand->IsResult() || !region->buffer.IsFragment()) return region;
+    auto scope = op::ScopeOfCopy(operand, op->result()->buffer.IsFragment());
+    if (!scope) return region;
+    bool in_tmem = *scope == "shared.tmem";
+    if (in_tmem && operand->transposed) {
+      TL_USER_ERROR(kLayout, op->span,
+                    "T.gemm with A (" << std::string(region->buffer->name)
+                                      << ") in registers goes through tensor memory, where A "
+                                         "is read by rows: transpose_A=True is not possible. "
+                                         "Keep A in shared memory, or transpose the fragment");
+    }
+    return Staged(region, in_tmem ? "_tmem" : "_shared", scope->c_str(), stmts, op->span);
   }
 
   Region Staged(const Region& region, const char* suffix, const char* scope,
@@ -208,7 +216,7 @@ class Accumulators : public ScopedMutator {
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    const Buffer& c = op->c->buffer;
+    const Buffer& c = op->result()->buffer;
     if (!c.IsFragment() || in_registers.count(c) != 0) return self;
     std::string lacks =
         op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_), annotated_);

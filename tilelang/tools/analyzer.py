@@ -129,9 +129,9 @@ def _branches(stmt: Any, known: _Known) -> AnalysisResult:
 
 
 def _flops(gemm: Any, known: _Known) -> int:
-    elements = _elements(gemm.c, known)
-    depth = evaluate(gemm.a.extents[-2 if gemm.trans_a else -1], known)
-    return 2 * elements * int(depth)
+    a, _, c = gemm.operands
+    depth = evaluate(a.region.extents[-2 if a.transposed else -1], known)
+    return 2 * _elements(c.region, known) * int(depth)
 
 
 def _global_bytes(copy: Any, known: _Known) -> int:

@@ -1,0 +1,137 @@
+#include "ir/gemm.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/make_node.h"
+
+namespace tilelang::ir {
+
+namespace {
+
+struct OperandRow {
+  GemmOperandKind kind;
+  const char* name;
+  bool result;
+  GemmDim rows;
+  GemmDim columns;
+};
+
+constexpr OperandRow kOperandRows[] = {
+    {GemmOperandKind::kA, "A", false, GemmDim::kM, GemmDim::kK},
+    {GemmOperandKind::kB, "B", false, GemmDim::kK, GemmDim::kN},
+    {GemmOperandKind::kC, "C", true, GemmDim::kM, GemmDim::kN},
+};
+
+const OperandRow& RowOf(const GemmOperandNode* operand) { return kOperandRows[operand->kind]; }
+
+}  // namespace
+
+GemmOperand::GemmOperand(GemmOperandKind kind, Region region, bool transposed) {
+  auto node = ffi::make_object<GemmOperandNode>();
+  node->kind = static_cast<int64_t>(kind);
+  node->region = std::move(region);
+  node->transposed = transposed;
+  data_ = std::move(node);
+}
+
+const char* GemmOperandNode::name() const { return RowOf(this).name; }
+
+bool GemmOperandNode::IsResult() const { return RowOf(this).result; }
+
+std::optional<size_t> GemmOperandNode::DimAlong(GemmDim dim) const {
+  const OperandRow& row = RowOf(this);
+  if (dim != row.rows && dim != row.columns) return std::nullopt;
+  bool first = (dim == row.rows) != transposed;
+  return region->extents.size() - (first ? 2 : 1);
+}
+
+Gemm::Gemm(Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> annotations,
+           Span span) {
+  auto node = MakeNode<GemmNode>(std::move(span));
+  node->operands = std::move(operands);
+  node->clear_accum = std::move(clear_accum);
+  node->mbar = std::move(mbar);
+  node->annotations = std::move(annotations);
+  data_ = std::move(node);
+}
+
+Gemm::Gemm(const GemmNode* op, Array<GemmOperand> operands)
+    : Gemm(std::move(operands), op->clear_accum, op->mbar, op->annotations, op->span) {}
+
+const Region& GemmNode::result() const {
+  auto it = std::find_if(operands.begin(), operands.end(),
+                         [](const GemmOperand& operand) { return operand->IsResult(); });
+  return (*it).get()->region;
+}
+
+std::vector<const GemmOperandNode*> GemmNode::Inputs() const {
+  std::vector<const GemmOperandNode*> inputs;
+  for (const GemmOperand& operand : operands) {
+    if (!operand->IsResult()) inputs.push_back(operand.get());
+  }
+  return inputs;
+}
+
+bool GemmNode::HasInput(const Buffer& tile) const {
+  std::vector<const GemmOperandNode*> inputs = Inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const auto* input) { return input->buffer().same_as(tile); });
+}
+
+bool GemmNode::HasOperand(const Buffer& tile) const {
+  return HasInput(tile) || result()->buffer.same_as(tile);
+}
+
+Expr GemmNode::Depth() const {
+  for (const GemmOperand& operand : operands) {
+    if (auto dim = operand->DimAlong(GemmDim::kK)) return operand->region->extents[*dim];
+  }
+  TL_CHECK(false, span, "a gemm without K");
+}
+
+Array<GemmOperand> GemmNode::WithRegions(
+    const std::function<Region(const GemmOperandNode* operand)>& region_of) const {
+  Array<GemmOperand> others;
+  for (const GemmOperand& operand : operands) {
+    Region region = region_of(operand.get());
+    bool same = region.same_as(operand->region);
+    others.push_back(same ? operand
+                          : GemmOperand(operand->operand_kind(), region, operand->transposed));
+  }
+  return others;
+}
+
+bool ClearsFirst(const GemmNode* gemm, const ForNode* loop) {
+  if (IsTrue(gemm->clear_accum)) return true;
+  const auto* eq = gemm->clear_accum.as<BinaryNode>();
+  if (loop == nullptr || eq == nullptr || eq->Op() != BinaryOp::kEq) return false;
+  bool left = eq->a.same_as(loop->var);
+  bool right = eq->b.same_as(loop->var);
+  const Expr& value = left ? eq->b : eq->a;
+  if (left == right) return false;
+  return value.same_as(loop->min) || (AsInt(value) && AsInt(value) == AsInt(loop->min));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = ffi::reflection;
+  refl::ObjectDef<GemmOperandNode>()
+      .def_ro("kind", &GemmOperandNode::kind)
+      .def_ro("region", &GemmOperandNode::region)
+      .def_ro("transposed", &GemmOperandNode::transposed);
+  refl::ObjectDef<GemmNode>()
+      .def_ro("operands", &GemmNode::operands)
+      .def_ro("clear_accum", &GemmNode::clear_accum)
+      .def_ro("mbar", &GemmNode::mbar)
+      .def_ro("annotations", &GemmNode::annotations);
+  refl::GlobalDef().def(
+      "tl.ir.Gemm", [](Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum,
+                       Expr mbar, Map<String, Any> notes, Span s) {
+        Array<GemmOperand> operands = {GemmOperand(GemmOperandKind::kA, a, trans_a),
+                                       GemmOperand(GemmOperandKind::kB, b, trans_b),
+                                       GemmOperand(GemmOperandKind::kC, c)};
+        return Gemm(operands, clear_accum, mbar, notes, s);
+      });
+}
+
+}  // namespace tilelang::ir

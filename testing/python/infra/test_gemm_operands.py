@@ -1,0 +1,34 @@
+"""Operands of gemms are named where gemms are computed; others ask what an operand is for."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[3] / "src"
+FILES = [path for path in SOURCES.rglob("*") if path.suffix in (".h", ".cc")]
+BY_NAME = re.compile(r"\bMatrix[ABC]\(|\bIsTransposed[AB]\(|gemm_operands\.h")
+
+
+def test_only_instructions_for_gemms_name_operands():
+    naming = [path for path in FILES if BY_NAME.search(path.read_text())]
+    assert len(naming) >= 5
+    for path in naming:
+        assert path.parent.name == "op", path
+        assert path.name.startswith("gemm_"), path
+
+
+@pytest.mark.parametrize("kind", ["kA", "kB"])
+def test_few_choose_by_kind(kind):
+    """Where a rule is for one operand alone: its layout, or where a copy of it lies."""
+    users = {
+        path.relative_to(SOURCES).as_posix()
+        for path in FILES
+        if re.search(rf"GemmOperandKind::{kind}\b", path.read_text())
+    }
+    assert users <= {
+        "ir/gemm.cc",
+        "op/gemm_operands.h",
+        "op/gemm_fragments.cc",
+        "op/gemm_tcgen05.cc",
+    }
