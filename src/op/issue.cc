@@ -10,8 +10,6 @@ namespace tilelang::op {
 
 namespace {
 
-// An attribute of the barrier: first thread, number of threads.
-constexpr const char* kWaitingThreads = "waiting_threads";
 // An attribute of the barriers of a ring.
 constexpr const char* kOfRing = "of_ring";
 
@@ -55,25 +53,6 @@ bool IsOperatorOf(const Stmt& s, const ThreadRange& threads) {
   return found;
 }
 
-Phase MakePhase(const std::string& engine, const ThreadRange& threads, const Span& span,
-                int64_t arrivals) {
-  Map<String, Any> attrs;
-  attrs.Set("arrive_counts", Array<Expr>{I32(arrivals)});
-  attrs.Set(kWaitingThreads, Array<int64_t>{threads.begin, threads.count});
-  Map<String, Any> init;
-  init.Set("init", I32(0));
-  return {
-      Buffer(engine + "_done", ir::dtypes::kUInt64, {I32(1)}, {}, "shared.barrier", attrs, span),
-      Buffer(engine + "_parity", ir::dtypes::kInt32, {I32(1)}, {}, "local.var", init, span)};
-}
-
-std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier) {
-  auto it = barrier->attrs.find(kWaitingThreads);
-  if (it == barrier->attrs.end()) return std::nullopt;
-  auto threads = (*it).second.cast<Array<int64_t>>();
-  return ThreadRange{threads[0], threads[1]};
-}
-
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
                        const Span& span) {
   Map<String, Any> attrs;
@@ -92,21 +71,9 @@ Expr BarrierAddress(const Expr& mbar) {
   return ir::AddressOf(load->buffer, load->indices);
 }
 
-Expr AddressOf(const Phase& phase) { return ir::AddressOf(phase.barrier, {ir::Expr(0)}); }
-
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span) {
   auto completion = ir::Completion::OfPhase(engine, phase.barrier, phase.parity);
   return ir::Issue(std::move(body), completion, span);
-}
-
-std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span) {
-  Expr parity = ir::Load(phase.parity, {ir::Expr(0)});
-  return {Effect("mbarrier_wait_parity", {AddressOf(phase), parity}, span), NextPhase(phase, span)};
-}
-
-Stmt NextPhase(const Phase& phase, const Span& span) {
-  Expr next = ir::Load(phase.parity, {ir::Expr(0)}) ^ ir::Const(phase.parity->dtype, 1);
-  return ir::Store(phase.parity, {ir::Expr(0)}, next, span);
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {

@@ -5,21 +5,9 @@
 #include <vector>
 
 #include "ir/async.h"
-#include "op/context.h"
+#include "op/phase.h"
 
 namespace tilelang::op {
-
-// An mbarrier on which an engine's operations complete, and the parity of the phase that the
-// threads wait for next: a "local.var" that every thread of one range advances alike.
-struct Phase {
-  Buffer barrier;  // "shared.barrier", one element
-  Buffer parity;   // int32
-};
-// Of this name; its issuing threads all wait. `arrivals` complete a phase.
-Phase MakePhase(const std::string& engine, const ThreadRange& threads, const Span& span,
-                int64_t arrivals = 1);
-// The threads that wait on a phase's barrier; none: it is no phase's.
-std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
 
 // A barrier of each slot of a ring through which the compiler's roles hand over tiles. `arrivals`
 // complete a phase.
@@ -49,16 +37,10 @@ bool IsOperatorOf(const Stmt& s, const ThreadRange& threads);
 // An attribute of calls that tell so: first thread, number of threads.
 inline constexpr const char* kOperatorThreads = "operator_threads";
 
-// The barrier's address as an argument of device functions.
-Expr AddressOf(const Phase& phase);
-// The same of the element that an operator's mbar= names.
+// The address of the element that an operator's mbar= names, as an argument of device functions.
 Expr BarrierAddress(const Expr& mbar);
 // What asks an engine for work that completes on `phase`, for which its threads wait.
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span);
-// The calling thread waits for the phase and goes to the next one.
-std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span);
-// The second half of it, for threads that know otherwise that the phase is over.
-Stmt NextPhase(const Phase& phase, const Span& span);
 
 // The operator's threads synchronize: what they did to shared and to tensor memory is done before
 // what others of them issue or let others issue next.

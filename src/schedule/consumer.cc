@@ -28,7 +28,9 @@ class ConsumerWriter : public SlotMutator {
         turns_(turns),
         notes_(notes),
         block_(turns.blocks() == 1 ? Expr(0) : ir::FloorDiv(thread, I32(kWarpgroup))) {
-    for (const GemmTurns::Barriers& of : turns.barriers()) done_.emplace_back(of.done, block_);
+    for (const GemmTurns::Barriers& of : turns.barriers()) {
+      done_.push_back(op::PhaseOf(of.done, block_));
+    }
     for (const Ring& ring : rings) {
       if (turns.Releases(*ring.channel)) continue;
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
@@ -38,7 +40,7 @@ class ConsumerWriter : public SlotMutator {
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
-    for (const Phases& done : done_) stmts.push_back(done.Alloc());
+    for (const op::Phase& done : done_) stmts.push_back(op::AllocParity(done));
     stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
   }
@@ -100,7 +102,9 @@ class ConsumerWriter : public SlotMutator {
     if (!around) return op::Sequence(stmts, op->span);
     for (size_t i = 0; i < turns.streams.size(); ++i) {
       const TurnStream& stream = turns.streams[i];
-      if (IsAround(stream)) done_[i].Wait(op->span, &stmts, InUse(stream));
+      if (!IsAround(stream)) continue;
+      std::vector<Stmt> wait = op::WaitForPhase(done_[i], op->span, InUse(stream));
+      stmts.insert(stmts.end(), wait.begin(), wait.end());
     }
     // After the loop threads may write operands that the gemms of other blocks read.
     bool written = turns_.blocks() > 1 && turns_.AreWritten(turns, GemmTurns::When::kAfter);
@@ -194,9 +198,7 @@ class ConsumerWriter : public SlotMutator {
                    std::vector<Task>* tasks) const {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
       if (!turns.streams[s].waits[i]) continue;
-      std::vector<Stmt> wait;
-      done_[s].Wait(span, &wait, InUse(turns.streams[s]));
-      tasks->push_back(Work(wait));
+      tasks->push_back(Work(op::WaitForPhase(done_[s], span, InUse(turns.streams[s]))));
     }
   }
   // For the turns that begin after it: what the threads have done is done, also to operands in
@@ -235,7 +237,7 @@ class ConsumerWriter : public SlotMutator {
   IterationNotes* notes_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
   Expr block_;                                            // of rows
-  std::vector<Phases> done_;                              // of each stream of turns
+  std::vector<op::Phase> done_;                           // of each stream of turns
 };
 
 }  // namespace

@@ -87,7 +87,9 @@ class MmaWarpWriter : public SliceCopier {
     }
     for (const GemmTurns::Barriers& of : turns.barriers()) {
       ready_.emplace_back();
-      for (const Rows& rows : blocks_) ready_.back().emplace_back(of.ready, I32(rows.block));
+      for (const Rows& rows : blocks_) {
+        ready_.back().push_back(op::PhaseOf(of.ready, I32(rows.block)));
+      }
     }
   }
 
@@ -95,8 +97,8 @@ class MmaWarpWriter : public SliceCopier {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
     for (const Result& result : results_) stmts.push_back(result.uses.Alloc());
-    for (const std::vector<Phases>& of_stream : ready_) {
-      for (const Phases& phases : of_stream) stmts.push_back(phases.Alloc());
+    for (const std::vector<op::Phase>& of_stream : ready_) {
+      for (const op::Phase& ready : of_stream) stmts.push_back(op::AllocParity(ready));
     }
     stmts.push_back(MutateStmt(body));
     Stmt work = op::Sequence(stmts, body.span());
@@ -208,10 +210,12 @@ class MmaWarpWriter : public SliceCopier {
                    op->annotations, op->span);
   }
 
-  void WaitUntilReady(const Phases& ready, const ir::Span& span, std::vector<Stmt>* stmts) const {
+  void WaitUntilReady(const op::Phase& ready, const ir::Span& span,
+                      std::vector<Stmt>* stmts) const {
     ir::Map<ir::String, ir::Any> attrs;
     if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
-    ready.Wait(span, stmts, attrs);
+    std::vector<Stmt> wait = op::WaitForPhase(ready, span, attrs);
+    stmts->insert(stmts->end(), wait.begin(), wait.end());
     stmts->push_back(AfterThreads(span));
   }
   static Stmt AfterThreads(const ir::Span& span) {
@@ -277,8 +281,9 @@ class MmaWarpWriter : public SliceCopier {
     auto operands = gemm->WithRegions([&](const ir::GemmOperandNode* operand) {
       ir::Region region = MutateRegion(operand->region);
       auto dim = operand->DimAlong(ir::GemmDim::kM);
-      bool part = dim && !rows.all;
-      return part ? RowsOf(region, region->extents.size() - *dim, rows.block) : region;
+      if (!dim || rows.all) return region;
+      // A slot is a dimension more, in front.
+      return RowsOf(region, operand->region->extents.size() - *dim, rows.block);
     });
     auto annotations = gemm->annotations;
     annotations.Set(op::kTcgen05Ordered, true);
@@ -295,7 +300,7 @@ class MmaWarpWriter : public SliceCopier {
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
   std::vector<Result> results_;
   std::vector<Rows> blocks_;
-  std::vector<std::vector<Phases>> ready_;  // of each stream, of each block
+  std::vector<std::vector<op::Phase>> ready_;  // of each stream, of each block
   SlotMap slots_;
   std::map<const Ring*, Expr> slot_of_;  // of the iteration of a loop that is one turn
 };

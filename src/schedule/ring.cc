@@ -71,7 +71,7 @@ Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before,
                       const ir::Span& span) const {
   Expr phase = ir::FloorDiv(Count(), U32(Slots())) + U32(before);
   Expr parity = ir::FloorMod(phase, U32(2));
-  return op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span);
+  return op::WaitForParity(barrier, slot, parity, span);
 }
 
 Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span) const {
@@ -85,21 +85,6 @@ Stmt UseCounter::WaitEmpty(const Expr& slot, const ir::Span& span) const {
 
 Stmt UseCounter::Advance(const ir::Span& span) const {
   return ir::Store(count_, {I32(0)}, Count() + U32(1), span);
-}
-
-Phases::Phases(const Buffer& barrier, const Expr& slot) : barrier_(barrier), slot_(slot) {
-  ir::Map<ir::String, ir::Any> init;
-  init.Set("init", U32(0));
-  parity_ = Buffer(std::string(barrier->name) + "_parity", ir::dtypes::kUInt32, {I32(1)}, {},
-                   "local.var", init, barrier->span);
-}
-
-void Phases::Wait(const ir::Span& span, std::vector<Stmt>* stmts,
-                  const ir::Map<ir::String, ir::Any>& attrs) const {
-  Expr parity = ir::Load(parity_, {I32(0)});
-  stmts->push_back(
-      op::Effect("mbarrier_wait_parity", {ir::AddressOf(barrier_, {slot_}), parity}, span, attrs));
-  stmts->push_back(ir::Store(parity_, {I32(0)}, parity ^ U32(1), span));
 }
 
 Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,

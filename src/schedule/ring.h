@@ -53,21 +53,6 @@ class UseCounter {
   ir::Buffer count_;
 };
 
-// The phases of one mbarrier, waited for in turn; the parity of the next is a variable of each
-// thread.
-class Phases {
- public:
-  Phases(const ir::Buffer& barrier, const ir::Expr& slot);
-  ir::Stmt Alloc() const { return ir::Alloc(parity_, parity_->span); }
-  void Wait(const ir::Span& span, std::vector<ir::Stmt>* stmts,
-            const ir::Map<ir::String, ir::Any>& attrs = {}) const;
-
- private:
-  ir::Buffer barrier_;
-  ir::Expr slot_;
-  ir::Buffer parity_;
-};
-
 // `at_leader`: on the barrier of the leader of the block's pair.
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
                 const ir::Map<ir::String, ir::Any>& attrs = {}, bool at_leader = false);

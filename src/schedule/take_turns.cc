@@ -110,12 +110,14 @@ class Launch : public transform::ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ScopedMutator::Rewrite(op);
-    if (!turn_.defined()) return self;
+    if (!turn_.barrier.defined()) return self;
     const auto* launch = self.as<ir::KernelLaunchNode>();
     Expr is_first = threads_.linear < I32(kWarpgroup);
-    Stmt first = ir::If(is_first, ir::Store(parity_, {I32(0)}, U32(1), op->span), Stmt(), op->span);
-    Stmt body = ir::MakeSeq(
-        {ir::Alloc(turn_, op->span), ir::Alloc(parity_, op->span), first, launch->body}, op->span);
+    Stmt first =
+        ir::If(is_first, ir::Store(turn_.parity, {I32(0)}, U32(1), op->span), Stmt(), op->span);
+    Stmt body = ir::MakeSeq({ir::Alloc(turn_.barrier, op->span), ir::Alloc(turn_.parity, op->span),
+                             first, launch->body},
+                            op->span);
     return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
                             launch->attrs, body, launch->span);
   }
@@ -128,13 +130,16 @@ class Launch : public transform::ScopedMutator {
     Cycles cycles = CyclesOf(body);
     op::ThreadRange active = analysis::ActiveThreads(threads_, &analyzer_);
     bool several = op::IsWarpgroups(active) && active.begin == 0 && active.count > kWarpgroup;
-    bool others = turn_.defined() && groups_ != active.count / kWarpgroup;
+    bool others = turn_.barrier.defined() && groups_ != active.count / kWarpgroup;
     if (!several || others || cycles.special < kWorthIt * cycles.tensor) return self;
     Allocate(active.count / kWarpgroup, loop->span);
     Remark(loop->span, "pipeline", "warpgroups issue the gemms of an iteration in turn");
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < body->stmts.size(); ++i) {
-      if (i == turn->first) Wait(body->stmts[i].span(), &stmts);
+      if (i == turn->first) {
+        std::vector<Stmt> wait = op::WaitForPhase(turn_, body->stmts[i].span());
+        stmts.insert(stmts.end(), wait.begin(), wait.end());
+      }
       stmts.push_back(body->stmts[i]);
       if (i == turn->last) stmts.push_back(Pass(body->stmts[i].span()));
     }
@@ -146,31 +151,21 @@ class Launch : public transform::ScopedMutator {
   // A barrier for each warpgroup, on which the one before arrives; the first turn is that of the
   // first, whose barrier counts as complete.
   void Allocate(int64_t groups, const ir::Span& span) {
-    if (turn_.defined()) return;
+    if (turn_.barrier.defined()) return;
     groups_ = groups;
-    turn_ = op::MakeRingBarrier("turn", groups, I32(kWarpgroup), span);
-    ir::Map<ir::String, ir::Any> init;
-    init.Set("init", U32(0));
-    parity_ = Buffer("turn_parity", ir::dtypes::kUInt32, {I32(1)}, {}, "local.var", init, span);
+    turn_ = op::PhaseOf(op::MakeRingBarrier("turn", groups, I32(kWarpgroup), span), Own());
   }
   Expr Own() const { return ir::FloorDiv(threads_.linear, I32(kWarpgroup)); }
-  void Wait(const ir::Span& span, std::vector<Stmt>* stmts) const {
-    Expr parity = ir::Load(parity_, {I32(0)});
-    stmts->push_back(
-        op::Effect("mbarrier_wait_parity", {ir::AddressOf(turn_, {Own()}), parity}, span));
-    stmts->push_back(ir::Store(parity_, {I32(0)}, parity ^ U32(1), span));
-  }
   Stmt Pass(const ir::Span& span) const {
     Expr next = ir::FloorMod(Own() + I32(1), I32(groups_));
     ir::Map<ir::String, ir::Any> attrs;
     attrs.Set(op::kGivesBack, ir::Array<Buffer>());
-    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_, {next})}, span, attrs);
+    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_.barrier, {next})}, span, attrs);
   }
 
   analysis::LaunchThreads threads_;
   int64_t groups_ = 0;
-  Buffer turn_;
-  Buffer parity_;
+  op::Phase turn_;  // of each warpgroup
 };
 
 class TurnTaker : public ir::StmtMutator {

@@ -101,7 +101,7 @@ void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* r
   if (ready != nullptr) {
     Expr barrier = op::AddressOf(*ready);
     member.push_back(op::Effect("mbarrier_arrive", {barrier, op::U32(op::Leader(mask))}, span));
-    Expr parity = ir::Load(ready->parity, {ir::Expr(0)});
+    Expr parity = op::ParityOf(*ready);
     load.push_back(DeviceEffect("cluster.h", "mbarrier_wait_cluster", {barrier, parity}, span));
   }
   lowering->multicast = mask;
@@ -174,7 +174,7 @@ Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
 // `ready` that its threads have come so far.
 Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Phase& ready,
                    const op::Context& ctx, const ir::Span& span) {
-  Expr parity = ir::Load(ready.parity, {ir::Expr(0)});
+  Expr parity = op::ParityOf(ready);
   std::vector<Stmt> issue = {
       DeviceEffect("cluster.h", "mbarrier_wait_cluster", {op::AddressOf(ready), parity}, span),
       DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span)};

@@ -91,8 +91,8 @@ class LaterUses {
       return {use.reads, use.covers && ir::AsInt(inner->extent).value_or(0) > 0};
     }
     if (const auto* gemm = s.as<ir::GemmNode>()) {
-      bool only_c = ir::CountEffects(s, buffer_) == 1 && gemm->c->buffer.same_as(buffer_);
-      if (only_c && gemm->c.IsWhole() && ir::ClearsFirst(gemm, loop)) return {false, true};
+      bool only_c = ir::CountEffects(s, buffer_) == 1 && gemm->result()->buffer.same_as(buffer_);
+      if (only_c && gemm->result().IsWhole() && ir::ClearsFirst(gemm, loop)) return {false, true};
     } else if (ir::OverwritesFirst(s, buffer_)) {
       return {false, true};
     }

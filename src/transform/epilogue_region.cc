@@ -33,8 +33,8 @@ bool HasGemm(const Stmt& s) {
 void AddAccumulators(const Stmt& s, std::vector<Buffer>* found) {
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* gemm = inner.as<ir::GemmNode>();
-    if (gemm == nullptr || gemm->mbar.defined() || !gemm->c.IsWhole()) return true;
-    const Buffer& c = gemm->c->buffer;
+    if (gemm == nullptr || gemm->mbar.defined() || !gemm->result().IsWhole()) return true;
+    const Buffer& c = gemm->result()->buffer;
     bool is_new = std::none_of(found->begin(), found->end(),
                                [&](const Buffer& known) { return known.same_as(c); });
     if (is_new && ir::AsInts(c->shape) && c->shape.size() == 2) found->push_back(c);

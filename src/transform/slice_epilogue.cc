@@ -47,7 +47,7 @@ std::vector<const ir::GemmNode*> GemmsInto(const ir::SeqNode* seq, const Buffer&
   for (const Stmt& s : seq->stmts) {
     ir::WalkStmts(s, [&](const Stmt& inner) {
       const auto* gemm = inner.as<ir::GemmNode>();
-      if (gemm != nullptr && gemm->c->buffer.same_as(c)) gemms.push_back(gemm);
+      if (gemm != nullptr && gemm->result()->buffer.same_as(c)) gemms.push_back(gemm);
       return true;
     });
   }
@@ -219,11 +219,12 @@ class EpilogueSlicer : public ScopedMutator {
           if (!lacks.empty()) return lacks;
           continue;
         }
+        std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
         int64_t rows = op::kWgmmaRows * (threads.count / kWarpgroup);
         bool by_rows =
             op::AreWarpgroups(threads) && *ir::AsInt(c->shape[0]) % rows == 0 &&
             op::PolicyOf(gemm) != op::WarpPolicy::kFullCol &&
-            op::ChooseWgmmaKind(gemm->a->buffer->dtype, gemm->b->buffer->dtype, c->dtype);
+            op::ChooseWgmmaKind(inputs[0]->buffer()->dtype, inputs[1]->buffer()->dtype, c->dtype);
         if (!by_rows) return "warps share the columns of " + std::string(c->name);
       }
     }
