@@ -32,7 +32,8 @@ std::unordered_set<const ir::ffi::Object*> AccumulatorsOf(const Stmt& body) {
     if (loop == nullptr || schedule::StagesOf(loop) < 2) return true;
     ir::WalkStmts(loop->body, [&](const Stmt& inner) {
       const auto* gemm = inner.as<ir::GemmNode>();
-      if (gemm != nullptr && gemm->c->buffer.IsFragment()) found.insert(gemm->c->buffer.get());
+      if (gemm != nullptr && gemm->result()->buffer.IsFragment())
+        found.insert(gemm->result()->buffer.get());
       return true;
     });
     return true;
