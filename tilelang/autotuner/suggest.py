@@ -133,21 +133,23 @@ class _Kernel:
     def _product(self, gpu: arch.CUDA) -> list[Hint]:
         gemm = self.gemms[0]
         rows, columns = ([_TYPICAL, *self._result()][-2:]) if self._results else (_TYPICAL,) * 2
-        depth = _number(gemm.a.extents[-2 if gemm.trans_a else -1]) * self._steps(gemm)
-        types = str(gemm.a.buffer.dtype), str(self._results[-1].dtype)
+        a = gemm.operands[0]
+        depth = _number(a.region.extents[-2 if a.transposed else -1]) * self._steps(gemm)
+        types = str(a.region.buffer.dtype), str(self._results[-1].dtype)
         template = MatmulTemplate(rows, columns, depth, False, False, *types)
         return template.with_arch(gpu).recommend_hints(4 * TOPK)
 
     def _attention(self, gpu: arch.CUDA) -> list[Hint]:
         scores, values = self.gemms
-        dims = _number(values.c.extents[-1])
-        queries = max(1, _number(scores.c.extents[-2]))
-        keys = _number(scores.c.extents[-1]) * self._steps(scores)
+        queries, keys = (_number(extent) for extent in scores.operands[2].region.extents[-2:])
+        dims = _number(values.operands[2].region.extents[-1])
         blocks = 1
         for extent in self._launches[0].grid:
             blocks *= _number(extent)
-        kind = str(scores.a.buffer.dtype)
-        template = FlashAttentionTemplate(1, blocks, dims, queries, keys, False, kind, kind)
+        kind = str(scores.operands[0].region.buffer.dtype)
+        template = FlashAttentionTemplate(
+            1, blocks, dims, max(1, queries), keys * self._steps(scores), False, kind, kind
+        )
         return template.with_arch(gpu).recommend_hints(4 * TOPK)
 
     def _steps(self, gemm: Any) -> int:
