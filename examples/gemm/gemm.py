@@ -18,12 +18,15 @@ def tiles(M, N, K, dtype, target):
     """Returns the best tiles for these sizes beside which the tile of C has room, as keywords."""
     gpu = CUDA(target)
     template = MatmulTemplate(M, N, K, False, False, in_dtype=dtype, out_dtype=dtype)
-    for hint in template.with_arch(gpu).recommend_hints(topk=100):
-        (m, n), (k,), stages = hint.block, hint.rstep, hint.pipeline_stage
-        if 2 * (stages * (m + n) * k + m * n) <= gpu.smem_cap:
-            break
+
+    def fits(hint):
+        (m, n), (k,) = hint.block, hint.rstep
+        return 2 * (hint.pipeline_stage * (m + n) * k + m * n) <= gpu.smem_cap
+
+    hint = next(filter(fits, template.with_arch(gpu).recommend_hints(topk=100)))
+    (m, n), (k,) = hint.block, hint.rstep
     sizes = {"block_M": m, "block_N": n, "block_K": k}
-    return {**sizes, "num_stages": stages, "threads": hint.threads}
+    return {**sizes, "num_stages": hint.pipeline_stage, "threads": hint.threads}
 
 
 def gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256, num_stages=3):
