@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-#: Lower values are no addresses of the host's heap, and the emulator maps nothing there.
-_LOWEST = 1 << 36
+#: Lower values are no addresses of the host's heap, which may begin behind a program at 4 MiB.
+_LOWEST = 1 << 22
 _HIGHEST = 1 << 47
 
 _tensors: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("tensors", default=())
