@@ -11,13 +11,12 @@ blocks share the columns as well.
 
 import torch
 from rms_norm import EPSILON, LONGEST, tile_of
+from rms_norm_backward import CHUNK, MOST, length_of
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
 SHAPES = ((1152000, 16), (262144, 64), (65536, 1024), (32768, 4096), (32768, 5000), (1024, 131072))
-MOST = 264  # blocks: two for each SM
-CHUNK = 2048  # columns of a block, of longer rows
 
 
 def layer_norm_backward(rows, columns, dtype):
@@ -26,11 +25,6 @@ def layer_norm_backward(rows, columns, dtype):
     dW and dB have :func:`length_of` ``columns`` elements.
     """
     return (whole_rows if columns <= LONGEST // 2 else parts)(rows, columns, dtype)
-
-
-def length_of(columns):
-    """Returns the length of dW and dB."""
-    return columns if columns <= LONGEST // 2 else -(-columns // CHUNK) * CHUNK
 
 
 def whole_rows(rows, columns, dtype):

@@ -17,15 +17,22 @@ from tilelang.tools.example import Case, Example, Option
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (1024, 131072))
 MOST = 264  # blocks: two for each SM
+CHUNK = 2048  # columns of a block, of longer rows
 
 
 def rms_norm_backward(rows, columns, dtype):
     """Returns a prim_func that takes X, dY (rows, columns), W (columns,) and scale (rows,).
 
-    It gives dX (rows, columns) and dW (columns,), where scale is 1 / sqrt(mean(X^2) + epsilon).
+    It gives dX (rows, columns) and dW, of :func:`length_of` ``columns`` elements, where scale is
+    1 / sqrt(mean(X^2) + epsilon).
     """
     build = whole_rows if columns <= LONGEST // 2 else parts
     return build(rows, columns, dtype)
+
+
+def length_of(columns):
+    """Returns the length of gradients of weights."""
+    return columns if columns <= LONGEST // 2 else -(-columns // CHUNK) * CHUNK
 
 
 def whole_rows(rows, columns, dtype):
@@ -71,9 +78,9 @@ def whole_rows(rows, columns, dtype):
     return rms_norm_backward
 
 
-def parts(rows, columns, dtype, chunk=2048, threads=256):
-    """The same, with columns divided among blocks, in parts of ``chunk``; dW is that long."""
-    count = -(-columns // chunk)
+def parts(rows, columns, dtype, threads=256):
+    """The same, with columns divided among blocks, in parts of CHUNK."""
+    count = -(-columns // CHUNK)
     shares = min(rows, max(1, MOST * 2 // count))
 
     @T.prim_func
@@ -83,7 +90,7 @@ def parts(rows, columns, dtype, chunk=2048, threads=256):
         W: T.Tensor((columns,), dtype),
         scale: T.Tensor((rows,), "float32"),
         DX: T.Tensor((rows, columns), dtype),
-        DW: T.Tensor((count * chunk,), "float32"),
+        DW: T.Tensor((count * CHUNK,), "float32"),
     ):
         of_gx = T.alloc_global((rows,), "float32")
         with T.Kernel(rows, threads=threads) as row:
@@ -94,22 +101,22 @@ def parts(rows, columns, dtype, chunk=2048, threads=256):
             T.finalize_reducer(total)
             T.copy(total, of_gx[row])
         with T.Kernel(count, shares, threads=threads) as (part, share):
-            out = DW[part * chunk : part * chunk + chunk]
-            w = T.alloc_reducer((chunk,), "float32", scope="grid", out=out, deterministic=True)
-            x, dy, dw = (T.alloc_fragment((chunk,), "float32") for _ in range(3))
-            weight = T.alloc_fragment((chunk,), "float32")
-            T.copy(W[part * chunk], weight)
+            out = DW[part * CHUNK : part * CHUNK + CHUNK]
+            w = T.alloc_reducer((CHUNK,), "float32", scope="grid", out=out, deterministic=True)
+            x, dy, dw = (T.alloc_fragment((CHUNK,), "float32") for _ in range(3))
+            weight = T.alloc_fragment((CHUNK,), "float32")
+            T.copy(W[part * CHUNK], weight)
             T.clear(dw)
             for t in T.serial(T.ceildiv(rows - share, shares)):
                 row = t * shares + share
-                T.copy(X[row, part * chunk], x)
-                T.copy(DY[row, part * chunk], dy)
-                for j in T.Parallel(chunk):
+                T.copy(X[row, part * CHUNK], x)
+                T.copy(DY[row, part * CHUNK], dy)
+                for j in T.Parallel(CHUNK):
                     x[j] *= scale[row]
                     dw[j] += dy[j] * x[j]
                     dy[j] = (dy[j] * weight[j] - x[j] * of_gx[row] / columns) * scale[row]
-                T.copy(dy, DX[row, part * chunk])
-            for j in T.Parallel(chunk):
+                T.copy(dy, DX[row, part * CHUNK])
+            for j in T.Parallel(CHUNK):
                 w[j] += dw[j]
             T.finalize_reducer(w)
 
@@ -142,8 +149,7 @@ def main():
         w = example.normal(columns, dtype=args.dtype)
         inputs = x, dy, w, torch.rsqrt(x.float().square().mean(1) + EPSILON)
         dx = example.output(rows, columns, dtype=args.dtype)
-        length = columns if columns <= LONGEST // 2 else -(-columns // 2048) * 2048
-        dw = example.output(length)
+        dw = example.output(length_of(columns))
         peers = {"torch": lambda: reference(*inputs), "compile": lambda: compiled(*inputs)}
         return Case(lambda: kernel(*inputs, dx, dw), peers, 3 * x.nbytes), inputs, (dx, dw)
 

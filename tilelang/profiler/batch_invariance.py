@@ -53,7 +53,7 @@ def assert_batch_invariant(
     chosen = _sizes(rows, sizes)
     for attempt in _attempts(inputs, schedules):
         with attempt:
-            whole = [_copied(each) for each in as_list(run(*inputs))]
+            whole = [each.clone() for each in as_list(run(*inputs))]
             again = as_list(run(*inputs))
             kept = _axes_of_outputs(whole, output_axes)
             _compare("the same batch, computed again", again, whole, kept, 0, rows)
@@ -120,10 +120,6 @@ def _attempts(inputs: Sequence[Any], schedules: Iterable[str | int] | None) -> l
     from ..emulator import options
 
     return [options(schedule=each) for each in (SCHEDULES if schedules is None else schedules)]
-
-
-def _copied(output: Any) -> Any:
-    return output.clone()
 
 
 def _part(inputs: Sequence[Any], axes: Sequence[int | None], start: int, size: int) -> list[Any]:
