@@ -1,15 +1,22 @@
 """A gemm with a whole epilogue, on the whole tile and in slices of columns, beside a plain store.
 
-    python benchmark/epilogue.py [--target sm_90a] [--size 4096] [--only plain,0,32] [--torch]
+    python benchmark/epilogue.py [--target sm_90a] [--size 4096] [--only "plain,0,staged auto"]
+                                 [--shapes] [--torch]
 
 D = gelu(scale A B^T + bias) + R, with the value before gelu as a second output and the maximum of
 each row of a tile. Prints microseconds, registers and bytes spilled: measured on a GPU, predicted
-by the timing model without one. ``--torch``: the same by torch.compile, without the row maxima.
+by the timing model without one. A case is how results are stored ("staged": through shared memory;
+"persistent": by blocks that take several tiles; "ahead": R as well) and the columns of a slice (0:
+whole, "auto").
+``--shapes``: twelve shapes, half of which nothing was tuned with. ``--torch``: the same by
+torch.compile, without the row maxima.
 """
 
 from __future__ import annotations
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import torch
 
@@ -18,64 +25,115 @@ import tilelang.language as T
 from tilelang.emulator import TimingOptions
 from tilelang.profiler import do_bench
 
-BK = 64
+BM, BN, BK = 128, 256, 64
+TUNED = [
+    (4096, 4096, 4096), (8192, 8192, 8192), (4096, 1024, 4096),
+    (4096, 4096, 512), (8192, 2048, 1024), (2000, 3000, 1000),
+]  # fmt: skip
+HELD_BACK = [
+    (2048, 8192, 2048), (8192, 512, 4096), (4096, 4096, 1024),
+    (16384, 1024, 768), (3000, 5000, 2056), (1000, 1000, 8192),
+]  # fmt: skip
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """How results are stored, and the columns of a slice."""
+
+    name: str
+
+    def has(self, word: str) -> bool:
+        return word in self.name.split()
+
+    @property
+    def columns(self) -> int | str:
+        last = self.name.split()[-1]
+        return int(last) if last.isdigit() else "auto"
 
 
 def gelu(x):
     return 0.5 * x * (1.0 + T.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
-def kernel(size: int, plain: bool, staged: bool, threads: int, bm: int = 128, bn: int = 256):
-    n, dtype = size, "bfloat16"
+def tile_of(shape: Shape, case: Case):
+    """What a block does for a tile of the result."""
+    _, _, k = shape
+
+    @T.macro
+    def tile(A, B, scale, bias, R, AUX, D, TOP, a, b, c, aux, d, r, top, by, bx):
+        T.clear(c)
+        for kk in T.Pipelined(T.ceildiv(k, BK), num_stages=3):
+            T.copy(A[by * BM, kk * BK], a)
+            T.copy(B[bx * BN, kk * BK], b)
+            T.gemm(a, b, c, transpose_B=True)
+        if not case.has("plain"):
+            for i, j in T.Parallel(BM, BN):
+                c[i, j] = c[i, j] * scale[by * BM + i] + bias[bx * BN + j]
+            if case.has("staged"):
+                T.copy(c, aux)
+                T.copy(aux, AUX[by * BM, bx * BN])
+            else:
+                T.copy(c, AUX[by * BM, bx * BN])
+            if case.has("ahead"):
+                T.copy(R[by * BM, bx * BN], r)
+                for i, j in T.Parallel(BM, BN):
+                    c[i, j] = gelu(c[i, j]) + r[i, j]
+            else:
+                for i, j in T.Parallel(BM, BN):
+                    c[i, j] = gelu(c[i, j]) + R[by * BM + i, bx * BN + j]
+            T.reduce_absmax(c, top, dim=1)
+            for i in T.Parallel(BM):
+                TOP[by * BM + i, bx] = top[i]
+        if case.has("staged"):
+            T.copy(c, d)
+            T.copy(d, D[by * BM, bx * BN])
+        else:
+            T.copy(c, D[by * BM, bx * BN])
+
+    return tile
+
+
+def kernel(shape: Shape, case: Case, threads: int, sms: int):
+    (m, n, k), dtype = shape, "bfloat16"
+    rows, columns = -(-m // BM), -(-n // BN)
+    persistent = case.has("persistent")
+    tile = tile_of(shape, case)
 
     @T.prim_func
     def main(
-        A: T.Tensor((n, n), dtype),
-        B: T.Tensor((n, n), dtype),
-        scale: T.Tensor((n,), "float32"),
+        A: T.Tensor((m, k), dtype),
+        B: T.Tensor((n, k), dtype),
+        scale: T.Tensor((m,), "float32"),
         bias: T.Tensor((n,), "float32"),
-        R: T.Tensor((n, n), dtype),
-        AUX: T.Tensor((n, n), dtype),
-        D: T.Tensor((n, n), dtype),
-        TOP: T.Tensor((n, n // bn), "float32"),
+        R: T.Tensor((m, n), dtype),
+        AUX: T.Tensor((m, n), dtype),
+        D: T.Tensor((m, n), dtype),
+        TOP: T.Tensor((m, columns), "float32"),
     ):
-        with T.Kernel(n // bn, n // bm, threads=threads) as (bx, by):
-            a, b = T.alloc_shared((bm, BK), dtype), T.alloc_shared((bn, BK), dtype)
-            c, top = T.alloc_fragment((bm, bn), "float32"), T.alloc_fragment((bm,), "float32")
-            aux, d = T.alloc_shared((bm, bn), dtype), T.alloc_shared((bm, bn), dtype)
-            T.clear(c)
-            for k in T.Pipelined(n // BK, num_stages=3):
-                T.copy(A[by * bm, k * BK], a)
-                T.copy(B[bx * bn, k * BK], b)
-                T.gemm(a, b, c, transpose_B=True)
-            if not plain:
-                for i, j in T.Parallel(bm, bn):
-                    c[i, j] = c[i, j] * scale[by * bm + i] + bias[bx * bn + j]
-                if staged:
-                    T.copy(c, aux)
-                    T.copy(aux, AUX[by * bm, bx * bn])
-                else:
-                    T.copy(c, AUX[by * bm, bx * bn])
-                for i, j in T.Parallel(bm, bn):
-                    c[i, j] = gelu(c[i, j]) + R[by * bm + i, bx * bn + j]
-                T.reduce_absmax(c, top, dim=1)
-                for i in T.Parallel(bm):
-                    TOP[by * bm + i, bx] = top[i]
-            if staged:
-                T.copy(c, d)
-                T.copy(d, D[by * bm, bx * bn])
+        with T.Kernel(
+            sms if persistent else columns, 1 if persistent else rows, threads=threads
+        ) as (bx, by):
+            a, b = T.alloc_shared((BM, BK), dtype), T.alloc_shared((BN, BK), dtype)
+            c, top = T.alloc_fragment((BM, BN), "float32"), T.alloc_fragment((BM,), "float32")
+            aux, d = T.alloc_shared((BM, BN), dtype), T.alloc_shared((BM, BN), dtype)
+            r = T.alloc_shared((BM, BN), dtype)
+            if persistent:
+                for ty, tx in T.Persistent((rows, columns), sms, bx):
+                    tile(A, B, scale, bias, R, AUX, D, TOP, a, b, c, aux, d, r, top, ty, tx)
             else:
-                T.copy(c, D[by * bm, bx * bn])
+                tile(A, B, scale, bias, R, AUX, D, TOP, a, b, c, aux, d, r, top, by, bx)
 
     return main
 
 
-def arguments(n: int, device: str) -> list[torch.Tensor]:
+def arguments(shape: Shape, device: str) -> list[torch.Tensor]:
     torch.manual_seed(0)
-    a, b, r = (torch.randn(n, n, device=device).bfloat16() for _ in range(3))
-    scale, bias = torch.rand(n, device=device), torch.randn(n, device=device)
+    m, n, k = shape
+    a, b, r = (torch.randn(x, y, device=device).bfloat16() for x, y in ((m, k), (n, k), (m, n)))
+    scale, bias = torch.rand(m, device=device), torch.randn(n, device=device)
     aux, d = torch.empty_like(r), torch.empty_like(r)
-    return [a, b, scale, bias, r, aux, d, torch.empty(n, n // 256, device=device)]
+    return [a, b, scale, bias, r, aux, d, torch.empty(m, -(-n // BN), device=device)]
 
 
 def by_torch(a, b, scale, bias, r):
@@ -90,27 +148,60 @@ def microseconds(run, args) -> float:
     return sum(each.timing.grid_us for each in report.grids)
 
 
+def compiled(shape: Shape, case: Case, options: argparse.Namespace):
+    """The kernel; nothing where its tiles do not fit."""
+    function = kernel(shape, case, options.threads, 132 if options.target == "sm_90a" else 148)
+    configs = {"tl.epilogue_subtile": case.columns}
+    try:
+        return tilelang.compile(function, target=options.target, pass_configs=configs)
+    except tilelang.errors.ResourceError:
+        return None
+
+
+def one_shape(shape: Shape, cases: list[Case], options: argparse.Namespace) -> None:
+    args = arguments(shape, "cuda" if torch.cuda.is_available() else "cpu")
+    for case in cases:
+        if run := compiled(shape, case, options):
+            us = microseconds(run, args)
+            print(f"{case.name:18} {us:7.1f} us  {run.n_regs} registers, {run.n_spills} B spilled")
+        else:
+            print(f"{case.name:18} does not fit")
+    if options.torch:
+        run = torch.compile(by_torch)
+        us = 1e3 * do_bench(lambda: run(*args[:5]), return_mode="median")
+        print(f"{'torch':18} {us:7.1f} us")
+
+
+def all_shapes(cases: list[Case], options: argparse.Namespace) -> None:
+    print(f"{'':26}" + "".join(f"{case.name:>19}" for case in cases))
+    with ThreadPoolExecutor() as pool:
+        shapes = TUNED + HELD_BACK
+        asked = [
+            [pool.submit(compiled, shape, case, options) for case in cases] for shape in shapes
+        ]
+        for shape, row in zip(shapes, asked, strict=True):
+            args = arguments(shape, "cuda" if torch.cuda.is_available() else "cpu")
+            runs = [each.result() for each in row]
+            times = [f"{microseconds(run, args):.1f}" if run else "-" for run in runs]
+            half = "tuned" if shape in TUNED else "held back"
+            name = "x".join(map(str, shape))
+            print(f"{half:10}{name:16}" + "".join(f"{time:>19}" for time in times), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="sm_90a")
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=256)
-    parser.add_argument("--only", default="plain,0,32,64,128,staged 32,staged 64")
+    parser.add_argument("--only", default="plain,0,auto,32,64,staged auto,staged 32,staged 64")
+    parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--torch", action="store_true")
     options = parser.parse_args()
-    args = arguments(options.size, "cuda" if torch.cuda.is_available() else "cpu")
-    for case in options.only.split(","):
-        columns = 0 if case == "plain" else int(case.split()[-1])
-        function = kernel(options.size, case == "plain", "staged" in case, options.threads)
-        compiled = tilelang.compile(
-            function, target=options.target, pass_configs={"tl.epilogue_subtile": columns}
-        )
-        us = microseconds(compiled, args)
-        print(f"{case:10} {us:7.1f} us  {compiled.n_regs} registers, {compiled.n_spills} B spilled")
-    if options.torch:
-        compiled = torch.compile(by_torch)
-        us = 1e3 * do_bench(lambda: compiled(*args[:5]), return_mode="median")
-        print(f"{'torch':10} {us:7.1f} us")
+    cases = [Case(name) for name in options.only.split(",")]
+    if options.shapes:
+        all_shapes(cases, options)
+    else:
+        one_shape((options.size,) * 3, cases, options)
 
 
 if __name__ == "__main__":
