@@ -22,7 +22,14 @@ class KernelInfo(Object):
     dyn_smem_bytes: int
     cooperative: bool
     params: Sequence[Any]
+    tiles: Sequence[SharedTile]
 from .layout.layout import Layout as Layout
+class SharedTile(Object):
+    name: str
+    offset: int
+    bytes: int
+    span: Span
+    uses: Sequence[Span]
 from .target import Target as Target
 class TensorMapInfo(Object):
     var: Var

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "codegen/shared_tiles.h"
 #include "codegen/stmt_printer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -97,6 +98,7 @@ class KernelPrinter {
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
     info_->cooperative = WaitsForGrid(launch_->body);
+    info_->tiles = SharedTilesOf(launch_);
     CollectParams();
     PrintBody();
     return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));

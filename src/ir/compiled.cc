@@ -41,6 +41,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("swizzle_atomicity", &TensorMapInfoNode::swizzle_atomicity)
       .def_ro("dtype", &TensorMapInfoNode::dtype)
       .def_ro("oob_nan", &TensorMapInfoNode::oob_nan);
+  refl::ObjectDef<SharedTileNode>()
+      .def_ro("name", &SharedTileNode::name)
+      .def_ro("offset", &SharedTileNode::offset)
+      .def_ro("bytes", &SharedTileNode::bytes)
+      .def_ro("span", &SharedTileNode::span)
+      .def_ro("uses", &SharedTileNode::uses);
   refl::ObjectDef<KernelInfoNode>()
       .def_ro("name", &KernelInfoNode::name)
       .def_ro("grid", &KernelInfoNode::grid)
@@ -48,7 +54,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("cluster", &KernelInfoNode::cluster)
       .def_ro("dyn_smem_bytes", &KernelInfoNode::dyn_smem_bytes)
       .def_ro("cooperative", &KernelInfoNode::cooperative)
-      .def_ro("params", &KernelInfoNode::params);
+      .def_ro("params", &KernelInfoNode::params)
+      .def_ro("tiles", &KernelInfoNode::tiles);
   refl::ObjectDef<CompiledFuncNode>()
       .def_ro("source", &CompiledFuncNode::source)
       .def_ro("lined_source", &CompiledFuncNode::lined_source)

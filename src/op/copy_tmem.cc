@@ -338,7 +338,7 @@ Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, 
   layout::TmemCopyPlans plans = PlansOf(load.get(), ctx);
   if (plans.plans.empty() || plans.plans[0]->beside) return Stmt();
   std::vector<Stmt> stmts = {ir::Alloc(scratch, op->span), WithPlanOf(instruction, load, ctx)};
-  Relayout(part, op->dst, ctx, &stmts);
+  Relayout(part, op->dst, op->span, ctx, &stmts);
   return Sequence(stmts, op->span);
 }
 
@@ -361,9 +361,9 @@ Stmt ThroughNearest(const TileInstruction* instruction, const ir::CopyNode* op, 
   };
   if (load) {
     stmts.push_back(moved(op->src, whole));
-    Relayout(whole, side, ctx, &stmts);
+    Relayout(whole, side, op->span, ctx, &stmts);
   } else {
-    Relayout(side, whole, ctx, &stmts);
+    Relayout(side, whole, op->span, ctx, &stmts);
     stmts.push_back(moved(whole, op->dst));
   }
   return Sequence(stmts, op->span);

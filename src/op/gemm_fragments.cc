@@ -43,17 +43,17 @@ Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode
   std::vector<Stmt> stmts;
   Region a = MatrixA(op);
   Region c = Twin(MatrixC(op), wanted.c, ctx, &stmts);
-  if (!ir::IsTrue(op->clear_accum)) Relayout(MatrixC(op), c, ctx, &stmts);
+  if (!ir::IsTrue(op->clear_accum)) Relayout(MatrixC(op), c, op->span, ctx, &stmts);
   if (wanted.a && !Holds(a, *wanted.a, ctx)) {
     a = Twin(MatrixA(op), *wanted.a, ctx, &stmts);
-    Relayout(MatrixA(op), a, ctx, &stmts);
+    Relayout(MatrixA(op), a, op->span, ctx, &stmts);
   }
   ir::Gemm inner(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
     if (operand->IsResult()) return c;
     return operand->operand_kind() == ir::GemmOperandKind::kA ? a : operand->region;
   }));
   stmts.push_back(WithPlanOf(instruction, inner, ctx));
-  Relayout(c, MatrixC(op), ctx, &stmts);
+  Relayout(c, MatrixC(op), op->span, ctx, &stmts);
   return {Sequence(stmts, op->span), "", /*needs_layouts=*/false};
 }
 

@@ -222,7 +222,7 @@ class MmaLowerer {
 
   Stmt LoadA(const Expr& k, const Buffer& a) {
     MmaOperand operand(MatrixA(op_), {!IsTransposedA(op_), atom_.row_halves, true}, atom_,
-                       lowering_);
+                       op_->span, lowering_);
     return Unrolled("i", rows_, [&](const Expr& i) {
       Expr line = (warp_row_ * I32(rows_) + i) * I32(atom_.M());
       return operand.Load(line, k, a, i * I32(operand.Size()));
@@ -232,7 +232,8 @@ class MmaLowerer {
   // Two atoms at once where there are as many.
   Stmt LoadB(const Expr& k, const Buffer& b) {
     int64_t together = columns_ % 2 == 0 && atom_.k_halves == 2 ? 2 : 1;
-    MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_, lowering_);
+    MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_, op_->span,
+                       lowering_);
     return Unrolled("j", columns_ / together, [&](const Expr& j) {
       Expr line = warp_column_ * I32(columns_ * atom_.N()) + j * I32(together * atom_.N());
       return operand.Load(line, k, b, j * I32(operand.Size()));

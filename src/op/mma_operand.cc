@@ -15,8 +15,8 @@ Expr Times(const Expr& e, int64_t factor) { return e * I32(factor); }
 }  // namespace
 
 MmaOperand::MmaOperand(const Region& region, const Shape& shape, const layout::MmaAtom& atom,
-                       Lowering* lowering)
-    : region_(region), shape_(shape), atom_(atom), lowering_(lowering) {
+                       const ir::Span& span, Lowering* lowering)
+    : region_(region), shape_(shape), atom_(atom), span_(span), lowering_(lowering) {
   const Context& ctx = *lowering->ctx;
   lane_ = ir::FloorMod(ctx.thread - I32(ctx.threads.begin), I32(32));
   by_matrix_ = HasChunks();
@@ -76,8 +76,7 @@ Stmt MmaOperand::LoadMatrices(const Expr& line, const Expr& k, const Buffer& reg
   std::string name =
       "ldmatrix<" + std::to_string(count) + (shape_.lines_first ? ", false>" : ", true>");
   return DeviceEffect("mma_sm80.h", name,
-                      {ir::AddressOf(regs, {at}), ir::AddressOf(shared, {offset})},
-                      region_->buffer->span, attrs);
+                      {ir::AddressOf(regs, {at}), ir::AddressOf(shared, {offset})}, span_, attrs);
 }
 
 Stmt MmaOperand::LoadElements(const Expr& line, const Expr& k, const Buffer& regs,
@@ -93,11 +92,11 @@ Stmt MmaOperand::LoadElements(const Expr& line, const Expr& k, const Buffer& reg
                             k + column + I32(4 * atom_.packed * k_half + e));
         Expr to = at + Times(RegisterOf(I32(half), I32(k_half)), atom_.packed) + I32(e);
         stmts.push_back(ir::Store(regs, {lowering_->ctx->analyzer->Simplify(to)},
-                                  ir::Load(shared, {from}), region_->buffer->span));
+                                  ir::Load(shared, {from}), span_));
       }
     }
   }
-  return Sequence(stmts, region_->buffer->span);
+  return Sequence(stmts, span_);
 }
 
 }  // namespace tilelang::op

@@ -18,8 +18,9 @@ class MmaOperand {
     bool halves_inner;  // in registers: of all k halves the first lines, then the next (A); else
                         // of the first lines all k halves (B)
   };
+  // `span`: of the gemm.
   MmaOperand(const Region& region, const Shape& shape, const layout::MmaAtom& atom,
-             Lowering* lowering);
+             const ir::Span& span, Lowering* lowering);
 
   // Elements that one load gives a thread.
   int64_t Size() const { return atom_.packed * shape_.halves * atom_.k_halves; }
@@ -37,6 +38,7 @@ class MmaOperand {
   Region region_;
   Shape shape_;
   layout::MmaAtom atom_;
+  ir::Span span_;
   Lowering* lowering_;
   Expr lane_;
   bool by_matrix_;

@@ -383,15 +383,15 @@ Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, 
   if (!LayoutOf(src, ctx).SameMap(needed)) {
     src = StageRegion(src, "_rows", &stmts);
     ctx->layouts->Set(src->buffer, needed, op->span);
-    Relayout(op->src, src, ctx, &stmts);
+    Relayout(op->src, src, op->span, ctx, &stmts);
   }
   bool own = !ReduceMismatch(op, ctx).empty();
   Region dst = own ? StageRegion(op->dst, "_part", &stmts) : op->dst;
   ir::Reduce twin(op, src, dst);
   InferReduce(twin.get(), ctx);
-  if (own && !op->clear) Relayout(op->dst, dst, ctx, &stmts);
+  if (own && !op->clear) Relayout(op->dst, dst, op->span, ctx, &stmts);
   stmts.push_back(WithPlanOf(instruction, twin, ctx));
-  if (own) Relayout(dst, op->dst, ctx, &stmts);
+  if (own) Relayout(dst, op->dst, op->span, ctx, &stmts);
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 

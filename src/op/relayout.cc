@@ -88,13 +88,14 @@ bool HasClosedInverse(const Region& owner, Context* ctx) {
 
 // to[..] = from[..], each element by the threads that hold it in `owner`, one of the two. A slice
 // of which no closed form tells a thread its elements is reached by a loop over the whole fragment.
-ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner, Context* ctx) {
+ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner,
+                     const ir::Span& span, Context* ctx) {
   bool closed = HasClosedInverse(owner, ctx);
   Region around = closed ? owner : Region::Whole(owner->buffer);
   layout::Coord first = closed ? layout::Coord(around->mins.size(), 0) : MinsOf(owner);
   ir::Array<ir::Var> vars;
   for (size_t d = 0; d < around->extents.size(); ++d) {
-    vars.push_back(ir::Var("i" + std::to_string(d), ir::dtypes::kInt32, from->buffer->span));
+    vars.push_back(ir::Var("i" + std::to_string(d), ir::dtypes::kInt32, span));
   }
   auto indices = [&](const Region& region) {
     layout::Coord corner = MinsOf(region);
@@ -105,7 +106,6 @@ ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner, 
     }
     return all;
   };
-  ir::Span span = from->buffer->span;
   Stmt store =
       ir::Store(to->buffer, indices(to), ir::Load(from->buffer, indices(from), span), span);
   ir::Map<ir::String, ir::Any> annotations;
@@ -116,21 +116,22 @@ ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner, 
 
 }  // namespace
 
-void Relayout(const Region& from, const Region& to, Context* ctx, std::vector<Stmt>* stmts) {
+void Relayout(const Region& from, const Region& to, const ir::Span& span, Context* ctx,
+              std::vector<Stmt>* stmts) {
   // A loop over more than the region stays inside of both fragments where it is the same of both.
   bool in_range =
       HasClosedInverse(to, ctx) ||
       (MinsOf(from) == MinsOf(to) && StaticShape(from->buffer) == StaticShape(to->buffer));
   if (in_range) {
-    ir::ParallelFor direct = Loop(from, to, to, ctx);
+    ir::ParallelFor direct = Loop(from, to, to, span, ctx);
     if (WithinThreads(direct, ctx)) {
       stmts->push_back(direct);
       return;
     }
   }
   Buffer stage = NewStage(from->buffer, from->extents, stmts);
-  stmts->push_back(Loop(from, Region::Whole(stage), from, ctx));
-  stmts->push_back(Loop(Region::Whole(stage), to, to, ctx));
+  stmts->push_back(Loop(from, Region::Whole(stage), from, span, ctx));
+  stmts->push_back(Loop(Region::Whole(stage), to, to, span, ctx));
 }
 
 bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads) {
@@ -138,9 +139,9 @@ bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads) {
          fragment->Replicas() >= threads.count;
 }
 
-Buffer StageRead(const Region& read, Context* ctx, std::vector<Stmt>* stmts) {
+Buffer StageRead(const Region& read, const ir::Span& span, Context* ctx, std::vector<Stmt>* stmts) {
   Buffer stage = NewStage(read->buffer, read->extents, stmts);
-  stmts->push_back(Loop(read, Region::Whole(stage), read, ctx));
+  stmts->push_back(Loop(read, Region::Whole(stage), read, span, ctx));
   return stage;
 }
 
@@ -154,10 +155,11 @@ Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* 
   auto region = read ? std::nullopt : WrittenRegion(loop, fragment);
   Buffer stage = NewStage(fragment, fragment->shape, before);
   Region registers = Region::Whole(fragment);
+  const ir::Span& span = loop.loop()->span;
   // What is overwritten need not be there before.
-  if (!region) before->push_back(Loop(registers, Region::Whole(stage), registers, ctx));
+  if (!region) before->push_back(Loop(registers, Region::Whole(stage), registers, span, ctx));
   if (written) {
-    ir::ParallelFor back = Loop(Region::Whole(stage), registers, registers, ctx);
+    ir::ParallelFor back = Loop(Region::Whole(stage), registers, registers, span, ctx);
     after->insert(after->begin(), region ? Within(*region, back) : back);
   }
   return stage;

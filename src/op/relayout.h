@@ -12,14 +12,16 @@ namespace tilelang::op {
 Fragment LayoutOf(const ir::Region& region, Context* ctx);
 
 // Appends a copy between two fragment regions of the same extents, constant and with layouts
-// known: within each thread's registers where that suffices, else through shared memory.
-void Relayout(const ir::Region& from, const ir::Region& to, Context* ctx,
+// known: within each thread's registers where that suffices, else through shared memory. `span` is
+// that of the statement which needs it.
+void Relayout(const ir::Region& from, const ir::Region& to, const ir::Span& span, Context* ctx,
               std::vector<ir::Stmt>* stmts);
 
 // Whether each of these threads holds all elements of the fragment.
 bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads);
 // Appends a copy of a constant region of a fragment to shared memory; returns that.
-ir::Buffer StageRead(const ir::Region& read, Context* ctx, std::vector<ir::Stmt>* stmts);
+ir::Buffer StageRead(const ir::Region& read, const ir::Span& span, Context* ctx,
+                     std::vector<ir::Stmt>* stmts);
 
 // A shared buffer that stands for a fragment during a parallel loop: copied from it before, and
 // back to it after (in front of what `after` holds), as far as the loop reads and writes it.

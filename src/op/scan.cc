@@ -272,9 +272,9 @@ class ThreadScanInstruction : public TileInstruction {
     Region src = fits(scan->src) ? scan->src : twin_of(scan->src);
     bool shares = !fits(scan->src) && src->buffer->dtype == scan->dst->buffer->dtype;
     Region dst = fits(scan->dst) ? scan->dst : shares ? src : twin_of(scan->dst);
-    if (!src.same_as(scan->src)) Relayout(scan->src, src, ctx, &stmts);
+    if (!src.same_as(scan->src)) Relayout(scan->src, src, scan->span, ctx, &stmts);
     stmts.push_back(WithPlanOf(this, ir::Reduce(scan, src, dst), ctx));
-    if (!dst.same_as(scan->dst)) Relayout(dst, scan->dst, ctx, &stmts);
+    if (!dst.same_as(scan->dst)) Relayout(dst, scan->dst, scan->span, ctx, &stmts);
     return {ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), scan->span), "",
             /*needs_layouts=*/false};
   }

@@ -108,7 +108,7 @@ class Broadcaster : public ScopedMutator {
       read = ir::Region(op->buffer, indices, ones);
       indices = zeros;
     }
-    return ir::Load(op::StageRead(read, &ctx_, before_), indices, op->span);
+    return ir::Load(op::StageRead(read, op->span, &ctx_, before_), indices, op->span);
   }
 
   analysis::LaunchThreads threads_;

@@ -419,8 +419,8 @@ class Conversions {
                         op::Context* ctx, std::vector<Stmt>* before, std::vector<Stmt>* after) {
     ir::Region whole = ir::Region::Whole(buffer);
     ir::Region other = ir::Region::Whole(twin);
-    Relayout(whole, other, ctx, before);
-    if (IsWritten(info, buffer)) Relayout(other, whole, ctx, after);
+    Relayout(whole, other, info.loop()->span, ctx, before);
+    if (IsWritten(info, buffer)) Relayout(other, whole, info.loop()->span, ctx, after);
   }
 
   KernelInference* inference_;

@@ -22,6 +22,7 @@ from tilelang.emulator.memory import DeviceMemory, Mapping
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.profiles import Profile, chosen_profile, profile_of
 from tilelang.emulator.progress import Progress
+from tilelang.emulator.shared_tiles import compiled_tiles, static_tiles
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.emulator.warned import line_by_line
@@ -294,8 +295,15 @@ class Kernel:
         self.local_bytes: int = entry["local_bytes"]
         self.instructions: int = entry["instructions"]
         self.communicates = bool(entry["communicates"])
+        #: What is known to lie in its shared memory, for reports.
+        self.tiles = static_tiles(entry)
+        self._dynamic_begin: int = entry["shared_offset"]
         #: Why the kernel cannot be launched: what it uses is not implemented. Else None.
         self.error: dict[str, Any] | None = entry.get("error")
+
+    def name_tiles(self, tiles: Iterable[Any]) -> None:
+        """Tells what lies in dynamic shared memory (``tl.SharedTile`` of the compiler)."""
+        self.tiles += compiled_tiles(tiles, self._dynamic_begin)
 
     def __repr__(self) -> str:
         params = ", ".join(f".{p.type} {p.name}" for p in self.params)
@@ -380,7 +388,7 @@ class Kernel:
             _ffi.tvm_ffi.Shape(tuple(selected)),
         )  # fmt: skip
         Progress(handle, self.name, chosen.progress).wait()
-        return _finish(self.name, handle, chosen, profile)
+        return _finish(self, handle, chosen, profile)
 
     @cached_property
     def registers(self) -> int:
@@ -531,9 +539,9 @@ def _findings(name: str, report: dict[str, Any], chosen: Options) -> list[Emulat
     return findings
 
 
-def _finish(name: str, handle: Any, chosen: Options, profile: Profile) -> LaunchReport:
+def _finish(kernel: Kernel, handle: Any, chosen: Options, profile: Profile) -> LaunchReport:
     report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
-    findings = _findings(name, report, chosen)
+    findings = _findings(kernel.name, report, chosen)
     output = report["output"].encode("latin-1").decode("utf-8", "replace")
     if output:
         sys.stdout.write(output)
@@ -542,7 +550,7 @@ def _finish(name: str, handle: Any, chosen: Options, profile: Profile) -> Launch
         if isinstance(error, EmulatorError):
             error.findings = findings
         raise error
-    for text in line_by_line(report["warnings"]):
+    for text in line_by_line(report["warnings"], kernel.tiles):
         warnings.warn(text, EmulatorWarning, stacklevel=6)
     by_class = {name: InstructionCount(**count) for name, count in report["by_class"].items()}
     lane_instructions = sum(count.lane_instructions for count in by_class.values())

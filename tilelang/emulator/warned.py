@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tilelang.emulator.shared_tiles import SharedTile, at_address
 
-def line_by_line(reported: Iterable[dict[str, Any]]) -> Iterator[str]:
+
+def line_by_line(
+    reported: Iterable[dict[str, Any]], tiles: Sequence[SharedTile] = ()
+) -> Iterator[str]:
     """Texts of warnings: one of each kind for a line of the source, in the order of the first.
 
-    Code without line numbers gets one for each PTX line.
+    Code without line numbers gets one for each PTX line. Of addresses in shared memory the tiles
+    are named.
 
     Args:
         reported: what the engine's report of the launch has under ``"warnings"``.
+        tiles: of the kernel.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for warning in reported:
@@ -27,4 +33,16 @@ def line_by_line(reported: Iterable[dict[str, Any]]) -> Iterator[str]:
         others = f" and {len(group) - 1} more of this line" if len(group) > 1 else ""
         count = sum(warning["count"] for warning in group)
         times = f" ({count} times)" if count > 1 else ""
-        yield f"{first['short_kernel']}, {line}{others}: {first['message']}{times}"
+        message = first["message"] + _where(group, tiles)
+        yield f"{first['short_kernel']}, {line}{others}: {message}{times}"
+
+
+def _where(group: Iterable[dict[str, Any]], tiles: Sequence[SharedTile]) -> str:
+    """What the warnings of a line are about: each tile once; of addresses without one the first."""
+    named: list[str] = []
+    for warning in group:
+        if "address" in warning:
+            source = warning["source_file"], warning["source_line"]
+            named.append(at_address(tiles, warning["address"], source))
+    known = [text for text in named if text.startswith("tile ")] or named[:1]
+    return ": " + ", ".join(dict.fromkeys(known)) if known else ""

@@ -428,7 +428,7 @@ def _build(
     artifact = cache.compile_cached(
         lowered.lined_source, str(target), (*lowered.options, *options, *more_options)
     )
-    emulation = Emulation(str(target), artifact, outcome)
+    emulation = Emulation(str(target), artifact, outcome, lowered.tiles)
     make = _ffi.get("runtime.MakeLauncher")
     launcher = make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
     return artifact, emulation, launcher

@@ -24,6 +24,7 @@ class LoweredKernel:
         remarks: what the passes did, or did not do, and why.
         configs: the normalized pass options that it was made with.
         schedule: of each launch (``tl.schedule.LaunchSchedule``).
+        tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
     """
 
     source: str
@@ -33,6 +34,7 @@ class LoweredKernel:
     remarks: tuple[Remark, ...] = ()
     configs: Mapping[str, Any] = field(default_factory=dict)
     schedule: tuple[Any, ...] = ()
+    tiles: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def kernel_source(self) -> str:
@@ -81,6 +83,7 @@ def lower(
         tuple(compiled.remarks),
         dict(configs),
         tuple(compiled.schedule),
+        {str(kernel.name): tuple(kernel.tiles) for kernel in compiled.kernels},
     )
 
 

@@ -62,10 +62,25 @@ class Outcome:
 class Emulation:
     """What the launcher calls for a launch on the CPU."""
 
-    def __init__(self, arch: str, artifact: Artifact, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        arch: str,
+        artifact: Artifact,
+        outcome: Outcome,
+        tiles: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Takes a compiled artifact.
+
+        Args:
+            arch: the architecture that it is for.
+            artifact: has the PTX.
+            outcome: is told how launches end.
+            tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
+        """
         self._arch = arch
         self._artifact = artifact
         self._outcome = outcome
+        self._tiles = tiles or {}
 
     @functools.cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -79,6 +94,9 @@ class Emulation:
         device = Device(self._arch)
         module = device.load_ptx(self._artifact.ptx)
         module.resources = resources.parse(self._artifact.log)
+        for name, tiles in self._tiles.items():
+            if kernel := module.kernels.get(name):  # a postprocessed source may have others
+                kernel.name_tiles(tiles)
         return device, module
 
     def __call__(

@@ -38,9 +38,7 @@ void WarnUninitialised(const Cta& cta, const Issuer& issuer, const std::vector<u
                        int bytes) {
   for (uint32_t unit : units) {
     if (cta.shared.IsWritten(unit, static_cast<uint32_t>(bytes))) continue;
-    Warn(issuer, "uninitialised-shared",
-         "the tensor core reads shared memory that nothing has written, address " +
-             std::to_string(unit));
+    WarnShared(issuer, "the tensor core reads shared memory that nothing has written", unit);
     return;
   }
 }

@@ -236,6 +236,8 @@ Placement FunctionDecoder::PlaceShared(const ptx::Variable& variable) {
   }
   placement.address = kSharedReserved + PlaceAfter(&kernel_.static_shared, variable, align,
                                                    kMaxShared, "the shared memory");
+  kernel_.shared_variables.push_back({variable.name, static_cast<uint32_t>(placement.address),
+                                      static_cast<uint32_t>(variable.bytes())});
   return placement;
 }
 

@@ -129,6 +129,13 @@ struct UnsupportedUse {
   uint64_t count = 0;
 };
 
+// A static variable in shared memory.
+struct SharedVariable {
+  std::string name;
+  uint32_t address = 0;  // in the window
+  uint32_t bytes = 0;
+};
+
 struct Kernel {
   std::string name;
   const Module* module = nullptr;
@@ -142,6 +149,7 @@ struct Kernel {
   std::vector<ParamInfo> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared = 0;
+  std::vector<SharedVariable> shared_variables;
   bool uses_dynamic_shared = false;
   uint32_t dynamic_shared_align = 16;
   uint32_t dynamic_shared_offset = 0;  // in the window, after the static part

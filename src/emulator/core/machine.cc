@@ -352,17 +352,32 @@ void Report(const Issuer& issuer, const std::string& kind, const std::string& me
   issuer.cta->cluster.launch.Report(EmulatorError(kind, message, WhereOf(issuer)));
 }
 
-void Warn(const Issuer& issuer, const std::string& kind, const std::string& message) {
+namespace {
+
+void WarnAt(const Issuer& issuer, const std::string& kind, const std::string& message,
+            const Where& where) {
   Launch& launch = issuer.cta->cluster.launch;
-  if (launch.Suppresses(EmulatorError(kind, message, WhereOf(issuer)))) return;
-  int line = issuer.op ? launch.kernel.sources[issuer.op->source].ptx_line : 0;
+  if (launch.Suppresses(EmulatorError(kind, message, where))) return;
   std::lock_guard<std::mutex> lock(launch.mutex);
-  auto [entry, inserted] = launch.warnings.try_emplace({kind, line});
+  auto [entry, inserted] = launch.warnings.try_emplace({kind, where.ptx_line});
   if (inserted) {
-    entry->second = {kind, message, WhereOf(issuer), 1};
+    entry->second = {kind, message, where, 1};
   } else {
     ++entry->second.count;
   }
+}
+
+}  // namespace
+
+void Warn(const Issuer& issuer, const std::string& kind, const std::string& message) {
+  WarnAt(issuer, kind, message, WhereOf(issuer));
+}
+
+void WarnShared(const Issuer& issuer, const std::string& message, uint64_t address) {
+  Where where = WhereOf(issuer);
+  where.has_address = true;
+  where.address = address;
+  WarnAt(issuer, "uninitialised-shared", message, where);
 }
 
 }  // namespace tilelang::emulator

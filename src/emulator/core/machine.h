@@ -221,6 +221,8 @@ class Cluster {
 void Report(const Issuer& issuer, const std::string& kind, const std::string& message);
 // Reported once for each kind and line.
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message);
+// About an address in shared memory, which Python adds to the message by the tile's name.
+void WarnShared(const Issuer& issuer, const std::string& message, uint64_t address);
 Where WhereOf(const Issuer& issuer);
 // Of the kernel's instruction `op`.
 Where PlaceOf(const Kernel& kernel, uint32_t op);

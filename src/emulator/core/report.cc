@@ -59,6 +59,12 @@ void WriteKernel(Json& json, const Kernel& kernel) {
   json.Close(']');
   json.Field("param_bytes", kernel.param_bytes);
   json.Field("static_shared", kernel.static_shared);
+  json.Key("shared_variables").Open('[');
+  for (const SharedVariable& variable : kernel.shared_variables) {
+    json.Open('{').Field("name", ShortName(variable.name));
+    json.Field("address", variable.address).Field("bytes", variable.bytes).Close('}');
+  }
+  json.Close(']');
   json.Field("communicates", kernel.communicates);
   json.Field("dynamic_shared", kernel.uses_dynamic_shared ? 1 : 0);
   json.Field("shared_offset", kernel.dynamic_shared_offset);

@@ -116,9 +116,8 @@ uint8_t* SharedAccess(Cluster& cluster, const Issuer& issuer, uint32_t address, 
   if (kind == AccessKind::kWrite) {
     owner->shared.MarkWritten(offset, bytes);
   } else if (kind != AccessKind::kLoad && !owner->shared.IsWritten(offset, bytes)) {
-    Warn(issuer, "uninitialised-shared",
-         std::string(Verb(kind)) + " of shared memory that nothing has written, address " +
-             Hex(address));
+    WarnShared(issuer, std::string(Verb(kind)) + " of shared memory that nothing has written",
+               address);
     if (kind == AccessKind::kAtomic) owner->shared.MarkWritten(offset, bytes);
   }
   if (cluster.launch.observer) {

@@ -1,6 +1,5 @@
 #include "emulator/sanitizer/undefined_values.h"
 
-#include <cstdio>
 #include <string>
 
 #include "emulator/core/machine.h"
@@ -36,17 +35,14 @@ void UndefinedValues::Check(const Warp& warp, const Op& op, uint32_t mask) {
     if (lanes == 0) continue;
     if (use.writes.empty() || use.kind == OperandUse::Kind::kCollective) {
       const Value& value = found->second;
-      char address[24];
-      std::snprintf(address, sizeof address, "0x%llx",
-                    static_cast<unsigned long long>(value.address));
       const Kernel& kernel = warp.cta.cluster.kernel();
       ForEachLane(lanes, [&](int lane) {
         Issuer issuer = warp.Here(lane);
         issuer.op = value.load;
-        Warn(issuer, "uninitialised-shared",
-             "read of shared memory that nothing has written, address " + std::string(address) +
-                 "; PTX line " + std::to_string(kernel.sources[op.source].ptx_line) +
-                 " uses the value");
+        WarnShared(issuer,
+                   "PTX line " + std::to_string(kernel.sources[op.source].ptx_line) +
+                       " uses what is read here from shared memory that nothing has written",
+                   value.address);
       });
       found->second.lanes &= ~lanes;
       continue;

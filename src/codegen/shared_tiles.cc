@@ -1,0 +1,66 @@
+#include "codegen/shared_tiles.h"
+
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "ir/visitor.h"
+
+namespace tilelang {
+
+namespace {
+
+// The lines of the statements that name each buffer.
+class TileUses : public ir::StmtVisitor {
+ public:
+  std::vector<const ir::AllocNode*> allocations;
+  std::unordered_map<const ffi::Object*, Array<ir::Span>> uses;
+
+  using StmtVisitor::Visit;
+  void VisitStmt(const ir::Stmt& s) override {
+    ir::Span outer = span_;
+    if (s->span.defined()) span_ = s->span;
+    StmtVisitor::VisitStmt(s);
+    span_ = outer;
+  }
+  void Visit(const ir::AllocNode* op) override {
+    if (op->buffer.IsShared()) allocations.push_back(op);
+  }
+
+ protected:
+  void VisitBuffer(const ir::Buffer& buffer) override {
+    if (!buffer.IsShared() || !span_.defined()) return;
+    bool is_new = lines_[buffer.get()].emplace(span_->file, span_->line).second;
+    if (is_new) uses[buffer.get()].push_back(span_);
+  }
+
+ private:
+  ir::Span span_;
+  std::unordered_map<const ffi::Object*, std::set<std::pair<std::string, int64_t>>> lines_;
+};
+
+}  // namespace
+
+Array<SharedTile> SharedTilesOf(const ir::KernelLaunchNode* launch) {
+  Array<SharedTile> tiles;
+  auto given = launch->attrs.Get("smem_offsets");
+  if (!given) return tiles;
+  auto offsets = (*given).cast<ir::Map<ir::Buffer, int64_t>>();
+  TileUses found;
+  found.VisitStmt(launch->body);
+  for (const ir::AllocNode* op : found.allocations) {
+    const ir::Buffer& buffer = op->buffer;
+    auto offset = offsets.find(buffer);
+    if (offset == offsets.end()) continue;
+    auto node = ffi::make_object<SharedTileNode>();
+    node->name = buffer->name;
+    node->offset = (*offset).second;
+    node->bytes = *ir::AsInt(buffer->shape[0]) * ir::Bytes(buffer->dtype);
+    node->span = op->span.defined() ? op->span : buffer->span;
+    node->uses = found.uses[buffer.get()];
+    tiles.push_back(SharedTile(std::move(node)));
+  }
+  return tiles;
+}
+
+}  // namespace tilelang
