@@ -94,6 +94,10 @@ def tile_of(shape: Shape, case: Case):
     return tile
 
 
+def shape_if(used: bool) -> tuple[int, int]:
+    return (BM, BN) if used else (1, 1)
+
+
 def kernel(shape: Shape, case: Case, threads: int, sms: int):
     (m, n, k), dtype = shape, "bfloat16"
     rows, columns = -(-m // BM), -(-n // BN)
@@ -116,8 +120,9 @@ def kernel(shape: Shape, case: Case, threads: int, sms: int):
         ) as (bx, by):
             a, b = T.alloc_shared((BM, BK), dtype), T.alloc_shared((BN, BK), dtype)
             c, top = T.alloc_fragment((BM, BN), "float32"), T.alloc_fragment((BM,), "float32")
-            aux, d = T.alloc_shared((BM, BN), dtype), T.alloc_shared((BM, BN), dtype)
-            r = T.alloc_shared((BM, BN), dtype)
+            aux = T.alloc_shared(shape_if(case.has("staged")), dtype)
+            d = T.alloc_shared(shape_if(case.has("staged")), dtype)
+            r = T.alloc_shared(shape_if(case.has("ahead")), dtype)
             if persistent:
                 for ty, tx in T.Persistent((rows, columns), sms, bx):
                     tile(A, B, scale, bias, R, AUX, D, TOP, a, b, c, aux, d, r, top, ty, tx)

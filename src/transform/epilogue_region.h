@@ -20,6 +20,7 @@ struct EpilogueTile {
   ir::Buffer buffer;
   int64_t width = 0;
   Kind kind = Kind::kRegisters;
+  bool added = false;  // the program has no such tile
 };
 
 // A statement of the epilogue.

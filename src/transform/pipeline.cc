@@ -167,6 +167,9 @@ Func Configured(const Func& func, const PassConfigs& configs) {
     auto given = configs.find(key);
     if (given != configs.end()) attrs.Set(attr, (*given).second);
   }
+  bool direct =
+      IsSet(configs, "tl.disable_result_staging") || IsSet(configs, "tl.disable_tma_lower");
+  if (direct) attrs.Set(kDirectResults, true);
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 

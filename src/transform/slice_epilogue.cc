@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/residency.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
+#include "op/copy_tma.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_tcgen05.h"
 #include "op/wgmma.h"
@@ -14,6 +16,7 @@
 #include "transform/epilogue_loads.h"
 #include "transform/epilogue_region.h"
 #include "transform/epilogue_slices.h"
+#include "transform/epilogue_stores.h"
 #include "transform/fixed_rounding.h"
 #include "transform/remove_unused.h"
 #include "transform/scoped_mutator.h"
@@ -28,6 +31,8 @@ namespace {
 
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
+// Of shared memory, for barriers and what reductions exchange.
+constexpr int64_t kOtherBytes = 6144;
 
 // Columns of a slice of a tile of `width`: at most `most`, in equal slices of units that every
 // instruction moves; 0 where there is only one slice.
@@ -73,14 +78,36 @@ ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
   for (const EpilogueTile& tile : region.tiles) {
     if (tile.kind != EpilogueTile::Kind::kStaging) continue;
     note->slots = std::min(slots, region.slices);
-    int64_t elements = 1;
-    for (const ir::Expr& extent : tile.buffer->shape) elements *= *ir::AsInt(extent);
-    note->bytes += elements / region.slices * note->slots * tile.buffer->dtype.bits / 8;
+    note->bytes += BytesOfTile(tile.buffer) / region.slices * note->slots;
   }
   note->before = NamesOf(region.loads_before);
   note->ahead = NamesOf(region.loads_ahead);
   note->span = region.steps.front().stmt.span();
   return ffi::ObjectRef(note);
+}
+
+// The store of the first slice of a tile to where `copy` stores the whole.
+Stmt FirstStore(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile) {
+  int64_t width = *ir::AsInt(tile->shape.back()) / region.slices;
+  ir::Array<ir::Expr> extents = copy->dst->extents;
+  ir::Array<ir::Expr> shape = tile->shape;
+  auto last = [&](auto* list) {
+    list->Set(static_cast<int64_t>(list->size()) - 1, ir::Const(list->back().dtype(), width));
+  };
+  last(&extents);
+  last(&shape);
+  Buffer piece(tile->name, tile->dtype, shape, {}, tile->scope, {}, tile->span);
+  return ir::Copy(ir::Region::Whole(piece), ir::Region(copy->dst->buffer, copy->dst->mins, extents),
+                  {}, copy->span);
+}
+
+int64_t HoistedBytes(const EpilogueRegion& region) {
+  int64_t bytes = 0;
+  for (const Stmt& s : region.hoisted) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && alloc->buffer.IsShared()) bytes += BytesOfTile(alloc->buffer);
+  }
+  return bytes;
 }
 
 // What to do with an epilogue; -1 of either number leaves it to the compiler.
@@ -105,7 +132,10 @@ void RemarkUnused(const Choices& choices, const std::string& reason) {
 
 class EpilogueSlicer : public ScopedMutator {
  public:
-  EpilogueSlicer(const Target& target, int64_t columns) : target_(target), columns_(columns) {}
+  EpilogueSlicer(const ir::Func& func, const Target& target, int64_t columns)
+      : target_(target), columns_(columns), direct_(func->attrs.count(kDirectResults) != 0) {
+    analyzer_.BindParams(func->params);
+  }
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -124,6 +154,13 @@ class EpilogueSlicer : public ScopedMutator {
                             attrs, launch->body, launch->span);
   }
 
+  Stmt Rewrite(const ir::ForNode* op) override {
+    bool outer = std::exchange(in_loop_, true);
+    Stmt rewritten = ScopedMutator::Rewrite(op);
+    in_loop_ = outer;
+    return rewritten;
+  }
+
   Stmt Rewrite(const ir::SeqNode* op) override {
     EpilogueCandidate candidate = FindEpilogue(op);
     if (candidate.accumulators.empty()) return ScopedMutator::Rewrite(op);
@@ -140,7 +177,12 @@ class EpilogueSlicer : public ScopedMutator {
     if (obstacle.text.empty()) {
       region = CollectEpilogue(launch_, op, candidate, width / columns, &obstacle);
     }
-    if (obstacle.text.empty()) return Slices(op, std::move(region), choice.slots);
+    if (obstacle.text.empty()) {
+      if (choice.slots == kAuto) choice.slots = kSlots;
+      Prepare(op, &region, choice.slots);
+      bool pays = choice.columns != kAuto || target_->has_tcgen05 || in_loop_ || IsStaged(region);
+      return pays ? Slices(op, region, choice.slots) : ScopedMutator::Rewrite(op);
+    }
     Remark(obstacle.span, "epilogue",
            "the epilogue of " + std::string(c->name) + " is not divided into slices of " +
                std::to_string(columns) + " columns: " + obstacle.text);
@@ -158,8 +200,7 @@ class EpilogueSlicer : public ScopedMutator {
   }
 
   // Columns of a slice where registers decide: the results take half of a thread's, and what
-  // follows needs some of its own. A tile that is stored as it is, is best stored whole; what wgmma
-  // leaves is in registers anyway, and only tiles in shared memory shrink.
+  // follows needs some of its own. A tile that is stored as it is, is best stored whole.
   int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     constexpr int64_t kManyRegisters = 128;
     constexpr int64_t kColumns = 32;
@@ -169,14 +210,20 @@ class EpilogueSlicer : public ScopedMutator {
     }
     if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
     bool reads = false;
-    bool stages = false;
     for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
       ir::WalkEffects(op->stmts[i], [&](const ir::Effect& effect) {
         reads |= effect.buffer.IsGlobal() && effect.kind == ir::EffectKind::kRead;
-        stages |= effect.buffer.IsShared() && effect.Writes();
       });
     }
-    return reads && (stages || target_->has_tcgen05) ? kColumns : kAuto;
+    return reads ? kColumns : kAuto;
+  }
+
+  // Results go through shared memory. What wgmma leaves is in registers anyway: of a block's only
+  // tile, slices pay where they store by the accelerator.
+  static bool IsStaged(const EpilogueRegion& region) {
+    return std::any_of(region.tiles.begin(), region.tiles.end(), [](const EpilogueTile& tile) {
+      return tile.kind == EpilogueTile::Kind::kStaging;
+    });
   }
 
   // The whole tile, whose bits are those of slices.
@@ -189,12 +236,42 @@ class EpilogueSlicer : public ScopedMutator {
     return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
 
-  Stmt Slices(const ir::SeqNode* op, EpilogueRegion region, int64_t slots) {
-    for (EpilogueStep& step : region.steps) step.stmt = WithFixedRounding(step.stmt);
-    if (!NamesValues(region)) {
-      HoistLoads(&region, [this](const Buffer& buffer) { return IsConstant(buffer); });
+  // Writes the statements of a region as slices need them.
+  void Prepare(const ir::SeqNode* op, EpilogueRegion* region, int64_t slots) {
+    for (EpilogueStep& step : region->steps) step.stmt = WithFixedRounding(step.stmt);
+    if (!NamesValues(*region)) {
+      HoistLoads(region, [this](const Buffer& buffer) { return IsConstant(buffer); });
     }
-    if (slots == kAuto) slots = kSlots;
+    if (direct_ || !target_->has_tma) return;
+    arith::Analyzer::Scope scope(&analyzer_);
+    for (size_t i = 0; i < region->begin; ++i) {
+      if (op->stmts[i]->kind == ir::StmtKind::kBind) MutateStmt(op->stmts[i]);
+    }
+    StageStores(region, [&](const ir::CopyNode* copy, const Buffer& tile) {
+      return CanStage(*region, copy, tile, slots);
+    });
+  }
+
+  // The tensor memory accelerator stores slices of the tile, and an SM has room for their slots.
+  bool CanStage(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile,
+                int64_t slots) {
+    op::ThreadRange threads = Threads();
+    bool all = threads.begin == 0 && threads.count == threads_.count;
+    bool only = ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), copy->dst->buffer) == 1;
+    if (!all || !only) return false;
+    op::Context ctx{target_, threads, threads_.linear, threads_.count, nullptr, &analyzer_};
+    EpilogueRegion with = region;
+    with.tiles.push_back(
+        {tile, *ir::AsInt(tile->shape.back()), EpilogueTile::Kind::kStaging, true});
+    Stmt store = FirstStore(with, copy, tile);
+    if (!op::TmaStore()->Obstacle(store.as<ir::CopyNode>(), &ctx).empty()) return false;
+    int64_t before = analysis::SharedBytes(launch_) + HoistedBytes(region);
+    int64_t bytes = before + BytesOfSlots(with, slots) + kOtherBytes;
+    auto blocks = [&](int64_t each) { return analysis::BlocksPerSm(launch_, target_, each); };
+    return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);
+  }
+
+  Stmt Slices(const ir::SeqNode* op, const EpilogueRegion& region, int64_t slots) {
     bool shared_columns = target_->has_tcgen05 && Threads().count > kWarpgroup;
     SlicedEpilogue slices = WriteSlices(region, {slots, shared_columns});
     notes_.push_back(NoteOf(region, slots));
@@ -251,6 +328,8 @@ class EpilogueSlicer : public ScopedMutator {
 
   Target target_;
   int64_t columns_;
+  bool direct_;
+  bool in_loop_ = false;
   ir::Array<ir::Any> notes_;
   Choices asked_;  // that no epilogue was met for
   const ir::KernelLaunchNode* launch_ = nullptr;
@@ -271,7 +350,7 @@ ir::Func SliceEpilogue(const ir::Func& func, const Target& target) {
   }
   auto given = func->attrs.Get(kEpilogueColumns);
   int64_t columns = given ? (*given).cast<int64_t>() : kAuto;
-  Stmt body = EpilogueSlicer(target, columns).MutateStmt(func->body);
+  Stmt body = EpilogueSlicer(func, target, columns).MutateStmt(func->body);
   return body.same_as(func->body) ? func : func.WithBody(RemoveUnused(body));
 }
 

@@ -9,6 +9,8 @@ namespace tilelang::transform {
 // An attribute of functions: how many columns a slice has at most (int), 0 for whole tiles, or
 // "auto".
 inline constexpr const char* kEpilogueColumns = "epilogue_columns";
+// Another one: results go from registers to their tensors as the program says (bool).
+inline constexpr const char* kDirectResults = "direct_results";
 // An attribute of launches: what T.annotate_epilogue asks for, (columns, slots) of an accumulator;
 // -1 leaves the number to the compiler.
 inline constexpr const char* kEpilogueChoices = "epilogue_choices";

@@ -29,6 +29,7 @@ class Problem:
     parts: str = WHOLE
     staged: bool = False
     persistent: bool = False
+    stages: int = 2
 
     def has(self, part: str) -> bool:
         return part in self.parts.split()
@@ -101,14 +102,14 @@ def gemm(p: Problem):
             if p.persistent:
                 for ty, tx in T.Persistent((rows, columns), 2, bx):
                     T.clear(c)
-                    for k in T.Pipelined(T.ceildiv(p.k, bk), num_stages=2):
+                    for k in T.Pipelined(T.ceildiv(p.k, bk), num_stages=p.stages):
                         T.copy(A[ty * bm, k * bk], a)
                         T.copy(B[tx * bn, k * bk], b)
                         T.gemm(a, b, c, transpose_B=True)
                     epilogue(c, top, d, scale, bias, R, AUX, D, TOP, ty, tx)
             else:
                 T.clear(c)
-                for k in T.Pipelined(T.ceildiv(p.k, bk), num_stages=2):
+                for k in T.Pipelined(T.ceildiv(p.k, bk), num_stages=p.stages):
                     T.copy(A[by * bm, k * bk], a)
                     T.copy(B[bx * bn, k * bk], b)
                     T.gemm(a, b, c, transpose_B=True)

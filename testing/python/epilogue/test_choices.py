@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,9 +146,13 @@ def test_registers_decide_where_nothing_else_does():
     (launch,) = schedule_of(gemm(heavy)).launches
     assert [(e.slices, e.columns) for e in launch.epilogues] == [(8, 32)]
     assert not schedule_of(gemm(plain)).launches[0].epilogues
-    assert not schedule_of(gemm(heavy), "sm_90a").launches[0].epilogues
-    staged = Problem(parts="bias residual", staged=True)
+    assert schedule_of(gemm(heavy), "sm_90a").launches[0].epilogues
+    wide = Problem(parts="bias residual", dtype="float32")  # which threads store well themselves
+    assert not schedule_of(gemm(wide), "sm_90a").launches[0].epilogues
+    staged = replace(wide, staged=True)
     assert schedule_of(gemm(staged), "sm_90a").launches[0].epilogues
+    taken = replace(wide, persistent=True, m=512)
+    assert schedule_of(gemm(taken), "sm_90a").launches[0].epilogues
     assert not schedule_of(gemm(Problem(parts="bias", bn=128, n=128))).launches[0].epilogues
 
 
@@ -163,6 +168,23 @@ def test_the_schedule_tells_of_slices():
         "4 slices of 64 columns; staged in 2 slots (32768 bytes);"
         " scale, bias loaded before the gemm is waited for; R a slice ahead" in str(schedule)
     )
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_results_go_through_slots_where_there_is_room(target, persistent):
+    p = Problem(m=512, parts="bias aux residual", persistent=persistent)  # aux is of 32 bits
+
+    def bytes_of_slots(p, **configs):
+        (epilogue,) = schedule_of(gemm(p), target, **configs).launches[0].epilogues
+        return epilogue.bytes
+
+    configs = {"tl.epilogue_subtile": 64}
+    assert bytes_of_slots(p, **configs) == 2 * 128 * 64 * 2
+    for off in ("tl.disable_result_staging", "tl.disable_tma_lower"):
+        assert bytes_of_slots(p, **configs, **{off: True}) == 0
+    assert bytes_of_slots(replace(p, n=260), **configs) == 0  # rows of 520 bytes
+    assert bytes_of_slots(replace(p, k=512, stages=4), **{"tl.epilogue_subtile": 128}) == 0
 
 
 @T.macro

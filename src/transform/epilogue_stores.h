@@ -1,0 +1,23 @@
+#ifndef TILELANG_TRANSFORM_EPILOGUE_STORES_H_
+#define TILELANG_TRANSFORM_EPILOGUE_STORES_H_
+
+#include <functional>
+
+#include "transform/epilogue_region.h"
+
+namespace tilelang::transform {
+
+// Sends results that a region copies from registers straight to a tensor through shared memory:
+// T.copy(c, D[...]) becomes a copy to a tile that slices take slots of, and one from it, which the
+// tensor memory accelerator does. Threads would store a few bytes of many rows each. Asks `fits` of
+// each such copy, with the tile that it would go through.
+using StagedStore = std::function<bool(const ir::CopyNode* copy, const ir::Buffer& tile)>;
+void StageStores(EpilogueRegion* region, const StagedStore& fits);
+
+int64_t BytesOfTile(const ir::Buffer& tile);
+// Bytes of the shared memory that slices take with so many slots, less what tiles take whole.
+int64_t BytesOfSlots(const EpilogueRegion& region, int64_t slots);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_EPILOGUE_STORES_H_
