@@ -1,6 +1,6 @@
 """Reductions beside torch: gradients of LayerNorm's weights, argmax, prefix sums.
 
-    python benchmark/reductions.py [--rows 1152000] [--only gradients argmax cumsum]
+    python benchmark/reductions.py [--rows 1152000] [--only gradients argmax cumsum long]
 
 Prints microseconds of the median run, launch included, with the L2 cache flushed before each.
 Results are checked first. The gradients take one launch: the blocks' parts are combined by the last
@@ -20,6 +20,7 @@ import tilelang
 import tilelang.language as T
 
 COLUMNS = 16
+LONG = 1 << 24
 
 
 def gradients(rows: int, share: int, threads: int) -> Any:
@@ -124,6 +125,38 @@ def cumsum_runs(rows: int, columns: int) -> dict[str, Callable[[], object]]:
     }
 
 
+def long_cumsum(length: int, blocks: int, threads: int) -> Any:
+    """Prefix sums of one row by all blocks."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((length,)), Y: T.Tensor((length,))):
+        with T.Kernel(blocks, threads=threads):
+            T.cumsum(X, Y, scope="grid")
+
+    return tilelang.compile(kernel)
+
+
+def long_runs() -> dict[str, Callable[[], object]]:
+    """The candidates, torch, and a copy of as many bytes."""
+    x = torch.randn(LONG, device="cuda")
+    y = torch.full_like(x, torch.nan)
+    compiled = torch.compile(lambda x: x.cumsum(0))
+    runs: dict[str, Callable[[], object]] = {
+        "torch": lambda: x.cumsum(0),
+        "compile": lambda: compiled(x),
+        "copy": lambda: y.copy_(x),
+    }
+    first: dict[int, torch.Tensor] = {}
+    for blocks, threads in ((528, 256), (792, 256), (1056, 128), (264, 512), (528, 512)):
+        kernel = long_cumsum(LONG, blocks, threads)
+        kernel(x, y.fill_(torch.nan))
+        torch.testing.assert_close(y.double(), x.double().cumsum(0), rtol=1e-4, atol=1e-1)
+        same = first.setdefault(threads, y.clone())
+        assert torch.equal(same, y), "the order of additions depends on the blocks"
+        runs[f"{blocks} blocks of {threads}"] = lambda k=kernel: k(x, y)
+    return runs
+
+
 def show(title: str, runs: dict[str, Callable[[], object]], moved: int) -> None:
     """Prints a table of `moved` bytes."""
     print(title)
@@ -135,7 +168,7 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1152000)
-    parser.add_argument("--only", nargs="*", default=["gradients", "argmax", "cumsum"])
+    parser.add_argument("--only", nargs="*", default=["gradients", "argmax", "cumsum", "long"])
     options = parser.parse_args()
     print(torch.cuda.get_device_name())
     if "gradients" in options.only:
@@ -149,6 +182,8 @@ def main() -> None:
         for rows, columns in ((32768, 1024), (8192, 4096), (1000, 50264), (1000, 50257)):
             title = f"cumsum of {rows} x {columns} fp32"
             show(title, cumsum_runs(rows, columns), 8 * rows * columns)
+    if "long" in options.only:
+        show(f"cumsum of {LONG} fp32", long_runs(), 8 * LONG)
 
 
 if __name__ == "__main__":

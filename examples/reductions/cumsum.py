@@ -2,7 +2,8 @@
 
 Threads sum up neighbours in registers, lanes exchange sums by shuffles, warps through shared
 memory. A row that does not fit the registers of a block is done in turns, the next of which is
-loaded before this one is stored.
+loaded before this one is stored. Where there are fewer rows than multiprocessors, all blocks share
+them: a block takes the next tile that nobody has, and adds the sums of the tiles before it.
 
     python cumsum.py [--rows 7] [--columns 9001] [--dtype float32] [--target sm_90a] [--device cpu]
 """
@@ -12,16 +13,38 @@ import torch
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
-SHAPES = ((32768, 1024), (8192, 4096), (4096, 16384), (1000, 50264), (1000, 50257))
+SHAPES = (
+    *((32768, 1024), (8192, 4096), (4096, 16384), (1000, 50264), (1000, 50257)),
+    *((1, 1 << 24), (16, 1 << 22)),
+)
+FEW = 132  # rows that leave multiprocessors of an H200 without work
+BLOCKS = 792  # at most: six for each of them
 
 
 def cumsum(rows, columns, dtype, threads=256):
     """Returns Y of X, both (rows, columns) of ``dtype``, as a prim_func."""
+    return (by_rows if rows >= FEW else by_grid)(rows, columns, dtype, threads)
+
+
+def by_rows(rows, columns, dtype, threads):
+    """The same, a row a block."""
 
     @T.prim_func
     def cumsum(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), dtype)):
         with T.Kernel(rows, threads=threads) as row:
             T.cumsum(X[row, :], Y[row, :], dim=1)
+
+    return cumsum
+
+
+def by_grid(rows, columns, dtype, threads):
+    """The same, rows divided among blocks."""
+    blocks = min(BLOCKS, -(-rows * columns // 4096))
+
+    @T.prim_func
+    def cumsum(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), dtype)):
+        with T.Kernel(blocks, threads=threads):
+            T.cumsum(X, Y, dim=1, scope="grid")
 
     return cumsum
 

@@ -427,10 +427,10 @@ def cosh(x: Any) -> Expr:
     """``cosh(x)``, of the type of ``x``."""
     ...
 from .copy_async import cp_async_barrier_noinc as cp_async_barrier_noinc
-def cummax(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, annotations: Any = None) -> None:
+def cummax(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, scope: str = 'block', annotations: Any = None) -> None:
     """Inclusive prefix maximum; see :func:`cumsum`. NaN is not greater than any number."""
     ...
-def cumsum(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, annotations: Any = None) -> None:
+def cumsum(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.bool = False, *, scope: str = 'block', annotations: Any = None) -> None:
     """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
 
     Threads sum up neighbours in registers, lanes exchange sums by shuffles, and warps one sum each
@@ -438,16 +438,26 @@ def cumsum(src: Any, dst: Any = None, dim: builtins.int = 0, reverse: builtins.b
     comes next loaded ahead, with the last sum of each row carried along; a remark says in which
     tiles. Sums of floats of 16 bits and less are kept in float32.
 
+    With ``scope="grid"`` all blocks of the grid scan a tensor together, in one launch that reads
+    and writes each element once, however many blocks there are: each takes the next tile that
+    nobody has, and adds what blocks have left that had the tiles before. Results are the same bit
+    by bit in every run and with any number of blocks and multiprocessors.
+
     Args:
         src: a tile in fragments or shared memory, whole or a slice, of constant shape; or a tensor
             or a region of one, of any extent, also one that is known at run time.
         dst: of the same shape; ``src`` when omitted.
         dim: the dimension; negative ones count from the end.
         reverse: sum from the end: ``[.., k, ..]`` to the last.
+        scope: "block", or "grid" for tensors that all blocks scan together; each block calls it
+            once, in the body of ``T.Kernel`` itself.
 
     Raises:
         ShapeError: ``dim`` is none of the dimensions, ``dst`` has another shape, or the extent of a
             tile is not constant.
+        ScopeError: with ``scope="grid"``, a tile, or a call in a loop or under a condition.
+        SemanticsError: there is no such scope, with "grid" the regions depend on the block, or
+            ``src`` and ``dst`` overlap without being the same.
         ResourceError: a tile is larger than all registers."""
     ...
 def deallocate_tmem(*arguments: Any, **options: Any) -> None:

@@ -251,9 +251,9 @@ def _add(tile: Any, part: Any, slot: Any) -> None:
 
 
 @macro
-def _is_last(counters: Any, place: Any, others: Any) -> Any:
+def is_last(counters: Any, place: Any, others: Any) -> Any:
     """Whether the other blocks have come; if so, the counter is zero again."""
-    first = _first_thread()
+    first = first_thread()
     arrived = alloc_var("int32", init=-1)
     sync_threads()
     if first:
@@ -266,7 +266,7 @@ def _is_last(counters: Any, place: Any, others: Any) -> Any:
 
 @macro
 def _last_takes_all(stages: Any, counters: Any, team: Any) -> None:
-    if _is_last(counters, (team.index,), team.members - 1):
+    if is_last(counters, (team.index,), team.members - 1):
         _take(stages, team.index * team.members, team.members, True)
 
 
@@ -275,10 +275,10 @@ def _last_of_each_group(stages: Any, counters: Any, team: Any, fan_in: Any, grou
     group = team.member // fan_in
     members = minimum(fan_in, team.members - group * fan_in)
     begin = team.index * team.members + group * fan_in
-    if _is_last(counters, (team.index, group), members - 1):
+    if is_last(counters, (team.index, group), members - 1):
         _take(stages, begin, members, False)
         _put(stages, begin)
-        if _is_last(counters, (team.index, groups), groups - 1):
+        if is_last(counters, (team.index, groups), groups - 1):
             _take_firsts(stages, team, fan_in, groups)
 
 
@@ -332,7 +332,8 @@ def _contribute_parts(reducer: Any, parts: Any, begin: Any, step: Any, members: 
         reducer.combine(list(place[1:]), values)
 
 
-def _first_thread() -> Expr:
+def first_thread() -> Expr:
+    """Whether a thread is the first of its block."""
     found = None
     for index in in_kernel("T.finalize_reducer").kernel.thread_vars:
         found = index == 0 if found is None else (found & (index == 0))

@@ -8,26 +8,17 @@ from typing import Any
 from .. import errors
 from ..ir import span
 from ..ir.buffer import plain
-from ..ir.dtype import DType, dtype_of
-from ..ir.expr import Expr, const
+from ..ir.dtype import dtype_of
 from .math import FUNCTIONS
 from .record import Fields, Record
 from .reduce_axes import running_type
-from .scalar import AND, OR, abs_value, if_then_else, logical, logical_not, max_value, min_value
+from .scalar import AND, OR, abs_value, highest, if_then_else, logical, logical_not, lowest
 from .scalar import max as maximum
 
 exp, isnan, log = (FUNCTIONS[name] for name in ("exp", "isnan", "log"))
 #: The index of no element.
 NO_INDEX = 2**31 - 1
 MOST_OF_TOPK = 16
-
-
-def _least(kind: DType) -> Expr:
-    return const(-math.inf, kind) if kind.is_float else min_value(kind)
-
-
-def _greatest(kind: DType) -> Expr:
-    return const(math.inf, kind) if kind.is_float else max_value(kind)
 
 
 def _wins(value: Any, index: Any, over: Any, over_index: Any, sign: int) -> Any:
@@ -50,7 +41,7 @@ def _extreme(dtype: Any, sign: int) -> Record:
 
     return Record(
         {"value": kind, "index": "int32"},
-        (_least(kind) if sign > 0 else _greatest(kind), NO_INDEX),
+        (lowest(kind) if sign > 0 else highest(kind), NO_INDEX),
         combine,
         name="argmax" if sign > 0 else "argmin",
     )
@@ -194,7 +185,7 @@ def topk(k: int, dtype: Any) -> Record:
 
     return Record(
         {name: kind if name.startswith("value") else "int32" for name in names},
-        (_least(kind), NO_INDEX) * number,
+        (lowest(kind), NO_INDEX) * number,
         combine,
         insert,
         {"value": kind, "index": "int32"},

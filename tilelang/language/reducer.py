@@ -16,7 +16,7 @@ from .copy import copy, fill
 from .ignored import remark_ignored
 from .record import Record
 from .record_reducer import Element, RecordReducer
-from .scalar import max_value, min_value
+from .scalar import highest, lowest
 from .sync import sync_threads
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # Operation -> the operator that contributes, the atomic operation, and what changes nothing.
 _OPERATIONS: dict[str, tuple[BinaryOp, Any, Any]] = {
     "sum": (BinaryOp.ADD, atomic_add, lambda dtype: 0),
-    "max": (BinaryOp.MAX, atomic_max, min_value),
-    "min": (BinaryOp.MIN, atomic_min, max_value),
+    "max": (BinaryOp.MAX, atomic_max, lowest),
+    "min": (BinaryOp.MIN, atomic_min, highest),
     "bitand": (BinaryOp.BIT_AND, atomic_and, lambda dtype: ~as_expr(cast(0, dtype))),
     "bitor": (BinaryOp.BIT_OR, atomic_or, lambda dtype: 0),
     "bitxor": (BinaryOp.BIT_XOR, atomic_xor, lambda dtype: 0),

@@ -299,3 +299,19 @@ def min_value(dtype: Any) -> Expr:
     if target.is_float:
         return cast(-GREATEST[target], target)
     return cast(0 if target.is_bool else target.integer_range[0], target)
+
+
+def lowest(dtype: Any) -> Expr:
+    """What no value of a type is less than: minus infinity, where the type has it."""
+    target = dtype_of(dtype)
+    return const(-math.inf, target) if _has_infinity(target) else min_value(target)
+
+
+def highest(dtype: Any) -> Expr:
+    """What no value of a type is greater than: infinity, where the type has it."""
+    target = dtype_of(dtype)
+    return const(math.inf, target) if _has_infinity(target) else max_value(target)
+
+
+def _has_infinity(target: DType) -> bool:
+    return target.is_float and (target.bits >= 16 or target == "float8_e5m2")

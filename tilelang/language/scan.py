@@ -10,10 +10,11 @@ import tvm_ffi
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, plain, shape_text
-from .builder import in_block
+from .builder import in_block, in_kernel
 from .copy import copy
 from .region import as_region
-from .scan_turns import emit_scan, scan_in_turns
+from .scan_grid import scan_over_grid
+from .scan_turns import emit_scan, fits_at_once, scan_in_turns, turns_of
 from .ws_schedule import named
 
 #: Of a multiprocessor.
@@ -21,7 +22,9 @@ REGISTER_FILE_BITS = 65536 * 32
 
 
 @named
-def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+def cumsum(
+    src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, *, scope: str = "block"
+) -> None:
     """Inclusive prefix sum: ``dst[.., k, ..]`` is the sum of ``src[.., 0, ..]`` to ``[.., k, ..]``.
 
     Threads sum up neighbours in registers, lanes exchange sums by shuffles, and warps one sum each
@@ -29,29 +32,45 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> No
     comes next loaded ahead, with the last sum of each row carried along; a remark says in which
     tiles. Sums of floats of 16 bits and less are kept in float32.
 
+    With ``scope="grid"`` all blocks of the grid scan a tensor together, in one launch that reads
+    and writes each element once, however many blocks there are: each takes the next tile that
+    nobody has, and adds what blocks have left that had the tiles before. Results are the same bit
+    by bit in every run and with any number of blocks and multiprocessors.
+
     Args:
         src: a tile in fragments or shared memory, whole or a slice, of constant shape; or a tensor
             or a region of one, of any extent, also one that is known at run time.
         dst: of the same shape; ``src`` when omitted.
         dim: the dimension; negative ones count from the end.
         reverse: sum from the end: ``[.., k, ..]`` to the last.
+        scope: "block", or "grid" for tensors that all blocks scan together; each block calls it
+            once, in the body of ``T.Kernel`` itself.
 
     Raises:
         ShapeError: ``dim`` is none of the dimensions, ``dst`` has another shape, or the extent of a
             tile is not constant.
+        ScopeError: with ``scope="grid"``, a tile, or a call in a loop or under a condition.
+        SemanticsError: there is no such scope, with "grid" the regions depend on the block, or
+            ``src`` and ``dst`` overlap without being the same.
         ResourceError: a tile is larger than all registers.
     """
-    _scan("T.cumsum", "cumsum", src, dst, dim, reverse)
+    _scan("T.cumsum", "cumsum", src, dst, dim, reverse, scope)
 
 
 @named
-def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False) -> None:
+def cummax(
+    src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, *, scope: str = "block"
+) -> None:
     """Inclusive prefix maximum; see :func:`cumsum`. NaN is not greater than any number."""
-    _scan("T.cummax", "cummax", src, dst, dim, reverse)
+    _scan("T.cummax", "cummax", src, dst, dim, reverse, scope)
 
 
-def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
+def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool, scope: str) -> None:
     in_block(what)
+    if scope not in ("block", "grid"):
+        raise errors.SemanticsError(
+            f"scope={scope!r} of {what} is neither 'block' nor 'grid'", span=span.here()
+        )
     source = as_region(f"src of {what}", src)
     target = source if dst is None else as_region(f"dst of {what}", dst)
     shape = tuple(plain(extent) for extent in source.shape)
@@ -70,7 +89,13 @@ def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool) -> No
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
     axis = dim % len(shape)
-    if _in_tensors(source, target) and scan_in_turns(what, op, source, target, axis, reverse):
+    if scope == "grid":
+        _check_tensors(what, source, target)
+        scan_over_grid(what, turns_of(what, op, source, target, axis, reverse))
+        return
+    threads = math.prod(in_kernel(what).kernel.threads)
+    if _in_tensors(source, target) and not fits_at_once(source, threads):
+        scan_in_turns(what, turns_of(what, op, source, target, axis, reverse))
         return
     _check_tile(what, source)
     if shape[axis] == 1:
@@ -87,6 +112,18 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 def _in_tensors(source: Region, target: Region) -> bool:
     return source.buffer.scope == "global" and target.buffer.scope == "global"
+
+
+def _check_tensors(what: str, source: Region, target: Region) -> None:
+    """Raises for what only one block can reach."""
+    for region in (source, target):
+        if region.buffer.scope != "global":
+            raise errors.ScopeError(
+                f'{what} with scope="grid" of {region.buffer.describe()}, which each block has for '
+                "itself",
+                span=span.here(),
+                notes=["all blocks together scan from tensor to tensor"],
+            )
 
 
 def _check_tile(what: str, source: Region) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import prod
 from typing import Any, NamedTuple
 
 from .. import _ffi, errors
@@ -19,7 +19,7 @@ from .ignored import remark_choice
 from .loops import Parallel, serial
 from .reduce_axes import running_type
 from .region import as_region
-from .scalar import if_then_else, min_value
+from .scalar import if_then_else, lowest
 from .scalar import max as maximum
 
 _reduce = _ffi.get("ir.Reduce")
@@ -66,9 +66,7 @@ class Turns(NamedTuple):
 
     def identity(self, dtype: DType) -> Any:
         """What changes nothing."""
-        if self.op == "cumsum":
-            return cast(0, dtype)
-        return cast(-inf, dtype) if dtype.is_float else min_value(dtype)
+        return cast(0, dtype) if self.op == "cumsum" else lowest(dtype)
 
     def combine(self, a: Any, b: Any) -> Any:
         """What ``a`` and then ``b`` come to."""
@@ -112,34 +110,38 @@ def emit_scan(op: str, source: Region, target: Region, axis: int, reverse: bool)
     emit(_reduce(source, target, name, axis, True, False, None, span.current()))
 
 
-def scan_in_turns(
-    what: str, op: str, source: Region, target: Region, axis: int, reverse: bool
-) -> bool:
-    """Scans a tensor of any extent; False where registers have room for it at once.
+def fits_at_once(source: Region, threads: int) -> bool:
+    """Whether registers have room for a region that is scanned."""
+    shape = [plain(extent) for extent in source.shape]
+    return all(isinstance(e, int) for e in shape) and prod(shape) <= threads * AT_ONCE
+
+
+def turns_of(what: str, op: str, source: Region, target: Region, axis: int, reverse: bool) -> Turns:
+    """The tiles of a tensor of any extent.
 
     Raises:
         SemanticsError: source and target may overlap without being the same.
     """
-    threads = prod(in_kernel(what).kernel.threads)
-    shape = [plain(extent) for extent in source.shape]
-    if all(isinstance(extent, int) for extent in shape) and prod(shape) <= threads * AT_ONCE:
-        return False
     _check_apart(what, source, target)
-    tile = _tile(shape, axis, source.dtype.bits, threads)
+    shape = [plain(extent) for extent in source.shape]
+    tile = _tile(shape, axis, source.dtype.bits, prod(in_kernel(what).kernel.threads))
     steps = tuple(
         -(-extent // size) if isinstance(extent, int) else (extent + size - 1) // size
         for extent, size in zip(shape, tile, strict=True)
     )
     running = _running(op, source.dtype, target.dtype)
-    turns = Turns(op, source, target, axis, tile, steps, running, reverse)
+    return Turns(op, source, target, axis, tile, steps, running, reverse)
+
+
+def scan_in_turns(what: str, turns: Turns) -> None:
+    """Scans a tensor tile by tile."""
     remark_choice(
         "scan",
-        f"{what} of {shape_text(shape)} along dimension {axis}: {steps[axis]} turns of tiles of "
-        f"{shape_text(tile)}"
+        f"{what} of {shape_text(turns.source.shape)} along dimension {turns.axis}: "
+        f"{turns.steps[turns.axis]} turns of tiles of {shape_text(turns.tile)}"
         + ("" if _is(turns.rows, 1) else f", for each of {turns.rows} parts of what is left"),
     )
     _run(turns)
-    return True
 
 
 def _tile(shape: list[Any], axis: int, bits: int, threads: int) -> tuple[int, ...]:
@@ -200,23 +202,24 @@ def _run(turns: Any) -> None:
     carry = alloc_fragment(turns.across(turns.tile, 1), turns.running)
     last = alloc_scratch(carry.shape, turns.running)
     for row in serial(turns.rows):
-        _load(turns, ahead, turns.origin(row, 0))
+        load_tile(turns, ahead, turns.origin(row, 0))
         fill(carry, turns.identity(turns.running))
         for turn in serial(turns.steps[turns.axis]):
             copy(ahead, now)
             if turn + 1 < turns.steps[turns.axis]:
-                _load(turns, ahead, turns.origin(row, turn + 1))
-            _scan(turns, now, sums)
-            _store(turns, sums, carry, last, turns.origin(row, turn))
+                load_tile(turns, ahead, turns.origin(row, turn + 1))
+            scan_tile(turns, now, sums)
+            _carry_on(turns, sums, carry, last)
+            store_tile(turns, sums, turns.origin(row, turn))
             copy(last, carry)
 
 
-def _scan(turns: Turns, src: Any, dst: Any) -> None:
+def scan_tile(turns: Turns, src: Any, dst: Any) -> None:
     emit_scan(turns.op, as_region("", src), as_region("", dst), turns.axis, turns.reverse)
 
 
 @macro
-def _load(turns: Any, tile: Any, origin: Any) -> None:
+def load_tile(turns: Any, tile: Any, origin: Any) -> None:
     for place in Parallel(*turns.tile):
         here = place if isinstance(place, tuple) else (place,)
         tile[here] = _element(turns, origin, here)
@@ -230,7 +233,7 @@ def _element(turns: Turns, origin: list[Any], here: tuple[Any, ...]) -> Any:
 
 
 @macro
-def _store(turns: Any, sums: Any, carry: Any, last: Any, origin: Any) -> None:
+def _carry_on(turns: Any, sums: Any, carry: Any, last: Any) -> None:
     for place in Parallel(*turns.tile):
         here = place if isinstance(place, tuple) else (place,)
         row = turns.across(here)
@@ -240,6 +243,10 @@ def _store(turns: Any, sums: Any, carry: Any, last: Any, origin: Any) -> None:
         row = turns.across(here)
         if turns.is_last(here):
             last[row] = sums[here]
+
+
+@macro
+def store_tile(turns: Any, sums: Any, origin: Any) -> None:
     for place in Parallel(*turns.tile):
         here = place if isinstance(place, tuple) else (place,)
         there = _place(turns, origin, here)

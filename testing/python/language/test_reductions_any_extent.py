@@ -358,3 +358,20 @@ def test_what_several_dimensions_do_not_have(options, error):
 
     with pytest.raises(error):
         tilelang.compile(make(), target="sm_90a")
+
+
+def test_extrema_of_infinities_are_infinite():
+    @T.prim_func
+    def kernel(X: T.Tensor((40,)), high: T.Tensor((1,)), low: T.Tensor((1,), "float16")):
+        with T.Kernel(1, threads=32):
+            most = T.alloc_reducer((1,), "float32", op="max")
+            least = T.alloc_reducer((1,), "float16", op="min")
+            for i in T.Parallel(40):
+                most[0] = T.max(most[0], X[i])
+                least[0] = T.min(least[0], T.cast(-X[i], "float16"))
+            T.finalize_reducer(most, high)
+            T.finalize_reducer(least, low)
+
+    x, high, low = torch.full((40,), -torch.inf), torch.zeros(1), torch.zeros(1).half()
+    tilelang.compile(kernel, target="sm_90a")(x, high, low)
+    assert (high, low) == (-torch.inf, torch.inf)
