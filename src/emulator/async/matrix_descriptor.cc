@@ -116,8 +116,16 @@ std::vector<uint32_t> RowUnits(const MatrixDescriptor& d, int rows, int units) {
 }
 
 std::vector<uint32_t> OperandUnits(const MatrixDescriptor& d, MajorMode major, int rows, int depth,
-                                   int element_bytes) {
-  if (major == MajorMode::kK) return RowUnits(d, rows, 2);
+                                   int element_bytes, int k_units) {
+  if (major == MajorMode::kK) {
+    if (d.swizzle != Swizzle::kNone && SwizzleWidth(d.swizzle) < 16 * k_units) {
+      throw EmulatorError("unsupported", "rows of " + std::to_string(16 * k_units) +
+                                             " bytes along K, which are longer than a " +
+                                             std::to_string(SwizzleWidth(d.swizzle)) +
+                                             "-byte swizzle");
+    }
+    return RowUnits(d, rows, k_units);
+  }
   const int groups = rows * element_bytes / 16;
   std::vector<uint32_t> units(static_cast<size_t>(depth) * groups);
   for (int k = 0; k < depth; ++k) {

@@ -37,10 +37,10 @@ struct MatrixDescriptor {
 enum class MajorMode : uint8_t { kK, kMn };
 
 // Shared-memory addresses of the 16-byte units of an operand tile, after the swizzle.
-// K-major: units of row r are [r * 2 + u], u = 0, 1 along K.
+// K-major: units of row r are [r * k_units + u] along K.
 // MN-major: units of k are [k * groups + g], each holding 16 / element_bytes rows.
 std::vector<uint32_t> OperandUnits(const MatrixDescriptor& descriptor, MajorMode major, int rows,
-                                   int depth, int element_bytes);
+                                   int depth, int element_bytes, int k_units);
 
 // Addresses of `units` 16-byte units a row, [row * units + u], in K-major order, as tcgen05.cp
 // reads.

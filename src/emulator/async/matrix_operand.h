@@ -25,9 +25,10 @@ void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixTyp
                   int depth, const uint8_t* shared, Put put) {
   const int per_unit = kUnitBytes / ContainerBytes(type);
   if (major == MajorMode::kK) {
+    const int k_units = depth / per_unit;
     for (int row = 0; row < rows; ++row) {
       for (int k = 0; k < depth; ++k) {
-        const uint8_t* unit = shared + units[row * 2 + k / per_unit];
+        const uint8_t* unit = shared + units[row * k_units + k / per_unit];
         put(row, k, UnitElement(type, unit, k % per_unit));
       }
     }

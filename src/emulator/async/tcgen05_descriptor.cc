@@ -60,12 +60,16 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
                             " is illegal for kind::" + MmaKindName(d.kind);
   if (d.weight_stationary) {
     const bool m_ok = d.m == 32 || d.m == 64 || d.m == 128;
-    if (!m_ok || (d.n != 64 && d.n != 128 && d.n != 256)) {
-      IllegalDescriptor(shape + " with .ws: M is 32, 64 or 128, N is 64, 128 or 256");
+    if (!m_ok || (d.n != 64 && d.n != 128 && (d.n != 256 || d.sparse))) {
+      IllegalDescriptor(shape + " with .ws: M is 32, 64 or 128, N is 64" +
+                        (d.sparse ? " or 128" : ", 128 or 256"));
     }
     return;
   }
   const int ctas = d.ctas();
+  if (IsBlockScaled(d.kind) && d.sparse && d.pair && d.m != 256) {
+    IllegalDescriptor(shape + " with .sp and cta_group::2: M is 256");
+  }
   if (IsBlockScaled(d.kind) ? d.m != 128 && (d.m != 256 || !d.pair)
                             : d.m != 64 * ctas && d.m != 128 * ctas) {
     const std::string least =
@@ -89,6 +93,21 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
   }
 }
 
+void ParseSparsity(uint32_t bits, bool sparse, const std::string& where, InstructionDescriptor& d) {
+  if (DescriptorField(bits, 2, 1) != sparse) {
+    IllegalDescriptor(where + (sparse ? ": bit 2 (sparse) must be set for tcgen05.mma.sp"
+                                      : ": bit 2 (sparse) is for tcgen05.mma.sp only"));
+  }
+  d.sparse = sparse;
+  d.selector = static_cast<int>(DescriptorField(bits, 0, 2));
+  const bool has_selector = sparse && (d.kind == MmaKind::kF16 || d.kind == MmaKind::kTf32);
+  if (d.selector <= (has_selector ? 1 : 0)) return;
+  IllegalDescriptor(where + ": the sparsity selector (bits 1:0) is " + std::to_string(d.selector) +
+                    (has_selector ? ", not 0 or 1"
+                     : sparse ? ", which must be 0 for kind::" + std::string(MmaKindName(d.kind))
+                              : ", but only tcgen05.mma.sp has one"));
+}
+
 void CheckTranspose(MatrixType type, MajorMode major, const char* operand,
                     const std::string& where) {
   const bool sub_byte =
@@ -108,13 +127,11 @@ const char* MmaKindName(MmaKind kind) {
 }
 
 InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
-                                                   bool weight_stationary, bool pair) {
+                                                   bool weight_stationary, bool pair, bool sparse) {
   const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
-  if (DescriptorField(bits, 2, 1)) {
-    throw EmulatorError("unsupported", where + ": sparse operands (bit 2)");
-  }
   InstructionDescriptor d;
   d.kind = kind;
+  ParseSparsity(bits, sparse, where, d);
   d.weight_stationary = weight_stationary;
   d.pair = pair;
   d.a_type = ParseType(kind, DescriptorField(bits, 7, 3), "A", where);
@@ -127,9 +144,8 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   d.b_major = DescriptorField(bits, 16, 1) ? MajorMode::kMn : MajorMode::kK;
   d.n = static_cast<int>(DescriptorField(bits, 17, 6)) * 8;
   d.m = static_cast<int>(DescriptorField(bits, 24, 5)) * 16;
-  if (DescriptorField(bits, 0, 2) || DescriptorField(bits, 6, 1) || DescriptorField(bits, 23, 1) ||
-      DescriptorField(bits, 29, 1)) {
-    IllegalDescriptor(where + ": reserved bits (1:0 of a dense form, 6, 23, 29) must be zero");
+  if (DescriptorField(bits, 6, 1) || DescriptorField(bits, 23, 1) || DescriptorField(bits, 29, 1)) {
+    IllegalDescriptor(where + ": reserved bits (6, 23, 29) must be zero");
   }
   if (!weight_stationary && DescriptorField(bits, 30, 2)) {
     IllegalDescriptor(where + ": bits 31:30 (maximum shift) are for tcgen05.mma.ws only");
@@ -160,25 +176,22 @@ void CheckScaleId(int id, int count, const char* name, const std::string& where)
 }  // namespace
 
 InstructionDescriptor InstructionDescriptor::ParseScaled(uint32_t bits, MmaKind kind, int block,
-                                                         bool pair) {
+                                                         bool pair, bool sparse) {
   const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
-  if (DescriptorField(bits, 2, 1)) {
-    throw EmulatorError("unsupported", where + ": sparse operands (bit 2)");
-  }
   const bool fp4 = IsFp4(kind);
   if (fp4 && DescriptorField(bits, 31, 1)) {
     throw EmulatorError("unsupported", where + ": K = 96 (bit 31), which sm_103a has");
   }
-  if (DescriptorField(bits, 0, 2) || DescriptorField(bits, 3, 1) || DescriptorField(bits, 6, 1) ||
-      DescriptorField(bits, 24, 3) || DescriptorField(bits, 31, 1) ||
-      (fp4 && DescriptorField(bits, 15, 2))) {
-    IllegalDescriptor(where + ": reserved bits (1:0 of a dense form, 3, 6, 26:24" +
+  if (DescriptorField(bits, 3, 1) || DescriptorField(bits, 6, 1) || DescriptorField(bits, 24, 3) ||
+      DescriptorField(bits, 31, 1) || (fp4 && DescriptorField(bits, 15, 2))) {
+    IllegalDescriptor(where + ": reserved bits (3, 6, 26:24" +
                       (fp4 ? ", 15 and 16 of kind::" + std::string(MmaKindName(kind)) : ", 31") +
                       ") must be zero");
   }
   InstructionDescriptor d;
   d.kind = kind;
   d.pair = pair;
+  ParseSparsity(bits, sparse, where, d);
   d.a_type = ParseType(kind, DescriptorField(bits, 7, 3), "A", where);
   d.b_type = ParseType(kind, DescriptorField(bits, 10, 3), "B", where);
   d.negate_a = DescriptorField(bits, 13, 1);

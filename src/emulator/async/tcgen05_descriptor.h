@@ -18,7 +18,7 @@ constexpr bool IsBlockScaled(MmaKind kind) { return kind >= MmaKind::kMxf8f6f4; 
 // Two elements of e2m1 in a byte.
 constexpr bool IsFp4(MmaKind kind) { return kind == MmaKind::kMxf4 || kind == MmaKind::kMxf4nvf4; }
 
-// K of one dense instruction: 32 bytes of operand elements.
+// Elements of a row of A in one instruction: 32 bytes. K is twice that if A is sparse.
 constexpr int MmaDepth(MmaKind kind) {
   if (kind == MmaKind::kF16) return 16;
   return kind == MmaKind::kTf32 ? 8 : IsFp4(kind) ? 64 : 32;
@@ -27,7 +27,9 @@ constexpr int MmaDepth(MmaKind kind) {
 struct InstructionDescriptor {
   MmaKind kind = MmaKind::kF16;
   bool weight_stationary = false;
-  bool pair = false;  // of CTAs: each has half of the rows of A and D, and of the columns of B
+  bool pair = false;    // of CTAs: each has half of the rows of A and D, and of the columns of B
+  bool sparse = false;  // A
+  int selector = 0;     // of the column of a pair that has the metadata of a sparse A
   int m = 0;
   int n = 0;
   MatrixType a_type = MatrixType::kF16;
@@ -46,15 +48,17 @@ struct InstructionDescriptor {
   int scale_b_id = 0;
 
   int ctas() const { return pair ? 2 : 1; }
+  // Elements of a column of B.
+  int lines() const { return MmaDepth(kind) * (sparse ? 2 : 1); }
   // Of A and D, in each CTA.
   int rows() const { return m / ctas(); }
 
-  // EmulatorError "descriptor" names the illegal field and the legal values; "unsupported" for
-  // the sparse form.
-  static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary,
-                                     bool pair);
+  // EmulatorError "descriptor" names the illegal field and the legal values.
+  static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary, bool pair,
+                                     bool sparse);
   // The encoding of the block-scaled kinds; `block` elements of K share a scale factor.
-  static InstructionDescriptor ParseScaled(uint32_t bits, MmaKind kind, int block, bool pair);
+  static InstructionDescriptor ParseScaled(uint32_t bits, MmaKind kind, int block, bool pair,
+                                           bool sparse);
 };
 
 // Which swizzles go with a major-ness and an element type; EmulatorError "descriptor" otherwise.

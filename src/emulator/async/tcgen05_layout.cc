@@ -35,9 +35,10 @@ const AccessShapeInfo& InfoOf(AccessShape shape) { return kAccessShapes[static_c
 
 AccumulatorLayout AccumulatorLayoutOf(const InstructionDescriptor& instruction) {
   AccumulatorLayout layout;
-  layout.scattered = instruction.m == 64 && !instruction.weight_stationary;
   const int rows = instruction.rows();
-  const int parts = instruction.weight_stationary || instruction.pair ? 128 / rows : 1;
+  const bool of_pair = instruction.pair && !instruction.sparse;
+  layout.scattered = rows == 64 && !instruction.weight_stationary && !of_pair;
+  const int parts = instruction.weight_stationary || of_pair ? 128 / rows : 1;
   const int columns = instruction.n / parts;
   for (int part = 0; part < parts; ++part) {
     layout.segments.push_back({part * columns, columns, part * rows});

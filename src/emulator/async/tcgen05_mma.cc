@@ -11,6 +11,7 @@ namespace tilelang::emulator {
 namespace {
 
 constexpr int kOperandColumns = 8;  // a tensor-memory A takes 32 bytes of each lane
+constexpr int kRowUnits = 2;        // and one in shared memory as many of each row
 
 [[noreturn]] void IllegalAddress(const std::string& message) {
   throw EmulatorError("tmem", message);
@@ -63,9 +64,9 @@ void VisitB(const MmaPlan& plan, const uint8_t* shared, int first, Put put) {
     put(column, k, plan.columns.zero[column] ? 0 : bits);
   };
   if (IsFp4(in.kind)) {
-    VisitNibbles(plan.b_units, plan.b_rows, plan.depth, shared, put_row);
+    VisitNibbles(plan.b_units, plan.b_rows, in.lines(), shared, put_row);
   } else {
-    VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, plan.depth, shared, put_row);
+    VisitOperand(plan.b_units, in.b_major, in.b_type, plan.b_rows, in.lines(), shared, put_row);
   }
 }
 
@@ -75,13 +76,14 @@ MultiplierShape ShapeOf(const MmaPlan& plan) {
                         in.d_type, in.negate_a, in.negate_b, in.saturate};
   shape.options = AccumulationOf(TensorCore::kBlackwell, in.a_type);
   shape.options.c_shift = plan.operands.scale_d;
+  shape.sparse = in.sparse;
   return shape;
 }
 
 ScaledShape ScaledShapeOf(const MmaPlan& plan) {
   const InstructionDescriptor& in = plan.instruction;
-  return {in.rows(),   in.n,        plan.depth,    in.a_type,      in.b_type,
-          in.negate_a, in.negate_b, in.scale_type, in.scale_count, IsFp4(in.kind)};
+  return {in.rows(),   in.n,          plan.depth,     in.a_type,      in.b_type, in.negate_a,
+          in.negate_b, in.scale_type, in.scale_count, IsFp4(in.kind), in.sparse};
 }
 
 // The lanes of `columns` columns from `address` on that the layout's rows occupy.
@@ -117,7 +119,8 @@ void PlanA(MmaPlan& plan) {
     const MatrixDescriptor a = MatrixDescriptor::Parse(operands.a, DescriptorFormat::kTcgen05, "A");
     CheckOperandLayout(a, in.a_major, in.a_type, "A");
     if (!a.warning.empty()) plan.warnings.push_back(a.warning);
-    plan.a_units = OperandUnits(a, in.a_major, in.rows(), plan.depth, ContainerBytes(in.a_type));
+    plan.a_units =
+        OperandUnits(a, in.a_major, in.rows(), plan.depth, ContainerBytes(in.a_type), kRowUnits);
     return;
   }
   if (in.a_major != MajorMode::kK) {
@@ -130,7 +133,8 @@ void PlanA(MmaPlan& plan) {
   const uint32_t address = static_cast<uint32_t>(operands.a);
   CheckLane(plan, address, "A");
   if (plan.layout.scattered && TmemAddress(address).lane() != TmemAddress(operands.d).lane()) {
-    IllegalAddress("A and D of tcgen05.mma with M=64 must start at the same lane, 0 or 16");
+    IllegalAddress("A and D of tcgen05.mma with M=" + std::to_string(in.m) +
+                   " must start at the same lane, 0 or 16");
   }
   plan.a_cells = RowRegions(plan, address, kOperandColumns);
 }
@@ -145,7 +149,37 @@ void PlanB(MmaPlan& plan) {
       MatrixDescriptor::Parse(plan.operands.b, DescriptorFormat::kTcgen05, "B");
   CheckOperandLayout(b, in.b_major, in.b_type, "B");
   if (!b.warning.empty()) plan.warnings.push_back(b.warning);
-  plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, plan.depth, ContainerBytes(in.b_type));
+  plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, in.lines(), ContainerBytes(in.b_type),
+                              in.sparse ? 2 * kRowUnits : kRowUnits);
+}
+
+// Metadata lies in the lanes of A's rows. Of types of 8 and fewer bits each row has 64 bits, in two
+// columns. Of f16, bf16 and tf32 it has 32 bits in one column: rows g and g + 8 of each sixteen
+// share the lanes of both, the first of which has their first halves. Source: CUTLASS, tmem_e_frg.
+bool RowsShareMetadata(MmaKind kind) { return kind == MmaKind::kF16 || kind == MmaKind::kTf32; }
+
+void PlanMetadata(MmaPlan& plan) {
+  const InstructionDescriptor& in = plan.instruction;
+  if (plan.operands.shift_a) {
+    throw EmulatorError("unsupported", "tcgen05.mma.sp with .ashift: which rows its metadata has");
+  }
+  plan.pattern = in.kind == MmaKind::kTf32 ? SparsePattern::kOneOfTwo
+                 : IsFp4(in.kind)          ? SparsePattern::kTwoPairsOfFour
+                                           : SparsePattern::kTwoOfFour;
+  const TmemAddress address(plan.operands.metadata);
+  CheckLane(plan, plan.operands.metadata, "the metadata");
+  if (plan.layout.scattered && address.lane() != TmemAddress(plan.operands.d).lane()) {
+    IllegalAddress("the metadata and D of tcgen05.mma.sp with M=" + std::to_string(in.m) +
+                   " must start at the same lane, 0 or 16");
+  }
+  if (address.column() % 2 != 0) {
+    IllegalAddress("the metadata of tcgen05.mma.sp starts at column " +
+                   std::to_string(address.column()) +
+                   "; it must be even, and the sparsity selector names the second of two");
+  }
+  plan.metadata_cells =
+      RowRegions(plan, plan.operands.metadata + static_cast<uint32_t>(in.selector),
+                 RowsShareMetadata(in.kind) ? 1 : 2);
 }
 
 void PlanScales(MmaPlan& plan) {
@@ -164,11 +198,12 @@ MmaPlan PlanMma(const MmaOperands& operands) {
   plan.operands = operands;
   plan.depth = MmaDepth(operands.kind);
   const bool scaled = IsBlockScaled(operands.kind);
-  plan.instruction = scaled
-                         ? InstructionDescriptor::ParseScaled(operands.instruction, operands.kind,
-                                                              operands.scale_block, operands.pair)
-                         : InstructionDescriptor::Parse(operands.instruction, operands.kind,
-                                                        operands.weight_stationary, operands.pair);
+  plan.instruction = scaled ? InstructionDescriptor::ParseScaled(
+                                  operands.instruction, operands.kind, operands.scale_block,
+                                  operands.pair, operands.sparse)
+                            : InstructionDescriptor::Parse(operands.instruction, operands.kind,
+                                                           operands.weight_stationary,
+                                                           operands.pair, operands.sparse);
   plan.layout = AccumulatorLayoutOf(plan.instruction);
   CheckLane(plan, operands.d, "D");
   plan.d_cells = RowRegions(plan, operands.d, plan.layout.segments[0].columns);
@@ -178,6 +213,7 @@ MmaPlan PlanMma(const MmaOperands& operands) {
   plan.a_bytes = packed ? kUnitBytes : DataBytes(plan.instruction.a_type);
   plan.b_bytes = packed ? kUnitBytes : DataBytes(plan.instruction.b_type);
   if (scaled) PlanScales(plan);
+  if (operands.sparse) PlanMetadata(plan);
   return plan;
 }
 
@@ -191,6 +227,25 @@ bool SetScalesOfA(const MmaPlan& plan, const MmaCta& cta, ScaledMultiplier& mult
                      [&](int row, int j, uint8_t code) { multiplier.ScaleA(row, j, code); });
 }
 
+// The places of a sparse A's elements; `lane_offset` as of VisitA.
+template <typename Multiplier>
+void SetPlaces(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Multiplier& multiplier) {
+  const InstructionDescriptor& in = plan.instruction;
+  const TmemAddress address(plan.operands.metadata);
+  const bool shared = RowsShareMetadata(in.kind);
+  const auto index_of = [&](int row, int chunk) {
+    const int bit = kIndexBits * chunk;
+    const int of = shared ? row / 16 * 16 + row % 8 + 8 * (bit / 16) : row;
+    const int lane = address.lane() + plan.layout.RowLane(of) + lane_offset;
+    const int column = address.column() + (shared ? in.selector : bit / 32);
+    return cta.tensor->Row(lane)[column] >> (shared ? 16 * (row / 8 % 2) + bit % 16 : bit % 32);
+  };
+  const std::string problem =
+      VisitPlaces(plan.pattern, IndexOrder::kTensorMemory, in.rows(), plan.depth, index_of,
+                  [&](int row, int k, int place) { multiplier.SetPlace(row, k, place); });
+  if (!problem.empty()) throw EmulatorError("illegal-operand", problem);
+}
+
 // The rows of one CTA; `multiplier` has B. False when copies of scale factors differ.
 template <typename Multiplier>
 bool RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_lanes,
@@ -200,11 +255,12 @@ bool RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_la
   bool agree = true;
   for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
     const AccumulatorSegment& segment = plan.layout.segments[s];
-    if (s == 0 || operands.a_in_tmem) {
+    if (s == 0 || operands.a_in_tmem || operands.sparse) {
       multiplier.StartA();
       VisitA(plan, cta, segment.lane_offset,
              [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); });
       agree &= SetScalesOfA(plan, cta, multiplier);
+      if (operands.sparse) SetPlaces(plan, cta, segment.lane_offset, multiplier);
     }
     for (int row = 0; row < plan.instruction.rows(); ++row) {
       const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;

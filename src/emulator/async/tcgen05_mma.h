@@ -13,6 +13,7 @@
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/async/tcgen05_scales.h"
 #include "emulator/memory/tensor_memory.h"
+#include "emulator/numerics/sparsity.h"
 
 namespace tilelang::emulator {
 
@@ -21,13 +22,15 @@ struct MmaOperands {
   MmaKind kind = MmaKind::kF16;
   int scale_block = 0;  // of a block-scaled kind: elements of K that share a scale factor
   bool weight_stationary = false;
-  bool pair = false;  // .cta_group::2
+  bool pair = false;    // .cta_group::2
+  bool sparse = false;  // .sp
   bool a_in_tmem = false;
   bool shift_a = false;      // .ashift
   uint32_t d = 0;            // tensor-memory address
   uint64_t a = 0;            // descriptor, or tensor-memory address
   uint64_t b = 0;            // descriptor
   uint32_t instruction = 0;  // instruction descriptor
+  uint32_t metadata = 0;     // tensor-memory address of the metadata of a sparse A
   uint32_t scale_a = 0;      // tensor-memory addresses of scale factors
   uint32_t scale_b = 0;
   bool accumulate = false;                   // enable-input-d
@@ -42,7 +45,7 @@ struct MmaPlan {
   InstructionDescriptor instruction;
   AccumulatorLayout layout;
   ColumnMask columns;
-  int depth = 0;
+  int depth = 0;                  // elements of a row of A
   std::vector<uint32_t> a_units;  // shared addresses of 16-byte units; empty for A in tmem
   std::vector<uint32_t> b_units;  // of `b_rows` columns of B
   int a_bytes = 0;                // of each unit that hold elements
@@ -50,6 +53,8 @@ struct MmaPlan {
   int b_rows = 0;
   std::vector<TmemRegion> a_cells;
   std::vector<TmemRegion> d_cells;
+  SparsePattern pattern = SparsePattern::kDense;
+  std::vector<TmemRegion> metadata_cells;
   ScaleOperand a_scales;  // of block-scaled kinds
   ScaleOperand b_scales;
   std::vector<TmemRegion> scale_cells;
@@ -67,7 +72,8 @@ struct MmaCta {
 };
 
 // Runs the instruction on its CTA, or its pair, even rank first. All units of the plan must lie
-// inside of the windows. Cells written are marked so. Returns a warning, or "".
+// inside of the windows. Cells written are marked so. Returns a warning, or ""; EmulatorError
+// "illegal-operand" for metadata of a sparse A that has no meaning.
 std::string RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas);
 
 enum class CopyFormat : uint8_t { kPlain, kFrom6Bit, kFrom4Bit };

@@ -73,11 +73,13 @@ struct MmaForm {
   AddressOperand d;
   AddressOperand a;
   AddressOperand scale_a, scale_b;  // of block-scaled kinds
+  AddressOperand metadata;          // of a sparse A
   int scale_block = 0;
   bool a_in_tmem = false;
   bool weight_stationary = false;
   bool shift_a = false;
   bool pair = false;
+  bool sparse = false;
   bool masked = false;       // a disable-output-lane vector
   bool column_mask = false;  // .ws with a zero-column mask
   MmaKind kind = MmaKind::kF16;
@@ -95,11 +97,13 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   operands.a_in_tmem = form.a_in_tmem;
   operands.shift_a = form.shift_a;
   operands.pair = form.pair;
+  operands.sparse = form.sparse;
   operands.scale_d = form.scale_d;
   operands.d = static_cast<uint32_t>(form.d.At(w, lane));
   operands.a = form.a_in_tmem ? form.a.At(w, lane) : w.Reg<uint64_t>(op.slots[0])[lane];
   operands.b = w.Reg<uint64_t>(op.slots[1])[lane];
   operands.instruction = w.Reg<uint32_t>(op.slots[2])[lane];
+  if (form.sparse) operands.metadata = static_cast<uint32_t>(form.metadata.At(w, lane));
   if (form.scale_block != 0) {
     operands.scale_a = static_cast<uint32_t>(form.scale_a.At(w, lane));
     operands.scale_b = static_cast<uint32_t>(form.scale_b.At(w, lane));
@@ -117,6 +121,7 @@ void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan
     CheckUnits(*cta, issuer, plan.a_units, "operand A of tcgen05.mma");
     CheckUnits(*cta, issuer, plan.b_units, "operand B of tcgen05.mma");
     CheckCells(*cta, issuer, plan.a_cells, "operand A of tcgen05.mma");
+    CheckCells(*cta, issuer, plan.metadata_cells, "the metadata of tcgen05.mma.sp");
     CheckCells(*cta, issuer, plan.scale_cells, "the scale factors of tcgen05.mma");
     CheckCells(*cta, issuer, plan.d_cells, "the accumulator of tcgen05.mma");
   }
@@ -133,6 +138,8 @@ void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan
     CheckRegions(*sanitizer, *cta, plan.a_cells, step);
     step.what = "tcgen05.mma reads its scale factors in";
     CheckRegions(*sanitizer, *cta, plan.scale_cells, step);
+    step.what = "tcgen05.mma.sp reads its metadata in";
+    CheckRegions(*sanitizer, *cta, plan.metadata_cells, step);
     step.what = "tcgen05.mma accumulates into";
     step.write = true;
     CheckRegions(*sanitizer, *cta, plan.d_cells, step);
@@ -146,13 +153,15 @@ void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPl
     WarnUninitialised(*cta, issuer, plan.a_units, plan.a_bytes);
     WarnUninitialised(*cta, issuer, plan.b_units, plan.b_bytes);
     WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
+    WarnUninitialised(tensor, issuer, plan.metadata_cells, "tcgen05.mma.sp, for metadata,");
     WarnUninitialised(tensor, issuer, plan.scale_cells, "tcgen05.mma, for scale factors,");
     if (plan.operands.accumulate) {
       WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
     }
     places.push_back({cta->shared.at(0), &tensor});
   }
-  const std::string warning = RunMma(plan, places);
+  const std::string warning =
+      Located(issuer, plan.operands.metadata, kTensorMemory, [&] { return RunMma(plan, places); });
   if (!warning.empty()) Warn(issuer, "scale-factors", warning);
 }
 
@@ -282,7 +291,7 @@ void TakeTail(Decoder& d, MmaForm& form, size_t next) {
 void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   MmaForm& form = d.MakeExtra<MmaForm>();
   form.weight_stationary = weight_stationary;
-  if (d.mods.Take("sp")) d.Unsupported("sparse tcgen05.mma (.sp)");
+  form.sparse = d.mods.Take("sp");
   form.pair = TakeCtaGroup(d);
   if (form.pair && weight_stationary) d.Illegal("tcgen05.mma.ws is for .cta_group::1 only");
   TakeKind(d, form);
@@ -302,8 +311,9 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
     d.PushSource(1, Type::kB64);
   }
   d.PushSource(2, Type::kB64);
-  d.PushSource(3, Type::kB32);
-  size_t next = 4;
+  size_t next = 3;
+  if (form.sparse) form.metadata = d.Address(d.operand(next++));
+  d.PushSource(next++, Type::kB32);
   if (form.scale_block != 0) {
     form.scale_a = d.Address(d.operand(next++));
     form.scale_b = d.Address(d.operand(next++));

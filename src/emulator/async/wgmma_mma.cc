@@ -52,6 +52,17 @@ void LoadA(const WgmmaPlan& plan, const uint8_t* shared,
   }
 }
 
+std::string LoadPlaces(const WgmmaForm& form, const std::array<Warp*, kWarpgroupWarps>& warps,
+                       MatrixMultiplier& multiplier) {
+  return VisitPlaces(
+      form.pattern, IndexOrder::kAny, kWgmmaRows, form.depth(),
+      [&](int row, int chunk) {
+        const WarpMetadata::Place at = form.metadata.At(row % 16, chunk);
+        return warps[row / 16]->Reg<uint32_t>(form.a_slots.back())[at.lane] >> at.shift;
+      },
+      [&](int row, int k, int place) { multiplier.SetPlace(row, k, place); });
+}
+
 void ExchangeRow(const WgmmaForm& form, const std::array<Warp*, kWarpgroupWarps>& warps, int row,
                  bool store, uint32_t* cells) {
   for (int column = 0; column < form.n; ++column) {
@@ -74,37 +85,44 @@ WgmmaPlan PlanWgmma(const WgmmaForm& form, const WgmmaOperands& operands) {
   WgmmaPlan plan;
   plan.form = &form;
   plan.operands = operands;
-  const auto units = [&](uint64_t bits, MajorMode major, MatrixType type, int rows,
+  const auto units = [&](uint64_t bits, MajorMode major, MatrixType type, int rows, int depth,
                          const char* operand) {
     const auto matrix = MatrixDescriptor::Parse(bits, DescriptorFormat::kWgmma, operand);
     if (!matrix.warning.empty()) plan.warnings.push_back(matrix.warning);
-    return OperandUnits(matrix, major, rows, form.depth(), ContainerBytes(type));
+    const int bytes = ContainerBytes(type);
+    return OperandUnits(matrix, major, rows, depth, bytes, depth * bytes / kUnitBytes);
   };
   if (!form.a_in_registers) {
-    plan.a_units = units(operands.a, form.a_major, form.a_type, kWgmmaRows, "A");
+    plan.a_units = units(operands.a, form.a_major, form.a_type, kWgmmaRows, form.depth(), "A");
   }
-  plan.b_units = units(operands.b, form.b_major, form.b_type, form.n, "B");
+  plan.b_units = units(operands.b, form.b_major, form.b_type, form.n, form.lines(), "B");
   return plan;
 }
 
-void RunWgmma(const WgmmaPlan& plan, const uint8_t* shared,
-              const std::array<Warp*, kWarpgroupWarps>& warps) {
+std::string RunWgmma(const WgmmaPlan& plan, const uint8_t* shared,
+                     const std::array<Warp*, kWarpgroupWarps>& warps) {
   thread_local MatrixMultiplier multiplier;
   const WgmmaForm& form = *plan.form;
   MultiplierShape shape{kWgmmaRows,  form.n,        form.depth(),  form.a_type,  form.b_type,
                         form.d_type, form.negate_a, form.negate_b, form.saturate};
   shape.options = AccumulationOf(TensorCore::kHopperWarpgroup, form.a_type);
+  shape.sparse = form.sparse();
   multiplier.Start(shape);
   multiplier.StartA();
-  VisitOperand(plan.b_units, form.b_major, form.b_type, form.n, form.depth(), shared,
+  VisitOperand(plan.b_units, form.b_major, form.b_type, form.n, form.lines(), shared,
                [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
   LoadA(plan, shared, warps, multiplier);
+  if (form.sparse()) {
+    const std::string problem = LoadPlaces(form, warps, multiplier);
+    if (!problem.empty()) return problem;
+  }
   for (int row = 0; row < kWgmmaRows; ++row) {
     uint32_t cells[256];
     if (plan.operands.accumulate) ExchangeRow(form, warps, row, false, cells);
     multiplier.Row(row, 0, form.n, plan.operands.accumulate, cells);
     ExchangeRow(form, warps, row, true, cells);
   }
+  return "";
 }
 
 }  // namespace tilelang::emulator

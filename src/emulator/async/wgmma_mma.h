@@ -9,13 +9,14 @@
 
 #include "emulator/async/matrix_descriptor.h"
 #include "emulator/core/machine.h"
+#include "emulator/numerics/sparsity.h"
 #include "emulator/numerics/tensor_core.h"
 
 namespace tilelang::emulator {
 
 constexpr int kWarpgroupWarps = 4;
 constexpr int kWgmmaRows = 64;
-constexpr int kWgmmaDepthBytes = 32;  // K of every dense form, in bytes of a row of A
+constexpr int kWgmmaDepthBytes = 32;  // that an instruction takes of a row of A
 constexpr int kWgmmaFragments = 4;    // registers of a thread that hold A
 
 // What the modifiers and immediates of one instruction say.
@@ -31,10 +32,15 @@ struct WgmmaForm {
   bool negate_b = false;
   bool saturate = false;
   std::vector<uint32_t> d_slots;
-  std::vector<uint32_t> a_slots;   // of fragments
+  SparsePattern pattern = SparsePattern::kDense;
+  WarpMetadata metadata;           // of a sparse A
+  std::vector<uint32_t> a_slots;   // of fragments, and the last of the metadata of a sparse A
   std::vector<std::string> names;  // of the registers of d_slots, then of a_slots
 
+  bool sparse() const { return pattern != SparsePattern::kDense; }
+  // Containers of elements of a row of A, and of a column of B.
   int depth() const { return kWgmmaDepthBytes / ContainerBytes(a_type); }
+  int lines() const { return sparse() ? 2 * depth() : depth(); }
   // Registers of a thread that hold D.
   int accumulators() const { return d_type == AccumulatorType::kF16 ? n / 4 : n / 2; }
 };
@@ -59,9 +65,10 @@ struct WgmmaPlan {
 // Decodes the descriptors: EmulatorError "descriptor". Does not look at memory.
 WgmmaPlan PlanWgmma(const WgmmaForm& form, const WgmmaOperands& operands);
 
-// Runs the instruction on the registers of the warpgroup's warps.
-void RunWgmma(const WgmmaPlan& plan, const uint8_t* shared,
-              const std::array<Warp*, kWarpgroupWarps>& warps);
+// Runs the instruction on the registers of the warpgroup's warps. Returns what is wrong with the
+// metadata of a sparse A, or "".
+std::string RunWgmma(const WgmmaPlan& plan, const uint8_t* shared,
+                     const std::array<Warp*, kWarpgroupWarps>& warps);
 
 }  // namespace tilelang::emulator
 

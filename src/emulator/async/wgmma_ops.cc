@@ -83,7 +83,8 @@ void Queue(Warp& w, const Op& op, Warpgroup& group, const std::shared_ptr<WgmmaP
   step.act = [cta = &w.cta, issuer = step.issuer, plan, warps = group.warps()] {
     WarnUninitialised(*cta, issuer, plan->a_units);
     WarnUninitialised(*cta, issuer, plan->b_units);
-    RunWgmma(*plan, cta->shared.at(0), warps);
+    const std::string problem = RunWgmma(*plan, cta->shared.at(0), warps);
+    if (!problem.empty()) Fail(issuer, "illegal-operand", problem);
   };
   Engines::Of(w).Queue(ChannelKind::kWarpgroup, std::move(step));
 }
@@ -163,11 +164,18 @@ bool IsLegalN(int n, bool integer) {
   return integer ? n == 8 || n == 24 || n % 16 == 0 : n % 8 == 0;
 }
 
+void TakePattern(Decoder& d, WgmmaForm& form) {
+  if (form.a_type == MatrixType::kB1) d.Illegal("wgmma.mma_async.sp of .b1 does not exist");
+  const int bytes = ContainerBytes(form.a_type);
+  form.pattern = bytes == 4 ? SparsePattern::kOneOfTwo : SparsePattern::kTwoOfFour;
+  form.metadata = MetadataOfWarp(form.pattern, 8 * bytes, form.depth());
+}
+
 // .m64nNkK
 void TakeShape(Decoder& d, WgmmaForm& form, const std::string& shape) {
   const char* end = shape.data() + shape.size();
   const auto [rest, error] = std::from_chars(shape.data() + 4, end, form.n);
-  const int depth = form.depth() * (form.a_type == MatrixType::kB1 ? 8 : 1);
+  const int depth = form.lines() * (form.a_type == MatrixType::kB1 ? 8 : 1);
   if (error != std::errc() || std::string(rest, end) != "k" + std::to_string(depth)) {
     d.Illegal("the shape of '" + d.inst.Spelling() + "' must be .m64nNk" + std::to_string(depth) +
               " for these types");
@@ -188,14 +196,15 @@ void TakeRegisters(Decoder& d, const ptx::Operand& operand, int count, Type type
   }
 }
 
-// An immediate operand that is one of two values; true for the second.
+// An immediate operand that is one of two values, or the only one; true for the second.
 bool TakeChoice(Decoder& d, size_t i, const char* name, int first, int second) {
   const int64_t value = d.Integer(d.operand(i));
   if (value != first && value != second) {
-    d.Illegal(std::string(name) + " of wgmma.mma_async is " + std::to_string(first) + " or " +
-              std::to_string(second) + ", not " + std::to_string(value));
+    const std::string other = first == second ? "" : " or " + std::to_string(second);
+    d.Illegal(std::string(name) + " of wgmma.mma_async is " + std::to_string(first) + other +
+              ", not " + std::to_string(value));
   }
-  return value == second;
+  return value != first;
 }
 
 // imm-scale-a, imm-scale-b, imm-trans-a (A in shared memory), imm-trans-b.
@@ -211,11 +220,24 @@ void TakeImmediates(Decoder& d, WgmmaForm& form, size_t next) {
   if (TakeChoice(d, next, "imm-trans-b", 0, 1)) form.b_major = MajorMode::kMn;
 }
 
+// Operands `next` and the one after: the register of metadata and the selector.
+void TakeMetadata(Decoder& d, WgmmaForm& form, size_t next) {
+  const ptx::Operand& operand = d.operand(next);
+  if (operand.kind != ptx::Operand::Kind::kName) {
+    d.Illegal("the metadata of wgmma.mma_async.sp is in a register");
+  }
+  form.a_slots.push_back(d.Source(operand, Type::kB32));
+  form.names.push_back(operand.name);
+  form.metadata.selector = form.metadata.selectors() > 1
+                               ? TakeChoice(d, next + 1, "the sparsity selector", 0, 1)
+                               : TakeChoice(d, next + 1, "the sparsity selector", 0, 0);
+}
+
 void TakeAligned(Decoder& d) {
   if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
 }
 
-void DecodeMmaAsync(Decoder& d) {
+void DecodeMmaForm(Decoder& d, bool sparse) {
   WgmmaForm& form = d.MakeExtra<WgmmaForm>();
   TakeAligned(d);
   const auto& names = d.mods.rest();
@@ -228,6 +250,7 @@ void DecodeMmaAsync(Decoder& d) {
   const bool counts = d.mods.Take("and");
   if (d.mods.Take("popc") != counts) d.Illegal("wgmma.mma_async of .b1 is .and.popc");
   TakeTypes(d, form);
+  if (sparse) TakePattern(d, form);
   TakeShape(d, form, shape_name);
   if (counts != (form.a_type == MatrixType::kB1)) {
     d.Illegal("wgmma.mma_async has .and.popc with .b1, and with no other type");
@@ -245,17 +268,20 @@ void DecodeMmaAsync(Decoder& d) {
   if (form.a_in_registers) {
     TakeRegisters(d, d.operand(1), kWgmmaFragments, Type::kB32, false, form.a_slots, form.names);
   }
+  if (sparse) TakeMetadata(d, form, 3);
   d.use = use;
   d.use.engine_writes = form.d_slots;
   d.use.engine_reads = form.a_slots;
   d.Push(form.a_in_registers ? kNoSlot : d.Source(d.operand(1), Type::kB64));
   d.PushSource(2, Type::kB64);
-  d.Push(d.Predicate(d.operand(3)));
-  TakeImmediates(d, form, 4);
+  const size_t next = sparse ? 5 : 3;
+  d.Push(d.Predicate(d.operand(next)));
+  TakeImmediates(d, form, next + 1);
   d.op.handler = MmaAsync;
 }
 
-void DecodeSparse(Decoder& d) { d.Unsupported("sparse wgmma.mma_async (.sp)"); }
+void DecodeMmaAsync(Decoder& d) { DecodeMmaForm(d, false); }
+void DecodeSparse(Decoder& d) { DecodeMmaForm(d, true); }
 
 // --- fence and groups ---------------------------------------------------------------------------
 

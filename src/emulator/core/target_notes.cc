@@ -197,6 +197,8 @@ constexpr Note kNotes[] = {
     {"tcgen05.mma", "scale_vec::1X", kSm100a, 0, kOneWithTensorMemory},
     {"tcgen05.mma", "scale_vec::2X", kSm100a, 0, kOneWithTensorMemory},
     {"tcgen05.mma", "scale_vec::4X", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.mma", "sp kind::mxf4", kSm100a, 0, kOneWithTensorMemory},
+    {"tcgen05.mma", "sp kind::mxf4nvf4", kSm100a, 0, kOneWithTensorMemory},
     {"tcgen05.ld.red", "", kSm100a, 0, "sm_101a sm_103a sm_103f sm_110a sm_110f"},
     {"mma", "block_scale", kSm100a, 0, kWithBlockScaledMma},
     {"mma", "kind::f8f6f4", kSm100Family},

@@ -49,7 +49,8 @@ uint32_t Add(AccumulatorType type, uint32_t one, uint32_t other) {
   return EncodeFloat(kF16, sum, Rounding::kNearestEven, false);
 }
 
-// Where element k of a row of A is in the sums, and its bits there.
+// Where element k of a row of A is in the sums, and its bits there. Of a dense A element k of B is
+// in the same place.
 struct OperandView {
   bool through_f16;
   int depth;
@@ -70,8 +71,13 @@ void RunTensor(Warp& w, const Op& op) {
     multiplier.SetA(row, view.Index(k), view.Bits(form.a_type, bits));
   });
   ForEachElement(w, slots.b, form.b, [&](int k, int column, uint32_t bits) {
-    multiplier.SetB(column, view.Index(k), view.Bits(form.b_type, bits));
+    multiplier.SetB(column, form.shape.sparse ? k : view.Index(k), view.Bits(form.b_type, bits));
   });
+  if (form.shape.sparse) {
+    ForEachPlace(w, form.sparse, form.shape.k, [&](int row, int k, int place) {
+      multiplier.SetPlace(row, view.Index(k), place);
+    });
+  }
   uint32_t c[kMaxRows][kColumns], cells[kMaxRows][kColumns];
   ForEachElement(w, slots.c, form.c,
                  [&](int row, int column, uint32_t bits) { c[row][column] = bits; });
@@ -145,33 +151,37 @@ Type RegisterType(const MmaForm& form, AccumulatorType type) {
 }
 
 // Before sm_120 kind::f8f6f4 is another name of the forms of e4m3 and e5m2.
-bool TakeAsPlain(Decoder& d) {
+bool TakeAsPlain(Decoder& d, MmaSparsity sparsity) {
   const bool fp8 = d.mods.Has("e4m3") || d.mods.Has("e5m2");
-  if (d.function().context().device.sm >= 120 || !fp8 || !d.mods.Has("m16n8k32")) return false;
+  const char* shape = sparsity == MmaSparsity::kDense ? "m16n8k32" : "m16n8k64";
+  if (d.function().context().device.sm >= 120 || !fp8 || !d.mods.Has(shape) ||
+      sparsity == MmaSparsity::kSparse) {
+    return false;
+  }
   return d.mods.Take("kind::f8f6f4");
 }
 
+template <MmaSparsity sparsity>
 void DecodeMma(Decoder& d) {
-  if (HasMmaKind(d) && !TakeAsPlain(d)) return DecodeMmaOfKind(d);
-  const MmaForm& form = d.MakeExtra<MmaForm>(TakeMmaForm(d));
+  if (HasMmaKind(d) && !TakeAsPlain(d, sparsity)) return DecodeMmaOfKind(d, sparsity);
+  MmaForm& form = d.MakeExtra<MmaForm>(TakeMmaForm(d, sparsity));
   const Type operand = form.kind == MmaKind::kDouble ? Type::kF64 : Type::kB32;
   PushRegisters(d, 0, "D", form.d, RegisterType(form, form.shape.d_type));
   PushRegisters(d, 1, "A", form.a, operand);
   PushRegisters(d, 2, "B", form.b, operand);
   PushRegisters(d, 3, "C", form.c, RegisterType(form, form.c_type));
+  if (form.shape.sparse) TakeMetadata(d, 4, form.sparse);
   d.op.handler = form.kind == MmaKind::kDouble  ? Multiply<RunDouble>
                  : form.kind == MmaKind::kQuads ? Multiply<RunQuads>
                                                 : Multiply<RunTensor>;
 }
 
-void DecodeSparse(Decoder& d) { d.Unsupported("sparse mma (.sp)"); }
-
 }  // namespace
 
 void RegisterMma() {
-  FamilyRegistry::Add("mma", DecodeMma);
-  FamilyRegistry::Add("mma.sp", DecodeSparse);
-  FamilyRegistry::Add("mma.sp::ordered_metadata", DecodeSparse);
+  FamilyRegistry::Add("mma", DecodeMma<MmaSparsity::kDense>);
+  FamilyRegistry::Add("mma.sp", DecodeMma<MmaSparsity::kSparse>);
+  FamilyRegistry::Add("mma.sp::ordered_metadata", DecodeMma<MmaSparsity::kOrdered>);
 }
 
 }  // namespace tilelang::emulator

@@ -19,23 +19,25 @@ struct OperandRule {
   int group;
   std::string_view shapes;
   std::string_view d_types;
+  std::string_view sparse_shapes = {};
 };
 
+constexpr int kFp8 = 3;
 constexpr std::string_view kByteShapes = "m8n8k16 m16n8k16 m16n8k32";
 constexpr std::string_view kNibbleShapes = "m8n8k32 m16n8k32 m16n8k64";
 
 constexpr OperandRule kRules[] = {
-    {"f16", MatrixType::kF16, 16, 0, "m8n8k4 m16n8k8 m16n8k16", "f16 f32"},
-    {"bf16", MatrixType::kBf16, 16, 1, "m16n8k8 m16n8k16", "f32"},
-    {"tf32", MatrixType::kTf32, 32, 2, "m16n8k4 m16n8k8", "f32"},
-    {"e4m3", MatrixType::kE4m3, 8, 3, "m16n8k16 m16n8k32", "f16 f32"},
-    {"e5m2", MatrixType::kE5m2, 8, 3, "m16n8k16 m16n8k32", "f16 f32"},
+    {"f16", MatrixType::kF16, 16, 0, "m8n8k4 m16n8k8 m16n8k16", "f16 f32", "m16n8k16 m16n8k32"},
+    {"bf16", MatrixType::kBf16, 16, 1, "m16n8k8 m16n8k16", "f32", "m16n8k16 m16n8k32"},
+    {"tf32", MatrixType::kTf32, 32, 2, "m16n8k4 m16n8k8", "f32", "m16n8k8 m16n8k16"},
+    {"e4m3", MatrixType::kE4m3, 8, kFp8, "m16n8k16 m16n8k32", "f16 f32", "m16n8k64"},
+    {"e5m2", MatrixType::kE5m2, 8, kFp8, "m16n8k16 m16n8k32", "f16 f32", "m16n8k64"},
     // The type of A is of no account to those of f64.
     {"f64", MatrixType::kF16, 64, 4, "m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64"},
-    {"s8", MatrixType::kS8, 8, 5, kByteShapes, "s32"},
-    {"u8", MatrixType::kU8, 8, 5, kByteShapes, "s32"},
-    {"s4", MatrixType::kS4, 4, 6, kNibbleShapes, "s32"},
-    {"u4", MatrixType::kU4, 4, 6, kNibbleShapes, "s32"},
+    {"s8", MatrixType::kS8, 8, 5, kByteShapes, "s32", "m16n8k32 m16n8k64"},
+    {"u8", MatrixType::kU8, 8, 5, kByteShapes, "s32", "m16n8k32 m16n8k64"},
+    {"s4", MatrixType::kS4, 4, 6, kNibbleShapes, "s32", "m16n8k64 m16n8k128"},
+    {"u4", MatrixType::kU4, 4, 6, kNibbleShapes, "s32", "m16n8k64 m16n8k128"},
     {"b1", MatrixType::kB1, 1, 7, "m8n8k128 m16n8k128 m16n8k256", "s32"},
 };
 
@@ -101,17 +103,24 @@ AccumulatorType AccumulatorOf(const std::string& name) {
 }
 
 void CheckTypes(Decoder& d, const OperandRule& a, const OperandRule& b, const std::string& shape,
-                const std::vector<std::string>& types) {
+                const std::vector<std::string>& types, MmaSparsity sparsity) {
+  const bool sparse = sparsity != MmaSparsity::kDense;
   if (a.group != b.group) {
     d.Illegal("mma does not multiply ." + std::string(a.name) + " with ." + std::string(b.name));
   }
-  if (!HasWord(a.shapes, shape)) {
-    d.Illegal("the shape of mma of ." + std::string(a.name) + " is ." + Spaced(a.shapes, ", .") +
-              ", not ." + shape);
+  const std::string name = (sparse ? "mma.sp of ." : "mma of .") + std::string(a.name);
+  const std::string_view shapes = sparse ? a.sparse_shapes : a.shapes;
+  if (sparse && shapes.empty()) d.Illegal(name + " does not exist");
+  if (!HasWord(shapes, shape)) {
+    d.Illegal("the shape of " + name + " is ." + Spaced(shapes, ", .") + ", not ." + shape);
   }
-  if (!HasWord(a.d_types, types[0])) {
-    d.Illegal("D of mma of ." + std::string(a.name) + " is ." + Spaced(a.d_types, " or .") +
-              ", not ." + types[0]);
+  // As ptxas 13 has it.
+  const bool f32_only =
+      sparse && a.group == kFp8 &&
+      (sparsity == MmaSparsity::kSparse || d.function().context().device.sm < 120);
+  const std::string_view d_types = f32_only ? "f32" : a.d_types;
+  if (!HasWord(d_types, types[0])) {
+    d.Illegal("D of " + name + " is ." + Spaced(d_types, " or .") + ", not ." + types[0]);
   }
   const bool widens = shape == "m8n8k4" && types[0] == "f32" && types[3] == "f16";
   if (types[3] != types[0] && !widens) {
@@ -134,7 +143,7 @@ void PlaceFragments(MmaForm& form, const OperandRule& a, const Layouts& layouts,
   const int bits = std::max(a.bits, form.a_type == MatrixType::kB1 ? 8 : 4);
   if (form.a_type == MatrixType::kB1) shape.k /= 8;
   form.a = {L::kA, shape.m, shape.k, bits};
-  form.b = {L::kB, shape.k, shape.n, bits};
+  form.b = {L::kB, shape.lines(), shape.n, bits};
   form.c = {L::kD, shape.m, shape.n, c16 ? 16 : accumulator};
   form.d = {L::kD, shape.m, shape.n, d16 ? 16 : accumulator};
 }
@@ -181,7 +190,34 @@ Place Fragment::At(int lane, int i) const {
   return {};
 }
 
-MmaForm TakeMmaForm(Decoder& d) {
+SparseOperand SparseOperandOf(MmaSparsity sparsity, int element_bits, int stored) {
+  SparseOperand sparse;
+  if (sparsity == MmaSparsity::kDense) return sparse;
+  sparse.pattern = element_bits == 32  ? SparsePattern::kOneOfTwo
+                   : element_bits == 4 ? SparsePattern::kTwoPairsOfFour
+                                       : SparsePattern::kTwoOfFour;
+  sparse.order = sparsity == MmaSparsity::kOrdered ? IndexOrder::kGrowing : IndexOrder::kAny;
+  sparse.metadata = MetadataOfWarp(sparse.pattern, element_bits, stored);
+  return sparse;
+}
+
+void TakeMetadata(Decoder& d, size_t index, SparseOperand& sparse) {
+  if (d.operand(index).kind != ptx::Operand::Kind::kName) {
+    d.Illegal("the metadata of mma.sp is in a register");
+  }
+  sparse.slot = d.Source(d.operand(index), Type::kB32);
+  const int64_t selector = d.Integer(d.operand(index + 1));
+  const int selectors = sparse.metadata.selectors();
+  if (selector < 0 || selector >= selectors) {
+    d.Illegal("the sparsity selector is " + std::to_string(selector) + ", but " +
+              std::to_string(sparse.metadata.lanes) +
+              " lanes of each four hold the metadata of this mma.sp: it is " +
+              (selectors == 1 ? "0" : "0 to " + std::to_string(selectors - 1)));
+  }
+  sparse.metadata.selector = static_cast<int>(selector);
+}
+
+MmaForm TakeMmaForm(Decoder& d, MmaSparsity sparsity) {
   MmaForm form;
   if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
   const std::string shape = TakeShape(d, form.shape);
@@ -194,7 +230,13 @@ MmaForm TakeMmaForm(Decoder& d) {
   for (const std::string& name : types) d.mods.Take(name);
   const OperandRule& a = RuleOf(d, types[1]);
   const OperandRule& b = RuleOf(d, types[2]);
-  CheckTypes(d, a, b, shape, types);
+  const bool sparse = sparsity != MmaSparsity::kDense;
+  CheckTypes(d, a, b, shape, types, sparsity);
+  if (sparse) {
+    form.shape.sparse = true;
+    form.shape.k /= 2;
+    form.sparse = SparseOperandOf(sparsity, a.bits, form.shape.k);
+  }
   form.a_type = a.type;
   form.b_type = b.type;
   form.shape.d_type = AccumulatorOf(types[0]);

@@ -4,6 +4,7 @@
 
 #include "emulator/core/decoder.h"
 #include "emulator/numerics/matrix_multiplier.h"
+#include "emulator/numerics/sparsity.h"
 
 namespace tilelang::emulator {
 
@@ -41,6 +42,22 @@ struct Fragment {
 
 enum class MmaKind : uint8_t { kTensor, kDouble, kQuads };
 
+// Of A: mma, mma.sp, mma.sp::ordered_metadata.
+enum class MmaSparsity : uint8_t { kDense, kSparse, kOrdered };
+
+// The metadata of a sparse A, and the register that holds it.
+struct SparseOperand {
+  SparsePattern pattern = SparsePattern::kDense;
+  IndexOrder order = IndexOrder::kAny;
+  WarpMetadata metadata;
+  uint32_t slot = 0;
+};
+
+// `stored` elements of so many bits are a row of A.
+SparseOperand SparseOperandOf(MmaSparsity sparsity, int element_bits, int stored);
+// Operands `index` and the next: the register of metadata and the selector.
+void TakeMetadata(Decoder& d, size_t index, SparseOperand& sparse);
+
 struct MmaForm {
   MmaKind kind = MmaKind::kTensor;
   MultiplierShape shape;  // as the multiplier is started; its types may differ from those below
@@ -51,15 +68,16 @@ struct MmaForm {
   // to whose sum C is added: one half takes the first two of each four elements along K, the other
   // the last two. As ptxas 13 has it.
   bool through_f16 = false;
+  SparseOperand sparse;
   Fragment a, b, c, d;
 };
 
 // Takes the modifiers; EmulatorError for what does not exist.
-MmaForm TakeMmaForm(Decoder& d);
+MmaForm TakeMmaForm(Decoder& d, MmaSparsity sparsity);
 
 // Forms with .kind::, which are those of types below eight bits and of scale factors.
 bool HasMmaKind(const Decoder& d);
-void DecodeMmaOfKind(Decoder& d);
+void DecodeMmaOfKind(Decoder& d, MmaSparsity sparsity);
 
 }  // namespace tilelang::emulator
 

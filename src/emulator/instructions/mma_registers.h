@@ -42,6 +42,18 @@ void SetEachElement(Warp& w, const uint32_t* slots, const Fragment& fragment, Ge
   }
 }
 
+// Calls `put(row, k, place)` for the elements that a sparse A of 16 rows stores.
+template <typename Put>
+void ForEachPlace(Warp& w, const SparseOperand& sparse, int stored, Put put) {
+  const uint32_t* words = w.Reg<uint32_t>(sparse.slot);
+  const auto index_of = [&](int row, int chunk) {
+    const WarpMetadata::Place at = sparse.metadata.At(row, chunk);
+    return words[at.lane] >> at.shift;
+  };
+  const std::string problem = VisitPlaces(sparse.pattern, sparse.order, 16, stored, index_of, put);
+  if (!problem.empty()) Fail(w.Here(0), "illegal-operand", problem);
+}
+
 using MmaFunction = void (*)(Warp&, const Op&);
 
 template <MmaFunction run>

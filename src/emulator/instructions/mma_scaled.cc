@@ -57,6 +57,7 @@ struct KindMma {
   AccumulatorType d_type = AccumulatorType::kF32;
   Fragment a, b, d;
   ScaleSlots scale_a, scale_b;
+  SparseOperand sparse;
 
   const uint32_t* A(const Op& op) const { return op.slots + d.registers(); }
   const uint32_t* B(const Op& op) const { return A(op) + a.registers(); }
@@ -109,6 +110,10 @@ void SetOperands(Warp& w, const Op& op, const KindMma& form, Multiplier& multipl
   ForEachElement(w, form.B(op), form.b, [&](int k, int column, uint32_t bits) {
     multiplier.SetB(column, k, nibbles ? bits : FromContainer(b_type, bits));
   });
+  if (form.scaled.sparse) {
+    ForEachPlace(w, form.sparse, form.scaled.k,
+                 [&](int row, int k, int place) { multiplier.SetPlace(row, k, place); });
+  }
 }
 
 template <typename Multiplier>
@@ -238,13 +243,17 @@ bool HasMmaKind(const Decoder& d) {
          });
 }
 
-void DecodeMmaOfKind(Decoder& d) {
+void DecodeMmaOfKind(Decoder& d, MmaSparsity sparsity) {
   KindMma& form = d.MakeExtra<KindMma>();
   if (!d.mods.Take("sync") || !d.mods.Take("aligned")) d.Illegal(".sync.aligned is mandatory");
   const KindForm* kind = TakeKindForm(d);
   const bool fp4 = kind && kind->kind != "mxf8f6f4";
-  const int depth = fp4 ? 64 : 32;
-  TakeShapeAndLayouts(d, depth);
+  const bool sparse = sparsity != MmaSparsity::kDense;
+  if (sparsity == MmaSparsity::kSparse) {
+    d.Illegal("mma.sp with .kind:: is mma.sp::ordered_metadata");
+  }
+  const int depth = fp4 ? 64 : 32;  // that A stores
+  TakeShapeAndLayouts(d, sparse ? 2 * depth : depth);
   TakeTypes(d, kind, fp4, form);
   form.has_scales = kind != nullptr;
   form.scaled.m = kScaledRows;
@@ -252,12 +261,15 @@ void DecodeMmaOfKind(Decoder& d) {
   form.scaled.k = depth;
   form.scaled.blocks = kind ? kind->count : 1;
   form.scaled.fp4 = fp4;
+  form.scaled.sparse = sparse;
   form.plain = {kScaledRows,        kScaledColumns,     depth,
                 form.scaled.a_type, form.scaled.b_type, form.d_type};
   form.plain.options = AccumulationOf(TensorCore::kBlackwell, form.scaled.a_type);
+  form.plain.sparse = sparse;
   const int bits = fp4 ? 4 : 8;
+  form.sparse = SparseOperandOf(sparsity, bits, depth);
   form.a = {FragmentLayout::kA, kScaledRows, depth, bits};
-  form.b = {FragmentLayout::kB, depth, kScaledColumns, bits};
+  form.b = {FragmentLayout::kB, form.scaled.lines(), kScaledColumns, bits};
   const bool half = form.d_type == AccumulatorType::kF16;
   form.d = {FragmentLayout::kD, kScaledRows, kScaledColumns, half ? 16 : 32};
   const Type accumulator = half ? Type::kB32 : Type::kF32;
@@ -265,9 +277,11 @@ void DecodeMmaOfKind(Decoder& d) {
   PushRegisters(d, 1, "A", form.a, Type::kB32);
   PushRegisters(d, 2, "B", form.b, Type::kB32);
   PushRegisters(d, 3, "C", form.d, accumulator);
+  if (sparse) TakeMetadata(d, 4, form.sparse);
   if (kind) {
-    TakeScales(d, 4, true, form, form.scale_a);
-    TakeScales(d, 6, false, form, form.scale_b);
+    const size_t next = sparse ? 6 : 4;
+    TakeScales(d, next, true, form, form.scale_a);
+    TakeScales(d, next + 2, false, form, form.scale_b);
   }
   d.op.handler = Multiply<RunKind>;
 }

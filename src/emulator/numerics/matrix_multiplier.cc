@@ -18,13 +18,14 @@ void MatrixMultiplier::Start(const MultiplierShape& shape) {
   shape_ = shape;
   integer_ = IsInteger(shape.a_type);
   if (integer_) {
-    integer_b_.resize(static_cast<size_t>(shape.n) * shape.k);
+    integer_b_.resize(static_cast<size_t>(shape.n) * shape.lines());
   } else {
-    b_.Reset(shape.k, shape.n, shape.n);
+    b_.Reset(shape.lines(), shape.n, shape.n);
   }
 }
 
 void MatrixMultiplier::StartA() {
+  if (shape_.sparse) places_.resize(static_cast<size_t>(shape_.m) * shape_.k);
   if (integer_) {
     integer_a_.resize(static_cast<size_t>(shape_.m) * shape_.k);
   } else {
@@ -41,7 +42,7 @@ void MatrixMultiplier::ScaleA(int row, int exponent, bool nan) {
 }
 
 void MatrixMultiplier::ScaleB(int column, int exponent, bool nan) {
-  for (int i = column; i < shape_.k * b_.stride; i += b_.stride) {
+  for (int i = column; i < shape_.lines() * b_.stride; i += b_.stride) {
     b_.exponent[i] += exponent;
     if (nan) b_.value[i] = std::numeric_limits<float>::quiet_NaN();
   }
@@ -58,7 +59,7 @@ void MatrixMultiplier::IntegerCells(int row, int first_column, int columns, bool
   if (shape_.a_type == MatrixType::kB1) {
     BinaryRow(a, b, shape_.n, shape_.k, columns, shape_.exclusive, c, d);
   } else {
-    IntegerRow(a, b, shape_.n, shape_.k, columns, shape_.saturate, c, d);
+    IntegerRow(a, b, shape_.n, shape_.k, columns, shape_.saturate, PlacesOf(row), c, d);
   }
   std::memcpy(cells, d, columns * sizeof(int32_t));
 }
@@ -87,9 +88,9 @@ void MatrixMultiplier::Row(int row, int first_column, int columns, bool accumula
                        ? shape_.options.sum_bytes / ContainerBytes(shape_.a_type)
                        : shape_.k;
   for (int k = 0; k < shape_.k; k += step) {
-    AddTerms(
-        {&a_, &b_, row, first_column, k, std::min(step, shape_.k - k), columns, shape_.options},
-        sum);
+    AddTerms({&a_, &b_, row, first_column, k, std::min(step, shape_.k - k), columns, shape_.options,
+              PlacesOf(row)},
+             sum);
   }
   for (int j = 0; j < columns; ++j) {
     cells[j] = half ? F32ToF16(sum[j]) : std::bit_cast<uint32_t>(sum[j]);

@@ -9,7 +9,8 @@
 
 namespace tilelang::emulator {
 
-// D [m, n] = A [m, k] * B [k, n] + D; k counts containers of elements.
+// D [m, n] = A [m, k] * B [k, n] + D; k counts containers of elements, of a sparse A those that a
+// row stores: B has twice as many lines.
 struct MultiplierShape {
   int m = 0;
   int n = 0;
@@ -22,12 +23,16 @@ struct MultiplierShape {
   bool saturate = false;   // to s32
   bool exclusive = false;  // .xor.popc of b1
   FusedSumOptions options = {};
+  bool sparse = false;
+
+  int lines() const { return sparse ? 2 * k : k; }
 };
 
 // Keeps its memory between instructions, because allocating it would cost more than decoding.
 class MatrixMultiplier {
  public:
-  // Starts an instruction: StartA and every element of A and B must follow before Row.
+  // Starts an instruction: StartA and every element of A and B, and the place of every element of
+  // a sparse A, must follow before Row.
   void Start(const MultiplierShape& shape);
   void StartA();
   // `bits` are those of a container.
@@ -47,6 +52,8 @@ class MatrixMultiplier {
       StoreElement(b_, shape_.b_type, k, column, column, shape_.negate_b ? -value : value);
     }
   }
+  // Element `k` of a row of a sparse A is at `place` along K.
+  void SetPlace(int row, int k, int place) { places_[row * shape_.k + k] = place; }
   // Multiplies a row of A or a column of B, all of whose elements are set, by 2^exponent or NaN.
   void ScaleA(int row, int exponent, bool nan);
   void ScaleB(int column, int exponent, bool nan);
@@ -57,6 +64,9 @@ class MatrixMultiplier {
 
  private:
   void IntegerCells(int row, int first_column, int columns, bool accumulate, uint32_t* cells) const;
+  const int32_t* PlacesOf(int row) const {
+    return shape_.sparse ? places_.data() + row * shape_.k : nullptr;
+  }
   // `sum` becomes what `task` makes of it; in the type of D.
   void AddTerms(const FusedRowTask& task, float* sum) const;
 
@@ -64,6 +74,7 @@ class MatrixMultiplier {
   bool integer_ = false;
   DecodedMatrix a_, b_;
   std::vector<int16_t> integer_a_, integer_b_;
+  std::vector<int32_t> places_;  // of the elements of a sparse A
 };
 
 }  // namespace tilelang::emulator

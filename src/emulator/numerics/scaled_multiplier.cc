@@ -26,12 +26,12 @@ double PowerOf2(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(std::max(exponent, -1000) + 1023) << 52);
 }
 
-TL_SCALED_MULTIVERSION void SumGroup(const int16_t* a, const int16_t* b, int stride, int columns,
-                                     int32_t* sum) {
+TL_SCALED_MULTIVERSION void SumGroup(const int16_t* a, const int16_t* b, int stride,
+                                     const int32_t* places, int columns, int32_t* sum) {
   std::fill_n(sum, columns, 0);
   for (int i = 0; i < kSumGroup; ++i) {
     const int32_t factor = a[i];
-    const int16_t* line = b + i * stride;
+    const int16_t* line = b + places[i] * stride;
     for (int j = 0; j < columns; ++j) sum[j] += factor * line[j];
   }
 }
@@ -70,10 +70,11 @@ void ScaledMultiplier::Start(const ScaledShape& shape) {
     fused.negate_a = shape.negate_a;
     fused.negate_b = shape.negate_b;
     fused.options = AccumulationOf(TensorCore::kBlackwell, shape.a_type);
+    fused.sparse = shape.sparse;
     return fused_.Start(fused);
   }
   const size_t lines = static_cast<size_t>(shape.n);
-  b_.assign(lines * shape.k, 0);
+  b_.assign(lines * shape.lines(), 0);
   b_significand_.assign(lines * shape.blocks, 0);
   b_exponent_.assign(lines * shape.blocks, kNoExponent);
 }
@@ -82,6 +83,8 @@ void ScaledMultiplier::StartA() {
   if (!shape_.fp4) return fused_.StartA();
   const size_t lines = static_cast<size_t>(shape_.m);
   a_.assign(lines * shape_.k, 0);
+  places_.resize(lines * shape_.k);
+  for (size_t i = 0; i < places_.size(); ++i) places_[i] = static_cast<int32_t>(i % shape_.k);
   a_significand_.assign(lines * shape_.blocks, 0);
   a_exponent_.assign(lines * shape_.blocks, kNoExponent);
 }
@@ -96,6 +99,11 @@ void ScaledMultiplier::SetB(int column, int k, uint32_t bits) {
   if (!shape_.fp4) return fused_.SetB(column, k, bits);
   const float value = DecodeElement(MatrixType::kE2m1, bits) * (shape_.negate_b ? -2 : 2);
   b_[k * shape_.n + column] = static_cast<int16_t>(value);
+}
+
+void ScaledMultiplier::SetPlace(int row, int k, int place) {
+  if (!shape_.fp4) return fused_.SetPlace(row, k, place);
+  places_[row * shape_.k + k] = place;
 }
 
 void ScaledMultiplier::ScaleA(int row, int block, uint8_t code) {
@@ -138,8 +146,9 @@ void ScaledMultiplier::Fp4Row(int row, int first_column, int columns, float* sum
   for (int group = 0; group < shape_.k / kSumGroup; ++group) {
     const int block = group / groups_of_block, at = block * shape_.n + first_column;
     int32_t products[kMostColumns];
-    SumGroup(a_.data() + row * shape_.k + group * kSumGroup,
-             b_.data() + group * kSumGroup * shape_.n + first_column, shape_.n, columns, products);
+    const int first = row * shape_.k + group * kSumGroup;
+    SumGroup(a_.data() + first, b_.data() + first_column, shape_.n, places_.data() + first, columns,
+             products);
     for (int j = 0; j < columns; ++j) {
       if (nan[j]) continue;
       // Both elements were doubled.

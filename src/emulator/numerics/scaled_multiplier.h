@@ -30,8 +30,11 @@ struct ScaledShape {
   bool negate_a = false;
   bool negate_b = false;
   ScaleType scale_type = ScaleType::kUe8m0;
-  int blocks = 1;    // scale factors of a row, each of k / blocks elements
-  bool fp4 = false;  // the arithmetic of kind::mxf4 and mxf4nvf4
+  int blocks = 1;       // scale factors of a row, each of k / blocks elements
+  bool fp4 = false;     // the arithmetic of kind::mxf4 and mxf4nvf4
+  bool sparse = false;  // A: k counts what a row stores, and B has twice as many lines
+
+  int lines() const { return sparse ? 2 * k : k; }
 };
 
 // How terms are added. Of kind::mxf8f6f4, whose K is one block, as without scale factors, which add
@@ -41,11 +44,13 @@ struct ScaledShape {
 // truncated to f32. Source: MMA-Sim.
 class ScaledMultiplier {
  public:
-  // As of MatrixMultiplier; ScaleA and ScaleB of every row, column and block follow the elements.
+  // As of MatrixMultiplier, places of a sparse A, too; ScaleA and ScaleB of every row, column and
+  // block follow the elements.
   void Start(const ScaledShape& shape);
   void StartA();
   void SetA(int row, int k, uint32_t bits);
   void SetB(int column, int k, uint32_t bits);
+  void SetPlace(int row, int k, int place);
   void ScaleA(int row, int block, uint8_t code);
   void ScaleB(int column, int block, uint8_t code);
   void Row(int row, int first_column, int columns, bool accumulate, uint32_t* cells) const;
@@ -58,6 +63,7 @@ class ScaledMultiplier {
   // Of e2m1: twice the elements, and the scale factors, by line: rows of A; blocks, then columns of
   // B.
   std::vector<int16_t> a_, b_;
+  std::vector<int32_t> places_;
   std::vector<float> a_significand_, b_significand_;
   std::vector<int32_t> a_exponent_, b_exponent_;
 };

@@ -62,7 +62,8 @@ double SpecialSum(const FusedRowTask& task, int column, float c) {
   for (int i = task.first_k; i < task.first_k + task.k; ++i) {
     const double product =
         static_cast<double>(task.a->value[task.row * task.a->stride + i]) *
-        static_cast<double>(task.b->value[i * task.b->stride + task.first_column + column]);
+        static_cast<double>(
+            task.b->value[task.LineOf(i) * task.b->stride + task.first_column + column]);
     if (!std::isfinite(product)) sum += product;
   }
   return sum;
@@ -80,8 +81,8 @@ inline float PowerOfTwo(int exponent) {
 
 TL_MULTIVERSION void AlignBlock(const float* a_significand, const int32_t* a_exponent,
                                 const float* b_significand, const int32_t* b_exponent, int b_stride,
-                                int k, const float* c, FusedSumOptions options, int least_c,
-                                AlignedBlock* out) {
+                                const int32_t* places, int k, const float* c,
+                                FusedSumOptions options, int least_c, AlignedBlock* out) {
   const int fraction_bits = options.fraction_bits;
   int32_t largest[kBlock];
   for (int j = 0; j < kBlock; ++j) {
@@ -90,7 +91,7 @@ TL_MULTIVERSION void AlignBlock(const float* a_significand, const int32_t* a_exp
     largest[j] = std::max(exponent - options.c_shift, kLeastExponent);
   }
   for (int i = 0; i < k; ++i) {
-    const int32_t* eb = b_exponent + i * b_stride;
+    const int32_t* eb = b_exponent + (places ? places[i] : i) * b_stride;
     for (int j = 0; j < kBlock; ++j) largest[j] = std::max(largest[j], a_exponent[i] + eb[j]);
   }
   double sum[kBlock];
@@ -106,8 +107,9 @@ TL_MULTIVERSION void AlignBlock(const float* a_significand, const int32_t* a_exp
     for (int i = first; i < last; ++i) {
       const float sa = a_significand[i];
       const int32_t ea = a_exponent[i] + fraction_bits;
-      const float* sb = b_significand + i * b_stride;
-      const int32_t* eb = b_exponent + i * b_stride;
+      const int line = (places ? places[i] : i) * b_stride;
+      const float* sb = b_significand + line;
+      const int32_t* eb = b_exponent + line;
       for (int j = 0; j < kBlock; ++j) {
         const int32_t shift = std::max(ea + eb[j] - largest[j], -126);
         const float scale = std::bit_cast<float>((shift + 127) << 23);
@@ -163,9 +165,11 @@ void FusedRow(const FusedRowTask& task, const float* c, int least_c, Finish fini
     }
     AlignedBlock block;
     const int a_at = task.row * a.stride + task.first_k;
-    const int b_at = task.first_k * b.stride + column;
+    const int b_at = (task.places ? 0 : task.first_k * b.stride) + column;
+    const int32_t* places = task.places ? task.places + task.first_k : nullptr;
     AlignBlock(a.significand.data() + a_at, a.exponent.data() + a_at, b.significand.data() + b_at,
-               b.exponent.data() + b_at, b.stride, task.k, c_block, task.options, least_c, &block);
+               b.exponent.data() + b_at, b.stride, places, task.k, c_block, task.options, least_c,
+               &block);
     finish(block, first, count);
     if (!any_special) continue;
     for (int j = 0; j < count; ++j) {
@@ -280,11 +284,12 @@ void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d) {
 }
 
 TL_MULTIVERSION void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n,
-                                bool saturate, const int32_t* c, int32_t* d) {
+                                bool saturate, const int32_t* places, const int32_t* c,
+                                int32_t* d) {
   std::array<int32_t, 256> product_sum{};
   for (int i = 0; i < k; ++i) {
     const int32_t scale = a[i];
-    const int16_t* line = b + i * b_stride;
+    const int16_t* line = b + (places ? places[i] : i) * b_stride;
     for (int j = 0; j < n; ++j) product_sum[j] += scale * line[j];
   }
   for (int j = 0; j < n; ++j) {

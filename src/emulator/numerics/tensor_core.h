@@ -99,6 +99,10 @@ struct FusedRowTask {
   int k;
   int n;
   FusedSumOptions options;
+  // The line of B that each element of the row of A meets, if A is sparse.
+  const int32_t* places = nullptr;
+
+  int LineOf(int i) const { return places ? places[i] : i; }
 };
 
 // D = A * B + C with the arithmetic of the tensor core: the products and c are aligned to the
@@ -111,9 +115,10 @@ void FusedRowToF32(const FusedRowTask& task, const float* c, float* d);
 // c holds f16 values; d receives f16 codes.
 void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
 
-// One row of the integer form: exact products, the sum wraps around or saturates to s32.
+// One row of the integer form: exact products, the sum wraps around or saturates to s32. `places`
+// are those of FusedRowTask.
 void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,
-                const int32_t* c, int32_t* d);
+                const int32_t* places, const int32_t* c, int32_t* d);
 // The same of b1: a and b hold eight bits each, and their product is the number of bits in both or,
 // if `exclusive`, in one of them.
 void BinaryRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool exclusive,

@@ -339,6 +339,11 @@ OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures) {
                                            "' cannot be timed: what ptxas makes of wmma is not "
                                            "known; mma.sync and ldmatrix can");
   }
+  if (spelling.HasAny({"sp", "sp::ordered_metadata"})) {
+    throw EmulatorError("unsupported", "'" + source.spelling +
+                                           "' cannot be timed: the rate of sparse matrix "
+                                           "instructions is not known; dense ones can");
+  }
   OpCost cost = ClassCost(spelling, source, op, figures);
   cost.waits = cost.unit == Unit::kBarrier || cost.unit == Unit::kWgmma ||
                cost.unit == Unit::kFence || cost.unit == Unit::kTensorLoad ||

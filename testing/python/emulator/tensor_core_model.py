@@ -93,7 +93,8 @@ def offsets_of(swizzle: str, major: str, eb: int, rows: int, depth: int):
     width = SWIZZLES[swizzle][1]
     if major == "K":
         if swizzle == "none":
-            return 128, 256, (rows + 7) // 8 * 256
+            stride = 128 * (depth * eb // 16)
+            return 128, stride, (rows + 7) // 8 * stride
         return 16, 8 * width, (rows + 7) // 8 * 8 * width
     if swizzle == "none":
         unit = 16 // eb

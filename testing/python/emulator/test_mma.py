@@ -163,8 +163,6 @@ MMA = kernels.instruction(FLOATS[3])
         (MMA.replace("m16n8k16", "m16n8k32"), "is .m8n8k4, .m16n8k8, .m16n8k16, not .m16n8k32"),
         (MMA.replace(".f32.f16.f16.f32", ".f32.f16.bf16.f32"), "does not multiply .f16 with .bf16"),
         (MMA.replace(".f32;", ".f32.xor.popc;").replace(".f32 {", ".f32.xor.popc {"), "popc"),
-        (MMA.replace("mma.sync", "mma.sp.sync"), "sparse mma"),
-        (MMA.replace("mma.sync", "mma.sp::ordered_metadata.sync"), "sparse mma"),
         (MMA.replace(".row.col", ".row.col.kind::f8f6f4"), "kind::f8f6f4"),
         (MMA.replace(".row.col", ".row.col.kind::mxf4.block_scale"), "kind::mxf4"),
     ],

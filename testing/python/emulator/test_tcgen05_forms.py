@@ -55,7 +55,6 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
     [
         ("tcgen05.mma.cta_group::3.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::2"),
         ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::1 only"),
-        ("tcgen05.mma.sp.cta_group::2.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         (
             "tcgen05.mma.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, {%r4, %r5, %r6, %r7}, %p1",
             "eight",
@@ -64,8 +63,6 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
             f"{MMA} [%r1], %d1, %d2, %r3, {{%r4, %r5, %r6, %r7, %r8, %r9, %r10, %r11}}, %p1",
             "eight",
         ),
-        ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
-        ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%r1], %d1, %d2, [%r4], %r3, %p1", r"\.sp"),
         (
             "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::1X [%r1], %d1, %d2, "
             "%r3, [%r4], [%r5], %p1",

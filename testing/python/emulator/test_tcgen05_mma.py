@@ -481,7 +481,7 @@ def set_arg(index, function):
         (set_arg(1, lambda x: x & ~0x3FFF | 0x3FFF), "out-of-bounds", "operand B"),
         (set_arg(2, lambda x: x | 1 << 23), "descriptor", "reserved bits"),
         (set_arg(2, lambda x: x | 1 << 3), "descriptor", "saturate"),
-        (set_arg(2, lambda x: x | 1 << 2), "unsupported", "sparse"),
+        (set_arg(2, lambda x: x | 1 << 2), "descriptor", "is for tcgen05.mma.sp only"),
         (set_arg(2, lambda x: x & ~(3 << 4) | 2 << 4), "descriptor", "D type code 2"),
         (set_arg(2, lambda x: x & ~(7 << 7) | 3 << 7), "descriptor", "type code 3 of A"),
         (set_arg(2, lambda x: x & ~(31 << 24) | 6 << 24), "descriptor", "M is 64 or 128"),

@@ -151,7 +151,7 @@ def test_copies_that_differ():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda d: d | 1, "reserved bits"),
+        (lambda d: d | 1, "the sparsity selector"),
         (lambda d: d | 4, "sparse"),
         (lambda d: d | 8, "reserved bits"),
         (lambda d: d & ~(1 << 23), "ue4m3"),

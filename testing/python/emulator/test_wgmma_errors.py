@@ -249,7 +249,6 @@ def test_start_off_the_pattern_is_a_warning():
         ("1, 1, 0, 0", "1, 1, 0, 2", "imm-trans-b of wgmma.mma_async is 0 or 1, not 2"),
         ("1, 1, 0, 0", "1, 1, 0, 0, 0", "takes 8 operands here, but 9"),
         ("%d6, %d7}", "%d6}", "needs 8 registers for D, not 7"),
-        ("wgmma.mma_async.sync", "wgmma.mma_async.sp.sync", r"sparse wgmma.mma_async \(.sp\)"),
         ("wgmma.fence.sync.aligned", "wgmma.fence.sync", ".sync.aligned is mandatory"),
     ],
 )
