@@ -50,7 +50,11 @@ SHAPES = sorted(
 HELD_BACK = set(SHAPES[1::2])
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
 #: without what the compiler adds
-AS_WRITTEN = {"tl.disable_block_order": True, "tl.disable_result_staging": True}
+AS_WRITTEN = {
+    "tl.disable_block_fitting": True,
+    "tl.disable_block_order": True,
+    "tl.disable_result_staging": True,
+}
 #: what the options of an expert add to the plain kernel
 BY_HAND: dict[str, dict[str, Any]] = {
     "panels": {"panel": 8},

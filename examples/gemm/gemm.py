@@ -2,8 +2,9 @@
 
 A block computes a tile of C. The loop over K is pipelined: tiles of A and B arrive while the tensor
 core multiplies those before. Which instructions do so (cp.async and mma.sync, TMA and wgmma or
-tcgen05.mma) follows from the target; ``--schedule`` shows it. Tiles at the edges need no care.
-How large tiles are follows from the sizes: few rows get small ones, so that all of the GPU works.
+tcgen05.mma) follows from the target; ``--schedule`` shows it. The order of blocks and the way of
+the result through shared memory are the compiler's, too. Tiles at the edges need no care. How large
+tiles are follows from the sizes: few rows get small ones, so that all of the GPU works.
 
     python gemm.py [--m 200] [--n 136] [--k 328] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
@@ -15,15 +16,9 @@ from tilelang.tools.example import Example, Option
 
 
 def tiles(M, N, K, dtype, target):
-    """Returns the best tiles for these sizes beside which the tile of C has room, as keywords."""
-    gpu = CUDA(target)
+    """Returns the best tiles for these sizes, as keywords of ``gemm``."""
     template = MatmulTemplate(M, N, K, False, False, in_dtype=dtype, out_dtype=dtype)
-
-    def fits(hint):
-        (m, n), (k,) = hint.block, hint.rstep
-        return 2 * (hint.pipeline_stage * (m + n) * k + m * n) <= gpu.smem_cap
-
-    hint = next(filter(fits, template.with_arch(gpu).recommend_hints(topk=100)))
+    (hint,) = template.with_arch(CUDA(target)).recommend_hints(topk=1)
     (m, n), (k,) = hint.block, hint.rstep
     sizes = {"block_M": m, "block_N": n, "block_K": k}
     return {**sizes, "num_stages": hint.pipeline_stage, "threads": hint.threads}
@@ -42,16 +37,13 @@ def gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256, num_
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), "float32")
-            C_shared = T.alloc_shared((block_M, block_N), dtype)
-            T.use_swizzle(8)  # neighbouring blocks share tiles in the L2 cache
 
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                 T.copy(A[by * block_M, k * block_K], A_shared)
                 T.copy(B[k * block_K, bx * block_N], B_shared)
                 T.gemm(A_shared, B_shared, C_local)
-            T.copy(C_local, C_shared)  # rounds, and collects whole rows to store
-            T.copy(C_shared, C[by * block_M, bx * block_N])
+            T.copy(C_local, C[by * block_M, bx * block_N])
 
     return gemm
 

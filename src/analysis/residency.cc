@@ -40,6 +40,13 @@ std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& bo
   return stages;
 }
 
+bool HasGemms(const ir::KernelLaunchNode* launch) {
+  bool found = false;
+  ir::WalkStmts(launch->body,
+                [&](const Stmt& s) { return !(found |= s->kind == ir::StmtKind::kGemm); });
+  return found;
+}
+
 }  // namespace
 
 int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
@@ -70,8 +77,11 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   });
   int64_t registers = fragments / kRegisterBytes / std::max<int64_t>(threads, 1) + kOtherRegisters;
   registers = std::min<int64_t>(registers, target->max_registers_per_thread);
-  bool loads = target->has_tma && !StagesOfTiles(launch->body).empty();
-  if (loads) threads += threads > kWarpgroup ? kWarpgroup : kWarp;
+  if (target->has_tma && !StagesOfTiles(launch->body).empty()) {
+    // Warpgroups that compute gemms take what registers a warpgroup that loads leaves.
+    if (threads > kWarpgroup && HasGemms(launch)) return 1;
+    threads += threads > kWarpgroup ? kWarpgroup : kWarp;
+  }
   int64_t blocks = std::min<int64_t>(target->max_blocks_per_sm,
                                      target->max_threads_per_sm / std::max<int64_t>(threads, 1));
   blocks = std::min(blocks, target->registers_per_sm / (registers * threads));

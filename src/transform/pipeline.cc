@@ -24,6 +24,7 @@
 #include "transform/broadcast_elements.h"
 #include "transform/divide_stores.h"
 #include "transform/expand_unrolled.h"
+#include "transform/fit_blocks.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
@@ -121,6 +122,7 @@ const std::vector<Step>& Pipeline() {
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
+      {"fit_blocks", FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
       {"stage_results", StageResults, std::nullopt, "tl.disable_result_staging", Unchanged},
       {"load_first", ForAll(LoadFirst)},

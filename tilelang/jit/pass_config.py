@@ -26,6 +26,7 @@ class PassConfigKey(str, Enum):
     TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
     TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DISABLE_WARPGROUP_TURNS = "tl.disable_warpgroup_turns"
+    TL_DISABLE_BLOCK_FITTING = "tl.disable_block_fitting"
     TL_DISABLE_BLOCK_ORDER = "tl.disable_block_order"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"

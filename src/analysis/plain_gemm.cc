@@ -1,0 +1,98 @@
+#include "analysis/plain_gemm.h"
+
+#include <algorithm>
+
+#include "ir/intrinsics.h"
+#include "ir/visitor.h"
+#include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
+#include "schedule/channel.h"
+
+namespace tilelang::analysis {
+
+using ir::Stmt;
+using ir::StmtKind;
+
+namespace {
+
+// Whether it is the same program however many threads a block has.
+bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
+  bool open = true;
+  for (const auto& [key, value] : launch->attrs) {
+    open = open && (key == "swizzle_panel" || key == "swizzle_order");
+  }
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    open = open && s->kind != StmtKind::kEvaluate && s->kind != StmtKind::kWhile;
+    if (const auto* alloc = s.as<ir::AllocNode>()) {
+      const ir::Buffer& buffer = alloc->buffer;
+      open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");
+    } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
+      open = open && loop->annotations.empty();
+    } else if (const auto* copy = s.as<ir::CopyNode>()) {
+      open = open && copy->annotations.empty() && !copy->mbar.defined() && !copy->block.defined();
+    } else if (const auto* gemm = s.as<ir::GemmNode>()) {
+      open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
+    }
+    return open;
+  });
+  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
+    for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
+    if (const auto* call = e.as<ir::CallNode>()) {
+      const auto* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
+      open = open && known != nullptr && known->pure;
+    }
+    return open;
+  });
+  return open;
+}
+
+// The loads and gemms of a loop that does nothing else.
+bool Collect(const Stmt& body, PlainGemm* plain) {
+  if (const auto* seq = body.as<ir::SeqNode>()) {
+    return std::all_of(seq->stmts.begin(), seq->stmts.end(),
+                       [&](const Stmt& s) { return Collect(s, plain); });
+  }
+  if (const auto* copy = body.as<ir::CopyNode>()) {
+    plain->loads.push_back(copy);
+    return copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+  }
+  if (const auto* gemm = body.as<ir::GemmNode>()) {
+    plain->gemms.push_back(gemm);
+    return gemm->result()->buffer.IsFragment();
+  }
+  return body->kind == StmtKind::kBind;
+}
+
+}  // namespace
+
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
+  PlainGemm found;
+  int loops = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr) return true;
+    if (schedule::StagesOf(loop) >= 2) {
+      ++loops;
+      found.loop = loop;
+      return false;
+    }
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* nested = inner.as<ir::ForNode>();
+      loops += nested != nullptr && schedule::StagesOf(nested) >= 2 ? 2 : 0;
+      return true;
+    });
+    return false;
+  });
+  if (loops != 1 || !Collect(found.loop->body, &found) || found.gemms.empty()) return {};
+  for (const ir::GemmNode* gemm : found.gemms) {
+    for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+      bool loaded = std::any_of(found.loads.begin(), found.loads.end(), [&](const auto* load) {
+        return load->dst->buffer.same_as(input->buffer()) && load->dst.IsWhole();
+      });
+      if (!loaded) return {};
+    }
+  }
+  return LeavesThreadsOpen(launch) ? found : PlainGemm{};
+}
+
+}  // namespace tilelang::analysis

@@ -1,0 +1,25 @@
+// Gemms as one first writes them: a pipelined loop that loads tiles and multiplies them.
+#ifndef TILELANG_ANALYSIS_PLAIN_GEMM_H_
+#define TILELANG_ANALYSIS_PLAIN_GEMM_H_
+
+#include <vector>
+
+#include "ir/gemm.h"
+
+namespace tilelang::analysis {
+
+struct PlainGemm {
+  const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
+  std::vector<const ir::CopyNode*> loads;  // in the loop: of tensors to shared tiles
+  std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
+};
+
+// The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
+// otherwise. Neither has the program anything in it that depends on which thread runs what, or on
+// how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,
+// registers and blocks of an SM that the program sets.
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
+
+}  // namespace tilelang::analysis
+
+#endif  // TILELANG_ANALYSIS_PLAIN_GEMM_H_

@@ -1,0 +1,182 @@
+#include "transform/fit_blocks.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <unordered_set>
+
+#include "analysis/kernel_scope.h"
+#include "analysis/plain_gemm.h"
+#include "analysis/residency.h"
+#include "ir/effects.h"
+#include "ir/remark.h"
+#include "op/copy_tma.h"
+#include "schedule/channel.h"
+#include "target/warp.h"
+#include "transform/scoped_mutator.h"
+
+namespace tilelang::transform {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kUnknownGrid = std::numeric_limits<int32_t>::max();
+constexpr int64_t kRowsOfWgmma = 64;
+// Loads of this many iterations hide the latency of memory; more only where there is room.
+constexpr int64_t kFewestStages = 3;
+constexpr int64_t kMostStages = 12;
+// Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
+constexpr int64_t kBlockBytes = 2048;
+
+int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
+  int64_t blocks = 1;
+  for (const ir::Expr& extent : launch->grid) {
+    auto known = ir::AsInt(extent);
+    if (!known) return kUnknownGrid;
+    blocks *= *known;
+  }
+  return blocks;
+}
+
+// The same launch with other threads, which nothing of it refers to.
+ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads, const Stmt& body) {
+  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars,
+                          {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body, op->span);
+}
+
+class StageSetter : public ir::StmtMutator {
+ public:
+  StageSetter(const ir::ForNode* loop, int64_t stages) : loop_(loop), stages_(stages) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (op != loop_) return StmtMutator::Rewrite(op);
+    auto annotations = op->annotations;
+    annotations.Set("num_stages", stages_);
+    return ir::For(op->var, op->min, op->extent, op->Kind(), op->body, annotations, op->span);
+  }
+
+ private:
+  const ir::ForNode* loop_;
+  int64_t stages_;
+};
+
+class BlockFitter : public ScopedMutator {
+ public:
+  BlockFitter(const ir::Func& func, const Target& target) : target_(target) {
+    analyzer_.BindParams(func->params);
+  }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    plain_ = analysis::FindPlainGemm(op);
+    if (plain_.loop == nullptr || op->threads.size() != 1) return self;
+    loads_by_tma_ = true;
+    threads_ = analysis::ThreadsOf(op);
+    launch_ = op;
+    ScopedMutator::Rewrite(op);  // looks at the loads
+    if (!loads_by_tma_) return self;
+    Stages stages = StagesOf();
+    Stmt narrow = Narrow(op, stages);
+    const auto* launch = narrow.as<ir::KernelLaunchNode>();
+    return WithStages(launch, stages);
+  }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    if (std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0) {
+      op::Context ctx{target_, {0, threads_.count}, threads_.linear, threads_.count,
+                      nullptr, &analyzer_};
+      loads_by_tma_ = loads_by_tma_ && op::TmaLoad()->Obstacle(op, &ctx).empty();
+    }
+    return ir::ffi::GetRef<Stmt>(op);
+  }
+
+ private:
+  // Bytes of shared memory: of an iteration's tiles, and of all others.
+  struct Stages {
+    int64_t given;
+    int64_t bytes;
+    int64_t others;
+    int64_t iterations;
+
+    int64_t Bytes(int64_t stages) const { return others + stages * bytes; }
+    // As many as have room if an SM holds `blocks`.
+    int64_t Room(int64_t blocks, const Target& target) const {
+      int64_t block =
+          std::min<int64_t>(target->shared_memory_per_block, target->shared_memory_per_sm / blocks);
+      int64_t room = (block - kBlockBytes - others) / bytes;
+      return std::min({room, kMostStages, std::max(iterations, given)});
+    }
+  };
+  Stages StagesOf() const {
+    int64_t bytes = 0;
+    std::unordered_set<const ir::ffi::Object*> seen;
+    for (const ir::CopyNode* load : plain_.loads) {
+      const ir::Buffer& tile = load->dst->buffer;
+      if (!seen.insert(tile.get()).second) continue;
+      int64_t elements = 1;
+      for (const ir::Expr& extent : tile->shape) elements *= *ir::AsInt(extent);
+      bytes += elements * tile->dtype.bits / 8;
+    }
+    int64_t given = schedule::StagesOf(plain_.loop);
+    return {given, bytes, analysis::SharedBytes(launch_) - given * bytes,
+            ir::AsInt(plain_.loop->extent).value_or(kMostStages)};
+  }
+
+  // With one warpgroup, where two blocks then have room.
+  Stmt Narrow(const ir::KernelLaunchNode* op, const Stages& stages) const {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    bool possible = threads_.count == 2 * kWarpgroup && BlocksOf(op) > target_->sm_count;
+    for (const ir::GemmNode* gemm : plain_.gemms) {
+      auto rows = ir::AsInt(gemm->result()->extents[0]);
+      possible = possible && rows && *rows % kRowsOfWgmma == 0;
+    }
+    if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
+    Stmt narrow = WithThreads(op, kWarpgroup, op->body);
+    const auto* launch = narrow.as<ir::KernelLaunchNode>();
+    if (analysis::BlocksPerSm(op, target_, 0) > 1) return self;
+    if (analysis::BlocksPerSm(launch, target_, 0) < 2) return self;
+    Remark(op->span, "threads",
+           "T.Kernel: 128 threads instead of 256 compute a block: their registers hold its "
+           "fragments, and two such blocks with a warp each that loads fit a multiprocessor, of "
+           "which one stores or begins while the other multiplies. The pass option "
+           "tl.disable_block_fitting turns this off");
+    return narrow;
+  }
+
+  Stmt WithStages(const ir::KernelLaunchNode* op, const Stages& stages) const {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    int64_t of_grid = (BlocksOf(op) + target_->sm_count - 1) / target_->sm_count;
+    int64_t most = std::min(of_grid, analysis::BlocksPerSm(op, target_, 0));
+    int64_t blocks = std::min(most, analysis::BlocksPerSm(op, target_, stages.Bytes(stages.given)));
+    bool fewer = blocks == 1 && most >= 2 && stages.Room(2, target_) >= kFewestStages;
+    int64_t count =
+        fewer ? stages.Room(2, target_) : std::max(stages.given, stages.Room(blocks, target_));
+    if (count == stages.given) return self;
+    std::string text = "T.Pipelined: " + std::to_string(count) + " stages instead of " +
+                       std::to_string(stages.given) + ": " +
+                       (fewer ? "two blocks of so much shared memory fit a multiprocessor"
+                              : "shared memory has room for them");
+    Remark(plain_.loop->span, "pipeline",
+           text + ". The pass option tl.disable_block_fitting turns this off");
+    return StageSetter(plain_.loop, count).MutateStmt(self);
+  }
+
+  Target target_;
+  const ir::KernelLaunchNode* launch_ = nullptr;
+  analysis::PlainGemm plain_;
+  analysis::LaunchThreads threads_{ir::Expr(), 0};
+  bool loads_by_tma_ = false;
+};
+
+}  // namespace
+
+ir::Func FitBlocks(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma || !target->has_tma) return func;
+  return func.WithBody(BlockFitter(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform
