@@ -2,6 +2,7 @@
 #include <tvm/ffi/reflection/registry.h>
 
 #include "arith/analyzer.h"
+#include "arith/apart.h"
 #include "arith/host_eval.h"
 
 namespace tilelang::arith {
@@ -87,6 +88,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](AnalyzerRef a, Expr e, ir::Var var) -> ffi::Optional<Expr> {
              auto stride = Of(a).LinearIn(e, var);
              return stride ? ffi::Optional<Expr>(*stride) : ffi::Optional<Expr>();
+           })
+      .def("tl.arith.AreApart",
+           [](Expr index, ir::Var var, int64_t min, int64_t extent, int64_t distance) {
+             return AreApart(index, {var, min, extent}, distance);
            })
       .def("tl.arith.HostEvaluate", HostEvaluateAll)
       .def("tl.arith.HostEvaluateMany", HostEvaluateMany);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analysis/sync_calls.h"
+#include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -72,6 +73,17 @@ bool Overwrites(const analysis::MemoryAccess& access, const analysis::MemoryAcce
 
 }  // namespace
 
+bool BulkStores::IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const {
+  if (store.carried_by >= static_cast<int>(loops_.size())) return false;
+  const auto &a = store.access->box, &b = access.box;
+  if (!a || !b || a->corner.size() != b->corner.size()) return false;
+  for (size_t d = 0; d < a->corner.size(); ++d) {
+    if (a->extents[d] != b->extents[d]) return false;
+    if (!arith::SameStructure(a->corner[d], b->corner[d])) return false;
+  }
+  return loops_[store.carried_by].AreApart(a->corner, a->extents);
+}
+
 bool BulkStores::IssuesAlone(const Stmt& s) const {
   if (const auto* issue = s.as<ir::IssueNode>()) {
     return issue->completion->engine_kind() == ir::Engine::kTmaStore;
@@ -98,7 +110,8 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
     bool again = false;  // stores there
     for (const analysis::AccessPtr& access : accesses) {
       due = due || Overwrites(*access, *p.access);
-      again = again || analysis::BoxesOverlap(*p.access, *access, carried);
+      again = again || (analysis::BoxesOverlap(*p.access, *access, carried) &&
+                        !(carried && IsApart(p, *access)));
     }
     if (due || again) AddWait({*p.access->issuer, again || IsWritten(p)}, &waits);
   }

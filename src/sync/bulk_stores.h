@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/loop_turns.h"
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 #include "ir/async.h"
@@ -16,7 +17,8 @@ namespace tilelang::sync {
 // A thread knows of its own bulk groups alone; to wait is free where nothing is in flight. A tile
 // is stored while its threads go on, up to the first statement that
 //   - writes bytes of shared memory that the store reads,
-//   - stores to elements of the tensor that it writes,
+//   - stores to elements of the tensor that it writes: turns of a loop that store to places of
+//     their own (analysis::LoopTurns) do not,
 //   - hands over to others, by a barrier of the program, a tile that they touch as well, or
 //   - does what only the program knows;
 // and at the end of what its threads execute alone.
@@ -34,6 +36,10 @@ class BulkStores {
   // From here on statements belong to this team; returns the one before.
   Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
 
+  // The statements up to the matching call of LeaveLoop are those of the loop's body.
+  void EnterLoop(const ir::Stmt& loop) { loops_.emplace_back(loop); }
+  void LeaveLoop() { loops_.pop_back(); }
+
   // Whether a statement does nothing but issue stores, by threads that its branches choose by their
   // index: those around it wait.
   bool IssuesAlone(const ir::Stmt& s) const;
@@ -46,6 +52,8 @@ class BulkStores {
   static std::vector<ir::Wait> OfAll(const PendingAccesses& state, const ir::Span& span);
 
  private:
+  // Whether the same store in an earlier turn writes other elements.
+  bool IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
   // Whether a statement lets others change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
@@ -53,6 +61,7 @@ class BulkStores {
   ir::Stmt kernel_;
   const analysis::BlockThreads& threads_;
   Team team_;
+  std::vector<analysis::LoopTurns> loops_;  // outermost first
 };
 
 }  // namespace tilelang::sync

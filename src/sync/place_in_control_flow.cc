@@ -142,6 +142,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   if (constant) context_.loops.push_back({op->var, *AsInt(op->min), *AsInt(op->extent)});
   exits_.emplace_back();
   ++depth_;
+  stores_.EnterLoop(loop);
   const Stmt& original = op != nullptr ? op->body : while_op->body;
   // Threads that leave the loop at different times do not wait for each other's stores.
   Stmt body = team_.arrives ? ProcessBlock(original, state) : ProcessAlone(original, state);
@@ -152,6 +153,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   state->Merge(exits_.back());
   exits_.pop_back();
   --depth_;
+  stores_.LeaveLoop();
   if (constant) context_.loops.pop_back();
   return WithBody(loop, body);
 }

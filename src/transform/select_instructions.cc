@@ -8,6 +8,7 @@
 
 #include "analysis/chained_gemms.h"
 #include "analysis/kernel_scope.h"
+#include "analysis/loop_turns.h"
 #include "analysis/uniformity.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -114,12 +115,12 @@ class Selector : public ScopedMutator {
   }
   Stmt Rewrite(const ir::ForNode* op) override {
     bool outer = std::exchange(pipelined_, pipelined_ || schedule::StagesOf(op) >= 2);
-    Stmt result = InLoop([&] { return ScopedMutator::Rewrite(op); });
+    Stmt result = InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
     pipelined_ = outer;
     return result;
   }
   Stmt Rewrite(const ir::WhileNode* op) override {
-    return InLoop([&] { return ScopedMutator::Rewrite(op); });
+    return InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
   }
   Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
@@ -180,10 +181,10 @@ class Selector : public ScopedMutator {
     TL_USER_ERROR(kLayout, op->span, name << ": " << reason);
   }
   template <typename Fn>
-  Stmt InLoop(Fn rewrite) {
-    ++loops_;
+  Stmt InLoop(const ir::StmtNode* loop, Fn rewrite) {
+    loops_.emplace_back(ffi::GetRef<Stmt>(loop));
     Stmt result = rewrite();
-    --loops_;
+    loops_.pop_back();
     return result;
   }
 
@@ -253,11 +254,21 @@ class Selector : public ScopedMutator {
   // A tensor that is written again later must have been written before.
   Stmt WithCompletion(const ir::CopyNode* op) {
     const auto& uses = uses_->Of(op->dst->buffer);
-    bool once = (loops_ == 0 && uses.AreStoresApart()) || uses.writes == uses.sums;
-    if (op::IsTmaLoad(op) || once) return ffi::GetRef<Stmt>(op);
+    if (op::IsTmaLoad(op) || uses.writes == uses.sums || IsStoredOnce(op, uses))
+      return ffi::GetRef<Stmt>(op);
     auto annotations = op->annotations;
     annotations.Set(op::kTmaWrittenAnnotation, true);
     return ir::Copy(op->src, op->dst, annotations, op->span);
+  }
+
+  // No element of the tensor is written twice.
+  bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) const {
+    if (loops_.empty()) return uses.AreStoresApart();
+    auto extents = ir::AsInts(op->dst->extents);
+    if (uses.writes != 1 || !extents) return false;
+    return std::all_of(loops_.begin(), loops_.end(), [&](const analysis::LoopTurns& loop) {
+      return loop.AreApart(op->dst->mins, *extents);
+    });
   }
 
   // One thread asks for all, so all must agree on what.
@@ -300,8 +311,8 @@ class Selector : public ScopedMutator {
   std::optional<analysis::Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
   std::optional<analysis::ChainedGemms> chained_;
-  int loops_ = 0;
-  std::string obstacle_;  // of the last instruction that was asked
+  std::vector<analysis::LoopTurns> loops_;  // around
+  std::string obstacle_;                    // of the last instruction that was asked
   bool pipelined_ = false;
 };
 

@@ -90,6 +90,14 @@ def _read_later(A, C, out, other):
 def _filled_once(A, C, out, other):
     T.macro(_fill)(A, out, 3)
     for t in T.serial(5):
+        T.copy(out, C[t // 2 * 64, 0])
+    T.copy(out, C[192, 0])
+    T.copy(out, C[256, 0])
+
+
+def _filled_once_to_rows_of_turns(A, C, out, other):
+    T.macro(_fill)(A, out, 3)
+    for t in T.serial(5):
         T.copy(out, C[t * 64, 0])
 
 
@@ -107,7 +115,14 @@ def test_a_tile_is_read_beside_its_store() -> None:
 @every_schedule
 def test_a_tile_that_is_not_filled_again_is_waited_for_before_the_next_store() -> None:
     kernel = scaled(5, _filled_once)
-    assert waits(kernel) == ["tma_store_wait", "tma_store(", "tma_store_wait"]
+    assert waits(kernel)[:2] == ["tma_store_wait", "tma_store("]
+    rows_of_turns = scaled(5, _filled_once_to_rows_of_turns)
+    assert waits(rows_of_turns) == ["tma_store(", "tma_store_wait"]
+    for each in kernel, rows_of_turns:
+        _check_filled_once(each)
+
+
+def _check_filled_once(kernel) -> None:
     A, C = torch.randn(320, 64).half(), poisoned(320, 64)
     kernel(A, C)
     assert torch.equal(C, A[192:256].repeat(5, 1) * 2)

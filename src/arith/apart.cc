@@ -1,0 +1,150 @@
+#include "arith/apart.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <vector>
+
+#include "arith/host_eval.h"
+#include "ir/visitor.h"
+
+namespace tilelang::arith {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Var;
+
+namespace {
+
+using Wide = unsigned __int128;
+
+// 2^w of a type.
+Wide Modulus(ir::DType type) { return Wide{1} << type.bits; }
+
+bool IsInteger(const Expr& e) { return ir::IsIntegral(e.dtype()) && e.dtype().bits > 1; }
+
+// The factor a of e = a var + b modulo 2^w, where b has no var.
+std::optional<uint64_t> FactorOf(const Expr& e, const Var& var);
+
+std::optional<uint64_t> FactorOfBinary(const ir::BinaryNode* op, const Var& var) {
+  auto a = FactorOf(op->a, var);
+  auto b = FactorOf(op->b, var);
+  if (!a || !b) return std::nullopt;
+  switch (op->Op()) {
+    case BinaryOp::kAdd:
+      return *a + *b;
+    case BinaryOp::kSub:
+      return *a - *b;
+    case BinaryOp::kMul:
+      if (auto factor = ir::AsInt(op->a)) return *b * static_cast<uint64_t>(*factor);
+      if (auto factor = ir::AsInt(op->b)) return *a * static_cast<uint64_t>(*factor);
+      return std::nullopt;
+    case BinaryOp::kShl: {
+      auto count = ir::AsInt(op->b);
+      if (!count || *count < 0 || *count >= op->dtype.bits) return std::nullopt;
+      return *a << *count;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<uint64_t> FactorOf(const Expr& e, const Var& var) {
+  if (!IsInteger(e)) return std::nullopt;
+  if (e.same_as(var)) return 1;
+  if (!ir::UsesVar(e, var)) return 0;
+  if (const auto* op = e.as<ir::BinaryNode>()) return FactorOfBinary(op, var);
+  if (const auto* op = e.as<ir::UnaryNode>()) {
+    auto a = FactorOf(op->a, var);
+    bool negates = op->op == static_cast<int64_t>(ir::UnaryOp::kNeg) ||
+                   op->op == static_cast<int64_t>(ir::UnaryOp::kBitNot);
+    return a && negates ? std::optional<uint64_t>(-*a) : std::nullopt;
+  }
+  const auto* cast = e.as<ir::CastNode>();
+  if (cast == nullptr || !IsInteger(cast->value)) return std::nullopt;
+  // A value that has wrapped is no linear function in a wider type.
+  bool keeps = e.dtype().bits <= cast->value.dtype().bits || cast->value.same_as(var);
+  return keeps ? FactorOf(cast->value, var) : std::nullopt;
+}
+
+bool LinearIsApart(uint64_t factor, ir::DType type, int64_t extent, int64_t distance) {
+  Wide modulus = Modulus(type);
+  Wide a = factor & (modulus - 1);
+  if (a == 0) return false;
+  auto most = static_cast<Wide>(extent - 1);  // between two turns
+  Wide step = Wide{1} << std::countr_zero(static_cast<uint64_t>(a));
+  auto least = static_cast<Wide>(distance);
+  if (step >= least && most < modulus / step) return true;
+  Wide size = std::min(a, modulus - a);
+  return size >= least && size * most + least <= modulus;
+}
+
+// Has a value in each turn that depends on nothing else.
+bool IsFunctionOf(const Expr& e, const Var& var) {
+  bool known = ir::IsIntegral(e.dtype());
+  ir::WalkExprs(e, [&](const Expr& inner) {
+    const auto* op = inner.as<ir::BinaryNode>();
+    bool divides =
+        op != nullptr && (op->Op() == BinaryOp::kFloorDiv || op->Op() == BinaryOp::kFloorMod ||
+                          op->Op() == BinaryOp::kShl || op->Op() == BinaryOp::kShr);
+    bool leaf = inner.same_as(var) || inner->kind == ir::ExprKind::kIntImm;
+    known = known && ir::IsIntegral(inner.dtype()) &&
+            (leaf || op != nullptr || inner->kind == ir::ExprKind::kUnary ||
+             inner->kind == ir::ExprKind::kCast || inner->kind == ir::ExprKind::kSelect);
+    known = known && !(divides && ir::AsInt(op->b).value_or(0) <= 0);
+    return known;
+  });
+  return known;
+}
+
+// Without what is added to it in all turns.
+Expr VaryingPart(const Expr& e, const Var& var) {
+  const auto* op = e.as<ir::BinaryNode>();
+  if (op == nullptr || (op->Op() != BinaryOp::kAdd && op->Op() != BinaryOp::kSub)) return e;
+  if (!ir::UsesVar(op->b, var)) return VaryingPart(op->a, var);
+  if (!ir::UsesVar(op->a, var)) return VaryingPart(op->b, var);
+  return e;
+}
+
+// Of all pairs of turns.
+bool AreTried(const Expr& index, const Turns& turns, int64_t distance) {
+  constexpr int64_t kMostTurns = 256;
+  Expr varying = VaryingPart(index, turns.var);
+  if (turns.extent > kMostTurns || !IsFunctionOf(varying, turns.var)) return false;
+  HostProgram program({varying}, {turns.var});
+  Wide mask = Modulus(index.dtype()) - 1;
+  std::vector<Wide> values;
+  for (int64_t i = 0; i < turns.extent; ++i) {
+    int64_t turn = turns.min + i;
+    int64_t value = 0;
+    program.Run(&turn, &value);
+    values.push_back(static_cast<uint64_t>(value) & mask);
+  }
+  std::sort(values.begin(), values.end());
+  values.push_back(values[0] + mask + 1);
+  auto least = static_cast<Wide>(distance);
+  return std::adjacent_find(values.begin(), values.end(),
+                            [&](Wide a, Wide b) { return b - a < least; }) == values.end();
+}
+
+// What it reads may differ from turn to turn.
+bool TurnsReadMemory(const Expr& e) {
+  bool reads = false;
+  ir::WalkExprs(e, [&](const Expr& inner) {
+    reads |= inner->kind == ir::ExprKind::kLoad || inner->kind == ir::ExprKind::kCall;
+    return !reads;
+  });
+  return reads;
+}
+
+}  // namespace
+
+bool AreApart(const Expr& index, const Turns& turns, int64_t distance) {
+  if (turns.extent <= 1) return true;
+  if (!IsInteger(index) || !IsInteger(turns.var) || TurnsReadMemory(index)) return false;
+  auto factor = FactorOf(index, turns.var);
+  if (factor && LinearIsApart(*factor, index.dtype(), turns.extent, distance)) return true;
+  return AreTried(index, turns, distance);
+}
+
+}  // namespace tilelang::arith
