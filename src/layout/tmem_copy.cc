@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "layout/error.h"
 #include "target/warp.h"
@@ -319,17 +320,20 @@ class Cover {
   }
 
   std::string Finish(TmemCopyPlanNode* plan) const {
-    int64_t first = -1, step = 0;
+    std::optional<int64_t> step;
+    int64_t first = -1;
     for (int64_t warp = 0; warp < demand_.warps; ++warp) {
       if (origin_[warp] < 0) continue;
+      if (first < 0) first = origin_[warp];
       plan->warps.push_back(warp);
-      int64_t group = warp / 4;
-      if (first < 0) first = origin_[warp] - group * step;
-      if (group > 0 && step == 0) step = (origin_[warp] - first) / group;
-      if (origin_[warp] != first + group * step) return "warpgroups do not advance evenly";
+      int64_t group = warp / 4 - plan->FirstGroup();
+      if (group > 0 && !step) step = (origin_[warp] - first) / group;
+      if (origin_[warp] != first + group * step.value_or(0)) {
+        return "warpgroups do not advance evenly";
+      }
     }
     plan->first_column = first;
-    plan->warpgroup_columns = step;
+    plan->warpgroup_columns = step.value_or(0);
     plan->half_offset = half_offset_;
     plan->beside = beside_;
     return "";

@@ -48,7 +48,7 @@ using TmemInstruction = ffi::ObjectPtr<TmemInstructionNode>;
  * Instructions that together realise a copy. Warp w of the copy (w counts from thread_begin) in
  * `warps` issues every instruction at address
  *   lane   = 32 * (w % 4) + instruction.lane
- *   column = first_column + (w / 4) * warpgroup_columns + instruction.column
+ *   column = first_column + (w / 4 - FirstGroup()) * warpgroup_columns + instruction.column
  * relative to the buffer's first column. 16x32bx2 takes `half_offset` as its immediate.
  */
 class TmemCopyPlanNode : public ffi::Object {
@@ -63,6 +63,8 @@ class TmemCopyPlanNode : public ffi::Object {
   ffi::Array<int64_t> warps;
   ffi::Array<ffi::ObjectRef> instructions;  // of TmemInstructionNode
 
+  /*! The first warpgroup that takes part. */
+  int64_t FirstGroup() const { return warps[0] / 4; }
   const TmemAtom& Atom() const { return GetTmemAtom(static_cast<TmemShape>(shape)); }
   const TmemInstructionNode* Instruction(size_t i) const {
     return static_cast<const TmemInstructionNode*>(instructions[i].get());

@@ -300,8 +300,9 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
   Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
-  Expr columns =
-      ir::CastTo(ir::dtypes::kUInt32, ir::FloorDiv(warp, 4)) * U32(plan->warpgroup_columns);
+  Expr group = ir::FloorDiv(warp, 4);
+  if (plan->FirstGroup() > 0) group = group - I32(plan->FirstGroup());
+  Expr columns = ir::CastTo(ir::dtypes::kUInt32, group) * U32(plan->warpgroup_columns);
   Var address("taddr", ir::dtypes::kUInt32, op->span);
   std::vector<Stmt> stmts;
   stmts.push_back(

@@ -76,7 +76,7 @@ def _accesses(plan, buffer_column):
                 column = column + plan.half_offset * (t >= 16)
             lane = lane + 32 * (warp % 4) + step.lane
             column = column + buffer_column + plan.first_column + step.column
-            column = column + warp // 4 * plan.warpgroup_columns
+            column = column + (warp // 4 - plan.warps[0] // 4) * plan.warpgroup_columns
             found.append((lane, column, warp * 32 + t, r + step.reg))
     return [np.concatenate([f[i].ravel() for f in found]) for i in range(4)]
 

@@ -181,8 +181,8 @@ class TmemCopyPlan(tvm_ffi.Object):
     """Instructions that realise a copy.
 
     Warp w in ``warps`` (counted from the copy's first thread) issues each instruction at lane
-    ``32 * (w % 4) + instruction.lane`` and column ``first_column + (w // 4) * warpgroup_columns +
-    instruction.column``; 16x32bx2 takes ``half_offset`` as its immediate.
+    ``32 * (w % 4) + instruction.lane`` and column ``first_column + (w // 4 - warps[0] // 4) *
+    warpgroup_columns + instruction.column``; 16x32bx2 takes ``half_offset`` as its immediate.
     """
 
     __slots__ = ()

@@ -91,6 +91,28 @@ def test_only_the_slice_changes(way, m, threads, dtype):
         assert same_bits(c[k], expected), slices[k]
 
 
+@pytest.mark.parametrize("m", [64, 128])
+def test_the_slice_of_later_warpgroups(m):
+    """Columns 24 to 48 of a fragment are those of warpgroups 2 and 3: the first of the tile."""
+    n = 48
+
+    @T.prim_func
+    def kernel(X: T.Tensor((m, n), "float32"), C: T.Tensor((2, m, n), "float32")):
+        with T.Kernel(1, threads=512):
+            t = T.alloc_tmem([m, n], "float32")
+            f = T.alloc_fragment((m, n), "float32")
+            T.copy(X, f)
+            T.copy(f, t)
+            T.copy(t[0:m, 0:24], f[0:m, 24:48])
+            T.copy(f, C[0, :, :])
+            T.copy(f[0:m, 24:48], t[0:m, 24:48])
+            T.copy(t, C[1, :, :])
+
+    x, c = torch.randn(m, n), poisoned(2 * m, n, "float32").view(2, m, n)
+    compile_sm100(kernel)(x, c)
+    assert torch.equal(c, torch.cat([x[:, :24], x[:, :24]], dim=1).expand(2, m, n))
+
+
 @pytest.mark.parametrize("threads", [128, 256])
 @pytest.mark.parametrize("m", [64, 128])
 def test_slice_of_an_accumulator(m, threads):
