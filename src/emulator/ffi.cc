@@ -19,6 +19,7 @@
 #include "emulator/core/report.h"
 #include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
+#include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"
 
@@ -30,6 +31,7 @@ namespace ffi = tvm::ffi;
 class DeviceObj : public ffi::Object {
  public:
   GlobalMemory memory;
+  std::shared_ptr<const GridFootprint> last_grid;  // for a launch that may overlap with it
   static constexpr bool _type_mutable = true;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Device", DeviceObj, ffi::Object);
 };
@@ -63,6 +65,7 @@ class LaunchObj : public ffi::Object {
     try {
       thread = std::thread([this] {
         Run(*launch);
+        module->device->last_grid = launch->footprint;
         End();
       });
     } catch (const std::system_error& error) {
@@ -140,8 +143,9 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 }
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
-// schedule, seed, instruction limit, threads, sanitize, keep going. suppressions: kind, kernel,
-// file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or nothing.
+// schedule, seed, instruction limit, threads, sanitize, keep going, programmatic. suppressions:
+// kind, kernel, file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or
+// nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
 using TimingSettings =
     ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t, ffi::Array<ffi::String>>;
@@ -188,6 +192,8 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
   options.threads = static_cast<int>(settings[5]);
   options.sanitize = settings[6] != 0;
   options.keep_going = settings[7] != 0;
+  if (settings[8] != 0) object->launch->previous = module->device->last_grid;
+  module->device->last_grid.reset();
   options.timing = TimingOf(timing);
   for (const auto& [kind, kernel, file, line] : suppressions) {
     options.suppressions.push_back(
@@ -232,6 +238,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tl.emulator.Load", Load)
       .def("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
       .def("tl.emulator.Launch", StartLaunch)
+      .def("tl.emulator.MayOverlap", [](DeviceRef device) { return device->last_grid != nullptr; })
       .def("tl.emulator.Wait",
            [](LaunchRef launch, double seconds) { return launch->Wait(seconds); })
       .def("tl.emulator.Progress",

@@ -121,6 +121,11 @@ class Device:
         self._handle = _ffi.get("emulator.Device")()
         self.memory = DeviceMemory(self._handle)
 
+    @property
+    def may_overlap(self) -> bool:
+        """Whether a ``programmatic`` launch may begin before the last one has ended."""
+        return bool(_ffi.get("emulator.MayOverlap")(self._handle))
+
     def load_ptx(self, text: str | bytes) -> Module:
         """Parses and decodes PTX, a text (bytes: in UTF-8) that may end with zeros as in C.
 
@@ -317,6 +322,7 @@ class Kernel:
         *,
         cluster: int | Iterable[int] | None = None,
         smem: int = 0,
+        programmatic: bool = False,
         **options: Any,
     ) -> LaunchReport:
         """Runs the kernel to its end.
@@ -327,6 +333,10 @@ class Kernel:
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
+            programmatic: the launch may begin before the one before it on this device has ended
+                (programmatic stream serialization), if that executes
+                ``griddepcontrol.launch_dependents``. Accesses of global memory before
+                ``griddepcontrol.wait`` that conflict with those of that launch are races.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
                 ``profile``, ``suppress``, ``timing``, ``progress``, ``blocks`` and ``rest`` as in
                 :class:`~tilelang.emulator.Options`; those not given are what
@@ -343,10 +353,12 @@ class Kernel:
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
             params = binder.pack(args)
+            if programmatic and not self.module.device.may_overlap:
+                _warn_no_overlap(self.name)
             report = watch.execute(
                 self,
                 dims.flat,
-                lambda changes: self._execute(dims, smem, params, current(**changes)),
+                lambda changes: self._execute(dims, smem, params, current(**changes), programmatic),
                 {**options, "suppress": chosen.suppress},
             )
         finally:
@@ -355,7 +367,9 @@ class Kernel:
             remark_unused(chosen.suppress, 2)
         return report
 
-    def _execute(self, dims: _Dims, smem: int, params: bytes, chosen: Options) -> LaunchReport:
+    def _execute(
+        self, dims: _Dims, smem: int, params: bytes, chosen: Options, programmatic: bool
+    ) -> LaunchReport:
         count = chosen.sample_size
         selected = None
         if count and not chosen.timing:  # the model of time takes samples of its own
@@ -363,7 +377,7 @@ class Kernel:
         if selected is not None and self.communicates:
             sample.warn_communicates(self.name)
             selected = None
-        report = self._run(dims, smem, params, chosen, selected or [])
+        report = self._run(dims, smem, params, chosen, selected or [], programmatic)
         if selected is None:
             return report
         sample.warn(self.name, dims.grid, dims.cluster, selected, chosen.rest)
@@ -374,7 +388,13 @@ class Kernel:
         return sample.joined(report, self._run(dims, smem, params, unchecked, rest))
 
     def _run(
-        self, dims: _Dims, smem: int, params: bytes, chosen: Options, selected: list[int]
+        self,
+        dims: _Dims,
+        smem: int,
+        params: bytes,
+        chosen: Options,
+        selected: list[int],
+        programmatic: bool = False,
     ) -> LaunchReport:
         mode, seed = _schedule(chosen.schedule)
         timed = self._timed(chosen.timing)
@@ -382,7 +402,8 @@ class Kernel:
         handle = _ffi.get("emulator.Launch")(
             self.module._handle, self.name, dims.flat,
             [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
-             chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report")],
+             chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report"),
+             int(programmatic)],
             list(chosen.lint), [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
             timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
             _ffi.tvm_ffi.Shape(tuple(selected)),
@@ -433,6 +454,15 @@ class Kernel:
             return [self.launch(grid, block, values, timing=how, **options).timing]
 
         return profile_call(call, timing)
+
+
+def _warn_no_overlap(name: str) -> None:
+    warnings.warn(
+        f"programmatic=True has no effect on {name}: no launch before it on this device executed "
+        "griddepcontrol.launch_dependents with the sanitizer, so that grid has ended",
+        EmulatorWarning,
+        stacklevel=3,
+    )
 
 
 class _Dims:

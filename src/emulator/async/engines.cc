@@ -220,6 +220,10 @@ bool Engines::ActOldest() {
   return true;
 }
 
+bool Engines::RarelyHappens() {
+  return cluster_.launch.options.schedule == Schedule::kRandom && random_() % 8 == 0;
+}
+
 bool Engines::ActRandom() {
   std::vector<Channel*> candidates;
   for (auto& [key, channel] : channels_) {

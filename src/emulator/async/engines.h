@@ -84,6 +84,9 @@ class Engines : public AsyncEngines {
   void ActUntil(Cycle now) override;
   Cycle LastReady() const override { return last_ready_; }
 
+  // What a GPU may do at any time, but seldom does: now and then under random schedules.
+  bool RarelyHappens();
+
  private:
   struct ChannelKey {
     ChannelKind kind;

@@ -21,8 +21,11 @@ struct Response {
 constexpr uint32_t kResponseBytes = sizeof(Response);
 constexpr Response kNoneLeft = {~0u, ~0u, ~0u, 0};
 
-// Takes the next cluster out of those that wait for their start.
-Response TakePending(Launch& launch) {
+// Takes the next cluster out of those that wait for their start. Random schedules refuse now and
+// then, as a GPU may: what is left starts as usual.
+Response TakePending(Cluster& asking) {
+  Launch& launch = asking.launch;
+  if (Engines::Of(asking).RarelyHappens()) return kNoneLeft;
   const uint64_t index = launch.next_cluster++;
   if (index >= launch.clusters()) return kNoneLeft;
   const Dim3& grid = launch.options.grid;
@@ -62,7 +65,7 @@ Flow TryCancel(Warp& w, const Op& op, uint32_t mask) {
         w, lane, {kTryCancel, kTryCancel, "clusterlaunchcontrol.try_cancel answers in"},
         LoadTargets(w, lane, address, barrier, form.multicast, everybody), kResponseBytes,
         [&cluster, answer](std::vector<uint8_t>& data) {
-          if (!*answer) *answer = TakePending(cluster.launch);
+          if (!*answer) *answer = TakePending(cluster);
           std::memcpy(data.data(), &**answer, kResponseBytes);
         },
         [](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {

@@ -9,6 +9,7 @@
 
 #include "emulator/core/runner.h"
 #include "emulator/core/stall.h"
+#include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/sanitizer/grid_shadow.h"
 #include "emulator/sanitizer/sanitizer.h"
 
@@ -90,6 +91,10 @@ class Worker {
     } catch (...) {
       Report();
     }
+  }
+
+  void AddTo(GridFootprint& footprint) const {
+    if (shadow_) shadow_->AddTo(footprint);
   }
 
  private:
@@ -233,6 +238,9 @@ void RunWorkers(Launch& launch) {
     workers[0]->Run();
   }
   for (int i = 1; i < count; ++i) workers[0]->Compare(*workers[i]);
+  if (!launch.kernel.releases_dependents || !launch.options.sanitize || launch.cancelled) return;
+  launch.footprint = std::make_shared<GridFootprint>(launch.kernel.name);
+  for (const auto& worker : workers) worker->AddTo(*launch.footprint);
 }
 
 }  // namespace

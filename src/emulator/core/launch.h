@@ -43,6 +43,7 @@ struct TimingOptions {
 
 struct TimingResult;
 class Cluster;
+class GridFootprint;
 
 struct LaunchOptions {
   Dim3 grid, block, cluster;
@@ -81,7 +82,12 @@ struct Launch {
   AccessObserver* observer = nullptr;
   std::vector<bool> timed_clusters;      // have been run
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
-  uint64_t grid_workspace = 0;           // of cooperative groups; 0: the kernel does not ask for it
+  // Of a programmatic launch: what the grid before this one does, which may still run. nullptr: it
+  // has ended.
+  std::shared_ptr<const GridFootprint> previous;
+  // The same of this one for the next, with the sanitizer and if it releases dependents.
+  std::shared_ptr<GridFootprint> footprint;
+  uint64_t grid_workspace = 0;  // of cooperative groups; 0: the kernel does not ask for it
 
   // Shared by the host threads.
   std::atomic<uint64_t> next_cluster{0};

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/instructions/elementwise.h"
 
 namespace tilelang::emulator {
@@ -86,10 +87,20 @@ void DecodeEvent(Decoder& d) {
   d.op.handler = Nothing;
 }
 
-// Grids do not overlap here: what they depend on has ended.
+// Grids follow each other here; that nothing else orders them is for the sanitizer.
+Flow WaitForPreviousGrid(Warp& w, const Op&, uint32_t mask) {
+  const Launch& launch = w.cta.cluster.launch;
+  if (launch.observer && launch.previous) {
+    launch.observer->OnSync(SyncEvent::kPreviousGrid, 0, w.Here(std::countr_zero(mask)));
+  }
+  return Flow::kNext;
+}
+
 void DecodeGridDependency(Decoder& d) {
-  d.mods.TakeOneOf({"launch_dependents", "wait"});
-  d.op.handler = Nothing;
+  const std::string what = d.mods.TakeOneOf({"launch_dependents", "wait"});
+  if (what.empty()) d.Illegal("griddepcontrol is .launch_dependents or .wait");
+  if (what == "launch_dependents") d.function().kernel().releases_dependents = true;
+  d.op.handler = what == "wait" ? WaitForPreviousGrid : Nothing;
 }
 
 Flow SetMaxRegisters(Warp& w, const Op& op, uint32_t mask) { return w.Align(mask); }

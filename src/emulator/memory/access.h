@@ -51,7 +51,8 @@ enum class SyncEvent : uint8_t {
   kAsyncIssue,
   kAsyncComplete,
   kWaitGroup,
-  kWarpSync,  // lanes of a warp met; address = their mask
+  kWarpSync,      // lanes of a warp met; address = their mask
+  kPreviousGrid,  // has ended, as far as the thread is concerned
 };
 
 // A load or store of a warp to global memory, or to its own CTA's shared memory: `bytes` bytes at

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
@@ -103,6 +104,7 @@ void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& acces
     access.digest = GridShadow::Digest(access.bytes, values);
   }
   const Knowledge& knowledge = engine_knowledge_ ? *engine_knowledge_ : Of(issuer);
+  if (cluster_.launch.previous) CheckPreviousGrid(issuer, line, access, knowledge);
   const GridAccess* earlier = grid_->Touch(line, access, knowledge, values);
   if (!earlier) return;
   const uint64_t at = line + static_cast<uint64_t>(__builtin_ctzll(earlier->bytes & access.bytes));
@@ -113,6 +115,28 @@ void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& acces
   Found(issuer, waits ? "missing-wait" : "race",
         GridRaceMessage(cluster_.launch, access, *earlier, at), at,
         cluster_.launch.global.NameOf(at), earlier->op);
+}
+
+void Sanitizer::CheckPreviousGrid(const Issuer& issuer, uint64_t line, const GridAccess& access,
+                                  const Knowledge& knowledge) {
+  if (knowledge.happened.At(kPreviousGrid) != 0) return;
+  const GridFootprint& previous = *cluster_.launch.previous;
+  const auto host = HostLine(cluster_.launch, line, access.bytes);
+  const auto conflict = host ? previous.Find(*host, access) : std::nullopt;
+  if (!conflict) return;
+  for (uint64_t other = 0; other < cluster_.launch.clusters(); ++other) {
+    const VectorClock* clock = knowledge.grid.At(other);
+    if (clock && clock->At(kPreviousGrid) != 0) return;  // one that told of it has waited
+  }
+  const uint64_t at = line + static_cast<uint64_t>(conflict->byte);
+  Found(issuer, "race",
+        std::string(access.write ? "write" : "read") + " of global memory, " +
+            cluster_.launch.global.Describe(at) + ", before griddepcontrol.wait: the grid of " +
+            previous.kernel() + " before this one " + (conflict->write ? "writes" : "reads") +
+            " it at PTX line " + std::to_string(conflict->ptx_line) +
+            " of its module, and may still run; execute griddepcontrol.wait first, in this thread "
+            "or in one that a barrier orders before it",
+        at, cluster_.launch.global.NameOf(at), kNoOp);
 }
 
 void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order) {

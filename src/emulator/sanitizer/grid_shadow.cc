@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/core/machine.h"
+#include "emulator/sanitizer/grid_footprint.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -39,6 +40,13 @@ std::string DescribeAccess(const Launch& launch, const GridAccess& access) {
 }
 
 }  // namespace
+
+std::optional<uintptr_t> HostLine(const Launch& launch, uint64_t line, uint64_t bytes) {
+  const int first = std::countr_zero(bytes);
+  const uint8_t* host = launch.global.Find(line + first, 1, false);
+  if (!host) return std::nullopt;
+  return reinterpret_cast<uintptr_t>(host) - first;
+}
 
 void GridLine::Forget(uint64_t bytes) {
   int kept = 0;
@@ -188,6 +196,25 @@ void GridShadow::Merge(const GridShadow& other) {
           const GridAccess& access = theirs.accesses[k];
           const GridAccess* earlier = Touch(address, access, Knowledge());
           if (earlier && earlier->cluster != access.cluster) Report(access, *earlier, address);
+        }
+      }
+    }
+  }
+}
+
+void GridShadow::AddTo(GridFootprint& footprint) const {
+  for (uint64_t buffer = 0; buffer < buffers_.size(); ++buffer) {
+    for (uint64_t page = 0; page < buffers_[buffer].size(); ++page) {
+      if (!buffers_[buffer][page]) continue;
+      for (uint64_t i = 0; i < kPageLines; ++i) {
+        const GridLine& line = (*buffers_[buffer][page])[i];
+        const uint64_t address = (buffer << kBufferShift) + (page * kPageLines + i) * kLineBytes;
+        for (int k = 0; k < line.count; ++k) {
+          const GridAccess& access = line.accesses[k];
+          const std::optional<uintptr_t> host = HostLine(launch_, address, access.bytes);
+          if (!host) continue;
+          const SourceLine& source = launch_.kernel.sources[launch_.kernel.code[access.op].source];
+          footprint.Add(*host, access, source.ptx_line);
         }
       }
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,7 @@
 namespace tilelang::emulator {
 
 struct Launch;
+class GridFootprint;
 
 // An access to bytes of one line, by a warp or by an engine that it has told to.
 struct GridAccess {
@@ -72,6 +74,8 @@ class GridShadow {
   // Looks for conflicts of this shadow's accesses with those of another host thread, which nothing
   // can have ordered, and takes over the latter. Reports to the launch.
   void Merge(const GridShadow& other);
+  // All that is remembered, for a launch that may overlap with this one.
+  void AddTo(GridFootprint& footprint) const;
 
  private:
   static constexpr uint64_t kPageLines = 64;
@@ -92,6 +96,10 @@ class GridShadow {
   std::unordered_map<uint64_t, SyncLocation> locations_;
   GridAccess conflict_;
 };
+
+// Where the line's first byte would be on the host, as one of its `bytes` tells; nothing if that is
+// not mapped any more.
+std::optional<uintptr_t> HostLine(const Launch& launch, uint64_t line, uint64_t bytes);
 
 // What to say of two conflicting accesses, the later one first.
 std::string GridRaceMessage(const Launch& launch, const GridAccess& late, const GridAccess& early,

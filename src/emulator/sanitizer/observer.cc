@@ -47,6 +47,9 @@ class Forwarder : public AccessObserver {
       case SyncEvent::kFence:
         SanitizerOf(issuer).Fence(issuer);
         break;
+      case SyncEvent::kPreviousGrid:
+        SanitizerOf(issuer).WaitForPreviousGrid(issuer);
+        break;
       case SyncEvent::kWarpSync:
         SanitizerOf(issuer).OnWarpSync(issuer, static_cast<uint32_t>(address));
         break;

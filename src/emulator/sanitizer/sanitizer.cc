@@ -59,6 +59,10 @@ const char* RelationOf(HazardKind kind, ActorKind earlier) {
 
 }  // namespace
 
+Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {
+  if (cluster.launch.previous) NewActor(ActorKind::kGrid, "the previous grid");
+}
+
 ActorId Sanitizer::NewActor(ActorKind kind, std::string name) {
   actors_.push_back({kind, std::move(name)});
   return static_cast<ActorId>(actors_.size() - 1);

@@ -39,6 +39,7 @@ enum class ActorKind : uint8_t {
   kTensorLoad,    // tcgen05.ld of a warp: a step is the loads up to one wait
   kTensorStore,   // tcgen05.st of a warp, likewise
   kWarpgroup,     // wgmma of a warpgroup: a step is one wgmma-group
+  kGrid,          // the grid before this one: its only step is its end
 };
 
 // What an engine does when it acts: a step of an actor, and what the issuer knew when it issued.
@@ -57,7 +58,7 @@ struct PhaseWait {
 
 class Sanitizer {
  public:
-  explicit Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {}
+  explicit Sanitizer(Cluster& cluster);
 
   ActorId NewActor(ActorKind kind, std::string name);
 
@@ -90,6 +91,8 @@ class Sanitizer {
   // this: `known` is what happened before.
   void CheckPhaseWaits(const Issuer& issuer, const std::vector<PhaseWait>& waits,
                        const VectorClock& known, uint64_t address);
+  // griddepcontrol.wait: the grid that this one may overlap with has ended.
+  void WaitForPreviousGrid(const Issuer& issuer) { Learn(issuer, kPreviousGrid, 1); }
   void OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer);
   // Lanes of the issuer's warp have met.
   void OnWarpSync(const Issuer& issuer, uint32_t lanes);
@@ -159,6 +162,9 @@ class Sanitizer {
     std::string name;
   };
 
+  // The first actor, where there is such a grid.
+  static constexpr ActorId kPreviousGrid = 0;
+
   WarpState& StateOf(const Issuer& issuer);
   void Advance(WarpState& state);
   void Learn(WarpState& state, const Issuer& issuer, const Knowledge& from);
@@ -168,6 +174,9 @@ class Sanitizer {
   // `values`: what is written, from `address` on, or null.
   void TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes, GridAccess access,
                    const uint8_t* values = nullptr);
+  // Conflicts with what the grid does that this one may overlap with.
+  void CheckPreviousGrid(const Issuer& issuer, uint64_t line, const GridAccess& access,
+                         const Knowledge& knowledge);
   void TouchLine(const Issuer& issuer, uint64_t line, GridAccess& access, const uint8_t* values);
   GridAccess GlobalStep(const Issuer& issuer, AccessKind kind, uint8_t order);
   SharedShadow& ShadowOf(const Cta& owner);

@@ -127,3 +127,14 @@ def test_forms_that_do_not_exist(text, complaint):
     with pytest.raises(EmulatorError, match=complaint) as caught:
         launch((4,), ask=text)
     assert caught.value.ptx_line > 0
+
+
+def test_random_schedules_refuse_now_and_then():
+    """As a GPU may: what is refused starts as usual, and every tile is done once."""
+    usual = np.count_nonzero(launch(24, schedule="late")[1])
+    workers = []
+    for seed in range(6):
+        counts, done = launch(24, schedule=seed)
+        assert (counts == 1).all() and done.sum() == 24
+        workers.append(np.count_nonzero(done))
+    assert max(workers) > usual
