@@ -189,6 +189,10 @@ class Example:
             ratio = f"{milliseconds / own:.2f} times as long"
             print(f"{name:<12}{milliseconds:9.4f} ms  {', '.join([*rates, ratio])}")
 
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function by ``torch.compile``; on the emulator, as it is."""
+        return torch.compile(function) if self.args.device == "cuda" else function
+
     def table(self, shapes: Sequence[tuple[int, ...]], case: Callable[..., Case]) -> None:
         """Prints the speed beside the fastest peer for each shape on a GPU; nothing elsewhere.
 

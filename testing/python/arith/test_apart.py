@@ -74,10 +74,9 @@ class Index:
         return _APART(self.ir, self.i, self.min, self.extent, distance)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_what_meets_is_not_said_to_be_apart(seed):
+def test_what_meets_is_not_said_to_be_apart():
     """``APART_FUZZ``: how many expressions that are not injective, 10^6 by hand."""
-    rng, meeting, accepted = random.Random(seed), 0, 0
+    rng, meeting, accepted = random.Random(0), 0, 0
     while meeting < int(os.environ.get("APART_FUZZ", "1500")):
         index = Index(rng, rng.choice([2, 3, 5, 8, 17, 60]))
         nearest = index.nearest()

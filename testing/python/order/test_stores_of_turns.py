@@ -13,15 +13,13 @@ import tilelang.language as T
 ROWS, COLUMNS = 64, 64
 FORMS = {
     "i": lambda i, n: i,
-    "2i": lambda i, n: 2 * i,
     "3i+1": lambda i, n: 3 * i + 1,
     "n-1-i": lambda i, n: n - 1 - i,
     "digits": lambda i, n: (i % 4) * 2 + i // 4,
     "i//2": lambda i, n: i // 2,
-    "i%4": lambda i, n: i % 4,
     "min": lambda i, n: T.min(i, 3) if not isinstance(i, int) else min(i, 3),
 }
-APART = ("i", "2i", "3i+1", "n-1-i", "digits")
+APART = ("i", "3i+1", "n-1-i", "digits")
 
 
 def stores(form: str, n: int, inner: int = 1):
