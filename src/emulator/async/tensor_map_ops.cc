@@ -5,6 +5,7 @@
 #include "emulator/async/families.h"
 #include "emulator/async/tensor_map.h"
 #include "emulator/core/decoder.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
 
 namespace tilelang::emulator {
@@ -63,6 +64,7 @@ constexpr ElementType kElementTypes[] = {
     {static_cast<uint64_t>(TensorType::kU6UnpackU8), false},
 };
 constexpr uint64_t kFirstTableType = 11;
+constexpr uint64_t kFirstPackedType = 13;
 
 void ReplaceElementType(uint8_t* map, int first, uint64_t value) {
   ElementType type{value, false};
@@ -128,7 +130,12 @@ void DecodeReplace(Decoder& d) {
     int limit = r.field->type == Type::kB64 ? TensorMap::kMaxRank - 1 : TensorMap::kMaxRank;
     if (r.ordinal < 0 || r.ordinal >= limit) d.Illegal("no such dimension in a tensor map");
   }
-  r.value = d.Source(d.operand(next), r.field->type);
+  const ptx::Operand& value = d.operand(next);
+  if (r.field->first == kElementTypeBit && value.kind == ptx::Operand::Kind::kInteger &&
+      value.bits >= kFirstPackedType && d.function().context().device.sm < 100) {
+    d.Illegal("element types of four and six bits of a tensor map need sm_100f or higher");
+  }
+  r.value = d.Source(value, r.field->type);
   d.MakeExtra<ReplaceOp>(r);
   d.op.handler = Replace;
 }

@@ -183,6 +183,7 @@ constexpr Note kNotes[] = {
     {"cp.reduce", "", kSm90},
     {"tensormap", "", kSm90},
     {"tensormap.replace", "", kSm90Family},
+    {"tensormap.replace", "swizzle_atomicity", kSm100Family},
     // Tensor core.
     {"mma", "", kSm80},
     {"mma", "e4m3", kSm89},
