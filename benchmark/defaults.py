@@ -53,6 +53,7 @@ PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": 
 AS_WRITTEN = {
     "tl.disable_block_fitting": True,
     "tl.disable_block_order": True,
+    "tl.disable_load_trimming": True,
     "tl.disable_result_staging": True,
 }
 #: what the options of an expert add to the plain kernel

@@ -22,6 +22,7 @@
 #include "schedule/description.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/load_ahead.h"
+#include "schedule/missing_rows.h"
 #include "schedule/mma_warp.h"
 #include "schedule/overlap.h"
 #include "schedule/overlay_operands.h"
@@ -402,7 +403,9 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   DescribeChannels(rings, results, turns, threads.count, &description);
   DescribeCopies(copies, &description);
   rings.insert(rings.end(), results.begin(), results.end());
-  Stmt work = WriteConsumers(rings, turns, threads.linear, op->body, &description.notes);
+  std::vector<Stmt> consumed = ClearMissingRows(rings);
+  consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
+  Stmt work = op::Sequence(consumed, op->span);
   description.AddRole("threads", {0, threads.count}, registers.consumer, work);
   description.Record();
   if (registers.producer > 0) {

@@ -8,6 +8,7 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
+#include "schedule/missing_rows.h"
 
 namespace tilelang::schedule {
 
@@ -62,7 +63,9 @@ class ProducerWriter : public SliceCopier {
 
  public:
   using SliceCopier::Rewrite;
-  Stmt Rewrite(const ir::CopyNode* op) override {
+  Stmt Rewrite(const ir::CopyNode* whole) override {
+    ir::Copy existing = WithoutMissingRows(whole);
+    const ir::CopyNode* op = existing.get();
     const Ring* ring = RingOf(op->dst->buffer);
     Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
     auto annotations = op->annotations;

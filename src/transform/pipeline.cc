@@ -44,6 +44,7 @@
 #include "transform/stage_results.h"
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
+#include "transform/trim_loads.h"
 #include "transform/version_strides.h"
 #include "transform/widen_indices.h"
 #include "transform/wrap_indices.h"
@@ -123,6 +124,7 @@ const std::vector<Step>& Pipeline() {
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
       {"fit_blocks", FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"trim_loads", TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
       {"stage_results", StageResults, std::nullopt, "tl.disable_result_staging", Unchanged},
       {"load_first", ForAll(LoadFirst)},

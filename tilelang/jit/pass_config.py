@@ -28,6 +28,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_WARPGROUP_TURNS = "tl.disable_warpgroup_turns"
     TL_DISABLE_BLOCK_FITTING = "tl.disable_block_fitting"
     TL_DISABLE_BLOCK_ORDER = "tl.disable_block_order"
+    TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"

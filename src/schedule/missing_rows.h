@@ -1,0 +1,23 @@
+// Rows of tiles that no load brings, since their tensor has fewer.
+#ifndef TILELANG_SCHEDULE_MISSING_ROWS_H_
+#define TILELANG_SCHEDULE_MISSING_ROWS_H_
+
+#include <vector>
+
+#include "schedule/ring.h"
+
+namespace tilelang::schedule {
+
+// Annotation of a load into a whole tile (int): so many rows, the first ones of the tile, are all
+// that can exist. Nothing else writes the tile. A role that loads it leaves out the others.
+inline constexpr const char* kExistingRows = "existing_rows";
+
+// The load without rows that do not exist; itself where all may.
+ir::Copy WithoutMissingRows(const ir::CopyNode* load);
+
+// Zeros for the missing rows of all slots, which nothing writes later.
+std::vector<ir::Stmt> ClearMissingRows(const std::vector<Ring>& rings);
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_MISSING_ROWS_H_
