@@ -42,7 +42,11 @@ ARGUMENTS = {
         "--keys 333 --kv_heads 2 --dim 64",
         "--queries 130 --keys 130 --window 33 --no_sink",
     ],
-    "gemm/gemm_dequantize": ["--weights int4", "--weights fp4 --dtype bfloat16"],
+    "gemm/gemm_dequantize": [
+        "--weights int4 --n 136",
+        "--weights fp4 --dtype bfloat16 --n 72",
+        "--weights int4 --dtype bfloat16 --m 1 --n 72",
+    ],
     "gemm/gemm_fp8": [
         "--k 1024",
         "--m 72 --n 200 --k 800 --dtype float8_e5m2",
