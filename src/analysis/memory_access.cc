@@ -289,7 +289,7 @@ bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried)
 }
 
 bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
-  return AnyCommon(a, 0, b, 0, [&](int32_t x, int32_t y) {
+  return AnyCommon({a}, {b}, [&](int32_t x, int32_t y) {
     // Threads that store the same element at the same time store the same value.
     return !(same_store && x == OwnerMap::kReplicated) && (x != y || x < 0);
   });
@@ -479,7 +479,7 @@ bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& late
                     !earlier.by_warpgroup && !later.by_warpgroup && earlier.owners &&
                     later.owners && SameUniformPart(earlier, later, carried);
   if (!comparable) return true;
-  return AnyCommon(*earlier.owners, 0, *later.owners, 0, [](int32_t x, int32_t y) {
+  return AnyCommon({*earlier.owners}, {*later.owners}, [](int32_t x, int32_t y) {
     return x < 0 || y < 0 || WarpgroupOf(x) != WarpgroupOf(y);
   });
 }

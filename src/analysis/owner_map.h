@@ -38,25 +38,38 @@ struct OwnerMap {
   size_t Find(int64_t element) const;
 };
 
-// Whether visit(owner in a, owner in b) holds for some element that both touch. The elements of
-// each map are moved by its shift.
+// Where a map lies: its element e begins at `base` + e * `scale`, in whatever both of two maps
+// count, elements of one buffer or bytes.
+struct PlacedOwners {
+  const OwnerMap& map;
+  int64_t base = 0;
+  int64_t scale = 1;
+
+  int64_t Begin(size_t i) const { return base + map.Begin(i) * scale; }
+  int64_t End(size_t i) const { return Begin(i) + map.unit * scale; }
+  // The index of the first unit that does not end before the place.
+  size_t Find(int64_t place) const {
+    int64_t distance = place - base;
+    return map.Find(distance / scale - (distance % scale < 0));
+  }
+};
+
+// Whether visit(owner in a, owner in b) holds for some place that both touch.
 template <typename Visit>
-bool AnyCommon(const OwnerMap& a, int64_t shift_a, const OwnerMap& b, int64_t shift_b,
-               const Visit& visit) {
-  if (a.owner.empty() || b.owner.empty()) return false;
-  size_t i = a.Find(b.Begin(0) + shift_b - shift_a);
-  size_t j = b.Find(a.Begin(0) + shift_a - shift_b);
-  while (i < a.owner.size() && j < b.owner.size()) {
-    int64_t begin_a = a.Begin(i) + shift_a;
-    int64_t begin_b = b.Begin(j) + shift_b;
-    int64_t end_a = begin_a + a.unit;
-    int64_t end_b = begin_b + b.unit;
-    int32_t x = a.owner[i];
-    int32_t y = b.owner[j];
+bool AnyCommon(const PlacedOwners& a, const PlacedOwners& b, const Visit& visit) {
+  if (a.map.owner.empty() || b.map.owner.empty()) return false;
+  size_t i = a.Find(b.Begin(0));
+  size_t j = b.Find(a.Begin(0));
+  while (i < a.map.owner.size() && j < b.map.owner.size()) {
+    int32_t x = a.map.owner[i];
+    int32_t y = b.map.owner[j];
+    bool meet = a.Begin(i) < b.End(j) && b.Begin(j) < a.End(i);
+    int64_t end_a = a.End(i);
+    int64_t end_b = b.End(j);
     i += end_a <= end_b;
     j += end_b <= end_a;
-    if (end_a <= begin_b || end_b <= begin_a) continue;
-    if (x != OwnerMap::kNobody && y != OwnerMap::kNobody && visit(x, y)) return true;
+    bool touched = x != OwnerMap::kNobody && y != OwnerMap::kNobody;
+    if (meet && touched && visit(x, y)) return true;
   }
   return false;
 }

@@ -217,7 +217,12 @@ bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const Memory
   auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
   auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
   if (!shift_a || !shift_b) return true;
-  return AnyCommon(*a.owners, *shift_a, *b.owners, *shift_b, [&](int32_t x, int32_t y) {
+  // By bytes: tiles of different types may lie in the same place.
+  auto placed = [](const MemoryAccess& access, int64_t shift) {
+    int64_t size = ir::Bytes(access.buffer->dtype);
+    return analysis::PlacedOwners{*access.owners, access.begin + shift * size, size};
+  };
+  return AnyCommon(placed(a, *shift_a), placed(b, *shift_b), [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.
     if (same && x == OwnerMap::kReplicated) return false;
     return (x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b);
@@ -243,7 +248,6 @@ bool Overlap::Conflict(const Access& a, const Access& b) {
   for (const auto& x : of_a) {
     for (const auto& y : of_b) {
       if (x->end <= y->begin || y->end <= x->begin) continue;
-      if (!x->buffer.same_as(y->buffer)) return true;
       if (OwnersConflict(*x, a.agent, *y, b.agent, one_site && x == y)) return true;
     }
   }

@@ -46,3 +46,22 @@ def test_a_guard_on_a_loop_hides_no_race(target) -> None:
     for mutant in without_barriers:
         with pytest.raises(errors.SynchronizationError, match="do not synchronize in between"):
             verify_synchronization(mutant)
+
+
+def test_tiles_of_one_thread_in_one_place() -> None:
+    """Thread 0 alone writes both tiles, which share bytes: compared byte by byte."""
+
+    @T.prim_func
+    def kernel(
+        At: T.Tensor((1,), "int32"), X: T.Tensor((5,), "float32"), B: T.Tensor((1,), "int16")
+    ):
+        with T.Kernel(1, threads=128):
+            value = T.alloc_fragment((1, 1), "float32")
+            at = T.alloc_fragment((1,), "int32")
+            tile = T.alloc_shared((1,), "int16")
+            T.copy(At, at)
+            for k in T.serial(1):
+                T.copy(X[at[k] : at[k] + 1], value[0:1, k])
+            T.copy(B, tile)
+
+    verify_synchronization(compiled(kernel, "sm_80"))
