@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
+#include "layout/fragment.h"
 
 namespace tilelang::analysis {
 
@@ -19,6 +21,25 @@ static bool IsPrivate(const Buffer& buffer) {
   auto is_one = [](const Expr& extent) { return IsConst(extent, 1); };
   return buffer.IsLocal() ||
          (buffer.IsFragment() && std::all_of(buffer->shape.begin(), buffer->shape.end(), is_one));
+}
+
+// A loop that indexes an array of each thread, and no tile whose elements are spread over threads:
+// layouts give all of its iterations to every thread.
+static bool RunsInEveryThread(const ParallelForNode* op) {
+  if (auto layout = op->annotations.Get("loop_layout")) {
+    auto fragment = (*layout).cast<layout::Fragment>();
+    if (fragment->thread->Cosize() - fragment->thread->offset != 1) return false;
+  }
+  bool indexes_array = false;
+  bool has_fragment = false;
+  WalkEffects(op->body, [&](const Effect& e) {
+    has_fragment |= e.buffer.IsFragment();
+    if (e.buffer->scope != "local") return;
+    for (const Expr& index : e.indices) {
+      for (const Var& var : op->vars) indexes_array |= UsesVar(index, var);
+    }
+  });
+  return indexes_array && !has_fragment;
 }
 
 // Adds what varies under the present assumptions; run until nothing changes.
@@ -93,6 +114,7 @@ class VariationFinder : public StmtVisitor {
     Loop(op, op->body, uniform);
   }
   void Visit(const ParallelForNode* op) override {
+    if (RunsInEveryThread(op)) return StmtVisitor::Visit(op);
     for (const Var& var : op->vars) Mark(&result_->varying_, var.get());
     // Each thread runs iterations of its own, or none.
     bool outer = std::exchange(divergent_, true);

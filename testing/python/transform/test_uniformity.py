@@ -39,6 +39,20 @@ def _a_shared_value(flag, masks, k, tx):
 
 
 @T.macro
+def _by_iterations_that_all_threads_run(flag, masks, k, tx):
+    for i in T.Parallel(4):
+        flag[i] = masks[(k + i) % 4]
+
+
+@T.macro
+def _from_registers(flag, masks, k, tx):
+    spread = T.alloc_fragment((128,), "int32")
+    T.fill(spread, 1)
+    for i in T.Parallel(128):
+        flag[i % 4] = spread[i] * masks[k]
+
+
+@T.macro
 def _of_a_thread(flag, masks, k, tx):
     flag[0] = masks[k] + tx // 64
 
@@ -85,7 +99,16 @@ def kernel(write):
     return main
 
 
-@pytest.mark.parametrize("write", [_one_element, _all_elements, _computed, _a_shared_value])
+@pytest.mark.parametrize(
+    "write",
+    [
+        _one_element,
+        _all_elements,
+        _computed,
+        _a_shared_value,
+        _by_iterations_that_all_threads_run,
+    ],
+)
 def test_a_local_buffer_that_all_threads_fill_alike(write) -> None:
     a, b = torch.randn(4, 64).half(), torch.zeros(4, 64).half()
     mask = torch.tensor([1, 0, 0, 1], dtype=torch.int32)
@@ -100,6 +123,7 @@ def test_a_local_buffer_that_all_threads_fill_alike(write) -> None:
         _at_a_place_of_a_thread,
         _by_some_threads,
         _by_threads_with_iterations,
+        _from_registers,
         _copied,
     ],
 )
