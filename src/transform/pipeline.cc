@@ -30,6 +30,7 @@
 #include "transform/instrument.h"
 #include "transform/load_first.h"
 #include "transform/lower_tile_ops.h"
+#include "transform/mask_results.h"
 #include "transform/order_blocks.h"
 #include "transform/permute_tensors.h"
 #include "transform/promote_accumulators.h"
@@ -118,6 +119,7 @@ const std::vector<Step>& Pipeline() {
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
       {"slice_epilogue", SliceEpilogue},
+      {"mask_results", MaskResults},
       {"stage_tensor_memory", StageTensorMemory},
       {"roll_reductions", ForAll(RollReductions)},
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
