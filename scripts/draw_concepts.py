@@ -1,4 +1,5 @@
-"""Draws docs/pictures/concepts.svg: what becomes of a program, and where its data are.
+"""Draws pictures of docs/pictures/: concepts.svg, what becomes of a program and where its data are;
+epilogue.svg, the result of a gemm on the whole tile and in slices.
 
 python scripts/draw_concepts.py [FOLDER]
 """
@@ -11,7 +12,6 @@ from html import escape
 from pathlib import Path
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
-WIDTH, HEIGHT = 900, 420
 _STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2430; }
   .head { font-weight: 600; }
@@ -105,30 +105,70 @@ def _arrow(x0: int, y0: int, x1: int, y1: int, label: str) -> str:
     return line + (_text((x0 + x1) / 2, y, label, "note") if label else "")
 
 
-def draw() -> str:
-    """Returns the picture as SVG."""
+def _label(y: int, text: str, kind: str = "note") -> str:
+    return f'<text class="{kind}" x="20" y="{y}">{escape(text)}</text>'
+
+
+def _picture(title: str, height: int, parts: list[str]) -> str:
     tip = (
         '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#5b6270"/></marker>'
     )
-    title = "From a kernel in Python to the emulator and the GPU, and the memories of its data"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" role="img">',
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" '
+        f'width="900" height="{height}" role="img">',
         f"<title>{title}</title>",
         f"<style>{_STYLE}</style><defs>{tip}</defs>",
-        f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
-        *(_arrow(*arrow) for arrow in _ARROWS),
-        *(box.svg() for box in (*_PROGRAM, *_MEMORY)),
-        "</svg>",
+        f'<rect class="paper" width="900" height="{height}"/>',
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*head, *parts, "</svg>"]) + "\n"
+
+
+def concepts() -> str:
+    """Returns concepts.svg."""
+    title = "From a kernel in Python to the emulator and the GPU, and the memories of its data"
+    arrows = [_arrow(*arrow) for arrow in _ARROWS]
+    return _picture(title, 420, [*arrows, *(box.svg() for box in (*_PROGRAM, *_MEMORY))])
+
+
+def _lane(y: int, kind: str, *spans: tuple[int, int, str]) -> list[str]:
+    """Boxes of one unit along the time, each from where to where."""
+    return [Box(x0, y, x1 - x0, 28, kind, text).svg() for x0, x1, text in spans]
+
+
+def epilogue() -> str:
+    """Returns epilogue.svg."""
+    first, step = 452, 92
+    slices = range(4)
+    starts = [first + step * p for p in slices]
+    parts = [
+        _label(24, "the whole tile: 128 results a thread, and what they are computed with", "head"),
+        *(_label(y, name) for y, name in ((55, "tensor core"), (91, "threads"), (127, "stores"))),
+        *_lane(36, "compiler", (120, 370, "gemm")),
+        *_lane(72, "machine", (370, 470, "load bias, R"), (470, 760, "compute 256 columns")),
+        *_lane(108, "memory", (760, 884, "by threads")),
+        _label(180, "in slices of columns: the registers of a slice", "head"),
+        *(_label(y, name) for y, name in ((211, "tensor core"), (247, "loads"))),
+        *(_label(y, name) for y, name in ((283, "threads"), (319, "stores"))),
+        *_lane(192, "compiler", (120, 370, "gemm")),
+        *_lane(228, "program", (240, 370, "bias, R 0")),
+        *_lane(
+            228, "program", *((starts[p] - 82, starts[p] + 2, f"R {p + 1}") for p in slices[:3])
+        ),
+        *_lane(264, "machine", *((x - 82, x + 2, f"slice {p}") for p, x in enumerate(starts))),
+        *_lane(300, "memory", *((x + 8, x + 70, f"slot {p % 2}") for p, x in enumerate(starts))),
+    ]
+    return _picture("The result of a gemm on the whole tile and in slices of columns", 344, parts)
+
+
+PICTURES_OF = {"concepts.svg": concepts, "epilogue.svg": epilogue}
 
 
 def main() -> None:
-    """Writes the picture."""
+    """Writes the pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
-    (folder / "concepts.svg").write_text(draw())
+    for name, draw in PICTURES_OF.items():
+        (folder / name).write_text(draw())
 
 
 if __name__ == "__main__":

@@ -83,8 +83,9 @@ def test_lines_are_compared_with_their_numbers() -> None:
             _assert_printed(wrong, "time 10.5 us\nend\n")
 
 
-def test_the_picture_of_concepts_is_current() -> None:
-    assert (DOCS / "pictures" / "concepts.svg").read_text() == draw_concepts.draw()
+@pytest.mark.parametrize("name", draw_concepts.PICTURES_OF)
+def test_pictures_of_concepts_are_current(name) -> None:
+    assert (DOCS / "pictures" / name).read_text() == draw_concepts.PICTURES_OF[name]()
 
 
 def test_every_block_of_code_says_what_it_is() -> None:
