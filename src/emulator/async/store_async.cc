@@ -1,5 +1,5 @@
 // Instruction families st.async and red.async: one thread's value goes to shared memory of the
-// cluster and completes transactions of an mbarrier there.
+// cluster and completes transactions of an mbarrier there, or, without one, to global memory.
 #include <cstring>
 #include <string>
 
@@ -23,8 +23,9 @@ struct StoreForm {
 std::vector<uint8_t> ValuesOf(Warp& w, const Op& op, const StoreForm& form, int count, int lane) {
   std::vector<uint8_t> values(count * form.element_bytes);
   for (int i = 0; i < count; ++i) {
-    uint64_t bits = form.element_bytes == 8 ? w.Reg<uint64_t>(op.slots[i])[lane]
-                                            : w.Reg<uint32_t>(op.slots[i])[lane];
+    uint64_t bits = form.element_bytes == 8   ? w.Reg<uint64_t>(op.slots[i])[lane]
+                    : form.element_bytes == 4 ? w.Reg<uint32_t>(op.slots[i])[lane]
+                                              : w.Reg<uint16_t>(op.slots[i])[lane];
     std::memcpy(values.data() + i * form.element_bytes, &bits, form.element_bytes);
   }
   return values;
@@ -70,16 +71,69 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// Space and completion of the forms with an mbarrier; the others, which store to global memory
-// with .release, have no counterpart here.
+// To global memory: at any time until the kernel ends, since nothing tells that it is done. What
+// the thread did before is known to whoever acquires a released value.
+Flow StoreGlobal(Warp& w, const Op& op, uint32_t mask) {
+  const auto& form = op.Extra<StoreForm>();
+  Engines& engines = Engines::Of(w);
+  Cluster& cluster = w.cta.cluster;
+  ForEachLane(mask, [&](int lane) {
+    PendingStep step;
+    step.issuer = w.Here(lane);
+    step.name = form.reduces ? "red.async" : "st.async";
+    if (Sanitizer* sanitizer = engines.sanitizer()) {
+      step.order = {engines.ActorOf(ActorKind::kAsyncStore, step.issuer, step.name, false), 1,
+                    sanitizer->Snapshot(step.issuer), op.order};
+    }
+    step.act = [&cluster, &form, issuer = step.issuer, name = step.name,
+                address = form.destination.At(w, lane), values = ValuesOf(w, op, form, 1, lane)] {
+      const AccessKind kind = form.reduces ? AccessKind::kAtomic : AccessKind::kWrite;
+      uint8_t* target = GlobalAccess(cluster, issuer, address, form.element_bytes,
+                                     form.element_bytes, kind, Proxy::kGeneric, name);
+      if (form.reduces) {
+        Reduce(form.reduce, form.type, values.data(), target, form.element_bytes, false);
+      } else {
+        std::memcpy(target, values.data(), values.size());
+      }
+    };
+    engines.QueueFree(std::move(step));
+  });
+  return Flow::kNext;
+}
+
+// Space and completion of the forms with an mbarrier.
 void TakeCompletion(Decoder& d, StoreForm& form, const char* name) {
+  d.mods.Take("mbarrier::complete_tx::bytes");
   form.space = d.mods.TakeSpace();
-  if (!d.mods.Take("mbarrier::complete_tx::bytes")) {
-    d.Unsupported(std::string(name) + " without .mbarrier::complete_tx::bytes");
-  }
   if (form.space != Space::kGeneric && form.space != Space::kShared) {
     d.Illegal(std::string(name) + " on an mbarrier writes .shared::cluster memory");
   }
+}
+
+// The same of the forms without: scope and order.
+void TakeGlobalOrder(Decoder& d, StoreForm& form, const char* name) {
+  form.space = d.mods.TakeSpace();
+  if (form.space != Space::kGeneric && form.space != Space::kGlobal) {
+    d.Illegal(std::string(name) + " without an mbarrier writes .global memory");
+  }
+  d.mods.Take("mmio");
+  const bool relaxed = form.reduces && d.mods.Take("relaxed");
+  if (!relaxed && !d.mods.Take("release")) {
+    d.Illegal(std::string(name) + " without an mbarrier needs .release" +
+              (form.reduces ? " or .relaxed" : ""));
+  }
+  if (d.mods.TakeOneOf({"gpu", "sys"}).empty()) {
+    d.Illegal(std::string(name) + " without an mbarrier needs .gpu or .sys");
+  }
+  d.op.order = static_cast<uint8_t>(kStrong | kGpuScope | (relaxed ? 0 : kRelease));
+  d.MarkCommunicates();
+}
+
+void TakeGlobalOperands(Decoder& d, StoreForm& form, Type type) {
+  form.element_bytes = static_cast<uint32_t>(TypeBits(type)) / 8;
+  form.destination = d.Address(d.operand(0));
+  d.PushSource(1, type);
+  d.op.handler = StoreGlobal;
 }
 
 void TakeOperands(Decoder& d, StoreForm& form, Type type, int count) {
@@ -95,6 +149,14 @@ void TakeOperands(Decoder& d, StoreForm& form, Type type, int count) {
 
 void DecodeStore(Decoder& d) {
   StoreForm& form = d.MakeExtra<StoreForm>();
+  if (!d.mods.Has("mbarrier::complete_tx::bytes")) {
+    TakeGlobalOrder(d, form, "st.async");
+    const Type type = d.mods.TakeType();
+    if (TypeBits(type) < 16 || TypeBits(type) > 64) {
+      d.Illegal("st.async to global memory stores an element of 16, 32 or 64 bits");
+    }
+    return TakeGlobalOperands(d, form, type);
+  }
   TakeCompletion(d, form, "st.async");
   if (!d.mods.Take("weak")) d.mods.Take("cluster");
   const int count = d.mods.TakeVector();
@@ -126,9 +188,14 @@ bool AsyncReductionExists(ReduceOp op, Type type) {
 void DecodeReduce(Decoder& d) {
   StoreForm& form = d.MakeExtra<StoreForm>();
   form.reduces = true;
-  TakeCompletion(d, form, "red.async");
-  if (!d.mods.Take("relaxed") || !d.mods.Take("cluster")) {
-    d.Illegal("red.async on an mbarrier needs .relaxed.cluster");
+  const bool on_mbarrier = d.mods.Has("mbarrier::complete_tx::bytes");
+  if (on_mbarrier) {
+    TakeCompletion(d, form, "red.async");
+    if (!d.mods.Take("relaxed") || !d.mods.Take("cluster")) {
+      d.Illegal("red.async on an mbarrier needs .relaxed.cluster");
+    }
+  } else {
+    TakeGlobalOrder(d, form, "red.async");
   }
   const auto reduce =
       ParseReduceOp(d.mods.TakeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"}));
@@ -138,6 +205,7 @@ void DecodeReduce(Decoder& d) {
   }
   form.reduce = *reduce;
   form.type = *ReduceTypeOf(type);
+  if (!on_mbarrier) return TakeGlobalOperands(d, form, type);
   form.element_bytes = static_cast<uint32_t>(TypeBits(type)) / 8;
   TakeOperands(d, form, type, 1);
   d.op.handler = Store<1>;

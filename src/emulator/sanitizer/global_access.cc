@@ -77,13 +77,19 @@ void Sanitizer::WarpGlobal(const WarpAccess& access) {
 
 void Sanitizer::EngineGlobal(const Access& access, const EngineStep& engine) {
   if (engine.actor == kNoActor) return;
-  GridAccess step = GlobalStep(access.issuer, access.kind, 0);
+  GridAccess step = GlobalStep(access.issuer, access.kind, engine.order);
   step.engine = true;
   step.actor = engine.actor;
   step.step = engine.step;
   engine_knowledge_ = engine.knowledge.get();
   TouchGlobal(access.issuer, access.address, access.bytes, step);
   engine_knowledge_ = nullptr;
+  if (!(engine.order & kRelease)) return;
+  SyncLocation& location = grid_->Location(access.address);
+  location.narrow[cluster_.linear_id].Join(engine.knowledge->happened);
+  if (!grid_->follows_grid()) return;
+  location.wide.Join(engine.knowledge->grid);
+  location.wide.Raise(cluster_.linear_id, engine.knowledge->happened);
 }
 
 void Sanitizer::TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes,

@@ -39,6 +39,7 @@ enum class ActorKind : uint8_t {
   kTensorLoad,    // tcgen05.ld of a warp: a step is the loads up to one wait
   kTensorStore,   // tcgen05.st of a warp, likewise
   kWarpgroup,     // wgmma of a warpgroup: a step is one wgmma-group
+  kAsyncStore,    // st.async and red.async of a thread to global memory: never known to be over
   kGrid,          // the grid before this one: its only step is its end
 };
 
@@ -47,6 +48,7 @@ struct EngineStep {
   ActorId actor = kNoActor;
   uint32_t step = 0;
   std::shared_ptr<const Knowledge> knowledge;
+  uint8_t order = 0;  // MemoryOrder of its access to global memory: a release tells what is known
 };
 
 // A wait for the running phase of an mbarrier's predecessor succeeded.

@@ -73,6 +73,8 @@ SUPPORTED = [
     "cvt.rn.bf16x2.ue8m0x2 %r1, %h1;",
     "cvt.rs.satfinite.e4m3x4.f32 %r1, {%f1, %f2, %f3, %f4}, %r2;",
     "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
+    "st.async.mmio.release.sys.global.b32 [%d1], %r1;",
+    "red.async.mmio.release.sys.global.add.u32 [%d1], %r1;",
     "griddepcontrol.wait;",
     "elect.sync %r1|%p1, -1;",
     "mapa.shared::cluster.u32 %r1, %r2, %r3;",
@@ -84,10 +86,6 @@ REFUSED = [
     ("multimem.ld_reduce.relaxed.gpu.global.add.f32 %f1, [%d1];", "sm_100a", "multimem"),
     ("multimem.st.relaxed.gpu.global.f32 [%d1], %f1;", "sm_100a", "multimem"),
     ("multimem.red.relaxed.gpu.global.add.f32 [%d1], %f1;", "sm_100a", "multimem"),
-    ("st.async.mmio.release.sys.global.b32 [%d1], %r1;", "sm_100a",
-     "st.async without .mbarrier::complete_tx::bytes"),
-    ("red.async.mmio.release.sys.global.add.u32 [%d1], %r1;", "sm_100a",
-     "red.async without .mbarrier::complete_tx::bytes"),
     (f"{_TMA}.4d.shared::cta.global.im2col::w.{_DONE} [%r9], [%d1, {COORDS}], [%r8],"
      " {%h1, %h2};", "sm_100a", "im2col::w"),
     (f"{_TMA}.4d.shared::cta.global.im2col::w::128.{_DONE} [%r9], [%d1, {COORDS}], [%r8],"

@@ -159,9 +159,6 @@ def test_wrong_addresses(body, kind, complaint):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("st.async.release.gpu.global.b32 [%d1], %r20;", "without .mbarrier"),
-        ("st.async.mmio.release.sys.global.b32 [%d1], %r20;", "without .mbarrier"),
-        ("red.async.release.gpu.global.add.u32 [%d1], %r20;", "without .mbarrier"),
         (f"{_STORE}.v4.b64 [%r6], {{%d8, %d9, %d8, %d9}}, [%r7];", "elements"),
         (f"{_STORE}.b16 [%r6], 5, [%r7];", "elements"),
         (f"{_STORE}.v2.b32 [%r6], %r20, [%r7];", "1 values given"),
