@@ -79,7 +79,7 @@ class BlockFitter : public ScopedMutator {
     threads_ = analysis::ThreadsOf(op);
     launch_ = op;
     ScopedMutator::Rewrite(op);  // looks at the loads
-    if (!loads_by_tma_) return self;
+    if (!loads_by_tma_) return Widen(op);
     Stages stages = StagesOf();
     Stmt narrow = Narrow(op, stages);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();
@@ -126,14 +126,39 @@ class BlockFitter : public ScopedMutator {
             ir::AsInt(plain_.loop->extent).value_or(kMostStages)};
   }
 
+  // Whether so many warpgroups can share the rows of every result, each a multiple of wgmma's.
+  bool DivideRows(int64_t warpgroups) const {
+    return std::all_of(plain_.gemms.begin(), plain_.gemms.end(), [&](const ir::GemmNode* gemm) {
+      auto rows = ir::AsInt(gemm->result()->extents[0]);
+      return rows && *rows % (warpgroups * kRowsOfWgmma) == 0;
+    });
+  }
+
+  // With two warpgroups, where threads load and the sums take half of the registers of one.
+  Stmt Widen(const ir::KernelLaunchNode* op) const {
+    int64_t sums = 0;
+    for (const ir::GemmNode* gemm : plain_.gemms) {
+      const ir::Buffer& c = gemm->result()->buffer;
+      int64_t elements = 1;
+      for (const ir::Expr& extent : c->shape) elements *= *ir::AsInt(extent);
+      sums = std::max(sums, elements * c->dtype.bits / 32 / threads_.count);
+    }
+    bool crowded = 2 * sums > target_->max_registers_per_thread;
+    if (threads_.count != kWarpgroup || !crowded || !DivideRows(2)) {
+      return ir::ffi::GetRef<Stmt>(op);
+    }
+    Remark(op->span, "threads",
+           "T.Kernel: 256 threads instead of 128 compute a block: threads load its tiles, and its "
+           "sums leave 128 of them too few registers for what they load. The pass option "
+           "tl.disable_block_fitting turns this off");
+    return WithThreads(op, 2 * kWarpgroup, op->body);
+  }
+
   // With one warpgroup, where two blocks then have room.
   Stmt Narrow(const ir::KernelLaunchNode* op, const Stages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    bool possible = threads_.count == 2 * kWarpgroup && BlocksOf(op) > target_->sm_count;
-    for (const ir::GemmNode* gemm : plain_.gemms) {
-      auto rows = ir::AsInt(gemm->result()->extents[0]);
-      possible = possible && rows && *rows % kRowsOfWgmma == 0;
-    }
+    bool possible =
+        threads_.count == 2 * kWarpgroup && DivideRows(1) && BlocksOf(op) > target_->sm_count;
     if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
     Stmt narrow = WithThreads(op, kWarpgroup, op->body);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();

@@ -14,8 +14,10 @@ namespace tilelang::transform {
 //   others leave an SM one block anyway.
 // * A loop gets as many stages as shared memory has room for without fewer blocks on an SM, where
 //   the program says fewer; and fewer where two blocks then have room instead of one.
+// * Where threads load the tiles, those of rows that the accelerator cannot load, and the sums take
+//   half of the registers of 128 threads, 256 compute a block.
 //
-// Remarks say both.
+// Remarks say each.
 ir::Func FitBlocks(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

@@ -63,6 +63,16 @@ def fitted(target="sm_90a", configs=None, **options) -> tuple[int, int]:
     return threads, slots
 
 
+def check(kernel, rows, columns, depth, relu):
+    torch.manual_seed(0)
+    a, b = torch.randn(rows, depth).half(), torch.randn(depth, columns).half()
+    c = poisoned((rows, columns), "float16", "cpu")
+    kernel(a, b, c)
+    want = a.double() @ b.double()
+    want = (want + 1.0).clamp(min=0.0) if relu else want
+    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=1e-3)
+
+
 def test_one_warpgroup_computes_where_two_such_blocks_fit():
     assert fitted() == (128, 3)
     assert fitted(configs=OFF) == (256, 3)
@@ -96,8 +106,20 @@ def test_targets_without_wgmma_stay_as_they_are(target):
     assert not remarks_of("fit_blocks", tiled(), target)
 
 
-def test_rows_that_threads_load_stay_as_they_are():
-    assert not remarks_of("fit_blocks", tiled(depth=4095, columns=4095), "sm_90a")
+def test_two_warpgroups_compute_where_threads_load():
+    odd = {"depth": 4095, "columns": 4095}
+    (remark,) = remarks_of("fit_blocks", tiled(**odd, threads=128), "sm_90a")
+    assert "256 threads instead of 128" in remark.message
+    assert "tl.disable_block_fitting" in remark.message
+    for other in ({"threads": 256}, {"threads": 128, "m": 64}, {"threads": 128, "n": 64}):
+        assert not remarks_of("fit_blocks", tiled(**odd | other), "sm_90a")
+
+
+def test_rows_of_any_length():
+    sizes = {"rows": 65, "columns": 67, "depth": 33, "threads": 128, "stages": 2}
+    kernel = tilelang.compile(tiled(**sizes), target="sm_90a")
+    assert "256 threads instead of 128" in " ".join(r.message for r in kernel.remarks)
+    check(kernel, 65, 67, 33, relu=False)
 
 
 def test_stages_fill_the_shared_memory_that_is_left():
@@ -130,9 +152,4 @@ def test_results_are_those_of_a_float64_product(steps):
     kernel = tilelang.compile(tiled(**sizes, **tiles), target="sm_90a")
     said = " ".join(remark.message for remark in kernel.remarks)
     assert "128 threads instead of 256" in said
-    torch.manual_seed(0)
-    a, b = torch.randn(840, 40 * steps).half(), torch.randn(40 * steps, 664).half()
-    c = poisoned((840, 664), "float16", "cpu")
-    kernel(a, b, c)
-    want = (a.double() @ b.double() + 1.0).clamp(min=0.0)
-    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=1e-3)
+    check(kernel, 840, 664, 40 * steps, relu=True)
