@@ -116,7 +116,7 @@ def test_two_warpgroups_compute_where_threads_load():
 
 
 def test_rows_of_any_length():
-    sizes = {"rows": 65, "columns": 67, "depth": 33, "threads": 128, "stages": 2}
+    sizes = {"rows": 65, "columns": 67, "depth": 33, "k": 32, "threads": 128, "stages": 2}
     kernel = tilelang.compile(tiled(**sizes), target="sm_90a")
     assert "256 threads instead of 128" in " ".join(r.message for r in kernel.remarks)
     check(kernel, 65, 67, 33, relu=False)
