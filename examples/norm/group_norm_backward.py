@@ -112,10 +112,12 @@ def main():
         of_groups = x.float().reshape(images, groups, -1)
         variance, mean = torch.var_mean(of_groups, 2, correction=0)
         inputs = x, dy, w, mean, torch.rsqrt(variance + EPSILON)
+        # torch wants statistics in the type of the weights
+        of_torch = x, dy, w, mean.to(w.dtype), inputs[4].to(w.dtype)
         dx = example.output(images, channels, pixels, dtype=args.dtype)
         outputs = dx, example.output(channels), example.output(channels)
         line = Case(
-            lambda: kernel(*inputs, *outputs), {"torch": lambda: peer(*inputs)}, 3 * x.nbytes
+            lambda: kernel(*inputs, *outputs), {"torch": lambda: peer(*of_torch)}, 3 * x.nbytes
         )
         return line, inputs, outputs
 
