@@ -73,7 +73,10 @@ def test_exact_sums(form):
 @pytest.mark.parametrize("form", QUADS + FLOATS + FP8 + DOUBLE, ids=name_of)
 def test_arithmetic(form, data):
     operands = kernels.make_data(form, data, 1)
-    for target, sm in (("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100)):
+    # sm_100a does as sm_90a.
+    for target, sm in (("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100))[
+        : 3 if data == "bits" else 2
+    ]:
         if sm < 90 and (form in FP8 or (form in DOUBLE and form.shape != "m8n8k4")):
             continue
         np.testing.assert_array_equal(

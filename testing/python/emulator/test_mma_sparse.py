@@ -30,17 +30,21 @@ def run(form, data, target="sm_90a", body=None, **options):
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
 def test_exact_sums(form):
     """Of small integers: what every arithmetic gives, with every selector."""
-    for variant in ("sp", ORDERED):
-        for selector in range(form.selectors):
-            own = form._replace(variant=variant, selector=selector)
-            data = kernels.make_data(own, "small", selector)
-            fp8 = form.dense.a in ("e4m3", "e5m2")
-            for target in ("sm_90a",) if fp8 else ("sm_80", "sm_90a", "sm_100a"):
-                got = run(own, data, target)
-                np.testing.assert_array_equal(got, kernels.expected(own, data), err_msg=target)
+    fp8 = form.dense.a in ("e4m3", "e5m2")
+    cases = [
+        ("sp", 0, "sm_90a"),
+        (ORDERED, 0, "sm_90a"),
+        (ORDERED, 0, "sm_90a" if fp8 else "sm_80"),
+    ]
+    cases += [("sp", selector, "sm_100a") for selector in range(1, form.selectors)]
+    for variant, selector, target in cases:
+        own = form._replace(variant=variant, selector=selector)
+        data = kernels.make_data(own, "small", selector)
+        got = run(own, data, target)
+        np.testing.assert_array_equal(got, kernels.expected(own, data), err_msg=target)
 
 
-@pytest.mark.parametrize("data", ["normal", "wide", "subnormal", "bits"])
+@pytest.mark.parametrize("data", ["wide", "subnormal"])
 @pytest.mark.parametrize("form", [f for f in FORMS if mma_kernels.BITS[f.dense.a] >= 16],
                          ids=name_of)  # fmt: skip
 def test_arithmetic_is_one_sum(form, data):
