@@ -11,7 +11,7 @@ Golub and LeVeque) and stores the result.
 """
 
 import torch
-from rms_norm import EPSILON, LONGEST, tile_of
+from rms_norm import EPSILON, IN_REGISTERS, LONGEST, tile_of
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
@@ -27,6 +27,8 @@ def layer_norm(rows, columns, dtype):
 def whole_rows(rows, columns, dtype):
     """The same, with rows in the registers of a block."""
     block, threads = tile_of(columns)
+    of_row = 1 << (threads // block).bit_length() - 1  # threads that have a row, a power of two
+    resident = 1024 if columns <= of_row * IN_REGISTERS else 640
 
     @T.prim_func
     def layer_norm(
@@ -36,6 +38,8 @@ def whole_rows(rows, columns, dtype):
         Y: T.Tensor((rows, columns), dtype),
     ):
         with T.Kernel(T.ceildiv(rows, block), threads=threads) as bx:
+            # W and B may be loaded late: more threads at once hide more than registers would.
+            T.annotate_min_blocks_per_sm(resident // threads)
             x, square = (T.alloc_fragment((block, columns), "float32") for _ in range(2))
             weight, bias = (T.alloc_fragment((columns,), dtype) for _ in range(2))
             mean, scale = (T.alloc_fragment((block,), "float32") for _ in range(2))

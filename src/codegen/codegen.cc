@@ -144,11 +144,12 @@ void KernelPrinter::CollectParams() {
   for (const Var& var : free.vars) used.insert(var.get());
   auto ordered = Attr(launch_->attrs, "ordered_tensors", Array<Buffer>());
   auto add_buffer = [&](const Buffer& buffer) {
-    std::string type =
-        (free.written.count(buffer.get()) ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
+    bool written = free.written.count(buffer.get()) != 0;
+    std::string type = (written ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
     // Other threads write it between barriers.
     if (!std::any_of(ordered.begin(), ordered.end(), [&](auto b) { return b.same_as(buffer); })) {
       type += "__restrict__ ";
+      if (!written) exprs_.AddConstant(buffer);
     }
     AddParam(buffer, type + names_.Of(buffer));
   };

@@ -52,6 +52,9 @@ class ExprPrinter {
   void Forget() { replaced_.clear(); }
   // Variables that stand for a tensor map: their value is its address.
   void AddTensorMap(const ir::Var& var) { tensor_maps_.insert(var.get()); }
+  // Tensors that nobody writes while the kernel runs.
+  void AddConstant(const ir::Buffer& buffer) { constants_.insert(buffer.get()); }
+  bool IsConstant(const ir::Buffer& buffer) const { return constants_.count(buffer.get()) != 0; }
   // Threads that wait on mbarriers see what those of other blocks stored before they arrived.
   void PublishToBlocks() { publishes_ = true; }
   // What is known about the variables in scope.
@@ -87,6 +90,7 @@ class ExprPrinter {
   Names* names_;
   std::unordered_map<const ir::ExprNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
+  std::set<const ffi::Object*> constants_;
   bool publishes_ = false;  // to other blocks
   // Whether an arrival or a wait orders memory of the cluster, and not of the block alone.
   bool OrdersCluster(const ir::CallNode* op) const {

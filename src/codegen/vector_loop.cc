@@ -93,6 +93,24 @@ void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
   PrintVectorStore(loop, store);
 }
 
+// What nobody loads is in the vector before, so that nothing waits for the load here.
+void StmtPrinter::PrintGuardedLoad(const Buffer& buffer, const std::string& lanes,
+                                   const std::string& name, const std::string& guard,
+                                   const std::string& at, const std::string& otherwise) {
+  std::string element = exprs_->Type(buffer->dtype) + ", " + lanes + ">";
+  std::string declared = "tl::vec<" + element + " " + name;
+  int64_t bytes = ir::Bytes(buffer->dtype) * std::stoll(lanes);
+  if (buffer.IsGlobal() && exprs_->IsConstant(buffer) && bytes % 4 == 0) {
+    std::string start =
+        "tl::filled<" + element + "(" + (otherwise.empty() ? "{}" : otherwise) + ")";
+    out_->Line("const " + declared + " = tl::load_if(" + guard + ", " + at + ", " + start + ");");
+    return;
+  }
+  std::string start = otherwise.empty() ? "" : " = tl::filled<" + element + "(" + otherwise + ")";
+  out_->Line(declared + start + ";");
+  out_->Line("if (" + guard + ") " + name + " = tl::load<" + lanes + ">(" + at + ");");
+}
+
 void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) {
   if (store->span.defined()) out_->SetSpan(store->span);
   std::string lanes = std::to_string(*AsInt(loop->extent));
@@ -118,8 +136,8 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   std::unordered_map<std::string, std::string> loaded;  // source text -> vector
   for (const VectorLoad& access : finder.loads) {
     const Buffer& buffer = access.load->buffer;
-    std::string call = "tl::load<" + lanes + ">(" +
-                       exprs_->Pointer(buffer, at_first_lane(access.load->indices)) + ")";
+    std::string at = exprs_->Pointer(buffer, at_first_lane(access.load->indices));
+    std::string call = "tl::load<" + lanes + ">(" + at + ")";
     std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);
     std::string key =
         call + (access.guard.defined() ? exprs_->Print(access.guard) : "") + otherwise;
@@ -128,13 +146,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
       it->second = names_->Fresh(std::string(buffer->name) + "_vec");
       std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
       if (access.guard.defined()) {
-        // What nobody loads is there before, so that nothing waits for the load here.
-        std::string element = exprs_->Type(buffer->dtype);
-        std::string value =
-            otherwise.empty() ? ""
-                              : " = tl::filled<" + element + ", " + lanes + ">(" + otherwise + ")";
-        out_->Line(type + it->second + value + ";");
-        out_->Line("if (" + exprs_->Print(access.guard) + ") " + it->second + " = " + call + ";");
+        PrintGuardedLoad(buffer, lanes, it->second, exprs_->Print(access.guard), at, otherwise);
       } else {
         out_->Line("const " + type + it->second + " = " + call + ";");
       }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "arith/structural.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -65,6 +66,25 @@ std::optional<Expr> CommonCondition(const ParallelInfo& info) {
   return registers && in_common ? std::optional<Expr>(branch->condition) : std::nullopt;
 }
 
+// No effect but on registers, whatever the values are that it computes with.
+bool OnlyComputes(const Stmt& body) {
+  bool computes = true;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    computes &= s->kind == ir::StmtKind::kSeq || s->kind == ir::StmtKind::kBind ||
+                s->kind == ir::StmtKind::kStore || s->kind == ir::StmtKind::kIf;
+    return computes;
+  });
+  ir::WalkExprs(body, [&](const Expr& e) {
+    const auto* call = e.as<ir::CallNode>();
+    const auto* op = e.as<ir::BinaryNode>();
+    bool divides = op != nullptr && ir::IsIntegral(op->a.dtype()) && !ir::AsInt(op->b) &&
+                   (op->Op() == ir::BinaryOp::kFloorDiv || op->Op() == ir::BinaryOp::kFloorMod);
+    computes &= (call == nullptr || arith::IsPureCall(call)) && !divides;
+    return computes;
+  });
+  return computes;
+}
+
 class ParallelLowerer : public AccessLowerer {
  public:
   ParallelLowerer(const ParallelInfo& info, const Fragment& layout, PhysicalBuffers* buffers,
@@ -106,7 +126,16 @@ class ParallelLowerer : public AccessLowerer {
     if (auto value = ir::AsInt(condition)) {
       return Mutate(*value != 0 ? op->true_value : op->false_value);
     }
-    return ir::Select(condition, Mutate(op->true_value), Mutate(op->false_value), op->span);
+    const auto* load = op->true_value.as<ir::LoadNode>();
+    if (load == nullptr || !IsGuarded(load)) {
+      return ir::Select(condition, Mutate(op->true_value), Mutate(op->false_value), op->span);
+    }
+    Expr guarded = AccessLowerer::Rewrite(load);
+    return ir::Select(valid_ && condition, guarded, Mutate(op->false_value), op->span);
+  }
+  Expr Rewrite(const ir::LoadNode* op) override {
+    Expr load = AccessLowerer::Rewrite(op);
+    return IsGuarded(op) ? Expr(ir::Select(valid_, load, ir::Const(op->dtype, 0))) : load;
   }
 
  protected:
@@ -238,17 +267,37 @@ class ParallelLowerer : public AccessLowerer {
     bool replicated = !ir::IsConst(replica_, 0);
     if (replicated && info_.MustRunOnce()) RefuseReplicas();
     divided_ = replicated && info_.WritesRegisters() && info_.WritesMemory();
+    Expr valid = at.valid.defined() ? ctx_->analyzer->Simplify(at.valid) : Expr();
+    if (valid.defined() && ir::IsTrue(valid)) valid = Expr();
+    if (valid.defined() && IsHarmlessElsewhere()) valid_ = valid;
     body.push_back(Group(loop_body));
     Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
-    if (at.valid.defined()) {
-      Expr valid = ctx_->analyzer->Simplify(at.valid);
-      if (!ir::IsTrue(valid)) inner = ir::If(valid, inner, Stmt(), loop->span);
-    }
+    if (valid.defined() && !valid_.defined()) inner = ir::If(valid, inner, Stmt(), loop->span);
+    valid_ = Expr();
     // One thread alone has no fragments, whose registers must be constants, but all elements.
     Map<String, Any> notes;
     if (ctx_->threads.count == 1) notes.Set("unroll_factor", int64_t{4});
     return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
                    inner, notes, loop->span);
+  }
+
+  // Threads and slots without an iteration may run one that loads nothing: its result goes to
+  // registers that hold no element. A condition around it would keep the device compiler from
+  // merging it with what is before and after, which takes up to three times the registers.
+  bool IsHarmlessElsewhere() const {
+    const std::vector<Access>& accesses = info_.accesses();
+    return ragged_.empty() && OnlyComputes(info_.loop()->body) &&
+           std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+             if (IsMemory(access.buffer)) return !access.is_write && width_ > 1;
+             return access.buffer.IsFragment() && (!access.is_write || info_.DirectAxes(access)) &&
+                    RegistersBySlot(info_, access, layout_, ctx_);
+           });
+  }
+
+  static bool IsMemory(const Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); }
+
+  bool IsGuarded(const ir::LoadNode* load) const {
+    return valid_.defined() && IsMemory(load->buffer);
   }
 
   // One loop over the lanes for each store, inside the conditions around it.
@@ -351,6 +400,7 @@ class ParallelLowerer : public AccessLowerer {
   Array<Buffer> vectors_;  // accessed by vectors, where the last variable is used
   Var lane_;
   Expr slot_;
+  Expr valid_;  // where loads of memory are iterations of the loop; undefined where all are
   Expr replica_;
   std::vector<RaggedCondition> ragged_;
   bool whole_ = false;       // the ragged conditions hold

@@ -20,6 +20,7 @@ from .allocate import alloc_fragment, alloc_scratch, alloc_var, alloc_workspace
 from .annotations import assume
 from .atomics import atomic_add, atomic_load, atomic_store
 from .builder import in_kernel
+from .copy import copy
 from .function import macro
 from .grid_reducer import first_thread, is_last
 from .ignored import remark_choice
@@ -100,7 +101,9 @@ def scan_over_grid(what: str, turns: Turns) -> None:
 
 @macro
 def _run(turns: Any, shared: Any) -> None:
-    tile, sums = alloc_fragment(turns.tile, turns.held), alloc_fragment(turns.tile, turns.running)
+    ahead, tile = (alloc_fragment(turns.tile, turns.held) for _ in range(2))
+    sums = alloc_fragment(turns.tile, turns.running)
+    own = alloc_scratch(turns.across(turns.tile, 1), turns.running)
     ticket = alloc_scratch((1,), "int32")
     first = first_thread()
     following = alloc_var("int32", init=0)
@@ -109,16 +112,43 @@ def _run(turns: Any, shared: Any) -> None:
     sync_threads()
     mine = alloc_var("int32", init=0)
     mine = ticket[0]
+    _load(turns, ahead, mine)
     while mine < turns.rows * turns.steps[turns.axis]:
         if first:
             following = atomic_add(shared.counters[TICKETS], 1, return_prev=True)
-        _take(turns, shared, tile, sums, mine % turns.rows, mine // turns.rows)
+        copy(ahead, tile)
+        row, turn = _place(turns, mine)
+        scan_tile(turns, tile, sums)
+        _last_of(turns, sums, own)
+        _leave(own, shared.sums, (row, turn))
         if first:
             ticket[0] = following
         sync_threads()
+        if first:
+            atomic_store(shared.flags[row, turn], 1, memory_order="release")
         mine = ticket[0]
+        _load(turns, ahead, mine)
+        _finish(turns, shared, sums, own, row, turn)
     if is_last(shared.counters, DONE, _blocks() - 1):
         _clear(shared)
+
+
+@macro
+def _load(turns: Any, tile: Any, number: Any) -> None:
+    if number < turns.rows * turns.steps[turns.axis]:
+        row, turn = _place(turns, number)
+        load_tile(turns, tile, turns.origin(row, turn))
+
+
+@macro
+def _place(turns: Any, number: Any) -> Any:
+    """The row and the turn of a tile."""
+    row, turn = number % turns.rows, number // turns.rows
+    assume(row >= 0)
+    assume(row < turns.rows)
+    assume(turn >= 0)
+    assume(turn < turns.steps[turns.axis])
+    return row, turn
 
 
 def _blocks() -> Any:
@@ -135,34 +165,21 @@ def _clear(shared: Any) -> None:
 
 
 @macro
-def _take(turns: Any, shared: Any, tile: Any, sums: Any, row: Any, turn: Any) -> None:
-    """The tile of a row at a turn."""
-    assume(row >= 0)
-    assume(row < turns.rows)
-    assume(turn >= 0)
-    assume(turn < turns.steps[turns.axis])
-    origin = turns.origin(row, turn)
+def _finish(turns: Any, shared: Any, sums: Any, own: Any, row: Any, turn: Any) -> None:
+    """Adds what is before a tile to its sums, and stores them."""
     across = turns.across(turns.tile, 1)
-    own = alloc_scratch(across, turns.running)
     carry = alloc_fragment(across, turns.running)
-    load_tile(turns, tile, origin)
-    scan_tile(turns, tile, sums)
-    _last_of(turns, sums, own)
-    _leave(own, shared.sums, (row, turn))
-    sync_threads()
-    first = first_thread()
-    if first:
-        atomic_store(shared.flags[row, turn], 1, memory_order="release")
     group, member = turn // shared.width, turn % shared.width
     _wait(shared, row, group, member)
     sync_threads()
     near, far = _reducer(turns, across), _reducer(turns, across)
-    _combine(turns, near, shared.sums, row, group * shared.width, member, shared.width)
+    _combine(near, shared.sums, row, group * shared.width, member, shared.width)
     for step in serial((group + shared.width - 1) // shared.width):
         begin = step * shared.width
-        _combine(turns, far, shared.totals, row, begin, group - begin, shared.width)
+        _combine(far, shared.totals, row, begin, group - begin, shared.width)
     finalize_reducer(near)
     finalize_reducer(far)
+    first = first_thread()
     if member == shared.width - 1:
         _leave_total(turns, near, own, shared.totals, (row, group))
         sync_threads()
@@ -175,7 +192,7 @@ def _take(turns: Any, shared: Any, tile: Any, sums: Any, row: Any, turn: Any) ->
         here = place if isinstance(place, tuple) else (place,)
         row_of = turns.across(here)
         sums[here] = turns.combine(carry[row_of], sums[here])
-    store_tile(turns, sums, origin)
+    store_tile(turns, sums, turns.origin(row, turn))
 
 
 def _reducer(turns: Turns, across: tuple[int, ...]) -> Any:
@@ -232,9 +249,7 @@ def _thread() -> Expr:
 
 
 @macro
-def _combine(
-    turns: Any, reducer: Any, memory: Any, row: Any, begin: Any, count: Any, most: Any
-) -> None:
+def _combine(reducer: Any, memory: Any, row: Any, begin: Any, count: Any, most: Any) -> None:
     for place in Parallel(most, *reducer.shape):
         if place[0] < count:
             value = load(memory, [row, begin + place[0], *place[1:]])

@@ -63,6 +63,37 @@ TL_DEVICE vec<T, N> load(const T* source) {
   return v;
 }
 
+// Without a branch: elements that are taken out of a vector behind one would each be a register.
+TL_DEVICE void load_chunk_if(bool condition, const void* source, uint32_t& chunk) {
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t@p ld.global.nc.b32 %0, [%1];\n\t}"
+      : "+r"(chunk)
+      : "l"(source), "r"(int(condition)));
+}
+TL_DEVICE void load_chunk_if(bool condition, const void* source, uint2& chunk) {
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t@p ld.global.nc.v2.b32 {%0, %1}, [%2];\n\t}"
+      : "+r"(chunk.x), "+r"(chunk.y)
+      : "l"(source), "r"(int(condition)));
+}
+TL_DEVICE void load_chunk_if(bool condition, const void* source, uint4& chunk) {
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
+      "@p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+      : "+r"(chunk.x), "+r"(chunk.y), "+r"(chunk.z), "+r"(chunk.w)
+      : "l"(source), "r"(int(condition)));
+}
+
+// `v` where the condition does not hold; from global memory that nobody writes meanwhile.
+template <typename T, int N>
+TL_DEVICE vec<T, N> load_if(bool condition, const T* source, vec<T, N> v) {
+  using V = vec<T, N>;
+#pragma unroll
+  for (int i = 0; i < V::kChunks; ++i) {
+    const auto* chunk = reinterpret_cast<const typename V::Chunk*>(source) + i;
+    load_chunk_if(condition, reinterpret_cast<const void*>(__cvta_generic_to_global(chunk)),
+                  v.chunks[i]);
+  }
+  return v;
+}
+
 template <typename T, int N>
 TL_DEVICE void store(T* target, const vec<T, N>& v) {
   using V = vec<T, N>;

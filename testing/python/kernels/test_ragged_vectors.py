@@ -186,3 +186,57 @@ def test_kernels_with_gemms_are_there_once() -> None:
     c = nan((64, 64), torch.float32, "cpu")
     run(a, b, c)
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_threads_without_elements_take_no_registers(target):
+    """125 of 128 threads hold a row of 1000: the others compute along, and load nothing."""
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((7, 1000), "bfloat16"),
+        W: T.Tensor((1000,), "bfloat16"),
+        Y: T.Tensor((7, 1000), "bfloat16"),
+    ):
+        with T.Kernel(2, threads=128) as bx:
+            x, square = (T.alloc_fragment((4, 1000), "float32") for _ in range(2))
+            w, total = T.alloc_fragment((1000,), "bfloat16"), T.alloc_fragment((4,), "float32")
+            T.copy(X[bx * 4, 0], x)
+            T.copy(W, w)
+            for i, j in T.Parallel(4, 1000):
+                square[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(square, total, dim=1)
+            for i, j in T.Parallel(4, 1000):
+                x[i, j] = x[i, j] * T.rsqrt(total[i] / 1000) * w[j]
+            T.copy(x, Y[bx * 4, 0])
+
+    x, w = torch.randn(7, 1000).bfloat16(), torch.randn(1000).bfloat16()
+    y = torch.full_like(x, torch.nan)
+    compiled = tilelang.compile(kernel, target=target)
+    compiled(x, w, y)
+    want = x.double() * torch.rsqrt(x.double().square().mean(1, keepdim=True)) * w.double()
+    torch.testing.assert_close(y.double(), want, rtol=1e-2, atol=1e-2)
+    assert "tl::load_if(tx < 125, W" in compiled.get_kernel_source()
+    (usage,) = compiled.resource_usage.values()
+    assert usage.registers <= 72 and usage.spill_stores == 0  # 77 by a branch for the threads
+
+
+def test_loops_over_a_part_of_a_fragment_leave_the_rest():
+    @T.prim_func
+    def kernel(X: T.Tensor((256,), "int32"), Y: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((256,), "int32")
+            T.copy(X, x)
+            for i in T.Parallel(100):
+                x[i] = x[i] * 2
+            for i in T.Parallel(100):
+                x[i + 150] += 1
+            T.copy(x, Y)
+
+    x = torch.randint(-99, 99, (256,), dtype=torch.int32)
+    y = torch.full_like(x, -1)
+    tilelang.compile(kernel, target="sm_90a")(x, y)
+    want = x.clone()
+    want[:100] *= 2
+    want[150:250] += 1
+    assert torch.equal(y, want)
