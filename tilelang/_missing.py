@@ -8,6 +8,10 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 _NO_CUTEDSL = "there is no CuTe DSL backend; kernels become CUDA C++"
+_CHOSEN_BY_GEMM = (
+    "instructions of the tensor core, and the layouts that they need, are chosen by T.gemm; "
+    "make_mma_swizzle_layout is in tilelang.cuda.intrinsics"
+)
 _OWN_PASSES = "the passes of this compiler are its own: see tilelang.transform.pipeline()"
 
 #: Module below tilelang -> the reason.
@@ -18,7 +22,11 @@ REASONS = {
     "cuda.target": _NO_CUTEDSL,
     "cuda.pipeline": _OWN_PASSES,
     "cuda.transform": _OWN_PASSES,
-    "cuda.intrinsics.macro": "instructions of the tensor core are chosen by T.gemm",
+    "cuda.intrinsics.macro": _CHOSEN_BY_GEMM,
+    "cuda.intrinsics.mma_macro_generator": _CHOSEN_BY_GEMM,
+    "cuda.intrinsics.wgmma_macro_generator": _CHOSEN_BY_GEMM,
+    "cuda.intrinsics.utils": _CHOSEN_BY_GEMM,
+    "intrinsics": _CHOSEN_BY_GEMM,
     "backend.create_backend_context": "there is one backend; pass target= to tilelang.compile",
     "cache.kernel_cache": "the cache on disk is tilelang.enable_cache and disable_cache",
     "cache": "the cache on disk is tilelang.enable_cache and disable_cache",

@@ -194,10 +194,26 @@ def test_expressions_by_the_names_of_tvm() -> None:
         tvm.relay  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["rocm.target", "jit.adapter.cutedsl", "cache.kernel_cache"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rocm.target",
+        "jit.adapter.cutedsl",
+        "cache.kernel_cache",
+        "intrinsics",
+        "cuda.intrinsics.mma_macro_generator",
+    ],
+)
 def test_modules_that_are_not_there_say_why(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=r": \w+ .*"):
         importlib.import_module(f"tilelang.{name}")
+
+
+def test_emitters_of_instructions_say_what_to_use() -> None:
+    with pytest.raises(ImportError, match=r"no TensorCoreIntrinEmitter: .* use T\.gemm"):
+        from tilelang.cuda.intrinsics import TensorCoreIntrinEmitter  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchName'"):
+        from tilelang.cuda.intrinsics import NoSuchName  # noqa: F401
 
 
 def test_measuring_functions(capsys: pytest.CaptureFixture[str]) -> None:
