@@ -54,6 +54,7 @@ std::vector<Stmt> ClearMissingRows(const std::vector<Ring>& rings) {
     for (const Handover& handover : ring.channel->handovers) {
       for (size_t at : handover.loads) {
         const auto* load = handover.seq->stmts[at].as<ir::CopyNode>();
+        if (load == nullptr) continue;  // a gemm, of a ring of results
         auto rows = load->annotations.Get(kExistingRows);
         for (size_t i = 0; rows && i < ring.slots.size(); ++i) {
           if (!ring.channel->tiles[i].same_as(load->dst->buffer)) continue;
