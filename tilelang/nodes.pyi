@@ -66,6 +66,7 @@ class GemmOperand(Object):
     kind: int
     region: Region
     transposed: bool
+    format: int
 class RecordUpdate(Object):
     name: str
     left: Sequence[Var]

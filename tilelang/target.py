@@ -1,6 +1,7 @@
 """Targets: the architectures that kernels are compiled for.
 
-A target is written ``"auto"``, ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``. Also understood:
+A target is written ``"auto"``, ``"sm_80"``, ``"sm_90a"``, ``"sm_100a"``, ``"sm_103a"`` (B300) or
+``"sm_120a"`` (RTX 50: no tensor memory, no clusters, 99 KiB of shared memory). Also understood:
 ``"cuda"`` (as ``"auto"``), architectures without their suffix (``"sm_90"``, ``"sm_100"``),
 ``"cuda -arch=sm_90a"`` and ``{"kind": "cuda", "arch": "sm_90a"}``. Inside ``with target:``, a
 :class:`Target`, ``"auto"`` stands for it.

@@ -156,6 +156,7 @@ class TileOpChecker : public ir::StmtVisitor {
   void CheckGemmShapes(const ir::GemmNode* op) {
     std::string shapes;
     for (const ir::GemmOperand& operand : op->operands) {
+      if (!operand->IsMatrix()) continue;
       Extents extents = Matrix(op, operand->region, operand->name());
       shapes += (shapes.empty() ? "" : ", ") + std::string(operand->name()) + " " + Text(extents) +
                 (operand->transposed ? " transposed" : "");

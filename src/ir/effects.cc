@@ -58,6 +58,9 @@ class EffectWalker : public StmtVisitor {
   void Visit(const GemmNode* op) override {
     VisitExpr(op->clear_accum);
     for (const GemmOperandNode* input : op->Inputs()) Tile(EffectKind::kRead, input->region, op);
+    for (const GemmOperand& operand : op->operands) {
+      if (operand->IsScratch()) Tile(EffectKind::kWrite, operand->region, op);
+    }
     bool clears = IsTrue(op->clear_accum);
     Tile(clears ? EffectKind::kWrite : EffectKind::kAccumulate, op->result(), op);
     if (op->mbar.defined()) VisitExpr(op->mbar);

@@ -9,39 +9,47 @@ namespace tilelang::ir {
 
 namespace {
 
+enum class Use { kInput, kResult, kScratch };
+
 struct OperandRow {
   GemmOperandKind kind;
   const char* name;
-  bool result;
-  GemmDim rows;
-  GemmDim columns;
+  Use use;
+  std::optional<GemmDim> rows;  // of a matrix
+  std::optional<GemmDim> columns;
 };
 
 constexpr OperandRow kOperandRows[] = {
-    {GemmOperandKind::kA, "A", false, GemmDim::kM, GemmDim::kK},
-    {GemmOperandKind::kB, "B", false, GemmDim::kK, GemmDim::kN},
-    {GemmOperandKind::kC, "C", true, GemmDim::kM, GemmDim::kN},
+    {GemmOperandKind::kA, "A", Use::kInput, GemmDim::kM, GemmDim::kK},
+    {GemmOperandKind::kB, "B", Use::kInput, GemmDim::kK, GemmDim::kN},
+    {GemmOperandKind::kC, "C", Use::kResult, GemmDim::kM, GemmDim::kN},
+    {GemmOperandKind::kScaleA, "scale_A", Use::kInput, std::nullopt, std::nullopt},
+    {GemmOperandKind::kScaleB, "scale_B", Use::kInput, std::nullopt, std::nullopt},
+    {GemmOperandKind::kScaleColumns, "scale_columns", Use::kScratch, std::nullopt, std::nullopt},
 };
 
 const OperandRow& RowOf(const GemmOperandNode* operand) { return kOperandRows[operand->kind]; }
 
 }  // namespace
 
-GemmOperand::GemmOperand(GemmOperandKind kind, Region region, bool transposed) {
+GemmOperand::GemmOperand(GemmOperandKind kind, Region region, bool transposed, GemmFormat format) {
   auto node = ffi::make_object<GemmOperandNode>();
   node->kind = static_cast<int64_t>(kind);
   node->region = std::move(region);
   node->transposed = transposed;
+  node->format = static_cast<int64_t>(format);
   data_ = std::move(node);
 }
 
 const char* GemmOperandNode::name() const { return RowOf(this).name; }
 
-bool GemmOperandNode::IsResult() const { return RowOf(this).result; }
+bool GemmOperandNode::IsResult() const { return RowOf(this).use == Use::kResult; }
+bool GemmOperandNode::IsScratch() const { return RowOf(this).use == Use::kScratch; }
+bool GemmOperandNode::IsMatrix() const { return RowOf(this).rows.has_value(); }
 
 std::optional<size_t> GemmOperandNode::DimAlong(GemmDim dim) const {
   const OperandRow& row = RowOf(this);
-  if (dim != row.rows && dim != row.columns) return std::nullopt;
+  if (!IsMatrix() || (dim != row.rows && dim != row.columns)) return std::nullopt;
   bool first = (dim == row.rows) != transposed;
   return region->extents.size() - (first ? 2 : 1);
 }
@@ -59,6 +67,13 @@ Gemm::Gemm(Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String,
 Gemm::Gemm(const GemmNode* op, Array<GemmOperand> operands)
     : Gemm(std::move(operands), op->clear_accum, op->mbar, op->annotations, op->span) {}
 
+const GemmOperandNode* GemmNode::Operand(GemmOperandKind kind) const {
+  auto it = std::find_if(operands.begin(), operands.end(), [&](const GemmOperand& operand) {
+    return operand->operand_kind() == kind;
+  });
+  return it == operands.end() ? nullptr : (*it).get();
+}
+
 const Region& GemmNode::result() const {
   auto it = std::find_if(operands.begin(), operands.end(),
                          [](const GemmOperand& operand) { return operand->IsResult(); });
@@ -68,7 +83,7 @@ const Region& GemmNode::result() const {
 std::vector<const GemmOperandNode*> GemmNode::Inputs() const {
   std::vector<const GemmOperandNode*> inputs;
   for (const GemmOperand& operand : operands) {
-    if (!operand->IsResult()) inputs.push_back(operand.get());
+    if (!operand->IsResult() && !operand->IsScratch()) inputs.push_back(operand.get());
   }
   return inputs;
 }
@@ -97,7 +112,8 @@ Array<GemmOperand> GemmNode::WithRegions(
     Region region = region_of(operand.get());
     bool same = region.same_as(operand->region);
     others.push_back(same ? operand
-                          : GemmOperand(operand->operand_kind(), region, operand->transposed));
+                          : GemmOperand(operand->operand_kind(), region, operand->transposed,
+                                        operand->element_format()));
   }
   return others;
 }
@@ -118,20 +134,22 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<GemmOperandNode>()
       .def_ro("kind", &GemmOperandNode::kind)
       .def_ro("region", &GemmOperandNode::region)
-      .def_ro("transposed", &GemmOperandNode::transposed);
+      .def_ro("transposed", &GemmOperandNode::transposed)
+      .def_ro("format", &GemmOperandNode::format);
   refl::ObjectDef<GemmNode>()
       .def_ro("operands", &GemmNode::operands)
       .def_ro("clear_accum", &GemmNode::clear_accum)
       .def_ro("mbar", &GemmNode::mbar)
       .def_ro("annotations", &GemmNode::annotations);
-  refl::GlobalDef().def(
-      "tl.ir.Gemm", [](Region a, Region b, Region c, bool trans_a, bool trans_b, Expr clear_accum,
-                       Expr mbar, Map<String, Any> notes, Span s) {
-        Array<GemmOperand> operands = {GemmOperand(GemmOperandKind::kA, a, trans_a),
-                                       GemmOperand(GemmOperandKind::kB, b, trans_b),
-                                       GemmOperand(GemmOperandKind::kC, c)};
-        return Gemm(operands, clear_accum, mbar, notes, s);
-      });
+  refl::GlobalDef()
+      .def("tl.ir.GemmOperand",
+           [](int64_t kind, Region region, bool transposed, int64_t format) {
+             return GemmOperand(static_cast<GemmOperandKind>(kind), region, transposed,
+                                static_cast<GemmFormat>(format));
+           })
+      .def("tl.ir.Gemm",
+           [](Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> notes,
+              Span s) { return Gemm(operands, clear_accum, mbar, notes, s); });
 }
 
 }  // namespace tilelang::ir

@@ -11,24 +11,36 @@
 namespace tilelang::ir {
 
 // What an operand is to the product C (+)= A @ B. What each is read or written for, and along which
-// dimensions it lies, is one table (gemm.cc).
-enum class GemmOperandKind : uint8_t { kA, kB, kC };
+// dimensions it lies, is one table (gemm.cc). Block-scaled gemms have scale factors, each of a row
+// of A, or a column of B, and a block of K; the columns of tensor memory to which the compiler
+// brings those are scratch.
+enum class GemmOperandKind : uint8_t { kA, kB, kC, kScaleA, kScaleB, kScaleColumns };
+
+// What the elements of an operand are: of the type of its buffer; or where that has bytes, ue8m0,
+// a power of two, or two e2m1 floats of four bits, the low half first.
+enum class GemmFormat : uint8_t { kOwn, kUE8M0, kE2M1x2 };
 
 // The dimensions of a product: C is M x N, and K is summed over.
 enum class GemmDim : uint8_t { kM, kN, kK };
 
-// A matrix of a gemm: the last two dimensions of a region, whose others have extent 1.
+// A matrix of a gemm: the last two dimensions of a region, whose others have extent 1. Scale
+// factors: see op/gemm_scale_factors.h.
 class GemmOperandNode : public ffi::Object {
  public:
   int64_t kind = 0;
   Region region;
   bool transposed = false;  // columns lie before rows
+  int64_t format = 0;
 
   GemmOperandKind operand_kind() const { return static_cast<GemmOperandKind>(kind); }
+  GemmFormat element_format() const { return static_cast<GemmFormat>(format); }
   const char* name() const;
   const Buffer& buffer() const { return region->buffer; }
-  // C, which the gemm writes, and reads unless it clears it. All others it only reads.
+  // C, which the gemm writes, and reads unless it clears it.
   bool IsResult() const;
+  // What it writes for itself. All others it only reads.
+  bool IsScratch() const;
+  bool IsMatrix() const;
   // The dimension of the region that lies along `dim`; nothing: none does.
   std::optional<size_t> DimAlong(GemmDim dim) const;
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
@@ -36,7 +48,8 @@ class GemmOperandNode : public ffi::Object {
 };
 class GemmOperand : public ffi::ObjectRef {
  public:
-  GemmOperand(GemmOperandKind kind, Region region, bool transposed = false);
+  GemmOperand(GemmOperandKind kind, Region region, bool transposed = false,
+              GemmFormat format = GemmFormat::kOwn);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(GemmOperand, ffi::ObjectRef, GemmOperandNode);
 };
 
@@ -50,21 +63,21 @@ inline constexpr const char* kPromoteEvery = "promote_every";
 // promote_every (int: of K; so many are summed by the instruction, and these sums in registers).
 class GemmNode : public TileOpNode {
  public:
-  Array<GemmOperand> operands;  // each kind once, in their order
+  Array<GemmOperand> operands;  // A, B, C, and others at most once
   Expr clear_accum;
   Expr mbar;
   Map<String, Any> annotations;
 
-  const GemmOperandNode* Operand(GemmOperandKind kind) const {
-    return operands[static_cast<int64_t>(kind)].get();
-  }
+  // Null: the gemm has none.
+  const GemmOperandNode* Operand(GemmOperandKind kind) const;
+  bool IsScaled() const { return Operand(GemmOperandKind::kScaleA) != nullptr; }
   // What it writes, and all else.
   const Region& result() const;
   std::vector<const GemmOperandNode*> Inputs() const;
   // Whether the tile is one of its inputs, or any of its operands.
   bool HasInput(const Buffer& tile) const;
   bool HasOperand(const Buffer& tile) const;
-  // The extent of K.
+  // The extent of K, in elements of buffers.
   Expr Depth() const;
   // The same operands on other regions.
   Array<GemmOperand> WithRegions(

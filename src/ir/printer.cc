@@ -302,6 +302,7 @@ class Printer : public StmtVisitor {
   void Visit(const GemmNode* op) override {
     os_ << "gemm(";
     for (const GemmOperand& operand : op->operands) {
+      if (!operand->IsMatrix()) os_ << operand->name() << "=";
       VisitRegion(operand->region);
       os_ << (operand->transposed ? ".T, " : ", ");
     }

@@ -23,6 +23,14 @@ inline bool IsTransposedB(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kB)->transposed;
 }
 
+// What A's and B's elements, and their scale factors, are.
+inline ir::GemmFormat FormatOfMatrices(const ir::GemmNode* op) {
+  return op->Operand(ir::GemmOperandKind::kA)->element_format();
+}
+inline ir::GemmFormat FormatOfScales(const ir::GemmNode* op) {
+  return op->Operand(ir::GemmOperandKind::kScaleA)->element_format();
+}
+
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_GEMM_OPERANDS_H_

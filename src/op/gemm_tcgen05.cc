@@ -8,10 +8,11 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
+#include "op/gemm_scale_factors.h"
+#include "op/gemm_umma.h"
 #include "op/issue.h"
 #include "op/matrix_descriptor.h"
 #include "op/tmem_operand.h"
-#include "op/umma.h"
 
 namespace tilelang::op {
 
@@ -31,7 +32,7 @@ std::string Describe(const ir::GemmNode* op) {
 
 [[noreturn]] void Refuse(const ir::GemmNode* op, ir::ErrorClass error_class,
                          const std::string& reason) {
-  ir::ThrowUserError(error_class, op->span, "T.gemm on sm_100a: " + reason + ". " + Describe(op));
+  ir::ThrowUserError(error_class, op->span, "T.gemm by tcgen05: " + reason + ". " + Describe(op));
 }
 
 void CheckScopes(const ir::GemmNode* op) {
@@ -54,7 +55,7 @@ void CheckScopes(const ir::GemmNode* op) {
   }
 }
 
-UmmaProblem Analyze(const ir::GemmNode* op) {
+UmmaProblem Analyze(const ir::GemmNode* op, const Target& target) {
   CheckScopes(op);
   auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
   auto [b0, b1] = MatrixExtents(MatrixB(op), op->span);
@@ -68,7 +69,7 @@ UmmaProblem Analyze(const ir::GemmNode* op) {
   }
   DType a = MatrixA(op)->buffer->dtype;
   DType b = MatrixB(op)->buffer->dtype;
-  UmmaKindChoice choice = ChooseUmmaKind(a, b, MatrixC(op)->buffer->dtype);
+  UmmaKindChoice choice = ChooseUmmaKind(op, target);
   if (!choice.kind) {
     Refuse(op, ir::ErrorClass::kDType,
            ir::ToString(a) + " by " + ir::ToString(b) + " into " +
@@ -175,7 +176,7 @@ void CheckCorner(const ir::GemmNode* op, const Region& region, bool mn_major, Co
 
 class GemmLowerer {
  public:
-  GemmLowerer(const ir::GemmNode* op, const Lowering& lowering)
+  GemmLowerer(const ir::GemmNode* op, Lowering& lowering)
       : op_(op),
         plan_(static_cast<const UmmaPlanNode*>(TilePlanOf(op))),
         lowering_(lowering),
@@ -199,31 +200,44 @@ class GemmLowerer {
     TmemTile c = TileOf(MatrixC(op_), op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(MatrixA(op_), op_->span, ctx_);
-    std::string name = std::string("tcgen05_mma_") + (ts ? "ts" : "ss") +
-                       "<tl::UmmaKind::" + Spelling(problem.kind) +
-                       (problem.in_pairs ? ", 2>" : ">");
+    std::optional<ScaleFactors> scales;
+    if (IsBlockScaled(problem.kind)) {
+      scales.emplace(op_, &lowering_);
+      scales->Copy(stmts);
+    }
     for (int64_t m = 0; m < problem.m; m += t.m) {
       for (int64_t n = 0; n < problem.n; n += t.n) {
-        Expr descriptor = Descriptor(t.m, std::min(t.n, problem.n - n));
+        int64_t width = std::min(t.n, problem.n - n);
+        Map<String, Any> effects = Effects(width, scales);
         for (int64_t k = 0; k < problem.k; k += t.k) {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
-          Expr accumulate =
-              k == 0 ? ir::Not(op_->clear_accum) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
-          stmts->push_back(DeviceEffect(
-              "mma_sm100.h", name, {TmemAt(c, m, n), first, b.At(n, k), descriptor, accumulate},
-              op_->span, Effects(problem.n - n)));
+          uint32_t descriptor = Descriptor(width) | (scales ? scales->Selection(k) : 0);
+          Array<Expr> args = {TmemAt(c, m, n), first, b.At(n, k), U32(descriptor)};
+          if (scales) {
+            args.push_back(scales->OfA(m, k));
+            args.push_back(scales->OfB(n, k));
+          }
+          args.push_back(k == 0 ? ir::Not(op_->clear_accum)
+                                : Expr(ir::IntImm(ir::dtypes::kBool, 1)));
+          stmts->push_back(DeviceEffect("mma_sm100.h", Function(), args, op_->span, effects));
         }
       }
     }
   }
 
  private:
+  std::string Function() const {
+    const UmmaProblem& problem = plan_->problem;
+    return std::string("tcgen05_mma_") + (IsBlockScaled(problem.kind) ? "scaled_" : "") +
+           (MatrixA(op_)->buffer.IsTmem() ? "ts" : "ss") +
+           "<tl::UmmaKind::" + Spelling(problem.kind) + (problem.in_pairs ? ", 2>" : ">");
+  }
+
   // Of the whole instruction: that of a pair has the rows of both CTAs.
-  Expr Descriptor(int64_t rows, int64_t n) const {
+  uint32_t Descriptor(int64_t n) const {
+    int64_t rows = plan_->tiling.m;
     int64_t m = plan_->problem.in_pairs ? kPairBlocks * rows : rows;
-    return U32(InstructionDescriptor(MatrixA(op_)->buffer->dtype, MatrixB(op_)->buffer->dtype,
-                                     MatrixC(op_)->buffer->dtype, m, n, IsTransposedA(op_),
-                                     !IsTransposedB(op_)));
+    return InstructionDescriptor(op_, plan_->problem.kind, m, n);
   }
 
   // The address of element (row, col) of a tile.
@@ -233,16 +247,19 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
-  // What an instruction of at most `n` columns touches.
-  Map<String, Any> Effects(int64_t n) const {
+  // What an instruction of `n` columns touches.
+  Map<String, Any> Effects(int64_t n, const std::optional<ScaleFactors>& scales) const {
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
     int64_t bits = MatrixA(op_)->buffer->dtype.bits;
-    Array<Array<int64_t>> tmem = {TmemBox(0, layout::kTmemLanes, std::min(plan_->tiling.n, n),
-                                          /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
+    Array<Array<int64_t>> tmem = {
+        TmemBox(0, layout::kTmemLanes, n, /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
     if (MatrixA(op_)->buffer.IsTmem()) {
       tmem.push_back(TmemBox(1, layout::kTmemLanes,
                              plan_->tiling.k * bits / layout::kTmemColumnBits, /*writes=*/false,
                              MatrixA(op_)->buffer, *ctx_));
+    }
+    if (scales) {
+      for (const auto& read : scales->Reads(4, 5, plan_->tiling.m, n)) tmem.push_back(read);
     }
     attrs.Set("tmem", tmem);
     attrs.Set("async", true);
@@ -251,12 +268,31 @@ class GemmLowerer {
 
   const ir::GemmNode* op_;
   const UmmaPlanNode* plan_;
-  const Lowering& lowering_;
+  Lowering& lowering_;
   Context* ctx_;
 };
 
+// Atoms of factors lie as they do in global memory.
+void InferScales(const ir::GemmNode* op, Context* ctx) {
+  InferTmem(op, op->Operand(ir::GemmOperandKind::kScaleColumns)->region, TmemRole::kAccumulator,
+            ctx);
+  for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {
+    const Buffer& factors = op->Operand(kind)->buffer();
+    Layout wanted = Layout::RowMajor(StaticShape(factors));
+    auto known = ctx->layouts->GetLayout(factors);
+    if (!known) {
+      ctx->layouts->Set(factors, wanted, op->span);
+    } else if (!(*known).SameMap(wanted)) {
+      Refuse(op, ir::ErrorClass::kLayout,
+             "the scale factors " + std::string(factors->name) + " have layout " +
+                 (*known)->ToString() + ", but are read in row-major order; " +
+                 Remedy(ctx->layouts->UserOf(factors)));
+    }
+  }
+}
+
 void InferGemm(const ir::GemmNode* op, Context* ctx) {
-  UmmaTiling tiling = Tile(op, Analyze(op));
+  UmmaTiling tiling = Tile(op, Analyze(op, ctx->target));
   InferTmem(op, MatrixC(op), TmemRole::kAccumulator, ctx);
   CheckTmem(op, MatrixC(op), TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
   if (MatrixA(op)->buffer.IsTmem()) {
@@ -267,6 +303,7 @@ void InferGemm(const ir::GemmNode* op, Context* ctx) {
     InferShared(op, MatrixA(op), IsTransposedA(op), ctx);
   }
   InferShared(op, MatrixB(op), !IsTransposedB(op), ctx);
+  if (op->IsScaled()) InferScales(op, ctx);
 }
 
 class Tcgen05MmaInstruction : public TileInstruction {
@@ -284,9 +321,12 @@ class Tcgen05MmaInstruction : public TileInstruction {
   }
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     auto plan = ffi::make_object<UmmaPlanNode>(this, ctx->threads);
-    plan->problem = Analyze(AsGemm(op));
+    plan->problem = Analyze(AsGemm(op), ctx->target);
     const Buffer& b = MatrixB(AsGemm(op))->buffer;
     plan->problem.n_unit = UnitAlongMn(b, *ctx->layouts->GetLayout(b), plan->problem.b_mn_major);
+    if (IsBlockScaled(plan->problem.kind)) {
+      plan->problem.n_unit = std::max(plan->problem.n_unit, kScaleRowsOfColumn);
+    }
     plan->tiling = Tile(AsGemm(op), plan->problem);
     return {TilePlan(std::move(plan)), ""};
   }
@@ -323,7 +363,7 @@ std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& a
 }  // namespace
 
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
-                         const LayoutMap& annotated) {
+                         const LayoutMap& annotated, const Target& target) {
   constexpr int64_t kLeastRows = 64;
   if (MatrixC(op)->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
@@ -336,8 +376,7 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
     return "its " + std::to_string(threads.count) +
            " threads are no warpgroups of 128, which tensor memory is read by";
   }
-  UmmaKindChoice choice = ChooseUmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
-                                         MatrixC(op)->buffer->dtype);
+  UmmaKindChoice choice = ChooseUmmaKind(op, target);
   if (!choice.kind) return "the pair of operands " + choice.reason;
   auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
   UmmaProblem problem{*choice.kind,

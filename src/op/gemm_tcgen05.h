@@ -4,8 +4,8 @@
 #define TILELANG_OP_GEMM_TCGEN05_H_
 
 #include "op/access.h"
+#include "op/gemm_umma.h"
 #include "op/instruction.h"
-#include "op/umma.h"
 
 namespace tilelang::op {
 
@@ -24,7 +24,7 @@ class UmmaPlanNode : public TilePlanNode {
 // Why tcgen05.mma is no instruction for the shape, types, threads and annotated layouts of a gemm
 // into a fragment, which then stays in registers, for mma.sync; empty when it is.
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
-                         const LayoutMap& annotated);
+                         const LayoutMap& annotated, const Target& target);
 
 // Where an instruction reads an input that the program has in registers: the scope of a copy of it;
 // nothing: in registers. result_in_registers: of instructions whose C is a fragment.

@@ -59,6 +59,8 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"hold_bits", kHold},
       {"tcgen05_mma_ss", kTensorCore},
       {"tcgen05_mma_ts", kTensorCore},
+      {"tcgen05_mma_scaled_ss", kTensorCore},
+      {"tcgen05_mma_scaled_ts", kTensorCore},
       {"tcgen05_cp", kTensorCore},
       {"tcgen05_commit", kCommitTensorCore},
       {"tcgen05_load", kTmemLoad},

@@ -40,10 +40,8 @@ Target Hopper() {
   return Target(t);
 }
 
-Target Blackwell() {
+tvm::ffi::ObjectPtr<TargetObj> DataCenterBlackwell() {
   auto t = make_object<TargetObj>();
-  t->arch = "sm_100a";
-  t->gpu_name = "B200";
   t->major = 10;
   t->sm_count = 148;
   t->shared_memory_per_block = 227 * kKiB;
@@ -55,6 +53,43 @@ Target Blackwell() {
   t->has_stmatrix = true;
   t->has_tma = true;
   t->has_tcgen05 = true;
+  t->has_swizzle_atomicity = true;
+  t->has_packed_f32x2 = true;
+  return t;
+}
+
+Target Blackwell() {
+  auto t = DataCenterBlackwell();
+  t->arch = "sm_100a";
+  t->gpu_name = "B200";
+  t->has_tcgen05_integers = true;
+  return Target(t);
+}
+
+// The SMs are those of a B200, for want of a figure.
+Target BlackwellUltra() {
+  auto t = DataCenterBlackwell();
+  t->arch = "sm_103a";
+  t->gpu_name = "B300";
+  t->minor = 3;
+  return Target(t);
+}
+
+// The tensor cores of mma.sync, with copies by TMA. Loads for several blocks of a cluster, which
+// the cards do not have, are left out with clusters.
+Target ConsumerBlackwell() {
+  auto t = make_object<TargetObj>();
+  t->arch = "sm_120a";
+  t->gpu_name = "RTX 5090";
+  t->major = 12;
+  t->sm_count = 170;
+  t->max_threads_per_sm = 1536;
+  t->max_blocks_per_sm = 24;
+  t->shared_memory_per_block = 99 * kKiB;
+  t->shared_memory_per_sm = 100 * kKiB;
+  t->max_vector_bits = 256;
+  t->has_stmatrix = true;
+  t->has_tma = true;
   t->has_swizzle_atomicity = true;
   t->has_packed_f32x2 = true;
   return Target(t);
@@ -82,6 +117,7 @@ void RegisterTarget() {
       .def_ro("has_tma", &TargetObj::has_tma)
       .def_ro("has_wgmma", &TargetObj::has_wgmma)
       .def_ro("has_tcgen05", &TargetObj::has_tcgen05)
+      .def_ro("has_tcgen05_integers", &TargetObj::has_tcgen05_integers)
       .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
   refl::GlobalDef().def("tl.target.All", &AllTargets).def("tl.target.Get", &GetTarget);
@@ -90,7 +126,8 @@ void RegisterTarget() {
 }  // namespace
 
 Array<Target> AllTargets() {
-  static const Array<Target> table{Ampere(), Hopper(), Blackwell()};
+  static const Array<Target> table{Ampere(), Hopper(), Blackwell(), BlackwellUltra(),
+                                   ConsumerBlackwell()};
   return table;
 }
 

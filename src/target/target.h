@@ -34,6 +34,7 @@ class TargetObj : public tvm::ffi::Object {
   bool has_tma = false;  // bulk and tensor copies with mbarrier transactions, clusters, setmaxnreg
   bool has_wgmma = false;
   bool has_tcgen05 = false;
+  bool has_tcgen05_integers = false;   // tcgen05.mma of int8
   bool has_swizzle_atomicity = false;  // tensor maps with swizzles of 32-byte chunks
   bool has_packed_f32x2 = false;       // add, mul and fma on f32x2
 

@@ -20,6 +20,7 @@
 #include "sync/assign_arrivals.h"
 #include "sync/number_barriers.h"
 #include "sync/place_synchronization.h"
+#include "transform/apply_scale_factors.h"
 #include "transform/branch_by_warp.h"
 #include "transform/broadcast_elements.h"
 #include "transform/divide_stores.h"
@@ -114,6 +115,7 @@ const std::vector<Step>& Pipeline() {
       {"simplify", ForAll(Simplify)},
       {"expand_unrolled", ForAll(ExpandUnrolled)},
       {"promote_accumulators", ForAll(PromoteAccumulators)},
+      {"apply_scale_factors", ApplyScaleFactors},
       {"share_decisions", ForAll(ShareDecisions)},
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},

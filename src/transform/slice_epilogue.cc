@@ -292,7 +292,7 @@ class EpilogueSlicer : public ScopedMutator {
         if (target_->has_tcgen05) {
           if (!c.IsFragment()) continue;
           auto annotated = op::LayoutMap::Annotated(launch_);
-          std::string lacks = op::Tcgen05Lacks(gemm, threads, annotated);
+          std::string lacks = op::Tcgen05Lacks(gemm, threads, annotated, target_);
           if (!lacks.empty()) return lacks;
           continue;
         }

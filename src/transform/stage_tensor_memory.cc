@@ -12,6 +12,7 @@
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/cta_pair.h"
+#include "op/gemm_scale_factors.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
 #include "transform/scoped_mutator.h"
@@ -59,10 +60,25 @@ class TensorMemoryStager : public ir::StmtMutator {
     }
     auto operands = op->WithRegions(
         [&](const ir::GemmOperandNode* operand) { return Reachable(op, operand, &stmts); });
-    if (stmts.empty()) return ffi::GetRef<Stmt>(op);
-    if (!op::WaitsItself(op)) CheckReuse(op);
+    if (!stmts.empty() && !op::WaitsItself(op)) CheckReuse(op);
+    if (op->IsScaled()) {
+      Buffer columns = op::MakeScaleColumns(op);
+      scale_columns_.push_back(ir::Alloc(columns, op->span));
+      operands.push_back({ir::GemmOperandKind::kScaleColumns, Region::Whole(columns)});
+    }
+    if (stmts.empty() && !op->IsScaled()) return ffi::GetRef<Stmt>(op);
     stmts.push_back(ir::Gemm(op, operands));
-    return Scope(std::move(stmts), op->span);
+    return stmts.size() == 1 ? stmts.front() : Scope(std::move(stmts), op->span);
+  }
+
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt launch = StmtMutator::Rewrite(op);
+    const auto* rewritten = launch.as<ir::KernelLaunchNode>();
+    std::vector<Stmt> stmts = std::exchange(scale_columns_, {});
+    if (stmts.empty()) return launch;
+    stmts.push_back(rewritten->body);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
+                            ir::MakeSeq(stmts, op->span), op->span);
   }
 
   Stmt Rewrite(const ir::CopyNode* op) override {
@@ -193,14 +209,15 @@ class TensorMemoryStager : public ir::StmtMutator {
 
   ir::Map<Buffer, ir::String> in_registers_;
   bool in_pairs_;
-  Stmt loop_body_;  // of the innermost loop
+  Stmt loop_body_;                   // of the innermost loop
+  std::vector<Stmt> scale_columns_;  // allocations
 };
 
 // The fragments that are the C of gemms: those for tcgen05.mma, each once, and the others with the
 // reason. All gemms into a fragment are done by one instruction.
 class Accumulators : public ScopedMutator {
  public:
-  explicit Accumulators(const Stmt& body) {
+  Accumulators(const Stmt& body, Target target) : target_(std::move(target)) {
     MutateStmt(body);
     std::erase_if(staged, [&](const Buffer& c) { return in_registers.count(c) != 0; });
   }
@@ -219,7 +236,10 @@ class Accumulators : public ScopedMutator {
     const Buffer& c = op->result()->buffer;
     if (!c.IsFragment() || in_registers.count(c) != 0) return self;
     std::string lacks =
-        op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_), annotated_);
+        op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_), annotated_, target_);
+    if (!lacks.empty() && op->IsScaled()) {
+      TL_USER_ERROR(kShape, op->span, "T.gemm with scale factors: " << lacks);
+    }
     if (!lacks.empty()) {
       in_registers.Set(c, lacks);
     } else if (std::find_if(staged.begin(), staged.end(), [&](const Buffer& known) {
@@ -231,6 +251,7 @@ class Accumulators : public ScopedMutator {
   }
 
  private:
+  Target target_;
   analysis::LaunchThreads launch_;
   op::LayoutMap annotated_;
 };
@@ -241,7 +262,7 @@ ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
   Stmt body = func->body;
   ir::Map<Buffer, ir::String> in_registers;
   if (target->has_tcgen05) {
-    Accumulators accumulators(body);
+    Accumulators accumulators(body, target);
     for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c);
     in_registers = accumulators.in_registers;
   }

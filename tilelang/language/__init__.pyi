@@ -528,7 +528,7 @@ def fmod(x: Any, y: Any) -> Expr:
     ...
 from .raw.expressions import fmul as fmul
 from .raw.statements import func_attr as func_attr
-def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, use_2cta: builtins.bool = False, *, annotations: Any = None, **unsupported: Any) -> None:
+def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, mbar: Any = None, wg_wait: builtins.int = 0, promote_every: builtins.int | None = None, use_2cta: builtins.bool = False, scale_A: Any = None, scale_B: Any = None, *, annotations: Any = None, **unsupported: Any) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
 
     Args:
@@ -551,14 +551,18 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
             first. Both must make the call. All gemms of a kernel are so, or none is.
+        scale_A, scale_B: factors of a row of A (a column of B) and a block of 32 along K, in the
+            atoms of cuBLAS: float8_e8m0fnu (M / 128, K / 128, 32, 16) in shared memory. A and B
+            are float8, C is float32, M, N and K are multiples of 128.
 
     Raises:
-        ShapeError: the matrices do not fit each other, or promote_every does not divide K.
-        DTypeError: promote_every with C other than a fragment of float32.
+        ShapeError: matrices or factors do not fit each other; promote_every does not divide K.
+        DTypeError: types that factors do not go with; promote_every with C other than a fragment
+            of float32.
         SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
             none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
-        TargetError (when compiled): use_2cta on a target other than sm_100a."""
+        TargetError (when compiled): use_2cta on a target without tcgen05."""
     ...
 from .threads import get_block_binding as get_block_binding
 from .threads import get_block_bindings as get_block_bindings

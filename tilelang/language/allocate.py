@@ -16,7 +16,7 @@ from .builder import Builder, current, in_block, in_kernel
 from .codec import narrow_type
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
-from .view import tile_of
+from .view import codes_of, tile_of
 
 _alloc = _ffi.get("ir.Alloc")
 
@@ -27,6 +27,9 @@ _SCOPES = {
     "local": "local",
     "shared.tmem": "shared.tmem",
 }
+
+# Types that shared memory holds as they lie in tensors: instructions read them there.
+_CODES_IN_SHARED = ("float8_e8m0fnu",)
 
 
 def _constant_shape(what: str, shape: Any) -> list[int]:
@@ -60,6 +63,8 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
             f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
         )
     dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
+    if narrow in _CODES_IN_SHARED and _SCOPES[scope] == "shared.dyn":
+        return codes_of(_allocate(what, dims, dtype_of("uint8"), _SCOPES[scope], {}), narrow)
     if narrow is not None:
         return tile_of(_allocate(what, dims, narrow.codec.value, _SCOPES[scope], {}), narrow)
     return _allocate(what, dims, dtype_of(dtype), _SCOPES[scope], {})

@@ -15,9 +15,11 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
+from .scale_factors import OWN, SCALE_A, given_scales, scale_regions
 from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
+_operand = _ffi.get("ir.GemmOperand")
 _evaluate = _ffi.get("ir.Evaluate")
 
 
@@ -167,6 +169,7 @@ def _emit(
     clear_accum: Any,
     mbar: Any,
     notes: dict[str, Any],
+    scales: tuple[Any, Any] | None = None,
 ) -> None:
     in_block("T.gemm")
     a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
@@ -174,8 +177,12 @@ def _emit(
     _check_shapes(a, b, c, trans_a, trans_b, "use_2cta" in notes)
     clear = _condition("clear_accum of T.gemm", clear_accum)
     barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
-    where = span.current()
-    emit(_gemm(a, b, c, trans_a, trans_b, clear, barrier, notes, where))
+    matrices = [(a, trans_a), (b, trans_b), (c, False)]
+    parts = [_operand(kind, region, flag, OWN) for kind, (region, flag) in enumerate(matrices)]
+    if scales is not None:
+        found = scale_regions(scales, (a, b, c), (trans_a, trans_b))
+        parts += [_operand(SCALE_A + n, *each) for n, each in enumerate(found)]
+    emit(_gemm(parts, clear, barrier, notes, span.current()))
 
 
 _IGNORED = {"k_pack": 1}
@@ -202,6 +209,19 @@ def _check_pair(mbar: Any, wg_wait: int) -> None:
     )
 
 
+def _forms(mbar: Any, wg_wait: int, promote_every: Any, use_2cta: Any) -> dict[str, Any]:
+    """The notes of arguments that are given."""
+    notes: dict[str, Any] = {}
+    if _constant("use_2cta of T.gemm", use_2cta):
+        _check_pair(mbar, wg_wait)
+        notes["use_2cta"] = True
+    if wg_wait:
+        notes["wg_wait"] = wg_wait
+    if promote_every is not None:
+        notes["promote_every"] = _promotion(promote_every)
+    return notes
+
+
 @named
 def gemm(
     A: Any,
@@ -215,6 +235,8 @@ def gemm(
     wg_wait: int = 0,
     promote_every: int | None = None,
     use_2cta: bool = False,
+    scale_A: Any = None,
+    scale_B: Any = None,
     **unsupported: Any,
 ) -> None:
     """``C += A @ B`` on tiles, or ``C = A @ B`` with ``clear_accum``.
@@ -239,27 +261,25 @@ def gemm(
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
             first. Both must make the call. All gemms of a kernel are so, or none is.
+        scale_A, scale_B: factors of a row of A (a column of B) and a block of 32 along K, in the
+            atoms of cuBLAS: float8_e8m0fnu (M / 128, K / 128, 32, 16) in shared memory. A and B
+            are float8, C is float32, M, N and K are multiples of 128.
 
     Raises:
-        ShapeError: the matrices do not fit each other, or promote_every does not divide K.
-        DTypeError: promote_every with C other than a fragment of float32.
+        ShapeError: matrices or factors do not fit each other; promote_every does not divide K.
+        DTypeError: types that factors do not go with; promote_every with C other than a fragment
+            of float32.
         SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
             none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
-        TargetError (when compiled): use_2cta on a target other than sm_100a.
+        TargetError (when compiled): use_2cta on a target without tcgen05.
     """
     _check_k_pack(unsupported)
     refuse_extra("T.gemm", {**unsupported, "k_pack": 1}, _IGNORED)
     _check_wg_wait("T.gemm", wg_wait)
-    notes: dict[str, Any] = _policy(policy)
-    if _constant("use_2cta of T.gemm", use_2cta):
-        _check_pair(mbar, wg_wait)
-        notes["use_2cta"] = True
-    if wg_wait:
-        notes["wg_wait"] = wg_wait
-    if promote_every is not None:
-        notes["promote_every"] = _promotion(promote_every)
-    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
+    notes = {**_policy(policy), **_forms(mbar, wg_wait, promote_every, use_2cta)}
+    scales = given_scales(scale_A, scale_B, notes)
+    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, scales)
 
 
 @named

@@ -301,6 +301,13 @@ class View:
 
     # Boxes ----------------------------------------------------------------------------------
 
+    def codes(self, part: Part) -> Region | None:
+        """The region of the source with the bits of the same elements, if each is one of it."""
+        whole = self.codec is not None and not self.is_unpacked
+        if not whole or self._bits != self.source.dtype.bits:
+            return None
+        return make_region(self.source, part.mins, part.extents)
+
     def box(self, part: Part) -> Region | None:
         """The region of the source that holds the same elements in the same order, if one does."""
         if not self.is_unpacked and (self.codec or self.dtype != self.source.dtype):
@@ -481,3 +488,8 @@ def tensor_of(name: str, shape: Sequence[Any], dtype: NarrowType) -> View:
 def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
     """A tile whose elements are values of a narrow type, each in an element of ``buffer``."""
     return View(buffer, buffer.shape, dtype, dtype.codec, is_unpacked=True)
+
+
+def codes_of(buffer: Buffer, dtype: NarrowType) -> View:
+    """A tile of elements of a narrow type of eight bits, as they lie in tensors."""
+    return View(buffer, buffer.shape, dtype, dtype.codec)

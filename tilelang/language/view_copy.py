@@ -42,7 +42,16 @@ def sides(what: str, src: Any, dst: Any) -> tuple[Side, Side]:
             span=span.here(),
             notes=["slice both to the same extents"],
         )
-    return boxed(found[0]), boxed(found[1])
+    codes = _codes(*found)
+    return codes if codes is not None else (boxed(found[0]), boxed(found[1]))
+
+
+def _codes(src: Side, dst: Side) -> tuple[Region, Region] | None:
+    """The bits of two tiles of one narrow type, which a copy need not understand."""
+    if not (isinstance(src, Part) and isinstance(dst, Part)) or src.view.dtype != dst.view.dtype:
+        return None
+    regions = src.view.codes(src), dst.view.codes(dst)
+    return None if regions[0] is None or regions[1] is None else (regions[0], regions[1])
 
 
 def _side(what: str, operand: Any) -> Side:

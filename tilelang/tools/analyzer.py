@@ -129,7 +129,7 @@ def _branches(stmt: Any, known: _Known) -> AnalysisResult:
 
 
 def _flops(gemm: Any, known: _Known) -> int:
-    a, _, c = gemm.operands
+    a, _, c = gemm.operands[:3]
     depth = evaluate(a.region.extents[-2 if a.transposed else -1], known)
     return 2 * _elements(c.region, known) * int(depth)
 

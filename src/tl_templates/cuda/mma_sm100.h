@@ -3,7 +3,7 @@
 
 namespace tl {
 
-enum class UmmaKind { f16, tf32, f8f6f4, i8 };
+enum class UmmaKind { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
 
 #define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                        \
   asm volatile(                                                                                  \
@@ -36,8 +36,41 @@ TL_DEVICE void tcgen05_mma_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instr
 // A in tensor memory.
 template <UmmaKind kKind, int kCtas = 1>
 TL_DEVICE void tcgen05_mma_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
-                              bool accumulate) {
+                              bool accumulate){TL_UMMA_KINDS("[%1]", "r", a)}
+#undef TL_UMMA_KINDS
+#undef TL_UMMA_INSTRUCTION
+
+#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                        \
+  asm volatile(                                                                  \
+      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %6, 0;\n\t"        \
+      "tcgen05.mma.cta_group::%7.kind::" kind " [%0], " a                        \
+      ", %2, %3, [%4], [%5], accumulate;\n\t}" ::"r"(d),                         \
+      constraint(operand), "l"(b), "r"(instruction), "r"(scale_a), "r"(scale_b), \
+      "r"(static_cast<uint32_t>(accumulate)), "n"(kCtas)                         \
+      : "memory")
+
+#define TL_UMMA_KINDS(a, constraint, operand)                                    \
+  if constexpr (kKind == UmmaKind::mxf8f6f4) {                                   \
+    TL_UMMA_INSTRUCTION("mxf8f6f4.block_scale.block32", a, constraint, operand); \
+  } else if constexpr (kKind == UmmaKind::mxf4) {                                \
+    TL_UMMA_INSTRUCTION("mxf4.block_scale.block32", a, constraint, operand);     \
+  } else {                                                                       \
+    TL_UMMA_INSTRUCTION("mxf4nvf4.block_scale.block16", a, constraint, operand); \
+  }
+
+// Each element is multiplied by the scale factor of its block, at the addresses scale_a, scale_b.
+template <UmmaKind kKind, int kCtas = 1>
+TL_DEVICE void tcgen05_mma_scaled_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
+                                     uint32_t scale_a, uint32_t scale_b, bool accumulate) {
+  TL_UMMA_KINDS("%1", "l", a)
+}
+template <UmmaKind kKind, int kCtas = 1>
+TL_DEVICE void tcgen05_mma_scaled_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
+                                     uint32_t scale_a, uint32_t scale_b, bool accumulate) {
   TL_UMMA_KINDS("[%1]", "r", a)
 }
+
+#undef TL_UMMA_KINDS
+#undef TL_UMMA_INSTRUCTION
 
 }  // namespace tl

@@ -50,9 +50,10 @@ def test_automatic_choice_without_a_gpu_is_blackwell(monkeypatch):
         ((8, 9), "sm_80"),
         ((9, 0), "sm_90a"),
         ((10, 0), "sm_100a"),
-        ((10, 3), None),
+        ((10, 3), "sm_103a"),
         ((7, 5), None),
-        ((12, 0), None),
+        ((12, 0), "sm_120a"),
+        ((12, 1), None),
         ((0, 0), None),
     ],
 )
@@ -66,8 +67,11 @@ def test_device_capability_selects_the_target(capability, arch):
 def test_limits_of_the_programming_guide():
     table = target.architectures()
     kib = {name: row.shared_memory_per_block // 1024 for name, row in table.items()}
-    assert kib == {"sm_80": 163, "sm_90a": 227, "sm_100a": 227}
-    assert [name for name, row in table.items() if row.has_tcgen05] == ["sm_100a"]
+    data_center = dict.fromkeys(("sm_90a", "sm_100a", "sm_103a"), 227)
+    assert kib == {"sm_80": 163, **data_center, "sm_120a": 99}
+    assert [name for name, row in table.items() if row.has_tcgen05] == ["sm_100a", "sm_103a"]
+    assert [name for name, row in table.items() if row.has_tcgen05_integers] == ["sm_100a"]
     assert [name for name, row in table.items() if row.has_wgmma] == ["sm_90a"]
-    assert [name for name, row in table.items() if row.has_swizzle_atomicity] == ["sm_100a"]
+    blackwells = ["sm_100a", "sm_103a", "sm_120a"]
+    assert [name for name, row in table.items() if row.has_swizzle_atomicity] == blackwells
     assert table["sm_100a"].tmem_columns == 512

@@ -1,5 +1,6 @@
-#include "op/umma.h"
+#include "op/gemm_umma.h"
 
+#include "op/gemm_operands.h"
 #include "op/matrix_descriptor.h"
 
 namespace tilelang::op {
@@ -38,11 +39,21 @@ const char* Spelling(UmmaKind kind) {
       return "f8f6f4";
     case UmmaKind::kI8:
       return "i8";
+    case UmmaKind::kMxF8F6F4:
+      return "mxf8f6f4";
+    case UmmaKind::kMxF4:
+      return "mxf4";
+    case UmmaKind::kMxF4NvF4:
+      return "mxf4nvf4";
   }
   return "";
 }
 
-UmmaKindChoice ChooseUmmaKind(DType a, DType b, DType c) {
+bool IsBlockScaled(UmmaKind kind) { return kind >= UmmaKind::kMxF8F6F4; }
+
+namespace {
+
+UmmaKindChoice KindOfTypes(DType a, DType b, DType c) {
   bool f32 = c == ir::dtypes::kFloat32;
   bool f16 = c == ir::dtypes::kFloat16;
   if (IsHalf(a) && a == b) {
@@ -65,6 +76,26 @@ UmmaKindChoice ChooseUmmaKind(DType a, DType b, DType c) {
   return {std::nullopt,
           "is not among the pairs that tcgen05.mma has: float16 or bfloat16 with itself, float32 "
           "(as tf32) with itself, float8 with float8, int8 or uint8 with int8 or uint8"};
+}
+
+// Python has seen to the pairs of elements and factors.
+UmmaKindChoice ScaledKind(const ir::GemmNode* op) {
+  if (MatrixC(op)->buffer->dtype != ir::dtypes::kFloat32) {
+    return {std::nullopt, "with scale factors accumulates in float32"};
+  }
+  if (FormatOfMatrices(op) != ir::GemmFormat::kE2M1x2) return {UmmaKind::kMxF8F6F4, ""};
+  bool powers = FormatOfScales(op) == ir::GemmFormat::kUE8M0;
+  return {powers ? UmmaKind::kMxF4 : UmmaKind::kMxF4NvF4, ""};
+}
+
+}  // namespace
+
+UmmaKindChoice ChooseUmmaKind(const ir::GemmNode* op, const Target& target) {
+  if (op->IsScaled()) return ScaledKind(op);
+  UmmaKindChoice choice = KindOfTypes(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+                                      MatrixC(op)->buffer->dtype);
+  if (choice.kind != UmmaKind::kI8 || target->has_tcgen05_integers) return choice;
+  return {std::nullopt, "is not among those of " + std::string(target->arch) + ": it has floats"};
 }
 
 int64_t UmmaK(DType operand) { return 32 / ir::Bytes(operand); }
@@ -112,6 +143,11 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
   tiling.k = UmmaK(p.b);
   tiling.m = p.m % 128 == 0 ? 128 : 64;
+  if (IsBlockScaled(p.kind) && p.m % 128 != 0) {
+    tiling.reason = "M of a block-scaled gemm must be a multiple of 128";
+    tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
+    return tiling;
+  }
   if (p.in_pairs && p.m % 128 != 0) {
     tiling.reason = "M of each block of a pair must be a multiple of 128";
     tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
@@ -143,16 +179,19 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   return tiling;
 }
 
-uint32_t InstructionDescriptor(DType a, DType b, DType c, int64_t m, int64_t n, bool a_mn_major,
-                               bool b_mn_major) {
-  uint32_t descriptor = AccumulatorCode(c) << 4;
-  descriptor |= OperandCode(a) << 7;
-  descriptor |= OperandCode(b) << 10;
-  descriptor |= static_cast<uint32_t>(a_mn_major) << 15;
-  descriptor |= static_cast<uint32_t>(b_mn_major) << 16;
-  descriptor |= static_cast<uint32_t>(n >> 3) << 17;
+uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m, int64_t n) {
+  uint32_t descriptor = static_cast<uint32_t>(n >> 3) << 17;
   descriptor |= static_cast<uint32_t>(m >> 4) << 24;
-  return descriptor;
+  descriptor |= static_cast<uint32_t>(IsTransposedA(op)) << 15;
+  descriptor |= static_cast<uint32_t>(!IsTransposedB(op)) << 16;
+  if (kind == UmmaKind::kMxF4 || kind == UmmaKind::kMxF4NvF4) {
+    descriptor |= 1 << 7 | 1 << 10;  // e2m1
+  } else {
+    descriptor |= OperandCode(MatrixA(op)->buffer->dtype) << 7;
+    descriptor |= OperandCode(MatrixB(op)->buffer->dtype) << 10;
+  }
+  if (!IsBlockScaled(kind)) return descriptor | AccumulatorCode(MatrixC(op)->buffer->dtype) << 4;
+  return descriptor | static_cast<uint32_t>(FormatOfScales(op) == ir::GemmFormat::kUE8M0) << 23;
 }
 
 }  // namespace tilelang::op

@@ -1,25 +1,27 @@
 // The encodings of tcgen05.mma: legal shapes and instruction descriptors.
 // Source: PTX ISA 9.1, "tcgen05.mma instruction descriptor".
-#ifndef TILELANG_OP_UMMA_H_
-#define TILELANG_OP_UMMA_H_
+#ifndef TILELANG_OP_GEMM_UMMA_H_
+#define TILELANG_OP_GEMM_UMMA_H_
 
 #include <optional>
 #include <string>
 
+#include "ir/gemm.h"
 #include "op/context.h"
 
 namespace tilelang::op {
 
 // .kind of the instruction.
-enum class UmmaKind { kF16, kTF32, kF8F6F4, kI8 };
+enum class UmmaKind { kF16, kTF32, kF8F6F4, kI8, kMxF8F6F4, kMxF4, kMxF4NvF4 };
 const char* Spelling(UmmaKind kind);
+bool IsBlockScaled(UmmaKind kind);
 
-// The kind for operand types and an accumulator type, or why there is none.
+// The kind for the types of the operands, or why there is none.
 struct UmmaKindChoice {
   std::optional<UmmaKind> kind;
   std::string reason;
 };
-UmmaKindChoice ChooseUmmaKind(ir::DType a, ir::DType b, ir::DType c);
+UmmaKindChoice ChooseUmmaKind(const ir::GemmNode* op, const Target& target);
 
 // K of one instruction: 32 bytes of an operand row.
 int64_t UmmaK(ir::DType operand);
@@ -48,10 +50,9 @@ struct UmmaTiling {
 };
 UmmaTiling TileUmma(const UmmaProblem& problem);
 
-// The 32-bit instruction descriptor.
-uint32_t InstructionDescriptor(ir::DType a, ir::DType b, ir::DType c, int64_t m, int64_t n,
-                               bool a_mn_major, bool b_mn_major);
+// The 32-bit instruction descriptor; of a block-scaled kind without the bits that select factors.
+uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m, int64_t n);
 
 }  // namespace tilelang::op
 
-#endif  // TILELANG_OP_UMMA_H_
+#endif  // TILELANG_OP_GEMM_UMMA_H_

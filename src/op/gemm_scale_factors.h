@@ -1,0 +1,79 @@
+// The scale factors of block-scaled gemms: where they lie, and how they come to tensor memory.
+//
+// In shared memory a tile of factors is a matrix of atoms of 512 bytes: the factors of 128 rows of
+// A (or columns of B) and four blocks of K, that of row r and block j in byte
+// 16 (r mod 32) + 4 (r / 32) + j. Its region ends with the 512 bytes of an atom, in one dimension
+// or several; before those are the atoms along the rows, then along K, where they are several.
+// Source: cuBLAS 13.0, "Layout of scaling factors for block-scaled formats".
+//
+// tcgen05.cp.32x128b.warpx4 brings an atom to four columns of tensor memory: row r to lane
+// r mod 32 of each quarter and column r / 32, its four blocks to the bytes of the cell. That is
+// what tcgen05.mma reads (PTX ISA 9.0, "tcgen05.mma: scale factors"). The atoms of the same blocks
+// lie side by side, so that an instruction of 256 columns finds its rows in eight columns.
+#ifndef TILELANG_OP_GEMM_SCALE_FACTORS_H_
+#define TILELANG_OP_GEMM_SCALE_FACTORS_H_
+
+#include <vector>
+
+#include "op/access.h"
+#include "op/instruction.h"
+
+namespace tilelang::op {
+
+// Rows whose factors are in one column: an instruction begins at a multiple of them.
+constexpr int64_t kScaleRowsOfColumn = 32;
+
+// The blocks of K that have a scale factor each.
+struct ScaleBlocks {
+  int64_t bytes = 0;  // of a row of A, in one block
+  int64_t per_k = 0;  // blocks in the K of one instruction, which is 32 bytes
+};
+ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op);
+
+// A gemm where the tensor core takes no factors: parallel loops that multiply A and B by theirs,
+// and a gemm of the products in bfloat16.
+void MultiplyByScaleFactors(const ir::GemmNode* op, std::vector<Stmt>* stmts);
+
+// The tensor memory that holds both tiles of factors.
+Buffer MakeScaleColumns(const ir::GemmNode* op);
+
+// Both tiles of factors, as instructions of a gemm are issued.
+class ScaleFactors {
+ public:
+  ScaleFactors(const ir::GemmNode* op, Lowering* lowering);
+
+  // Brings them to tensor memory.
+  void Copy(std::vector<Stmt>* stmts) const;
+  // The addresses of those of rows of A, and of columns of B, from there on, for the instruction
+  // at `k` (in elements of the buffers).
+  Expr OfA(int64_t m, int64_t k) const { return AddressOf(a_, m, k); }
+  Expr OfB(int64_t n, int64_t k) const { return AddressOf(b_, n, k); }
+  // Which bytes of the cells, as bits of the instruction descriptor.
+  uint32_t Selection(int64_t k) const;
+  // What an instruction reads of tensor memory whose arguments `a` and `b` are those addresses.
+  std::vector<Array<int64_t>> Reads(int64_t a, int64_t b, int64_t rows, int64_t columns) const;
+
+ private:
+  struct Tile {
+    Region region;
+    int64_t rows = 0;    // atoms
+    int64_t groups = 0;  // likewise, along K
+    int64_t column = 0;  // of the first one
+  };
+
+  Tile TileOf(ir::GemmOperandKind kind) const;
+  Expr AddressOf(const Tile& tile, int64_t row, int64_t k) const;
+  void Copy(const Tile& tile, const char* name, std::vector<Stmt>* stmts) const;
+  int64_t BlockAt(int64_t k) const;
+
+  const ir::GemmNode* op_;
+  Lowering* lowering_;
+  ScaleBlocks blocks_;
+  Tile a_;
+  Tile b_;
+  Expr base_;  // the address of the first column
+};
+
+}  // namespace tilelang::op
+
+#endif  // TILELANG_OP_GEMM_SCALE_FACTORS_H_

@@ -1,0 +1,84 @@
+"""Scale factors that do not go with their gemm."""
+
+from typing import Any
+
+from wrong_kernels import cases, check
+
+import tilelang
+import tilelang.language as T
+
+ATOM = (1, 1, 32, 16)
+
+
+def scaled(a=(128, 128), kind="float8_e4m3fn", shapes=(ATOM, ATOM), factor=T.float8_e8m0fnu,
+           give=("scale_A", "scale_B"), scope=T.alloc_shared, **given: Any):  # fmt: skip
+    """Compiles a gemm (M, 128) with these tiles of factors."""
+
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared(a, kind)
+            y = T.alloc_shared((128, a[1]), kind)
+            z = T.alloc_fragment((a[0], 128), "float32")
+            factors = [scope(shape, factor) for shape in shapes]
+            scales = dict(zip(give, factors, strict=False))
+            T.clear(z)
+            T.gemm(x, y, z, transpose_B=True, **scales, **given)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_one_tile():
+    """SemanticsError: T.gemm: scale_B is missing; both matrices have scale factors"""
+    scaled(give=("scale_A",))
+
+
+def case_matrices_of_halves():
+    """DTypeError: T.gemm with scale factors of A float16 and B float16 into C float32 ...
+    A and B are float8_e4m3fn or float8_e5m2
+    """
+    scaled(kind="float16")
+
+
+def case_factors_of_floats():
+    """DTypeError: scale_A of T.gemm is float32; factors are float8_e8m0fnu"""
+    scaled(factor="float32")
+
+
+def case_factors_in_registers():
+    """DTypeError: scale_A of T.gemm is float8_e8m0fnu in local.fragment; factors are"""
+    scaled(scope=T.alloc_fragment)
+
+
+def case_factors_of_a_larger_tile():
+    """ShapeError: scale_B of T.gemm has shape (1, 2, 32, 16); 128 columns of B by 4 blocks ...
+    have 1 by 1 atoms: (1, 1, 32, 16)
+    """
+    scaled(shapes=(ATOM, (1, 2, 32, 16)))
+
+
+def case_factors_in_rows():
+    """ShapeError: scale_A of T.gemm has shape (128, 4); 128 rows of A by 4 blocks of 32 along K"""
+    scaled(shapes=((128, 4), (128, 4)))
+
+
+def case_half_an_atom_of_blocks():
+    """ShapeError: T.gemm with scale factors: K = 64 is no multiple of 128 ...
+    T.copy fills what a larger tile has beyond its tensor with zeros
+    """
+    scaled(a=(128, 64))
+
+
+def case_half_an_atom_of_rows():
+    """ShapeError: T.gemm with scale factors: M = 64 is no multiple of 128"""
+    scaled(a=(64, 128))
+
+
+def case_pairs():
+    """UnsupportedError: T.gemm does not support use_2cta together with scale factors"""
+    scaled(use_2cta=True)
+
+
+@cases(globals())
+def test_message(case) -> None:
+    check(case)

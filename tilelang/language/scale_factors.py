@@ -1,0 +1,144 @@
+"""Scale factors of block-scaled gemms: ``scale_A=`` and ``scale_B=`` of ``T.gemm``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import errors
+from ..ir import span
+from ..ir.buffer import Region, plain, shape_text
+from .region import as_part, as_region
+from .view import Element, Part, View
+
+#: ``GemmOperandKind`` and ``GemmFormat`` of ``src/ir/gemm.h``.
+SCALE_A = 3
+OWN, UE8M0 = 0, 1
+
+_FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+_ATOM_ROWS, _ATOM_BLOCKS = 128, 4
+# The bytes of an atom as dimensions of a tile.
+_TAILS = ((512,), (32, 16), (32, 4, 4))
+_BLOCK = 32
+_Operand = tuple[Region, bool, int]
+
+
+def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Returns both operands; None where neither is given.
+
+    Raises:
+        SemanticsError: one is missing, or an argument that goes with none.
+    """
+    if scale_a is None and scale_b is None:
+        return None
+    missing = "scale_A" if scale_a is None else "scale_B" if scale_b is None else None
+    if missing:
+        raise errors.SemanticsError(
+            f"T.gemm: {missing} is missing; both matrices have scale factors, or none has",
+            span=span.here(),
+            notes=["factors of 1 are the byte 127 of float8_e8m0fnu"],
+        )
+    for name in ("promote_every", "use_2cta", "wg_wait"):
+        if name in notes:
+            raise errors.UnsupportedError(
+                f"T.gemm does not support {name} together with scale factors", span=span.here()
+            )
+    return scale_a, scale_b
+
+
+def scale_regions(
+    scales: Sequence[Any], matrices: Sequence[Region], transposed: Sequence[bool]
+) -> list[_Operand]:
+    """Returns region, ``False`` and format of both tiles of factors.
+
+    Args:
+        scales: scale_A and scale_B of the call.
+        matrices: A, B and C.
+        transposed: of A and B.
+
+    Raises:
+        DTypeError: types that are not multiplied with factors, or factors of no such type.
+        ShapeError: a tile that is not in atoms, or not of the size of its matrix.
+        ScopeError: factors outside of shared memory.
+    """
+    a, b, c = matrices
+    _check_types(a, b, c)
+    m, n = (int(extent) for extent in c.shape[-2:])
+    k = int(a.shape[-2] if transposed[0] else a.shape[-1])
+    steps = {"M": (m, _ATOM_ROWS), "N": (n, _ATOM_ROWS), "K": (k, _BLOCK * _ATOM_BLOCKS)}
+    for name, (extent, step) in steps.items():
+        if extent % step:
+            raise errors.ShapeError(
+                f"T.gemm with scale factors: {name} = {extent} is no multiple of {step}, for which "
+                "an atom of factors is",
+                span=span.here(),
+                notes=["T.copy fills what a larger tile has beyond its tensor with zeros"],
+            )
+    return [
+        _tile(name, scale, rows, k // _BLOCK)
+        for name, scale, rows in zip(("scale_A", "scale_B"), scales, (m, n), strict=True)
+    ]
+
+
+def _check_types(a: Region, b: Region, c: Region) -> None:
+    kinds = [str(matrix.buffer.dtype) for matrix in (a, b, c)]
+    if kinds[0] in _FLOAT8 and kinds[1] in _FLOAT8 and kinds[2] == "float32":
+        return
+    raise errors.DTypeError(
+        f"T.gemm with scale factors of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
+        span=span.here(),
+        notes=["A and B are float8_e4m3fn or float8_e5m2, C is float32"],
+    )
+
+
+def _tile(name: str, scale: Any, rows: int, blocks: int) -> _Operand:
+    region = _bytes_of(name, scale)
+    if region.buffer.scope != "shared.dyn":
+        raise errors.ScopeError(
+            f"{name} of T.gemm is in {region.buffer.describe()}; factors lie in shared memory",
+            span=span.here(),
+            notes=["T.copy them to T.alloc_shared(shape, T.float8_e8m0fnu)"],
+        )
+    atoms = -(-rows // _ATOM_ROWS), -(-blocks // _ATOM_BLOCKS)
+    if _atoms_of(region) != atoms:
+        side, count = ("M", "rows of A") if name == "scale_A" else ("N", "columns of B")
+        raise errors.ShapeError(
+            f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
+            f"blocks of {_BLOCK} along K have {atoms[0]} by {atoms[1]} atoms: "
+            f"{shape_text((*atoms, 32, 16))}",
+            span=span.here(),
+            notes=[
+                region.buffer.describe(),
+                f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
+                "them; its bytes are the last dimension, (512,), or the last two, (32, 16)",
+            ],
+        )
+    return region, False, UE8M0
+
+
+def _bytes_of(name: str, scale: Any) -> Region:
+    """The region of bytes that holds the factors."""
+    if isinstance(scale, (View, Part, Element)):
+        part = as_part(scale)
+        codes = part.view.codes(part)
+        if codes is not None and str(part.view.dtype) == "float8_e8m0fnu":
+            return codes
+        found = f"{part.view.dtype} in {part.view.scope}"
+    else:
+        found = str(as_region(f"{name} of T.gemm", scale).buffer.dtype)
+    raise errors.DTypeError(
+        f"{name} of T.gemm is {found}; factors are float8_e8m0fnu in shared memory",
+        span=span.here(),
+        notes=["T.alloc_shared(shape, T.float8_e8m0fnu)"],
+    )
+
+
+def _atoms_of(region: Region) -> tuple[int, int] | None:
+    """How many atoms a tile has along its rows and along K; None if it is in none."""
+    shape = [plain(extent) for extent in region.shape]
+    full = [plain(extent) for extent in region.buffer.shape]
+    dims = next((len(tail) for tail in _TAILS if tuple(shape[-len(tail) :]) == tail), 0)
+    if not dims or shape[-dims:] != full[-dims:]:
+        return None
+    *before, rows, groups = [1, 1, *shape[:-dims]]
+    return (rows, groups) if all(extent == 1 for extent in before) else None
