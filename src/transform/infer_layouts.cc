@@ -39,7 +39,16 @@ namespace {
 
 // What the analyzer knew at an operator, replayed when the operator is asked again.
 struct Known {
-  std::vector<std::pair<ir::Var, std::pair<Expr, Expr>>> ranges;
+  struct Variable {
+    ir::Var var;
+    Expr first;   // of a loop; or the value of a name
+    Expr extent;  // of a loop
+
+    void BindIn(arith::Analyzer* analyzer) const {
+      extent.defined() ? analyzer->Bind(var, first, extent) : analyzer->Bind(var, first);
+    }
+  };
+  std::vector<Variable> variables;  // in program order
   std::vector<Expr> conditions;
 };
 
@@ -84,10 +93,15 @@ class OperatorCollector : public ScopedMutator {
     return ffi::GetRef<Stmt>(op);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
-    known_.ranges.push_back({op->var, {op->min, op->extent}});
+    size_t outer = known_.variables.size();
+    known_.variables.push_back({op->var, op->min, op->extent});
     Stmt result = ScopedMutator::Rewrite(op);
-    known_.ranges.pop_back();
+    known_.variables.resize(outer);
     return result;
+  }
+  Stmt Rewrite(const ir::BindNode* op) override {
+    if (ir::IsIntegral(op->var.dtype())) known_.variables.push_back({op->var, op->value, Expr()});
+    return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::AssumeNode* op) override {
     known_.conditions.push_back(op->condition);
@@ -160,9 +174,7 @@ class KernelInference {
     arith::Analyzer analyzer;
     analyzer.BindParams(func_->params);
     analyzer.BindLaunch(launch_);
-    for (const auto& [var, range] : op.known.ranges) {
-      analyzer.Bind(var, range.first, range.second);
-    }
+    for (const Known::Variable& known : op.known.variables) known.BindIn(&analyzer);
     for (const Expr& condition : op.known.conditions) analyzer.Assume(condition);
     if (const auto* loop = op.stmt.as<ir::ParallelForNode>()) {
       for (size_t i = 0; i < loop->vars.size(); ++i) {

@@ -76,3 +76,25 @@ def test_of_two_loops_the_one_with_longer_vectors_decides(target):
     want = x.double() + y[:, 1:].double()
     kernel(x, y)
     torch.testing.assert_close(x.double(), want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_multiple_of_eight_by_name(named: bool) -> None:
+    """The name of a corner says what its value says: rows begin at 16 bytes."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 4096), "float16"), B: T.Tensor((64, 64), "float16"), n: T.int32):
+        with T.Kernel(1, threads=128):
+            s = T.alloc_shared((64, 64), "float16")
+            if named:
+                begin = n // 8 * 8
+                for i, j in T.Parallel(64, 64):
+                    s[i, j] = A[i, begin + j]
+            else:
+                for i, j in T.Parallel(64, 64):
+                    s[i, j] = A[i, n // 8 * 8 + j]
+            T.copy(s, B)
+
+    ptx = tilelang.compile(kernel, target="sm_80").get_ptx()
+    assert re.search(r"ld\.global\S*\.v4\.|cp\.async\.cg\.\S+ \[\S+\], \[\S+\], 16", ptx)
+    assert not re.search(r"ld\.global\S*\.[ub]16", ptx)
