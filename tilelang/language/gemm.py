@@ -261,9 +261,10 @@ def gemm(
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
             first. Both must make the call. All gemms of a kernel are so, or none is.
-        scale_A, scale_B: factors of a row of A (a column of B) and a block of 32 along K, in the
-            atoms of cuBLAS: float8_e8m0fnu (M / 128, K / 128, 32, 16) in shared memory. A and B
-            are float8, C is float32, M, N and K are multiples of 128.
+        scale_A, scale_B: factors of a row of A (a column of B) and a block of 32 along K, in shared
+            memory: float8_e8m0fnu (M, K / 32) or, for tiles of whole atoms of cuBLAS, (M / 128,
+            K / 128, 32, 16); uint32 (K / 128, M), four blocks in a word. A and B are float8, C is
+            float32.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.

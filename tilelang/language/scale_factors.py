@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import errors
 from ..ir import span
-from ..ir.buffer import Region, plain, shape_text
+from ..ir.buffer import Region, load, plain, shape_text, whole
+from ..ir.dtype import dtype_of
+from ..ir.expr import Expr, as_expr, cast
+from .allocate import alloc_scratch
 from .region import as_part, as_region
+from .scalar import min as minimum
 from .view import Element, Part, View
+from .view_copy import elementwise
 
 #: ``GemmOperandKind`` and ``GemmFormat`` of ``src/ir/gemm.h``.
 SCALE_A = 3
@@ -20,6 +25,7 @@ _ATOM_ROWS, _ATOM_BLOCKS = 128, 4
 # The bytes of an atom as dimensions of a tile.
 _TAILS = ((512,), (32, 16), (32, 4, 4))
 _BLOCK = 32
+_BYTE, _WORD = dtype_of("uint8"), dtype_of("uint32")
 _Operand = tuple[Region, bool, int]
 
 
@@ -65,15 +71,8 @@ def scale_regions(
     _check_types(a, b, c)
     m, n = (int(extent) for extent in c.shape[-2:])
     k = int(a.shape[-2] if transposed[0] else a.shape[-1])
-    steps = {"M": (m, _ATOM_ROWS), "N": (n, _ATOM_ROWS), "K": (k, _BLOCK * _ATOM_BLOCKS)}
-    for name, (extent, step) in steps.items():
-        if extent % step:
-            raise errors.ShapeError(
-                f"T.gemm with scale factors: {name} = {extent} is no multiple of {step}, for which "
-                "an atom of factors is",
-                span=span.here(),
-                notes=["T.copy fills what a larger tile has beyond its tensor with zeros"],
-            )
+    for name, extent, step in (("M", m, _ATOM_ROWS), ("K", k, _BLOCK)):
+        _check_multiple("T.gemm with scale factors", name, extent, step)
     return [
         _tile(name, scale, rows, k // _BLOCK)
         for name, scale, rows in zip(("scale_A", "scale_B"), scales, (m, n), strict=True)
@@ -91,6 +90,15 @@ def _check_types(a: Region, b: Region, c: Region) -> None:
     )
 
 
+def _check_multiple(what: str, name: str, extent: int, step: int) -> None:
+    if extent % step:
+        raise errors.ShapeError(
+            f"{what}: {name} = {extent} is no multiple of {step}",
+            span=span.here(),
+            notes=["T.copy fills what a larger tile has beyond its tensor with zeros"],
+        )
+
+
 def _tile(name: str, scale: Any, rows: int, blocks: int) -> _Operand:
     region = _bytes_of(name, scale)
     if region.buffer.scope != "shared.dyn":
@@ -99,21 +107,74 @@ def _tile(name: str, scale: Any, rows: int, blocks: int) -> _Operand:
             span=span.here(),
             notes=["T.copy them to T.alloc_shared(shape, T.float8_e8m0fnu)"],
         )
+    side, count = ("M", "rows of A") if name == "scale_A" else ("N", "columns of B")
     atoms = -(-rows // _ATOM_ROWS), -(-blocks // _ATOM_BLOCKS)
-    if _atoms_of(region) != atoms:
-        side, count = ("M", "rows of A") if name == "scale_A" else ("N", "columns of B")
-        raise errors.ShapeError(
-            f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
-            f"blocks of {_BLOCK} along K have {atoms[0]} by {atoms[1]} atoms: "
-            f"{shape_text((*atoms, 32, 16))}",
-            span=span.here(),
-            notes=[
-                region.buffer.describe(),
-                f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
-                "them; its bytes are the last dimension, (512,), or the last two, (32, 16)",
-            ],
-        )
-    return region, False, UE8M0
+    if _is_matrix(region, _WORD, (atoms[1], rows)):
+        return _from_words(region, atoms), False, UE8M0
+    if _is_matrix(region, _BYTE, (rows, blocks)):
+        return _from_rows(region, atoms), False, UE8M0
+    if region.buffer.dtype == _BYTE and _atoms_of(region) == atoms:
+        for dim, extent, step in ((side, rows, 128), ("K", blocks * _BLOCK, 128)):
+            _check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
+        return region, False, UE8M0
+    raise errors.ShapeError(
+        f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
+        f"blocks of {_BLOCK} along K are {shape_text((rows, blocks))}, or {atoms[0]} by {atoms[1]} "
+        f"atoms: {shape_text((*atoms, 32, 16))}",
+        span=span.here(),
+        notes=[
+            region.buffer.describe(),
+            f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
+            "them; its bytes are the last dimension, (512,), or the last two, (32, 16)",
+            f"as uint32, four blocks in a word, the lowest first: {shape_text((atoms[1], rows))}",
+        ],
+    )
+
+
+def _is_matrix(region: Region, dtype: Any, shape: tuple[int, int]) -> bool:
+    *before, rows, columns = [1, *map(plain, region.shape)]
+    fits = region.buffer.dtype == dtype and (rows, columns) == shape
+    return fits and all(extent == 1 for extent in before)
+
+
+def _in_atoms(atoms: tuple[int, int], factor: Callable[[Any, Any], Expr]) -> Region:
+    """A tile of atoms, of the bytes ``factor(row, block)``."""
+    tile = whole(alloc_scratch((*atoms, 32, 16), _BYTE))
+
+    def byte(variables: Sequence[Any]) -> Expr:
+        inner = iter(variables)
+        row, group, lane, column = (0 if extent == 1 else next(inner) for extent in tile.shape)
+        return factor(row * _ATOM_ROWS + column // 4 * 32 + lane, group * 4 + column % 4)
+
+    elementwise("T.gemm", tile, byte)
+    return tile
+
+
+def _at(region: Region, row: Any, column: Any) -> Expr:
+    """An element of a matrix; what lies beyond its rows or columns is their last."""
+    low_row, low_column = region.mins[-2:]
+    indices = [
+        *region.mins[:-2],
+        low_row + _limited(row, int(region.shape[-2])),
+        low_column + _limited(column, int(region.shape[-1])),
+    ]
+    return as_expr(load(region.buffer, indices))
+
+
+def _limited(index: Any, extent: int) -> Any:
+    return minimum(index, extent - 1)
+
+
+def _from_rows(region: Region, atoms: tuple[int, int]) -> Region:
+    return _in_atoms(atoms, lambda row, block: _at(region, row, block))
+
+
+def _from_words(region: Region, atoms: tuple[int, int]) -> Region:
+    def factor(row: Any, block: Any) -> Expr:
+        word = _at(region, block // 4, row)
+        return cast(word >> cast(as_expr(block % 4) * 8, _WORD), _BYTE)
+
+    return _in_atoms(atoms, factor)
 
 
 def _bytes_of(name: str, scale: Any) -> Region:
@@ -125,7 +186,10 @@ def _bytes_of(name: str, scale: Any) -> Region:
             return codes
         found = f"{part.view.dtype} in {part.view.scope}"
     else:
-        found = str(as_region(f"{name} of T.gemm", scale).buffer.dtype)
+        region = as_region(f"{name} of T.gemm", scale)
+        if region.buffer.dtype == _WORD:
+            return region
+        found = str(region.buffer.dtype)
     raise errors.DTypeError(
         f"{name} of T.gemm is {found}; factors are float8_e8m0fnu in shared memory",
         span=span.here(),

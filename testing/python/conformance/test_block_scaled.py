@@ -75,6 +75,7 @@ class Case:
         self.size = exact_a.abs() @ exact_b.abs().T
         a = a.T.contiguous() if transposed[0] else a
         b = b if transposed[1] else b.T.contiguous()
+        self.codes = sa, sb
         scales = (atoms(codes).view(torch.float8_e8m0fnu) for codes in (sa, sb))
         self.c = poison(m, n)
         self.args = [a, b, *scales, self.c]
@@ -148,4 +149,71 @@ def test_waits_of_the_program() -> None:
 
     case = Case(128, 128, 256, MIXED)
     run(main, "sm_100a", *(x.view(1, 2, 512) if x.ndim == 4 else x for x in case.args))
+    case.check()
+
+
+def words(codes: torch.Tensor) -> torch.Tensor:
+    """Factors (rows, blocks) as words (blocks / 4, rows) of four blocks, the lowest byte first."""
+    padded = torch.zeros(codes.shape[0], -(-codes.shape[1] // 4) * 4, dtype=torch.uint8)
+    padded[:, : codes.shape[1]] = codes
+    return padded.view(torch.uint32).T.contiguous()
+
+
+def gemm_of_rows(m, n, k, tiles, packed):
+    """C = (A * SA) @ (B * SB) of factors (rows, blocks), or in words (blocks / 4, rows)."""
+    bm, bn, bk = tiles
+    kind = T.uint32 if packed else T.float8_e8m0fnu
+    count = -(-k // 128) if packed else k // BLOCK
+    step = bk // 128 if packed else bk // BLOCK
+
+    def shape(rows: int, blocks: int) -> tuple[int, int]:
+        return (blocks, rows) if packed else (rows, blocks)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), MIXED[0]),
+        B: T.Tensor((n, k), MIXED[1]),
+        SA: T.Tensor(shape(m, count), kind),
+        SB: T.Tensor(shape(n, count), kind),
+        C: T.Tensor((m, n), T.float32),
+    ):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+            a = T.alloc_shared((bm, bk), MIXED[0])
+            b = T.alloc_shared((bn, bk), MIXED[1])
+            sa = T.alloc_shared(shape(bm, step), kind)
+            sb = T.alloc_shared(shape(bn, step), kind)
+            c = T.alloc_fragment((bm, bn), T.float32)
+            T.clear(c)
+            for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=2):
+                T.copy(A[by * bm, ko * bk], a)
+                T.copy(B[bx * bn, ko * bk], b)
+                if packed:
+                    T.copy(SA[ko * step, by * bm], sa)
+                    T.copy(SB[ko * step, bx * bn], sb)
+                else:
+                    T.copy(SA[by * bm, ko * step], sa)
+                    T.copy(SB[bx * bn, ko * step], sb)
+                T.gemm(a, b, c, transpose_B=True, scale_A=sa, scale_B=sb)
+            T.copy(c, C[by * bm, bx * bn])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("packed", [False, True])
+def test_factors_in_rows(packed: bool) -> None:
+    """As checkpoints have them, and as DeepGEMM; N and K of a tile are no multiples of an atom."""
+    tiles = (128, 96, 128) if packed else (128, 96, 64)
+    case = Case(144, 104, 288, MIXED)
+    main = gemm_of_rows(144, 104, 288, tiles, packed)
+    form = words if packed else (lambda codes: codes.view(torch.float8_e8m0fnu))
+    run(main, "sm_100a", *case.args[:2], *map(form, case.codes), case.c)
+    case.check()
+
+
+def test_factors_in_rows_elsewhere() -> None:
+    case = Case(128, 128, 128, MIXED)
+    main = gemm_of_rows(128, 128, 128, (128, 128, 128), False)
+    factors = (codes.view(torch.float8_e8m0fnu) for codes in case.codes)
+    run(main, "sm_90a", *case.args[:2], *factors, case.c)
     case.check()

@@ -52,18 +52,18 @@ def case_factors_in_registers():
 
 def case_factors_of_a_larger_tile():
     """ShapeError: scale_B of T.gemm has shape (1, 2, 32, 16); 128 columns of B by 4 blocks ...
-    have 1 by 1 atoms: (1, 1, 32, 16)
+    are (128, 4), or 1 by 1 atoms: (1, 1, 32, 16)
     """
     scaled(shapes=(ATOM, (1, 2, 32, 16)))
 
 
 def case_factors_in_rows():
-    """ShapeError: scale_A of T.gemm has shape (128, 4); 128 rows of A by 4 blocks of 32 along K"""
-    scaled(shapes=((128, 4), (128, 4)))
+    """ShapeError: scale_A of T.gemm has shape (128, 3); 128 rows of A by 4 blocks of 32 along K"""
+    scaled(shapes=((128, 3), (128, 3)))
 
 
 def case_half_an_atom_of_blocks():
-    """ShapeError: T.gemm with scale factors: K = 64 is no multiple of 128 ...
+    """ShapeError: scale_A of T.gemm is in atoms: K = 64 is no multiple of 128 ...
     T.copy fills what a larger tile has beyond its tensor with zeros
     """
     scaled(a=(128, 64))
