@@ -3,7 +3,7 @@
 
 ENV   := scripts/in_env.sh
 # pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
-PYTEST ?= -n auto -m "not requires_cuda"
+PYTEST ?= -n auto --dist worksteal -m "not requires_cuda"
 
 CPP_FILES = $(shell find src testing/cpp -name '*.h' -o -name '*.cc')
 

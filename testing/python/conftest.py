@@ -13,6 +13,10 @@ from tilelang import emulator
 
 # What every compiled kernel waits for is checked (docs/ordering.md).
 os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
+# One process a core: threads of torch beside them would only wait for each other, which takes more
+# than half of the time of small tensors. Read when torch is first imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 __all__ = ["golden"]
 

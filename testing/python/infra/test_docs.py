@@ -16,6 +16,7 @@ from pathlib import Path
 
 import draw_concepts
 import pytest
+import torch
 from click.testing import CliRunner
 from infra.doc_pages import DOCS, PAGES, ROOT, blocks, code, commands
 
@@ -67,6 +68,7 @@ def _name(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_what_the_page_shows_runs(page: Path, capsys) -> None:
     if code(page):
+        torch.manual_seed(0)  # data of pages are random: the same in every run
         Path("kernel.py").write_text(code(page))  # a kernel is read from its source
         runpy.run_path("kernel.py", run_name="__main__")
     printed = capsys.readouterr().out
