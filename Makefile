@@ -16,8 +16,9 @@ demo:
 	@$(ENV) demo python scripts/demo.py
 
 test:
-	@$(ENV) test sh -c 'for part in check cpp-test pytest; do \
-	  echo "== make $$part"; $(MAKE) --no-print-directory IN_ENV=1 $$part || exit; done'
+	@$(ENV) test sh -c 'echo "== make check cpp-test"; \
+	  $(MAKE) -j2 --no-print-directory IN_ENV=1 check cpp-test && echo "== make pytest" && \
+	  $(MAKE) --no-print-directory IN_ENV=1 pytest'
 
 # Inside `make test` the environment is already there.
 ifdef IN_ENV
@@ -38,7 +39,7 @@ cpp-test:
 	  -DTILELANG_SANITIZE=address,undefined -DTILELANG_PRECOMPILED_HEADERS=ON \
 	  -DTILELANG_UNITY_BATCH=8 --log-level=WARNING
 	@$(TEST_ENV) cmake --build build/sanitize --target cpp_tests
-	@$(TEST_ENV) ctest --test-dir build/sanitize --output-on-failure
+	@$(TEST_ENV) ctest --test-dir build/sanitize -j2 --output-on-failure
 
 check:
 	@$(CHECK_ENV) ruff format --check --quiet .

@@ -4,6 +4,7 @@
 #include "arith/analyzer.h"
 #include "arith/apart.h"
 #include "arith/host_eval.h"
+#include "registry/functions.h"
 
 namespace tilelang::arith {
 
@@ -58,43 +59,43 @@ ffi::Array<ffi::Array<int64_t>> HostEvaluateMany(ffi::Array<Expr> exprs, ffi::Ar
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = ffi::reflection;
   refl::ObjectDef<AnalyzerObj>();
-  refl::GlobalDef()
-      .def("tl.arith.Analyzer", [] { return AnalyzerRef(ffi::make_object<AnalyzerObj>()); })
-      .def("tl.arith.BindRange",
+  registry::Functions()
+      .Add("tl.arith.Analyzer", [] { return AnalyzerRef(ffi::make_object<AnalyzerObj>()); })
+      .Add("tl.arith.BindRange",
            [](AnalyzerRef a, ir::Var var, Expr min, Expr extent) { Of(a).Bind(var, min, extent); })
-      .def("tl.arith.BindValue",
+      .Add("tl.arith.BindValue",
            [](AnalyzerRef a, ir::Var var, Expr value) { Of(a).Bind(var, value); })
-      .def("tl.arith.Assume", [](AnalyzerRef a, Expr condition) { Of(a).Assume(condition); })
-      .def("tl.arith.EnterScope",
+      .Add("tl.arith.Assume", [](AnalyzerRef a, Expr condition) { Of(a).Assume(condition); })
+      .Add("tl.arith.EnterScope",
            [](AnalyzerRef a) {
              Get(a)->scopes.push_back(std::make_unique<Analyzer::Scope>(&Of(a)));
            })
-      .def("tl.arith.ExitScope", [](AnalyzerRef a) { Get(a)->scopes.pop_back(); })
-      .def("tl.arith.ConstBounds",
+      .Add("tl.arith.ExitScope", [](AnalyzerRef a) { Get(a)->scopes.pop_back(); })
+      .Add("tl.arith.ConstBounds",
            [](AnalyzerRef a, Expr e) {
              Interval bounds = Of(a).ConstBounds(e);
              return ffi::Array<int64_t>{bounds.lo, bounds.hi};
            })
-      .def("tl.arith.Modular",
+      .Add("tl.arith.Modular",
            [](AnalyzerRef a, Expr e) {
              ModularSet set = Of(a).Modular(e);
              return ffi::Array<int64_t>{set.coeff, set.base};
            })
-      .def("tl.arith.CanProve", [](AnalyzerRef a, Expr e) { return Of(a).CanProve(e); })
-      .def("tl.arith.CanProveEqual",
+      .Add("tl.arith.CanProve", [](AnalyzerRef a, Expr e) { return Of(a).CanProve(e); })
+      .Add("tl.arith.CanProveEqual",
            [](AnalyzerRef a, Expr x, Expr y) { return Of(a).CanProveEqual(x, y); })
-      .def("tl.arith.Simplify", [](AnalyzerRef a, Expr e) { return Of(a).Simplify(e); })
-      .def("tl.arith.LinearIn",
+      .Add("tl.arith.Simplify", [](AnalyzerRef a, Expr e) { return Of(a).Simplify(e); })
+      .Add("tl.arith.LinearIn",
            [](AnalyzerRef a, Expr e, ir::Var var) -> ffi::Optional<Expr> {
              auto stride = Of(a).LinearIn(e, var);
              return stride ? ffi::Optional<Expr>(*stride) : ffi::Optional<Expr>();
            })
-      .def("tl.arith.AreApart",
+      .Add("tl.arith.AreApart",
            [](Expr index, ir::Var var, int64_t min, int64_t extent, int64_t distance) {
              return AreApart(index, {var, min, extent}, distance);
            })
-      .def("tl.arith.HostEvaluate", HostEvaluateAll)
-      .def("tl.arith.HostEvaluateMany", HostEvaluateMany);
+      .Add("tl.arith.HostEvaluate", HostEvaluateAll)
+      .Add("tl.arith.HostEvaluateMany", HostEvaluateMany);
 }
 
 }  // namespace tilelang::arith

@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::check {
 
@@ -210,7 +211,7 @@ void Verify(const Func& func, Stage stage, const std::string& pass) {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.transform.verify", [](Func func, ir::String stage) {
+  registry::Functions().Add("tl.transform.verify", [](Func func, ir::String stage) {
     auto name = std::find(std::begin(kStageNames), std::end(kStageNames), std::string(stage));
     TL_CHECK(name != std::end(kStageNames), ir::Span(),
              "there is no stage \"" << std::string(stage) << "\"");

@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "registry/functions.h"
 
 namespace tilelang {
 
@@ -329,10 +330,9 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  ffi::reflection::GlobalDef().def(
-      "tl.codegen.Codegen", [](Func func, String arch, bool fast_math) {
-        return Codegen(func, GetTarget(arch), {.fast_math = fast_math});
-      });
+  registry::Functions().Add("tl.codegen.Codegen", [](Func func, String arch, bool fast_math) {
+    return Codegen(func, GetTarget(arch), {.fast_math = fast_math});
+  });
 }
 
 }  // namespace tilelang

@@ -22,6 +22,7 @@
 #include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"
+#include "registry/functions.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -213,50 +214,50 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<DeviceObj>();
   refl::ObjectDef<ModuleObj>();
   refl::ObjectDef<LaunchObj>();
-  refl::GlobalDef()
-      .def("tl.emulator.Architectures",
+  registry::Functions()
+      .Add("tl.emulator.Architectures",
            []() {
              return ffi::Array<ffi::String>{"sm_80",   "sm_90a",  "sm_100a",
                                             "sm_103a", "sm_120a", "sm_121a"};
            })
-      .def("tl.emulator.TimedArchitectures",
+      .Add("tl.emulator.TimedArchitectures",
            []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
-      .def("tl.emulator.Figures",
+      .Add("tl.emulator.Figures",
            [](ffi::String arch) { return ffi::String(DescribeFigures(FiguresOf(arch))); })
-      .def("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
-      .def("tl.emulator.Map", MapHost)
-      .def("tl.emulator.Unmap",
+      .Add("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
+      .Add("tl.emulator.Map", MapHost)
+      .Add("tl.emulator.Unmap",
            [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
-      .def("tl.emulator.AllowRange",
+      .Add("tl.emulator.AllowRange",
            [](DeviceRef device, int64_t address, int64_t bytes, bool writable) {
              device->memory.AllowRange(address, bytes, writable);
            })
-      .def("tl.emulator.ForbidRange",
+      .Add("tl.emulator.ForbidRange",
            [](DeviceRef device, int64_t address, int64_t bytes, bool writable) {
              device->memory.ForbidRange(address, bytes, writable);
            })
-      .def("tl.emulator.Load", Load)
-      .def("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
-      .def("tl.emulator.Launch", StartLaunch)
-      .def("tl.emulator.MayOverlap", [](DeviceRef device) { return device->last_grid != nullptr; })
-      .def("tl.emulator.Wait",
+      .Add("tl.emulator.Load", Load)
+      .Add("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
+      .Add("tl.emulator.Launch", StartLaunch)
+      .Add("tl.emulator.MayOverlap", [](DeviceRef device) { return device->last_grid != nullptr; })
+      .Add("tl.emulator.Wait",
            [](LaunchRef launch, double seconds) { return launch->Wait(seconds); })
-      .def("tl.emulator.Progress",
+      .Add("tl.emulator.Progress",
            [](LaunchRef launch) {
              return static_cast<double>(launch->launch->finished_ctas) /
                     static_cast<double>(launch->launch->options.grid.count());
            })
-      .def("tl.emulator.Cancel", [](LaunchRef launch) { launch->Join(); })
-      .def("tl.emulator.LaunchReport",
+      .Add("tl.emulator.Cancel", [](LaunchRef launch) { launch->Join(); })
+      .Add("tl.emulator.LaunchReport",
            [](LaunchRef launch) {
              return ffi::String(DescribeLaunch(*launch->launch, launch->seconds));
            })
-      .def("tl.emulator.TimingReport",
+      .Add("tl.emulator.TimingReport",
            [](LaunchRef launch) {
              const TimingResult* timing = launch->launch->timing.get();
              return ffi::String(timing ? DescribeTiming(*timing) : "");
            })
-      .def("tl.emulator.TimingColumn", [](LaunchRef launch, ffi::String name) {
+      .Add("tl.emulator.TimingColumn", [](LaunchRef launch, ffi::String name) {
         return ffi::Bytes(TimingColumn(*launch->launch->timing, std::string(name)));
       });
 }

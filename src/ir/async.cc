@@ -1,6 +1,7 @@
 #include "ir/async.h"
 
 #include "ir/make_node.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -69,9 +70,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("completion", &WaitNode::completion)
       .def_ro("left", &WaitNode::left)
       .def_ro("written", &WaitNode::written);
-  refl::GlobalDef().def("tl.ir.IssueLoad", [](Stmt body, Buffer barrier, Buffer parity, Span s) {
-    return Issue(body, Completion::OfPhase(Engine::kTmaLoad, barrier, parity), s);
-  });
+  registry::Functions().Add(
+      "tl.ir.IssueLoad", [](Stmt body, Buffer barrier, Buffer parity, Span s) {
+        return Issue(body, Completion::OfPhase(Engine::kTmaLoad, barrier, parity), s);
+      });
 }
 
 }  // namespace tilelang::ir

@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -100,19 +101,19 @@ Expr MakeSelect(Expr condition, Expr true_value, Expr false_value, const Span& s
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = ffi::reflection;
-  refl::GlobalDef()
-      .def("tl.ir.Arithmetic",
+  registry::Functions()
+      .Add("tl.ir.Arithmetic",
            [](int64_t op, Expr a, Expr b, Span span) {
              return Arithmetic(static_cast<BinaryOp>(op), a, b, span);
            })
-      .def("tl.ir.Unary", [](int64_t op, Expr a,
+      .Add("tl.ir.Unary", [](int64_t op, Expr a,
                              Span span) { return MakeUnary(static_cast<UnaryOp>(op), a, span); })
-      .def("tl.ir.Select",
+      .Add("tl.ir.Select",
            [](Expr c, Expr a, Expr b, Span span) { return MakeSelect(c, a, b, span); })
-      .def("tl.ir.Cast", [](DType t, Expr value, Span span) { return CastTo(t, value, span); })
-      .def("tl.ir.Condition", [](Expr value) { return AsCondition(value); })
-      .def("tl.ir.CudaName", [](DType t) { return String(CudaName(t)); })
-      .def("tl.ir.Promote", [](DType a, DType b) { return Promote(a, b); });
+      .Add("tl.ir.Cast", [](DType t, Expr value, Span span) { return CastTo(t, value, span); })
+      .Add("tl.ir.Condition", [](Expr value) { return AsCondition(value); })
+      .Add("tl.ir.CudaName", [](DType t) { return String(CudaName(t)); })
+      .Add("tl.ir.Promote", [](DType a, DType b) { return Promote(a, b); });
 }
 
 }  // namespace tilelang::ir

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "registry/functions.h"
+
 namespace tilelang {
 
 TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
@@ -64,13 +66,14 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("func", &CompiledFuncNode::func)
       .def_ro("remarks", &CompiledFuncNode::remarks)
       .def_ro("schedule", &CompiledFuncNode::schedule);
-  refl::GlobalDef().def("tl.codegen.TensorMapInfo",
-                        [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides,
-                           Array<int64_t> box, Array<int64_t> element_strides, int64_t swizzle,
-                           int64_t atomicity, ir::DType dtype, bool oob_nan) {
-                          return TensorMapInfo(var, buffer, dims, strides, box, element_strides,
-                                               swizzle, atomicity, dtype, oob_nan);
-                        });
+  registry::Functions().Add(
+      "tl.codegen.TensorMapInfo",
+      [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides, Array<int64_t> box,
+         Array<int64_t> element_strides, int64_t swizzle, int64_t atomicity, ir::DType dtype,
+         bool oob_nan) {
+        return TensorMapInfo(var, buffer, dims, strides, box, element_strides, swizzle, atomicity,
+                             dtype, oob_nan);
+      });
 }
 
 }  // namespace tilelang

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/make_node.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -195,17 +196,17 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("name", &CallNode::name)
       .def_ro("args", &CallNode::args)
       .def_ro("attrs", &CallNode::attrs);
-  refl::GlobalDef()
-      .def("tl.ir.IntImm", [](DType t, int64_t v, Span s) { return IntImm(t, v, s); })
-      .def("tl.ir.FloatImm", [](DType t, double v, Span s) { return FloatImm(t, v, s); })
-      .def("tl.ir.StringImm", [](String v, Span s) { return StringImm(v, s); })
-      .def("tl.ir.Var", [](String name, DType t, Span s) { return Var(name, t, s); })
-      .def("tl.ir.Buffer", [](String name, DType t, Array<Expr> shape, Array<Expr> strides,
+  registry::Functions()
+      .Add("tl.ir.IntImm", [](DType t, int64_t v, Span s) { return IntImm(t, v, s); })
+      .Add("tl.ir.FloatImm", [](DType t, double v, Span s) { return FloatImm(t, v, s); })
+      .Add("tl.ir.StringImm", [](String v, Span s) { return StringImm(v, s); })
+      .Add("tl.ir.Var", [](String name, DType t, Span s) { return Var(name, t, s); })
+      .Add("tl.ir.Buffer", [](String name, DType t, Array<Expr> shape, Array<Expr> strides,
                               String scope, Map<String, Any> attrs,
                               Span s) { return Buffer(name, t, shape, strides, scope, attrs, s); })
-      .def("tl.ir.Load",
+      .Add("tl.ir.Load",
            [](Buffer buffer, Array<Expr> indices, Span s) { return Load(buffer, indices, s); })
-      .def("tl.ir.Call", [](DType t, String name, Array<Expr> args, Map<String, Any> attrs,
+      .Add("tl.ir.Call", [](DType t, String name, Array<Expr> args, Map<String, Any> attrs,
                             Span s) { return Call(t, name, args, attrs, s); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/make_node.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -141,13 +142,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("clear_accum", &GemmNode::clear_accum)
       .def_ro("mbar", &GemmNode::mbar)
       .def_ro("annotations", &GemmNode::annotations);
-  refl::GlobalDef()
-      .def("tl.ir.GemmOperand",
+  registry::Functions()
+      .Add("tl.ir.GemmOperand",
            [](int64_t kind, Region region, bool transposed, int64_t format) {
              return GemmOperand(static_cast<GemmOperandKind>(kind), region, transposed,
                                 static_cast<GemmFormat>(format));
            })
-      .def("tl.ir.Gemm",
+      .Add("tl.ir.Gemm",
            [](Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> notes,
               Span s) { return Gemm(operands, clear_accum, mbar, notes, s); });
 }

@@ -7,6 +7,7 @@
 
 #include "ir/async.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -516,7 +517,7 @@ std::string Print(const Region& region) {
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = ffi::reflection;
-  refl::GlobalDef().def("tl.ir.Print", [](ffi::ObjectRef node) {
+  registry::Functions().Add("tl.ir.Print", [](ffi::ObjectRef node) {
     if (auto func = node.as<Func>()) return String(Print(*func));
     if (auto stmt = node.as<Stmt>()) return String(Print(*stmt));
     if (auto region = node.as<Region>()) return String(Print(*region));

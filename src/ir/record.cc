@@ -7,6 +7,7 @@
 
 #include "ir/build.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -109,8 +110,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("right", &RecordUpdateNode::right, refl::AttachFieldFlag::SEqHashDefPattern())
       .def_ro("combined", &RecordUpdateNode::combined)
       .def_ro("identity", &RecordUpdateNode::identity);
-  refl::GlobalDef().def("tl.ir.RecordUpdate", [](String name, Array<Var> left, Array<Var> right,
-                                                 Array<Expr> combined, Array<Expr> identity) {
+  registry::Functions().Add("tl.ir.RecordUpdate", [](String name, Array<Var> left, Array<Var> right,
+                                                     Array<Expr> combined, Array<Expr> identity) {
     return RecordUpdate(name, left, right, combined, identity);
   });
 }

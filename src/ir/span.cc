@@ -1,5 +1,7 @@
 #include "ir/span.h"
 
+#include "registry/functions.h"
+
 namespace tilelang::ir {
 
 Span::Span(ffi::String file, int64_t line, int64_t column, int64_t end_line, int64_t end_column) {
@@ -20,8 +22,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("column", &SpanNode::column)
       .def_ro("end_line", &SpanNode::end_line)
       .def_ro("end_column", &SpanNode::end_column);
-  refl::GlobalDef().def("tl.ir.Span", [](ffi::String file, int64_t line, int64_t column,
-                                         int64_t end_line, int64_t end_column) {
+  registry::Functions().Add("tl.ir.Span", [](ffi::String file, int64_t line, int64_t column,
+                                             int64_t end_line, int64_t end_column) {
     return Span(std::move(file), line, column, end_line, end_column);
   });
 }

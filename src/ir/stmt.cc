@@ -3,6 +3,7 @@
 #include "ir/error.h"
 #include "ir/make_node.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -197,22 +198,22 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("threads", &KernelLaunchNode::threads)
       .def_ro("attrs", &KernelLaunchNode::attrs)
       .def_ro("body", &KernelLaunchNode::body);
-  refl::GlobalDef()
-      .def("tl.ir.Store", [](Buffer b, Array<Expr> i, Expr v, Span s) { return Store(b, i, v, s); })
-      .def("tl.ir.Evaluate", [](Expr value, Span s) { return Evaluate(value, s); })
-      .def("tl.ir.Bind", [](Var var, Expr value, Span s) { return Bind(var, value, s); })
-      .def("tl.ir.Seq", [](Array<Stmt> stmts, Span s) { return Seq(stmts, s); })
-      .def("tl.ir.If", [](Expr c, Stmt t, Stmt e, Span s) { return If(c, t, e, s); })
-      .def("tl.ir.For",
+  registry::Functions()
+      .Add("tl.ir.Store", [](Buffer b, Array<Expr> i, Expr v, Span s) { return Store(b, i, v, s); })
+      .Add("tl.ir.Evaluate", [](Expr value, Span s) { return Evaluate(value, s); })
+      .Add("tl.ir.Bind", [](Var var, Expr value, Span s) { return Bind(var, value, s); })
+      .Add("tl.ir.Seq", [](Array<Stmt> stmts, Span s) { return Seq(stmts, s); })
+      .Add("tl.ir.If", [](Expr c, Stmt t, Stmt e, Span s) { return If(c, t, e, s); })
+      .Add("tl.ir.For",
            [](Var var, Expr min, Expr extent, int64_t kind, Stmt body, Map<String, Any> notes,
               Span s) { return For(var, min, extent, static_cast<ForKind>(kind), body, notes, s); })
-      .def("tl.ir.While", [](Expr c, Stmt body, Span s) { return While(c, body, s); })
-      .def("tl.ir.Break", [](Span s) { return Break(s); })
-      .def("tl.ir.Continue", [](Span s) { return Continue(s); })
-      .def("tl.ir.Alloc", [](Buffer buffer, Span s) { return Alloc(buffer, s); })
-      .def("tl.ir.Assume", [](Expr c, Span s) { return Assume(c, s); })
-      .def("tl.ir.Assert", [](Expr c, String m, Span s) { return Assert(c, m, s); })
-      .def("tl.ir.KernelLaunch",
+      .Add("tl.ir.While", [](Expr c, Stmt body, Span s) { return While(c, body, s); })
+      .Add("tl.ir.Break", [](Span s) { return Break(s); })
+      .Add("tl.ir.Continue", [](Span s) { return Continue(s); })
+      .Add("tl.ir.Alloc", [](Buffer buffer, Span s) { return Alloc(buffer, s); })
+      .Add("tl.ir.Assume", [](Expr c, Span s) { return Assume(c, s); })
+      .Add("tl.ir.Assert", [](Expr c, String m, Span s) { return Assert(c, m, s); })
+      .Add("tl.ir.KernelLaunch",
            [](Array<Var> block_vars, Array<Expr> grid, Array<Var> thread_vars, Array<Expr> threads,
               Map<String, Any> attrs, Stmt body, Span s) {
              return KernelLaunch(block_vars, grid, thread_vars, threads, attrs, body, s);

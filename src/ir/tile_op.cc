@@ -6,6 +6,7 @@
 #include "ir/function.h"
 #include "ir/gemm.h"
 #include "ir/make_node.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -161,23 +162,23 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("body", &FuncNode::body)
       .def_ro("attrs", &FuncNode::attrs)
       .def_ro("span", &FuncNode::span, refl::AttachFieldFlag::SEqHashIgnore());
-  refl::GlobalDef()
-      .def("tl.ir.Region",
+  registry::Functions()
+      .Add("tl.ir.Region",
            [](Buffer b, Array<Expr> mins, Array<Expr> extents) { return Region(b, mins, extents); })
-      .def("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
+      .Add("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
                             Span s) { return Copy(src, dst, notes, s); })
-      .def("tl.ir.CopyTo", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
+      .Add("tl.ir.CopyTo", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
                               Expr block) { return Copy(src, dst, notes, s, mbar, block); })
-      .def("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
-      .def("tl.ir.Reduce",
+      .Add("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
+      .Add("tl.ir.Reduce",
            [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,
               Expr slack,
               Span s) { return Reduce(src, dst, op, dim, clear, nan_propagate, slack, s); })
-      .def("tl.ir.ParallelFor",
+      .Add("tl.ir.ParallelFor",
            [](Array<Var> vars, Array<Expr> extents, Stmt body, Map<String, Any> notes, Span s) {
              return ParallelFor(vars, extents, body, notes, s);
            })
-      .def("tl.ir.Func", [](String name, Array<Any> params, Stmt body, Map<String, Any> attrs,
+      .Add("tl.ir.Func", [](String name, Array<Any> params, Stmt body, Map<String, Any> attrs,
                             Span s) { return Func(name, params, body, attrs, s); });
 }
 

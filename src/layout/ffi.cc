@@ -7,6 +7,7 @@
 #include "layout/fragment.h"
 #include "layout/symbolic.h"
 #include "layout/tcgen05_layout.h"
+#include "registry/functions.h"
 
 namespace tilelang::layout {
 
@@ -41,10 +42,10 @@ ffi::Array<ffi::Any> Slot(const Fragment& fragment, int64_t thread, int64_t reg)
 
 /*! How the printer of the IR writes them. */
 void RegisterText() {
-  refl::GlobalDef()
-      .def("tl.print.tl.Layout", [](Layout l) { return ffi::String(l->ToString()); })
-      .def("tl.print.tl.Fragment", [](Fragment f) { return ffi::String(f->ToString()); })
-      .def("tl.print.tl.TmemLayout", [](TmemLayout t) { return ffi::String(t->ToString()); });
+  registry::Functions()
+      .Add("tl.print.tl.Layout", [](Layout l) { return ffi::String(l->ToString()); })
+      .Add("tl.print.tl.Fragment", [](Fragment f) { return ffi::String(f->ToString()); })
+      .Add("tl.print.tl.TmemLayout", [](TmemLayout t) { return ffi::String(t->ToString()); });
 }
 
 void RegisterLayout() {
@@ -62,55 +63,55 @@ void RegisterLayout() {
       .def_ro("table", &LayoutNode::table)
       // The table says it all; two spellings of one map are one layout.
       .def_ro("formula", &LayoutNode::formula, refl::AttachFieldFlag::SEqHashIgnore());
-  refl::GlobalDef()
-      .def("tl.layout.Formula", [](ffi::Array<ir::Var> c, ir::Expr v) { return Formula(c, v); })
-      .def("tl.layout.Tree", MakeTree)
-      .def("tl.layout.RowMajor", [](ffi::Shape e) { return Layout::RowMajor(ToCoord(e)); })
-      .def("tl.layout.FromValues",
+  registry::Functions()
+      .Add("tl.layout.Formula", [](ffi::Array<ir::Var> c, ir::Expr v) { return Formula(c, v); })
+      .Add("tl.layout.Tree", MakeTree)
+      .Add("tl.layout.RowMajor", [](ffi::Shape e) { return Layout::RowMajor(ToCoord(e)); })
+      .Add("tl.layout.FromValues",
            [](ffi::Shape e, ffi::Shape v) { return Layout::FromValues(ToCoord(e), ToCoord(v)); })
-      .def("tl.layout.FromFunction",
+      .Add("tl.layout.FromFunction",
            [](ffi::Shape e, ffi::Shape v, ffi::Array<ir::Var> coordinates,
               ffi::Optional<ir::Expr> formula) {
              ffi::Optional<Formula> known;
              if (formula) known = Formula(coordinates, formula.value());
              return Layout::FromValues(ToCoord(e), ToCoord(v), known);
            })
-      .def("tl.layout.Size", [](Layout l) { return l->Size(); })
-      .def("tl.layout.Cosize", [](Layout l) { return l->Cosize(); })
-      .def("tl.layout.IsTable", [](Layout l) { return l->IsTable(); })
-      .def("tl.layout.IsInjective", [](Layout l) { return l->IsInjective(); })
-      .def("tl.layout.Forward", [](Layout l, ffi::Shape c) { return l->Forward(ToCoord(c)); })
-      .def("tl.layout.Tabulate", [](Layout l) { return ffi::Shape(l->Tabulate()); })
-      .def("tl.layout.ToString", [](Layout l) { return ffi::String(l->ToString()); })
-      .def("tl.layout.Transpose", [](Layout l, ffi::Shape a) { return l.Transpose(ToAxes(a)); })
-      .def("tl.layout.Slice",
+      .Add("tl.layout.Size", [](Layout l) { return l->Size(); })
+      .Add("tl.layout.Cosize", [](Layout l) { return l->Cosize(); })
+      .Add("tl.layout.IsTable", [](Layout l) { return l->IsTable(); })
+      .Add("tl.layout.IsInjective", [](Layout l) { return l->IsInjective(); })
+      .Add("tl.layout.Forward", [](Layout l, ffi::Shape c) { return l->Forward(ToCoord(c)); })
+      .Add("tl.layout.Tabulate", [](Layout l) { return ffi::Shape(l->Tabulate()); })
+      .Add("tl.layout.ToString", [](Layout l) { return ffi::String(l->ToString()); })
+      .Add("tl.layout.Transpose", [](Layout l, ffi::Shape a) { return l.Transpose(ToAxes(a)); })
+      .Add("tl.layout.Slice",
            [](Layout l, ffi::Shape b, ffi::Shape e) { return l.Slice(ToCoord(b), ToCoord(e)); })
-      .def("tl.layout.Reshape", [](Layout l, ffi::Shape e) { return l.Reshape(ToCoord(e)); })
-      .def("tl.layout.SameMap", [](Layout a, Layout b) { return a.SameMap(b); })
-      .def("tl.layout.Add", AddLayouts)
-      .def("tl.layout.ForwardExpr", [](Layout l, ffi::Array<ir::Expr> indices) {
+      .Add("tl.layout.Reshape", [](Layout l, ffi::Shape e) { return l.Reshape(ToCoord(e)); })
+      .Add("tl.layout.SameMap", [](Layout a, Layout b) { return a.SameMap(b); })
+      .Add("tl.layout.Add", AddLayouts)
+      .Add("tl.layout.ForwardExpr", [](Layout l, ffi::Array<ir::Expr> indices) {
         return ForwardExpr(l, ToVector(indices));
       });
 }
 
 void RegisterAlgebra() {
-  refl::GlobalDef()
-      .def("tl.layout.Coalesce", Coalesce)
-      .def("tl.layout.Composition", Composition)
-      .def("tl.layout.Complement", Complement)
-      .def("tl.layout.RightInverse", RightInverse)
-      .def("tl.layout.LeftInverse", LeftInverse)
-      .def("tl.layout.Concatenate",
+  registry::Functions()
+      .Add("tl.layout.Coalesce", Coalesce)
+      .Add("tl.layout.Composition", Composition)
+      .Add("tl.layout.Complement", Complement)
+      .Add("tl.layout.RightInverse", RightInverse)
+      .Add("tl.layout.LeftInverse", LeftInverse)
+      .Add("tl.layout.Concatenate",
            [](ffi::Array<Layout> parts) {
              return Concatenate(std::vector<Layout>(parts.begin(), parts.end()));
            })
-      .def("tl.layout.LogicalProduct", LogicalProduct)
-      .def("tl.layout.LogicalDivide", LogicalDivide)
-      .def("tl.layout.LogicalDivideDims",
+      .Add("tl.layout.LogicalProduct", LogicalProduct)
+      .Add("tl.layout.LogicalDivide", LogicalDivide)
+      .Add("tl.layout.LogicalDivideDims",
            [](Layout l, ffi::Shape tile) { return LogicalDivideDims(l, ToCoord(tile)); })
-      .def("tl.layout.ZippedDivide",
+      .Add("tl.layout.ZippedDivide",
            [](Layout l, ffi::Shape tile) { return ZippedDivide(l, ToCoord(tile)); })
-      .def("tl.layout.TiledDivide",
+      .Add("tl.layout.TiledDivide",
            [](Layout l, ffi::Shape tile) { return TiledDivide(l, ToCoord(tile)); });
 }
 
@@ -119,57 +120,57 @@ void RegisterFragment() {
       .def_ro("thread", &FragmentNode::thread)
       .def_ro("reg", &FragmentNode::reg)
       .def_ro("replica", &FragmentNode::replica);
-  refl::GlobalDef()
-      .def("tl.layout.Fragment", [](Layout t, Layout r, Layout rep) { return Fragment(t, r, rep); })
-      .def("tl.layout.FragmentPartition",
+  registry::Functions()
+      .Add("tl.layout.Fragment", [](Layout t, Layout r, Layout rep) { return Fragment(t, r, rep); })
+      .Add("tl.layout.FragmentPartition",
            [](ffi::Shape e, int64_t threads, int64_t vector) {
              return Fragment::Partition(ToCoord(e), threads, vector);
            })
-      .def("tl.layout.FragmentReplicated",
+      .Add("tl.layout.FragmentReplicated",
            [](ffi::Shape e, int64_t threads) { return Fragment::Replicated(ToCoord(e), threads); })
-      .def("tl.layout.FragmentNumThreads", [](Fragment f) { return f->NumThreads(); })
-      .def("tl.layout.FragmentRegs", [](Fragment f) { return f->RegsPerThread(); })
-      .def("tl.layout.FragmentReplicas", [](Fragment f) { return f->Replicas(); })
-      .def("tl.layout.FragmentForward",
+      .Add("tl.layout.FragmentNumThreads", [](Fragment f) { return f->NumThreads(); })
+      .Add("tl.layout.FragmentRegs", [](Fragment f) { return f->RegsPerThread(); })
+      .Add("tl.layout.FragmentReplicas", [](Fragment f) { return f->Replicas(); })
+      .Add("tl.layout.FragmentForward",
            [](Fragment f, ffi::Shape c, int64_t rep) {
              auto [thread, reg] = f->Forward(ToCoord(c), rep);
              return ffi::Shape({thread, reg});
            })
-      .def("tl.layout.FragmentInverse", Slot)
-      .def("tl.layout.FragmentInverseTable",
+      .Add("tl.layout.FragmentInverse", Slot)
+      .Add("tl.layout.FragmentInverseTable",
            [](Fragment f) { return ffi::Shape(f->InverseTable()); })
-      .def("tl.layout.FragmentHasClosedInverse",
+      .Add("tl.layout.FragmentHasClosedInverse",
            [](Fragment f) { return InverseDigits(f).has_value(); })
-      .def("tl.layout.FragmentIsBijective", [](Fragment f) { return f->IsBijective(); })
-      .def("tl.layout.FragmentVectorWidth",
+      .Add("tl.layout.FragmentIsBijective", [](Fragment f) { return f->IsBijective(); })
+      .Add("tl.layout.FragmentVectorWidth",
            [](Fragment f, int64_t dim) { return f->VectorWidth(dim); })
-      .def("tl.layout.FragmentToString", [](Fragment f) { return ffi::String(f->ToString()); })
-      .def("tl.layout.FragmentSameMap", [](Fragment a, Fragment b) { return a.SameMap(b); })
-      .def("tl.layout.Conversion",
+      .Add("tl.layout.FragmentToString", [](Fragment f) { return ffi::String(f->ToString()); })
+      .Add("tl.layout.FragmentSameMap", [](Fragment a, Fragment b) { return a.SameMap(b); })
+      .Add("tl.layout.Conversion",
            [](Fragment a, Fragment b) { return static_cast<int64_t>(ConversionBetween(a, b)); });
 }
 
 void RegisterFragmentOperations() {
-  refl::GlobalDef()
-      .def("tl.layout.FragmentRepeat", [](Fragment f, int64_t dim, int64_t n,
+  registry::Functions()
+      .Add("tl.layout.FragmentRepeat", [](Fragment f, int64_t dim, int64_t n,
                                           bool threads) { return f.Repeat(dim, n, threads); })
-      .def("tl.layout.FragmentReplicate", [](Fragment f, int64_t n) { return f.Replicate(n); })
-      .def("tl.layout.FragmentBindThreads",
+      .Add("tl.layout.FragmentReplicate", [](Fragment f, int64_t n) { return f.Replicate(n); })
+      .Add("tl.layout.FragmentBindThreads",
            [](Fragment f, int64_t begin) { return f.BindThreads(begin); })
-      .def("tl.layout.FragmentReduceDim",
+      .Add("tl.layout.FragmentReduceDim",
            [](Fragment f, int64_t dim, bool keep) { return f.ReduceDim(dim, keep); })
-      .def("tl.layout.FragmentCondense", [](Fragment f) { return f.CondenseRegisters(); })
-      .def("tl.layout.FragmentTranspose",
+      .Add("tl.layout.FragmentCondense", [](Fragment f) { return f.CondenseRegisters(); })
+      .Add("tl.layout.FragmentTranspose",
            [](Fragment f, ffi::Shape axes) { return f.Transpose(ToAxes(axes)); })
-      .def("tl.layout.FragmentSlice",
+      .Add("tl.layout.FragmentSlice",
            [](Fragment f, ffi::Shape b, ffi::Shape e) { return f.Slice(ToCoord(b), ToCoord(e)); })
-      .def("tl.layout.FragmentReshape",
+      .Add("tl.layout.FragmentReshape",
            [](Fragment f, ffi::Shape e) { return f.Reshape(ToCoord(e)); })
-      .def("tl.layout.FragmentExprs",
+      .Add("tl.layout.FragmentExprs",
            [](Fragment f, ffi::Array<ir::Expr> c) {
              return ToArray({ThreadExpr(f, ToVector(c)), RegExpr(f, ToVector(c))});
            })
-      .def("tl.layout.FragmentInverseExprs",
+      .Add("tl.layout.FragmentInverseExprs",
            [](Fragment f, ir::Expr thread, ir::Expr reg, int64_t num_threads) {
              SlotExprs slot = InverseExprs(f, thread, reg, num_threads);
              std::vector<ir::Expr> all = slot.coord;

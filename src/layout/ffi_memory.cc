@@ -5,6 +5,7 @@
 #include "layout/smem_layout.h"
 #include "layout/tmem_copy.h"
 #include "layout/tmem_cp.h"
+#include "registry/functions.h"
 
 namespace tilelang::layout {
 
@@ -44,23 +45,23 @@ ffi::Any FragmentOrReason(const TmemFragment& found) {
 }
 
 void RegisterShared() {
-  refl::GlobalDef()
-      .def("tl.layout.Swizzled",
+  registry::Functions()
+      .Add("tl.layout.Swizzled",
            [](ffi::Shape e, int64_t bits, int64_t bytes, int64_t atomicity) {
              return SwizzledLayout(ToCoord(e), bits, bytes, atomicity);
            })
-      .def("tl.layout.Operand",
+      .Add("tl.layout.Operand",
            [](ffi::Shape e, int64_t bits, bool k_major) {
              return ffi::Optional<Layout>(OperandLayout(ToCoord(e), bits, k_major));
            })
-      .def("tl.layout.WidestSwizzle",
+      .Add("tl.layout.WidestSwizzle",
            [](ffi::Shape e, int64_t bits) { return WidestSwizzle(ToCoord(e), bits); })
-      .def("tl.layout.Padded",
+      .Add("tl.layout.Padded",
            [](ffi::Shape e, int64_t pad) { return PaddedLayout(ToCoord(e), pad); })
-      .def(
+      .Add(
           "tl.layout.BankCycles",
           [](ffi::Shape addresses, int64_t bytes) { return BankCycles(ToCoord(addresses), bytes); })
-      .def("tl.layout.MatrixOperand",
+      .Add("tl.layout.MatrixOperand",
            [](Layout l, int64_t bits, bool k_major) {
              MatrixOperandResult found = DescribeMatrixOperand(l, bits, k_major);
              if (!found.operand) return ffi::Any(ffi::String(found.reason));
@@ -68,11 +69,11 @@ void RegisterShared() {
              return ffi::Any(
                  ffi::Shape({o.swizzle_bytes, o.leading_bytes, o.stride_bytes, o.atomicity_bytes}));
            })
-      .def("tl.layout.PlainByteOffset",
+      .Add("tl.layout.PlainByteOffset",
            [](Layout l, int64_t bits, ffi::Shape coord) {
              return PlainByteOffset(l, bits, ToCoord(coord));
            })
-      .def("tl.layout.SharedAccessCost", [](Layout l, Fragment f, int64_t bits, int64_t vector) {
+      .Add("tl.layout.SharedAccessCost", [](Layout l, Fragment f, int64_t bits, int64_t vector) {
         SharedCost cost = SharedAccessCost(l, f, bits, vector);
         return ffi::Shape({cost.cycles, cost.ideal});
       });
@@ -84,27 +85,27 @@ void RegisterTmem() {
       .def_ro("bit", &TmemLayoutNode::bit)
       .def_ro("copies", &TmemLayoutNode::copies)
       .def_ro("element_bits", &TmemLayoutNode::element_bits);
-  refl::GlobalDef()
-      .def("tl.layout.TmemAtoms", AtomTable)
-      .def("tl.layout.TmemCell", AtomCell)
-      .def("tl.layout.Tmem", [](Layout lane, Layout bit, int64_t bits,
+  registry::Functions()
+      .Add("tl.layout.TmemAtoms", AtomTable)
+      .Add("tl.layout.TmemCell", AtomCell)
+      .Add("tl.layout.Tmem", [](Layout lane, Layout bit, int64_t bits,
                                 Layout copies) { return TmemLayout(lane, bit, bits, copies); })
-      .def("tl.layout.TmemAccumulator",
+      .Add("tl.layout.TmemAccumulator",
            [](int64_t m, int64_t n, int64_t bits, int64_t group, bool ws, int64_t align) {
              return AccumulatorLayout(m, n, bits, ToForm(group, ws, align));
            })
-      .def("tl.layout.TmemOperandA",
+      .Add("tl.layout.TmemOperandA",
            [](int64_t m, int64_t k, int64_t bits, int64_t group, bool ws, int64_t align) {
              return OperandALayout(m, k, bits, ToForm(group, ws, align));
            })
-      .def("tl.layout.TmemColumns", [](TmemLayout t) { return t->Columns(); })
-      .def("tl.layout.TmemIsUnpacked", [](TmemLayout t) { return t->IsUnpacked(); })
-      .def("tl.layout.TmemToString", [](TmemLayout t) { return ffi::String(t->ToString()); })
-      .def("tl.layout.TmemSlice",
+      .Add("tl.layout.TmemColumns", [](TmemLayout t) { return t->Columns(); })
+      .Add("tl.layout.TmemIsUnpacked", [](TmemLayout t) { return t->IsUnpacked(); })
+      .Add("tl.layout.TmemToString", [](TmemLayout t) { return ffi::String(t->ToString()); })
+      .Add("tl.layout.TmemSlice",
            [](TmemLayout t, ffi::Shape b, ffi::Shape e) { return t.Slice(ToCoord(b), ToCoord(e)); })
-      .def("tl.layout.TmemReshape",
+      .Add("tl.layout.TmemReshape",
            [](TmemLayout t, ffi::Shape e) { return t.Reshape(ToCoord(e)); })
-      .def("tl.layout.TmemStaged", [](TmemLayout t, int64_t n) { return t.Staged(n); });
+      .Add("tl.layout.TmemStaged", [](TmemLayout t, int64_t n) { return t.Staged(n); });
 }
 
 void RegisterTmemCopy() {
@@ -123,10 +124,10 @@ void RegisterTmemCopy() {
       .def_ro("warpgroup_columns", &TmemCopyPlanNode::warpgroup_columns)
       .def_ro("warps", &TmemCopyPlanNode::warps)
       .def_ro("instructions", &TmemCopyPlanNode::instructions);
-  refl::GlobalDef()
-      .def("tl.layout.PlanToString",
+  registry::Functions()
+      .Add("tl.layout.PlanToString",
            [](TmemCopyPlan plan) { return ffi::String(plan->ToString()); })
-      .def("tl.layout.PlanTmemCopy",
+      .Add("tl.layout.PlanTmemCopy",
            [](TmemLayout tmem, Fragment fragment, bool store, int64_t thread_begin,
               int64_t num_threads, int64_t max_repeat, bool may_clobber,
               ffi::Optional<Fragment> whole) {
@@ -139,18 +140,18 @@ void RegisterTmemCopy() {
              if (found.plans.empty()) result.push_back(ffi::String(found.reason));
              return result;
            })
-      .def("tl.layout.TmemFragmentForShape",
+      .Add("tl.layout.TmemFragmentForShape",
            [](TmemLayout tmem, ffi::String shape, int64_t thread_begin, int64_t num_threads) {
              return FragmentOrReason(FragmentForShape(
                  tmem, FindTmemAtom(shape).shape, ToOptions(thread_begin, num_threads, 64, false)));
            })
-      .def("tl.layout.TmemNaturalFragment",
+      .Add("tl.layout.TmemNaturalFragment",
            [](TmemLayout tmem, bool store, int64_t thread_begin, int64_t num_threads) {
              return FragmentOrReason(
                  NaturalTmemFragment(tmem, ToOptions(thread_begin, num_threads, 64, false),
                                      store ? TmemDirection::kStore : TmemDirection::kLoad));
            })
-      .def("tl.layout.TmemNearestFragment", [](TmemLayout tmem, Fragment fragment, bool store,
+      .Add("tl.layout.TmemNearestFragment", [](TmemLayout tmem, Fragment fragment, bool store,
                                                int64_t thread_begin, int64_t num_threads) {
         return FragmentOrReason(NearestTmemFragment(
             tmem, fragment, store ? TmemDirection::kStore : TmemDirection::kLoad,
@@ -171,7 +172,7 @@ ffi::Array<ffi::Any> TmemCpTable(TmemLayout tmem, Layout shared, ffi::Shape begi
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  refl::GlobalDef().def("tl.layout.PlanTmemCp", TmemCpTable);
+  registry::Functions().Add("tl.layout.PlanTmemCp", TmemCpTable);
   RegisterShared();
   RegisterTmem();
   RegisterTmemCopy();

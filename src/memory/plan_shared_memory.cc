@@ -13,6 +13,7 @@
 #include "op/copy_cluster.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
+#include "registry/functions.h"
 
 namespace tilelang::memory {
 
@@ -401,7 +402,7 @@ Func PlanSharedMemory(const Func& func, const Target& target) {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  ffi::reflection::GlobalDef().def("tl.transform.PlanSharedMemory", [](Func func, String arch) {
+  registry::Functions().Add("tl.transform.PlanSharedMemory", [](Func func, String arch) {
     return PlanSharedMemory(func, GetTarget(arch));
   });
 }

@@ -1,11 +1,10 @@
 #include "op/safe_values.h"
 
-#include <tvm/ffi/reflection/registry.h>
-
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "op/copy.h"
 #include "op/copy_cluster.h"
+#include "registry/functions.h"
 
 namespace tilelang::op {
 
@@ -69,8 +68,6 @@ Stmt WithSafeValues(const Stmt& block, const Map<Buffer, Expr>& values) {
   return Reader(values).MutateStmt(block);
 }
 
-TVM_FFI_STATIC_INIT_BLOCK() {
-  ffi::reflection::GlobalDef().def("tl.op.WithSafeValues", WithSafeValues);
-}
+TVM_FFI_STATIC_INIT_BLOCK() { registry::Functions().Add("tl.op.WithSafeValues", WithSafeValues); }
 
 }  // namespace tilelang::op

@@ -4,6 +4,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::order {
 
@@ -231,7 +232,7 @@ std::string Graph::ToString() const {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.order.Graph", [](ir::Func func) {
+  registry::Functions().Add("tl.order.Graph", [](ir::Func func) {
     std::string text;
     ir::WalkStmts(func->body, [&](const Stmt& s) {
       const auto* launch = s.as<ir::KernelLaunchNode>();

@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "order/machine.h"
+#include "registry/functions.h"
 
 namespace tilelang::order {
 
@@ -188,8 +189,7 @@ std::vector<std::string> VerifySynchronization(const ir::Func& func, const ir::F
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   using Optional = ir::Optional<ir::Func>;
-  tvm::ffi::reflection::GlobalDef().def("tl.order.VerifySynchronization", [](ir::Func func,
-                                                                             Optional original) {
+  registry::Functions().Add("tl.order.VerifySynchronization", [](ir::Func func, Optional original) {
     ir::Array<ir::String> obstacles;
     for (const std::string& obstacle : VerifySynchronization(func, original.value_or(ir::Func()))) {
       obstacles.push_back(obstacle);

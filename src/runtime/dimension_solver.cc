@@ -1,8 +1,7 @@
 #include "runtime/dimension_solver.h"
 
-#include <tvm/ffi/reflection/registry.h>
-
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::runtime {
 
@@ -51,10 +50,10 @@ std::optional<ir::Expr> SolveFor(const ir::Expr& extent, const ir::Var& unknown,
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def(
-      "tl.runtime.SolveFor", [](ir::Expr extent, ir::Var unknown, ir::Expr value) {
-        return tvm::ffi::Optional<ir::Expr>(SolveFor(extent, unknown, value));
-      });
+  registry::Functions().Add("tl.runtime.SolveFor",
+                            [](ir::Expr extent, ir::Var unknown, ir::Expr value) {
+                              return tvm::ffi::Optional<ir::Expr>(SolveFor(extent, unknown, value));
+                            });
 }
 
 }  // namespace tilelang::runtime

@@ -1,5 +1,7 @@
 #include "runtime/kernel_spec.h"
 
+#include "registry/functions.h"
+
 namespace tilelang::runtime {
 
 namespace {
@@ -74,10 +76,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("written", &KernelSpecNode::written)
       .def_ro("workspaces", &KernelSpecNode::workspaces)
       .def_ro("launches", &KernelSpecNode::launches);
-  refl::GlobalDef()
-      .def("tl.runtime.TensorMapSpec", MakeTensorMapSpec)
-      .def("tl.runtime.LaunchSpec", MakeLaunchSpec)
-      .def("tl.runtime.KernelSpec", MakeKernelSpec);
+  registry::Functions()
+      .Add("tl.runtime.TensorMapSpec", MakeTensorMapSpec)
+      .Add("tl.runtime.LaunchSpec", MakeLaunchSpec)
+      .Add("tl.runtime.KernelSpec", MakeKernelSpec);
 }
 
 }  // namespace tilelang::runtime

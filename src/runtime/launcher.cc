@@ -2,9 +2,10 @@
 
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/reflection/registry.h>
 
 #include <memory>
+
+#include "registry/functions.h"
 
 namespace tilelang::runtime {
 
@@ -122,7 +123,7 @@ void Launcher::CheckCapability(int device) const {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def(
+  registry::Functions().Add(
       "tl.runtime.MakeLauncher",
       [](KernelSpec spec, ffi::Array<int64_t> outputs, ffi::Bytes cubin, Target target,
          ffi::Function emulate, ffi::Optional<ffi::Function> make_variant) {

@@ -7,6 +7,7 @@
 
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::runtime {
 
@@ -156,6 +157,6 @@ KernelSpec SpecOf(const CompiledFunc& compiled) {
   return KernelSpec(std::move(node));
 }
 
-TVM_FFI_STATIC_INIT_BLOCK() { ffi::reflection::GlobalDef().def("tl.runtime.SpecOf", SpecOf); }
+TVM_FFI_STATIC_INIT_BLOCK() { registry::Functions().Add("tl.runtime.SpecOf", SpecOf); }
 
 }  // namespace tilelang::runtime

@@ -13,6 +13,7 @@
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
+#include "registry/functions.h"
 #include "sync/sync_placer.h"
 #include "sync/write_waits.h"
 #include "target/warp.h"
@@ -424,8 +425,8 @@ Func PlaceSynchronization(const Func& func, bool between_statements) {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  ffi::reflection::GlobalDef().def("tl.transform.PlaceSynchronization",
-                                   [](Func func) { return PlaceSynchronization(func); });
+  registry::Functions().Add("tl.transform.PlaceSynchronization",
+                            [](Func func) { return PlaceSynchronization(func); });
 }
 
 }  // namespace tilelang::sync

@@ -3,6 +3,8 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/reflection/registry.h>
 
+#include "registry/functions.h"
+
 namespace tilelang {
 
 namespace refl = tvm::ffi::reflection;
@@ -120,7 +122,7 @@ void RegisterTarget() {
       .def_ro("has_tcgen05_integers", &TargetObj::has_tcgen05_integers)
       .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
-  refl::GlobalDef().def("tl.target.All", &AllTargets).def("tl.target.Get", &GetTarget);
+  registry::Functions().Add("tl.target.All", &AllTargets).Add("tl.target.Get", &GetTarget);
 }
 
 }  // namespace

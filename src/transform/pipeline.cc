@@ -14,6 +14,7 @@
 #include "memory/plan_shared_memory.h"
 #include "memory/plan_tensor_memory.h"
 #include "order/verify_synchronization.h"
+#include "registry/functions.h"
 #include "schedule/description.h"
 #include "schedule/pipeline_loops.h"
 #include "schedule/take_turns.h"
@@ -207,12 +208,12 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef()
-      .def("tl.compiler.Compile",
+  registry::Functions()
+      .Add("tl.compiler.Compile",
            [](Func func, ir::String arch, PassConfigs configs) {
              return Compile(func, GetTarget(arch), configs);
            })
-      .def("tl.compiler.Pipeline", [] {
+      .Add("tl.compiler.Pipeline", [] {
         ir::Array<ir::String> names;
         for (const Step& step : Pipeline()) names.push_back(step.name);
         return names;

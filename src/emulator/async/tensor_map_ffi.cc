@@ -1,11 +1,11 @@
 // Exposes the encoding of tensor maps to Python.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
 #include "emulator/async/tensor_map.h"
 #include "emulator/core/error.h"
+#include "registry/functions.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -61,8 +61,6 @@ ffi::Bytes EncodeMap(const ffi::Array<int64_t>& fields) {
 
 }  // namespace
 
-TVM_FFI_STATIC_INIT_BLOCK() {
-  tvm::ffi::reflection::GlobalDef().def("tl.emulator.EncodeTensorMap", EncodeMap);
-}
+TVM_FFI_STATIC_INIT_BLOCK() { registry::Functions().Add("tl.emulator.EncodeTensorMap", EncodeMap); }
 
 }  // namespace tilelang::emulator
