@@ -1,8 +1,8 @@
 // Functions that Python calls.
 //
-// tvm-ffi's GlobalDef generates some 7 KB of code for each: conversions, a signature and a schema as
-// text, all inlined. Compiling that was most of the time that files of registrations took. Here
-// functions of one signature share their call, and functions with an argument of one type share its
+// tvm-ffi's GlobalDef generates some 7 KB of code for each: conversions, a signature and a schema,
+// all inlined, which files of registrations took most of their time to compile for. Here functions
+// of one signature share their call, and functions with an argument of one type share its
 // conversion.
 #pragma once
 
