@@ -1,0 +1,109 @@
+"""Persistent GEMM on Blackwell of mxfp8: C = (A * scale of A) @ (B * scale of B)^T.
+
+Each 32 elements of a row share a power of two, by which the tensor core multiplies them. The scale
+factors come in the atoms that cuBLAS takes, 512 bytes for 128 rows and 128 columns; they are loaded
+with the operands and brought to tensor memory by the warp that issues the gemms. Otherwise as
+gemm_persistent.py. CPU tensors run on the emulator, CUDA tensors on a B200.
+
+    python gemm_mxfp8.py [--m 256] [--n 256] [--k 256]
+"""
+
+import torch
+from common import TARGETS
+from gemm_persistent import BLOCKS
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+#: columns that share a scale factor
+BLOCK = 32
+#: rows and columns of an atom of scale factors
+ATOM = 128
+
+
+def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, columns=64):
+    """Returns C (M, N) of A (M, K), B (N, K) and their factors as a prim_func."""
+    tiles = (M + block_M - 1) // block_M, (N + block_N - 1) // block_N
+    blocks = min(blocks, tiles[0] * tiles[1])
+    rows_A, rows_B, depth = block_M // ATOM, block_N // ATOM, T.ceildiv(K, ATOM)
+
+    @T.prim_func
+    def gemm_mxfp8(
+        A: T.Tensor((M, K), T.float8_e4m3fn),
+        B: T.Tensor((N, K), T.float8_e4m3fn),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), T.float8_e8m0fnu),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), T.float8_e8m0fnu),
+        C: T.Tensor((M, N), T.bfloat16),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            A_shared = T.alloc_shared((block_M, ATOM), T.float8_e4m3fn)
+            B_shared = T.alloc_shared((block_N, ATOM), T.float8_e4m3fn)
+            factors_A = T.alloc_shared((rows_A, 1, 32, 16), T.float8_e8m0fnu)
+            factors_B = T.alloc_shared((rows_B, 1, 32, 16), T.float8_e8m0fnu)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
+
+            for by, bx in T.Persistent(tiles, blocks, block):
+                T.clear(C_local)
+                for k in T.Pipelined(depth, num_stages=num_stages):
+                    T.copy(A[by * block_M, k * ATOM], A_shared)
+                    T.copy(B[bx * block_N, k * ATOM], B_shared)
+                    T.copy(scale_A[by * rows_A, k, 0, 0], factors_A)
+                    T.copy(scale_B[bx * rows_B, k, 0, 0], factors_B)
+                    T.gemm(
+                        A_shared, B_shared, C_local, transpose_B=True,
+                        scale_A=factors_A, scale_B=factors_B,
+                    )  # fmt: skip
+                for part in T.unroll(block_N // columns):
+                    T.copy(C_local[0:block_M, part * columns : (part + 1) * columns], C_shared)
+                    T.copy(C_shared, C[by * block_M, bx * block_N + part * columns])
+
+    return gemm_mxfp8
+
+
+def quantised(x):
+    """``x`` as elements and exponents: those that bring the largest of 32 below 448."""
+    groups = x.float().view(x.shape[0], -1, BLOCK)
+    exponents = torch.ceil(torch.log2(groups.abs().amax(2) / 448)).clamp(-127, 127)
+    elements = (groups / torch.exp2(exponents)[..., None]).to(torch.float8_e4m3fn)
+    return elements.view(x.shape), exponents
+
+
+def in_atoms(exponents):
+    """Exponents (rows, columns) as factors (rows / 128, columns / 4, 32, 16)."""
+    rows, columns = exponents.shape
+    codes = exponents.new_zeros(-(-rows // 128) * 128, -(-columns // 4) * 4, dtype=torch.uint8)
+    codes[:rows, :columns] = (exponents + 127).to(torch.uint8)
+    atoms = codes.view(codes.shape[0] // 128, 4, 32, codes.shape[1] // 4, 4)
+    atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 32, 16)
+    return atoms.contiguous().view(torch.float8_e8m0fnu)
+
+
+def main() -> None:
+    example = Example(
+        __doc__,
+        TARGETS,
+        m=Option("rows of A and C", 256, 4096),
+        n=Option("rows of B, columns of C", 256, 4096),
+        k=Option("columns of A and B, a multiple of 32", 256, 4096),
+    )
+    m, n, k = example.args.m, example.args.n, example.args.k
+    kernel = example.compile(gemm_mxfp8(m, n, k))
+    (a, exponents_a), (b, exponents_b) = (
+        quantised(example.normal(rows, k, dtype="float32")) for rows in (m, n)
+    )
+    c = example.output(m, n, dtype="bfloat16")
+    arguments = (a, b, in_atoms(exponents_a), in_atoms(exponents_b), c)
+    kernel(*arguments)
+    exact_a, exact_b = (
+        x.double() * torch.exp2(exponents.double()).repeat_interleave(BLOCK, 1)
+        for x, exponents in ((a, exponents_a), (b, exponents_b))
+    )
+    example.check("C", c, exact_a @ exact_b.T, 2**-16)
+    x, y = exact_a.bfloat16(), exact_b.bfloat16()
+    peer = {"in bfloat16": lambda: x @ y.T}
+    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
+
+
+if __name__ == "__main__":
+    main()
