@@ -94,13 +94,18 @@ void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
 }
 
 // What nobody loads is in the vector before, so that nothing waits for the load here.
-void StmtPrinter::PrintGuardedLoad(const Buffer& buffer, const std::string& lanes,
+void StmtPrinter::PrintGuardedLoad(const LoadNode* load, const std::string& lanes,
                                    const std::string& name, const std::string& guard,
                                    const std::string& at, const std::string& otherwise) {
+  const Buffer& buffer = load->buffer;
   std::string element = exprs_->Type(buffer->dtype) + ", " + lanes + ">";
   std::string declared = "tl::vec<" + element + " " + name;
   int64_t bytes = ir::Bytes(buffer->dtype) * std::stoll(lanes);
-  if (buffer.IsGlobal() && exprs_->IsConstant(buffer) && bytes % 4 == 0) {
+  // An address that is loaded itself may be computed where the guard holds alone.
+  bool has_address = true;
+  WalkExprs(load->indices[0],
+            [&](const Expr& e) { return has_address = has_address && e->kind != ExprKind::kLoad; });
+  if (has_address && buffer.IsGlobal() && exprs_->IsConstant(buffer) && bytes % 4 == 0) {
     std::string start =
         "tl::filled<" + element + "(" + (otherwise.empty() ? "{}" : otherwise) + ")";
     out_->Line("const " + declared + " = tl::load_if(" + guard + ", " + at + ", " + start + ");");
@@ -146,7 +151,8 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
       it->second = names_->Fresh(std::string(buffer->name) + "_vec");
       std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
       if (access.guard.defined()) {
-        PrintGuardedLoad(buffer, lanes, it->second, exprs_->Print(access.guard), at, otherwise);
+        PrintGuardedLoad(access.load, lanes, it->second, exprs_->Print(access.guard), at,
+                         otherwise);
       } else {
         out_->Line("const " + type + it->second + " = " + call + ";");
       }

@@ -240,3 +240,25 @@ def test_loops_over_a_part_of_a_fragment_leave_the_rest():
     want[:100] *= 2
     want[150:250] += 1
     assert torch.equal(y, want)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_threads_without_rows_load_no_index(target):
+    """96 rows at a time of 128: the others would read the indices beyond the last."""
+
+    @T.prim_func
+    def gather(
+        Rows: T.Tensor((128,), "int32"),
+        X: T.Tensor((8, 32), "float32"),
+        Y: T.Tensor((128, 16), "float32"),
+    ):
+        with T.Kernel(1, threads=384):
+            tile = T.alloc_fragment((128, 16), "float32")
+            for i, j in T.Parallel(128, 16):
+                tile[i, j] = X[Rows[i], 16 + j]
+            T.copy(tile, Y)
+
+    rows, x = torch.randint(0, 8, (128,), dtype=torch.int32), torch.randn(8, 32)
+    y = torch.full((128, 16), torch.nan)
+    tilelang.compile(gather, target=target)(rows, x, y)
+    assert torch.equal(y, x[rows.long(), 16:])
