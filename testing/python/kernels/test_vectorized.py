@@ -24,8 +24,9 @@ def compiled(func: Any, device: str = "cpu") -> Any:
 
 
 def loads(kernel: Any) -> list[int]:
-    """The lanes of the vector loads of a kernel, in order."""
-    return [int(n) for n in re.findall(r"tl::load<(\d+)>", kernel.get_kernel_source())]
+    """The lanes of the vector loads of a kernel, also of those under a condition, in order."""
+    load = r"tl::load<(\d+)>|tl::load_if\(.*tl::filled<\w+, (\d+)>"
+    return [int(a or b) for a, b in re.findall(load, kernel.get_kernel_source())]
 
 
 def shifted_copy(lanes: int, source: int, target: int, dtype: str) -> Any:
