@@ -49,7 +49,7 @@ def test_a_gemm_finds_better_tiles_than_its_defaults():
     default = {"block_M": 64, "BN": 64, "tile_k": 32, "num_stages": 2, "threads": 128}
     (first,) = [trial for trial in result.trials if trial.config == default]
     assert len(result.trials) <= suggest.TOPK + 1
-    assert result.latency <= 0.8 * first.latency
+    assert result.latency <= 0.9 * first.latency
     a, b = torch.randn(1024, 256).half(), torch.randn(256, 1024).half()
     c = torch.full((1024, 1024), float("nan")).half()
     result.kernel(a, b, c)

@@ -82,7 +82,7 @@ def test_one_turn_has_no_next() -> None:
 
 
 def test_the_load_is_not_waited_for_in_its_turn() -> None:
-    """Twice the loads in flight: in the timing model, well below the loop in order."""
+    """Twice the loads in flight: in the timing model, a tenth below the loop in order."""
 
     def grid(stages: int) -> Any:
         @T.prim_func
@@ -103,7 +103,7 @@ def test_the_load_is_not_waited_for_in_its_turn() -> None:
 
         return tilelang.compile(kernel, target="sm_90a").profile().timing.grid_us
 
-    assert grid(2) < 0.8 * grid(1)
+    assert grid(2) < 0.9 * grid(1)
 
 
 def obstacle(kernel: Any) -> str:
