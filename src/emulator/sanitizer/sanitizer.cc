@@ -42,6 +42,10 @@ const char* Advice(ActorKind kind, HazardKind hazard) {
     case ActorKind::kWarpgroup:
       return "wgmma may still read it: wgmma.commit_group and wgmma.wait_group in the warpgroup, "
              "then a barrier or mbarrier to the writer";
+    case ActorKind::kAsyncStore:
+      return "an acquire of what it released, or the end of the kernel";
+    case ActorKind::kGrid:
+      return "griddepcontrol.wait before the access";
   }
   return "";
 }
