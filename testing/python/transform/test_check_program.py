@@ -36,10 +36,15 @@ def fragment(name, *shape, dtype="float32"):
     return buffer(name, list(shape), dtype, "local.fragment")
 
 
-def gemm(a, b, c, trans_a=False, trans_b=False, clear=0):
-    clear = imm(clear, "bool")
-    tile = node("Gemm", region(a), region(b), region(c), trans_a, trans_b, clear, None, {})
-    return kernel(*alloc(a, b, c), tile)
+def product(a, b, c, trans_a=False, trans_b=False, clear=0):
+    operand = _ffi.get("ir.GemmOperand")
+    parts = [(a, trans_a), (b, trans_b), (c, False)]  # their kinds are 0, 1, 2, their formats own
+    operands = [operand(kind, region(x), flag, 0) for kind, (x, flag) in enumerate(parts)]
+    return node("Gemm", operands, imm(clear, "bool"), None, {})
+
+
+def gemm(a, b, c, trans_a=False, trans_b=False):
+    return kernel(*alloc(a, b, c), product(a, b, c, trans_a, trans_b))
 
 
 def refuses(error, text, func, target="sm_100a"):
@@ -237,7 +242,7 @@ def test_gemm_types_that_pass(a, b, c):
 def test_gemm_scopes():
     a = buffer("A", [64, 32], "float16")
     b, c = shared("B", 32, 64), fragment("C", 64, 64)
-    tile = node("Gemm", region(a), region(b), region(c), False, False, imm(1, "bool"), None, {})
+    tile = product(a, b, c, clear=1)
     refuses(
         errors.ScopeError,
         r"T.gemm on A \(64, 32\) float16 in global",
