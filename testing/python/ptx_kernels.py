@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,13 @@ def elementwise(body: str, inputs: list[np.ndarray], out: np.dtype | str, regist
     kernel = Device("sm_100a").load_ptx(text)["k"]
     kernel.launch(-(-count // 128), 128, [*inputs, result, count])
     return result
+
+
+def run_warp(ptx: str, arrays: list[np.ndarray], target: str, **options: Any) -> np.ndarray:
+    """The last of the arrays after a warp has run the kernel `k` of `ptx` on copies of them."""
+    copies = [array.copy() for array in arrays]
+    Device(target).load_ptx(ptx)["k"].launch(1, 32, copies, **options)
+    return copies[-1]
 
 
 def accepted_by_ptxas(head: str, lines: list[str], target: str, folder: Path) -> list[bool]:

@@ -7,7 +7,7 @@ import mma_kernels as kernels
 import numpy as np
 import pytest
 from mma_kernels import Form
-from ptx_kernels import accepted_by_ptxas
+from ptx_kernels import accepted_by_ptxas, run_warp
 
 from tilelang.emulator import Device, EmulatorError
 
@@ -51,10 +51,7 @@ def name_of(form):
 
 
 def run(form, data, target="sm_90a", body=None, **options):
-    arrays = [array.copy() for array in data.arrays]
-    module = Device(target).load_ptx(kernels.kernel(form, target, body))
-    module["k"].launch(1, 32, arrays, **options)
-    return arrays[-1]
+    return run_warp(kernels.kernel(form, target, body), data.arrays, target, **options)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
