@@ -48,14 +48,27 @@ std::optional<Finding> History::Check(const Touch& touch, size_t agent,
         // What races in one execution of a statement the program wrote so.
         bool one = id == touch.site && entry.iteration[line] == touch.iteration;
         if (one && !program_.step(later.step).is_loop) continue;
-        // Lines beyond those of agents are engines'.
-        size_t other = line < agents_.size() ? line : agent;
-        if (!overlap_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent})) continue;
+        size_t other = AgentOf(line, earlier, agent, states);
+        // A thread's own copies are under way, too.
+        bool own = earlier.by == OperationKind::kCopyAsync && missing == Missing::kCompletion;
+        if (!overlap_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent}, own)) {
+          continue;
+        }
         return Finding{missing, id, touch.site};
       }
     }
   }
   return std::nullopt;
+}
+
+// Whose threads made the access; of other engines than cp.async it does not matter.
+size_t History::AgentOf(size_t line, const Site& site, size_t otherwise,
+                        const std::vector<AgentState>& states) const {
+  if (line < agents_.size()) return line;
+  if (site.by != OperationKind::kCopyAsync) return otherwise;
+  size_t agent = 0;
+  while (states[agent].copies.line != line) ++agent;
+  return agent;
 }
 
 Missing History::Lacks(const Site& earlier, size_t line, uint32_t time, const Site& later,
@@ -76,7 +89,9 @@ Missing History::LacksShared(const Site& earlier, size_t line, uint32_t time, co
   // Copies by cp.async are of the threads' own proxy.
   bool by_engine = IsAsynchronous(later.by) && later.by != OperationKind::kCopyAsync;
   if (earlier.by == OperationKind::kCopyAsync) {
-    if (!known) return Missing::kCompletion;
+    bool waited = known || (line == state.copies.line && state.copied >= time);
+    if (!waited) return Missing::kCompletion;
+    if (!known && agents_[agent].count > 1) return Missing::kBarrier;
     bool seen = !by_engine || !earlier.writes || state.knows.fenced[line] >= time;
     return seen ? Missing::kNothing : Missing::kProxyFence;
   }

@@ -60,6 +60,7 @@ struct AgentState {
   size_t registers_line = 0;  // of what wgmma does to the agent's registers
   Pipe stores;
   Pipe copies;
+  uint32_t copied = 0;  // of them, what each thread has waited for by itself: its own copies
   Pipe tensor;
   Pipe tmem_stores;
 };
@@ -81,6 +82,8 @@ class History {
     std::vector<uint64_t> iteration;
   };
 
+  size_t AgentOf(size_t line, const Site& site, size_t otherwise,
+                 const std::vector<AgentState>& states) const;
   Missing Lacks(const Site& earlier, size_t line, uint32_t time, const Site& later, size_t agent,
                 const std::vector<AgentState>& states) const;
   Missing LacksShared(const Site& earlier, size_t line, uint32_t time, const Site& later,

@@ -105,6 +105,7 @@ void Machine::Release(size_t agent, Knowledge* to) const {
   to->Join(state.knows);
   to->reached.Set(agent, state.time);
   to->happened.Set(agent, state.time);
+  to->happened.Set(state.copies.line, state.copied);
 }
 
 void Machine::Acquire(size_t agent, const Knowledge& from) {
@@ -298,6 +299,7 @@ void Machine::Fence(size_t agent, const Event& event) {
     case kProxyFence:
       knows.fenced.Join(knows.happened);
       knows.fenced.Set(agent, state.time);
+      knows.fenced.Set(state.copies.line, state.copied);
       break;
     case kWgmmaFence:
       state.register_fence = state.time;
@@ -325,7 +327,7 @@ void Machine::ExecuteEngine(size_t agent, const Event& event) {
       state.copies.groups.push_back(state.copies.issued);
       break;
     case kWaitCopies:
-      happened.Set(state.copies.line, state.copies.Before(event.number));
+      state.copied = std::max(state.copied, state.copies.Before(event.number));
       break;
     case kCommitWgmma:
       state.wgmma.groups.push_back(state.wgmma.issued);

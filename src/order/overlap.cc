@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
 
@@ -47,12 +48,16 @@ class Resolver : public ir::StmtMutator {
   const Values& values_;
 };
 
-// Holds calls in which lanes of a warp fetch elements for each other.
-bool IsByWarps(const Stmt& s) {
+// Holds calls in which lanes of a warp fetch, or store, elements of the buffer for each other.
+bool IsByWarps(const Stmt& s, const ir::Buffer& buffer, bool writes) {
   bool found = false;
   ir::WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    return !(found |= call != nullptr && call->attrs.count("extents") != 0);
+    if (call == nullptr || call->attrs.count("extents") == 0) return true;
+    for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
+      found |= effect.buffer.same_as(buffer) && effect.write == writes;
+    }
+    return !found;
   });
   return found;
 }
@@ -143,12 +148,13 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
   offsets.Set(access.site->buffer, access.site->begin);
   Accesses all;
   analysis::CollectAccesses(Resolved(s, step, access.touch.instance), context, offsets, &all);
-  bool together = IsByWarps(s);
+  bool together[] = {IsByWarps(s, access.site->buffer, false),
+                     IsByWarps(s, access.site->buffer, true)};
   for (const analysis::AccessPtr& part : all) {
     bool wanted = (access.site->reads && part->read) || (access.site->writes && part->write);
     if (!wanted) continue;
     auto copy = std::make_shared<MemoryAccess>(*part);
-    if (together && copy->owners != nullptr) {
+    if (together[part->write] && copy->owners != nullptr) {
       // Which lane gets an element is not the one that names its address.
       copy->owners = std::make_shared<OwnerMap>(*copy->owners);
       for (int32_t& owner : copy->owners->owner) {
@@ -194,7 +200,7 @@ std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
 
 bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   auto [first, last] = SpanOf(access);
-  if (last <= begin || end <= first) return false;
+  if (last <= first || last <= begin || end <= first) return false;
   // The first and the last byte are touched.
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
   for (const analysis::AccessPtr& part : AccessesOf(access)) {
@@ -213,7 +219,7 @@ bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
 }
 
 bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const MemoryAccess& b,
-                             size_t agent_b, bool same) const {
+                             size_t agent_b, bool same, bool own) const {
   auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
   auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
   if (!shift_a || !shift_b) return true;
@@ -225,7 +231,7 @@ bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const Memory
   return AnyCommon(placed(a, *shift_a), placed(b, *shift_b), [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.
     if (same && x == OwnerMap::kReplicated) return false;
-    return (x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b);
+    return (own || x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b);
   });
 }
 
@@ -235,7 +241,7 @@ bool Overlap::IsEmpty(const Access& access) {
   return last <= std::max(first, access.site->begin) || first >= access.site->end;
 }
 
-bool Overlap::Conflict(const Access& a, const Access& b) {
+bool Overlap::Conflict(const Access& a, const Access& b, bool own) {
   if (a.site->space != Space::kShared) return true;
   bool engine_a = !IsByThreads(*a.site);
   bool engine_b = !IsByThreads(*b.site);
@@ -248,7 +254,7 @@ bool Overlap::Conflict(const Access& a, const Access& b) {
   for (const auto& x : of_a) {
     for (const auto& y : of_b) {
       if (x->end <= y->begin || y->end <= x->begin) continue;
-      if (OwnersConflict(*x, a.agent, *y, b.agent, one_site && x == y)) return true;
+      if (OwnersConflict(*x, a.agent, *y, b.agent, one_site && x == y, own)) return true;
     }
   }
   return false;

@@ -30,8 +30,8 @@ class Overlap {
   // Whether these touches may; cheap, and true where only elements tell.
   static bool MayConflict(const Touch& a, const Touch& b);
   // Whether some thread of one agent touches an element that another thread of the other agent, or
-  // its engine, touches in the other access.
-  bool Conflict(const Access& a, const Access& b);
+  // its engine, touches in the other access. own: or the same thread.
+  bool Conflict(const Access& a, const Access& b, bool own = false);
   // None of the agent's threads touches anything of the buffer (or the scenario's indices leave
   // it).
   bool IsEmpty(const Access& access);
@@ -45,7 +45,7 @@ class Overlap {
   // The bytes of shared memory between the first and the last that the agent's threads touch.
   std::pair<int64_t, int64_t> SpanOf(const Access& access);
   bool OwnersConflict(const analysis::MemoryAccess& a, size_t agent_a,
-                      const analysis::MemoryAccess& b, size_t agent_b, bool same) const;
+                      const analysis::MemoryAccess& b, size_t agent_b, bool same, bool own) const;
   ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
   bool IsOf(int32_t owner, size_t agent) const;
 

@@ -10,6 +10,7 @@
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "order/control.h"
+#include "order/period.h"
 #include "order/site_finder.h"
 
 namespace tilelang::order {
@@ -165,8 +166,6 @@ ProgramBuilder::StepPtr ProgramBuilder::Build(const Stmt& s) {
     case ir::StmtKind::kAlloc: {
       const ir::Buffer& buffer = s.as<ir::AllocNode>()->buffer;
       if (buffer.IsBarrier()) {
-        int64_t slots = ir::AsInt(buffer->shape[0]).value_or(1);
-        program_->most_slots_ = std::max(program_->most_slots_, slots);
         program_->has_own_barriers_ |= op::IsProgramBarrier(buffer);
       }
       return control_.Has(s) ? Make(StepKind::kSet, s) : nullptr;
@@ -251,7 +250,7 @@ ProgramBuilder::StepPtr ProgramBuilder::BuildAccess(const Stmt& s) {
   return step;
 }
 
-Program::Program(const ir::KernelLaunchNode* launch) : launch_(launch) {
+Program::Program(const ir::KernelLaunchNode* launch) : launch_(launch), period_(PeriodOf(launch)) {
   if (auto offsets = launch->attrs.Get("smem_offsets")) {
     offsets_ = (*offsets).cast<ir::Map<ir::Buffer, int64_t>>();
   }

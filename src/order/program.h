@@ -76,8 +76,8 @@ class Program {
   const std::string& unsupported() const { return unsupported_; }
   // Anything runs beside the threads, or is waited for.
   bool needs_order() const { return !sites_.empty(); }
-  // The most mbarriers in one buffer: slots of a ring.
-  int64_t most_slots() const { return most_slots_; }
+  // After so many iterations loops do the same again.
+  int64_t period() const { return period_; }
   // Integers that the launch gets from outside.
   const std::vector<ir::Var>& parameters() const { return parameters_; }
 
@@ -92,7 +92,7 @@ class Program {
   const ir::BufferNode* tmem_slot_ = nullptr;
   bool has_own_barriers_ = false;
   std::string unsupported_;
-  int64_t most_slots_ = 1;
+  int64_t period_;
   std::vector<ir::Var> parameters_;
 };
 

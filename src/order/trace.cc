@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "ir/visitor.h"
@@ -34,10 +33,6 @@ class Tracer {
         env_(agent.elected) {
     env_.SetBase(program.tmem_slot());
     SetLaunch(agent.thread);
-    for (int64_t slots = 2; slots <= program.most_slots(); ++slots) {
-      if (period_ < kMostPeriod) period_ = std::lcm(period_, 2 * slots);
-    }
-    period_ = std::min(period_, kMostPeriod);
     ir::WalkStmts(program.launch()->body, [&](const Stmt& s) {
       const auto* loop = s.as<ir::ForNode>();
       auto split = loop != nullptr ? loop->annotations.Get(ir::kSplitLoop) : std::nullopt;
@@ -54,8 +49,6 @@ class Tracer {
   }
 
  private:
-  static constexpr int64_t kMostPeriod = 24;
-
   enum class Flow : uint8_t { kOn, kBreak, kContinue };
 
   void SetLaunch(int64_t thread);
@@ -98,7 +91,6 @@ class Tracer {
   Instances* instances_;
   LeftOut* left_out_;
   Environment env_;
-  int64_t period_ = 2;
   uint64_t iteration_ = 0;  // the numbers of those of the loops around
   // The second loops of pairs, and the iterations of the first ones.
   std::map<int64_t, const ir::ForNode*> rests_;
@@ -183,8 +175,8 @@ Tracer::Flow Tracer::VisitFor(const Step& step) {
   int64_t extent = ExtentOf(op);
   auto [before, whole] = PlaceInWhole(op, extent);
   constexpr int64_t kLast = 3;
-  int64_t first = period_ + 2;
-  int64_t left_out = left_out_->Of(op->span, iteration_, whole, first + kLast, period_);
+  int64_t first = program_.period() + 2;
+  int64_t left_out = left_out_->Of(op->span, iteration_, whole, first + kLast, program_.period());
   for (int64_t i = 0; i < extent; ++i) {
     if (before + i >= first) i = std::max(i, std::min(extent, first + left_out - before));
     if (i == extent) break;
@@ -213,7 +205,7 @@ std::pair<int64_t, int64_t> Tracer::PlaceInWhole(const ir::ForNode* loop, int64_
 
 Tracer::Flow Tracer::VisitWhile(const Step& step) {
   const Expr& condition = step.stmt.as<ir::WhileNode>()->condition;
-  for (int64_t i = 0; i < period_ + 2; ++i) {
+  for (int64_t i = 0; i < program_.period() + 2; ++i) {
     Own(step);
     Value holds = env_.Evaluate(condition);
     if (holds.IsNumber() ? holds.number == 0 : i == 2) break;

@@ -65,3 +65,43 @@ def test_tiles_of_one_thread_in_one_place() -> None:
             T.copy(B, tile)
 
     verify_synchronization(compiled(kernel, "sm_80"))
+
+
+def test_threads_that_touch_nothing_race_with_no_engine() -> None:
+    """Warps that have not waited for a load have no element of the tile that takes its place."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((128, 48), "int8"), B: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=256):
+            filler = T.alloc_shared((96,), "int32")
+            loaded = T.alloc_shared((128, 48), "int8")
+            tile = T.alloc_shared((3,), "int32")
+            if T.get_thread_binding() < 128:
+                T.copy(A, loaded)
+            T.copy(B, tile)
+            for i in T.Parallel(96):
+                filler[i] = i
+            T.copy(tile, B)
+            T.copy(filler[0:3], B)
+
+    verify_synchronization(compiled(kernel, "sm_90a"))
+
+
+def test_threads_beside_warps_that_load_matrices() -> None:
+    """Which lane of an ldmatrix gets an element says nothing of the stores on the other side."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 16), "float16"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((64, 16), "float16")
+            tile = T.alloc_shared((48, 128), "int8")
+            result = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            if T.get_thread_binding() < 128:
+                for i, j in T.Parallel(48, 128):
+                    tile[i, j] = j * 2
+            else:
+                T.gemm(a, a, result, transpose_B=True, clear_accum=True)
+                T.copy(result, B)
+
+    verify_synchronization(compiled(kernel, "sm_80"))
