@@ -85,7 +85,8 @@ bool WaitsForStores(const Stmt& s) {
   bool waits = false;
   WalkStmts(s, [&](const Stmt& part) {
     const auto* wait = part.as<WaitNode>();
-    waits |= wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore;
+    waits |=
+        wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore && wait->left == 0;
     return !waits;
   });
   return waits;

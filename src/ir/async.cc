@@ -48,9 +48,10 @@ Wait::Wait(Completion completion, int64_t left, Span span) {
   data_ = std::move(node);
 }
 
-Wait Wait::ForStores(Completion completion, bool written, Span span) {
+Wait Wait::ForStores(Completion completion, bool written, int64_t left, Span span) {
   auto node = MakeNode<WaitNode>(std::move(span));
   node->completion = std::move(completion);
+  node->left = left;
   node->written = written;
   return Wait(std::move(node));
 }

@@ -83,7 +83,7 @@ class WaitNode : public StmtNode {
 class Wait : public Stmt {
  public:
   explicit Wait(Completion completion, int64_t left = 0, Span span = Span());
-  static Wait ForStores(Completion completion, bool written, Span span);
+  static Wait ForStores(Completion completion, bool written, int64_t left, Span span);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Wait, Stmt, WaitNode);
 };
 

@@ -200,7 +200,7 @@ Stmt StmtMutator::Rewrite(const IssueNode* op) {
 Stmt StmtMutator::Rewrite(const WaitNode* op) {
   Completion completion = MutateCompletion(op->completion);
   if (completion.same_as(op->completion)) return Self<Stmt>(op);
-  return op->written ? Wait::ForStores(completion, true, op->span)
+  return op->written ? Wait::ForStores(completion, true, op->left, op->span)
                      : Wait(completion, op->left, op->span);
 }
 Stmt StmtMutator::Rewrite(const CopyNode* op) {

@@ -31,8 +31,9 @@ inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
 // Attributes of these: the tensor (Buffer) and the box's extents (Array<int>, as the corner).
 inline constexpr const char* kStoredTensor = "stored_tensor";
 inline constexpr const char* kStoredBox = "stored_box";
-// The calling thread waits until its stores have read shared memory, or have written the tensors.
-Stmt WaitForStores(bool written, const Span& span);
+// The calling thread waits until its stores have read shared memory, or have written the tensors,
+// but for the groups that it committed last, `left` of them.
+Stmt WaitForStores(bool written, int64_t left, const Span& span);
 
 // How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
 // extent box[d]. All boxes have one tensor map.

@@ -127,9 +127,9 @@ class TmaLowerer {
 
 }  // namespace
 
-Stmt WaitForStores(bool written, const Span& span) {
-  const char* wait = written ? "tma_store_wait<0>" : "tma_store_wait_read<0>";
-  return DeviceEffect("copy_sm90.h", wait, {}, span);
+Stmt WaitForStores(bool written, int64_t left, const Span& span) {
+  std::string wait = written ? "tma_store_wait" : "tma_store_wait_read";
+  return DeviceEffect("copy_sm90.h", wait + "<" + std::to_string(left) + ">", {}, span);
 }
 
 void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {

@@ -41,28 +41,40 @@ bool IsWritten(const PendingAccess& store) {
   return store.access->box && store.access->box->written;
 }
 
-// How an issuer waits: until its stores have read shared memory, or have written the tensors.
+// How an issuer waits: until its stores have read shared memory, or have written the tensors, but
+// for those of the groups that it committed last.
 struct IssuerWait {
   op::ThreadRange issuer;
   bool written;
+  int left;
 };
 
-void AddWait(const IssuerWait& wait, std::vector<IssuerWait>* waits) {
+void AddWait(const PendingAccess& store, bool written, std::vector<IssuerWait>* waits) {
+  IssuerWait wait{*store.access->issuer, written, std::max(store.groups - 1, 0)};
   auto known = std::find_if(waits->begin(), waits->end(), [&](const auto& other) {
-    return SameIssuer(other.issuer, wait.issuer);
+    return other.written == written && SameIssuer(other.issuer, wait.issuer);
   });
   if (known == waits->end()) {
     waits->push_back(wait);
   } else {
-    known->written |= wait.written;
+    known->left = std::min(known->left, wait.left);
   }
+}
+
+// Tensors that are written have read their tiles.
+bool IsPartOf(const IssuerWait& wait, const IssuerWait& other) {
+  return !wait.written && other.written && other.left <= wait.left &&
+         SameIssuer(wait.issuer, other.issuer);
 }
 
 std::vector<ir::Wait> StatementsOf(const std::vector<IssuerWait>& waits, const ir::Span& span) {
   std::vector<ir::Wait> stmts;
   for (const IssuerWait& wait : waits) {
+    bool part = std::any_of(waits.begin(), waits.end(),
+                            [&](const auto& other) { return IsPartOf(wait, other); });
+    if (part) continue;
     auto stores = ir::Completion::OfStores({wait.issuer.begin, wait.issuer.count});
-    stmts.push_back(ir::Wait::ForStores(stores, wait.written, span));
+    stmts.push_back(ir::Wait::ForStores(stores, wait.written, wait.left, span));
   }
   return stmts;
 }
@@ -113,7 +125,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
       again = again || (analysis::BoxesOverlap(*p.access, *access, carried) &&
                         !(carried && IsApart(p, *access)));
     }
-    if (due || again) AddWait({*p.access->issuer, again || IsWritten(p)}, &waits);
+    if (due || again) AddWait(p, again || IsWritten(p), &waits);
   }
   return StatementsOf(waits, s.span());
 }
@@ -121,7 +133,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
 std::vector<ir::Wait> BulkStores::OfAll(const PendingAccesses& state, const ir::Span& span) {
   std::vector<IssuerWait> waits;
   for (const PendingAccess& p : state.All()) {
-    if (p.WaitsForStore()) AddWait({*p.access->issuer, IsWritten(p)}, &waits);
+    if (p.WaitsForStore()) AddWait(p, IsWritten(p), &waits);
   }
   return StatementsOf(waits, span);
 }

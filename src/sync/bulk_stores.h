@@ -14,8 +14,10 @@
 
 namespace tilelang::sync {
 
-// A thread knows of its own bulk groups alone; to wait is free where nothing is in flight. A tile
-// is stored while its threads go on, up to the first statement that
+// A thread knows of its own bulk groups alone; to wait is free where nothing is in flight. Groups
+// complete in order, so it leaves those in flight that it committed later on every path: of a ring
+// of n slots all but the one that is filled again. A tile is stored while its threads go on, up to
+// the first statement that
 //   - writes bytes of shared memory that the store reads,
 //   - stores to elements of the tensor that it writes: turns of a loop that store to places of
 //     their own (analysis::LoopTurns) do not,

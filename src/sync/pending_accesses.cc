@@ -9,6 +9,20 @@ namespace tilelang::sync {
 
 using ir::Proxy;
 
+namespace {
+
+constexpr int kMostGroups = 8;  // that a wait counts
+
+// The same but for the number of groups: of stores, the smallest stands for all.
+bool IsSameStore(const PendingAccess& a, const PendingAccess& b) {
+  if (!a.access->issuer || a.access != b.access) return false;
+  PendingAccess other = b;
+  other.groups = a.groups;
+  return a == other;
+}
+
+}  // namespace
+
 bool PendingAccess::operator==(const PendingAccess& other) const {
   return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
          barrier == other.barrier && warpgroup_barrier == other.warpgroup_barrier &&
@@ -25,7 +39,13 @@ bool PendingAccess::WaitsForEngine() const {
 }
 
 void PendingAccesses::Add(const PendingAccess& access) {
-  if (std::find(all_.begin(), all_.end(), access) == all_.end()) all_.push_back(access);
+  for (PendingAccess& known : all_) {
+    if (known == access) return;
+    if (!IsSameStore(known, access)) continue;
+    known.groups = std::min(known.groups, access.groups);
+    return;
+  }
+  all_.push_back(access);
 }
 
 void PendingAccesses::Merge(const PendingAccesses& other) {
@@ -36,7 +56,9 @@ void PendingAccesses::Merge(const PendingAccesses& other) {
 bool PendingAccesses::Covers(const PendingAccesses& other) const {
   if (!phases_.Covers(other.phases_)) return false;
   return std::all_of(other.all_.begin(), other.all_.end(), [&](const PendingAccess& access) {
-    return std::find(all_.begin(), all_.end(), access) != all_.end();
+    return std::any_of(all_.begin(), all_.end(), [&](const PendingAccess& known) {
+      return known == access || (IsSameStore(known, access) && known.groups < access.groups);
+    });
   });
 }
 
@@ -92,12 +114,21 @@ bool SameIssuer(const op::ThreadRange& a, const op::ThreadRange& b) {
   return a.begin == b.begin && (a.count == 1) == (b.count == 1);
 }
 
-void PendingAccesses::PassStoreWait(const op::ThreadRange& issuer,
+void PendingAccesses::PassStoreCommit(const op::ThreadRange& issuer) {
+  for (PendingAccess& p : all_) {
+    if (!p.WaitsForStore() || !SameIssuer(*p.access->issuer, issuer)) continue;
+    p.groups = std::min(p.groups + 1, kMostGroups);
+  }
+}
+
+void PendingAccesses::PassStoreWait(const op::ThreadRange& issuer, int left,
                                     const analysis::ThreadSet& waiters) {
   for (PendingAccess& p : all_) {
     if (!p.WaitsForStore() || !SameIssuer(*p.access->issuer, issuer)) continue;
+    if (left != 0 && p.groups <= left) continue;
     p.known = waiters;
     p.complete = true;
+    p.groups = 0;
   }
 }
 
@@ -111,7 +142,6 @@ void PendingAccesses::PassWait(const analysis::ThreadSet& waiters, bool on_mbarr
 }
 
 void PendingAccesses::PassWgmmaCommit() {
-  constexpr int kMostGroups = 8;  // that a wait counts
   for (PendingAccess& p : all_) {
     if (p.access->by_warpgroup && !p.complete) p.groups = std::min(p.groups + 1, kMostGroups);
   }

@@ -34,8 +34,8 @@ struct PendingAccess {
   // By an engine: complete for `known` and for the thread that issued it.
   bool complete = false;
   analysis::ThreadSet known = {};
-  // By wgmma: how many groups have been committed since, at least; complete for its warpgroup
-  // alone.
+  // By wgmma, or by a store of TMA: how many groups its issuer has committed since, at least, its
+  // own among them. What wgmma does is complete for its warpgroup alone.
   int groups = 0;
 
   bool operator==(const PendingAccess& other) const;
@@ -69,8 +69,10 @@ class PendingAccesses {
   // They have waited for the engines: for what nobody has waited for yet, unless that completes on
   // other mbarriers. What is complete for other threads was waited for on other mbarriers.
   void PassWait(const ir::Buffer& barrier);
-  // One thread has waited for its stores by TMA; waiters: itself, where it is known.
-  void PassStoreWait(const op::ThreadRange& issuer, const analysis::ThreadSet& waiters);
+  // One thread commits its stores by TMA as a group.
+  void PassStoreCommit(const op::ThreadRange& issuer);
+  // It has waited until `left` of its groups may be in flight; waiters: itself, where it is known.
+  void PassStoreWait(const op::ThreadRange& issuer, int left, const analysis::ThreadSet& waiters);
   // Some of them have: on mbarriers, for stores.
   void PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier, bool for_stores);
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.

@@ -7,6 +7,7 @@
 #include "analysis/engine_waiters.h"
 #include "analysis/sync_calls.h"
 #include "ir/error.h"
+#include "ir/visitor.h"
 #include "op/effect.h"
 #include "op/issue.h"
 #include "sync/sync_placer.h"
@@ -17,6 +18,10 @@ using namespace analysis;  // NOLINT(google-build-using-namespace)
 using namespace ir;        // NOLINT(google-build-using-namespace)
 
 namespace {
+
+op::ThreadRange IssuerOf(const Completion& stores) {
+  return {stores->threads[0], stores->threads[1]};
+}
 
 std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
   std::erase_if(accesses, [](const AccessPtr& access) { return access->buffer.IsTmem(); });
@@ -45,6 +50,12 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
     if (access->proxy == Proxy::kAsync) pending.known = waiters.Of(access->buffer);
     state->Add(pending);
   }
+  if (!stores_.IssuesAlone(s)) return;
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* issue = part.as<IssueNode>();
+    if (issue != nullptr) state->PassStoreCommit(IssuerOf(issue->completion));
+    return issue == nullptr;
+  });
 }
 
 Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {

@@ -158,6 +158,7 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
 Stmt SyncPlacer::ProcessIssue(const IssueNode* op, PendingAccesses* state) {
   context_.Enter(op);
   Stmt body = Process(op->body, state);
+  if (context_.issuer) state->PassStoreCommit(*context_.issuer);
   context_.Leave();
   auto whole = [&](const Stmt& part) { return Issue(part, op->completion, op->span); };
   if (IsSequence(op->body)) return whole(body);
@@ -364,7 +365,8 @@ std::vector<Stmt> SyncPlacer::WaitForStores(const std::vector<Wait>& waits,
 
 void SyncPlacer::PassStoreWait(const WaitNode* wait, PendingAccesses* state) {
   const Array<int64_t>& issuer = wait->completion->threads;
-  state->PassStoreWait({issuer[0], issuer[1]}, WaiterOf(wait, threads_));
+  auto left = static_cast<int>(wait->left);
+  state->PassStoreWait({issuer[0], issuer[1]}, left, WaiterOf(wait, threads_));
 }
 
 // The statement after number i of a sequence waits for stores.

@@ -44,7 +44,7 @@ class Writer : public transform::ScopedMutator {
   }
   Stmt ForStores(const ir::WaitNode* op) {
     const ir::Array<int64_t>& issuer = op->completion->threads;
-    Stmt wait = op::WaitForStores(op->written, op->span);
+    Stmt wait = op::WaitForStores(op->written, op->left, op->span);
     if (issuer[1] > 1) {
       return op::ByOneThread(wait, {issuer[0], issuer[1]}, thread_, &analyzer_, op->span);
     }
