@@ -228,7 +228,7 @@ class Collector : public StmtVisitor {
       }
       return;
     }
-    std::vector<Touch> touches;
+    std::vector<ThreadElements> touches;
     std::optional<int32_t> single;
     bool several = false;
     int64_t first = points.threads();

@@ -9,7 +9,7 @@
 namespace tilelang::analysis {
 
 // A thread touches consecutive elements, as many as all touches of one map.
-struct Touch {
+struct ThreadElements {
   int64_t iteration;
   int64_t element;  // the first
   int32_t thread;
@@ -29,7 +29,7 @@ struct OwnerMap {
   std::vector<int32_t> owner;
 
   // elements: of each touch.
-  static OwnerMap Of(const std::vector<Touch>& touches, int64_t elements);
+  static OwnerMap Of(const std::vector<ThreadElements>& touches, int64_t elements);
 
   int64_t Begin(size_t i) const {
     return begins.empty() ? first + static_cast<int64_t>(i) * unit : begins[i];

@@ -15,10 +15,10 @@
 #include <system_error>
 #include <thread>
 
-#include "emulator/core/launch.h"
 #include "emulator/core/report.h"
 #include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
+#include "emulator/run.h"
 #include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"

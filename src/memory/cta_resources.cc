@@ -52,7 +52,7 @@ bool CtaResources::Owns(const Buffer& buffer) const {
 
 const op::Phase& CtaResources::PhaseOf(const std::string& engine, const op::ThreadRange& threads,
                                        int64_t arrivals) {
-  Ring& ring = rings_[{engine, threads.begin, threads.count}];
+  PhasesInTurn& ring = rings_[{engine, threads.begin, threads.count}];
   size_t most = engine == "tma" ? kTensorCopyBarriers : 1;
   size_t at = ring.uses++ % most;
   if (at == ring.phases.size()) {

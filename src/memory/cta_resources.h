@@ -51,12 +51,12 @@ class CtaResources {
   op::TensorMemory tmem_;
   ir::Buffer tmem_slot_;  // where tcgen05.alloc writes the address
   std::vector<ir::Buffer> barriers_;
-  struct Ring {
+  struct PhasesInTurn {
     std::vector<op::Phase> phases;
     size_t uses = 0;
   };
   // By engine, first thread and number of threads.
-  std::map<std::tuple<std::string, int64_t, int64_t>, Ring> rings_;
+  std::map<std::tuple<std::string, int64_t, int64_t>, PhasesInTurn> rings_;
 };
 
 }  // namespace tilelang::memory

@@ -122,7 +122,8 @@ class Vectorizer : public ir::StmtVisitor {
     if (!buffer.IsGlobal() && !buffer.IsShared()) return;
     Shape shape = Classify(buffer, indices);
     if (shape == Shape::kInvariant) return;
-    if (shape == Shape::kUnaligned) unaligned_.push_back({buffer, indices, false, span, nullptr});
+    if (shape == Shape::kUnaligned)
+      unaligned_.push_back({buffer, indices, false, span, nullptr, {}});
     bool is_vector = shape == Shape::kContiguous && !by_lane_;
     if (is_vector) longest_ = std::max(longest_, width_ * ir::Bytes(buffer->dtype));
     for (Use& use : uses_) {

@@ -186,7 +186,7 @@ class GraphBuilder {
     edge.kind = x.Writes()
                     ? (y.Reads() ? Dependence::kReadAfterWrite : Dependence::kWriteAfterWrite)
                     : Dependence::kWriteAfterRead;
-    edge.completion = Needed(a, b, x, y, edge.kind);
+    edge.progress = Needed(a, b, x, y, edge.kind);
     edge.distance = distance;
     edge.loop = loop;
     edge.buffer = x.buffer;
@@ -200,12 +200,12 @@ class GraphBuilder {
 
   // What the hardware keeps in order is over for the later one when it is issued: the pipe of
   // tcgen05, accumulators of wgmma, the statements of a thread.
-  static Completion Needed(const Node& a, const Node& b, const ir::Effect& x, const ir::Effect& y,
-                           Dependence kind) {
+  static Progress Needed(const Node& a, const Node& b, const ir::Effect& x, const ir::Effect& y,
+                         Dependence kind) {
     bool sums = a.engine == op::Engine::kWgmma && x.Writes() && y.Writes();
     bool in_pipe = a.engine == op::Engine::kTcgen05 || a.engine == op::Engine::kThreads || sums;
-    if (in_pipe && a.engine == b.engine) return Completion::kIssued;
-    return kind == Dependence::kWriteAfterRead ? Completion::kSourceDone : Completion::kResultDone;
+    if (in_pipe && a.engine == b.engine) return Progress::kIssued;
+    return kind == Dependence::kWriteAfterRead ? Progress::kSourceDone : Progress::kResultDone;
   }
 
   Graph* graph_;
@@ -225,7 +225,7 @@ std::string Graph::ToString() const {
   for (const Edge& edge : edges_) {
     text += line(edge.from) + " -> " + line(edge.to) + ": " + std::string(edge.buffer->name) +
             ", " + kKinds[static_cast<int>(edge.kind)] + ", " +
-            kCompletions[static_cast<int>(edge.completion)] + ", distance " +
+            kCompletions[static_cast<int>(edge.progress)] + ", distance " +
             std::to_string(edge.distance) + "\n";
   }
   return text;

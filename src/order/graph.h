@@ -31,7 +31,7 @@ struct Node {
 enum class Dependence : uint8_t { kReadAfterWrite, kWriteAfterRead, kWriteAfterWrite };
 
 // How far the earlier node must have come.
-enum class Completion : uint8_t {
+enum class Progress : uint8_t {
   kIssued,      // what is asked for later by the same threads of the same engine comes later
   kSourceDone,  // what it reads may be written
   kResultDone,  // what it writes may be read, and written again
@@ -41,7 +41,7 @@ struct Edge {
   int from = 0;
   int to = 0;
   Dependence kind = Dependence::kReadAfterWrite;
-  Completion completion = Completion::kResultDone;
+  Progress progress = Progress::kResultDone;
   // How many iterations of `loop` later; 0: in the same one of all loops around both.
   int distance = 0;
   const ir::StmtNode* loop = nullptr;

@@ -4,17 +4,19 @@
 
 namespace tilelang::order {
 
-History::History(const Program& program, const Agents& agents, size_t lines, Overlap* overlap)
+History::History(const Program& program, const Agents& agents, size_t lines,
+                 ConflictTest* conflict_test)
     : program_(program),
       agents_(agents),
       lines_(lines),
-      overlap_(overlap),
+      conflict_test_(conflict_test),
       entries_(program.sites().size()),
       conflicts_(program.sites().size()) {
   const std::vector<Site>& sites = program.sites();
   for (size_t i = 0; i < sites.size(); ++i) {
     for (size_t j = 0; j < sites.size(); ++j) {
-      if (Overlap::MayConflict(sites[i], sites[j])) conflicts_[i].push_back(static_cast<int>(j));
+      if (ConflictTest::MayConflict(sites[i], sites[j]))
+        conflicts_[i].push_back(static_cast<int>(j));
     }
   }
 }
@@ -40,7 +42,7 @@ std::optional<Finding> History::Check(const Touch& touch, size_t agent,
   for (int id : conflicts_[static_cast<size_t>(touch.site)]) {
     const Site& earlier = program_.sites()[static_cast<size_t>(id)];
     for (const Entry& entry : entries_[static_cast<size_t>(id)]) {
-      if (!Overlap::MayConflict(entry.touch, touch)) continue;
+      if (!ConflictTest::MayConflict(entry.touch, touch)) continue;
       for (size_t line = 0; line < lines_; ++line) {
         if (entry.at[line] == 0) continue;
         Missing missing = Lacks(earlier, line, entry.at[line], later, agent, states);
@@ -51,7 +53,8 @@ std::optional<Finding> History::Check(const Touch& touch, size_t agent,
         size_t other = AgentOf(line, earlier, agent, states);
         // A thread's own copies are under way, too.
         bool own = earlier.by == OperationKind::kCopyAsync && missing == Missing::kCompletion;
-        if (!overlap_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent}, own)) {
+        if (!conflict_test_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent},
+                                      own)) {
           continue;
         }
         return Finding{missing, id, touch.site};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "order/clock.h"
-#include "order/overlap.h"
+#include "order/conflict_test.h"
 
 namespace tilelang::order {
 
@@ -67,7 +67,7 @@ struct AgentState {
 
 class History {
  public:
-  History(const Program& program, const Agents& agents, size_t lines, Overlap* overlap);
+  History(const Program& program, const Agents& agents, size_t lines, ConflictTest* conflict_test);
 
   // What the access of an agent lacks to come after those before it.
   std::optional<Finding> Check(const Touch& touch, size_t agent,
@@ -96,7 +96,7 @@ class History {
   const Program& program_;
   const Agents& agents_;
   size_t lines_;
-  Overlap* overlap_;
+  ConflictTest* conflict_test_;
   std::vector<std::vector<Entry>> entries_;  // by site
   std::vector<std::vector<int>> conflicts_;  // by site, those that may conflict with it
 };

@@ -27,12 +27,12 @@ bool IsOfProgram(const Event& event) {
 }  // namespace
 
 Machine::Machine(const Program& program, const Agents& agents, const std::vector<Trace>& traces,
-                 const std::vector<Requirement>& requirements, Overlap* overlap)
+                 const std::vector<Requirement>& requirements, ConflictTest* conflict_test)
     : program_(program),
       agents_(agents),
       traces_(traces),
       lines_(agents.size()),
-      program_order_(requirements, program, traces, overlap) {
+      source_order_(requirements, program, traces, conflict_test) {
   // A line for each agent, for each pipe that one uses, and for the loads of each mbarrier.
   std::map<std::pair<size_t, OperationKind>, size_t> pipes;
   std::map<size_t, size_t> registers;
@@ -72,7 +72,7 @@ Machine::Machine(const Program& program, const Agents& agents, const std::vector
     phase.line = it == loads.end() ? 0 : it->second;
     phases_.emplace(barrier, std::move(phase));
   }
-  history_.emplace(program, agents, lines_, overlap);
+  history_.emplace(program, agents, lines_, conflict_test);
 }
 
 std::optional<Finding> Machine::Run() {
@@ -174,7 +174,7 @@ void Machine::Touch(size_t agent, const Event& event, size_t line, uint32_t time
     size_t where = threads ? agent : registers ? states_[agent].registers_line : line;
     uint32_t when = threads ? states_[agent].time : time;
     history_->Add(touch, where, when);
-    if (!finding_) finding_ = program_order_.See(touch, agent, where, when, states_);
+    if (!finding_) finding_ = source_order_.See(touch, agent, where, when, states_);
   }
 }
 

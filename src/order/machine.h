@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "order/program_order.h"
+#include "order/source_order.h"
 
 namespace tilelang::order {
 
@@ -18,7 +18,7 @@ class Machine {
  public:
   // requirements: of the program that was compiled
   Machine(const Program& program, const Agents& agents, const std::vector<Trace>& traces,
-          const std::vector<Requirement>& requirements, Overlap* overlap);
+          const std::vector<Requirement>& requirements, ConflictTest* conflict_test);
 
   // The first thing that is wrong; none when nothing is, or when the run cannot be followed.
   std::optional<Finding> Run();
@@ -79,7 +79,7 @@ class Machine {
   std::map<Barrier, Phase> phases_;
   std::map<std::pair<int, int64_t>, Meeting> meetings_;
   std::optional<History> history_;
-  ProgramOrder program_order_;
+  SourceOrder source_order_;
   std::optional<Finding> finding_;
   std::string obstacle_;
 };

@@ -140,8 +140,8 @@ class Runner {
       traces.push_back(std::move(result.trace));
     }
     if (std::find(known_.begin(), known_.end(), traces) != known_.end()) return "";
-    Overlap overlap(program_, agents_, instances, scenario);
-    Machine machine(program_, agents_, traces, requirements_, &overlap);
+    ConflictTest conflict_test(program_, agents_, instances, scenario);
+    Machine machine(program_, agents_, traces, requirements_, &conflict_test);
     if (auto finding = machine.Run()) Reporter(program_).Raise(*finding);
     known_.push_back(std::move(traces));
     return machine.obstacle();

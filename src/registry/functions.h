@@ -4,7 +4,8 @@
 // all inlined, which files of registrations took most of their time to compile for. Here functions
 // of one signature share their call, and functions with an argument of one type share its
 // conversion.
-#pragma once
+#ifndef TILELANG_REGISTRY_FUNCTIONS_H_
+#define TILELANG_REGISTRY_FUNCTIONS_H_
 
 #include <tvm/ffi/function.h>
 
@@ -73,3 +74,5 @@ class Functions {
 };
 
 }  // namespace tilelang::registry
+
+#endif  // TILELANG_REGISTRY_FUNCTIONS_H_

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
@@ -15,7 +16,6 @@
 #include "op/thread_sync.h"
 #include "schedule/operation_counter.h"
 #include "target/warp.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::schedule {
 
@@ -103,7 +103,7 @@ Cycles CyclesOf(const ir::SeqNode* body) {
 // and 1 (128 and 64) they gain 1 to 8 %.
 constexpr double kWorthIt = 0.4;  // special functions / tensor cores
 
-class Launch : public transform::ScopedMutator {
+class Launch : public analysis::ScopedMutator {
  public:
   explicit Launch(const ir::KernelLaunchNode* op) : threads_(analysis::ThreadsOf(op)) {}
 

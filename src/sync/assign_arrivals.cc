@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "analysis/thread_set.h"
 #include "ir/error.h"
 #include "op/gemm_tcgen05.h"
 #include "sync/pending_accesses.h"
 #include "target/warp.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::sync {
 
@@ -57,7 +57,7 @@ const ir::CallNode* AsArrival(const ir::EvaluateNode* op) {
 }
 
 // Gemms and arrivals of a kernel.
-class Collector : public transform::ScopedMutator {
+class Collector : public analysis::ScopedMutator {
  public:
   using ScopedMutator::Rewrite;
   explicit Collector(const ir::KernelLaunchNode* launch) : threads_(analysis::ThreadsOf(launch)) {}

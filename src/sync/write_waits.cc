@@ -1,12 +1,12 @@
 #include "sync/write_waits.h"
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "analysis/thread_set.h"
 #include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::sync {
 
@@ -14,7 +14,7 @@ using ir::Stmt;
 
 namespace {
 
-class Writer : public transform::ScopedMutator {
+class Writer : public analysis::ScopedMutator {
  public:
   explicit Writer(const ir::KernelLaunchNode* launch)
       : threads_(launch), thread_(analysis::ThreadsOf(launch).linear) {

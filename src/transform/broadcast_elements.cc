@@ -3,10 +3,10 @@
 #include <tvm/ffi/cast.h>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "op/effect.h"
 #include "op/relayout.h"
 #include "op/row_vote.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -18,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-class Broadcaster : public ScopedMutator {
+class Broadcaster : public analysis::ScopedMutator {
  public:
   Broadcaster(const ir::Func& func, const ir::KernelLaunchNode* launch)
       : threads_(analysis::ThreadsOf(launch)),

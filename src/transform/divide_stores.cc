@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "layout/fragment.h"
 #include "op/copy.h"
 #include "op/copy_tma.h"
 #include "op/thread_sync.h"
 #include "target/warp.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -97,7 +97,7 @@ std::optional<Filler> FillerOf(const Stmt& s, const Buffer& tile) {
   return found;
 }
 
-class Divider : public ScopedMutator {
+class Divider : public analysis::ScopedMutator {
  public:
   Divider(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
       : threads_(analysis::ThreadsOf(launch)),

@@ -8,14 +8,14 @@
 #include <unordered_set>
 
 #include "analysis/kernel_scope.h"
-#include "analysis/plain_gemm.h"
-#include "analysis/residency.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "op/copy_tma.h"
 #include "schedule/channel.h"
 #include "target/warp.h"
-#include "transform/scoped_mutator.h"
+#include "transform/plain_gemm.h"
+#include "transform/residency.h"
 
 namespace tilelang::transform {
 
@@ -64,7 +64,7 @@ class StageSetter : public ir::StmtMutator {
   int64_t stages_;
 };
 
-class BlockFitter : public ScopedMutator {
+class BlockFitter : public analysis::ScopedMutator {
  public:
   BlockFitter(const ir::Func& func, const Target& target) : target_(target) {
     analyzer_.BindParams(func->params);
@@ -73,7 +73,7 @@ class BlockFitter : public ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    plain_ = analysis::FindPlainGemm(op);
+    plain_ = FindPlainGemm(op);
     if (plain_.loop == nullptr || op->threads.size() != 1) return self;
     loads_by_tma_ = true;
     threads_ = analysis::ThreadsOf(op);
@@ -122,7 +122,7 @@ class BlockFitter : public ScopedMutator {
       bytes += elements * tile->dtype.bits / 8;
     }
     int64_t given = schedule::StagesOf(plain_.loop);
-    return {given, bytes, analysis::SharedBytes(launch_) - given * bytes,
+    return {given, bytes, SharedBytes(launch_) - given * bytes,
             ir::AsInt(plain_.loop->extent).value_or(kMostStages)};
   }
 
@@ -162,8 +162,8 @@ class BlockFitter : public ScopedMutator {
     if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
     Stmt narrow = WithThreads(op, kWarpgroup, op->body);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();
-    if (analysis::BlocksPerSm(op, target_, 0) > 1) return self;
-    if (analysis::BlocksPerSm(launch, target_, 0) < 2) return self;
+    if (BlocksPerSm(op, target_, 0) > 1) return self;
+    if (BlocksPerSm(launch, target_, 0) < 2) return self;
     Remark(op->span, "threads",
            "T.Kernel: 128 threads instead of 256 compute a block: their registers hold its "
            "fragments, and two such blocks with a warp each that loads fit a multiprocessor, of "
@@ -175,8 +175,8 @@ class BlockFitter : public ScopedMutator {
   Stmt WithStages(const ir::KernelLaunchNode* op, const Stages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t of_grid = (BlocksOf(op) + target_->sm_count - 1) / target_->sm_count;
-    int64_t most = std::min(of_grid, analysis::BlocksPerSm(op, target_, 0));
-    int64_t blocks = std::min(most, analysis::BlocksPerSm(op, target_, stages.Bytes(stages.given)));
+    int64_t most = std::min(of_grid, BlocksPerSm(op, target_, 0));
+    int64_t blocks = std::min(most, BlocksPerSm(op, target_, stages.Bytes(stages.given)));
     bool fewer = blocks == 1 && most >= 2 && stages.Room(2, target_) >= kFewestStages;
     int64_t count =
         fewer ? stages.Room(2, target_) : std::max(stages.given, stages.Room(blocks, target_));
@@ -192,7 +192,7 @@ class BlockFitter : public ScopedMutator {
 
   Target target_;
   const ir::KernelLaunchNode* launch_ = nullptr;
-  analysis::PlainGemm plain_;
+  PlainGemm plain_;
   analysis::LaunchThreads threads_{ir::Expr(), 0};
   bool loads_by_tma_ = false;
 };

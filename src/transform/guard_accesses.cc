@@ -2,10 +2,10 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "analysis/scoped_mutator.h"
 #include "arith/widen.h"
 #include "ir/error.h"
 #include "op/safe_values.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -18,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-class Guard : public ScopedMutator {
+class Guard : public analysis::ScopedMutator {
  public:
   explicit Guard(const ir::Func& func) { analyzer_.BindParams(func->params); }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "check/check_layouts.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -20,7 +21,6 @@
 #include "op/shared_layout.h"
 #include "op/vectorize.h"
 #include "transform/guard_accesses.h"
-#include "transform/scoped_mutator.h"
 #include "transform/select_instructions.h"
 
 namespace tilelang::transform {
@@ -67,7 +67,7 @@ struct Operator {
 };
 
 // Lists the operators of a launch in program order.
-class OperatorCollector : public ScopedMutator {
+class OperatorCollector : public analysis::ScopedMutator {
  public:
   OperatorCollector(const ir::Func& func, const analysis::LaunchThreads& threads)
       : threads_(threads) {

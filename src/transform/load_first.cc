@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "layout/layout.h"
 #include "transform/loaded_elements.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMostRegisters = 48;  // a thread, for what is loaded
 
-class LoadSplitter : public ScopedMutator {
+class LoadSplitter : public analysis::ScopedMutator {
  public:
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {

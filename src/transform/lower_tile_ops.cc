@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/error.h"
 #include "memory/cta_resources.h"
 #include "op/access.h"
@@ -19,7 +20,6 @@
 #include "op/vectorize.h"
 #include "sync/issue_in_order.h"
 #include "sync/store_waits.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -34,7 +34,7 @@ namespace {
 
 // Lowers the body of one launch. Tile operators lower themselves; the statements between them
 // get their buffers replaced.
-class KernelLowerer : public ScopedMutator {
+class KernelLowerer : public analysis::ScopedMutator {
  public:
   KernelLowerer(const ir::Func& func, const ir::KernelLaunchNode* launch,
                 const Map<Buffer, Buffer>& globals, const Target& target)

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "analysis/residency.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "transform/residency.h"
 
 namespace tilelang::transform {
 
@@ -124,8 +124,7 @@ class BlockOrderer : public ir::StmtMutator {
     if (loads.by_row == 0 || loads.by_column == 0 || !AreIndependent(op)) return self;
     int64_t columns = ir::AsInt(op->grid[0]).value_or(kManyBlocks);
     int64_t rows = ir::AsInt(op->grid[1]).value_or(kManyBlocks);
-    int64_t wave =
-        target_->sm_count * analysis::BlocksPerSm(op, target_, analysis::SharedBytes(op));
+    int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
     if (columns * rows <= wave) return self;
     int64_t panel = PanelOf(loads, wave, rows);
     double after = BytesOfWave(loads, wave, panel, columns);

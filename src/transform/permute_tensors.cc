@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/scoped_mutator.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "layout/formula.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -21,7 +21,7 @@ using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 
-class Permuter : public ScopedMutator {
+class Permuter : public analysis::ScopedMutator {
  public:
   explicit Permuter(const ir::Func& func) { analyzer_.BindParams(func->params); }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -16,7 +17,6 @@
 #include "op/scan.h"
 #include "transform/record_vectors.h"
 #include "transform/rolled_loop.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -331,7 +331,7 @@ RolledLoop LoopOf(const ir::ReduceNode* op) {
   return loop;
 }
 
-class ReductionRoller : public ScopedMutator {
+class ReductionRoller : public analysis::ScopedMutator {
  public:
   explicit ReductionRoller(const ir::Func& func) : chunk_(ChunkIn(func->attrs)) {
     analyzer_.BindParams(func->params);

@@ -9,6 +9,7 @@
 #include "analysis/chained_gemms.h"
 #include "analysis/kernel_scope.h"
 #include "analysis/loop_turns.h"
+#include "analysis/scoped_mutator.h"
 #include "analysis/uniformity.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -25,7 +26,6 @@
 #include "op/reduce.h"
 #include "schedule/channel.h"
 #include "transform/permute_tensors.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -92,7 +92,7 @@ bool BufferUses::Uses::AreStoresApart() const {
   return true;
 }
 
-class Selector : public ScopedMutator {
+class Selector : public analysis::ScopedMutator {
  public:
   Selector(const ir::Func& func, const Target& target, bool use_tma)
       : target_(target), use_tma_(use_tma) {

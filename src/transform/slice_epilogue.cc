@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "analysis/kernel_scope.h"
-#include "analysis/residency.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "op/copy_tma.h"
@@ -19,7 +19,7 @@
 #include "transform/epilogue_stores.h"
 #include "transform/fixed_rounding.h"
 #include "transform/remove_unused.h"
-#include "transform/scoped_mutator.h"
+#include "transform/residency.h"
 
 namespace tilelang::transform {
 
@@ -130,7 +130,7 @@ void RemarkUnused(const Choices& choices, const std::string& reason) {
   }
 }
 
-class EpilogueSlicer : public ScopedMutator {
+class EpilogueSlicer : public analysis::ScopedMutator {
  public:
   EpilogueSlicer(const ir::Func& func, const Target& target, int64_t columns)
       : target_(target), columns_(columns), direct_(func->attrs.count(kDirectResults) != 0) {
@@ -265,9 +265,9 @@ class EpilogueSlicer : public ScopedMutator {
         {tile, *ir::AsInt(tile->shape.back()), EpilogueTile::Kind::kStaging, true});
     Stmt store = FirstStore(with, copy, tile);
     if (!op::TmaStore()->Obstacle(store.as<ir::CopyNode>(), &ctx).empty()) return false;
-    int64_t before = analysis::SharedBytes(launch_) + HoistedBytes(region);
+    int64_t before = SharedBytes(launch_) + HoistedBytes(region);
     int64_t bytes = before + BytesOfSlots(with, slots) + kOtherBytes;
-    auto blocks = [&](int64_t each) { return analysis::BlocksPerSm(launch_, target_, each); };
+    auto blocks = [&](int64_t each) { return BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);
   }
 

@@ -6,12 +6,12 @@
 #include <map>
 
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "check/check_parts.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/context.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -44,7 +44,7 @@ std::string Text(const Group& group) {
   return text;
 }
 
-class Groups : public ScopedMutator {
+class Groups : public analysis::ScopedMutator {
  public:
   explicit Groups(const ir::KernelLaunchNode* launch) : threads_(analysis::ThreadsOf(launch)) {
     MutateStmt(ffi::GetRef<Stmt>(launch));
@@ -102,7 +102,7 @@ void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
   }
 }
 
-class Splitter : public ScopedMutator {
+class Splitter : public analysis::ScopedMutator {
  public:
   Splitter(const ir::KernelLaunchNode* launch,
            const std::vector<std::pair<Buffer, std::vector<Group>>>& split)

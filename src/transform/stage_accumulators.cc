@@ -6,6 +6,7 @@
 
 #include "analysis/gemm_in_flight.h"
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -13,7 +14,6 @@
 #include "op/gemm_tcgen05.h"
 #include "transform/column_pieces.h"
 #include "transform/remove_unused.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -69,7 +69,7 @@ bool IsSliceOfColumns(const Region& region) {
 }
 
 // The threads that run the gemms into a fragment: after SplitFragments those of all its users.
-class Owner : public ScopedMutator {
+class Owner : public analysis::ScopedMutator {
  public:
   Owner(const Stmt& body, Buffer c) : c_(std::move(c)) { MutateStmt(body); }
   op::ThreadRange threads;
@@ -89,7 +89,7 @@ class Owner : public ScopedMutator {
   analysis::LaunchThreads launch_;
 };
 
-class AccumulatorStager : public ScopedMutator {
+class AccumulatorStager : public analysis::ScopedMutator {
  public:
   AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner, int effects)
       : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner), all_effects_(effects) {}

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "analysis/kernel_scope.h"
-#include "analysis/residency.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "memory/plan_shared_memory.h"
@@ -15,7 +15,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
-#include "transform/scoped_mutator.h"
+#include "transform/residency.h"
 
 namespace tilelang::transform {
 
@@ -54,7 +54,7 @@ bool HasOwnRoles(const ir::KernelLaunchNode* launch) {
   return own;
 }
 
-class ResultStager : public ScopedMutator {
+class ResultStager : public analysis::ScopedMutator {
  public:
   ResultStager(const ir::Func& func, const Target& target) : target_(target) {
     analyzer_.BindParams(func->params);
@@ -111,8 +111,8 @@ class ResultStager : public ScopedMutator {
   bool Fits(const ir::CopyNode* op) const {
     int64_t tile = ir::Bytes(op->dst->buffer->dtype);
     for (const ir::Expr& extent : op->src->extents) tile *= *ir::AsInt(extent);
-    int64_t operands = analysis::SharedBytes(launch_);
-    auto blocks = [&](int64_t bytes) { return analysis::BlocksPerSm(launch_, target_, bytes); };
+    int64_t operands = SharedBytes(launch_);
+    auto blocks = [&](int64_t bytes) { return BlocksPerSm(launch_, target_, bytes); };
     return tile <= operands ||
            (tile <= target_->shared_memory_per_block && blocks(tile) == blocks(operands));
   }

@@ -6,6 +6,7 @@
 
 #include "analysis/gemm_in_flight.h"
 #include "analysis/kernel_scope.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/error.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -15,7 +16,6 @@
 #include "op/gemm_scale_factors.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
-#include "transform/scoped_mutator.h"
 #include "transform/stage_accumulators.h"
 
 namespace tilelang::transform {
@@ -215,7 +215,7 @@ class TensorMemoryStager : public ir::StmtMutator {
 
 // The fragments that are the C of gemms: those for tcgen05.mma, each once, and the others with the
 // reason. All gemms into a fragment are done by one instruction.
-class Accumulators : public ScopedMutator {
+class Accumulators : public analysis::ScopedMutator {
  public:
   Accumulators(const Stmt& body, Target target) : target_(std::move(target)) {
     MutateStmt(body);

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "analysis/plain_gemm.h"
+#include "analysis/scoped_mutator.h"
 #include "ir/remark.h"
 #include "schedule/missing_rows.h"
-#include "transform/scoped_mutator.h"
+#include "transform/plain_gemm.h"
 
 namespace tilelang::transform {
 
@@ -17,13 +17,13 @@ using ir::Stmt;
 
 namespace {
 
-class LoadTrimmer : public ScopedMutator {
+class LoadTrimmer : public analysis::ScopedMutator {
  public:
   explicit LoadTrimmer(const ir::Func& func) { analyzer_.BindParams(func->params); }
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    plain_ = analysis::FindPlainGemm(op);
+    plain_ = FindPlainGemm(op);
     return plain_.loop == nullptr ? ir::ffi::GetRef<Stmt>(op) : ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
@@ -55,7 +55,7 @@ class LoadTrimmer : public ScopedMutator {
     return trims ? tensor : std::nullopt;
   }
 
-  analysis::PlainGemm plain_;
+  PlainGemm plain_;
 };
 
 }  // namespace

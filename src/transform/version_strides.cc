@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "op/index_eval.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -126,7 +126,7 @@ class ByThreads : public ir::StmtMutator {
   }
 };
 
-class Versioner : public ScopedMutator {
+class Versioner : public analysis::ScopedMutator {
  public:
   explicit Versioner(const ir::Func& func) { analyzer_.BindParams(func->params); }
 

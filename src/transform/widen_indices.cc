@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "analysis/scoped_mutator.h"
 #include "arith/widen.h"
-#include "transform/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -21,7 +21,7 @@ namespace {
 
 bool IsInt32(const Expr& e) { return e.dtype() == ir::dtypes::kInt32; }
 
-class Widener : public ScopedMutator {
+class Widener : public analysis::ScopedMutator {
  public:
   explicit Widener(const ir::Func& func) { analyzer_.BindParams(func->params); }
 

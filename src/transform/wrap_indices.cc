@@ -1,6 +1,6 @@
 #include "transform/wrap_indices.h"
 
-#include "transform/scoped_mutator.h"
+#include "analysis/scoped_mutator.h"
 
 namespace tilelang::transform {
 
@@ -11,7 +11,7 @@ using ir::Stmt;
 
 namespace {
 
-class Wrapper : public ScopedMutator {
+class Wrapper : public analysis::ScopedMutator {
  public:
   explicit Wrapper(const ir::Func& func) { analyzer_.BindParams(func->params); }
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator {
 

@@ -129,6 +129,9 @@ class Engines : public AsyncEngines {
   Cycle last_ready_ = 0;
 };
 
+// Passes accesses of threads and barriers on to the sanitizer of the cluster concerned.
+AccessObserver* SanitizerObserver();
+
 }  // namespace tilelang::emulator
 
 #endif  // TILELANG_EMULATOR_ASYNC_ENGINES_H_

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "emulator/async/tensor_map.h"
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 
 namespace tilelang::emulator {
 

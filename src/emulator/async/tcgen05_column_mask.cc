@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "emulator/async/matrix_operand.h"
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/numerics/scaled_multiplier.h"
 
 namespace tilelang::emulator {

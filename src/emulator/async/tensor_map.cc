@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <tvm/ffi/string.h>
 
 #include "emulator/async/tensor_map.h"
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "registry/functions.h"
 
 namespace tilelang::emulator {

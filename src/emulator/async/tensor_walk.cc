@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -10,6 +10,7 @@
 #include "emulator/async/matrix_operand.h"
 #include "emulator/async/signals.h"
 #include "emulator/core/decoder.h"
+#include "emulator/sanitizer/warp_checks.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -18,10 +19,7 @@ Warpgroup& GroupOf(Warp& w) { return CtaState::Of(w.cta).WarpgroupOf(w); }
 
 // Null when the launch does not ask for checks of ordering.
 WgmmaRegisters* RegistersOf(Warp& w) {
-  if (!w.wgmma_registers && Engines::Of(w).sanitizer()) {
-    w.wgmma_registers = std::make_unique<WgmmaRegisters>(w);
-  }
-  return w.wgmma_registers.get();
+  return Engines::Of(w).sanitizer() ? &WarpChecks::Of(w).OfWgmma(w) : nullptr;
 }
 
 ActorId ActorOf(Engines& engines, const Issuer& owner) {

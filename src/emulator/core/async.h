@@ -1,6 +1,7 @@
 // What the core needs of the asynchronous engines (cp.async, TMA, tcgen05, mbarrier): the async
 // library derives from these classes and makes the objects.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_ASYNC_H_
+#define TILELANG_EMULATOR_CORE_ASYNC_H_
 
 #include <memory>
 #include <string>
@@ -45,3 +46,5 @@ std::unique_ptr<AsyncEngines> MakeAsyncEngines(Cluster& cluster);
 std::unique_ptr<CtaAsyncState> MakeCtaAsyncState(Cta& cta);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_ASYNC_H_

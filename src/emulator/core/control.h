@@ -1,5 +1,6 @@
 // Services of the control-flow family that decoding itself needs.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_CONTROL_H_
+#define TILELANG_EMULATOR_CORE_CONTROL_H_
 
 #include <string>
 
@@ -21,3 +22,5 @@ void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint
                         const ptx::Instruction& instruction);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_CONTROL_H_

@@ -1,5 +1,6 @@
 // Time of a timed launch.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_CYCLE_H_
+#define TILELANG_EMULATOR_CORE_CYCLE_H_
 
 #include <compare>
 #include <concepts>
@@ -39,3 +40,5 @@ class Cycle {
 constexpr Cycle kNever = Cycle::OfParts(int64_t{1} << 62);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_CYCLE_H_

@@ -1,6 +1,7 @@
 // Turning parsed instructions into Ops: the registry of instruction families and the services a
 // family's decode function uses.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_DECODER_H_
+#define TILELANG_EMULATOR_CORE_DECODER_H_
 
 #include <initializer_list>
 #include <memory>
@@ -8,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
+#include "emulator/base/types.h"
 #include "emulator/core/kernel.h"
 #include "emulator/core/op.h"
-#include "emulator/core/types.h"
 #include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {
@@ -138,3 +139,5 @@ class FamilyRegistry {
 using RegisterFunction = void (*)();
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_DECODER_H_

@@ -1,5 +1,6 @@
 // The instruction families, each registered by the file that implements it.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_FAMILIES_H_
+#define TILELANG_EMULATOR_CORE_FAMILIES_H_
 
 namespace tilelang::emulator {
 
@@ -28,3 +29,5 @@ void RegisterAsync();
 void RegisterFamilies();
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_FAMILIES_H_

@@ -1,6 +1,7 @@
 // The tables behind forms.h. A row says: these instructions, with one of these type lists, take
 // these modifiers, in any order. Instructions are named as their families (core/decoder.h).
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_FORM_TABLES_H_
+#define TILELANG_EMULATOR_CORE_FORM_TABLES_H_
 
 #include <span>
 #include <vector>
@@ -51,3 +52,5 @@ inline std::vector<std::span<const FormRow>> FormTables() {
 }
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_FORM_TABLES_H_

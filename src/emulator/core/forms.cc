@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/base/types.h"
 #include "emulator/core/form_tables.h"
-#include "emulator/core/types.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -1,5 +1,6 @@
 // Which modifiers and types an instruction may carry together.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_FORMS_H_
+#define TILELANG_EMULATOR_CORE_FORMS_H_
 
 #include <cstddef>
 #include <string>
@@ -15,3 +16,5 @@ namespace tilelang::emulator {
 std::string FormMismatch(const ptx::Instruction& instruction, size_t in_name);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_FORMS_H_

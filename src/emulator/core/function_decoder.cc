@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "emulator/base/demangle.h"
 #include "emulator/core/control.h"
-#include "emulator/core/demangle.h"
 #include "emulator/core/forms.h"
 #include "emulator/memory/shared.h"
 

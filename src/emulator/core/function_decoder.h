@@ -1,5 +1,6 @@
 // Decodes the body of one kernel, device functions inlined: names, scopes, slots, labels.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_FUNCTION_DECODER_H_
+#define TILELANG_EMULATOR_CORE_FUNCTION_DECODER_H_
 
 #include <map>
 #include <memory>
@@ -132,3 +133,5 @@ class FunctionDecoder {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_FUNCTION_DECODER_H_

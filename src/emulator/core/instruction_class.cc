@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -1,5 +1,6 @@
 // What kind of work an instruction is: launches count their instructions by these classes.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_
+#define TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_
 
 #include <cstdint>
 
@@ -37,3 +38,5 @@ struct InstructionCount {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_

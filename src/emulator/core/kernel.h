@@ -1,5 +1,6 @@
 // A decoded kernel and the module it belongs to.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_KERNEL_H_
+#define TILELANG_EMULATOR_CORE_KERNEL_H_
 
 #include <cstdint>
 #include <map>
@@ -8,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
+#include "emulator/base/types.h"
 #include "emulator/core/instruction_class.h"
 #include "emulator/core/op.h"
-#include "emulator/core/types.h"
 
 namespace tilelang::emulator {
 
@@ -196,3 +197,5 @@ std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& d
                                    GlobalMemory& memory);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_KERNEL_H_

@@ -1,5 +1,6 @@
 // One launch of a kernel: its configuration, what it shares between host threads, its outcome.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_LAUNCH_H_
+#define TILELANG_EMULATOR_CORE_LAUNCH_H_
 
 #include <array>
 #include <atomic>
@@ -12,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
+#include "emulator/core/access.h"
 #include "emulator/core/kernel.h"
-#include "emulator/memory/access.h"
 
 namespace tilelang::emulator {
 
@@ -115,9 +116,6 @@ struct Launch {
 // Adds what a cluster has executed, by class. Takes no lock.
 void CountInstructions(Launch& launch, const Cluster& cluster);
 
-// Runs to completion on options.threads host threads (blocking); on one if CTAs exchange values
-// through global memory. The error, if any, is in launch.error: that of the lowest CTA that failed,
-// or why the host could not go on. Throws nothing.
-void Run(Launch& launch);
-
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_LAUNCH_H_

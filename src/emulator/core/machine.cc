@@ -169,10 +169,8 @@ Warp::Warp(Cta& cta, uint32_t index) : cta(cta), index(index) {
 
 void Warp::Reset(uint32_t lanes) {
   const Kernel& kernel = cta.cluster.kernel();
-  const bool lint = kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait");
-  pending_loads = lint ? std::make_unique<PendingLoads>() : nullptr;
-  wgmma_registers = nullptr;
-  undefined_values = nullptr;
+  register_checks_ = nullptr;
+  if (kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait")) register_checks();
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
   std::memset(registers_, 0, kernel.file_bytes);
   for (const SlotInit& init : kernel.constants) {

@@ -1,5 +1,6 @@
 // The emulated machine while a kernel runs: warps, CTAs, clusters, and what handlers do with them.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_MACHINE_H_
+#define TILELANG_EMULATOR_CORE_MACHINE_H_
 
 #include <bit>
 #include <cstdint>
@@ -8,20 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "emulator/base/error.h"
+#include "emulator/core/access.h"
 #include "emulator/core/async.h"
 #include "emulator/core/decoder.h"
-#include "emulator/core/error.h"
 #include "emulator/core/kernel.h"
 #include "emulator/core/launch.h"
 #include "emulator/core/op.h"
+#include "emulator/core/register_checks.h"
 #include "emulator/core/timing.h"
-#include "emulator/memory/access.h"
 #include "emulator/memory/global.h"
 #include "emulator/memory/shared.h"
 #include "emulator/memory/zeroed_bytes.h"
-#include "emulator/sanitizer/pending_loads.h"
-#include "emulator/sanitizer/undefined_values.h"
-#include "emulator/sanitizer/wgmma_registers.h"
 
 namespace tilelang::emulator {
 
@@ -131,14 +130,12 @@ class Warp {
   // These lanes have waited for each other: tells the observer, if there is one.
   void Met(uint32_t lanes);
 
-  // With the lint "ld-before-wait"; otherwise null.
-  std::unique_ptr<PendingLoads> pending_loads;
-  // With the sanitizer, from the warp's first wgmma instruction on; otherwise null.
-  std::unique_ptr<WgmmaRegisters> wgmma_registers;
-
-  // From the first load on that finds unwritten shared memory; otherwise null.
-  std::unique_ptr<UndefinedValues> undefined_values;
-
+  // Made when first asked for: by the lint "ld-before-wait", by wgmma, by what loads what nothing
+  // has written.
+  RegisterChecks& register_checks() {
+    if (!register_checks_) register_checks_ = MakeRegisterChecks(*this);
+    return *register_checks_;
+  }
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 
   uint8_t* local(int lane);
@@ -153,6 +150,7 @@ class Warp {
   friend class WarpRunner;
   uint8_t* registers_ = nullptr;
   std::vector<uint64_t> storage_;
+  std::unique_ptr<RegisterChecks> register_checks_;
   std::vector<Split> splits_;
   size_t current_ = 0;
   uint64_t split_clock_ = 0;
@@ -256,3 +254,5 @@ inline void ForEachLane(uint32_t mask, F&& body) {
 }
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_MACHINE_H_

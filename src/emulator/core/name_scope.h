@@ -1,10 +1,11 @@
 // The names that one block of a PTX function declares.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_NAME_SCOPE_H_
+#define TILELANG_EMULATOR_CORE_NAME_SCOPE_H_
 
 #include <map>
 #include <string>
 
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 #include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {
@@ -32,3 +33,5 @@ class NameScope {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_NAME_SCOPE_H_

@@ -1,5 +1,6 @@
 // A decoded instruction: what the interpreter executes.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_OP_H_
+#define TILELANG_EMULATOR_CORE_OP_H_
 
 #include <cstdint>
 
@@ -57,3 +58,5 @@ struct Op {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_OP_H_

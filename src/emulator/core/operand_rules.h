@@ -1,11 +1,12 @@
 // Which registers and constants an operand of a type takes: PTX ISA, "Operand Type Checking" and
 // "Constants", where it is silent as ptxas has it.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_OPERAND_RULES_H_
+#define TILELANG_EMULATOR_CORE_OPERAND_RULES_H_
 
 #include <cstdint>
 #include <string>
 
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 #include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {
@@ -19,3 +20,5 @@ std::string ConstantMismatch(const ptx::Operand& operand, Type type);
 uint64_t ConstantBits(const ptx::Operand& operand, Type type);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_OPERAND_RULES_H_

@@ -1,7 +1,7 @@
 #include "emulator/core/report.h"
 
-#include "emulator/core/demangle.h"
-#include "emulator/core/json.h"
+#include "emulator/base/demangle.h"
+#include "emulator/base/json.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -1,5 +1,6 @@
 // Modules, launches and errors as JSON, for Python.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_REPORT_H_
+#define TILELANG_EMULATOR_CORE_REPORT_H_
 
 #include <string>
 
@@ -16,3 +17,5 @@ std::string DescribeError(const EmulatorError& error);
 std::string DescribeLaunch(const Launch& launch, double seconds);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_REPORT_H_

@@ -1,5 +1,6 @@
 // Runs warps and clusters: which lanes, warps and engines go next, and what to do when none can.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_RUNNER_H_
+#define TILELANG_EMULATOR_CORE_RUNNER_H_
 
 #include <cstdint>
 #include <random>
@@ -71,3 +72,5 @@ class ClusterRunner {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_RUNNER_H_

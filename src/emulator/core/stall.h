@@ -1,5 +1,6 @@
 // Finds out that a launch cannot go on: threads that repeat themselves while nothing changes.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_STALL_H_
+#define TILELANG_EMULATOR_CORE_STALL_H_
 
 #include <cstdint>
 #include <string>
@@ -61,3 +62,5 @@ class StallWatch {
 std::string DescribeThreads(const std::vector<Cluster*>& clusters, size_t limit, Issuer* where);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_STALL_H_

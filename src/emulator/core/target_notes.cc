@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/core/kernel.h"
 
 namespace tilelang::emulator {

@@ -1,5 +1,6 @@
 // Which targets have an instruction: the "Target ISA Notes" of the PTX ISA.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_TARGET_NOTES_H_
+#define TILELANG_EMULATOR_CORE_TARGET_NOTES_H_
 
 #include <string>
 
@@ -34,3 +35,5 @@ std::string MissingTarget(const ptx::Instruction& instruction, const Target& tar
 std::string MissingOnDevice(const ptx::Instruction& instruction, const Target& device);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_TARGET_NOTES_H_

@@ -1,6 +1,7 @@
 // What a timed launch hears of its warps and engines, and tells them: src/emulator/timing derives
 // from this class. Launches that are not timed have none.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_TIMING_H_
+#define TILELANG_EMULATOR_CORE_TIMING_H_
 
 #include <cstdint>
 #include <span>
@@ -91,3 +92,5 @@ class Timing {
 void RunTimed(Launch& launch, GridShadow* shadow, const Cluster** current);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_TIMING_H_

@@ -1,5 +1,6 @@
 // The loop over the instructions of a warp's split, for those who know what its clock is.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_WARP_LOOP_H_
+#define TILELANG_EMULATOR_CORE_WARP_LOOP_H_
 
 #include <type_traits>
 
@@ -35,15 +36,13 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
     }
     if (active) {
       warp.op = &op;
-      if (warp.pending_loads) warp.pending_loads->Check(warp, op, active);
-      if (warp.wgmma_registers) warp.wgmma_registers->Check(warp, op);
-      if (warp.undefined_values) warp.undefined_values->Check(warp, op, active);
+      if (warp.register_checks_) warp.register_checks_->Before(warp, op, active);
       Flow flow = op.handler(warp, op, active);
       if (flow == Flow::kWait) {
         warp.split().waiting = true;
         break;
       }
-      if (warp.pending_loads) warp.pending_loads->Executed(warp, op, active);
+      if (warp.register_checks_) warp.register_checks_->After(warp, op, active);
       if constexpr (timed) {
         if (turn == Timing::Turn::kTold) clock->Done(warp, pc, active);
       }
@@ -81,3 +80,5 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
 }
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_WARP_LOOP_H_

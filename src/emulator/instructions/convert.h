@@ -1,5 +1,6 @@
 // What a cvt instruction asks for.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_CONVERT_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_CONVERT_H_
 
 #include "emulator/core/decoder.h"
 #include "emulator/numerics/float_formats.h"
@@ -23,3 +24,5 @@ void DecodeConvertStochastic(Decoder& d);
 void DecodeConvertPack(Decoder& d);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_CONVERT_H_

@@ -1,5 +1,6 @@
 // Handlers that apply a function to each lane, compiled for the baseline and for wider vectors.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_ELEMENTWISE_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_ELEMENTWISE_H_
 
 #include <cstdint>
 
@@ -107,3 +108,5 @@ inline void PushUniform(Decoder& d, Type type, int sources) {
 }
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_ELEMENTWISE_H_

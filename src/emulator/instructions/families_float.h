@@ -1,6 +1,7 @@
 // Families that integers and floats share are registered by the integer file; these decode the
 // float forms. Each returns false, having taken nothing, when the type is no float.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_FAMILIES_FLOAT_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_FAMILIES_FLOAT_H_
 
 #include "emulator/core/decoder.h"
 
@@ -14,3 +15,5 @@ bool DecodeFloatDiv(Decoder& d);
 bool DecodeFloatSign(Decoder& d, bool negate);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_FAMILIES_FLOAT_H_

@@ -1,5 +1,6 @@
 // Float arithmetic on single values as PTX defines it, shared by the float instruction files.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_FLOAT_OPS_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_FLOAT_OPS_H_
 
 #include <bit>
 #include <cfenv>
@@ -78,3 +79,5 @@ Handler HalfHandler(Arithmetic operation, const FloatModifiers& m);
 Handler MixedHandler(Arithmetic operation, const FloatModifiers& m);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_FLOAT_OPS_H_

@@ -80,8 +80,7 @@ void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t 
     if (op.slots[k] == kNoSlot) continue;
     body(op.slots[k], p + k * bytes);
     if (IsElementDefined(w, m, address, k * bytes, bytes)) continue;
-    if (!w.undefined_values) w.undefined_values = std::make_unique<UndefinedValues>();
-    w.undefined_values->Mark(op, op.slots[k], lane, address + k * bytes);
+    w.register_checks().LoadsUndefined(op, op.slots[k], lane, address + k * bytes);
   }
 }
 

@@ -1,5 +1,6 @@
 // Addresses of a whole warp at once: the fast paths of loads and stores.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_ACCESS_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_ACCESS_H_
 
 #include <cstdint>
 #include <cstring>
@@ -115,3 +116,5 @@ inline void Observe(Warp& w, const FastBase& base, const WarpAddresses& addresse
 }
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_ACCESS_H_

@@ -1,5 +1,6 @@
 // What deadlock reports tell of threads that poll memory.
-#pragma once
+#ifndef TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_POLL_H_
+#define TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_POLL_H_
 
 #include <cstdint>
 
@@ -11,3 +12,5 @@ namespace tilelang::emulator {
 WaitInfo MemoryPoll(Space space, uint64_t address, uint64_t value);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_POLL_H_

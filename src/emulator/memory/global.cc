@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/memory/hex.h"
 
 namespace tilelang::emulator {

@@ -1,5 +1,6 @@
 // Global memory: host buffers mapped at virtual addresses, with bounds.
-#pragma once
+#ifndef TILELANG_EMULATOR_MEMORY_GLOBAL_H_
+#define TILELANG_EMULATOR_MEMORY_GLOBAL_H_
 
 #include <cstdint>
 #include <map>
@@ -95,3 +96,5 @@ class GlobalMemory {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_MEMORY_GLOBAL_H_

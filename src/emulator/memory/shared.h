@@ -1,5 +1,6 @@
 // Shared memory of one CTA, with the bytes that were ever written.
-#pragma once
+#ifndef TILELANG_EMULATOR_MEMORY_SHARED_H_
+#define TILELANG_EMULATOR_MEMORY_SHARED_H_
 
 #include <cstdint>
 #include <cstring>
@@ -40,3 +41,5 @@ class SharedMemory {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_MEMORY_SHARED_H_

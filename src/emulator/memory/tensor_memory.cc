@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator {
 namespace {

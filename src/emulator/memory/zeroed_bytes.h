@@ -1,5 +1,6 @@
 // Large zeroed memory: what a program does not touch costs the host nothing.
-#pragma once
+#ifndef TILELANG_EMULATOR_MEMORY_ZEROED_BYTES_H_
+#define TILELANG_EMULATOR_MEMORY_ZEROED_BYTES_H_
 
 #include <cstdint>
 #include <cstdlib>
@@ -27,3 +28,5 @@ class ZeroedBytes {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_MEMORY_ZEROED_BYTES_H_

@@ -1,12 +1,13 @@
 // What the PTX parser produces: declarations and instructions, names not yet resolved.
-#pragma once
+#ifndef TILELANG_EMULATOR_PTX_AST_H_
+#define TILELANG_EMULATOR_PTX_AST_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 #include "emulator/ptx/source_location.h"
 
 namespace tilelang::emulator::ptx {
@@ -106,3 +107,5 @@ struct Program {
 Program Parse(const std::string& text);
 
 }  // namespace tilelang::emulator::ptx
+
+#endif  // TILELANG_EMULATOR_PTX_AST_H_

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 namespace tilelang::emulator::ptx {
 namespace {

@@ -1,5 +1,6 @@
 // Splits PTX text into tokens.
-#pragma once
+#ifndef TILELANG_EMULATOR_PTX_LEXER_H_
+#define TILELANG_EMULATOR_PTX_LEXER_H_
 
 #include <cstdint>
 #include <string>
@@ -31,3 +32,5 @@ struct Token {
 std::vector<Token> Tokenize(const std::string& text);
 
 }  // namespace tilelang::emulator::ptx
+
+#endif  // TILELANG_EMULATOR_PTX_LEXER_H_

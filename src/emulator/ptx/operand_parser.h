@@ -1,5 +1,6 @@
 // Operands of PTX instructions, and initial values.
-#pragma once
+#ifndef TILELANG_EMULATOR_PTX_OPERAND_PARSER_H_
+#define TILELANG_EMULATOR_PTX_OPERAND_PARSER_H_
 
 #include "emulator/ptx/ast.h"
 #include "emulator/ptx/token_stream.h"
@@ -13,3 +14,5 @@ Operand ParseOperand(TokenStream& tokens);
 Operand ParseInitialValue(TokenStream& tokens);
 
 }  // namespace tilelang::emulator::ptx
+
+#endif  // TILELANG_EMULATOR_PTX_OPERAND_PARSER_H_

@@ -1,5 +1,6 @@
 // Where in the source an instruction comes from, by the .loc directives in front of it.
-#pragma once
+#ifndef TILELANG_EMULATOR_PTX_SOURCE_LOCATION_H_
+#define TILELANG_EMULATOR_PTX_SOURCE_LOCATION_H_
 
 #include <compare>
 #include <map>
@@ -48,3 +49,5 @@ class SourceLocations {
 };
 
 }  // namespace tilelang::emulator::ptx
+
+#endif  // TILELANG_EMULATOR_PTX_SOURCE_LOCATION_H_

@@ -1,5 +1,6 @@
 // The tokens of a PTX text and a place among them, for recursive descent.
-#pragma once
+#ifndef TILELANG_EMULATOR_PTX_TOKEN_STREAM_H_
+#define TILELANG_EMULATOR_PTX_TOKEN_STREAM_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -57,3 +58,5 @@ class TokenStream {
 };
 
 }  // namespace tilelang::emulator::ptx
+
+#endif  // TILELANG_EMULATOR_PTX_TOKEN_STREAM_H_

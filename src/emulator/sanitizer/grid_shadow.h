@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/sanitizer/clock.h"
 
 namespace tilelang::emulator {

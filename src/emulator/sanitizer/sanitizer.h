@@ -219,9 +219,6 @@ class Sanitizer {
   std::map<ActorId, VectorClock> pipes_;
 };
 
-// Passes accesses of threads and barriers on to the sanitizer of the cluster concerned.
-AccessObserver* SanitizerObserver();
-
 }  // namespace tilelang::emulator
 
 #endif  // TILELANG_EMULATOR_SANITIZER_SANITIZER_H_

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/memory/access.h"
+#include "emulator/core/access.h"
 #include "emulator/sanitizer/clock.h"
 
 namespace tilelang::emulator {

@@ -1,5 +1,6 @@
 // A resource that serves so many units a cycle, asked for in any order of time.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_CAPACITY_H_
+#define TILELANG_EMULATOR_TIMING_CAPACITY_H_
 
 #include <algorithm>
 #include <array>
@@ -79,3 +80,5 @@ class Capacity {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_CAPACITY_H_

@@ -1,5 +1,6 @@
 // The clock of a cluster: times its warps' instructions and its engines' operations.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_CLUSTER_TIMING_H_
+#define TILELANG_EMULATOR_TIMING_CLUSTER_TIMING_H_
 
 #include <deque>
 #include <map>
@@ -202,3 +203,5 @@ class ClusterTiming final : public Timing {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_CLUSTER_TIMING_H_

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "emulator/core/json.h"
+#include "emulator/base/json.h"
 #include "emulator/timing/figures.h"
 
 namespace tilelang::emulator {

@@ -1,5 +1,6 @@
 // Which of many comes first.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_EARLIEST_H_
+#define TILELANG_EMULATOR_TIMING_EARLIEST_H_
 
 #include <algorithm>
 #include <bit>
@@ -65,3 +66,5 @@ class Earliest {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_EARLIEST_H_

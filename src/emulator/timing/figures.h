@@ -1,6 +1,7 @@
 // What the timing model knows of an architecture. One file for each of them fills this table and
 // names the source of each figure.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_FIGURES_H_
+#define TILELANG_EMULATOR_TIMING_FIGURES_H_
 
 #include <set>
 #include <string>
@@ -145,3 +146,5 @@ std::string DescribeFigures(const Figures& figures);
 Figures Without(Figures figures, const std::set<std::string>& ablate);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_FIGURES_H_

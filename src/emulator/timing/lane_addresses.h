@@ -1,5 +1,6 @@
 // What the lanes of a warp access together.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_LANE_ADDRESSES_H_
+#define TILELANG_EMULATOR_TIMING_LANE_ADDRESSES_H_
 
 #include <cstdint>
 #include <optional>
@@ -18,3 +19,5 @@ void CollectLines(const uint64_t* addresses, uint32_t mask, int bytes,
                   std::vector<LineAccess>* lines);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_LANE_ADDRESSES_H_

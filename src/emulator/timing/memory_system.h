@@ -1,5 +1,6 @@
 // L2 and HBM as queues that the SMs share.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_MEMORY_SYSTEM_H_
+#define TILELANG_EMULATOR_TIMING_MEMORY_SYSTEM_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -102,3 +103,5 @@ class MemorySystem {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_MEMORY_SYSTEM_H_

@@ -1,5 +1,6 @@
 // How many CTAs of a launch an SM holds at once.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_OCCUPANCY_H_
+#define TILELANG_EMULATOR_TIMING_OCCUPANCY_H_
 
 #include <cstdint>
 
@@ -24,3 +25,5 @@ Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int register
 int RegistersOf(const Launch& launch, const CostTable& costs);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_OCCUPANCY_H_

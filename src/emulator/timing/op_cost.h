@@ -1,5 +1,6 @@
 // What each instruction of a kernel costs a warp, from its PTX text and an architecture's figures.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_OP_COST_H_
+#define TILELANG_EMULATOR_TIMING_OP_COST_H_
 
 #include <algorithm>
 #include <array>
@@ -156,3 +157,5 @@ void MoveWaitsUp(const Kernel& kernel, std::vector<OpCost>* costs);
 void MergeSharedLoads(const Kernel& kernel, std::vector<OpCost>* costs);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_OP_COST_H_

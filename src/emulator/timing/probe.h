@@ -1,5 +1,6 @@
 // Which CTAs of a wave read the same memory: their first reads tell.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_PROBE_H_
+#define TILELANG_EMULATOR_TIMING_PROBE_H_
 
 #include "emulator/core/launch.h"
 #include "emulator/timing/memory_system.h"
@@ -12,3 +13,5 @@ namespace tilelang::emulator {
 void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, Sharing* sharing);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_PROBE_H_

@@ -1,6 +1,7 @@
 // What a timed launch keeps for its report: slices of warps and engines, what released whom, and
 // sums by warp, reason and instruction.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_RECORDER_H_
+#define TILELANG_EMULATOR_TIMING_RECORDER_H_
 
 #include <cstdint>
 #include <cstdlib>
@@ -109,3 +110,5 @@ class Recorder {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_RECORDER_H_

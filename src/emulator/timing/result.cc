@@ -5,7 +5,7 @@
 #include <map>
 #include <type_traits>
 
-#include "emulator/core/json.h"
+#include "emulator/base/json.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -1,5 +1,6 @@
 // What a timed launch tells.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_RESULT_H_
+#define TILELANG_EMULATOR_TIMING_RESULT_H_
 
 #include <cstdint>
 #include <string>
@@ -47,3 +48,5 @@ std::string DescribeTiming(const TimingResult& result);
 std::string TimingColumn(const TimingResult& result, const std::string& name);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_RESULT_H_

@@ -1,5 +1,6 @@
 // Wavefronts of shared memory: how often its 32 banks must be read for one instruction of a warp.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_SHARED_PORT_H_
+#define TILELANG_EMULATOR_TIMING_SHARED_PORT_H_
 
 #include <cstdint>
 
@@ -14,3 +15,5 @@ int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int sh
 int IdealWavefronts(uint32_t mask, int bytes);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_SHARED_PORT_H_

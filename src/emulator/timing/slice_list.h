@@ -1,5 +1,6 @@
 // The timeline of a launch.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_SLICE_LIST_H_
+#define TILELANG_EMULATOR_TIMING_SLICE_LIST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,3 +63,5 @@ class SliceList {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_SLICE_LIST_H_

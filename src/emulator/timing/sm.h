@@ -1,5 +1,6 @@
 // The pipes of one SM.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_SM_H_
+#define TILELANG_EMULATOR_TIMING_SM_H_
 
 #include <array>
 #include <cstdint>
@@ -112,3 +113,5 @@ class Sm {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_SM_H_

@@ -1,5 +1,6 @@
 // Runs clusters in the order of their clocks.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_TIMED_RUN_H_
+#define TILELANG_EMULATOR_TIMING_TIMED_RUN_H_
 
 #include <memory>
 #include <vector>
@@ -106,3 +107,5 @@ class TimedRun {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_TIMED_RUN_H_

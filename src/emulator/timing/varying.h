@@ -1,5 +1,6 @@
 // What differs between the lanes of a warp, or between the clusters of a launch.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_VARYING_H_
+#define TILELANG_EMULATOR_TIMING_VARYING_H_
 
 #include <vector>
 
@@ -41,3 +42,5 @@ class Varying {
 bool ClustersAreUniform(const Kernel& kernel);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_VARYING_H_

@@ -1,5 +1,6 @@
 // The time of one warp: when its registers are ready, and how far it has come.
-#pragma once
+#ifndef TILELANG_EMULATOR_TIMING_WARP_CLOCK_H_
+#define TILELANG_EMULATOR_TIMING_WARP_CLOCK_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -125,3 +126,5 @@ class WarpClock {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_WARP_CLOCK_H_

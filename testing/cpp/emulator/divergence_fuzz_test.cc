@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "check.h"
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/core/kernel.h"
-#include "emulator/core/launch.h"
 #include "emulator/divergent_program.h"
 #include "emulator/memory/global.h"
+#include "emulator/run.h"
 
 namespace tilelang::testing {
 namespace {

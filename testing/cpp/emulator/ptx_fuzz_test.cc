@@ -16,11 +16,11 @@
 
 #include "check.h"
 #include "emulator/async/tensor_map.h"
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 #include "emulator/core/kernel.h"
-#include "emulator/core/launch.h"
 #include "emulator/memory/global.h"
 #include "emulator/ptx_mutator.h"
+#include "emulator/run.h"
 
 namespace tilelang::testing {
 namespace {

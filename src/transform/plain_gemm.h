@@ -1,12 +1,12 @@
 // Gemms as one first writes them: a pipelined loop that loads tiles and multiplies them.
-#ifndef TILELANG_ANALYSIS_PLAIN_GEMM_H_
-#define TILELANG_ANALYSIS_PLAIN_GEMM_H_
+#ifndef TILELANG_TRANSFORM_PLAIN_GEMM_H_
+#define TILELANG_TRANSFORM_PLAIN_GEMM_H_
 
 #include <vector>
 
 #include "ir/gemm.h"
 
-namespace tilelang::analysis {
+namespace tilelang::transform {
 
 struct PlainGemm {
   const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
@@ -20,6 +20,6 @@ struct PlainGemm {
 // registers and blocks of an SM that the program sets.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
-}  // namespace tilelang::analysis
+}  // namespace tilelang::transform
 
-#endif  // TILELANG_ANALYSIS_PLAIN_GEMM_H_
+#endif  // TILELANG_TRANSFORM_PLAIN_GEMM_H_

@@ -1,4 +1,4 @@
-#include "analysis/residency.h"
+#include "transform/residency.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 #include "schedule/channel.h"
 #include "target/warp.h"
 
-namespace tilelang::analysis {
+namespace tilelang::transform {
 
 using ir::Stmt;
 
@@ -67,7 +67,7 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   constexpr int64_t kReserved = 1024;      // bytes of shared memory that a block takes besides
   constexpr int64_t kOtherRegisters = 48;  // addresses, conversions
   constexpr int64_t kRegisterBytes = 4;
-  int64_t threads = ThreadsOf(launch).count;
+  int64_t threads = analysis::ThreadsOf(launch).count;
   int64_t fragments = 0;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
@@ -89,4 +89,4 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   return std::max<int64_t>(blocks, 1);
 }
 
-}  // namespace tilelang::analysis
+}  // namespace tilelang::transform

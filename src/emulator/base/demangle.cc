@@ -1,4 +1,4 @@
-#include "emulator/core/demangle.h"
+#include "emulator/base/demangle.h"
 
 #include <cxxabi.h>
 

@@ -1,9 +1,10 @@
 // Every access to emulated memory as checkers see it, and the hook by which they see it.
-#pragma once
+#ifndef TILELANG_EMULATOR_CORE_ACCESS_H_
+#define TILELANG_EMULATOR_CORE_ACCESS_H_
 
 #include <cstdint>
 
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 
 namespace tilelang::emulator {
 
@@ -80,3 +81,5 @@ class AccessObserver {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_ACCESS_H_

@@ -1,7 +1,7 @@
 // Whether a compiled kernel keeps the order of the program it was made from: reads get what the
 // write before them in the program wrote, and not what a later one did.
-#ifndef TILELANG_ORDER_PROGRAM_ORDER_H_
-#define TILELANG_ORDER_PROGRAM_ORDER_H_
+#ifndef TILELANG_ORDER_SOURCE_ORDER_H_
+#define TILELANG_ORDER_SOURCE_ORDER_H_
 
 #include <optional>
 #include <vector>
@@ -22,10 +22,10 @@ struct Requirement {
 std::vector<Requirement> RequirementsOf(const Graph& graph);
 
 // Follows the executions of both in a run.
-class ProgramOrder {
+class SourceOrder {
  public:
-  ProgramOrder(const std::vector<Requirement>& requirements, const Program& program,
-               const std::vector<Trace>& traces, Overlap* overlap);
+  SourceOrder(const std::vector<Requirement>& requirements, const Program& program,
+              const std::vector<Trace>& traces, ConflictTest* conflict_test);
 
   // An access takes place, as step number `time` of a line. What is wrong with it, if anything is.
   std::optional<Finding> See(const Touch& touch, size_t agent, size_t line, uint32_t time,
@@ -54,7 +54,7 @@ class ProgramOrder {
                                const AgentState& state) const;
 
   const Program& program_;
-  Overlap* overlap_;
+  ConflictTest* conflict_test_;
   std::vector<Followed> followed_;
   std::vector<std::vector<int>> earlier_of_;  // by site: the requirements of which it is a side
   std::vector<std::vector<int>> later_of_;
@@ -62,4 +62,4 @@ class ProgramOrder {
 
 }  // namespace tilelang::order
 
-#endif  // TILELANG_ORDER_PROGRAM_ORDER_H_
+#endif  // TILELANG_ORDER_SOURCE_ORDER_H_

@@ -1,4 +1,4 @@
-#include "analysis/plain_gemm.h"
+#include "transform/plain_gemm.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
 
-namespace tilelang::analysis {
+namespace tilelang::transform {
 
 using ir::Stmt;
 using ir::StmtKind;
@@ -95,4 +95,4 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) ? found : PlainGemm{};
 }
 
-}  // namespace tilelang::analysis
+}  // namespace tilelang::transform

@@ -1,6 +1,6 @@
 // Whether two accesses touch the same memory, by different threads.
-#ifndef TILELANG_ORDER_OVERLAP_H_
-#define TILELANG_ORDER_OVERLAP_H_
+#ifndef TILELANG_ORDER_CONFLICT_TEST_H_
+#define TILELANG_ORDER_CONFLICT_TEST_H_
 
 #include <map>
 #include <memory>
@@ -20,10 +20,10 @@ struct Access {
   size_t agent = 0;
 };
 
-class Overlap {
+class ConflictTest {
  public:
-  Overlap(const Program& program, const Agents& agents, const Instances& instances,
-          const Scenario& scenario);
+  ConflictTest(const Program& program, const Agents& agents, const Instances& instances,
+               const Scenario& scenario);
 
   // Whether the sites may touch the same memory at all, one of them writing.
   static bool MayConflict(const Site& a, const Site& b);
@@ -61,4 +61,4 @@ class Overlap {
 
 }  // namespace tilelang::order
 
-#endif  // TILELANG_ORDER_OVERLAP_H_
+#endif  // TILELANG_ORDER_CONFLICT_TEST_H_

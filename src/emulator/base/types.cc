@@ -1,4 +1,4 @@
-#include "emulator/core/types.h"
+#include "emulator/base/types.h"
 
 namespace tilelang::emulator {
 namespace {

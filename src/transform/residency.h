@@ -1,11 +1,11 @@
 // How many blocks of a kernel an SM holds, as far as the program tells before it is scheduled.
-#ifndef TILELANG_ANALYSIS_RESIDENCY_H_
-#define TILELANG_ANALYSIS_RESIDENCY_H_
+#ifndef TILELANG_TRANSFORM_RESIDENCY_H_
+#define TILELANG_TRANSFORM_RESIDENCY_H_
 
 #include "ir/stmt.h"
 #include "target/target.h"
 
-namespace tilelang::analysis {
+namespace tilelang::transform {
 
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
 int64_t SharedBytes(const ir::KernelLaunchNode* launch);
@@ -15,6 +15,6 @@ int64_t SharedBytes(const ir::KernelLaunchNode* launch);
 // by registers for the elements of fragments and what else threads compute.
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
 
-}  // namespace tilelang::analysis
+}  // namespace tilelang::transform
 
-#endif  // TILELANG_ANALYSIS_RESIDENCY_H_
+#endif  // TILELANG_TRANSFORM_RESIDENCY_H_

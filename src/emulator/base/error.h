@@ -1,5 +1,6 @@
 // The one exception type of the emulator: what went wrong and where in the emulated program.
-#pragma once
+#ifndef TILELANG_EMULATOR_BASE_ERROR_H_
+#define TILELANG_EMULATOR_BASE_ERROR_H_
 
 #include <cstdint>
 #include <optional>
@@ -52,3 +53,5 @@ class EmulatorError : public std::runtime_error {
 EmulatorError CurrentError(const std::string& doing);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_BASE_ERROR_H_

@@ -1,9 +1,9 @@
-#include "emulator/core/error.h"
+#include "emulator/base/error.h"
 
 #include <cstdio>
 #include <new>
 
-#include "emulator/core/demangle.h"
+#include "emulator/base/demangle.h"
 
 namespace tilelang::emulator {
 

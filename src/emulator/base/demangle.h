@@ -1,5 +1,6 @@
 // Names of kernels and functions as their authors wrote them.
-#pragma once
+#ifndef TILELANG_EMULATOR_BASE_DEMANGLE_H_
+#define TILELANG_EMULATOR_BASE_DEMANGLE_H_
 
 #include <string>
 
@@ -10,3 +11,5 @@ namespace tilelang::emulator {
 std::string ShortName(const std::string& name);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_BASE_DEMANGLE_H_

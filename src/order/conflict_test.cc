@@ -1,4 +1,4 @@
-#include "order/overlap.h"
+#include "order/conflict_test.h"
 
 #include <algorithm>
 
@@ -73,8 +73,8 @@ bool IsByThreads(const Site& site) {
 
 }  // namespace
 
-Overlap::Overlap(const Program& program, const Agents& agents, const Instances& instances,
-                 const Scenario& scenario)
+ConflictTest::ConflictTest(const Program& program, const Agents& agents, const Instances& instances,
+                           const Scenario& scenario)
     : program_(program), agents_(agents), instances_(instances) {
   const ir::KernelLaunchNode* launch = program.launch();
   for (const auto& [var, value] : ConstantsOf(program, scenario)) {
@@ -93,7 +93,7 @@ Overlap::Overlap(const Program& program, const Agents& agents, const Instances& 
   }
 }
 
-bool Overlap::MayConflict(const Site& a, const Site& b) {
+bool ConflictTest::MayConflict(const Site& a, const Site& b) {
   if (a.space != b.space || !(a.writes || b.writes)) return false;
   if (a.atomic && b.atomic) return false;
   // What roles of the program do to each other they order themselves.
@@ -102,13 +102,13 @@ bool Overlap::MayConflict(const Site& a, const Site& b) {
   return a.space == Space::kTmem || (a.begin < b.end && b.begin < a.end);
 }
 
-bool Overlap::MayConflict(const Touch& a, const Touch& b) {
+bool ConflictTest::MayConflict(const Touch& a, const Touch& b) {
   if (a.begin >= b.end || b.begin >= a.end) return false;
   if (a.end_lane == 0) return true;
   return a.first_lane < b.end_lane && b.first_lane < a.end_lane;
 }
 
-Stmt Overlap::Resolved(const Stmt& s, const Step& step, int instance) const {
+Stmt ConflictTest::Resolved(const Stmt& s, const Step& step, int instance) const {
   Resolver::Values values = bound_;
   values.insert(constants_.begin(), constants_.end());
   if (instance > 0) {
@@ -125,7 +125,7 @@ Stmt Overlap::Resolved(const Stmt& s, const Step& step, int instance) const {
   return Resolver(values).MutateStmt(s);
 }
 
-const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
+const ConflictTest::Accesses& ConflictTest::AccessesOf(const Access& access) {
   auto key = std::pair(access.touch.site, access.touch.instance);
   auto [it, is_new] = accesses_.try_emplace(key);
   if (!is_new) return it->second;
@@ -166,7 +166,7 @@ const Overlap::Accesses& Overlap::AccessesOf(const Access& access) {
   return it->second;
 }
 
-bool Overlap::IsOf(int32_t owner, size_t agent) const {
+bool ConflictTest::IsOf(int32_t owner, size_t agent) const {
   if (owner >= MemoryAccess::kElected) {
     auto warp = static_cast<size_t>(owner - MemoryAccess::kElected) * kWarp;
     return agents_[agent].elected &&
@@ -175,7 +175,7 @@ bool Overlap::IsOf(int32_t owner, size_t agent) const {
   return owner < 0 || agents_.of_thread[static_cast<size_t>(owner)] == static_cast<int>(agent);
 }
 
-std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
+std::pair<int64_t, int64_t> ConflictTest::SpanOf(const Access& access) {
   auto key = std::tuple(access.touch.site, access.touch.instance, access.agent);
   auto known = spans_.find(key);
   if (known != spans_.end()) return known->second;
@@ -198,7 +198,7 @@ std::pair<int64_t, int64_t> Overlap::SpanOf(const Access& access) {
   return spans_[key] = span;
 }
 
-bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
+bool ConflictTest::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   auto [first, last] = SpanOf(access);
   if (last <= first || last <= begin || end <= first) return false;
   // The first and the last byte are touched.
@@ -218,8 +218,8 @@ bool Overlap::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   return false;
 }
 
-bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const MemoryAccess& b,
-                             size_t agent_b, bool same, bool own) const {
+bool ConflictTest::OwnersConflict(const MemoryAccess& a, size_t agent_a, const MemoryAccess& b,
+                                  size_t agent_b, bool same, bool own) const {
   auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
   auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
   if (!shift_a || !shift_b) return true;
@@ -235,13 +235,13 @@ bool Overlap::OwnersConflict(const MemoryAccess& a, size_t agent_a, const Memory
   });
 }
 
-bool Overlap::IsEmpty(const Access& access) {
+bool ConflictTest::IsEmpty(const Access& access) {
   if (!IsByThreads(*access.site)) return false;
   auto [first, last] = SpanOf(access);
   return last <= std::max(first, access.site->begin) || first >= access.site->end;
 }
 
-bool Overlap::Conflict(const Access& a, const Access& b, bool own) {
+bool ConflictTest::Conflict(const Access& a, const Access& b, bool own) {
   if (a.site->space != Space::kShared) return true;
   bool engine_a = !IsByThreads(*a.site);
   bool engine_b = !IsByThreads(*b.site);

@@ -1,4 +1,4 @@
-#include "emulator/memory/access.h"
+#include "emulator/core/access.h"
 
 #include "emulator/core/machine.h"
 #include "emulator/memory/hex.h"

@@ -1,5 +1,6 @@
 // PTX scalar and packed types, and the state spaces.
-#pragma once
+#ifndef TILELANG_EMULATOR_BASE_TYPES_H_
+#define TILELANG_EMULATOR_BASE_TYPES_H_
 
 #include <cstdint>
 #include <string_view>
@@ -53,3 +54,5 @@ bool IsFloat(Type type);
 bool IsSigned(Type type);
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_BASE_TYPES_H_

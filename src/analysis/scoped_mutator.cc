@@ -1,6 +1,6 @@
-#include "transform/scoped_mutator.h"
+#include "analysis/scoped_mutator.h"
 
-namespace tilelang::transform {
+namespace tilelang::analysis {
 
 using arith::Analyzer;
 using ir::Expr;
@@ -80,4 +80,4 @@ Expr ScopedMutator::Rewrite(const ir::SelectNode* op) {
   return ir::Select(condition, true_value, false_value, op->span);
 }
 
-}  // namespace tilelang::transform
+}  // namespace tilelang::analysis

@@ -1,4 +1,4 @@
-#include "order/program_order.h"
+#include "order/source_order.h"
 
 #include <algorithm>
 
@@ -62,10 +62,10 @@ std::vector<Requirement> RequirementsOf(const Graph& graph) {
   return requirements;
 }
 
-ProgramOrder::ProgramOrder(const std::vector<Requirement>& requirements, const Program& program,
-                           const std::vector<Trace>& traces, Overlap* overlap)
+SourceOrder::SourceOrder(const std::vector<Requirement>& requirements, const Program& program,
+                         const std::vector<Trace>& traces, ConflictTest* conflict_test)
     : program_(program),
-      overlap_(overlap),
+      conflict_test_(conflict_test),
       earlier_of_(program.sites().size()),
       later_of_(program.sites().size()) {
   for (const Requirement& r : requirements) {
@@ -107,7 +107,7 @@ ProgramOrder::ProgramOrder(const std::vector<Requirement>& requirements, const P
 }
 
 // Calls of one execution stand in one iteration; the first of them comes again in the next.
-ProgramOrder::Execution* ProgramOrder::Side::Enter(const Touch& touch, size_t agent) {
+SourceOrder::Execution* SourceOrder::Side::Enter(const Touch& touch, size_t agent) {
   std::vector<Execution>& all = of_agent[agent];
   auto again = [&](const Touch& other) {
     return other.iteration != touch.iteration || other.site == touch.site;
@@ -119,8 +119,8 @@ ProgramOrder::Execution* ProgramOrder::Side::Enter(const Touch& touch, size_t ag
   return &all.back();
 }
 
-std::optional<Finding> ProgramOrder::See(const Touch& touch, size_t agent, size_t line,
-                                         uint32_t time, const std::vector<AgentState>& states) {
+std::optional<Finding> SourceOrder::See(const Touch& touch, size_t agent, size_t line,
+                                        uint32_t time, const std::vector<AgentState>& states) {
   auto site = static_cast<size_t>(touch.site);
   for (int number : earlier_of_[site]) {
     Execution* execution = followed_[static_cast<size_t>(number)].earlier.Enter(touch, agent);
@@ -135,8 +135,8 @@ std::optional<Finding> ProgramOrder::See(const Touch& touch, size_t agent, size_
   return std::nullopt;
 }
 
-std::optional<Finding> ProgramOrder::Check(const Followed& followed, const Touch& touch,
-                                           size_t agent, const AgentState& state) const {
+std::optional<Finding> SourceOrder::Check(const Followed& followed, const Touch& touch,
+                                          size_t agent, const AgentState& state) const {
   size_t number = followed.later.of_agent[agent].size() - 1;
   auto wrong = [&](int earlier) { return Finding{Missing::kProgramOrder, earlier, touch.site}; };
   const auto& sites = program_.sites();
@@ -144,7 +144,7 @@ std::optional<Finding> ProgramOrder::Check(const Followed& followed, const Touch
   auto meets = [&](const Execution& execution) {
     return std::any_of(execution.touches.begin(), execution.touches.end(), [&](const Touch& other) {
       Access earlier{&sites[static_cast<size_t>(other.site)], other, agent};
-      return Overlap::MayConflict(other, touch) && overlap_->Conflict(earlier, later);
+      return ConflictTest::MayConflict(other, touch) && conflict_test_->Conflict(earlier, later);
     });
   };
   bool found = false;
@@ -163,7 +163,7 @@ std::optional<Finding> ProgramOrder::Check(const Followed& followed, const Touch
       if (meets(written[i])) return wrong(site);
     }
   }
-  if (!found && !overlap_->IsEmpty(later)) return wrong(site);
+  if (!found && !conflict_test_->IsEmpty(later)) return wrong(site);
   return std::nullopt;
 }
 

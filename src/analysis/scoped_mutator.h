@@ -1,11 +1,11 @@
 // A mutator that tells an analyzer what holds at each point: ranges of variables, conditions.
-#ifndef TILELANG_TRANSFORM_SCOPED_MUTATOR_H_
-#define TILELANG_TRANSFORM_SCOPED_MUTATOR_H_
+#ifndef TILELANG_ANALYSIS_SCOPED_MUTATOR_H_
+#define TILELANG_ANALYSIS_SCOPED_MUTATOR_H_
 
 #include "arith/analyzer.h"
 #include "ir/visitor.h"
 
-namespace tilelang::transform {
+namespace tilelang::analysis {
 
 class ScopedMutator : public ir::StmtMutator {
  public:
@@ -24,6 +24,6 @@ class ScopedMutator : public ir::StmtMutator {
   arith::Analyzer analyzer_;
 };
 
-}  // namespace tilelang::transform
+}  // namespace tilelang::analysis
 
-#endif  // TILELANG_TRANSFORM_SCOPED_MUTATOR_H_
+#endif  // TILELANG_ANALYSIS_SCOPED_MUTATOR_H_

@@ -1,5 +1,6 @@
 // JSON texts for Python.
-#pragma once
+#ifndef TILELANG_EMULATOR_BASE_JSON_H_
+#define TILELANG_EMULATOR_BASE_JSON_H_
 
 #include <cmath>
 #include <cstdio>
@@ -81,3 +82,5 @@ class Json {
 };
 
 }  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_BASE_JSON_H_

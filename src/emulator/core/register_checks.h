@@ -1,0 +1,30 @@
+// What the core needs of the checks that follow values through the registers of a warp; the
+// sanitizer's room derives from this class and makes the objects.
+#ifndef TILELANG_EMULATOR_CORE_REGISTER_CHECKS_H_
+#define TILELANG_EMULATOR_CORE_REGISTER_CHECKS_H_
+
+#include <cstdint>
+#include <memory>
+
+namespace tilelang::emulator {
+
+class Warp;
+struct Op;
+
+class RegisterChecks {
+ public:
+  virtual ~RegisterChecks() = default;
+  // Before `op` executes for `lanes`.
+  virtual void Before(const Warp& warp, const Op& op, uint32_t lanes) = 0;
+  // When it has: an instruction that waits for lanes of the warp has no effect before.
+  virtual void After(const Warp& warp, const Op& op, uint32_t lanes) = 0;
+  // `op` loads into a lane's register what nothing has written.
+  virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address) = 0;
+};
+
+// Of a warp at its start.
+std::unique_ptr<RegisterChecks> MakeRegisterChecks(const Warp& warp);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_REGISTER_CHECKS_H_

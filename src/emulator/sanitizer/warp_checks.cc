@@ -1,0 +1,37 @@
+#include "emulator/sanitizer/warp_checks.h"
+
+namespace tilelang::emulator {
+
+WarpChecks::WarpChecks(const Warp& warp) {
+  const Cluster& cluster = warp.cta.cluster;
+  if (cluster.kernel().loads_tensor_memory && cluster.launch.Lint("ld-before-wait")) {
+    pending_loads_.emplace();
+  }
+}
+
+WarpChecks& WarpChecks::Of(Warp& warp) { return static_cast<WarpChecks&>(warp.register_checks()); }
+
+void WarpChecks::Before(const Warp& warp, const Op& op, uint32_t lanes) {
+  if (pending_loads_) pending_loads_->Check(warp, op, lanes);
+  if (wgmma_) wgmma_->Check(warp, op);
+  undefined_values_.Check(warp, op, lanes);
+}
+
+void WarpChecks::After(const Warp& warp, const Op& op, uint32_t lanes) {
+  if (pending_loads_) pending_loads_->Executed(warp, op, lanes);
+}
+
+void WarpChecks::LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address) {
+  undefined_values_.Mark(op, slot, lane, address);
+}
+
+WgmmaRegisters& WarpChecks::OfWgmma(const Warp& warp) {
+  if (!wgmma_) wgmma_.emplace(warp);
+  return *wgmma_;
+}
+
+std::unique_ptr<RegisterChecks> MakeRegisterChecks(const Warp& warp) {
+  return std::make_unique<WarpChecks>(warp);
+}
+
+}  // namespace tilelang::emulator
