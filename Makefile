@@ -47,6 +47,7 @@ check:
 	@$(CHECK_ENV) clang-format --dry-run -Werror --ferror-limit=1 $(CPP_FILES)
 	@$(CHECK_ENV) python scripts/check_sizes.py
 	@$(CHECK_ENV) python scripts/check_names.py
+	@$(CHECK_ENV) python scripts/check_rooms.py
 	@$(CHECK_ENV) mypy tilelang
 
 format:

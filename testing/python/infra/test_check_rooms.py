@@ -1,0 +1,39 @@
+"""scripts/check_rooms.py: rooms of src/ that include each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import check_rooms
+
+
+def write(root: Path, **included: str) -> None:
+    """Files of src/: each includes one."""
+    for name, header in included.items():
+        path = root / "src" / name.replace("__", "/").replace("_h", ".h")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#include "{header}"\n')
+
+
+def test_the_project_has_no_circle() -> None:
+    assert check_rooms.main(Path(__file__).resolve().parents[3]) == 0
+
+
+def test_a_circle_is_named_by_its_files(tmp_path: Path, capsys) -> None:
+    write(tmp_path, ir__a_h="ir/b.h", op__a_h="ir/a.h", sync__a_h="op/a.h")
+    assert check_rooms.main(tmp_path) == 0
+    write(tmp_path, ir__b_h="sync/a.h")
+    assert check_rooms.main(tmp_path) == 1
+    lines = sorted(capsys.readouterr().out.splitlines()[1:])
+    assert lines == [
+        "  src/ir includes src/sync: src/ir/b.h",
+        "  src/op includes src/ir: src/op/a.h",
+        "  src/sync includes src/op: src/sync/a.h",
+    ]
+
+
+def test_rooms_of_the_emulator_are_its_folders(tmp_path: Path) -> None:
+    write(tmp_path, emulator__core__a_h="emulator/ptx/b.h", emulator__run_h="emulator/core/a.h")
+    assert check_rooms.main(tmp_path) == 0
+    write(tmp_path, emulator__ptx__b_h="emulator/run.h")
+    assert check_rooms.main(tmp_path) == 1
