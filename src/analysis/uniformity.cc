@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
+#include "ir/next_tile.h"
 #include "ir/visitor.h"
 #include "layout/fragment.h"
 
@@ -210,7 +211,7 @@ bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
     } else if (const auto* load = part.as<LoadNode>()) {
       uniform &= IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
-      if (IsBlockVote(call)) return false;
+      if (IsBlockVote(call) || call->name == kNextTile) return false;
       const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
       uniform &= intrinsic != nullptr && intrinsic->pure;
     }

@@ -2,6 +2,7 @@
 #include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/next_tile.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 
@@ -22,6 +23,7 @@ class LoopChecker : public ir::StmtVisitor {
 
   void Visit(const ir::ForNode* op) override {
     int serial = serial_;
+    CheckTilesTaken(op);
     if (op->Kind() != ir::ForKind::kVectorized) {
       ++serial_;
       StmtVisitor::Visit(op);
@@ -56,6 +58,22 @@ class LoopChecker : public ir::StmtVisitor {
   }
 
  private:
+  // The scheduler of a loop over tiles has claimed tiles ahead, which nobody else computes.
+  static void CheckTilesTaken(const ir::ForNode* loop) {
+    const auto* body = loop->body.as<ir::SeqNode>();
+    if (body == nullptr || body->stmts.empty() || !ir::AsNextTile(body->stmts[0])) return;
+    ir::WalkStmts(body->stmts[1].as<ir::IfNode>()->then_case, [](const ir::Stmt& s) {
+      if (s->kind == ir::StmtKind::kBreak) {
+        TL_USER_ERROR(
+            kSemantics, s.span(),
+            "break leaves a T.Persistent loop whose tiles a scheduler gives out: the tiles "
+            "that it has claimed for the block would not be computed. Put the rest of the "
+            "body under an `if`, or use scheduler=\"static\"");
+      }
+      return s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
+    });
+  }
+
   void Inside(const char* loop, const ir::Stmt& body) {
     const char* outer = outer_;
     int serial = serial_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/next_tile.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
 
@@ -34,6 +35,9 @@ class Tracer {
     env_.SetBase(program.tmem_slot());
     SetLaunch(agent.thread);
     ir::WalkStmts(program.launch()->body, [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      // How many tiles there are is not known, either.
+      if (alloc != nullptr && alloc->buffer->attrs.count(ir::kTileNumbers)) trace_.decided = true;
       const auto* loop = s.as<ir::ForNode>();
       auto split = loop != nullptr ? loop->annotations.Get(ir::kSplitLoop) : std::nullopt;
       if (!split) return true;
@@ -78,6 +82,12 @@ class Tracer {
     trace_.decided = true;
     if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken;
     return (Arbitrary(scenario_.decisions + static_cast<uint64_t>(step.id), iteration_) & 1) != 0;
+  }
+  // What a scheduler gives in this iteration, the same to all agents: the first tile, or none.
+  int64_t NextTile() const {
+    constexpr int64_t kNone = -1;
+    if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken ? 0 : kNone;
+    return Arbitrary(scenario_.decisions, iteration_) % 4 == 0 ? kNone : 0;
   }
   int64_t ExtentOf(const ir::ForNode* loop);
   // Of a loop that was split from another: the iterations before, and those of both.
@@ -163,8 +173,10 @@ template <typename Fn>
 bool Tracer::Iterate(int64_t number, const Fn& body) {
   uint64_t outer = iteration_;
   iteration_ = Arbitrary(outer, static_cast<uint64_t>(number));
+  env_.SetTile(NextTile());
   Flow flow = body();
   iteration_ = outer;
+  env_.SetTile(NextTile());
   return flow != Flow::kBreak;
 }
 

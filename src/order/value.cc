@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ir/fold.h"
+#include "ir/next_tile.h"
 #include "target/warp.h"
 
 namespace tilelang::order {
@@ -134,6 +135,7 @@ Value Environment::Load(const ir::LoadNode* op) const {
 
 Value Environment::LoadShared(const ir::LoadNode* op) const {
   constexpr uint64_t kMost = 16;
+  if (op->buffer->attrs.count(ir::kTileNumbers) != 0) return Value::Number(tile_);
   if (!ir::IsIntegral(op->dtype) && !ir::IsBool(op->dtype)) return {};
   Value index = Evaluate(op->indices[0]);
   if (!index.IsNumber()) return {};

@@ -33,6 +33,8 @@ class Environment {
   void Set(const ir::Var& var, const Value& value) { variables_[var.get()] = value; }
   // Loads from it give 0: the address of tensor memory, relative to which others are.
   void SetBase(const ir::BufferNode* slot) { base_ = slot; }
+  // Loads of numbers that a scheduler of tiles has given (ir/next_tile.h) give this one.
+  void SetTile(int64_t number) { tile_ = number; }
   // An element of a buffer of the thread; an unknown index forgets the buffer.
   void Store(const ir::Buffer& buffer, const Value& index, const Value& value);
   Value Evaluate(const ir::Expr& e) const;
@@ -48,6 +50,7 @@ class Environment {
   Value LoadShared(const ir::LoadNode* op) const;
 
   bool elected_;
+  int64_t tile_ = 0;
   const ir::BufferNode* base_ = nullptr;
   std::unordered_map<const ir::ffi::Object*, Value> variables_;
   std::map<std::pair<const ir::ffi::Object*, int64_t>, Value> elements_;

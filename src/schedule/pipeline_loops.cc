@@ -29,6 +29,7 @@
 #include "schedule/producer.h"
 #include "schedule/program_order.h"
 #include "schedule/ring.h"
+#include "schedule/tile_loop.h"
 #include "target/warp.h"
 
 namespace tilelang::schedule {
@@ -160,6 +161,7 @@ class LoopPipeliner : public ir::StmtMutator {
     Stmt flat = BodyFlattener().MutateStmt(self);
     Stmt launch = with_roles_ ? WithRoles(flat)
                               : OneRole(flat, "the pass option tl.disable_warp_specialized is set");
+    launch = WriteTileLoops(launch.as<ir::KernelLaunchNode>());
     return StmtMutator::Rewrite(launch.as<ir::KernelLaunchNode>());
   }
   Stmt Rewrite(const ir::ForNode* op) override {
@@ -339,6 +341,55 @@ std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns&
   return allocs;
 }
 
+// Of the tiles that `producers` threads load for `threads`, or for gemms of turns.
+std::vector<Ring> RingsOf(const std::vector<Channel>& channels, const GemmTurns& turns,
+                          int64_t producers, int64_t threads) {
+  std::vector<Ring> rings;
+  for (const Channel& channel : channels) {
+    bool by_tensor_core = turns.Releases(channel);
+    bool of_pair = by_tensor_core && turns.in_pairs();
+    rings.push_back(
+        MakeRing(channel, of_pair ? op::kPairBlocks : producers, by_tensor_core ? 1 : threads));
+    rings.back().by_tensor_core = by_tensor_core;
+    rings.back().of_pair = of_pair;
+  }
+  return rings;
+}
+
+// Of the results that the tensor core writes while `threads` read those before.
+std::vector<Ring> ResultsOf(const GemmTurns& turns, int64_t threads) {
+  std::vector<Ring> results;
+  for (const TurnLoop& loop : turns.loops()) {
+    if (!loop.RunsAhead()) continue;
+    results.push_back(
+        MakeRing(loop.results, 1, threads * (turns.in_pairs() ? op::kPairBlocks : 1)));
+    results.back().of_pair = turns.in_pairs();
+  }
+  return results;
+}
+
+// A role beside the threads of the program.
+struct ServiceRole {
+  const char* name;
+  op::ThreadRange threads;
+  Stmt program;
+};
+
+// Each role in its warp, the first one in the first; the block has `end` threads.
+Stmt InTheirWarps(const std::vector<ServiceRole>& roles, const Expr& thread, int64_t end,
+                  const ir::Span& span) {
+  Stmt rest;
+  for (size_t i = roles.size(); i-- > 0;) {
+    const ServiceRole& role = roles[i];
+    Expr mine = thread < I32(role.threads.begin + role.threads.count);
+    bool one = role.threads.count == 1;
+    if (one) mine = ir::MakeEq(thread, I32(role.threads.begin));
+    bool all = !one && !rest.defined() && role.threads.begin + role.threads.count == end;
+    rest = all ? role.program : ir::If(mine, role.program, rest, span);
+  }
+  return rest;
+}
+
 Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   Stmt self = OverlayOperands(launch, target_->tmem_columns);
   const auto* op = self.as<ir::KernelLaunchNode>();
@@ -346,7 +397,12 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
   bool shares = SharesRegisters(op, threads.count);
   int64_t service = shares ? kWarpgroup : kWarp;
-  std::string reason = WhyOneRole(op, threads.count + std::max<int64_t>(service, 2 * kWarp));
+  TileLoops tiles(op);
+  int64_t warps = tiles.empty() ? 2 : 3;
+  std::string reason = WhyOneRole(op, threads.count + std::max<int64_t>(service, warps * kWarp));
+  if (reason.empty() && !tiles.obstacle().empty()) {
+    reason = "a thread of its own cannot ask for tiles: " + tiles.obstacle();
+  }
   if (!reason.empty()) channels.clear();
   if (reason.empty()) {
     reason = target_->has_tma
@@ -366,39 +422,19 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   RemarkSerialLoops(op, channels, reason);
 
   GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
-  if (service == kWarp && !turns.empty()) service = 2 * kWarp;
   op::ThreadRange producers{threads.count, kWarp};
   op::ThreadRange mma_warp{threads.count + kWarp, kWarp};
-  std::vector<Ring> rings;
-  for (const Channel& channel : channels) {
-    bool by_tensor_core = turns.Releases(channel);
-    bool of_pair = by_tensor_core && turns.in_pairs();
-    rings.push_back(MakeRing(channel, of_pair ? op::kPairBlocks : producers.count,
-                             by_tensor_core ? 1 : threads.count));
-    rings.back().by_tensor_core = by_tensor_core;
-    rings.back().of_pair = of_pair;
-  }
-  std::vector<Ring> results;
-  for (const TurnLoop& loop : turns.loops()) {
-    if (!loop.RunsAhead()) continue;
-    results.push_back(
-        MakeRing(loop.results, 1, threads.count * (turns.in_pairs() ? op::kPairBlocks : 1)));
-    results.back().of_pair = turns.in_pairs();
-  }
-  auto before = [&](const op::ThreadRange& role) {
-    return threads.linear < I32(role.begin + role.count);
-  };
+  op::ThreadRange scheduler{mma_warp.begin + (turns.empty() ? 0 : kWarp), 1};
+  int64_t last = tiles.empty() ? scheduler.begin : scheduler.begin + kWarp;
+  service = std::max(service, last - threads.count);
+  std::vector<Ring> rings = RingsOf(channels, turns, producers.count, threads.count);
+  std::vector<Ring> results = ResultsOf(turns, threads.count);
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   Description description(op);
-  Stmt service_work = WriteProducer(slice, rings, producers, op->body);
-  description.AddRole("load", producers, registers.producer, service_work);
+  Stmt loads = WriteProducer(slice, rings, producers, op->body);
+  Stmt gemms;
   if (!turns.empty()) {
-    Stmt gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
-    description.AddRole("mma", mma_warp, registers.producer, gemms);
-    if (service > 2 * kWarp) gemms = ir::If(before(mma_warp), gemms, Stmt(), op->span);
-    service_work = ir::If(before(producers), service_work, gemms, op->span);
-  } else if (service > kWarp) {
-    service_work = ir::If(before(producers), service_work, Stmt(), op->span);
+    gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
   }
   DescribeChannels(rings, results, turns, threads.count, &description);
   DescribeCopies(copies, &description);
@@ -406,13 +442,24 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   std::vector<Stmt> consumed = ClearMissingRows(rings);
   consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
   Stmt work = op::Sequence(consumed, op->span);
+  std::vector<TileReader> readers = {{&loads, producers}, {&work, {0, threads.count}}};
+  if (gemms.defined()) readers.push_back({&gemms, mma_warp});
+  tiles.Connect(readers);
+  std::vector<ServiceRole> roles = {{"load", producers, loads}};
+  if (gemms.defined()) roles.push_back({"mma", mma_warp, gemms});
+  if (!tiles.empty()) roles.push_back({"scheduler", scheduler, tiles.WriteScheduler()});
+  for (const ServiceRole& role : roles) {
+    description.AddRole(role.name, role.threads, registers.producer, role.program);
+  }
   description.AddRole("threads", {0, threads.count}, registers.consumer, work);
   description.Record();
+  Stmt service_work = InTheirWarps(roles, threads.linear, threads.count + service, op->span);
   if (registers.producer > 0) {
     service_work =
         op::Sequence({SetRegisters(registers.producer, false, op->span), service_work}, op->span);
     work = op::Sequence({SetRegisters(registers.consumer, true, op->span), work}, op->span);
   }
+  rings.insert(rings.end(), tiles.rings().begin(), tiles.rings().end());
   std::vector<Stmt> body = SharedByRoles(rings, turns);
   body.push_back(ir::If(threads.linear >= I32(threads.count), service_work, work, op->span));
   return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},

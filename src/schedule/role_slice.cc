@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include "ir/intrinsics.h"
+#include "ir/next_tile.h"
 #include "ir/printer.h"
 
 namespace tilelang::schedule {
@@ -24,6 +25,7 @@ class PlaceFinder : public ir::StmtVisitor {
   void Visit(const ir::CopyNode* op) override { slice_->places_[op] = Here(op); }
   void Visit(const ir::GemmNode* op) override { slice_->places_[op] = Here(op); }
   void Visit(const ir::BindNode* op) override {
+    if (ir::AsNextTile(tvm::ffi::GetRef<Stmt>(op))) slice_->places_[op] = Here(op);
     slice_->setters_[op->var.get()].push_back(Here(op));
   }
   void Visit(const ir::StoreNode* op) override {
@@ -77,6 +79,15 @@ RoleSlice::RoleSlice(const ir::KernelLaunchNode* launch) : launch_(launch) {
 std::string RoleSlice::Add(const ir::TileOpNode* op) {
   reason_.clear();
   Keep(places_.at(op));
+  return reason_;
+}
+
+std::string RoleSlice::Add(const ir::BindNode* next_tile) {
+  reason_.clear();
+  ir::NextTile call = *ir::AsNextTile(ffi::GetRef<Stmt>(next_tile));
+  for (const Expr& e : {call.first, call.stride, call.places, call.tiles}) Need(e);
+  if (call.table.defined()) NeedBuffer(call.table);
+  Keep(places_.at(next_tile));
   return reason_;
 }
 
@@ -149,6 +160,7 @@ void RoleSlice::Need(const Expr& e) {
   ir::WalkExprs(e, [&](const Expr& part) {
     if (const auto* load = part.as<ir::LoadNode>()) NeedBuffer(load->buffer);
     if (const auto* call = part.as<ir::CallNode>()) {
+      if (call->name == ir::kNextTile) return false;
       const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
       bool pure = known != nullptr && known->pure && call->name != "address_of";
       if (!pure) Refuse("it depends on a call of " + std::string(call->name));

@@ -24,6 +24,9 @@ class RoleSlice {
   // Adds what a copy or a gemm needs. Returns why another role cannot execute it, or nothing; the
   // slice is then of no use.
   std::string Add(const ir::TileOpNode* op);
+  // The same of the statement that asks for the next tile (ir/next_tile.h). In the slices of
+  // operators it gives the number that some thread has asked for.
+  std::string Add(const ir::BindNode* next_tile);
 
   // The statement belongs to the slice, or holds such statements.
   bool Has(const ir::StmtNode* s) const { return kept_.count(s) != 0; }
@@ -45,7 +48,7 @@ class RoleSlice {
   void Refuse(const std::string& reason);
 
   const ir::KernelLaunchNode* launch_;
-  std::unordered_map<const Object*, Place> places_;                // by statement: copies, gemms
+  std::unordered_map<const Object*, Place> places_;  // by statement: copies, gemms, next tiles
   std::unordered_map<const Object*, std::vector<Place>> setters_;  // of variables and buffers
   std::unordered_map<const Object*, std::vector<Place>> leaves_;   // breaks, continues, by loop
   std::unordered_set<const Object*> written_;                      // global buffers

@@ -104,7 +104,6 @@ from .launch_control import (
 )
 from .loops import (
     Parallel,
-    Persistent,
     Pipelined,
     Serial,
     Unroll,
@@ -115,6 +114,7 @@ from .loops import (
     vectorized,
 )
 from .math import fabs, fma, ldexp, pow, round
+from .persistent import Persistent
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
 from .pointer import ldg as _ldg
 from .random import rng_init, rng_rand, rng_rand_float

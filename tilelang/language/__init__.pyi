@@ -89,7 +89,7 @@ def Parallel(*extents: Any, coalesced_width: builtins.int | None = None, loop_la
     Raises:
         SemanticsError: no extents."""
     ...
-from .loops import Persistent as Persistent
+from .persistent import Persistent as Persistent
 from .scheduler import PersistentTileScheduler as PersistentTileScheduler
 def Pipelined(start: Any, stop: Any = None, num_stages: builtins.int = 0, order: Sequence[builtins.int] | None = None, stage: Sequence[builtins.int] | None = None, group: Sequence[Sequence[builtins.int]] | None = None, *, annotations: Any = None, **unsupported: Any) -> Any:
     """A loop whose loads run ahead of the work on what they bring: see docs/pipelining.md.

@@ -139,16 +139,19 @@ def _allocate_global(builder: Builder, dims: Sequence[Any], dtype: DType) -> Buf
     return buffer
 
 
-def alloc_workspace(shape: Any, dtype: Any, zeroed: bool = False) -> Buffer:
+def alloc_workspace(
+    shape: Any, dtype: Any, zeroed: bool = False, name: str | None = None
+) -> Buffer:
     """Memory of the device for all blocks of the open kernel, for the time of the launch.
 
     Args:
         zeroed: it is zero at the start, and the kernel leaves it zero.
+        name: that of what the statement assigns by default.
     """
     builder = in_kernel("workspace")
     attrs = {"zeroed": True} if zeroed else {}
     buffer = make_buffer(
-        builder.take_hint("workspace"), dtype_of(dtype), shape, "global", attrs=attrs
+        name or builder.take_hint("workspace"), dtype_of(dtype), shape, "global", attrs=attrs
     )
     builder.blocks[builder.blocks.index(builder.kernel.block) - 1].stmts.append(
         _alloc(buffer, span.current())

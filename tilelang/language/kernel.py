@@ -35,6 +35,7 @@ class KernelFrame:
         block: the open block of its body.
         conclusions: called at the end of the body, which they may add to.
         grid_stages: the reducers of the grid.
+        tile_loops: how many loops of it take tiles from a scheduler.
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
@@ -49,6 +50,7 @@ class KernelFrame:
         self.block: Block | None = None
         self.conclusions: list[Callable[[], None]] = []
         self.grid_stages: list[Any] = []
+        self.tile_loops = 0
         self._where: Any = None
 
     @property

@@ -14,6 +14,7 @@ from ..ir.stmt import Stmt
 from .builder import Builder, current
 from .ignored import remark_ignored
 from .pipeline_order import order_of
+from .scalar import ceildiv
 from .ws_schedule import named
 
 _for = _ffi.get("ir.For")
@@ -69,7 +70,7 @@ class Loop:
 _NEVER_NESTED = frozenset({"T.Parallel", "T.Pipelined", "T.Persistent"})
 
 
-def _integer(value: Any, what: str) -> Expr:
+def integer(value: Any, what: str) -> Expr:
     result = as_expr(value)
     if not result.dtype.is_integer:
         raise errors.DTypeError(
@@ -84,7 +85,7 @@ def _bounds(kind: str, start: Any, stop: Any) -> tuple[Expr, Expr, Any]:
     """The start of a loop, its stop, and their difference, of one type (int32 or int64)."""
     if stop is None:
         start, stop = 0, start
-    first, last = _integer(start, f"start of {kind}"), _integer(stop, f"extent of {kind}")
+    first, last = integer(start, f"start of {kind}"), integer(stop, f"extent of {kind}")
     wide = any(e.dtype not in ("int32", "int16", "int8", "uint8", "uint16") for e in (first, last))
     dtype = INT64 if wide else INT32
     first, last = cast(first, dtype), cast(last, dtype)
@@ -269,7 +270,7 @@ def Parallel(
         raise errors.SemanticsError(
             "T.Parallel needs at least one extent", span=span.here(), notes=["T.Parallel(m, n)"]
         )
-    sizes = [_integer(extent, "extent of T.Parallel") for extent in extents]
+    sizes = [integer(extent, "extent of T.Parallel") for extent in extents]
     remark_ignored("T.Parallel", prefer_async=prefer_async)
     notes: dict[str, Any] = {}
     if coalesced_width is not None:
@@ -327,7 +328,7 @@ def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any
             values.append(inner)
             continue
         outer = var(f"{name}_chunk", size.dtype)
-        serial_loops.append((outer, _ceildiv(size, chunk)))
+        serial_loops.append((outer, ceildiv(size, chunk)))
         values.append(outer * chunk + inner)
         bounds.append(values[-1] < size)
     value = values[0] if len(values) == 1 else tuple(values)
@@ -347,7 +348,7 @@ def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any
 
 def grid(*extents: Any) -> Loop:
     """Nested serial loops, one for each extent, the last the innermost."""
-    sizes = [_integer(extent, "extent of T.grid") for extent in extents]
+    sizes = [integer(extent, "extent of T.grid") for extent in extents]
 
     def open_loop(hints: Sequence[str]) -> Opened:
         names = hints if len(hints) == len(sizes) else [f"i{n}" for n in range(len(sizes))]
@@ -364,81 +365,6 @@ def grid(*extents: Any) -> Loop:
     return Loop("T.grid", open_loop)
 
 
-def Persistent(
-    domain: Sequence[Any],
-    wave_size: Any,
-    index: Any,
-    group_size: Any = 8,
-    num_stages: int = 0,
-) -> Loop:
-    """The tiles of ``domain`` that block ``index`` of ``wave_size`` blocks computes.
-
-    Tile numbers go from ``index`` upward in steps of ``wave_size``. Of the first dimension,
-    ``group_size`` neighbours are visited together, for reuse in the L2 cache.
-
-    Args:
-        domain: number of tiles in each dimension.
-        wave_size: number of blocks of the grid.
-        index: number of this block.
-        group_size: tiles of the first dimension that form a group.
-        num_stages: pipelining over tiles; only 0 is supported.
-    """
-    if num_stages:
-        raise errors.UnsupportedError(
-            f"T.Persistent does not support num_stages={num_stages}", span=span.here()
-        )
-    sizes = [_integer(size, "domain of T.Persistent") for size in domain]
-    total: Any = 1
-    for size in sizes:
-        total = size * total
-    waves = as_expr(_ceildiv(total, wave_size))
-
-    def open_loop(hints: Sequence[str]) -> Opened:
-        wave = var("wave", waves.dtype)
-        tile = as_expr(index) + wave * wave_size
-        inside = tile < total
-
-        def close(body: Stmt, where: Any) -> Stmt:
-            guarded = body if _divides(total, wave_size) else _if(inside, body, None, where)
-            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, {}, where)
-
-        return Opened(_grouped(tile, sizes, group_size), close)
-
-    return Loop("T.Persistent", open_loop)
-
-
-def _ceildiv(a: Any, b: Any) -> Any:
-    return (a + (b - 1)) // b
-
-
-def _divides(total: Any, wave_size: Any) -> bool:
-    numbers = plain(total), plain(wave_size)
-    return all(isinstance(n, int) for n in numbers) and numbers[0] % numbers[1] == 0
-
-
-def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
-    """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
-    if len(sizes) == 1:
-        return tile
-    inner: Any = 1
-    for size in sizes[1:]:
-        inner = size * inner
-    group = tile // (inner * group_size)
-    first = group * group_size
-    from .scalar import min as minimum
-
-    rows = minimum(sizes[0] - first, group_size)
-    rest = tile % (inner * group_size)
-    coordinates = [first + rest % rows]
-    rest = rest // rows
-    for n, size in enumerate(sizes[1:], start=2):
-        later: Any = 1
-        for other in sizes[n:]:
-            later = other * later
-        coordinates.append(rest // later % size if n > 2 else rest // later)
-    return tuple(coordinates)
-
-
 Serial, Unroll, Vectorized = serial, unroll, vectorized
 
 __all__ = [
@@ -446,7 +372,6 @@ __all__ = [
     "Loop",
     "Opened",
     "Parallel",
-    "Persistent",
     "Pipelined",
     "Serial",
     "Unroll",

@@ -1,0 +1,33 @@
+// Taking the number of the next tile: how T.Persistent asks a scheduler.
+#ifndef TILELANG_IR_NEXT_TILE_H_
+#define TILELANG_IR_NEXT_TILE_H_
+
+#include <optional>
+
+#include "ir/stmt.h"
+
+namespace tilelang::ir {
+
+inline constexpr const char* kNextTile = "next_tile";
+
+// A call, the value of a Bind in the body of the loop over tiles: a number of [0, tiles), or -1
+// when there are no more. All threads of the block call it, and all get the same number.
+struct NextTile {
+  int64_t number = 0;  // of the loop in its kernel
+  Expr first;          // the block's first place in the order of tiles
+  Expr stride;         // places below are the first ones of blocks
+  Expr places;         // how many there are
+  Expr tiles;          // how many tiles
+  Buffer counter;      // int32: places given so far, blocks that got none
+  Buffer table;        // the tile at each place; null: its number
+};
+
+// An attribute of buffers in shared memory: they hold numbers that a scheduler has given.
+inline constexpr const char* kTileNumbers = "tile_numbers";
+
+// The call of a Bind, or nothing.
+std::optional<NextTile> AsNextTile(const Stmt& s);
+
+}  // namespace tilelang::ir
+
+#endif  // TILELANG_IR_NEXT_TILE_H_

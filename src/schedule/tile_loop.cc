@@ -1,0 +1,267 @@
+#include "schedule/tile_loop.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <utility>
+
+#include "analysis/kernel_scope.h"
+#include "ir/next_tile.h"
+#include "op/effect.h"
+
+namespace tilelang::schedule {
+
+using ir::Buffer;
+using ir::Expr;
+using ir::NextTile;
+using ir::Stmt;
+using op::I32;
+
+namespace {
+
+constexpr int64_t kSlots = 2;
+constexpr const char* kAtomicOrder = "memory_order";
+
+Buffer LocalVar(const std::string& name, const Expr& init, const ir::Span& span) {
+  ir::Map<ir::String, ir::Any> attrs;
+  attrs.Set("init", init);
+  return Buffer(name, ir::dtypes::kInt32, {I32(1)}, {}, "local.var", attrs, span);
+}
+Expr Get(const Buffer& variable) { return ir::Load(variable, {I32(0)}); }
+Stmt Set(const Buffer& variable, const Expr& value, const ir::Span& span) {
+  return ir::Store(variable, {I32(0)}, value, span);
+}
+
+// What the thread that asks for the tiles of one loop does. Its own variables: the place in the
+// order of tiles, and the tile there, or -1.
+class Asker {
+ public:
+  Asker(const NextTile& call, const ir::Span& span)
+      : call_(call),
+        span_(span),
+        place_(LocalVar("tile_place", call.first, span)),
+        tile_(LocalVar("next_tile", I32(-1), span)) {}
+
+  std::vector<Stmt> Allocs() const { return {ir::Alloc(place_, span_), ir::Alloc(tile_, span_)}; }
+  Expr Tile() const { return Get(tile_); }
+
+  // The tile at the present place becomes the next one.
+  std::vector<Stmt> LookUp() const {
+    Expr exists = Get(place_) < call_.places;
+    Stmt none = Set(tile_, I32(-1), span_);
+    if (!call_.table.defined()) {
+      return {Set(tile_, ir::Select(exists, Get(place_), I32(-1)), span_)};
+    }
+    Stmt listed = Set(tile_, ir::Load(call_.table, {Get(place_)}), span_);
+    return {ir::If(exists, listed, none, span_),
+            ir::If(Tile() >= call_.tiles, none, Stmt(), span_)};
+  }
+  // Takes a place that no block has had.
+  Stmt Advance() const {
+    ir::Var given("given", ir::dtypes::kInt32, span_);
+    return op::Sequence(
+        {ir::Bind(given, Add(0, "relaxed"), span_), Set(place_, call_.stride + given, span_)},
+        span_);
+  }
+  // After the last tile. The block that comes here last leaves the counters zero.
+  Stmt Finish(const ir::Array<Expr>& grid) const {
+    ir::Var finished("finished", ir::dtypes::kInt32, span_);
+    Expr blocks = I32(1);
+    for (const Expr& extent : grid) blocks = blocks * ir::CastTo(ir::dtypes::kInt32, extent);
+    Stmt clear = op::Sequence({ir::Store(call_.counter, {I32(0)}, I32(0), span_),
+                               ir::Store(call_.counter, {I32(1)}, I32(0), span_)},
+                              span_);
+    return op::Sequence({ir::Bind(finished, Add(1, "acq_rel"), span_),
+                         ir::If(ir::MakeEq(finished, blocks - I32(1)), clear, Stmt(), span_)},
+                        span_);
+  }
+
+ private:
+  Expr Add(int64_t which, const char* order) const {
+    ir::Map<ir::String, ir::Any> attrs;
+    attrs.Set(kAtomicOrder, ir::String(order));
+    return ir::Call(ir::dtypes::kInt32, "atomic_add",
+                    {ir::AddressOf(call_.counter, {I32(which)}), I32(1)}, attrs, span_);
+  }
+
+  NextTile call_;
+  ir::Span span_;
+  Buffer place_;
+  Buffer tile_;
+};
+
+// Shared memory for numbers of tiles.
+Buffer Numbers(int64_t count, const ir::Span& span) {
+  ir::Map<ir::String, ir::Any> attrs;
+  attrs.Set(ir::kTileNumbers, true);
+  return Buffer("tile", ir::dtypes::kInt32, {I32(count)}, {}, "shared.dyn", attrs, span);
+}
+
+bool Asks(const Stmt& s, int64_t number) {
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& inner) {
+    auto call = ir::AsNextTile(inner);
+    found |= call && call->number == number;
+    return !found;
+  });
+  return found;
+}
+
+// Rewrites the statements that take the next tile, and what stands before their loops.
+class TileLoopMutator : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    const ir::ForNode* outer = std::exchange(loop_, op);
+    std::vector<Stmt> before = std::exchange(before_, {});
+    Stmt loop = StmtMutator::Rewrite(op);
+    std::vector<Stmt> stmts = std::exchange(before_, before);
+    loop_ = outer;
+    if (stmts.empty()) return loop;
+    stmts.push_back(loop);
+    return op::Sequence(stmts, op->span);
+  }
+  Stmt Rewrite(const ir::BindNode* op) override {
+    auto call = ir::AsNextTile(tvm::ffi::GetRef<Stmt>(op));
+    if (!call) return StmtMutator::Rewrite(op);
+    std::vector<Stmt> stmts;
+    Take(*call, op, &stmts);
+    return op::Sequence(stmts, op->span);
+  }
+
+ protected:
+  virtual void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) = 0;
+  // Of the loop around.
+  const Expr Turn() const { return loop_->var; }
+  void Before(const Stmt& s) { before_.push_back(s); }
+
+ private:
+  const ir::ForNode* loop_ = nullptr;
+  std::vector<Stmt> before_;
+};
+
+class Reader : public TileLoopMutator {
+ public:
+  explicit Reader(const std::vector<Ring>& rings) : rings_(rings) {}
+
+ protected:
+  void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) override {
+    const Ring& ring = rings_[static_cast<size_t>(call.number)];
+    UseCounter uses(ring, "tiles_taken");
+    Before(uses.Alloc());
+    Expr slot = uses.BindSlot(op->span, stmts);
+    stmts->push_back(uses.WaitFull(slot, op->span));
+    Expr number = ir::Load(ring.slots.front(), {slot, I32(0)});
+    stmts->push_back(ir::Bind(op->var, number, op->span));
+    stmts->push_back(Release(ring, slot, op->span));
+    stmts->push_back(uses.Advance(op->span));
+  }
+
+ private:
+  const std::vector<Ring>& rings_;
+};
+
+class SchedulerWriter : public TileLoopMutator {
+ public:
+  SchedulerWriter(const std::vector<Ring>& rings, const ir::KernelLaunchNode* launch)
+      : rings_(rings), launch_(launch) {}
+
+ protected:
+  void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) override {
+    const Ring& ring = rings_[static_cast<size_t>(call.number)];
+    const ir::Span& span = op->span;
+    UseCounter uses(ring, "tiles_given");
+    Asker asker(call, span);
+    Before(uses.Alloc());
+    for (const Stmt& alloc : asker.Allocs()) Before(alloc);
+    Expr slot = uses.BindSlot(span, stmts);
+    // A tile is claimed when there is a slot for it, not before: others may come to it first.
+    stmts->push_back(uses.WaitEmpty(slot, span));
+    stmts->push_back(ir::If(I32(0) < Turn(), asker.Advance(), Stmt(), span));
+    for (const Stmt& s : asker.LookUp()) stmts->push_back(s);
+    stmts->push_back(ir::Store(ring.slots.front(), {slot, I32(0)}, asker.Tile(), span));
+    stmts->push_back(ir::Bind(op->var, ir::Load(ring.slots.front(), {slot, I32(0)}), span));
+    stmts->push_back(Arrive(ring.full, slot, span));
+    stmts->push_back(uses.Advance(span));
+    stmts->push_back(ir::If(op->var < I32(0), asker.Finish(launch_->grid), Stmt(), span));
+  }
+
+ private:
+  const std::vector<Ring>& rings_;
+  const ir::KernelLaunchNode* launch_;
+};
+
+// Of kernels without roles.
+class AloneWriter : public TileLoopMutator {
+ public:
+  explicit AloneWriter(const ir::KernelLaunchNode* launch)
+      : launch_(launch), first_(ir::MakeEq(analysis::ThreadsOf(launch).linear, I32(0))) {}
+
+ protected:
+  void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) override {
+    const ir::Span& span = op->span;
+    Asker asker(call, span);
+    Buffer tiles = Numbers(kSlots, span);
+    Before(ir::Alloc(tiles, span));
+    for (const Stmt& alloc : asker.Allocs()) Before(alloc);
+    Before(ByFirst(asker.LookUp(), span));
+    // Who writes a slot again has passed the barrier after its last use.
+    Expr slot = ir::FloorMod(Turn(), I32(kSlots));
+    stmts->push_back(ByFirst({ir::Store(tiles, {slot}, asker.Tile(), span)}, span));
+    stmts->push_back(op::Effect("sync_threads", {}, span));
+    stmts->push_back(ir::Bind(op->var, ir::Load(tiles, {slot}), span));
+    std::vector<Stmt> ahead = asker.LookUp();
+    ahead.insert(ahead.begin(), asker.Advance());
+    Stmt next =
+        ir::If(op->var < I32(0), asker.Finish(launch_->grid), op::Sequence(ahead, span), span);
+    stmts->push_back(ByFirst({next}, span));
+  }
+
+ private:
+  Stmt ByFirst(const std::vector<Stmt>& stmts, const ir::Span& span) const {
+    return ir::If(first_, op::Sequence(stmts, span), Stmt(), span);
+  }
+
+  const ir::KernelLaunchNode* launch_;
+  Expr first_;
+};
+
+}  // namespace
+
+TileLoops::TileLoops(const ir::KernelLaunchNode* launch) : launch_(launch), slice_(launch) {
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    if (!ir::AsNextTile(s)) return true;
+    std::string reason = slice_.Add(s.as<ir::BindNode>());
+    if (obstacle_.empty()) obstacle_ = reason;
+    Channel channel;
+    channel.tiles = {Numbers(1, s.span())};
+    channel.slots = kSlots;
+    channels_.push_back(channel);
+    return true;
+  });
+}
+
+void TileLoops::Connect(const std::vector<TileReader>& readers) {
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    int64_t threads = 0;
+    for (const TileReader& reader : readers) {
+      if (Asks(*reader.program, static_cast<int64_t>(i))) threads += reader.threads.count;
+    }
+    rings_.push_back(MakeRing(channels_[i], 1, threads));
+  }
+  for (const TileReader& reader : readers) {
+    *reader.program = Reader(rings_).MutateStmt(*reader.program);
+  }
+}
+
+Stmt TileLoops::WriteScheduler() const {
+  Stmt skeleton = SliceCopier(slice_).MutateStmt(launch_->body);
+  return SchedulerWriter(rings_, launch_).MutateStmt(skeleton);
+}
+
+Stmt WriteTileLoops(const ir::KernelLaunchNode* launch) {
+  Stmt body = AloneWriter(launch).MutateStmt(launch->body);
+  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                          launch->attrs, body, launch->span);
+}
+
+}  // namespace tilelang::schedule

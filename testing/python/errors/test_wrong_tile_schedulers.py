@@ -1,0 +1,125 @@
+"""T.Persistent with schedulers, tables and places that do not go together."""
+
+from wrong_kernels import cases, check
+
+import tilelang
+import tilelang.language as T
+
+N = 64
+
+
+def case_unknown_scheduler():
+    """SemanticsError: T.Persistent has no scheduler='dynamic' ... 'static', 'counter'"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="dynamic"):  # WRONG
+                A[i] = 1
+
+
+def case_scheduler_without_its_table():
+    """SemanticsError: T.Persistent(scheduler="table") takes table=, the numbers of the tiles"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="table"):  # WRONG
+                A[i] = 1
+
+
+def case_table_of_the_static_scheduler():
+    """SemanticsError: table= of T.Persistent is not used by scheduler="static" """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), order: T.Tensor((N,), "int32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, table=order):  # WRONG
+                A[i] = 1
+
+
+def case_table_of_another_type():
+    """DTypeError: table of T.Persistent is order: int64[64] (global); the numbers of tiles are
+    int32
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), order: T.Tensor((N,), "int64")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="table", table=order):  # WRONG
+                A[i] = 1
+
+
+def case_table_of_two_dimensions():
+    """ShapeError: table of T.Persistent is order: int32[8, 8] (global); it has one dimension"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), order: T.Tensor((8, 8), "int32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="counter", table=order):  # WRONG
+                A[i] = 1
+
+
+def case_table_in_shared_memory():
+    """ScopeError: table of T.Persistent is order: int32[64] (shared.dyn); it is a tensor in global
+    memory
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            order = T.alloc_shared((N,), "int32")
+            for i in T.Persistent((N,), 4, block, scheduler="table", table=order):  # WRONG
+                A[i] = 1
+
+
+def case_counter_in_a_loop():
+    """ScopeError: T.Persistent(scheduler="counter") stands in a loop or under a condition"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            for _ in T.serial(2):
+                for i in T.Persistent((N,), 4, block, scheduler="counter"):  # WRONG
+                    A[i] = 1
+
+
+def case_counter_of_other_blocks():
+    """SemanticsError: T.Persistent(scheduler="counter"): wave_size is `4`, and the grid has `8`
+    blocks
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4, 2) as (block, _):
+            for i in T.Persistent((N,), 4, block, scheduler="counter"):  # WRONG
+                A[i] = 1
+
+
+def case_counter_of_clusters():
+    """UnsupportedError: T.Persistent(scheduler="counter") in a kernel of clusters"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4, cluster_dims=2) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="counter"):  # WRONG
+                A[i] = 1
+
+
+def case_break_after_a_claim():
+    """SemanticsError: break leaves a T.Persistent loop whose tiles a scheduler gives out"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="counter"):
+                if i == 5:
+                    break  # WRONG
+                A[i] = 1
+
+    tilelang.compile(main, target="sm_90a")
+
+
+@cases(globals())
+def test_wrong_kernel(case):
+    check(case)

@@ -1,0 +1,167 @@
+"""T.Persistent whose tiles a scheduler gives out: each is computed once, by whoever comes to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+TARGETS = ["sm_80", "sm_90a", "sm_100a"]
+
+
+def _gemm(tiles: tuple[int, int], k: int, blocks: int, scheduler: str, odd: int = 3) -> Any:
+    """C = A @ B^T by tiles of 64 x 64, the last of which are cut, with deeper ones to the right."""
+    m, n = 64 * tiles[0] - odd * 8, 64 * tiles[1] - odd * 8
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        B: T.Tensor((n, k), "bfloat16"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            a = T.alloc_shared((64, 32), "bfloat16")
+            b = T.alloc_shared((64, 32), "bfloat16")
+            c = T.alloc_fragment((64, 64), "float32")
+            for y, x in T.Persistent(tiles, blocks, block, scheduler=scheduler):
+                T.clear(c)
+                for i in T.Pipelined(T.min(x + 1, k // 32), num_stages=2):
+                    T.copy(A[y * 64, i * 32], a)
+                    T.copy(B[x * 64, i * 32], b)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[y * 64, x * 64])
+
+    return main
+
+
+def _expected(a: Any, b: Any) -> Any:
+    """The product, to whose columns of tile x only the first x + 1 parts of k contribute."""
+    result = a.double() @ b.double().T
+    for x in range((b.shape[0] + 63) // 64):
+        depth = min(32 * (x + 1), a.shape[1])
+        columns = b[64 * x : 64 * x + 64, :depth]
+        result[:, 64 * x : 64 * x + 64] = a[:, :depth].double() @ columns.double().T
+    return result
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    ("tiles", "blocks", "target"),
+    [*(((3, 3), 4, t) for t in TARGETS), ((1, 3), 5, "sm_90a"), ((2, 2), 1, "sm_100a")],
+)
+def test_counter(tiles: tuple[int, int], blocks: int, target: str) -> None:
+    func = _gemm(tiles, 96, blocks, "counter")
+    kernel = tilelang.compile(func, target=target)
+    for _ in range(2):  # the counter is zero again
+        a = torch.randn(*map(int, func.params[0].shape)).bfloat16()
+        b = torch.randn(*map(int, func.params[1].shape)).bfloat16()
+        c = torch.full((a.shape[0], b.shape[0]), float("nan"))
+        kernel(a, b, c)
+        torch.testing.assert_close(c.double(), _expected(a, b), rtol=1e-4, atol=1e-4)
+
+
+def _counts(target: str, scheduler: str) -> Any:
+    """Adds 1 to an element for each tile of a loop, and 2 for each of another."""
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, 3, 2), "int32"), Y: T.Tensor((rows,), "int32")):
+        with T.Kernel(4, threads=64) as block:
+            t = T.get_thread_binding()
+            for i, j, k in T.Persistent((rows, 3, 2), 4, block, scheduler=scheduler):
+                if (i + j) % 3 == 0:
+                    continue
+                if t == 0:
+                    T.atomic_add(X[i, j, k], 1)
+            for i in T.Persistent((rows,), 4, block, scheduler=scheduler):
+                if t == 1:
+                    T.atomic_add(Y[i], 2)
+
+    return tilelang.compile(main, target=target)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
+def test_every_tile_once(target: str) -> None:
+    kernel = _counts(target, "counter")
+    for rows in (0, 1, 3, 10, 0, 7):
+        x = torch.zeros(rows, 3, 2, dtype=torch.int32)
+        y = torch.zeros(rows, dtype=torch.int32)
+        kernel(x, y)
+        i, j = torch.meshgrid(torch.arange(rows), torch.arange(3), indexing="ij")
+        assert torch.equal(x, ((i + j) % 3 != 0).int()[:, :, None].expand(-1, -1, 2))
+        assert torch.equal(y, torch.full_like(y, 2))
+
+
+def _listed(scheduler: str) -> Any:
+    """Adds 1 to an element for each tile that a table lists."""
+    places = T.dynamic("places")
+
+    @T.prim_func
+    def main(X: T.Tensor((5, 3, 2), "int32"), order: T.Tensor((places,), "int32")):
+        with T.Kernel(4, threads=64) as block:
+            for i, j, k in T.Persistent((5, 3, 2), 4, block, scheduler=scheduler, table=order):
+                if T.get_thread_binding() == 0:
+                    T.atomic_add(X[i, j, k], 1)
+
+    return tilelang.compile(main, target="sm_90a")
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("scheduler", ["table", "counter"])
+def test_tiles_of_a_table(scheduler: str) -> None:
+    kernel = _listed(scheduler)
+    for order in ([], [3], [5, 2, 29, 0, 1], [1] * 9, list(range(29, -1, -1)), [0, 7, 3, 9, 4]):
+        for end in ([], [-1], [-1, -1, 30, -5, -1, -1, -1]):
+            x = torch.zeros(5, 3, 2, dtype=torch.int32)
+            kernel(x, torch.tensor(order + end, dtype=torch.int32))
+            expected = torch.bincount(torch.tensor(order, dtype=torch.int64), minlength=30)
+            assert torch.equal(x.flatten().long(), expected), (order, end)
+
+
+@pytest.mark.every_schedule
+def test_tables_of_roles() -> None:
+    """The roles of a kernel that loads ahead follow the table, too."""
+    tiles, blocks, k = (5, 4), 3, 96
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((320, k), "bfloat16"),
+        B: T.Tensor((256, k), "bfloat16"),
+        C: T.Tensor((320, 256), "float32"),
+        order: T.Tensor((20,), "int32"),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            a = T.alloc_shared((64, 32), "bfloat16")
+            b = T.alloc_shared((64, 32), "bfloat16")
+            c = T.alloc_fragment((64, 64), "float32")
+            for y, x in T.Persistent(tiles, blocks, block, scheduler="counter", table=order):
+                T.clear(c)
+                for i in T.Pipelined(k // 32, num_stages=2):
+                    T.copy(A[y * 64, i * 32], a)
+                    T.copy(B[x * 64, i * 32], b)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[y * 64, x * 64])
+
+    a, b = torch.randn(320, k).bfloat16(), torch.randn(256, k).bfloat16()
+    order = torch.randperm(20).int()
+    order[17:] = -1
+    for target in TARGETS[1:]:
+        c = torch.zeros(320, 256)
+        tilelang.compile(main, target=target)(a, b, c, order)
+        expected = torch.zeros(5, 64, 4, 64, dtype=torch.float64)
+        product = (a.double() @ b.double().T).view(5, 64, 4, 64)
+        for tile in order[:17].tolist():
+            expected[tile // 4, :, tile % 4] = product[tile // 4, :, tile % 4]
+        torch.testing.assert_close(c.double(), expected.view(320, 256), rtol=1e-4, atol=1e-4)
+
+
+def test_roles_are_told() -> None:
+    kernel = tilelang.compile(_gemm((4, 4), 96, 4, "counter"), target="sm_90a")
+    text = str(kernel.schedule())
+    assert "scheduler  5 " in text
+    assert "tile_full" in text

@@ -1,0 +1,284 @@
+"""``T.Persistent``: the tiles that one block after another takes, and who decides which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _ffi, errors
+from ..ir import span
+from ..ir.buffer import Buffer, difference, load, plain
+from ..ir.dtype import INT32
+from ..ir.expr import Expr, as_expr, call, var
+from ..ir.stmt import Stmt
+from .allocate import alloc_workspace
+from .builder import Builder, current
+from .loops import Loop, Opened, integer
+from .pointer import address_of
+from .scalar import AND, ceildiv, logical
+from .scalar import min as minimum
+
+_bind = _ffi.get("ir.Bind")
+_break = _ffi.get("ir.Break")
+_for = _ffi.get("ir.For")
+_if = _ffi.get("ir.If")
+_seq = _ffi.get("ir.Seq")
+
+_SERIAL = 0
+_SCHEDULERS = ("static", "counter", "table")
+_NEXT_TILE = "next_tile"
+
+
+def Persistent(
+    domain: Sequence[Any],
+    wave_size: Any,
+    index: Any,
+    group_size: Any = 8,
+    num_stages: int = 0,
+    scheduler: str = "static",
+    table: Any = None,
+) -> Loop:
+    """The tiles of ``domain`` that block ``index`` of ``wave_size`` blocks computes.
+
+    Of the first dimension, ``group_size`` neighbours are visited together, for reuse in the L2
+    cache. Which tiles a block takes:
+
+    * ``"static"``: the numbers from ``index`` upward in steps of ``wave_size``;
+    * ``"counter"``: its first tile is number ``index``; the next ones it takes from a counter in
+      global memory that all blocks share, so that uneven tiles balance;
+    * ``"table"``: as ``"static"``, of the tiles that ``table`` lists.
+
+    Args:
+        domain: number of tiles in each dimension.
+        wave_size: number of blocks of the grid.
+        index: number of this block.
+        group_size: tiles of the first dimension that form a group.
+        num_stages: pipelining over tiles; only 0 is supported.
+        scheduler: who decides.
+        table: int32 tensor of one dimension: the numbers of the tiles in the order in which blocks
+            take them, the last dimension of ``domain`` running fastest (``group_size`` is not
+            used). -1, or another number that is no tile, ends the list. Also for "counter".
+
+    Raises:
+        SemanticsError: an unknown scheduler; one without its table; a counter in a loop or under a
+            condition, or for other blocks than those of the grid.
+        DTypeError, ShapeError, ScopeError: ``table`` is not such a tensor.
+    """
+    if num_stages:
+        raise errors.UnsupportedError(
+            f"T.Persistent does not support num_stages={num_stages}", span=span.here()
+        )
+    _check_scheduler(scheduler, table)
+    sizes = [integer(size, "domain of T.Persistent") for size in domain]
+    if table is not None:
+        _check_table(table)
+    if scheduler == "counter":
+        return _counted(sizes, wave_size, index, group_size, table)
+    if scheduler == "table":
+        return _listed(sizes, wave_size, index, table)
+    return _static(sizes, wave_size, index, group_size)
+
+
+def _check_scheduler(scheduler: Any, table: Any) -> None:
+    if scheduler not in _SCHEDULERS:
+        raise errors.SemanticsError(
+            f"T.Persistent has no scheduler={scheduler!r}",
+            span=span.here(),
+            notes=[f"known: {', '.join(map(repr, _SCHEDULERS))}"],
+        )
+    if (scheduler == "table") and table is None:
+        raise errors.SemanticsError(
+            'T.Persistent(scheduler="table") takes table=, the numbers of the tiles',
+            span=span.here(),
+            notes=['order: T.Tensor((tiles,), "int32")'],
+        )
+    if scheduler == "static" and table is not None:
+        raise errors.SemanticsError(
+            'table= of T.Persistent is not used by scheduler="static"',
+            span=span.here(),
+            notes=['scheduler="table" or "counter" takes tiles in its order'],
+        )
+
+
+def _check_table(table: Any) -> None:
+    if not isinstance(table, Buffer):
+        raise errors.SemanticsError(
+            f"table of T.Persistent is {type(table).__name__}, not a tensor", span=span.here()
+        )
+    if table.scope != "global":
+        raise errors.ScopeError(
+            f"table of T.Persistent is {table.describe()}; it is a tensor in global memory",
+            span=span.here(),
+        )
+    if table.dtype != INT32:
+        raise errors.DTypeError(
+            f"table of T.Persistent is {table.describe()}; the numbers of tiles are int32",
+            span=span.here(),
+        )
+    if len(table.shape) != 1:
+        raise errors.ShapeError(
+            f"table of T.Persistent is {table.describe()}; it has one dimension", span=span.here()
+        )
+
+
+def _number_of_tiles(sizes: Sequence[Expr]) -> Expr:
+    total = as_expr(_product(sizes))
+    if total.dtype != INT32 and not isinstance(plain(total), int):
+        raise errors.DTypeError(
+            f"T.Persistent: the number of tiles has type {total.dtype}; schedulers count in int32",
+            span=span.here(),
+            notes=['T.cast(tiles, "int32")'],
+        )
+    return as_expr(plain(total), INT32)
+
+
+def _static(sizes: Sequence[Expr], wave_size: Any, index: Any, group_size: Any) -> Loop:
+    """Every ``wave_size``-th tile."""
+    total = _product(sizes)
+    waves = as_expr(ceildiv(total, wave_size))
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        wave = var("wave", waves.dtype)
+        tile = as_expr(index) + wave * wave_size
+        inside = tile < total
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            guarded = body if _divides(total, wave_size) else _if(inside, body, None, where)
+            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, {}, where)
+
+        return Opened(_grouped(tile, sizes, group_size), close)
+
+    return Loop("T.Persistent", open_loop)
+
+
+def _listed(sizes: Sequence[Expr], wave_size: Any, index: Any, table: Any) -> Loop:
+    """Every ``wave_size``-th tile of a table."""
+    total = _number_of_tiles(sizes)
+    length = table.shape[0]
+    waves = as_expr(ceildiv(length, wave_size))
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        wave = var("wave", waves.dtype)
+        place = as_expr(index) + wave * wave_size
+        tile = var("tile", INT32)
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            take = _bind(tile, load(table, [place]), where)
+            guarded = _seq([take, _while_inside(tile, total, body, where)], where)
+            if not _divides(length, wave_size):
+                guarded = _if(place < length, guarded, None, where)
+            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, {}, where)
+
+        return Opened(_by_rows(tile, sizes), close)
+
+    return Loop("T.Persistent", open_loop)
+
+
+def _counted(
+    sizes: Sequence[Expr], wave_size: Any, index: Any, group_size: Any, table: Any
+) -> Loop:
+    """Tiles, or those of a table, that a counter gives to the blocks that ask."""
+    total = _number_of_tiles(sizes)
+    places = total if table is None else as_expr(table.shape[0], INT32)
+
+    def open_loop(hints: Sequence[str]) -> Opened:
+        builder = current("T.Persistent")
+        _check_place(builder, wave_size)
+        counter = alloc_workspace((2,), "int32", zeroed=True, name="tile_counter")
+        tile, turn = var("tile", INT32), var("turn", INT32)
+        arguments = [
+            as_expr(builder.kernel.tile_loops),
+            as_expr(index, INT32),
+            as_expr(wave_size, INT32),
+            places,
+            total,
+            address_of(load(counter, [0])),
+            as_expr(0) if table is None else address_of(load(table, [0])),
+        ]
+
+        builder.kernel.tile_loops += 1
+
+        def close(body: Stmt, where: Any) -> Stmt:
+            take = _bind(tile, call(INT32, _NEXT_TILE, arguments), where)
+            # The last turn asks, and gets none.
+            turns = as_expr(places + 1, INT32)
+            inside = _seq([take, _while_inside(tile, total, body, where)], where)
+            return _for(turn, as_expr(0, INT32), turns, _SERIAL, inside, {}, where)
+
+        found = _grouped(tile, sizes, group_size) if table is None else _by_rows(tile, sizes)
+        return Opened(found, close)
+
+    return Loop("T.Persistent", open_loop)
+
+
+def _check_place(builder: Builder, wave_size: Any) -> None:
+    """Each block of the grid counts once."""
+    frame = builder.kernel
+    if builder.blocks[-1] is not frame.block:
+        raise errors.ScopeError(
+            'T.Persistent(scheduler="counter") stands in a loop or under a condition; every block '
+            "of the grid takes part in it once",
+            span=span.here(),
+            notes=["put it in the body of T.Kernel itself"],
+        )
+    if frame.attrs.get("cluster_dims", [1]) != [1]:
+        raise errors.UnsupportedError(
+            'T.Persistent(scheduler="counter") in a kernel of clusters',
+            span=span.here(),
+            notes=['scheduler="static" gives the blocks of a cluster the same tiles'],
+        )
+    blocks: Any = 1
+    for extent in frame.grid:
+        blocks = extent * blocks
+    if plain(difference(plain(as_expr(blocks)), plain(as_expr(wave_size)))) != 0:
+        raise errors.SemanticsError(
+            f'T.Persistent(scheduler="counter"): wave_size is `{wave_size}`, and the grid has '
+            f"`{blocks}` blocks; all of them share the tiles",
+            span=span.here(),
+            notes=["pass the number of blocks that T.Kernel gets"],
+        )
+
+
+def _while_inside(tile: Expr, total: Expr, body: Stmt, where: Any) -> Stmt:
+    inside = logical(AND, tile >= 0, tile < total)
+    return _if(inside, body, _break(where), where)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    total: Any = 1
+    for size in sizes:
+        total = size * total
+    return total
+
+
+def _divides(total: Any, wave_size: Any) -> bool:
+    numbers = plain(total), plain(wave_size)
+    return all(isinstance(n, int) for n in numbers) and numbers[0] % numbers[1] == 0
+
+
+def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
+    """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
+    if len(sizes) == 1:
+        return tile
+    inner = _product(sizes[1:])
+    group = tile // (inner * group_size)
+    first = group * group_size
+    rows = minimum(sizes[0] - first, group_size)
+    rest = tile % (inner * group_size)
+    coordinates = [first + rest % rows]
+    rest = rest // rows
+    for n, size in enumerate(sizes[1:], start=2):
+        later = _product(sizes[n:])
+        coordinates.append(rest // later % size if n > 2 else rest // later)
+    return tuple(coordinates)
+
+
+def _by_rows(tile: Expr, sizes: Sequence[Expr]) -> tuple[Any, ...] | Any:
+    """The coordinates of tile number ``tile``, the last one running fastest."""
+    if len(sizes) == 1:
+        return tile
+    coordinates = []
+    for n, size in enumerate(sizes):
+        step = _product(sizes[n + 1 :])
+        coordinates.append(tile // step % size if n else tile // step)
+    return tuple(coordinates)
