@@ -1,4 +1,4 @@
-// Elements that several iterations of T.Parallel update.
+// Elements that several iterations of T.Parallel update, or write different values to.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -37,9 +37,12 @@ class UpdateChecker : public ir::StmtVisitor {
   }
   void Visit(const ir::StoreNode* op) override {
     StmtVisitor::Visit(op);
-    if (vars_.empty() || op->buffer.IsLocal() || !IsUpdate(op)) return;
+    if (vars_.empty() || op->buffer.IsLocal()) return;
+    bool updates = IsUpdate(op);
+    Expr value = Expanded(op->value);
     for (const Var& var : vars_) {
-      if (!SelectedBy(var, op)) Refuse(op, var);
+      if ((!updates && !ir::UsesVar(value, var)) || SelectedBy(var, op)) continue;
+      updates ? RefuseUpdate(op, var) : RefuseValues(op, var);
     }
   }
 
@@ -82,7 +85,18 @@ class UpdateChecker : public ir::StmtVisitor {
            std::any_of(conditions_.begin(), conditions_.end(), depends);
   }
 
-  [[noreturn]] static void Refuse(const ir::StoreNode* op, const Var& var) {
+  [[noreturn]] static void RefuseValues(const ir::StoreNode* op, const Var& var) {
+    std::string name(var->name);
+    TL_USER_ERROR(kSemantics, op->span,
+                  "iterations of T.Parallel that differ in "
+                      << name << " write values of their own to one element of "
+                      << std::string(op->buffer->name)
+                      << ", and run side by side: which one stays is not known. Write it under a "
+                         "condition on "
+                      << name << ", reduce (T.reduce_max or the like), or let T.serial run over "
+                      << name << " around T.Parallel");
+  }
+  [[noreturn]] static void RefuseUpdate(const ir::StoreNode* op, const Var& var) {
     TL_USER_ERROR(kSemantics, op->span,
                   "iterations of T.Parallel that differ in "
                       << std::string(var->name) << " update one element of "

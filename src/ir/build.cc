@@ -47,6 +47,16 @@ Expr AsCondition(const Expr& value) {
   return MakeBinary(BinaryOp::kNe, value, Const(value.dtype(), 0), value.span());
 }
 
+// What C++ leaves open, and compilers fold to anything.
+void CheckShift(BinaryOp op, const Expr& a, const Expr& b, DType t, const Span& span) {
+  auto count = op == BinaryOp::kShl || op == BinaryOp::kShr ? AsInt(b) : std::nullopt;
+  if (!count || (0 <= *count && *count < t.bits)) return;
+  TL_USER_ERROR(kSemantics, span,
+                Print(a) << " " << Spelling(op) << " " << *count << ": " << ToString(t)
+                         << " is shifted by 0 to " << t.bits - 1
+                         << "; convert what is shifted to a wider type before");
+}
+
 Expr Arithmetic(BinaryOp op, Expr a, Expr b, const Span& span) {
   RequireNumber(a, span);
   RequireNumber(b, span);
@@ -65,6 +75,7 @@ Expr Arithmetic(BinaryOp op, Expr a, Expr b, const Span& span) {
     TL_USER_ERROR(kSemantics, span,
                   "division by the constant zero in " << Print(a) << " " << Spelling(op) << " 0");
   }
+  CheckShift(op, a, b, t, span);
   if (IsFloat(t) && op == BinaryOp::kFloorDiv) {
     Expr quotient = MakeBinary(BinaryOp::kDiv, CastTo(t, a), CastTo(t, b), span);
     return Call(t, "floor", {quotient}, {}, span);

@@ -266,8 +266,11 @@ def element_or_region(buffer: Buffer, index: Any) -> Load | Region:
 
 def _index(buffer: Buffer, dim: int, index: Any) -> Expr:
     if isinstance(index, (float, str, list, tuple)) or index is None:
+        several = isinstance(index, (list, tuple)) and len(index) > 1
         raise errors.DTypeError(
-            f"index {index!r} of {buffer.describe()} is not an integer", span=span.here()
+            f"index {index!r} of {buffer.describe()} is not an integer",
+            span=span.here(),
+            notes=["name each of several: `as (bx, by)`, `for i, j in`"] if several else [],
         )
     value = as_expr(index)
     if value.dtype.is_float:

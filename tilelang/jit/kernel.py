@@ -459,7 +459,8 @@ def normalize_out_idx(out_idx: Sequence[int] | int | None, count: int) -> list[i
         return None
     given = [out_idx] if isinstance(out_idx, int) else list(out_idx)
     for index in given:
-        if not isinstance(index, int) or not -count <= index < count:
+        whole = isinstance(index, int) and not isinstance(index, bool)
+        if not whole or not -count <= index < count:
             raise ConfigError(f"out_idx {index!r} is not the index of one of {count} parameters")
     indices = [index % count for index in given]
     if len(set(indices)) != len(indices):

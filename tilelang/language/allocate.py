@@ -256,16 +256,20 @@ def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     Args:
         arrive_count: how many arrivals complete a phase.
     """
+    return _barriers("T.alloc_barrier", arrive_count)
+
+
+def _barriers(name: str, arrive_count: Any) -> Buffer:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     for count in map(plain, counts):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 20:
             raise errors.SemanticsError(
-                f"arrival count `{count}` of T.alloc_barrier is not a constant from 1 to 2^20 - 1",
+                f"arrival count `{count}` of {name} is not a constant from 1 to 2^20 - 1",
                 span=span.here(),
             )
     attrs = {"arrive_counts": [as_expr(int(plain(count))) for count in counts]}
     dtype = dtype_of("uint64")
-    return _allocate("T.alloc_barrier", [len(counts)], dtype, "shared.barrier", attrs)
+    return _allocate(name, [len(counts)], dtype, "shared.barrier", attrs)
 
 
 def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> Buffer:
@@ -275,4 +279,4 @@ def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     Args:
         arrive_count: how many arrivals complete a phase, those of other blocks included.
     """
-    return alloc_barrier(arrive_count)
+    return _barriers("T.alloc_cluster_barrier", arrive_count)

@@ -11,6 +11,7 @@ from ..ir.dtype import INT32, VOID
 from ..ir.expr import Call, Expr, as_expr, call, cast, var
 from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
+from .codec import NarrowType
 from .copy import copy_regions
 from .ignored import remark_ignored
 from .lanes import Lanes
@@ -43,6 +44,18 @@ def _attrs(memory_order: str | None) -> dict[str, Any]:
     return {"memory_order": memory_order}
 
 
+def _type_of(name: str, dst: Any) -> Any:
+    """The type of an element or a tile, if a GPU updates it atomically."""
+    dtype = getattr(dst.view if isinstance(dst, Element) else dst, "dtype", INT32)
+    if isinstance(dtype, NarrowType) or dtype in _TOO_NARROW:
+        raise errors.DTypeError(
+            f"T.{name} on {dtype}; no GPU has atomics on this type",
+            span=span.here(),
+            notes=["keep the values in int32, uint32 or float32"],
+        )
+    return dtype
+
+
 def _element(what: str, dst: Any) -> Load:
     element = element_of(dst) if isinstance(dst, (Ref, Element)) else dst
     if not isinstance(element, Load):
@@ -62,12 +75,6 @@ def _element(what: str, dst: Any) -> Load:
 
 def _operation(name: str, dst: Any, value: Any, order: str | None) -> Call:
     element = _element(f"T.{name}", dst)
-    if element.dtype in _TOO_NARROW:
-        raise errors.DTypeError(
-            f"T.{name} on {element.dtype}; no GPU has atomics on this type",
-            span=span.here(),
-            notes=["keep the values in int32, uint32 or float32"],
-        )
     operand = cast(as_expr(value, element.dtype), element.dtype)
     return call(element.dtype, name, [address_of(element), operand], _attrs(order))
 
@@ -138,6 +145,7 @@ def _is_tile(dst: Any, value: Any) -> bool:
 
 def _update(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
     builder = in_kernel(f"T.{name}")
+    _type_of(name, dst)
     if not _is_tile(dst, value):
         return _finish(builder, _operation(name, dst, value, order), return_prev)
     if return_prev:
@@ -187,8 +195,9 @@ def atomic_min(
 
 
 def _bitwise(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
-    if getattr(dst, "dtype", INT32).is_float:
-        raise errors.DTypeError(f"T.{name} on {dst.dtype}; it takes integers", span=span.here())
+    dtype = _type_of(name, dst)
+    if dtype.is_float:
+        raise errors.DTypeError(f"T.{name} on {dtype}; it takes integers", span=span.here())
     return _update(name, dst, value, order, return_prev)
 
 
@@ -215,6 +224,7 @@ def atomic_xor(
 
 def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> Any:
     in_kernel(f"T.{name}")
+    _type_of(name, dst)
     target = _element(f"T.{name}", _first_of(f"dst of T.{name}", width, dst))
     if isinstance(value, Lanes):
         return _lane_by_lane(name, width, target, value, return_prev)

@@ -49,7 +49,7 @@ IGNORED: dict[str, dict[str, Ignored]] = {
         "batch": Ignored("the compiler decides how much is reduced at once", (1,))
     },
     "T.gemm": {"k_pack": Ignored("no instruction here reads K in packs", (1,))},
-    "T.atomic_add": {"use_tma": Ignored("threads do atomic operations")},
+    "T.atomic_add": {"use_tma": Ignored("the compiler chooses the instruction")},
     "T.alloc_reducer": {
         "replication": Ignored("contributions go to one tile in shared memory", (None, "none"))
     },

@@ -260,7 +260,8 @@ def _elements(what: str, place: Any, bits: int | None) -> list[Load]:
     wanted = count if bits is None else bits // int(buffer.dtype.bits)
     if wanted < 1 or count not in (-1, wanted) or isinstance(place, View):
         raise errors.ShapeError(
-            f"{what}: `{place}` is not {wanted} elements of {buffer.dtype} side by side",
+            f"{what}: `{place}` is not {wanted if wanted > 0 else 'several'} elements of "
+            f"{buffer.dtype} side by side",
             span=span.here(),
         )
     return [load(buffer, [*mins[:-1], mins[-1] + n]) for n in range(wanted)]

@@ -14,8 +14,8 @@ from ..ir.stmt import emit
 from .allocate import alloc_fragment
 from .builder import in_block
 from .copy import copy
-from .ignored import remark_ignored
 from .reduce_axes import PLAIN, check_axes, reduce_tensor, stages
+from .reducer import check_batch
 from .region import as_part, as_region, significant
 from .view import Part, View
 from .ws_schedule import named
@@ -130,16 +130,16 @@ def reduce(
             decides if it is not given.
 
     Raises:
-        ShapeError: the shape of ``out`` does not fit.
+        ShapeError: the shape of ``out`` does not fit, or ``batch`` does not divide its elements.
         DTypeError: a bit operation on floats; ``slack`` with other types.
         SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it;
             ``chunk`` of a tile in fragments or shared memory.
         UnsupportedError: ``nan_propagate`` along several dimensions, or with ``chunk``.
     """
     _check_operation(reduce_type)
-    remark_ignored("T.reduce", batch=batch)
     name = f"T.reduce_{reduce_type}"
     src, dst = source_of(name, buffer), as_region(f"out of {name}", out)
+    check_batch("T.reduce", batch, dst.shape)
     if reduce_type in _BIT_OPERATIONS and (src.dtype.is_float or dst.dtype.is_float):
         raise errors.DTypeError(
             f"{name} of {src.dtype} into {dst.dtype}: bit operations take integers",

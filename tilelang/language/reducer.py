@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -295,9 +296,9 @@ def reducer_update(target: Any, *values: Any) -> None:
     owners[0].contribute(target, values[0])
 
 
-def _check_batch(batch: Any, elements: Any) -> None:
-    """Refuses what batches of a reduction cannot be."""
-    count = plain(batch)
+def check_batch(what: str, batch: Any, shape: Sequence[Any]) -> None:
+    """Refuses what no batch of a result of this shape is; any other changes nothing."""
+    count, elements = plain(batch), prod(map(plain, shape))
     if not isinstance(count, int) or count < 1:
         text = f"batch must be >= 1, not {batch}"
     elif isinstance(elements, int) and count > elements:
@@ -305,9 +306,9 @@ def _check_batch(batch: Any, elements: Any) -> None:
     elif isinstance(elements, int) and elements % count:
         text = f"batch={count} must evenly divide the {elements} elements of the result"
     else:
-        remark_ignored("T.finalize_reducer", batch=count)
+        remark_ignored(what, batch=count)
         return
-    raise errors.ShapeError(f"T.finalize_reducer: {text}", span=span.here())
+    raise errors.ShapeError(f"{what}: {text}", span=span.here())
 
 
 def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
@@ -323,7 +324,7 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1) -> None:
         ShapeError: ``dst`` has another shape, or ``batch`` does not divide the elements.
     """
     target = _reducer("T.finalize_reducer", reducer)
-    _check_batch(batch, prod(map(plain, target.shape)))
+    check_batch("T.finalize_reducer", batch, target.shape)
     if dst is not None and isinstance(target, RecordReducer):
         raise errors.SemanticsError(
             f"T.finalize_reducer of {target} into a tile: its results are "

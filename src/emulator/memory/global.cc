@@ -172,6 +172,10 @@ uint64_t GlobalMemory::SizeAt(uint64_t address) const {
 
 std::string GlobalMemory::Describe(uint64_t address) const {
   const GlobalBuffer* buffer = Nearest(address);
+  constexpr uint64_t kNearNull = 1 << 20;
+  if (!buffer && address < kNearNull) {
+    return "it begins at a null pointer, as an argument has that is None";
+  }
   if (!buffer) {
     return "no buffer of this launch is at this address; memory that it reaches by addresses in "
            "tensors is named by tilelang.emulator.reachable";

@@ -164,6 +164,16 @@ def test_memory_that_nothing_owns_is_named() -> None:
     equal(out, torch.ones(100))
 
 
+def test_a_tensor_that_is_none() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            T.copy(A, B)
+
+    with pytest.raises(errors.EmulatorError, match="a null pointer, as an argument has that is"):
+        tilelang.compile(main, target="sm_80")(normal(N), None)
+
+
 def test_numbers_that_are_no_addresses() -> None:
     @T.prim_func
     def main(A: T.Tensor((N,), "int64"), B: T.Tensor((N,), "int64")):

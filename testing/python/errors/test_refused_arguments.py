@@ -113,6 +113,19 @@ def test_batches_of_reducers(batch: int, message: str) -> None:
                 T.copy(sums, B)
 
 
+@pytest.mark.parametrize("batch", [0, -1, 128, 3, 2.0])
+def test_batches_of_reductions(batch: Any) -> None:
+    with pytest.raises(errors.ShapeError, match=r"T\.reduce: batch"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64, 8), "float32")):
+            with T.Kernel(1, threads=64):
+                tile = T.alloc_fragment((64, 8), "float32")
+                rows = T.alloc_fragment((64,), "float32")
+                T.copy(A, tile)
+                T.reduce_sum(tile, rows, dim=1, batch=batch)
+
+
 @pytest.mark.parametrize(("dtype", "init"), [("float32", 1e39), ("float16", -70000.0)])
 def test_initial_values_that_a_type_does_not_have(dtype: str, init: float) -> None:
     with pytest.raises(ValueError, match=f"exceeds maximum of {dtype}"):

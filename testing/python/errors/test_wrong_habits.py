@@ -266,6 +266,62 @@ def case_a_count_in_a_tensor():
     compiled(main)
 
 
+def case_values_of_many_iterations_in_one_register():
+    """SemanticsError: that differ in j write values of their own to one element of last ...
+    under a condition on j ... T.serial run over j
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((16, N), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            last = T.alloc_fragment((16,), "float32")
+            for i, j in T.Parallel(16, N):
+                last[i] = A[i, j]  # WRONG
+            T.copy(last, B)
+
+    compiled(main)
+
+
+def case_values_of_many_iterations_in_one_place():
+    """SemanticsError: that differ in i write values of their own to one element of B"""
+
+    @T.prim_func
+    def main(B: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32) as block:
+            for i in T.Parallel(N):
+                value = i * 2
+                B[block] = value  # WRONG
+
+    compiled(main)
+
+
+def case_a_shift_by_all_bits():
+    """SemanticsError: A[1] << 32: int32 is shifted by 0 to 31 ... to a wider type"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32")):
+        with T.Kernel(1, threads=32):
+            A[0] = A[1] << 32  # WRONG
+
+
+def case_a_shift_by_less_than_nothing():
+    """SemanticsError: A[1] >> -1: int8 is shifted by 0 to 7"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int8")):
+        with T.Kernel(1, threads=32):
+            A[0] = A[1] >> -1  # WRONG
+
+
+def case_block_indices_in_one_name():
+    """DTypeError: is not an integer ... name each of several: `as (bx, by)`"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "uint8")):
+        with T.Kernel(2, 2, threads=32) as block:
+            A[block] = 1  # WRONG
+
+
 def case_a_tensor_reversed_in_place():
     """SemanticsError: reads element (63) of A, which another iteration writes"""
 

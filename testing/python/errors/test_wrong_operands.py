@@ -45,6 +45,35 @@ def case_atomic_on_a_narrow_type():
             T.atomic_max(A[0], 1)  # WRONG
 
 
+def case_atomic_on_a_tile_of_a_narrow_type():
+    """DTypeError: T.atomic_add on uint8; no GPU has atomics ... int32, uint32 or float32"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "uint8")):
+        with T.Kernel(1):
+            S = T.alloc_shared((M,), "uint8")
+            T.fill(S, 1)
+            T.atomic_add(A, S)  # WRONG
+
+
+def case_atomic_on_pairs_of_a_narrow_type():
+    """DTypeError: T.atomic_addx2 on int16; no GPU has atomics"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "int16")):
+        with T.Kernel(1):
+            T.atomic_addx2(A[0], A[2])  # WRONG
+
+
+def case_bits_of_a_type_without_arithmetic():
+    """DTypeError: T.atomic_or on float8_e8m0fnu; no GPU has atomics"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float8_e8m0fnu")):
+        with T.Kernel(1):
+            T.atomic_or(A, 1)  # WRONG
+
+
 def case_negative_index():
     """BoundsError: index -129 of dimension 0 ... negative indices count from the end: -1 to -128"""
 

@@ -75,6 +75,7 @@ def test_fast_math_and_flags_reach_nvrtc(core, monkeypatch):
         ({"execution_backend": "dlopen"}, errors.ConfigError, "unknown execution backend"),
         ({"target": "sm_12"}, errors.TargetError, "unknown target 'sm_12'"),
         ({"out_idx": [1]}, errors.ConfigError, "out_idx 1 is not the index of one of 1"),
+        ({"out_idx": False}, errors.ConfigError, "out_idx False is not the index of one of 1"),
     ],
 )
 def test_wrong_settings_are_refused_before_compiling(core, options, error, message):
