@@ -127,7 +127,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {.name = "cp_async_arrive", .spelling = "tl::cp_async_arrive", .header = "copy_sm80.h"},
     {.name = "pipeline_part"},  // marks statements until loops are pipelined
     // See ir/next_tile.h.
-    {.name = "next_tile", .reads = 0x60, .writes = 0x20, .participants = Participants::kCta},
+    {.name = "next_tile", .reads = 0x20, .writes = 0x20, .participants = Participants::kCta},
     Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
     Warp("warp_reduce_bitor", "tl::warp_reduce_or"),
     Warp("match_any_sync", "tl::match_any"), Warp("match_all_sync", "tl::match_all"),

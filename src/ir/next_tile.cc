@@ -4,10 +4,11 @@ namespace tilelang::ir {
 
 namespace {
 
-// Whose address an argument is; null: of none.
-Buffer Addressed(const Expr& arg) {
+// Of which an argument names an element, by its address if the call writes there; null: of none.
+Buffer BufferOf(const Expr& arg) {
   const auto* address = arg.as<CallNode>();
-  return address == nullptr ? Buffer() : address->args[0].as<LoadNode>()->buffer;
+  const auto* load = (address == nullptr ? arg : address->args[0]).as<LoadNode>();
+  return load == nullptr ? Buffer() : load->buffer;
 }
 
 }  // namespace
@@ -17,8 +18,8 @@ std::optional<NextTile> AsNextTile(const Stmt& s) {
   const auto* call = bind == nullptr ? nullptr : bind->value.as<CallNode>();
   if (call == nullptr || call->name != kNextTile) return std::nullopt;
   const auto& args = call->args;
-  return NextTile{*AsInt(args[0]),    args[1],           args[2], args[3], args[4],
-                  Addressed(args[5]), Addressed(args[6])};
+  return NextTile{*AsInt(args[0]), args[1],           args[2],          args[3],
+                  args[4],         BufferOf(args[5]), BufferOf(args[6])};
 }
 
 }  // namespace tilelang::ir

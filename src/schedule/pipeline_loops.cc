@@ -442,9 +442,10 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   std::vector<Stmt> consumed = ClearMissingRows(rings);
   consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
   Stmt work = op::Sequence(consumed, op->span);
-  std::vector<TileReader> readers = {{&loads, producers}, {&work, {0, threads.count}}};
-  if (gemms.defined()) readers.push_back({&gemms, mma_warp});
-  tiles.Connect(readers);
+  std::vector<TileReader> readers = {{"load", &loads, producers}};
+  if (gemms.defined()) readers.push_back({"mma", &gemms, mma_warp});
+  readers.push_back({"threads", &work, {0, threads.count}});
+  tiles.Connect(readers, &description);
   std::vector<ServiceRole> roles = {{"load", producers, loads}};
   if (gemms.defined()) roles.push_back({"mma", mma_warp, gemms});
   if (!tiles.empty()) roles.push_back({"scheduler", scheduler, tiles.WriteScheduler()});

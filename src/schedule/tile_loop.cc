@@ -240,13 +240,17 @@ TileLoops::TileLoops(const ir::KernelLaunchNode* launch) : launch_(launch), slic
   });
 }
 
-void TileLoops::Connect(const std::vector<TileReader>& readers) {
+void TileLoops::Connect(const std::vector<TileReader>& readers, Description* description) {
   for (size_t i = 0; i < channels_.size(); ++i) {
     int64_t threads = 0;
+    std::string roles;
     for (const TileReader& reader : readers) {
-      if (Asks(*reader.program, static_cast<int64_t>(i))) threads += reader.threads.count;
+      if (!Asks(*reader.program, static_cast<int64_t>(i))) continue;
+      threads += reader.threads.count;
+      roles += (roles.empty() ? "" : ", ") + std::string(reader.name);
     }
     rings_.push_back(MakeRing(channels_[i], 1, threads));
+    description->AddRing(rings_.back(), "scheduler", roles, std::to_string(threads) + " threads");
   }
   for (const TileReader& reader : readers) {
     *reader.program = Reader(rings_).MutateStmt(*reader.program);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "op/context.h"
+#include "schedule/description.h"
 #include "schedule/ring.h"
 #include "schedule/role_slice.h"
 
@@ -14,6 +15,7 @@ namespace tilelang::schedule {
 
 // A role of the compiler, and its threads.
 struct TileReader {
+  const char* name;
   ir::Stmt* program;
   op::ThreadRange threads;
 };
@@ -30,7 +32,7 @@ class TileLoops {
   // Why no thread of its own can ask; nothing when one can.
   const std::string& obstacle() const { return obstacle_; }
   // Makes the channels, and has the roles read numbers from them.
-  void Connect(const std::vector<TileReader>& readers);
+  void Connect(const std::vector<TileReader>& readers, Description* description);
   // The role that asks, of one thread; after Connect.
   ir::Stmt WriteScheduler() const;
   // Of the channels, after Connect.

@@ -193,7 +193,7 @@ def _counted(
             places,
             total,
             address_of(load(counter, [0])),
-            as_expr(0) if table is None else address_of(load(table, [0])),
+            as_expr(0) if table is None else load(table, [0]),
         ]
 
         builder.kernel.tile_loops += 1
