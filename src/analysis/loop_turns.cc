@@ -1,13 +1,18 @@
 #include "analysis/loop_turns.h"
 
+#include <algorithm>
+
+#include "arith/analyzer.h"
 #include "ir/visitor.h"
 
 namespace tilelang::analysis {
 
+using arith::MovingBox;
+using ir::Array;
 using ir::Expr;
 using ir::Stmt;
 
-LoopTurns::LoopTurns(const Stmt& loop) {
+LoopTurns::LoopTurns(const Stmt& loop, const ir::KernelLaunchNode* launch) {
   const auto* op = loop.as<ir::ForNode>();
   auto min = op == nullptr ? std::nullopt : ir::AsInt(op->min);
   auto extent = op == nullptr ? std::nullopt : ir::AsInt(op->extent);
@@ -15,25 +20,79 @@ LoopTurns::LoopTurns(const Stmt& loop) {
   turns_ = {op->var, *min, *extent};
   ir::WalkStmts(op->body, [&](const Stmt& s) {
     if (const auto* inner = s.as<ir::ForNode>()) inside_.insert(inner->var.get());
-    if (const auto* bind = s.as<ir::BindNode>()) inside_.insert(bind->var.get());
+    if (const auto* bind = s.as<ir::BindNode>()) {
+      names_.Set(bind->var, ir::Substitute(bind->value, names_));
+    }
     if (const auto* parallel = s.as<ir::ParallelForNode>()) {
       for (const ir::Var& var : parallel->vars) inside_.insert(var.get());
     }
     return true;
   });
+  TakeConditions(op->body);
+  for (size_t i = 0; i < launch->block_vars.size(); ++i) {
+    auto blocks = ir::AsInt(launch->grid[i]);
+    if (blocks) blocks_.push_back({launch->block_vars[i], 0, *blocks});
+  }
 }
 
-bool LoopTurns::AreApart(const ir::Array<Expr>& corner, const ir::Array<int64_t>& extents) const {
+// Of branches around everything but names.
+void LoopTurns::TakeConditions(const Stmt& body) {
+  if (const auto* branch = body.as<ir::IfNode>()) {
+    if (branch->else_case.defined()) return;
+    conditions_.push_back(ir::Substitute(branch->condition, names_));
+    return TakeConditions(branch->then_case);
+  }
+  const auto* seq = body.as<ir::SeqNode>();
+  if (seq == nullptr) return;
+  Stmt only;
+  for (const Stmt& s : seq->stmts) {
+    if (s->kind == ir::StmtKind::kBind) continue;
+    if (only.defined()) return;
+    only = s;
+  }
+  if (only.defined()) TakeConditions(only);
+}
+
+MovingBox LoopTurns::Expanded(const MovingBox& box) const {
+  Array<Expr> corner;
+  for (const Expr& at : box.corner) corner.push_back(ir::Substitute(at, names_));
+  return {corner, box.extents};
+}
+
+std::optional<MovingBox> LoopTurns::Around(const std::vector<MovingBox>& boxes) const {
+  arith::Analyzer analyzer;
+  MovingBox around = Expanded(boxes.front());
+  for (size_t i = 1; i < boxes.size(); ++i) {
+    MovingBox box = Expanded(boxes[i]);
+    if (box.corner.size() != around.corner.size()) return std::nullopt;
+    for (size_t d = 0; d < box.corner.size(); ++d) {
+      auto n = static_cast<int64_t>(d);
+      Expr at = box.corner[n];
+      auto shift = ir::AsInt(analyzer.Simplify(at - around.corner[n]));
+      if (!shift) return std::nullopt;
+      int64_t first = std::min<int64_t>(*shift, 0);
+      int64_t end = std::max(*shift + box.extents[n], around.extents[n]);
+      if (first < 0) around.corner.Set(n, at);
+      around.extents.Set(n, end - first);
+    }
+  }
+  return around;
+}
+
+bool LoopTurns::AreApart(const std::vector<MovingBox>& boxes) const {
   if (!turns_.var.defined()) return false;
-  for (size_t d = 0; d < corner.size(); ++d) {
+  auto around = Around(boxes);
+  if (!around) return false;
+  for (size_t d = 0; d < around->corner.size(); ++d) {
+    const Expr& at = around->corner[static_cast<int64_t>(d)];
     bool fixed = true;  // all but the loop's own variable
-    ir::WalkExprs(corner[d], [&](const Expr& e) {
+    ir::WalkExprs(at, [&](const Expr& e) {
       fixed = fixed && inside_.count(e.get()) == 0;
       return fixed;
     });
-    if (fixed && arith::AreApart(corner[d], turns_, extents[d])) return true;
+    if (fixed && arith::AreApart(at, turns_, around->extents[static_cast<int64_t>(d)])) return true;
   }
-  return false;
+  return arith::AreBoxesApart(*around, turns_, blocks_, conditions_);
 }
 
 }  // namespace tilelang::analysis

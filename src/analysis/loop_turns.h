@@ -2,24 +2,36 @@
 #ifndef TILELANG_ANALYSIS_LOOP_TURNS_H_
 #define TILELANG_ANALYSIS_LOOP_TURNS_H_
 
+#include <optional>
 #include <unordered_set>
+#include <vector>
 
-#include "arith/apart.h"
+#include "arith/boxes_apart.h"
 #include "ir/stmt.h"
 
 namespace tilelang::analysis {
 
 class LoopTurns {
  public:
-  explicit LoopTurns(const ir::Stmt& loop);
+  // A loop of the launch.
+  LoopTurns(const ir::Stmt& loop, const ir::KernelLaunchNode* launch);
 
-  // Whether a box of these extents that begins at `corner` has no element in common with that of
-  // another turn: dimension by dimension, by what does not depend on the body's own variables.
-  bool AreApart(const ir::Array<ir::Expr>& corner, const ir::Array<int64_t>& extents) const;
+  // Whether the boxes of a turn have no element in common with those of another turn. They move as
+  // one: the least box around them is asked for, dimension by dimension by what does not depend on
+  // the body's own variables, then all together by trying all turns of all blocks.
+  bool AreApart(const std::vector<arith::MovingBox>& boxes) const;
 
  private:
+  void TakeConditions(const ir::Stmt& body);
+  // With what the body names written out.
+  arith::MovingBox Expanded(const arith::MovingBox& box) const;
+  std::optional<arith::MovingBox> Around(const std::vector<arith::MovingBox>& boxes) const;
+
   arith::Turns turns_;  // without a variable where their number is not known
-  std::unordered_set<const ir::ffi::Object*> inside_;  // variables that the body defines
+  std::unordered_set<const ir::ffi::Object*> inside_;  // variables of loops in the body
+  ir::Map<ir::Var, ir::Expr> names_;                   // what the body binds
+  ir::Array<ir::Expr> conditions_;                     // of all that it does
+  std::vector<arith::Turns> blocks_;                   // indices of blocks, in place of turns
 };
 
 }  // namespace tilelang::analysis

@@ -26,6 +26,15 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
+  bool result = false;
+  WalkExprs(e, [&](const Expr& part) {
+    result |= std::find(kinds.begin(), kinds.end(), part->kind) != kinds.end();
+    return !result;
+  });
+  return result;
+}
+
 // Cells of tensor memory.
 constexpr int64_t kCellLanes = 16;
 constexpr int64_t kColumns = 512;
@@ -117,14 +126,18 @@ class Collector : public StmtVisitor {
 
  private:
   // Null for calls that are no such store.
-  static std::shared_ptr<const MemoryAccess::Box> BoxOf(const CallNode* store) {
+  std::shared_ptr<const MemoryAccess::Box> BoxOf(const CallNode* store) const {
     auto tensor = store->attrs.Get(op::kStoredTensor);
     if (!tensor) return nullptr;
     auto box = std::make_shared<MemoryAccess::Box>();
     box->tensor = (*tensor).cast<Buffer>();
     box->extents = store->attrs[op::kStoredBox].cast<Array<int64_t>>();
-    box->corner = Array<Expr>(store->args.end() - static_cast<ptrdiff_t>(box->extents.size()),
-                              store->args.end());
+    auto rank = static_cast<ptrdiff_t>(box->extents.size());
+    for (auto at = store->args.end() - rank; at != store->args.end(); ++at) {
+      Expr named = Substitute(*at, context_.values);
+      bool reads = Contains(named, {ExprKind::kLoad, ExprKind::kCall});
+      box->corner.push_back(reads ? *at : named);
+    }
     box->adds = store->name == op::kTmaStoreAdd;
     box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
     return box;
@@ -271,15 +284,6 @@ class Collector : public StmtVisitor {
   std::shared_ptr<const MemoryAccess::Box> box_;
   bool ordered_ = false;
 };
-
-bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
-  bool result = false;
-  WalkExprs(e, [&](const Expr& part) {
-    result |= std::find(kinds.begin(), kinds.end(), part->kind) != kinds.end();
-    return !result;
-  });
-  return result;
-}
 
 // The same in both accesses: equal expressions of what does not change between them.
 bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried) {

@@ -2,7 +2,7 @@
 #include <tvm/ffi/reflection/registry.h>
 
 #include "arith/analyzer.h"
-#include "arith/apart.h"
+#include "arith/boxes_apart.h"
 #include "arith/host_eval.h"
 #include "registry/functions.h"
 
@@ -93,6 +93,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .Add("tl.arith.AreApart",
            [](Expr index, ir::Var var, int64_t min, int64_t extent, int64_t distance) {
              return AreApart(index, {var, min, extent}, distance);
+           })
+      .Add("tl.arith.AreBoxesApart",
+           [](ffi::Array<Expr> corner, ffi::Array<int64_t> extents, ir::Var var, int64_t turns,
+              ir::Var other, int64_t choices, ffi::Array<Expr> conditions) {
+             return AreBoxesApart({corner, extents}, {var, 0, turns}, {{other, 0, choices}},
+                                  conditions);
            })
       .Add("tl.arith.HostEvaluate", HostEvaluateAll)
       .Add("tl.arith.HostEvaluateMany", HostEvaluateMany);

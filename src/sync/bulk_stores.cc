@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "analysis/sync_calls.h"
-#include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -88,12 +87,8 @@ bool Overwrites(const analysis::MemoryAccess& access, const analysis::MemoryAcce
 bool BulkStores::IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const {
   if (store.carried_by >= static_cast<int>(loops_.size())) return false;
   const auto &a = store.access->box, &b = access.box;
-  if (!a || !b || a->corner.size() != b->corner.size()) return false;
-  for (size_t d = 0; d < a->corner.size(); ++d) {
-    if (a->extents[d] != b->extents[d]) return false;
-    if (!arith::SameStructure(a->corner[d], b->corner[d])) return false;
-  }
-  return loops_[store.carried_by].AreApart(a->corner, a->extents);
+  if (!a || !b) return false;
+  return loops_[store.carried_by].AreApart({{a->corner, a->extents}, {b->corner, b->extents}});
 }
 
 bool BulkStores::IssuesAlone(const Stmt& s) const {
@@ -151,7 +146,7 @@ bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
 
 bool BulkStores::IsSharedWithOthers(const Buffer& tile) {
   auto [it, is_new] = team_.shared.try_emplace(tile.get(), false);
-  if (is_new) it->second = CountUses(kernel_, tile) != CountUses(team_.body, tile);
+  if (is_new) it->second = CountUses(launch_->body, tile) != CountUses(team_.body, tile);
   return it->second;
 }
 

@@ -32,14 +32,14 @@ class BulkStores {
     std::unordered_map<const ir::ffi::Object*, bool> shared = {};
   };
 
-  BulkStores(const ir::Stmt& kernel, const analysis::BlockThreads& threads)
-      : kernel_(kernel), threads_(threads), team_{kernel} {}
+  BulkStores(const ir::KernelLaunchNode* launch, const analysis::BlockThreads& threads)
+      : launch_(launch), threads_(threads), team_{launch->body} {}
 
   // From here on statements belong to this team; returns the one before.
   Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
 
   // The statements up to the matching call of LeaveLoop are those of the loop's body.
-  void EnterLoop(const ir::Stmt& loop) { loops_.emplace_back(loop); }
+  void EnterLoop(const ir::Stmt& loop) { loops_.emplace_back(loop, launch_); }
   void LeaveLoop() { loops_.pop_back(); }
 
   // Whether a statement does nothing but issue stores, by threads that its branches choose by their
@@ -54,13 +54,13 @@ class BulkStores {
   static std::vector<ir::Wait> OfAll(const PendingAccesses& state, const ir::Span& span);
 
  private:
-  // Whether the same store in an earlier turn writes other elements.
+  // Whether the store in an earlier turn writes other elements.
   bool IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
   // Whether a statement lets others change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
 
-  ir::Stmt kernel_;
+  const ir::KernelLaunchNode* launch_;
   const analysis::BlockThreads& threads_;
   Team team_;
   std::vector<analysis::LoopTurns> loops_;  // outermost first

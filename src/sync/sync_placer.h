@@ -54,7 +54,7 @@ class SyncPlacer {
         context_(analysis::ContextOf(launch)),
         table_(PlacesOf(launch)),
         fences_(launch->body, table_.offsets()),
-        stores_(launch->body, threads_),
+        stores_(launch, threads_),
         team_{threads_.All()} {}
 
   ir::Stmt Run() {

@@ -11,6 +11,7 @@
 #include "analysis/loop_turns.h"
 #include "analysis/scoped_mutator.h"
 #include "analysis/uniformity.h"
+#include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -51,6 +52,14 @@ class BufferUses {
     bool AreStoresApart() const;
   };
   explicit BufferUses(const ir::KernelLaunchNode* launch) {
+    ir::Map<ir::Var, Expr> names;
+    ir::WalkStmts(launch->body, [&](const Stmt& s) {
+      const auto* bind = s.as<ir::BindNode>();
+      if (bind != nullptr && arith::IsPure(bind->value) && !ir::HasLoad(bind->value)) {
+        names.Set(bind->var, ir::Substitute(bind->value, names));
+      }
+      return true;
+    });
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
       Uses& uses = uses_[effect.buffer.get()];
       const auto* copy = effect.By<ir::CopyNode>();
@@ -61,7 +70,9 @@ class BufferUses {
       uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
       if (copy == nullptr || !effect.Writes() || !copy->src->buffer.IsShared()) return;
       ++uses.tile_stores;
-      uses.stored.push_back(effect.region);
+      ir::Array<Expr> mins;
+      for (const Expr& min : effect.region->mins) mins.push_back(ir::Substitute(min, names));
+      uses.stored.push_back(ir::Region(effect.buffer, mins, effect.region->extents));
     });
   }
   const Uses& Of(const Buffer& buffer) { return uses_[buffer.get()]; }
@@ -104,6 +115,7 @@ class Selector : public analysis::ScopedMutator {
 
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    launch_ = op;
     threads_ = analysis::ThreadsOf(op);
     uniformity_.emplace(op);
     uses_.emplace(op);
@@ -182,7 +194,8 @@ class Selector : public analysis::ScopedMutator {
   }
   template <typename Fn>
   Stmt InLoop(const ir::StmtNode* loop, Fn rewrite) {
-    loops_.emplace_back(ffi::GetRef<Stmt>(loop));
+    auto self = ffi::GetRef<Stmt>(loop);
+    loops_.emplace_back(self, analysis::LoopTurns(self, launch_));
     Stmt result = rewrite();
     loops_.pop_back();
     return result;
@@ -263,12 +276,37 @@ class Selector : public analysis::ScopedMutator {
 
   // No element of the tensor is written twice.
   bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) const {
-    if (loops_.empty()) return uses.AreStoresApart();
-    auto extents = ir::AsInts(op->dst->extents);
-    if (uses.writes != 1 || !extents) return false;
-    return std::all_of(loops_.begin(), loops_.end(), [&](const analysis::LoopTurns& loop) {
-      return loop.AreApart(op->dst->mins, *extents);
+    if (!uses.AreStoresApart()) return false;
+    if (loops_.empty()) return true;
+    if (StoresIn(loops_.back().first, op->dst->buffer) != uses.writes) return false;
+    std::vector<arith::MovingBox> boxes;
+    for (const ir::Region& region : uses.stored) {
+      auto extents = ir::AsInts(region->extents);
+      if (!extents) return false;
+      boxes.push_back({region->mins, *extents});
+    }
+    return std::all_of(loops_.begin(), loops_.end(),
+                       [&](const auto& loop) { return loop.second.AreApart(boxes); });
+  }
+
+  // How many statements of a loop's body, but for loops in it, store to the tensor.
+  static int StoresIn(const Stmt& loop, const Buffer& tensor) {
+    int stores = 0;
+    int within = 0;
+    auto count = [&](const Stmt& body) {
+      int found = 0;
+      ir::WalkEffects(body, [&](const ir::Effect& effect) {
+        found += effect.Writes() && effect.buffer.same_as(tensor);
+      });
+      return found;
+    };
+    ir::WalkStmts(loop, [&](const Stmt& s) {
+      bool is_loop = s->kind == ir::StmtKind::kFor || s->kind == ir::StmtKind::kWhile;
+      if (!is_loop) return true;
+      (s.same_as(loop) ? stores : within) += count(s);
+      return s.same_as(loop);
     });
+    return stores - within;
   }
 
   // One thread asks for all, so all must agree on what.
@@ -311,8 +349,9 @@ class Selector : public analysis::ScopedMutator {
   std::optional<analysis::Uniformity> uniformity_;
   std::optional<BufferUses> uses_;
   std::optional<analysis::ChainedGemms> chained_;
-  std::vector<analysis::LoopTurns> loops_;  // around
-  std::string obstacle_;                    // of the last instruction that was asked
+  const ir::KernelLaunchNode* launch_ = nullptr;
+  std::vector<std::pair<Stmt, analysis::LoopTurns>> loops_;  // around
+  std::string obstacle_;  // of the last instruction that was asked
   bool pipelined_ = false;
 };
 

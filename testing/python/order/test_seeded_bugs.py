@@ -136,10 +136,10 @@ def test_a_store_that_is_still_read() -> None:
     _, func = kernel("persistent_sm_90a")
 
     def leave_one(s):
-        call = ir("Call", s.value.dtype, "tl::tma_store_wait<1>", [], s.value.attrs, None)
+        call = ir("Call", s.value.dtype, "tl::tma_store_wait_read<1>", [], s.value.attrs, None)
         return ir("Evaluate", call, s.span)
 
-    found(replaced(func, "tl::tma_store_wait<0>", 0, leave_one))
+    found(replaced(func, "tl::tma_store_wait_read<0>", 0, leave_one))
 
 
 def test_a_role_that_skips() -> None:
