@@ -2,11 +2,14 @@
 #include "check/check_parts.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/next_tile.h"
 #include "ir/visitor.h"
 
 namespace tilelang::check {
 
 namespace {
+
+constexpr int64_t kLaunchControlMajor = 10;
 
 struct Missing {
   const char* what = nullptr;
@@ -24,13 +27,19 @@ Missing MissingFor(const ir::CallNode* call, const Target& target) {
   if (needs == ir::Feature::kTcgen05 && !target->has_tcgen05) {
     return {"tcgen05", "target=\"sm_100a\""};
   }
-  if (needs == ir::Feature::kLaunchControl && target->major < 10) {
+  if (needs == ir::Feature::kLaunchControl && target->major < kLaunchControlMajor) {
     return {"cluster launch control", "target=\"sm_100a\""};
   }
   if (needs == ir::Feature::kWgmma && !target->has_wgmma) {
     return {"wgmma", "target=\"sm_90a\""};
   }
   return {};
+}
+
+// The scheduler of T.Persistent that the target must have.
+bool TakesBlocksOver(const ir::Stmt& s) {
+  auto next = ir::AsNextTile(s);
+  return next && !next->counter.defined();
 }
 
 class TargetChecker : public ir::StmtVisitor {
@@ -41,6 +50,14 @@ class TargetChecker : public ir::StmtVisitor {
   void VisitStmt(const ir::Stmt& s) override {
     ir::Span outer = span_;
     if (s.span().defined()) span_ = s.span();
+    if (TakesBlocksOver(s) && target_->major < kLaunchControlMajor) {
+      TL_USER_ERROR(
+          kTarget, span_,
+          "T.Persistent(scheduler=\"clc\"): "
+              << std::string(target_->arch)
+              << " has no cluster launch control; compile with target=\"sm_100a\", or use "
+                 "scheduler=\"counter\" with as many blocks as the GPU holds");
+    }
     StmtVisitor::VisitStmt(s);
     span_ = outer;
   }

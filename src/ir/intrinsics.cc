@@ -36,7 +36,7 @@ constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
                              SyncKind sync = SyncKind::kNone, Feature needs = Feature::kNone) {
   return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync, .needs = needs};
 }
-// The program orders accesses to the answer, by its mbarrier.
+// Who asks orders accesses to the answer, by its mbarrier.
 constexpr Intrinsic LaunchControl(std::string_view name, std::string_view spelling) {
   return {.name = name,
           .spelling = spelling,
@@ -139,6 +139,7 @@ constexpr Intrinsic kIntrinsics[] = {
     LaunchControl("clc_get_first_ctaid_x", "tl::clc_get_first_ctaid_x"),
     LaunchControl("clc_get_first_ctaid_y", "tl::clc_get_first_ctaid_y"),
     LaunchControl("clc_get_first_ctaid_z", "tl::clc_get_first_ctaid_z"),
+    LaunchControl("clc_ask", "tl::clc_ask"),  // the compiler's
     {.name = "sync_grid", .spelling = "tl::sync_grid", .header = "grid.h",
      .sync = SyncKind::kCta, .participants = Participants::kCta},
     Fence("pdl_sync", "tl::wait_for_previous_grid", "grid.h"),

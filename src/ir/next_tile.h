@@ -18,8 +18,10 @@ struct NextTile {
   Expr stride;         // places below are the first ones of blocks
   Expr places;         // how many there are
   Expr tiles;          // how many tiles
-  Buffer counter;      // int32: places given so far, blocks that got none
-  Buffer table;        // the tile at each place; null: its number
+  // int32: places given so far, blocks that got none. Null: the grid has a block for each place,
+  // and cluster launch control gives those that have not started.
+  Buffer counter;
+  Buffer table;  // the tile at each place; null: its number
 };
 
 // An attribute of buffers in shared memory: they hold numbers that a scheduler has given.

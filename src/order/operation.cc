@@ -22,6 +22,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"syncthreads_and", kBarrier},
       {"syncthreads_count", kBarrier},
       {"sync_grid", kBarrier},
+      {"clc_ask", kTmaLoad},
       {"clc_try_cancel", kUnsupported},
       {"clc_try_cancel_multicast", kUnsupported},
       {"sync_warp", kWarpBarrier},

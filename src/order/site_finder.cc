@@ -21,6 +21,11 @@ const ir::LoadNode* LoadAt(const Expr& arg) {
   return is_address ? address->args[0].as<ir::LoadNode>() : nullptr;
 }
 
+// Of an answer of cluster launch control: whoever asked orders its accesses, not the placement.
+bool IsQuery(const ir::CallNode* call) {
+  return call->name == "clc_is_canceled" || call->name == "clc_get_first_ctaid_x";
+}
+
 // Accesses by threads, statement by statement.
 class AccessWalker : public ir::StmtVisitor {
  public:
@@ -48,6 +53,7 @@ class AccessWalker : public ir::StmtVisitor {
       return;
     }
     StmtVisitor::Visit(op);
+    if (IsQuery(op)) add_(LoadAt(op->args[0])->buffer, true, false, false, span_);
     const ir::Intrinsic* known = ir::FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = known != nullptr && known->print == ir::PrintRule::kAtomic;
     for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
@@ -167,7 +173,11 @@ std::vector<Site> SiteFinder::FindOfOperation(const Stmt& s, OperationKind kind)
   bool device = kind >= OperationKind::kTmaLoad;
   bool memory = device && kind != OperationKind::kHold && kind != OperationKind::kFreeTmem &&
                 kind != OperationKind::kCommitTensorCore;
-  if (memory) {
+  if (call->name == "clc_ask") {
+    ir::MemoryEffect answer{LoadAt(call->args[0])->buffer};
+    answer.write = true;
+    sites.push_back(EngineSite(call, answer, 0, kind, span));
+  } else if (memory) {
     size_t operand = 0;
     for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
       if (effect.buffer.IsShared()) {

@@ -7,6 +7,7 @@
 #include "analysis/kernel_scope.h"
 #include "ir/next_tile.h"
 #include "op/effect.h"
+#include "op/issue.h"
 
 namespace tilelang::schedule {
 
@@ -31,6 +32,42 @@ Stmt Set(const Buffer& variable, const Expr& value, const ir::Span& span) {
   return ir::Store(variable, {I32(0)}, value, span);
 }
 
+// Of a cluster that has not started and will not: who asks for it does its work. One thread asks,
+// and waits for the answer.
+class LaunchControl {
+ public:
+  explicit LaunchControl(const ir::Span& span)
+      : span_(span),
+        answer_("clc_answer", ir::dtypes::kUInt32, {I32(kAnswerBytes / 4)}, {}, "shared.dyn", {},
+                span),
+        phase_(op::PhaseOf(op::MakeRingBarrier("clc_answered", 1, I32(1), span), I32(0))) {}
+
+  std::vector<Stmt> Allocs() const {
+    return {ir::Alloc(answer_, span_), ir::Alloc(phase_.barrier, span_), op::AllocParity(phase_)};
+  }
+  std::vector<Stmt> Ask() const {
+    Expr barrier = op::AddressOf(phase_);
+    std::vector<Stmt> stmts = {
+        op::Effect("mbarrier_arrive_expect_tx", {barrier, I32(kAnswerBytes)}, span_),
+        op::Effect("fence_proxy_async", {}, span_),
+        op::Effect("clc_ask", {ir::AddressOf(answer_, {I32(0)}), barrier}, span_)};
+    std::vector<Stmt> wait = op::WaitForPhase(phase_, span_);
+    stmts.insert(stmts.end(), wait.begin(), wait.end());
+    return stmts;
+  }
+  // What the answer says.
+  Expr Query(const char* name) const {
+    return ir::Call(ir::dtypes::kUInt32, name, {ir::AddressOf(answer_, {I32(0)})}, {}, span_);
+  }
+
+ private:
+  static constexpr int64_t kAnswerBytes = 16;
+
+  ir::Span span_;
+  Buffer answer_;
+  op::Phase phase_;
+};
+
 // What the thread that asks for the tiles of one loop does. Its own variables: the place in the
 // order of tiles, and the tile there, or -1.
 class Asker {
@@ -38,10 +75,17 @@ class Asker {
   Asker(const NextTile& call, const ir::Span& span)
       : call_(call),
         span_(span),
+        control_(span),
         place_(LocalVar("tile_place", call.first, span)),
         tile_(LocalVar("next_tile", I32(-1), span)) {}
 
-  std::vector<Stmt> Allocs() const { return {ir::Alloc(place_, span_), ir::Alloc(tile_, span_)}; }
+  std::vector<Stmt> Allocs() const {
+    std::vector<Stmt> allocs = {ir::Alloc(place_, span_), ir::Alloc(tile_, span_)};
+    if (call_.counter.defined()) return allocs;
+    std::vector<Stmt> more = control_.Allocs();
+    allocs.insert(allocs.end(), more.begin(), more.end());
+    return allocs;
+  }
   Expr Tile() const { return Get(tile_); }
 
   // The tile at the present place becomes the next one.
@@ -57,6 +101,7 @@ class Asker {
   }
   // Takes a place that no block has had.
   Stmt Advance() const {
+    if (!call_.counter.defined()) return TakeOver();
     ir::Var given("given", ir::dtypes::kInt32, span_);
     return op::Sequence(
         {ir::Bind(given, Add(0, "relaxed"), span_), Set(place_, call_.stride + given, span_)},
@@ -64,6 +109,7 @@ class Asker {
   }
   // After the last tile. The block that comes here last leaves the counters zero.
   Stmt Finish(const ir::Array<Expr>& grid) const {
+    if (!call_.counter.defined()) return op::Sequence({}, span_);
     ir::Var finished("finished", ir::dtypes::kInt32, span_);
     Expr blocks = I32(1);
     for (const Expr& extent : grid) blocks = blocks * ir::CastTo(ir::dtypes::kInt32, extent);
@@ -76,6 +122,14 @@ class Asker {
   }
 
  private:
+  Stmt TakeOver() const {
+    std::vector<Stmt> stmts = control_.Ask();
+    Expr refused = ir::MakeEq(control_.Query("clc_is_canceled"), op::U32(0));
+    Expr block = ir::CastTo(ir::dtypes::kInt32, control_.Query("clc_get_first_ctaid_x"));
+    stmts.push_back(
+        ir::If(refused, Set(place_, call_.places, span_), Set(place_, block, span_), span_));
+    return op::Sequence(stmts, span_);
+  }
   Expr Add(int64_t which, const char* order) const {
     ir::Map<ir::String, ir::Any> attrs;
     attrs.Set(kAtomicOrder, ir::String(order));
@@ -85,6 +139,7 @@ class Asker {
 
   NextTile call_;
   ir::Span span_;
+  LaunchControl control_;
   Buffer place_;
   Buffer tile_;
 };

@@ -853,7 +853,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: Any = -1, clear: builti
             decides if it is not given.
 
     Raises:
-        ShapeError: the shape of ``out`` does not fit.
+        ShapeError: the shape of ``out`` does not fit, or ``batch`` does not divide its elements.
         DTypeError: a bit operation on floats; ``slack`` with other types.
         SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it;
             ``chunk`` of a tile in fragments or shared memory.

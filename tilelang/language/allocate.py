@@ -150,6 +150,7 @@ def alloc_workspace(
     """
     builder = in_kernel("workspace")
     attrs = {"zeroed": True} if zeroed else {}
+    builder.kernel.counted |= zeroed
     buffer = make_buffer(
         name or builder.take_hint("workspace"), dtype_of(dtype), shape, "global", attrs=attrs
     )

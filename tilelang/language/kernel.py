@@ -36,6 +36,7 @@ class KernelFrame:
         conclusions: called at the end of the body, which they may add to.
         grid_stages: the reducers of the grid.
         tile_loops: how many loops of it take tiles from a scheduler.
+        counted: whether something counts the blocks that run.
     """
 
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], attrs: Any) -> None:
@@ -51,6 +52,7 @@ class KernelFrame:
         self.conclusions: list[Callable[[], None]] = []
         self.grid_stages: list[Any] = []
         self.tile_loops = 0
+        self.counted = False
         self._where: Any = None
 
     @property

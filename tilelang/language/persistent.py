@@ -25,7 +25,7 @@ _if = _ffi.get("ir.If")
 _seq = _ffi.get("ir.Seq")
 
 _SERIAL = 0
-_SCHEDULERS = ("static", "counter", "table")
+_SCHEDULERS = ("static", "counter", "table", "clc")
 _NEXT_TILE = "next_tile"
 
 
@@ -46,7 +46,9 @@ def Persistent(
     * ``"static"``: the numbers from ``index`` upward in steps of ``wave_size``;
     * ``"counter"``: its first tile is number ``index``; the next ones it takes from a counter in
       global memory that all blocks share, so that uneven tiles balance;
-    * ``"table"``: as ``"static"``, of the tiles that ``table`` lists.
+    * ``"table"``: as ``"static"``, of the tiles that ``table`` lists;
+    * ``"clc"`` (sm_100a): the grid has a block for each tile; a running block takes over the tiles
+      of blocks that have not started, by cluster launch control.
 
     Args:
         domain: number of tiles in each dimension.
@@ -57,12 +59,16 @@ def Persistent(
         scheduler: who decides.
         table: int32 tensor of one dimension: the numbers of the tiles in the order in which blocks
             take them, the last dimension of ``domain`` running fastest (``group_size`` is not
-            used). -1, or another number that is no tile, ends the list. Also for "counter".
+            used). -1, or another number that is no tile, ends the list. Also for "counter" and
+            "clc".
 
     Raises:
-        SemanticsError: an unknown scheduler; one without its table; a counter in a loop or under a
-            condition, or for other blocks than those of the grid.
+        SemanticsError: an unknown scheduler; one without its table; a counter for other blocks than
+            those of the grid; "clc" with other blocks than one for each tile.
+        ScopeError: a counter or "clc" in a loop or under a condition.
+        UnsupportedError: these in a kernel of clusters; "clc" beside what counts all blocks.
         DTypeError, ShapeError, ScopeError: ``table`` is not such a tensor.
+        TargetError (when compiled): "clc" for a target without cluster launch control.
     """
     if num_stages:
         raise errors.UnsupportedError(
@@ -72,8 +78,8 @@ def Persistent(
     sizes = [integer(size, "domain of T.Persistent") for size in domain]
     if table is not None:
         _check_table(table)
-    if scheduler == "counter":
-        return _counted(sizes, wave_size, index, group_size, table)
+    if scheduler in ("counter", "clc"):
+        return _asked(sizes, wave_size, index, group_size, table, scheduler)
     if scheduler == "table":
         return _listed(sizes, wave_size, index, table)
     return _static(sizes, wave_size, index, group_size)
@@ -174,29 +180,40 @@ def _listed(sizes: Sequence[Expr], wave_size: Any, index: Any, table: Any) -> Lo
     return Loop("T.Persistent", open_loop)
 
 
-def _counted(
-    sizes: Sequence[Expr], wave_size: Any, index: Any, group_size: Any, table: Any
+def _asked(
+    sizes: Sequence[Expr],
+    wave_size: Any,
+    index: Any,
+    group_size: Any,
+    table: Any,
+    scheduler: str,
 ) -> Loop:
-    """Tiles, or those of a table, that a counter gives to the blocks that ask."""
+    """Tiles, or those of a table, that a scheduler gives to the blocks that ask."""
     total = _number_of_tiles(sizes)
     places = total if table is None else as_expr(table.shape[0], INT32)
 
     def open_loop(hints: Sequence[str]) -> Opened:
         builder = current("T.Persistent")
-        _check_place(builder, wave_size)
-        counter = alloc_workspace((2,), "int32", zeroed=True, name="tile_counter")
+        frame = builder.kernel
+        _check_place(builder, wave_size, scheduler)
+        counter = as_expr(0)
+        if scheduler == "clc":
+            _check_blocks(frame, index, wave_size, places)
+            frame.conclusions.append(lambda: _check_rest(frame))
+        else:
+            words = alloc_workspace((2,), "int32", zeroed=True, name="tile_counter")
+            counter = address_of(load(words, [0]))
         tile, turn = var("tile", INT32), var("turn", INT32)
         arguments = [
-            as_expr(builder.kernel.tile_loops),
+            as_expr(frame.tile_loops),
             as_expr(index, INT32),
             as_expr(wave_size, INT32),
             places,
             total,
-            address_of(load(counter, [0])),
+            counter,
             as_expr(0) if table is None else load(table, [0]),
         ]
-
-        builder.kernel.tile_loops += 1
+        frame.tile_loops += 1
 
         def close(body: Stmt, where: Any) -> Stmt:
             take = _bind(tile, call(INT32, _NEXT_TILE, arguments), where)
@@ -211,32 +228,65 @@ def _counted(
     return Loop("T.Persistent", open_loop)
 
 
-def _check_place(builder: Builder, wave_size: Any) -> None:
-    """Each block of the grid counts once."""
-    frame = builder.kernel
+def _check_place(builder: Builder, wave_size: Any, scheduler: str) -> None:
+    """Each block of the grid takes part once."""
+    frame, what = builder.kernel, f'T.Persistent(scheduler="{scheduler}")'
     if builder.blocks[-1] is not frame.block:
         raise errors.ScopeError(
-            'T.Persistent(scheduler="counter") stands in a loop or under a condition; every block '
-            "of the grid takes part in it once",
+            f"{what} stands in a loop or under a condition; every block of the grid takes part in "
+            "it once",
             span=span.here(),
             notes=["put it in the body of T.Kernel itself"],
         )
     if frame.attrs.get("cluster_dims", [1]) != [1]:
         raise errors.UnsupportedError(
-            'T.Persistent(scheduler="counter") in a kernel of clusters',
+            f"{what} in a kernel of clusters",
             span=span.here(),
             notes=['scheduler="static" gives the blocks of a cluster the same tiles'],
         )
-    blocks: Any = 1
-    for extent in frame.grid:
-        blocks = extent * blocks
-    if plain(difference(plain(as_expr(blocks)), plain(as_expr(wave_size)))) != 0:
+    blocks = _product(frame.grid)
+    if not _are_equal(blocks, wave_size):
         raise errors.SemanticsError(
-            f'T.Persistent(scheduler="counter"): wave_size is `{wave_size}`, and the grid has '
-            f"`{blocks}` blocks; all of them share the tiles",
+            f"{what}: wave_size is `{wave_size}`, and the grid has `{blocks}` blocks; all of them "
+            "share the tiles",
             span=span.here(),
             notes=["pass the number of blocks that T.Kernel gets"],
         )
+
+
+def _check_blocks(frame: Any, index: Any, wave_size: Any, places: Any) -> None:
+    """The grid has a block for each tile, by its number."""
+    if len(frame.grid) != 1 or not as_expr(index).same_as(frame.block_vars[0]):
+        raise errors.SemanticsError(
+            f'T.Persistent(scheduler="clc"): index is `{index}`, not the index of the block in a '
+            "grid of one dimension",
+            span=span.here(),
+            notes=["with T.Kernel(tiles) as block: for ... in T.Persistent(domain, tiles, block"],
+        )
+    if not _are_equal(wave_size, places):
+        raise errors.SemanticsError(
+            f'T.Persistent(scheduler="clc"): the grid has `{wave_size}` blocks, and there are '
+            f"`{places}` tiles; it starts with a block for each, of which running ones take over "
+            "those that have not started",
+            span=span.here(),
+            notes=["T.Kernel(<number of tiles>)", 'scheduler="counter" is for fewer blocks'],
+        )
+
+
+def _check_rest(frame: Any) -> None:
+    """Not all blocks run, so nothing in the kernel may count on each of them."""
+    if frame.tile_loops > 1 or frame.counted or frame.attrs.get("swizzle_panel"):
+        what = "another scheduler, a reduction or a scan over the grid, or T.use_swizzle"
+        raise errors.UnsupportedError(
+            f'T.Persistent(scheduler="clc") beside {what}: blocks whose tile another one takes '
+            "over never run",
+            span=span.here(),
+            notes=['scheduler="counter" starts all blocks'],
+        )
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    return bool(plain(difference(plain(as_expr(a)), plain(as_expr(b)))) == 0)
 
 
 def _while_inside(tile: Expr, total: Expr, body: Stmt, where: Any) -> Stmt:

@@ -7,14 +7,17 @@
 namespace tl {
 
 #if __CUDA_ARCH__ >= 1000
-// What this thread has seen of the last answer comes before the next one.
-TL_DEVICE void clc_try_cancel(void* answer, uint64_t& barrier) {
+TL_DEVICE void clc_ask(void* answer, uint64_t& barrier) {
   asm volatile(
-      "fence.proxy.async.shared::cta;\n\t"
       "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], "
       "[%1];" ::"r"(shared_address(answer)),
       "r"(shared_address(&barrier))
       : "memory");
+}
+// What this thread has seen of the last answer comes before the next one.
+TL_DEVICE void clc_try_cancel(void* answer, uint64_t& barrier) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  clc_ask(answer, barrier);
 }
 // The answer goes to every block of the cluster.
 TL_DEVICE void clc_try_cancel_multicast(void* answer, uint64_t& barrier) {

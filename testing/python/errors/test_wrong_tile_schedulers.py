@@ -106,6 +106,73 @@ def case_counter_of_clusters():
                 A[i] = 1
 
 
+def case_launch_control_of_fewer_blocks():
+    """SemanticsError: T.Persistent(scheduler="clc"): the grid has `4` blocks, and there are `64`
+    tiles
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4) as block:
+            for i in T.Persistent((N,), 4, block, scheduler="clc"):  # WRONG
+                A[i] = 1
+
+
+def case_launch_control_by_another_index():
+    """SemanticsError: T.Persistent(scheduler="clc"): index is `63 - block`, not the index of the
+    block in a grid of one dimension
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(N) as block:
+            for i in T.Persistent((N,), N, 63 - block, scheduler="clc"):  # WRONG
+                A[i] = 1
+
+
+def case_launch_control_twice():
+    """UnsupportedError: T.Persistent(scheduler="clc") beside another scheduler ... starts
+    all blocks
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(N) as block:
+            for i in T.Persistent((N,), N, block, scheduler="clc"):
+                A[i] = 1
+            for i in T.Persistent((N,), N, block, scheduler="counter"):
+                A[i] = 1
+
+
+def case_launch_control_beside_a_reduction():
+    """UnsupportedError: T.Persistent(scheduler="clc") beside another scheduler, a reduction or a
+    scan over the grid
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), S: T.Tensor((1,), "float32")):
+        with T.Kernel(N, threads=32) as block:
+            total = T.alloc_reducer((1,), "float32", scope="grid", out=S)
+            for i in T.Persistent((N,), N, block, scheduler="clc"):
+                for j in T.Parallel(1):
+                    total[j] += A[i]
+            T.finalize_reducer(total)
+
+
+def case_launch_control_of_another_target():
+    """TargetError: T.Persistent(scheduler="clc"): sm_90a has no cluster launch control;
+    compile with target="sm_100a", or use scheduler="counter"
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(N) as block:
+            for i in T.Persistent((N,), N, block, scheduler="clc"):  # WRONG
+                A[i] = 1
+
+    tilelang.compile(main, target="sm_90a")
+
+
 def case_break_after_a_claim():
     """SemanticsError: break leaves a T.Persistent loop whose tiles a scheduler gives out"""
 

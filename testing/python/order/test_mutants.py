@@ -30,8 +30,10 @@ _BOTH = (
 )
 _PHASES = "No gemm of the stream is left then; with several tiles the next loop goes on from there."
 _PACE = "The first turns order nothing: they are for speed. Later ones would run ahead of others."
+_SLOTS = "The number of a tile goes to the other of two slots: the next barrier comes in between."
 #: (kernel, call, number): why it is not missed
 REDUNDANT = {
+    ("counter_sm_80", "sync_threads", 0): _SLOTS,
     ("gemm_sm_100a", "mbarrier_wait_parity", 1): _FIRST,
     ("attention_sm_100a", "mbarrier_wait_parity", 4): _BOTH,
     ("attention_sm_100a", "mbarrier_wait_parity", 15): _PHASES,

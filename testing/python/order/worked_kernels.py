@@ -110,6 +110,31 @@ def gemm_of_tensor_memory() -> Any:
     return main
 
 
+def scheduled(scheduler: str, blocks: int) -> Any:
+    """A (256, 128) by B^T (384, 128), by tiles that blocks ask for."""
+    m, n, k = 128, 128, 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 128), "bfloat16"),
+        B: T.Tensor((384, 128), "bfloat16"),
+        C: T.Tensor((256, 384), "float32"),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            a = T.alloc_shared((m, k), "bfloat16")
+            b = T.alloc_shared((n, k), "bfloat16")
+            c = T.alloc_fragment((m, n), "float32")
+            for y, x in T.Persistent((2, 3), blocks, block, scheduler=scheduler):
+                T.clear(c)
+                for step in T.Pipelined(2, num_stages=2):
+                    T.copy(A[y * m, step * k], a)
+                    T.copy(B[x * n, step * k], b)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[y * m, x * n])
+
+    return main
+
+
 #: name: (function, target)
 KERNELS: dict[str, tuple[Any, str]] = {
     f"gemm_{target}": (gemm(), target) for target in ("sm_80", "sm_90a", "sm_100a")
@@ -121,4 +146,7 @@ KERNELS: dict[str, tuple[Any, str]] = {
     "causal_attention": (attention("sm_90a", causal=True), "sm_90a"),
     "chained_gemms": (chained_gemms(), "sm_90a"),
     "gemm_of_tensor_memory": (gemm_of_tensor_memory(), "sm_100a"),
+    "counter_sm_80": (scheduled("counter", 4), "sm_80"),
+    "counter_sm_90a": (scheduled("counter", 4), "sm_90a"),
+    "clc_sm_100a": (scheduled("clc", 6), "sm_100a"),
 }  # fmt: skip

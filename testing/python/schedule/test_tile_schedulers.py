@@ -64,6 +64,45 @@ def test_counter(tiles: tuple[int, int], blocks: int, target: str) -> None:
         torch.testing.assert_close(c.double(), _expected(a, b), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("tiles", [(3, 3), (7, 5)])
+def test_launch_control(tiles: tuple[int, int]) -> None:
+    func = _gemm(tiles, 96, tiles[0] * tiles[1], "clc")
+    kernel = tilelang.compile(func, target="sm_100a")
+    a = torch.randn(*map(int, func.params[0].shape)).bfloat16()
+    b = torch.randn(*map(int, func.params[1].shape)).bfloat16()
+    c = torch.full((a.shape[0], b.shape[0]), float("nan"))
+    kernel(a, b, c)
+    torch.testing.assert_close(c.double(), _expected(a, b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.every_schedule
+def test_blocks_are_taken_over() -> None:
+    rows, places = T.dynamic("rows"), T.dynamic("places")
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((rows, 2), "int32"),
+        by: T.Tensor((places,), "int32"),
+        order: T.Tensor((places,), "int32"),
+    ):
+        with T.Kernel(places, threads=64) as block:
+            t = T.get_thread_binding()
+            for i, j in T.Persistent((rows, 2), places, block, scheduler="clc", table=order):
+                if t == 0:
+                    T.atomic_add(X[i, j], 1)
+                    T.atomic_add(by[block], 1)
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    for size in (0, 1, 7, 30):
+        x = torch.zeros(size, 2, dtype=torch.int32)
+        by = torch.zeros(2 * size, dtype=torch.int32)
+        kernel(x, by, torch.randperm(2 * size).int())
+        assert torch.equal(x, torch.ones_like(x))
+        assert by.sum() == 2 * size
+    assert by.max() > 1, "nothing was taken over"
+
+
 def _counts(target: str, scheduler: str) -> Any:
     """Adds 1 to an element for each tile of a loop, and 2 for each of another."""
     rows = T.dynamic("rows")
