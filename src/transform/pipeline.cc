@@ -24,6 +24,7 @@
 #include "transform/apply_scale_factors.h"
 #include "transform/branch_by_warp.h"
 #include "transform/broadcast_elements.h"
+#include "transform/cut_tiles.h"
 #include "transform/divide_stores.h"
 #include "transform/expand_unrolled.h"
 #include "transform/fit_blocks.h"
@@ -128,6 +129,7 @@ const std::vector<Step>& Pipeline() {
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
+      {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"fit_blocks", FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"trim_loads", TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},

@@ -15,6 +15,12 @@ using ir::StmtKind;
 
 namespace {
 
+// Elements that are added to a tensor are so by whichever thread.
+bool AddsUp(const ir::Expr& e) {
+  const auto* call = e.as<ir::CallNode>();
+  return call != nullptr && call->name == "atomic_add";
+}
+
 // Whether it is the same program however many threads a block has.
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
@@ -22,14 +28,17 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
     open = open && (key == "swizzle_panel" || key == "swizzle_order");
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    open = open && s->kind != StmtKind::kEvaluate && s->kind != StmtKind::kWhile;
+    const auto* evaluate = s.as<ir::EvaluateNode>();
+    open = open && (evaluate == nullptr || AddsUp(evaluate->value));
+    open = open && s->kind != StmtKind::kWhile;
     if (const auto* alloc = s.as<ir::AllocNode>()) {
       const ir::Buffer& buffer = alloc->buffer;
       open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");
     } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
       open = open && loop->annotations.empty();
     } else if (const auto* copy = s.as<ir::CopyNode>()) {
-      open = open && copy->annotations.empty() && !copy->mbar.defined() && !copy->block.defined();
+      bool plain = copy->annotations.size() == copy->annotations.count(ir::kAdds);
+      open = open && plain && !copy->mbar.defined() && !copy->block.defined();
     } else if (const auto* gemm = s.as<ir::GemmNode>()) {
       open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
     }
@@ -39,7 +48,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
     for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
     if (const auto* call = e.as<ir::CallNode>()) {
       const auto* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-      open = open && known != nullptr && known->pure;
+      open = open && known != nullptr && (known->pure || AddsUp(e));
     }
     return open;
   });

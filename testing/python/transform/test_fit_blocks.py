@@ -25,6 +25,7 @@ def tiled(
         A: T.Tensor((rows, depth), "float16"),
         B: T.Tensor((depth, columns), "float16"),
         C: T.Tensor((rows, columns), "float16"),
+        S: T.Tensor((rows, columns), "float32"),
     ):
         with T.Kernel(T.ceildiv(columns, n), T.ceildiv(rows, m), threads=threads) as (bx, by):
             a = T.alloc_shared((m, k), "float16")
@@ -46,6 +47,8 @@ def tiled(
                 c[0, 0] = c[0, 0] + T.get_thread_binding()
             if spelled == "sync":
                 T.sync_threads()
+            if spelled == "added":
+                T.atomic_add(S[by * m, bx * n], c)
             if relu:
                 for i, j in T.Parallel(m, n):
                     c[i, j] = T.max(c[i, j] + 1.0, 0.0)
@@ -67,7 +70,7 @@ def check(kernel, rows, columns, depth, relu):
     torch.manual_seed(0)
     a, b = torch.randn(rows, depth).half(), torch.randn(depth, columns).half()
     c = poisoned((rows, columns), "float16", "cpu")
-    kernel(a, b, c)
+    kernel(a, b, c, torch.zeros(rows, columns))
     want = a.double() @ b.double()
     want = (want + 1.0).clamp(min=0.0) if relu else want
     torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=1e-3)
@@ -129,6 +132,7 @@ def test_stages_fill_the_shared_memory_that_is_left():
     assert fitted(**few, depth=320) == (128, 5)  # iterations
     assert fitted(**few | {"columns": 14336}) == (128, 7)  # 224 blocks, two a multiprocessor
     assert fitted(n=256) == (256, 4)
+    assert fitted(**few, spelled="added") == (128, 12)
 
 
 def test_fewer_stages_where_two_blocks_then_fit():

@@ -1,0 +1,74 @@
+// A launch whose tiles have another extent along one dimension of its gemm's result.
+#ifndef TILELANG_TRANSFORM_TILE_CUTTER_H_
+#define TILELANG_TRANSFORM_TILE_CUTTER_H_
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "analysis/plain_gemm.h"
+#include "arith/analyzer.h"
+#include "ir/visitor.h"
+
+namespace tilelang::transform {
+
+// `block`: the index of the block that goes along the dimension, in steps of `from`; null where one
+// block has all of it, and tensors have no more than `to`.
+struct TileCut {
+  ir::GemmDim dim;
+  ir::Var block;
+  int64_t from;
+  int64_t to;
+};
+
+// Rewrites the body of a launch. What it meets that does not treat the elements along the dimension
+// alike, each by itself, makes it give up.
+class TileCutter : public ir::StmtMutator {
+ public:
+  TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
+             const analysis::PlainGemm& plain, TileCut cut);
+  // The body; null where it gives up.
+  ir::Stmt Body();
+
+  ir::Stmt MutateStmt(const ir::Stmt& s) override;
+  ir::Expr Mutate(const ir::Expr& e) override;
+  using StmtMutator::Rewrite;
+  ir::Stmt Rewrite(const ir::ForNode* op) override;
+  ir::Stmt Rewrite(const ir::ParallelForNode* op) override;
+  ir::Stmt Rewrite(const ir::StoreNode* op) override;
+  ir::Stmt Rewrite(const ir::CopyNode* op) override;
+  ir::Stmt Rewrite(const ir::FillNode* op) override;
+  ir::Stmt Rewrite(const ir::GemmNode* op) override;
+  ir::Expr Rewrite(const ir::LoadNode* op) override;
+
+ private:
+  using Node = ir::ffi::Object;
+
+  void FindTiles(const ir::Stmt& body);
+  bool Enter(const ir::Buffer& tile, size_t dim);
+  bool Spread(const ir::CopyNode* copy);
+  bool Spread(const ir::ParallelForNode* loop);
+  std::optional<size_t> DimOf(const ir::Buffer& tile) const;
+  std::unordered_set<const Node*> Along(const ir::ParallelForNode* loop) const;
+  ir::Region CutTile(const ir::Region& region);
+  ir::Region CutTensor(const ir::Region& region, size_t dim);
+  ir::Array<ir::Expr> CutIndices(const ir::Buffer& tile, const ir::Array<ir::Expr>& indices);
+  bool IsAlong(const ir::Expr& e);
+  bool Depends(const ir::Expr& e) const;
+  ir::Expr Shift(const ir::Expr& e);
+
+  const ir::KernelLaunchNode* launch_;
+  const analysis::PlainGemm& plain_;
+  TileCut cut_;
+  arith::Analyzer analyzer_;
+  ir::Map<ir::Buffer, ir::Buffer> tiles_;  // cut
+  std::unordered_map<const Node*, size_t> dims_;
+  std::unordered_set<const Node*> along_;  // variables of the parallel loop around
+  ir::Stmt body_;
+  bool in_parallel_ = false;
+  bool fits_ = true;
+};
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_TILE_CUTTER_H_
