@@ -20,7 +20,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from attention_forward import PASS_CONFIGS, Shape, by_torch, hide, options, reference
+from attention_forward import PASS_CONFIGS, Shape, by_torch, heads_of, hide, options, reference
 
 import tilelang
 import tilelang.language as T
@@ -264,7 +264,7 @@ def main(kernels=Backward, text=__doc__):
     names = "batch queries keys heads kv_heads dim causal dtype"
     example = Example(text, **options(names, 256, 4096))
     args = example.args
-    lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
+    lengths, heads = (args.queries, args.keys), heads_of(args)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
     tiles = kernels.default_tiles(args.dim, args.target)
     backward = kernels(shape, args.causal, args.dtype, tiles, compile=example.compile)
@@ -274,7 +274,7 @@ def main(kernels=Backward, text=__doc__):
         for _ in range(2)
     )
     k, v = (
-        example.normal(args.batch, args.keys, args.kv_heads, args.dim, dtype=args.dtype)
+        example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
         for _ in range(2)
     )
     out, lse, want = reference_gradients(q, k, v, d_out, args.causal)

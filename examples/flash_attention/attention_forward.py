@@ -23,6 +23,7 @@ where scores are six times as large, 2.0e-3 instead of 1.7e-3.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -215,12 +216,20 @@ def options(names, small, large):
         "queries": Option("queries of a sequence", small, large),
         "keys": Option("keys of a sequence", small, large),
         "heads": Option("heads of Q", 2, 16),
-        "kv_heads": Option("heads of K and V, a divisor of heads", 1, 16),
+        "kv_heads": Option("heads of K and V, a divisor of heads; 0 for as many", 1, 0),
         "dim": Option("elements of a head of Q and K", 128),
         "causal": Option("a query sees the keys up to its own", False),
         "dtype": Option("element type", "bfloat16", choices=("bfloat16", "float16")),
     }
     return {name: found[name] for name in names.split()}
+
+
+def heads_of(args):
+    """Returns the heads of Q, and those of K and V."""
+    kv_heads = args.kv_heads or args.heads
+    if args.heads % kv_heads:
+        sys.exit(f"--kv_heads must divide --heads: {kv_heads} does not divide {args.heads}")
+    return args.heads, kv_heads
 
 
 def by_torch(q, k, v, causal):
@@ -243,15 +252,15 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
         dim_v=Option("elements of a head of V; 0 for as many as of K", 0),
     )
     args = example.args
-    lengths, heads = (args.queries, args.keys), (args.heads, args.kv_heads)
+    lengths, heads = (args.queries, args.keys), heads_of(args)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
     tiles = default_tiles(args.target, shape.dim, shape.dim_v)
     function = attention(shape, args.causal, args.dtype, **tiles)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
     q = example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
-    k = example.normal(args.batch, args.keys, args.kv_heads, args.dim, dtype=args.dtype)
-    v = example.normal(args.batch, args.keys, args.kv_heads, shape.dim_v, dtype=args.dtype)
+    k = example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
+    v = example.normal(args.batch, args.keys, shape.kv_heads, shape.dim_v, dtype=args.dtype)
     out = example.output(*q.shape[:3], shape.dim_v, dtype=args.dtype)
     lse = example.output(args.batch, args.heads, args.queries)
     tables = []

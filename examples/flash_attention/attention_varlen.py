@@ -18,6 +18,7 @@ from attention_forward import (
     Shape,
     by_torch,
     default_tiles,
+    heads_of,
     hide,
     normalize,
     online_softmax,
@@ -136,14 +137,14 @@ def main():
     )
     args = example.args
     total = sum(args.lengths)
-    shape = Shape(len(args.lengths), total, total, args.heads, args.kv_heads, args.dim, args.dim)
+    shape = Shape(len(args.lengths), total, total, *heads_of(args), args.dim, args.dim)
     tiles = default_tiles(args.target, args.dim)
     function = attention_varlen(shape, max(args.lengths), args.causal, args.dtype, **tiles)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
     q, k, v = (
         example.normal(total, heads, args.dim, dtype=args.dtype)
-        for heads in (args.heads, args.kv_heads, args.kv_heads)
+        for heads in (shape.heads, shape.kv_heads, shape.kv_heads)
     )
     ends = offsets(args.lengths, args.device)
     out = example.output(*q.shape, dtype=args.dtype)

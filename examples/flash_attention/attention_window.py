@@ -19,6 +19,7 @@ from attention_forward import (
     PASS_CONFIGS,
     Shape,
     default_tiles,
+    heads_of,
     normalize,
     online_softmax,
     options,
@@ -122,15 +123,13 @@ def main():
         no_sink=Option("leave the sinks out", False),
     )
     args = example.args
-    shape = Shape(
-        args.batch, args.queries, args.keys, args.heads, args.kv_heads, args.dim, args.dim
-    )
+    shape = Shape(args.batch, args.queries, args.keys, *heads_of(args), args.dim, args.dim)
     tiles = default_tiles(args.target, args.dim)
     function = attention_window(shape, args.window, not args.no_sink, args.dtype, **tiles)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
     q = example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
     k, v = (
-        example.normal(args.batch, args.keys, args.kv_heads, args.dim, dtype=args.dtype)
+        example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
         for _ in range(2)
     )
     sinks = example.normal(args.heads, scale=2)
