@@ -39,18 +39,18 @@ class LaunchCutter : public ir::StmtMutator {
 
  private:
   // A gemm whose loop is long, with threads of one dimension; no loop otherwise.
-  static analysis::PlainGemm LongGemm(const ir::KernelLaunchNode* op) {
-    analysis::PlainGemm plain = analysis::FindPlainGemm(op);
+  static PlainGemm LongGemm(const ir::KernelLaunchNode* op) {
+    PlainGemm plain = FindPlainGemm(op);
     if (plain.loop == nullptr || plain.gemms.size() != 1 || op->threads.size() != 1) return {};
-    return ir::AsInt(plain.loop->extent).value_or(0) >= kLongLoop ? plain : analysis::PlainGemm{};
+    return ir::AsInt(plain.loop->extent).value_or(0) >= kLongLoop ? plain : PlainGemm{};
   }
-  static int64_t ExtentOf(const analysis::PlainGemm& plain, ir::GemmDim dim) {
+  static int64_t ExtentOf(const PlainGemm& plain, ir::GemmDim dim) {
     const ir::GemmOperandNode* c = plain.gemms[0]->Operand(ir::GemmOperandKind::kC);
     return ir::AsInt(c->region->extents[*c->DimAlong(dim)]).value_or(0);
   }
 
   // Rows of the tensor that those of the gemm are loaded from; 0: unknown.
-  static int64_t RowsOf(const analysis::PlainGemm& plain) {
+  static int64_t RowsOf(const PlainGemm& plain) {
     for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
       auto dim = input->DimAlong(ir::GemmDim::kM);
       if (!dim) continue;
@@ -66,7 +66,7 @@ class LaunchCutter : public ir::StmtMutator {
 
   Stmt CutRows(const ir::KernelLaunchNode* op) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    analysis::PlainGemm plain = LongGemm(op);
+    PlainGemm plain = LongGemm(op);
     if (plain.loop == nullptr) return self;
     int64_t rows = RowsOf(plain);
     int64_t from = ExtentOf(plain, ir::GemmDim::kM);
@@ -84,7 +84,7 @@ class LaunchCutter : public ir::StmtMutator {
 
   Stmt CutColumns(const ir::KernelLaunchNode* op) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    analysis::PlainGemm plain = LongGemm(op);
+    PlainGemm plain = LongGemm(op);
     auto grid = ir::AsInts(op->grid);
     if (plain.loop == nullptr || !grid) return self;
     int64_t blocks = 1;

@@ -6,7 +6,7 @@
 
 namespace tilelang::transform {
 
-// Cuts the tiles of a plain gemm (analysis/plain_gemm.h) with a long loop, on targets with wgmma:
+// Cuts the tiles of a plain gemm (transform/plain_gemm.h) with a long loop, on targets with wgmma:
 //
 // * Tiles have no more rows than their tensors: of 128, where there are 16, 64 stay, the rows of
 //   wgmma.

@@ -6,7 +6,7 @@
 
 namespace tilelang::transform {
 
-// Fits blocks of plain gemms (analysis/plain_gemm.h) to a multiprocessor of a target with wgmma:
+// Fits blocks of plain gemms (transform/plain_gemm.h) to a multiprocessor of a target with wgmma:
 //
 // * 256 threads beside a warpgroup that loads take all registers for one block. While it stores its
 //   result, or begins, nothing multiplies. Where 128 threads can hold the fragments, two blocks of

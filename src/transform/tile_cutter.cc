@@ -56,7 +56,7 @@ bool IsUnused(const ir::BindNode* bind, const Stmt& body) {
 }  // namespace
 
 TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
-                       const analysis::PlainGemm& plain, TileCut cut)
+                       const PlainGemm& plain, TileCut cut)
     : launch_(launch), plain_(plain), cut_(std::move(cut)) {
   analyzer_.BindParams(func->params);
   // Where blocks become more, nothing may follow from how many they were.

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "analysis/plain_gemm.h"
 #include "arith/analyzer.h"
 #include "ir/visitor.h"
+#include "transform/plain_gemm.h"
 
 namespace tilelang::transform {
 
@@ -25,8 +25,8 @@ struct TileCut {
 // alike, each by itself, makes it give up.
 class TileCutter : public ir::StmtMutator {
  public:
-  TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
-             const analysis::PlainGemm& plain, TileCut cut);
+  TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+             TileCut cut);
   // The body; null where it gives up.
   ir::Stmt Body();
 
@@ -58,7 +58,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Expr Shift(const ir::Expr& e);
 
   const ir::KernelLaunchNode* launch_;
-  const analysis::PlainGemm& plain_;
+  const PlainGemm& plain_;
   TileCut cut_;
   arith::Analyzer analyzer_;
   ir::Map<ir::Buffer, ir::Buffer> tiles_;  // cut

@@ -6,7 +6,7 @@
 
 namespace tilelang::transform {
 
-// Marks loads of plain gemms (analysis/plain_gemm.h) whose tiles have more rows than their tensor
+// Marks loads of plain gemms (transform/plain_gemm.h) whose tiles have more rows than their tensor
 // (schedule/missing_rows.h): the accelerator would write zeros for rows that do not exist, in every
 // iteration, more slowly than it loads others. On targets with wgmma; a remark says it.
 ir::Func TrimLoads(const ir::Func& func, const Target& target);
