@@ -112,9 +112,15 @@ def flash_decoding(
                 online_softmax(scores, weights, result, highest, sums, scale, None)
                 T.copy(V[b, key : key + block_N, head, :], V_shared)
                 T.gemm(weights, V_shared, result)
-            store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
+            if splits > 1:
+                store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
+            else:
+                for i, j in T.Parallel(block_H, dim):
+                    if i < group:
+                        Out[b, head * group + i, j] = result[i, j] / sums[i, 0]
 
-        combine(Parts, Lse, Out, splits, dim)
+        if splits > 1:
+            combine(Parts, Lse, Out, splits, dim)
 
     return flash_decoding
 

@@ -11,17 +11,29 @@ with promote_every= it sums so many products along K, and the threads add these 
 import torch
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
+
+
+def tiles(promote_every, target):
+    """Returns tiles and stages that registers and shared memory have room for.
+
+    The sums of the tensor core and those of the threads are registers of their own; where results
+    are staged, shared memory holds them, too.
+    """
+    wide = not promote_every and target == "sm_90a"
+    return {"block_N": 256 if wide else 128, "num_stages": 3 if wide else 4}
 
 
 def gemm_fp8(
     M, N, K, promote_every, dtype, out_dtype, block_M=128, block_N=128, block_K=128, threads=256,
-    num_stages=3,
+    num_stages=4, blocks=132,
 ):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (N, K)^T of ``dtype``, scaled, as a prim_func.
 
     ``promote_every`` divides ``block_K``; 0 leaves the sums to the tensor core. ScaleA (M,) and
-    ScaleB (N,) are float32.
+    ScaleB (N,) are float32. Each of ``blocks`` computes one tile after another, and loads for the
+    next one while it stores the last.
     """
     promotion = {"promote_every": promote_every} if promote_every else {}
 
@@ -33,23 +45,30 @@ def gemm_fp8(
         ScaleB: T.Tensor((N,), "float32"),
         C: T.Tensor((M, N), out_dtype),
     ):
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        with T.Kernel(blocks, threads=threads) as block:
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_N, block_K), dtype)
+            C_shared = T.alloc_shared((block_M, block_N), "bfloat16")
             C_local = T.alloc_fragment((block_M, block_N), "float32")
             scale_a = T.alloc_fragment((block_M,), "float32")
             scale_b = T.alloc_fragment((block_N,), "float32")
 
-            T.clear(C_local)
-            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
-                T.copy(A[by * block_M, k * block_K], A_shared)
-                T.copy(B[bx * block_N, k * block_K], B_shared)
-                T.gemm(A_shared, B_shared, C_local, transpose_B=True, **promotion)
-            T.copy(ScaleA[by * block_M], scale_a)
-            T.copy(ScaleB[bx * block_N], scale_b)
-            for i, j in T.Parallel(block_M, block_N):
-                C_local[i, j] *= scale_a[i] * scale_b[j]
-            T.copy(C_local, C[by * block_M, bx * block_N])
+            sizes = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
+            for by, bx in T.Persistent(sizes, blocks, block, group_size=8):
+                T.clear(C_local)
+                for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                    T.copy(A[by * block_M, k * block_K], A_shared)
+                    T.copy(B[bx * block_N, k * block_K], B_shared)
+                    T.gemm(A_shared, B_shared, C_local, transpose_B=True, **promotion)
+                T.copy(ScaleA[by * block_M], scale_a)
+                T.copy(ScaleB[bx * block_N], scale_b)
+                for i, j in T.Parallel(block_M, block_N):
+                    C_local[i, j] *= scale_a[i] * scale_b[j]
+                if out_dtype == "float32":  # too many bytes to stage
+                    T.copy(C_local, C[by * block_M, bx * block_N])
+                else:
+                    T.copy(C_local, C_shared)
+                    T.copy(C_shared, C[by * block_M, bx * block_N])
 
     return gemm_fp8
 
@@ -74,7 +93,10 @@ def main():
     )
     args = example.args
     sizes, dtypes = (args.m, args.n, args.k), (args.dtype, args.out_dtype)
-    kernel = example.compile(gemm_fp8(*sizes, args.promote_every, *dtypes))
+    chosen = tiles(args.promote_every, args.target)
+    blocks = CUDA(args.target).compute_max_core
+    function = gemm_fp8(*sizes, args.promote_every, *dtypes, **chosen, blocks=blocks)
+    kernel = example.compile(function)
     kind = getattr(torch, args.dtype)
     a, scale_a = quantized(example.normal(args.m, args.k), kind)
     b, scale_b = quantized(example.normal(args.n, args.k), kind)
@@ -85,7 +107,8 @@ def main():
 
     def by_torch():
         scales = scale_a[:, None], scale_b[None, :]
-        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16)
+        fast = not args.promote_every  # sums of the same accuracy
+        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)
 
     flops = 2 * args.m * args.n * args.k
     example.speed(lambda: kernel(a, b, scale_a, scale_b, c), by_torch, flops=flops)
