@@ -36,10 +36,15 @@ from tilelang.tools.example import Example, Option
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
-def default_tiles(target, dim, dim_v=None) -> dict[str, Any]:
+SHORT = 512  # queries or keys
+
+
+def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
-    ``dim_v`` is that of V, by default the one of Q and K.
+    ``dim_v`` is that of V, by default the one of Q and K. ``lengths`` are those of queries and
+    keys: with 64 dimensions, several small blocks share a multiprocessor where sequences are short,
+    and where they are long four warpgroups share their keys.
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
     has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups. The weights
@@ -55,6 +60,10 @@ def default_tiles(target, dim, dim_v=None) -> dict[str, Any]:
         }
     if target == "sm_80":
         return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2, "parts": 4}
+    if lengths is not None and max(dim, dim_v or dim) <= 64:
+        short = min(lengths) <= SHORT
+        tiles = (64, 80, 128) if short else (256, 64, 512)
+        return {**dict(zip(("block_M", "block_N", "threads"), tiles, strict=True)), "num_stages": 2}
     wide = dim + (dim_v or dim) > 320  # two stages of 128 keys and values beside Q: 245 KiB
     return {
         "block_M": 128,
@@ -254,7 +263,7 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
     args = example.args
     lengths, heads = (args.queries, args.keys), heads_of(args)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
-    tiles = default_tiles(args.target, shape.dim, shape.dim_v)
+    tiles = default_tiles(args.target, shape.dim, shape.dim_v, lengths)
     function = attention(shape, args.causal, args.dtype, **tiles)
     kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 

@@ -29,7 +29,7 @@ import tilelang.language as T
 OVERHEAD = 3
 
 
-def default_tiles(target, dim, dim_v=None):
+def default_tiles(target, dim, dim_v=None, lengths=None):
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
     That is so for whatever ``dim_v`` up to ``dim``.

@@ -14,7 +14,7 @@ import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
-def gemm_split_k(M, N, K, parts, dtype, block_M=64, block_N=128, block_K=64, threads=128):
+def gemm_split_k(M, N, K, parts, dtype, block_M=64, block_N=128, block_K=128, threads=128):
     """Returns C (M, N) float32 += A (M, K) @ B (K, N) of ``dtype`` as a prim_func."""
     steps = T.ceildiv(T.ceildiv(K, parts), block_K)  # of a block
 

@@ -13,7 +13,7 @@ from tilelang.tools.example import Example, Option
 
 
 def gemm_multicast(
-    M, N, K, blocks, block_M=128, block_N=256, block_K=64, stages=3, dtype="bfloat16"
+    M, N, K, blocks, block_M=128, block_N=256, block_K=64, stages=3, panel=8, dtype="bfloat16"
 ):
     """Returns C (M, N) = A (M, K) @ B (N, K)^T, all of ``dtype``, as a prim_func.
 
@@ -21,6 +21,7 @@ def gemm_multicast(
     and K.
     """
     everyone = (1 << blocks) - 1
+    rows, across = M // block_M, N // block_N // blocks  # of clusters
 
     @T.prim_func
     def gemm_multicast(
@@ -28,8 +29,13 @@ def gemm_multicast(
         B: T.Tensor((N, K), dtype),
         C: T.Tensor((M, N), dtype),
     ):
-        grid = (N // block_N, M // block_M)
-        with T.Kernel(*grid, threads=288, cluster_dims=(blocks, 1, 1)) as (bx, by):
+        with T.Kernel(rows * across * blocks, threads=288, cluster_dims=(blocks, 1, 1)) as index:
+            # Panels of some rows: clusters that run together load few different tiles.
+            cluster = index // blocks
+            first = cluster // (panel * across) * panel
+            height = T.min(panel, rows - first)
+            by = first + cluster % (panel * across) % height
+            bx = cluster % (panel * across) // height * blocks + index % blocks
             a = T.alloc_shared((stages, block_M, block_K), dtype)
             b = T.alloc_shared((stages, block_N, block_K), dtype)
             c = T.alloc_fragment((block_M, block_N), "float32")
