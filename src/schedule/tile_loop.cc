@@ -2,10 +2,12 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <unordered_set>
 #include <utility>
 
 #include "analysis/kernel_scope.h"
 #include "ir/next_tile.h"
+#include "ir/remark.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -280,7 +282,40 @@ class AloneWriter : public TileLoopMutator {
   Expr first_;
 };
 
+// Whether loops in the body run as often for each tile, and nothing is left out of some: told by
+// constants and by what is known before the loop, without looking at values.
+bool AreEven(const ir::ForNode* tiles) {
+  std::unordered_set<const tvm::ffi::Object*> inside;
+  bool even = true;
+  ir::WalkStmts(tiles->body.as<ir::SeqNode>()->stmts[1].as<ir::IfNode>()->then_case,
+                [&](const Stmt& s) {
+                  if (const auto* bind = s.as<ir::BindNode>()) inside.insert(bind->var.get());
+                  even = even && s->kind != ir::StmtKind::kIf && s->kind != ir::StmtKind::kWhile;
+                  const auto* loop = s.as<ir::ForNode>();
+                  if (loop == nullptr) return even;
+                  ir::WalkExprs(loop->extent, [&](const Expr& e) {
+                    even = even && e->kind != ir::ExprKind::kLoad && inside.count(e.get()) == 0;
+                    return even;
+                  });
+                  return even;
+                });
+  return even;
+}
+
 }  // namespace
+
+void RemarkEvenTiles(const ir::KernelLaunchNode* launch) {
+  ir::WalkStmts(launch->body, [](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    const auto* body = loop == nullptr ? nullptr : loop->body.as<ir::SeqNode>();
+    auto call = body == nullptr ? std::nullopt : ir::AsNextTile(body->stmts[0]);
+    if (!call || !call->counter.defined() || !AreEven(loop)) return true;
+    Remark(s.span(), "pipeline",
+           "T.Persistent(scheduler=\"counter\"): every tile takes as many steps, so a counter has "
+           "little to balance; scheduler=\"static\" needs none");
+    return true;
+  });
+}
 
 TileLoops::TileLoops(const ir::KernelLaunchNode* launch) : launch_(launch), slice_(launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {

@@ -28,6 +28,7 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.Pipelined": {
         "group": Ignored("it joins statements for order= and stage=, which are not given"),
     },
+    "T.Persistent": {"group_size": Ignored("the table says the order of the tiles", (8,))},
     "T.Parallel": {"prefer_async": Ignored(_THREADS)},
     "T.serial": {"hints": Ignored("a serial loop has none", ((),))},
     "T.tma_copy": {"leader_scope_threads": Ignored("one thread of those that get there asks")},

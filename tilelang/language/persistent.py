@@ -13,6 +13,7 @@ from ..ir.expr import Expr, as_expr, call, var
 from ..ir.stmt import Stmt
 from .allocate import alloc_workspace
 from .builder import Builder, current
+from .ignored import remark_ignored
 from .loops import Loop, Opened, integer
 from .pointer import address_of
 from .scalar import AND, ceildiv, logical
@@ -78,6 +79,7 @@ def Persistent(
     sizes = [integer(size, "domain of T.Persistent") for size in domain]
     if table is not None:
         _check_table(table)
+        remark_ignored("T.Persistent", group_size=plain(group_size))
     if scheduler in ("counter", "clc"):
         return _asked(sizes, wave_size, index, group_size, table, scheduler)
     if scheduler == "table":
@@ -308,8 +310,8 @@ def _divides(total: Any, wave_size: Any) -> bool:
 
 def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
     """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
-    if len(sizes) == 1:
-        return tile
+    if len(sizes) == 1 or plain(group_size) == 1:
+        return _by_rows(tile, sizes)
     inner = _product(sizes[1:])
     group = tile // (inner * group_size)
     first = group * group_size

@@ -11,6 +11,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 from tilelang import transform
+from tilelang.language.allocate import alloc_workspace
 from tilelang.language.ignored import IGNORED
 
 #: Parameters that no code reads, each with its reason.
@@ -111,6 +112,9 @@ CALLS = {
         t[0][0:4, :], A, 0, [0, 1, 2, 3], swizzle="128B"
     ),
     "T.annotate_restrict_buffers: buffers=": lambda A, t: T.annotate_restrict_buffers(A),
+    "T.Persistent: group_size=4": lambda A, t: T.Persistent(
+        (4,), 1, 0, 4, scheduler="table", table=alloc_workspace((4,), "int32")
+    ),
     "T.device_assert: no_stack_info=True": lambda A, t: T.device_assert(
         A[0, 0] < 1, "message", no_stack_info=True
     ),

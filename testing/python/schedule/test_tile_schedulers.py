@@ -205,4 +205,18 @@ def test_roles_are_told() -> None:
     kernel = tilelang.compile(_gemm((4, 4), 96, 4, "counter"), target="sm_90a")
     text = str(kernel.schedule())
     assert "scheduler  5 " in text
-    assert "tile_full" in text
+    assert "scheduler  load, threads  tile_full" in text
+    assert "as many steps" not in text
+
+
+def test_even_tiles_are_told() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float32"), order: T.Tensor((32,), "int32")):
+        with T.Kernel(4, threads=32) as block:
+            for i in T.Persistent((32,), 4, block, 4, scheduler="counter", table=order):
+                for j in T.Parallel(64):
+                    A[i, j] = i
+
+    remarks = "\n".join(map(str, tilelang.compile(main, target="sm_80").remarks))
+    assert "every tile takes as many steps" in remarks
+    assert "group_size=4" in remarks
