@@ -1,6 +1,7 @@
 """GEMMs as a user first writes them beside cuBLAS: C (M, N) = A (M, K) B (K, N) in bfloat16.
 
     python benchmark/defaults.py [--shapes 4096,14336,4096 ...] [--threads 128 256] [--hand]
+                                 [--few] [--examples]
 
 The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
 the way of results. "plain" is compiled as it is, "as written" without what the compiler adds. Rows
@@ -8,6 +9,9 @@ of the table are kernels, columns shapes; a number is the time of the library ov
 kernel, from medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS' row
 is in TFLOP/s. ``--hand`` adds what an expert would write by hand: panels of blocks, results through
 shared memory, other numbers of stages.
+
+``--few`` takes shapes of few rows or small results, ``--examples`` prints a table of examples with
+their defaults instead (``benchmark/defaults_examples.py``).
 
 Shapes are listed by M, N and K; every second one is held back: while rules of the compiler are
 made, they are measured on the others. The geometric means of both halves stand at the end of a row.
@@ -22,6 +26,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import defaults_examples
 import in_turns
 import torch
 from ahead import compile_ahead
@@ -47,6 +52,8 @@ SHAPES = sorted(
         (16384, 2048, 1024),
     ]
 )
+FEW = [(m, n, k) for m in (1, 8, 16, 32) for n, k in ((14336, 4096), (4096, 14336))]
+FEW += [(100, 2048, 8192), (512, 2048, 8192), (1024, 1024, 4096), (16, 1024, 4096)]
 HELD_BACK = set(SHAPES[1::2])
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
 #: without what the compiler adds
@@ -104,12 +111,18 @@ def mean(ratios: list[float]) -> str:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", nargs="*", default=[",".join(map(str, s)) for s in SHAPES])
+    parser.add_argument("--shapes", nargs="*", default=[])
     parser.add_argument("--threads", nargs="*", type=int, default=[128, 256])
     parser.add_argument("--hand", action="store_true")
+    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--examples", action="store_true")
     parser.add_argument("--rounds", type=int, default=in_turns.ROUNDS)
     options = parser.parse_args()
+    if options.examples:
+        defaults_examples.table(options.rounds)
+        return
     shapes: list[Shape] = [tuple(map(int, s.split(","))) for s in options.shapes]  # type: ignore[misc]
+    shapes = shapes or (FEW if options.few else SHAPES)
     kernels = rows(options.threads, options.hand)
     compile_ahead(kernel, [(shape, *row) for shape in shapes for row in kernels])
     print(f"{torch.cuda.get_device_name()}; M, N, K: {'; '.join(map(str, shapes))}")

@@ -1,0 +1,212 @@
+"""Examples with their defaults beside torch, as of benchmark/defaults.py --examples.
+
+Each row of the table is an example, its numbers the time of the peer over that of the example for
+each of its shapes. Tiles, splits and stages are those that the example's ``main`` chooses.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import in_turns
+import torch
+from ahead import compile_ahead
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import conv2d, grouped_mm, scaled_dot_product_attention
+
+import tilelang
+
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "convolution"))
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "flash_attention"))
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "gemm"))
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "gemm_sm90"))
+import attention_forward
+import conv2d as convolution
+import flash_decoding
+import gemm_fp8
+import gemm_multicast
+import gemm_split_k
+import grouped_gemm
+
+TARGET = "sm_90a"
+CUBES = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 14336, 4096), (8192, 1024, 8192)]
+GROUPS = [[3000, 1000, 2500, 500, 0, 1192], [1024] * 8, [256] * 32, [33] * 16]
+IMAGES = [(128, 56, 56, 128, 128), (64, 28, 28, 512, 512), (64, 14, 14, 1024, 1024)]
+CACHES = [(64, 2048), (32, 8192), (32, 2048), (8, 32768)]
+#: batch, queries, keys, heads, heads of K and V, dimensions of K and of V
+LENGTHS = [(8, 512, 512), (8, 1024, 1024), (4, 4096, 4096), (4, 4096, 77)]
+HEADS, KV_HEADS, DIM = 32, 4, 128
+
+
+class Pair(NamedTuple):
+    """The same by an example and by torch; what the example writes, and what it should be."""
+
+    run: Callable[[], object]
+    peer: Callable[[], object]
+    got: torch.Tensor
+    want: torch.Tensor
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """Normal random numbers on the GPU."""
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def poisoned(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """Room for a result."""
+    return torch.full(shape, float("nan"), device="cuda", dtype=dtype)
+
+
+def float8(promote_every: int, sizes: tuple[int, int, int], kernel: Any = None) -> Any:
+    """Scaled float8; the peer's sums are as accurate."""
+    m, n, k = sizes
+    if kernel is None:
+        tiles = gemm_fp8.tiles(promote_every, TARGET)
+        return gemm_fp8.gemm_fp8(*sizes, promote_every, "float8_e4m3fn", "bfloat16", **tiles), {}
+    kind = torch.float8_e4m3fn
+    a, scale_a = gemm_fp8.quantized(normal(m, k, dtype=torch.float32), kind)
+    b, scale_b = gemm_fp8.quantized(normal(n, k, dtype=torch.float32), kind)
+    c = poisoned(m, n)
+    scales = scale_a[:, None], scale_b[None, :]
+    options = {"out_dtype": torch.bfloat16, "use_fast_accum": not promote_every}
+    want = (a.float() * scales[0]) @ (b.float() * scales[1].T).T
+    return Pair(
+        functools.partial(kernel, a, b, scale_a, scale_b, c),
+        lambda: torch._scaled_mm(a, b.T, *scales, **options),
+        c,
+        want,
+    )
+
+
+def grouped(sizes: Sequence[int], kernel: Any = None) -> Any:
+    """Gemms of different heights."""
+    rows, groups, n, k = sum(sizes), len(sizes), 4096, 4096
+    if kernel is None:
+        tiles = grouped_gemm.tiles(n, TARGET)
+        return grouped_gemm.grouped_gemm(rows, groups, n, k, "bfloat16", **tiles), {}
+    a, b, c = normal(rows, k), normal(groups, k, n), poisoned(rows, n)
+    ends = torch.tensor(sizes).cumsum(0).to("cuda", torch.int32)
+    want = torch.cat([x @ y for x, y in zip(a.split(list(sizes)), b, strict=True)])
+    return Pair(
+        functools.partial(kernel, a, b, ends, c), lambda: grouped_mm(a, b, offs=ends), c, want
+    )
+
+
+def multicast(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
+    """Clusters of two."""
+    m, n, k = sizes
+    if kernel is None:
+        return gemm_multicast.gemm_multicast(*sizes, 2), {}
+    a, b, c = normal(m, k), normal(n, k), poisoned(m, n)
+    return Pair(functools.partial(kernel, a, b, c), lambda: a @ b.T, c, a @ b.T)
+
+
+def split_k(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
+    """A small result of a long K; its zeros count."""
+    m, n, k = sizes
+    if kernel is None:
+        return gemm_split_k.gemm_split_k(*sizes, 16, "float16"), {}
+    a, b = normal(m, k, dtype=torch.float16), normal(k, n, dtype=torch.float16)
+    c = torch.zeros(m, n, device="cuda")
+
+    def run() -> None:
+        c.zero_()
+        kernel(a, b, c)
+
+    return Pair(run, lambda: a @ b, c, a.float() @ b.float())
+
+
+def images(sizes: tuple[int, int, int, int, int], kernel: Any = None) -> Any:
+    """3 x 3 convolutions of channels-last images."""
+    if kernel is None:
+        return convolution.conv2d(*sizes, 3, 1, 1, 1, "float16"), {}
+    batch, height, width, channels, features = sizes
+    x = normal(batch, height, width, channels, dtype=torch.float16)
+    w = normal(3, 3, channels, features, dtype=torch.float16)
+    last = {"memory_format": torch.channels_last}
+    own_x, own_w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1).contiguous(**last)
+    y = poisoned(batch * height * width, features, dtype=torch.float16)
+    want = conv2d(own_x, own_w, padding=1).permute(0, 2, 3, 1).reshape(y.shape)
+    columns = w.view(-1, features)
+    return Pair(
+        functools.partial(kernel, x, columns, y), lambda: conv2d(own_x, own_w, padding=1), y, want
+    )
+
+
+def decoding(sizes: tuple[int, int], kernel: Any = None) -> Any:
+    """One query of each sequence."""
+    batch, keys = sizes
+    if kernel is None:
+        splits = flash_decoding.default_splits(batch, KV_HEADS, keys, TARGET)
+        function = flash_decoding.flash_decoding(batch, keys, HEADS, KV_HEADS, DIM, splits)
+        return function, attention_forward.PASS_CONFIGS
+    half = torch.float16
+    q = normal(batch, HEADS, DIM, dtype=half)
+    k, v = (normal(batch, keys, KV_HEADS, DIM, dtype=half) for _ in range(2))
+    lengths = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
+    out = poisoned(batch, HEADS, DIM, dtype=half)
+    swapped = q[:, :, None], k.transpose(1, 2), v.transpose(1, 2)
+    attend = functools.partial(scaled_dot_product_attention, *swapped, enable_gqa=True)
+    return Pair(functools.partial(kernel, q, k, v, lengths, out), attend, out, attend()[:, :, 0])
+
+
+def attention(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
+    """16 heads of 64 dimensions beside cuDNN."""
+    batch, queries, keys = sizes
+    shape = attention_forward.Shape(batch, queries, keys, 16, 16, 64, 64)
+    if kernel is None:
+        tiles = attention_forward.default_tiles(TARGET, 64, 64, (queries, keys))
+        function = attention_forward.attention(shape, False, "bfloat16", **tiles)
+        return function, attention_forward.PASS_CONFIGS
+    q, k, v = (normal(batch, length, 16, 64) for length in (queries, keys, keys))
+    out, lse = poisoned(*q.shape), poisoned(batch, 16, queries, dtype=torch.float32)
+    swapped = [x.transpose(1, 2) for x in (q, k, v)]
+
+    def attend() -> torch.Tensor:
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            return scaled_dot_product_attention(*swapped)
+
+    return Pair(functools.partial(kernel, q, k, v, out, lse), attend, out, attend().transpose(1, 2))
+
+
+#: by name: what returns a prim_func and pass options, or with a kernel a Pair; and its shapes
+EXAMPLES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
+    "float8": (functools.partial(float8, 0), CUBES),
+    "float8, sums in float32": (functools.partial(float8, 128), CUBES),
+    "grouped": (grouped, GROUPS),
+    "multicast": (multicast, CUBES),
+    "split-K": (split_k, [(128, 512, 65536), (64, 1024, 32768)]),
+    "conv2d": (images, IMAGES),
+    "decoding": (decoding, CACHES),
+    "attention": (attention, LENGTHS),
+}
+
+
+def build(job: tuple[str, int]) -> Any:
+    """Compiles the kernel of an example for one of its shapes."""
+    name, number = job
+    make, shapes = EXAMPLES[name]
+    function, configs = make(shapes[number])
+    return tilelang.compile(function, target=TARGET, pass_configs=configs)
+
+
+def table(rounds: int) -> None:
+    """Prints a row for each example, after checking its results."""
+    jobs = [(name, i) for name, (_, shapes) in EXAMPLES.items() for i in range(len(shapes))]
+    compile_ahead(build, jobs)
+    torch.backends.cudnn.benchmark = True
+    for name, (make, shapes) in EXAMPLES.items():
+        ratios = []
+        for number, shape in enumerate(shapes):
+            pair = make(shape, build((name, number)))
+            pair.run()
+            error = (pair.got.float() - pair.want.float()).norm() / pair.want.float().norm()
+            assert error < 1e-2, f"{name} {shape}: relative error {error.item():.2g}"
+            times = in_turns.milliseconds({"run": pair.run, "peer": pair.peer}, rounds)
+            ratios.append(f"{times['peer'] / times['run']:5.2f}")
+            torch.cuda.empty_cache()
+        print(f"{name:26} {'  '.join(ratios)}   {'; '.join(map(str, shapes))}", flush=True)
