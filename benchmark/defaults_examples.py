@@ -123,7 +123,8 @@ def split_k(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
 def images(sizes: tuple[int, int, int, int, int], kernel: Any = None) -> Any:
     """3 x 3 convolutions of channels-last images."""
     if kernel is None:
-        return convolution.conv2d(*sizes, 3, 1, 1, 1, "float16"), {}
+        tiles = convolution.tiles(sizes[-1], TARGET)
+        return convolution.conv2d(*sizes, 3, 1, 1, 1, "float16", **tiles), {}
     batch, height, width, channels, features = sizes
     x = normal(batch, height, width, channels, dtype=torch.float16)
     w = normal(3, 3, channels, features, dtype=torch.float16)

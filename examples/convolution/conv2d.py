@@ -15,6 +15,15 @@ import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
+def tiles(features, target):
+    """Returns tiles: where one has all features, several small blocks share a multiprocessor."""
+    if target != "sm_90a":
+        return {}
+    if features > 128:
+        return {"block_K": 128}
+    return {"block_M": 64, "block_N": 64 if features <= 64 else 128, "threads": 128}
+
+
 def conv2d(
     batch, height, width, channels, features, kernel, stride, dilation, pad, dtype,
     block_M=128, block_N=128, block_K=64, threads=256,
@@ -66,7 +75,8 @@ def main():
     args = example.args
     image = args.batch, args.height, args.width, args.channels
     window = args.kernel, args.stride, args.dilation, args.pad
-    compiled = example.compile(conv2d(*image, args.features, *window, args.dtype))
+    chosen = tiles(args.features, args.target)
+    compiled = example.compile(conv2d(*image, args.features, *window, args.dtype, **chosen))
     x = example.normal(*image, dtype=args.dtype)
     w = example.normal(args.kernel, args.kernel, args.channels, args.features, dtype=args.dtype)
 
