@@ -12,8 +12,19 @@ using ir::Array;
 using ir::Expr;
 using ir::Stmt;
 
+std::vector<DisjointStores> DisjointStoresOf(const ir::ForNode* loop) {
+  std::vector<DisjointStores> promises;
+  auto noted = loop->annotations.Get(kDisjointStores);
+  if (!noted) return promises;
+  for (const auto& pair : (*noted).cast<Array<Array<ir::Any>>>()) {
+    promises.push_back({std::string(pair[0].cast<ir::String>()), pair[1].cast<ir::Span>()});
+  }
+  return promises;
+}
+
 LoopTurns::LoopTurns(const Stmt& loop, const ir::KernelLaunchNode* launch) {
   const auto* op = loop.as<ir::ForNode>();
+  if (op != nullptr) promises_ = DisjointStoresOf(op);
   auto min = op == nullptr ? std::nullopt : ir::AsInt(op->min);
   auto extent = op == nullptr ? std::nullopt : ir::AsInt(op->extent);
   if (!min || !extent) return;
@@ -77,6 +88,12 @@ std::optional<MovingBox> LoopTurns::Around(const std::vector<MovingBox>& boxes) 
     }
   }
   return around;
+}
+
+bool LoopTurns::ArePromised(const ir::Buffer& tensor) const {
+  return std::any_of(promises_.begin(), promises_.end(), [&](const DisjointStores& promise) {
+    return promise.tensor == std::string(tensor->name);
+  });
 }
 
 bool LoopTurns::AreApart(const std::vector<MovingBox>& boxes) const {

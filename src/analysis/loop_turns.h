@@ -3,6 +3,7 @@
 #define TILELANG_ANALYSIS_LOOP_TURNS_H_
 
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -10,6 +11,14 @@
 #include "ir/stmt.h"
 
 namespace tilelang::analysis {
+
+// An annotation of loops: what T.assume_disjoint states, pairs of a tensor's name and where.
+inline constexpr const char* kDisjointStores = "disjoint_stores";
+struct DisjointStores {
+  std::string tensor;
+  ir::Span span;
+};
+std::vector<DisjointStores> DisjointStoresOf(const ir::ForNode* loop);
 
 class LoopTurns {
  public:
@@ -20,6 +29,8 @@ class LoopTurns {
   // one: the least box around them is asked for, dimension by dimension by what does not depend on
   // the body's own variables, then all together by trying all turns of all blocks.
   bool AreApart(const std::vector<arith::MovingBox>& boxes) const;
+  // Whether the program says so of its stores to the tensor.
+  bool ArePromised(const ir::Buffer& tensor) const;
 
  private:
   void TakeConditions(const ir::Stmt& body);
@@ -27,6 +38,7 @@ class LoopTurns {
   arith::MovingBox Expanded(const arith::MovingBox& box) const;
   std::optional<arith::MovingBox> Around(const std::vector<arith::MovingBox>& boxes) const;
 
+  std::vector<DisjointStores> promises_;
   arith::Turns turns_;  // without a variable where their number is not known
   std::unordered_set<const ir::ffi::Object*> inside_;  // variables of loops in the body
   ir::Map<ir::Var, ir::Expr> names_;                   // what the body binds

@@ -88,7 +88,9 @@ bool BulkStores::IsApart(const PendingAccess& store, const analysis::MemoryAcces
   if (store.carried_by >= static_cast<int>(loops_.size())) return false;
   const auto &a = store.access->box, &b = access.box;
   if (!a || !b) return false;
-  return loops_[store.carried_by].AreApart({{a->corner, a->extents}, {b->corner, b->extents}});
+  const analysis::LoopTurns& loop = loops_[store.carried_by];
+  return loop.ArePromised(b->tensor) ||
+         loop.AreApart({{a->corner, a->extents}, {b->corner, b->extents}});
 }
 
 bool BulkStores::IssuesAlone(const Stmt& s) const {

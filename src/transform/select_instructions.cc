@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -129,6 +131,7 @@ class Selector : public analysis::ScopedMutator {
     bool outer = std::exchange(pipelined_, pipelined_ || schedule::StagesOf(op) >= 2);
     Stmt result = InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
     pipelined_ = outer;
+    RemarkPromises(op);
     return result;
   }
   Stmt Rewrite(const ir::WhileNode* op) override {
@@ -275,7 +278,7 @@ class Selector : public analysis::ScopedMutator {
   }
 
   // No element of the tensor is written twice.
-  bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) const {
+  bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) {
     if (!uses.AreStoresApart()) return false;
     if (loops_.empty()) return true;
     if (StoresIn(loops_.back().first, op->dst->buffer) != uses.writes) return false;
@@ -285,8 +288,27 @@ class Selector : public analysis::ScopedMutator {
       if (!extents) return false;
       boxes.push_back({region->mins, *extents});
     }
-    return std::all_of(loops_.begin(), loops_.end(),
-                       [&](const auto& loop) { return loop.second.AreApart(boxes); });
+    bool apart = true;
+    std::vector<const ffi::Object*> promised;  // loops
+    for (const auto& [loop, turns] : loops_) {
+      if (turns.AreApart(boxes)) continue;
+      apart = apart && turns.ArePromised(op->dst->buffer);
+      promised.push_back(loop.get());
+    }
+    for (const ffi::Object* loop : promised) {
+      if (apart) used_.insert({loop, std::string(op->dst->buffer->name)});
+    }
+    return apart;
+  }
+
+  void RemarkPromises(const ir::ForNode* loop) const {
+    for (const analysis::DisjointStores& promise : analysis::DisjointStoresOf(loop)) {
+      if (used_.count({loop, promise.tensor}) != 0) continue;
+      Remark(promise.span, "argument",
+             "T.assume_disjoint of " + promise.tensor +
+                 " has no effect: the loop's turns are apart without it, or their stores are not "
+                 "by the tensor memory accelerator alone, one after the other");
+    }
   }
 
   // How many statements of a loop's body, but for loops in it, store to the tensor.
@@ -351,6 +373,8 @@ class Selector : public analysis::ScopedMutator {
   std::optional<analysis::ChainedGemms> chained_;
   const ir::KernelLaunchNode* launch_ = nullptr;
   std::vector<std::pair<Stmt, analysis::LoopTurns>> loops_;  // around
+  // Promises that were needed: of a loop, for a tensor.
+  std::set<std::pair<const ffi::Object*, std::string>> used_;
   std::string obstacle_;  // of the last instruction that was asked
   bool pipelined_ = false;
 };

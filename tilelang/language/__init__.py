@@ -70,6 +70,7 @@ from .copy_async import (
     ptx_wait_group,
 )
 from .debug import device_assert, print
+from .disjoint import assume_disjoint
 from .dot import dp4a
 from .eager import const
 from .early_return import thread_return

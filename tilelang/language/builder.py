@@ -35,6 +35,8 @@ class Block:
         leaves: the condition under which a thread has left the kernel in this block, or None.
         close: closes a block that lasts until the end of the one around it; None for others.
         safe_values: what is read outside of tensors in the block (T.annotate_safe_value).
+        targets: of a loop, the variables that it gives; and what T.assume_disjoint says of it,
+            tensors and where.
     """
 
     def __init__(self, kind: str, where: Span | None) -> None:
@@ -45,6 +47,8 @@ class Block:
         self.leaves: Expr | None = None
         self.close: Callable[[], None] | None = None
         self.safe_values: dict[Any, Expr] = {}
+        self.targets: tuple[Any, ...] = ()
+        self.disjoint: list[tuple[str, Span | None]] = []
 
     def body(self) -> Stmt:
         """The statements as one; a sequence where something declared must end with the block."""

@@ -11,6 +11,7 @@ from ...ir import span
 from ...ir.expr import FloatImm, IntImm, Operand, as_expr, condition
 from ...ir.stmt import Stmt, store
 from ..builder import Block, Builder
+from ..disjoint import with_promises
 from ..early_return import path_of, skip_the_rest
 from ..loops import Loop
 from ..variable import Poison, Ref, Unset, allocate
@@ -199,9 +200,12 @@ class For:
         frame = self._iterable.open(self._hints, builder)
         block = builder.push(self._kind)
         builder.loops.append((self._kind, len(builder.blocks)))
-        yield self._bound(frame.value)
+        value = self._bound(frame.value)
+        block.targets = value if isinstance(value, tuple) else (value,)
+        yield value
         builder.loops.pop()
-        builder.emit(frame.close(builder.pop(block), where))
+        loop = frame.close(builder.pop(block), where)
+        builder.emit(with_promises(loop, block.disjoint) if block.disjoint else loop)
 
     def _bound(self, value: Any) -> Any:
         """Computes what the loop gives once, when it is more than its variables."""

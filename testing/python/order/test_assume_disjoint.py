@@ -1,0 +1,122 @@
+"""T.assume_disjoint: stores by TMA to rows that the compiler cannot know to be apart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang import errors
+from tilelang.emulator import EmulatorError
+
+ROWS, COLUMNS, TURNS = 32, 64, 6
+
+
+def scattered(promise: bool, loop=T.serial, known: bool = False):
+    """Copies tiles to places that a table gives, or in order where they are ``known``."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+        table: T.Tensor((TURNS,), "int32"),
+        Y: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((ROWS, COLUMNS), "float16")
+            for i in loop(TURNS):
+                if promise:
+                    T.assume_disjoint(Y, i)
+                T.copy(X[i * ROWS, 0], tile)
+                T.copy(tile, Y[(i if known else T.clamp(table[i], 0, TURNS - 1)) * ROWS, 0])
+
+    return tilelang.compile(main, target="sm_90a")
+
+
+def waits(kernel) -> set[str]:
+    return set(re.findall(r"tma_store_wait(?:_read)?<\d>", kernel.get_kernel_source()))
+
+
+def told(kernel) -> list[str]:
+    return [r.message for r in kernel.remarks if "assume_disjoint" in r.message]
+
+
+def run(kernel, table: torch.Tensor) -> None:
+    x = torch.randn(ROWS * TURNS, COLUMNS).half()
+    y = torch.full_like(x, float("nan"))
+    kernel(x, table.int(), y)
+    places = y.view(TURNS, ROWS, COLUMNS)[table]
+    assert torch.equal(places, x.view(TURNS, ROWS, COLUMNS))
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("loop", [T.serial, lambda n: T.Pipelined(n, num_stages=2)])
+def test_a_promise_that_is_kept(loop):
+    assert waits(scattered(False, loop)) == {"tma_store_wait<0>"}
+    kernel = scattered(True, loop)
+    assert waits(kernel) == {"tma_store_wait_read<0>"}
+    assert not told(kernel)
+    run(kernel, torch.randperm(TURNS))
+
+
+def test_a_broken_promise_is_found():
+    with pytest.raises(EmulatorError, match="conflicts with the write") as found:
+        run(scattered(True), torch.tensor([0, 1, 2, 2, 4, 5]))
+    assert "T.copy(tile, Y[" in str(found.value)
+
+
+def test_a_promise_without_effect_leaves_a_remark():
+    kernel = scattered(True, known=True)
+    assert waits(kernel) == {"tma_store_wait_read<0>"}
+    (message,) = told(kernel)
+    assert message.startswith("T.assume_disjoint of Y has no effect")
+
+
+def test_tiles_of_persistent_blocks():
+    @T.prim_func
+    def main(m: T.int32, X: T.Tensor((128, 64), "float16"), Y: T.Tensor((128, 64), "float16")):
+        with T.Kernel(2, threads=128) as block:
+            tile = T.alloc_shared((32, 32), "float16")
+            for by, bx in T.Persistent((T.min(T.max(m, 1), 4), 2), 2, block):
+                T.assume_disjoint(Y, by)
+                T.copy(X[by * 32, bx * 32], tile)
+                T.copy(tile, Y[by * 32, bx * 32])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert waits(kernel) == {"tma_store_wait_read<0>"}
+    x = torch.randn(128, 64).half()
+    y = torch.zeros_like(x)
+    kernel(4, x, y)
+    assert torch.equal(y, x)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("tile", "which is no tensor in global memory"),
+        ("outside", "is no variable of a loop around"),
+        ("number", "is no variable of a loop around"),
+        ("parallel", "is no variable of a loop around"),
+    ],
+)
+def test_wrong_promises(what, message):
+    def trace():
+        @T.prim_func
+        def main(Y: T.Tensor((64, 64), "float16")):
+            with T.Kernel(2, threads=128) as block:
+                tile = T.alloc_shared((64, 64), "float16")
+                for i in T.serial(4):
+                    if what == "parallel":
+                        for j in T.Parallel(64):
+                            T.assume_disjoint(Y, j)
+                            Y[i, j] = 0
+                    else:
+                        index = {"outside": block, "number": 3}.get(what, i)
+                        T.assume_disjoint(tile if what == "tile" else Y, index)
+
+        return main
+
+    with pytest.raises(errors.ScopeError, match=message):
+        trace()
