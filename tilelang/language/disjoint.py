@@ -51,7 +51,8 @@ def assume_disjoint(tensor: Buffer, index: Any) -> None:
 def _is_target(block: Block, index: Any) -> bool:
     if block.kind not in _KINDS or not isinstance(index, Operand):
         return False
-    return any(isinstance(each, Operand) and each.same_as(index) for each in block.targets)
+    targets: list[Any] = [each for each in block.targets if isinstance(each, Operand)]
+    return any(each.same_as(index) for each in targets)
 
 
 def with_promises(loop: Stmt, promises: list[tuple[str, Any]]) -> Stmt:
