@@ -42,7 +42,8 @@ int64_t Period(const Expr& e, const AccessContext::Range& range) {
 
 Enumeration::Enumeration(const AccessContext& context, const std::vector<Expr>& guards,
                          const Expr& value)
-    : threads_(context.threads.rbegin(), context.threads.rend()) {
+    : most_points_(context.most_points),
+      threads_(context.threads.rbegin(), context.threads.rend()) {
   for (const auto& range : threads_) num_threads_ *= range.extent;
   std::vector<Expr> rest = guards;
   for (const auto& range : context.loops) {
@@ -87,8 +88,8 @@ void Enumeration::AddLoop(const AccessContext& context, const AccessContext::Ran
   bool repeats = period > 0 && own.empty();
   int64_t extent = repeats ? std::min(range.extent, period) : range.extent;
   Loop& loop = loops_.emplace_back(range.var);
-  if (extent <= kMaxPoints) loop.values = ValuesOf({range.var, range.min, extent}, own, period);
-  iterations_ *= extent <= kMaxPoints ? static_cast<int64_t>(loop.values.size()) : extent;
+  if (extent <= most_points_) loop.values = ValuesOf({range.var, range.min, extent}, own, period);
+  iterations_ *= extent <= most_points_ ? static_cast<int64_t>(loop.values.size()) : extent;
 }
 
 std::vector<int64_t> Enumeration::ValuesOf(const AccessContext::Range& range,

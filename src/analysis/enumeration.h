@@ -23,7 +23,7 @@ class Enumeration {
               const ir::Expr& value);
 
   bool TooLarge() const {
-    return iterations_ * static_cast<int64_t>(std::max<size_t>(active_.size(), 1)) > kMaxPoints;
+    return iterations_ * static_cast<int64_t>(std::max<size_t>(active_.size(), 1)) > most_points_;
   }
   int64_t threads() const { return num_threads_; }
   // The numbers of the threads for which the guards that ask for no more hold.
@@ -53,9 +53,6 @@ class Enumeration {
   }
 
  private:
-  // Beyond this many (thread, iteration) pairs an access counts as one of all threads.
-  static constexpr int64_t kMaxPoints = 1 << 17;
-
   using Columns = arith::HostProgram::Columns;
   struct Loop {
     ir::Var var;
@@ -77,6 +74,7 @@ class Enumeration {
   std::vector<int64_t> Active(const arith::HostProgram& filter, Columns* threads) const;
   static bool AllHold(const Columns& guards, size_t count, size_t point);
 
+  int64_t most_points_;
   std::vector<Loop> loops_;
   std::vector<AccessContext::Range> threads_;  // x last
   int64_t iterations_ = 1;

@@ -36,6 +36,8 @@ struct AccessContext {
   ir::Buffer tensor_memory;
   ir::Var tensor_memory_base;
   std::optional<op::ThreadRange> issuer;  // inside an Issue of stores by TMA
+  // Of more pairs of a thread and an iteration an access counts as one of all threads.
+  int64_t most_points = 1 << 17;
 
   void Bind(const ir::BindNode* op);
   // The body of what issues stores; and out of it.

@@ -76,6 +76,7 @@ bool IsByThreads(const Site& site) {
 ConflictTest::ConflictTest(const Program& program, const Agents& agents, const Instances& instances,
                            const Scenario& scenario)
     : program_(program), agents_(agents), instances_(instances) {
+  context_.most_points = 1 << 20;  // no other analysis comes after this one
   const ir::KernelLaunchNode* launch = program.launch();
   for (const auto& [var, value] : ConstantsOf(program, scenario)) {
     constants_.emplace(var.get(), ir::Const(var.dtype(), value));

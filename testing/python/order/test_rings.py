@@ -77,3 +77,26 @@ def test_copies_of_other_threads(threads) -> None:
     for mutant in barriers:
         with pytest.raises(errors.SynchronizationError, match=r"do not synchronize|waits for it"):
             verify_synchronization(mutant)
+
+
+def test_tiles_that_threads_read_in_many_iterations() -> None:
+    """A gemm of float8 by threads, 2^18 reads of a tile: those of one slot and of the next."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((64, 192), "float8_e4m3fn"),
+        B: T.Tensor((192, 64), "float8_e4m3fn"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float8_e4m3fn")
+            b = T.alloc_shared((64, 64), "float8_e4m3fn")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    verify_synchronization(compiled(kernel, "sm_80"))
