@@ -5,6 +5,9 @@
 The first term is what earlier chunks left in the state, the second a masked attention within the
 chunk, whose weights decay. DA holds the sums of dt A up to and with each token of the chunk.
 
+Weights are powers of two by the instruction for it (``T.__exp2``): 22 bits of a mantissa, and zero
+below 2^-126.
+
     python chunk_scan.py [--batch 1] [--chunks 2] [--chunk 128] [--heads 3] [--head_dim 64]
                          [--state 64] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
@@ -18,6 +21,8 @@ from chunk_state import random_steps
 
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
+
+NEVER = -1e30  # of a logarithm: exp2 of it is 0
 
 
 def chunk_scan(
@@ -51,7 +56,9 @@ def chunk_scan(
             scores = T.alloc_fragment((block_T, block_T), "float32")
             weights = T.alloc_fragment((block_T, block_T), dtype)
             y = T.alloc_fragment((block_T, head_dim), "float32")
-            decay, column_decay, dt = (T.alloc_fragment((block_T,), "float32") for _ in range(3))
+            decay, grown, column_decay, dt = (
+                T.alloc_fragment((block_T,), "float32") for _ in range(4)
+            )
             b, h = bh // heads, bh % heads
             first = block * block_T  # in the chunk
             row = c * chunk + first  # in the sequence
@@ -60,8 +67,11 @@ def chunk_scan(
             T.copy(States[b, c, h, :, :], before)
             T.copy(DA[b, h, c, first : first + block_T], decay)
             T.gemm(own_c, before, y, transpose_B=True, clear_accum=True)
+            for i in T.Parallel(block_T):
+                decay[i] *= log2e
+                grown[i] = T.__exp2(decay[i])
             for i, j in T.Parallel(block_T, head_dim):
-                y[i, j] *= T.exp2(decay[i] * log2e)
+                y[i, j] *= grown[i]
 
             for k in T.Pipelined(block + 1, num_stages=2):
                 s, column = k * block_T, c * chunk + k * block_T
@@ -71,10 +81,10 @@ def chunk_scan(
                 T.copy(Dt[b, h, c, s : s + block_T], dt)
                 T.gemm(own_c, tile_b, scores, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(block_T, block_T):
-                    # Later tokens would grow instead of decay, beyond the largest number.
-                    between = T.min(decay[i] - column_decay[j], 0)
-                    weight = scores[i, j] * T.exp2(between * log2e) * dt[j]
-                    weights[i, j] = T.if_then_else(first + i >= s + j, weight, 0)
+                    # Later tokens weigh nothing; they would grow instead of decay.
+                    visible = first + i >= s + j
+                    between = T.if_then_else(visible, decay[i] - column_decay[j] * log2e, NEVER)
+                    weights[i, j] = scores[i, j] * T.__exp2(between) * dt[j]
                 T.gemm(weights, x, y)
             for i, j in T.Parallel(block_T, head_dim):
                 Y[b, row + i, h, j] = y[i, j] + D[h] * X[b, row + i, h, j]
