@@ -34,6 +34,8 @@ _LATENCY, _OVERHEAD = 1400.0, 2500.0
 _ALONE = 0.7
 #: Clocks of a step along K that nothing hides, and how much slower rows below 128 bytes arrive.
 _STEP, _NARROW = 40.0, 1.25
+#: Of what hides behind something longer, the share that shows.
+_HIDDEN = 0.1
 _REGISTERS_BESIDE = 48  # of a thread, besides the sums
 
 
@@ -94,7 +96,7 @@ def gemm_seconds(
         tensor = 2 * rows * tile.n * tile.k * bits / 16 / rate.flops * count
         if count * tile.threads <= 128:
             tensor /= _ALONE
-        loads = (tile.m + tile.n) * tile.k * bits / 8 / rate.l2_bytes * count
+        loads = (min(tile.m, m) + tile.n) * tile.k * bits / 8 / rate.l2_bytes * count
         loads *= 1.0 if tile.k * bits >= 1024 else _NARROW
         step = max(tensor, loads, _LATENCY / max(tile.stages - 1, 1)) + _STEP
         stores = tile.m * tile.n * out_bits / 8 / rate.l2_bytes * count
@@ -102,8 +104,9 @@ def gemm_seconds(
 
     rounds, rest = divmod(on_sm, resident)
     clocks = rounds * of_round(resident) + (of_round(rest) if rest else 0.0)
-    moved = (m * k + k * n) * bits / 8 + m * n * out_bits / 8
-    return max(clocks, moved / rate.hbm_bytes) / rate.clock
+    memory = ((m * k + k * n) * bits / 8 + m * n * out_bits / 8) / rate.hbm_bytes
+    # What memory hides is not free: of tilings that it limits, those that wait less are faster.
+    return (max(clocks, memory) + _HIDDEN * min(clocks, memory)) / rate.clock
 
 
 def sweep_seconds(arch: CUDA, blocks: int, bytes_of_block: float, threads: int) -> float:

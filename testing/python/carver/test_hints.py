@@ -56,8 +56,10 @@ def test_the_first_tile_is_the_one_that_an_h200_prefers(shape, block):
     assert MatmulTemplate(*shape).with_arch("sm_90a").recommend_hints(1)[0].block == block
 
 
-def test_few_rows_are_not_padded_to_a_whole_tile_of_wgmma():
-    assert MatmulTemplate(8, 4096, 4096).with_arch("sm_90a").recommend_hints(1)[0].block[0] == 16
+@pytest.mark.parametrize(("arch", "rows"), [("sm_80", 16), ("sm_90a", 64)])
+def test_few_rows_are_those_of_the_instruction(arch, rows):
+    hints = MatmulTemplate(8, 4096, 4096).with_arch(arch).recommend_hints(5)
+    assert {hint.block[0] for hint in hints} == {rows}
 
 
 def test_small_grids_have_no_plan_of_their_order():

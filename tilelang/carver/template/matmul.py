@@ -13,7 +13,8 @@ from ..roller.rasterization import NoRasterization, Rasterization2DRow
 from .base import Template, bits_of
 
 _ROWS, _COLUMNS, _STAGES = (64, 128, 256), (32, 64, 128, 256), (2, 3, 4, 5, 6, 8)
-#: rows of tiles where there are fewer: by mma.sync, whose rows come in 16
+#: rows of tiles where there are fewer: by mma.sync, whose rows come in 16. wgmma has 64, which take
+#: no longer to load, as no rows are loaded that do not exist.
 _FEW_ROWS = (16, 32)
 _BYTES_OF_STEP = (64, 128, 256)
 _PANEL = 8
@@ -47,7 +48,8 @@ class MatmulTemplate(Template):
     def _candidates(self) -> list[Hint]:
         bits, out_bits = bits_of(self.in_dtype), bits_of(self.out_dtype)
         hints = []
-        for tile in _tiles(self.M, self.N, self.K, bits):
+        few = () if self.arch.sm_version // 10 == 9 else _FEW_ROWS
+        for tile in _tiles(self.M, self.N, self.K, bits, few):
             sizes = self.M, self.N, self.K
             seconds = gemm_seconds(self.arch, sizes, tile, bits, out_bits)
             many = math.ceil(self.M / tile.m) * math.ceil(self.N / tile.n) > (
@@ -68,9 +70,10 @@ class MatmulTemplate(Template):
         return hints
 
 
-def _tiles(m: int, n: int, k: int, bits: int) -> list[Tile]:
+def _tiles(m: int, n: int, k: int, bits: int, few: tuple[int, ...]) -> list[Tile]:
     """Tilings that waste less than half of their rows and columns, where there are such."""
-    rows = [r for r in (*_FEW_ROWS, *_ROWS) if r < 2 * m and (r >= 64 or m <= r)] or [16]
+    rows = [r for r in (*few, *_ROWS) if r < 2 * m and (r >= 64 or m <= r)]
+    rows = rows or [(*few, *_ROWS)[0]]
     columns = [c for c in _COLUMNS if c < 2 * n] or [_COLUMNS[0]]
     steps = [s * 8 // bits for s in _BYTES_OF_STEP]
     steps = [s for s in steps if s < 2 * k] or steps[:1]
