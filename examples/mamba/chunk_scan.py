@@ -56,20 +56,17 @@ def chunk_scan(
             scores = T.alloc_fragment((block_T, block_T), "float32")
             weights = T.alloc_fragment((block_T, block_T), dtype)
             y = T.alloc_fragment((block_T, head_dim), "float32")
-            decay, grown, column_decay, dt = (
-                T.alloc_fragment((block_T,), "float32") for _ in range(4)
-            )
+            decay, grown, past, dt = (T.alloc_fragment((block_T,), "float32") for _ in range(4))
             b, h = bh // heads, bh % heads
-            first = block * block_T  # in the chunk
-            row = c * chunk + first  # in the sequence
+            first, row = block * block_T, c * chunk + block * block_T  # in the chunk, the sequence
 
             T.copy(C[b, row : row + block_T, :], own_c)
             T.copy(States[b, c, h, :, :], before)
             T.copy(DA[b, h, c, first : first + block_T], decay)
-            T.gemm(own_c, before, y, transpose_B=True, clear_accum=True)
             for i in T.Parallel(block_T):
                 decay[i] *= log2e
                 grown[i] = T.__exp2(decay[i])
+            T.gemm(own_c, before, y, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(block_T, head_dim):
                 y[i, j] *= grown[i]
 
@@ -77,13 +74,11 @@ def chunk_scan(
                 s, column = k * block_T, c * chunk + k * block_T
                 T.copy(B[b, column : column + block_T, :], tile_b)
                 T.copy(X[b, column : column + block_T, h, :], x)
-                T.copy(DA[b, h, c, s : s + block_T], column_decay)
+                T.copy(DA[b, h, c, s : s + block_T], past)
                 T.copy(Dt[b, h, c, s : s + block_T], dt)
                 T.gemm(own_c, tile_b, scores, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(block_T, block_T):
-                    # Later tokens weigh nothing; they would grow instead of decay.
-                    visible = first + i >= s + j
-                    between = T.if_then_else(visible, decay[i] - column_decay[j] * log2e, NEVER)
+                    between = T.if_then_else(first + i >= s + j, decay[i] - past[j] * log2e, NEVER)
                     weights[i, j] = scores[i, j] * T.__exp2(between) * dt[j]
                 T.gemm(weights, x, y)
             for i, j in T.Parallel(block_T, head_dim):
