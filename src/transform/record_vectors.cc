@@ -121,23 +121,27 @@ int64_t VectorOf(const Stmt& body, const Var& var) {
   return 16 / std::max<int64_t>(1, bytes);
 }
 
-RolledLoop DivideByVectors(RolledLoop loop) {
+int64_t RecordsOfVector(const RolledLoop& loop) {
   size_t last = loop.vars.size() - 1;
-  Var var = loop.vars[last];
-  auto extent = ir::AsInt(loop.extents[last]);
-  bool records = std::any_of(loop.results.begin(), loop.results.end(),
-                             [](const RolledResult& r) { return r.reduction.record.defined(); });
-  bool kept = std::any_of(loop.results.begin(), loop.results.end(),
-                          [&](const RolledResult& r) { return r.kept[last]; });
-  if (!records || kept || loop.undivided || !extent) return loop;
+  auto of_records = [](const RolledResult& r) { return r.reduction.record.defined(); };
+  auto keeps = [&](const RolledResult& r) { return r.kept[last]; };
+  const std::vector<RolledResult>& results = loop.results;
+  bool records = std::any_of(results.begin(), results.end(), of_records);
+  bool kept = std::any_of(results.begin(), results.end(), keeps);
+  if (!records || kept || loop.undivided) return 1;
   // Running records of a vector take registers of a thread.
   constexpr int64_t kMostRegisters = 32;
   int64_t fields = 0;
-  for (const RolledResult& r : loop.results) fields += static_cast<int64_t>(r.running.size());
+  for (const RolledResult& r : results) fields += static_cast<int64_t>(r.running.size());
   auto room = static_cast<uint64_t>(std::max<int64_t>(1, kMostRegisters / fields));
-  int64_t vector = std::min(VectorOf(loop.body, var), static_cast<int64_t>(std::bit_floor(room)));
-  if (vector == 1 || *extent % vector != 0 || *extent == vector) return loop;
+  int64_t vector =
+      std::min(VectorOf(loop.body, loop.vars[last]), static_cast<int64_t>(std::bit_floor(room)));
+  return ir::IsConst(loop.extents[last], vector) ? 1 : vector;
+}
 
+RolledLoop DivideByVectors(RolledLoop loop, int64_t vector) {
+  size_t last = loop.vars.size() - 1;
+  Var var = loop.vars[last];
   Expr size = ir::Const(var.dtype(), vector);
   Var inner(ir::String(std::string(var->name) + "_vector"), var.dtype(), loop.span);
   Var inner_of_tile(inner->name, var.dtype(), loop.span);
@@ -164,7 +168,7 @@ RolledLoop DivideByVectors(RolledLoop loop) {
   loop.vars.Set(static_cast<int64_t>(last), outer);
   loop.vars.push_back(inner);
   loop.tile_vars.push_back(inner_of_tile);
-  loop.extents.Set(static_cast<int64_t>(last), ir::Const(var.dtype(), *extent / vector));
+  loop.extents.Set(static_cast<int64_t>(last), ir::FloorDiv(loop.extents[last], size));
   loop.extents.push_back(size);
   loop.vectors = true;
   return loop;

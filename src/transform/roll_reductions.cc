@@ -11,6 +11,7 @@
 #include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/fresh_copy.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "op/index_eval.h"
@@ -132,9 +133,25 @@ class ReducerLoop : public ir::StmtMutator {
     auto store = [&](size_t k, const Expr& value) -> Stmt {
       return ir::Store(result.running[k], at, value, op->span);
     };
-    if (found->update.defined()) return found->update.Apply(old, found->values, store, op->span);
-    return result.reduction.Take(old, {result.reduction.Prepared(found->values[0])}, store,
-                                 op->span);
+    std::vector<Expr> values;
+    for (const Expr& value : found->values) values.push_back(Mutate(value));
+    if (found->update.defined()) return found->update.Apply(old, values, store, op->span);
+    return result.reduction.Take(old, {result.reduction.Prepared(values[0])}, store, op->span);
+  }
+  // What places in memory are named is written by loop variables: vectors are found along those.
+  Expr Rewrite(const ir::LoadNode* op) override {
+    if (!op->buffer.IsGlobal() && !op->buffer.IsShared()) return StmtMutator::Rewrite(op);
+    Array<Expr> indices;
+    for (const Expr& index : op->indices) {
+      Expr expanded = Expanded(index);
+      bool computed = true;
+      ir::WalkExprs(expanded, [&](const Expr& e) {
+        computed &= e->kind != ir::ExprKind::kLoad && e->kind != ir::ExprKind::kCall;
+        return computed;
+      });
+      indices.push_back(computed ? expanded : Mutate(index));
+    }
+    return ir::Load(op->buffer, indices, op->span);
   }
 
  private:
@@ -363,7 +380,16 @@ class ReductionRoller : public analysis::ScopedMutator {
   Stmt RollHere(RolledLoop loop) {
     loop.threads = Threads();
     loop.chunk = std::min(loop.chunk, chunk_);
-    return Roll(DivideByVectors(std::move(loop)));
+    int64_t vector = RecordsOfVector(loop);
+    if (vector == 1) return Roll(loop);
+    const Expr& extent = loop.extents.back();
+    if (analyzer_.Divides(extent, vector)) return Roll(DivideByVectors(std::move(loop), vector));
+    if (ir::AsInt(extent)) return Roll(loop);
+    Expr rest = ir::FloorMod(extent, ir::Const(extent.dtype(), vector));
+    Stmt by_element = ir::FreshCopy().MutateStmt(Roll(loop));
+    ir::Span span = loop.span;
+    return ir::If(ir::MakeEq(rest, ir::Const(extent.dtype(), 0)),
+                  Roll(DivideByVectors(std::move(loop), vector)), by_element, span);
   }
 
   int64_t Threads() { return analysis::ActiveThreads(threads_, &analyzer_).count; }

@@ -109,7 +109,11 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
     const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-    fits &= known != nullptr && known->sync != ir::SyncKind::kCta && call->name != "call_extern";
+    // All blocks take the same of the two, so that a barrier of the block's threads may be there
+    // twice.
+    bool apart =
+        known != nullptr && known->sync == ir::SyncKind::kCta && call->name != "sync_threads";
+    fits &= known != nullptr && !apart && call->name != "call_extern";
     return fits;
   });
   return fits;
@@ -123,6 +127,19 @@ class ByThreads : public ir::StmtMutator {
     auto annotations = op->annotations;
     annotations.Set("disable_tma", true);
     return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
+  }
+};
+
+// A body in which the rows are known to be whole, or not to be: what also asks is decided.
+class Decided : public analysis::ScopedMutator {
+ public:
+  explicit Decided(const Expr& condition) { analyzer_.Assume(condition); }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::IfNode* op) override {
+    if (analyzer_.CanProve(op->condition)) return MutateStmt(op->then_case);
+    if (!analyzer_.CanProve(ir::Not(op->condition))) return ScopedMutator::Rewrite(op);
+    return op->else_case.defined() ? MutateStmt(op->else_case) : ir::MakeSeq({}, op->span);
   }
 };
 
@@ -151,8 +168,9 @@ class Versioner : public analysis::ScopedMutator {
            "rows of " + names + " are accessed by vectors where " + test +
                ", and element by element elsewhere: the kernel is there twice. T.assume says that "
                "one of the two is enough");
-    Stmt vectors = ByThreads().MutateStmt(op->body);
-    Stmt body = ir::If(whole, vectors, ir::FreshCopy().MutateStmt(op->body), op->span);
+    Stmt vectors = ByThreads().MutateStmt(Decided(whole).MutateStmt(op->body));
+    Stmt others = ir::FreshCopy().MutateStmt(Decided(ir::Not(whole)).MutateStmt(op->body));
+    Stmt body = ir::If(whole, vectors, others, op->span);
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
                             op->span);
   }

@@ -220,7 +220,7 @@ def alloc_reducer(
         reducer = RecordReducer(shape, dtype, notes)
     else:
         reducer = Reducer(alloc_contributions(shape, dtype, notes), op)
-        builder.reducers.append(reducer)
+    builder.reducers.append(reducer)
     reducer.reopen()
     if scope == "grid":
         _in_grid(builder.kernel, reducer, out, deterministic)
@@ -282,7 +282,9 @@ def reducer_update(target: Any, *values: Any) -> None:
     owners = [
         each
         for each in builder.reducers
-        if isinstance(target, Load) and each.buffer.same_as(target.buffer)
+        if isinstance(each, Reducer)
+        and isinstance(target, Load)
+        and each.buffer.same_as(target.buffer)
     ]
     if not owners:
         raise errors.SemanticsError(

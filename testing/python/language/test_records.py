@@ -1,6 +1,7 @@
 """Reductions to records: T.reduce_argmax and others, reducers of records, records of one's own."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -247,6 +248,30 @@ def test_rows_known_at_run_time():
         x = torch.randn(rows, 40).half()
         run(x)
         assert torch.equal(x.gather(0, found[None].long())[0], x.amax(0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_known_at_run_time(target):
+    columns = T.dynamic("columns")
+
+    @T.prim_func
+    def kernel(X: T.Tensor((4, columns), "float16"), place: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=64) as bx:
+            T.reduce_argmax(X[bx, :], place[bx], dim=1)
+
+    compiled = tilelang.compile(kernel, target=target)
+    for n in (1, 8, 1003, 1032, 4096):
+        x, place = torch.randint(-99, 99, (4, n)).half(), torch.full((4,), -1, dtype=torch.int32)
+        x[1:] += torch.randn(3, n).half()
+        compiled(x, place)
+        first = (x == x.amax(1, keepdim=True)).int().argmax(1)  # of equal values
+        assert torch.equal(place.long(), first)
+    said = [r.message for r in compiled.remarks if r.topic == "reduction"]
+    assert said == [
+        "reduction in tiles of (1, 1024): (columns + 1023) // 1024 turns over i1",
+        "reduction in tiles of (1, 128, 8): (columns // 8 + 127) // 128 turns over i1",
+    ]
+    assert re.search(r"ld\.global(\.nc)?\.v4", compiled.get_ptx())
 
 
 def wrong(body, shape=(8, 64), outs=((8,), "int32")):
