@@ -13,7 +13,8 @@ import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
 SHAPES = ((65536, 4096), (1000000, 64), (16384, 1000), (1000003, 33))
-MOST = 528  # blocks: four for each SM
+RESIDENT = 4  # blocks of an SM at once
+MOST = 132 * RESIDENT
 
 
 def column_sums(rows, columns, dtype, threads=256, most=512):
@@ -26,6 +27,8 @@ def column_sums(rows, columns, dtype, threads=256, most=512):
     @T.prim_func
     def column_sums(X: T.Tensor((rows, columns), dtype), S: T.Tensor((parts * part,), "float32")):
         with T.Kernel(parts, T.ceildiv(rows, share), threads=threads) as (bx, by):
+            # As many registers as let all blocks run at once.
+            T.annotate_min_blocks_per_sm(RESIDENT)
             out = S[bx * part : bx * part + part]
             sums = T.alloc_reducer((part,), "float32", scope="grid", out=out, deterministic=True)
             count = T.min(share, rows - by * share) if rows % share else share

@@ -380,6 +380,12 @@ class ReductionRoller : public analysis::ScopedMutator {
   Stmt RollHere(RolledLoop loop) {
     loop.threads = Threads();
     loop.chunk = std::min(loop.chunk, chunk_);
+    for (size_t d = 0; d < loop.extents.size(); ++d) {
+      // Whole tiles are counted by a division that rounds down: fewer than none are none.
+      Expr zero = ir::Const(loop.extents[d].dtype(), 0);
+      if (analyzer_.CanProve(loop.extents[d] >= zero)) continue;
+      loop.extents.Set(static_cast<int64_t>(d), ir::Max(loop.extents[d], zero));
+    }
     int64_t vector = RecordsOfVector(loop);
     if (vector == 1) return Roll(loop);
     const Expr& extent = loop.extents.back();

@@ -375,3 +375,22 @@ def test_extrema_of_infinities_are_infinite():
     x, high, low = torch.full((40,), -torch.inf), torch.zeros(1), torch.zeros(1).half()
     tilelang.compile(kernel, target="sm_90a")(x, high, low)
     assert (high, low) == (-torch.inf, torch.inf)
+
+
+def test_an_extent_below_zero_has_no_elements():
+    rows, share, blocks = 100, 40, 4  # the last block has 20 rows fewer than none
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, 16)), S: T.Tensor((blocks, 16))):
+        with T.Kernel(blocks, threads=64) as bx:
+            sums = T.alloc_reducer((16,), "float32")
+            count = T.min(share, rows - bx * share)
+            for i, j in T.Parallel(count, 16):
+                sums[j] += X[bx * share + i, j]
+            T.finalize_reducer(sums)
+            T.copy(sums, S[bx, :])
+
+    x, s = torch.randn(rows, 16), torch.full((blocks, 16), torch.nan)
+    tilelang.compile(kernel, target="sm_90a")(x, s)
+    wanted = torch.stack([x[b * share : b * share + share].sum(0) for b in range(blocks)])
+    torch.testing.assert_close(s, wanted, rtol=1e-5, atol=1e-5)
