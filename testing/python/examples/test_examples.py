@@ -25,6 +25,9 @@ SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
 ONLY = dict.fromkeys(("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled"), ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
+ONLY |= {
+    f"{name}_cluster": ("sm_90a", "sm_100a") for name in ("norm/layer_norm", "softmax/softmax")
+}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
@@ -58,6 +61,7 @@ ARGUMENTS = {
     ],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
+    "norm/layer_norm_cluster": ["", "--rows 3 --columns 17001 --dtype float16"],
     "norm/layer_norm_backward": [
         "",
         "--rows 131 --columns 1001 --dtype float32",
@@ -76,6 +80,7 @@ ARGUMENTS = {
         "--rows 2 --columns 17001",
         "--rows 2 --columns 24575",
     ],
+    "softmax/softmax_cluster": ["", "--rows 3 --columns 17001 --dtype float16"],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }
 
