@@ -108,6 +108,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
 
   Stmt Rewrite(const ir::SeqNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
+    if (!launch_.linear.defined()) return ScopedMutator::Rewrite(op);  // around the launch
     if (resident_) return InTensorMemory(op);
     std::vector<Stmt> result;
     size_t i = 0;

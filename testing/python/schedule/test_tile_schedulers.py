@@ -209,6 +209,23 @@ def test_roles_are_told() -> None:
     assert "as many steps" not in text
 
 
+def test_a_product_that_nobody_reads() -> None:
+    """The workspace of the counter stands beside the launch: accumulators are staged inside it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "bfloat16"), B: T.Tensor((64, 32), "bfloat16")):
+        with T.Kernel(3, threads=256) as block:
+            a = T.alloc_shared((128, 32), "bfloat16")
+            b = T.alloc_shared((32, 32), "bfloat16")
+            c = T.alloc_fragment((128, 32), "float32")
+            for i in T.Persistent((2,), 3, block, scheduler="counter"):
+                T.copy(A[0, i * 32], a)
+                T.copy(B[i * 32, 0], b)
+                T.gemm(a, b, c, clear_accum=True)
+
+    tilelang.compile(main, target="sm_100a")
+
+
 def test_even_tiles_are_told() -> None:
     @T.prim_func
     def main(A: T.Tensor((32, 64), "float32"), order: T.Tensor((32,), "int32")):

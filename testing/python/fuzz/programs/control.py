@@ -107,7 +107,10 @@ def persistent(g: Generator) -> Proposal:
     if not body:
         return None
     group = g.pick((1, 2, 8))
-    return [model.Persistent((y, x), (rows, columns), g.program.grid[0], group, body)]
+    wave = g.program.grid[0]
+    # The tiles of a block follow from its number: it is alone, or each has one at most.
+    counted = wave == 1 or rows * columns <= wave
+    return [model.Persistent((y, x), (rows, columns), wave, group, body, counted)]
 
 
 # ---------------------------------------------------------------------------------------- roles

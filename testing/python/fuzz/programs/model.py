@@ -276,13 +276,17 @@ class For:
 
 @dataclass(frozen=True)
 class Persistent:
-    """``for y, x in T.Persistent([rows, columns], wave, bx)``: tiles shared among the blocks."""
+    """``for y, x in T.Persistent([rows, columns], wave, bx)``: tiles shared among the blocks.
+
+    With ``counted`` a counter gives them out.
+    """
 
     variables: tuple[str, str]
     domain: tuple[int, int]
     wave: int
     group: int
     body: tuple[Statement, ...]
+    counted: bool = False
 
 
 @dataclass(frozen=True)

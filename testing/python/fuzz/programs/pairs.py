@@ -102,6 +102,8 @@ def of(program: model.Program) -> model.Program:
                 return dataclasses.replace(new, indices=(_RANK, *new.indices))
         elif isinstance(old, model.Copy) and old.dst.buffer in halves:
             return dataclasses.replace(new, src=_half_of(new.src, halves[old.dst.buffer]))
+        elif isinstance(old, model.Persistent):
+            return dataclasses.replace(new, counted=False)
         elif isinstance(old, model.Gemm) and old.b.buffer not in halves:
             number += 1
             dim = _columns(old)

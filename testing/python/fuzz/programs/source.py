@@ -162,9 +162,10 @@ def _for(s: model.For) -> Iterator[object]:
 
 def _persistent(s: model.Persistent) -> Iterator[object]:
     domain = ", ".join(map(str, s.domain))
+    scheduler = ', scheduler="counter"' if s.counted else ""
     yield (
         f"for {', '.join(s.variables)} in "
-        f"T.Persistent([{domain}], {s.wave}, bx, group_size={s.group}):"
+        f"T.Persistent([{domain}], {s.wave}, bx, group_size={s.group}{scheduler}):"
     )
     yield s.body
 
