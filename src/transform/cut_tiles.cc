@@ -107,7 +107,10 @@ class LaunchCutter : public ir::StmtMutator {
                  std::to_string(from) + " would: more multiprocessors load" + kTurnedOff);
       ir::Array<ir::Expr> more = op->grid;
       more.Set(axis, ir::Const(more[axis].dtype(), (*grid)[axis] * (from / to)));
-      return With(op, more, *ir::AsInt(op->threads[0]), body);
+      // A block for each multiprocessor at most: two warpgroups share its rows.
+      int64_t threads = *ir::AsInt(op->threads[0]);
+      bool share = ExtentOf(plain, ir::GemmDim::kM) % (2 * kWgmmaRows) == 0;
+      return With(op, more, share ? std::max<int64_t>(threads, 2 * kWarpgroup) : threads, body);
     }
     return self;
   }

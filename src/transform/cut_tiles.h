@@ -12,7 +12,7 @@ namespace tilelang::transform {
 //   wgmma.
 // * Where a grid has at most half as many blocks as the GPU has multiprocessors, more blocks
 // compute
-//   fewer columns each: so all of the GPU loads.
+//   fewer columns each: so all of the GPU loads. Two warpgroups share 128 rows.
 //
 // Only where all statements treat the rows, or columns, of the result alike, each by itself:
 // copies, fills, the gemm, parallel loops. Sums of elements keep their order. Remarks say each.

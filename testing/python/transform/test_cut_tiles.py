@@ -113,6 +113,8 @@ def test_tiles_have_the_rows_that_exist_and_all_multiprocessors_columns():
     assert "tl.disable_block_fitting" in rows and "tl.disable_block_fitting" in columns
     (columns,) = cuts(rows=512, columns=2048)  # 64 blocks
     assert "128 blocks of 64 columns" in columns
+    source = tilelang.compile(program(rows=512, columns=2048), target="sm_90a").get_kernel_source()
+    assert "__launch_bounds__(384, 1)" in source  # two warpgroups multiply, one loads
     kernel = tilelang.compile(program(rows=16, columns=4096, threads=256), target="sm_90a")
     assert "m64n32k16" in kernel.get_kernel_source()
     off = {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
