@@ -233,7 +233,7 @@ def options(names, small, large):
     return {name: found[name] for name in names.split()}
 
 
-def heads_of(args):
+def heads_of(args) -> tuple[int, int]:
     """Returns the heads of Q, and those of K and V."""
     kv_heads = args.kv_heads or args.heads
     if args.heads % kv_heads:
