@@ -185,6 +185,7 @@ class Collector : public StmtVisitor {
     access->begin = kPlaceOfTensorMemory + effect.first;
     access->end = kPlaceOfTensorMemory + effect.end;
     access->in_rows_of_warpgroup = call->attrs.count(kRowsOfWarpgroups) != 0;
+    access->registers = effect.lanes * effect.columns / kWarp;
     MemoryEffect box{context_.tensor_memory, effect.address, effect.columns};
     Locate(box, effect.lanes / kCellLanes, access.get());
     out_->push_back(access);
@@ -475,6 +476,12 @@ bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool ca
   if (!SameUniformPart(earlier, later, carried)) return true;
   bool same_store = &earlier == &later && !later.read;
   return OwnersConflict(*earlier.owners, *later.owners, same_store);
+}
+
+bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later) {
+  if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
+  if (!earlier.owners || !later.owners || !SameUniformPart(earlier, later, true)) return true;
+  return AnyCommon({*earlier.owners}, {*later.owners}, [](int32_t, int32_t) { return true; });
 }
 
 bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {

@@ -59,7 +59,10 @@ struct MemoryAccess {
   // of the tile in tensor memory.
   int64_t begin = 0;
   int64_t end = 0;
-  bool in_rows_of_warpgroup = false;  // of a tile in tensor memory
+  // Of tensor memory: of a tile each of whose warpgroups keeps to its rows; 32-bit registers of a
+  // thread that are moved.
+  bool in_rows_of_warpgroup = false;
+  int64_t registers = 0;
   ir::Buffer barrier;                 // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
@@ -111,6 +114,8 @@ AccessPtr WriteOf(const ir::Buffer& tile, const ir::Map<ir::Buffer, int64_t>& of
 // engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
 // iteration of a loop around both.
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
+// Whether two accesses of tensor memory may touch a common cell, whoever makes them.
+bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later);
 // Whether threads of different warpgroups may conflict so.
 bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 

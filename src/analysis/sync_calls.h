@@ -12,9 +12,6 @@
 
 namespace tilelang::analysis {
 
-// tcgen05.fence::after_thread_sync and ::before_thread_sync.
-inline constexpr std::string_view kTcgen05FenceAfter = "tl::tcgen05_after_thread_sync";
-inline constexpr std::string_view kTcgen05FenceBefore = "tl::tcgen05_before_thread_sync";
 // The function that a statement calls for its effect, or "".
 std::string_view CalledBy(const ir::Stmt& s);
 // Whether `test` holds for a call in `s`; its Intrinsic is null for device functions.

@@ -89,7 +89,7 @@ void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
 
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
-  // A fence stands after the last copy of each thread. The other CTA of a pair is done, too.
+  // The other CTA of a pair is done, too.
   stmts->push_back(Effect(in_pairs_ ? "cluster_sync" : "sync_threads", {}, span_));
   stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
   // Reading the slot keeps its bytes from being used for something else meanwhile.

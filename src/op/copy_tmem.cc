@@ -296,7 +296,7 @@ void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& r
 
 // The instructions of a plan, by the warps that take part in it.
 Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& column,
-               const Buffer& regs, bool waits_for_stores, Context* ctx) {
+               const Buffer& regs, Context* ctx) {
   // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
   Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
@@ -308,14 +308,8 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   stmts.push_back(
       ir::Bind(address, ctx->analyzer->Simplify(column + lanes + columns + U32(plan->first_column)),
                op->span));
-  auto append = [&](const char* header, const char* call) {
-    stmts.push_back(DeviceEffect(header, call, {}, op->span));
-  };
   bool load = DirectionOf(op) == TmemDirection::kLoad;
-  append("tcgen_05.h", "tcgen05_after_thread_sync");
   (load ? EmitLoad : EmitStore)(op, plan, regs, address, *ctx, &stmts);
-  if (!load && waits_for_stores) append("tcgen_05_st.h", "tcgen05_wait_st");
-  append("tcgen_05.h", "tcgen05_before_thread_sync");
   Stmt body = Sequence(stmts, op->span);
   if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / kWarp) return body;
   Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
@@ -418,8 +412,7 @@ class TmemLdStInstruction : public TileInstruction {
     const auto* plan = static_cast<const TmemLdStPlanNode*>(TilePlanOf(op));
     Expr column = TileOf(TmemSide(copy), op->span, lowering->ctx).column;
     Buffer regs = lowering->buffers->Get(FragmentSide(copy)->buffer);
-    stmts->push_back(
-        IssuePlan(copy, plan->copy, column, regs, lowering->waits_for_stores, lowering->ctx));
+    stmts->push_back(IssuePlan(copy, plan->copy, column, regs, lowering->ctx));
   }
 
  private:

@@ -61,7 +61,6 @@ struct Lowering {
   int64_t multicast = 0;  // the blocks for which TMA loads, a mask; 0: for its own
   // Gemms by wgmma that the program leaves in flight somewhere, whose fragments exist here.
   std::vector<const ir::GemmNode*> in_flight = {};
-  bool waits_for_stores = true;  // tcgen05.wait::st stands after a store to tensor memory
 };
 
 class TileInstruction {

@@ -77,9 +77,7 @@ Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span
 }
 
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
-  return {Effect("fence_proxy_async", {}, span),
-          DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span),
-          SyncThreads(ctx, span)};
+  return {Effect("fence_proxy_async", {}, span), SyncThreads(ctx, span)};
 }
 
 Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span) {
@@ -87,14 +85,10 @@ Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span) {
   return DeviceEffect("tcgen_05.h", commit, {barrier}, span);
 }
 
-Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
-                  const Context& ctx, const Span& span) {
+Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, const Context& ctx,
+                  const Span& span) {
   if (barrier.defined()) {
     instructions.push_back(CommitTcgen05(barrier, ctx, span));
-  }
-  if (!ordered) {
-    Stmt fence = DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span);
-    instructions.insert(instructions.begin(), fence);
   }
   return ByOneThread(Sequence(instructions, span), ctx, span);
 }

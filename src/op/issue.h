@@ -17,7 +17,7 @@ Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arriv
 // change after them. An arrival without it may hand over anything.
 inline constexpr const char* kGivesBack = "gives_back";
 // An attribute (bool) of arrivals at the leader of a pair, and of waits for them: it sees what
-// threads of both blocks stored before. (What they did to tensor memory, their fences order.)
+// threads of both blocks stored before.
 inline constexpr const char* kAcrossBlocks = "across_blocks";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
@@ -42,8 +42,8 @@ Expr BarrierAddress(const Expr& mbar);
 // What asks an engine for work that completes on `phase`, for which its threads wait.
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span);
 
-// The operator's threads synchronize: what they did to shared and to tensor memory is done before
-// what others of them issue or let others issue next.
+// The operator's threads synchronize: what they did to shared memory is done before what others of
+// them issue or let others issue next.
 std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
 // The call that stands for it.
 inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
@@ -51,10 +51,9 @@ inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
 // has issued is complete.
 Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span);
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
-// when they are complete (none: they are committed elsewhere). They come after what other threads
-// did to tensor memory before the last synchronization, unless that is `ordered` elsewhere.
-Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, bool ordered,
-                  const Context& ctx, const Span& span);
+// when they are complete (none: they are committed elsewhere).
+Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, const Context& ctx,
+                  const Span& span);
 
 }  // namespace tilelang::op
 

@@ -137,7 +137,6 @@ class MmaWarpWriter : public SliceCopier {
     if (ahead != results_.end()) {
       slot = ahead->uses.BindSlot(op->span, &stmts);
       stmts.push_back(ahead->uses.WaitEmpty(slot, op->span));
-      stmts.push_back(AfterThreads(op->span));
       slots_.Enter(*ahead->ring, slot);
     } else {
       WaitUntilReady(ready_[TurnLoop::kMain].front(), op->span, &stmts);
@@ -216,10 +215,6 @@ class MmaWarpWriter : public SliceCopier {
     if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
     std::vector<Stmt> wait = op::WaitForPhase(ready, span, attrs);
     stmts->insert(stmts->end(), wait.begin(), wait.end());
-    stmts->push_back(AfterThreads(span));
-  }
-  static Stmt AfterThreads(const ir::Span& span) {
-    return op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span);
   }
 
   // The gemms that the iteration of this number, if there is one, begins with.

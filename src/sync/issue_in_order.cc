@@ -176,8 +176,7 @@ Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Phase&
                    const op::Context& ctx, const ir::Span& span) {
   Expr parity = op::ParityOf(ready);
   std::vector<Stmt> issue = {
-      DeviceEffect("cluster.h", "mbarrier_wait_cluster", {op::AddressOf(ready), parity}, span),
-      DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span)};
+      DeviceEffect("cluster.h", "mbarrier_wait_cluster", {op::AddressOf(ready), parity}, span)};
   issue.insert(issue.end(), gemm.begin(), gemm.end());
   issue.push_back(op::CommitTcgen05(barrier, ctx, span));
   ir::Map<ir::String, ir::Any> across;
@@ -217,8 +216,7 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
   }
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
-  bool ordered = gemm != nullptr && op::IsOrdered(gemm);
-  Stmt all = op::IssueTcgen05(std::move(issue), barrier, ordered, *lowering->ctx, last->span);
+  Stmt all = op::IssueTcgen05(std::move(issue), barrier, *lowering->ctx, last->span);
   return waits ? op::IssueFor(done, Engine::kTcgen05, all, last->span) : all;
 }
 

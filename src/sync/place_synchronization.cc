@@ -24,7 +24,7 @@ using namespace analysis;  // NOLINT(google-build-using-namespace)
 using namespace ir;        // NOLINT(google-build-using-namespace)
 
 // fence.proxy.async is for shared memory: what threads store to tensors that they read themselves
-// no engine touches, and the copies of tensor memory bring fences of their own.
+// no engine touches, and tensor memory has fences of its own.
 PendingAccess Pending(const AccessPtr& access) {
   return {.access = access, .fenced = access->write && !access->buffer.IsShared()};
 }
@@ -120,18 +120,14 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
         wait != nullptr && !IsForStores(wait) && held_.Hold(ffi::GetRef<Wait>(wait), *state);
     if (held) continue;
     // Those of a sequence that is part of this one stand in it.
-    std::vector<AccessPtr> copies = CopiesAfter(op, i);
     if (!IsSequence(child) && !held_.IsEmpty()) {
-      HeldWaits::Use use = UseOf(op, i);
-      use.accesses.insert(use.accesses.end(), copies.begin(), copies.end());
-      append(Leaves(held_.TakeBefore(use), state));
+      append(Leaves(held_.TakeBefore(UseOf(op, i)), state));
     }
     if (IsWgmmaCommit(child)) held_.PassCommit();
     if (i == first && first < last) {
       append(BarriersBefore(child, OrderedByProgram(op, first, last), {}, true, state));
     }
     program_orders_ = outer || (first < last && first <= i && i <= last);
-    append(BarriersBefore(child, copies, {}, false, state));
     Stmt processed = Process(child, state);
     // Barriers and the statement after them join this sequence.
     if (child->kind != StmtKind::kSeq) {
@@ -207,18 +203,6 @@ std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAcce
     result.push_back(WithoutBarriers(processed));
   }
   return result;
-}
-
-std::vector<AccessPtr> SyncPlacer::CopiesAfter(const SeqNode* op, size_t fence) {
-  if (CalledBy(op->stmts[fence]) != kTcgen05FenceAfter) return {};
-  std::vector<AccessPtr> result;
-  for (size_t i = fence + 1; i < op->stmts.size(); ++i) {
-    if (CalledBy(op->stmts[i]) == kTcgen05FenceBefore) return result;
-    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
-    result.insert(result.end(), accesses.begin(), accesses.end());
-  }
-  // They stand between two fences; without the second one, it is a fence after a wait.
-  return {};
 }
 
 HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {

@@ -16,6 +16,7 @@
 #include "sync/held_waits.h"
 #include "sync/pending_accesses.h"
 #include "sync/proxy_fences.h"
+#include "sync/tensor_order.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
@@ -59,7 +60,8 @@ class SyncPlacer {
 
   ir::Stmt Run() {
     PendingAccesses state;
-    return fences_.Place(ProcessAlone(launch_->body, &state));
+    ir::Stmt body = fences_.Place(ProcessAlone(launch_->body, &state));
+    return OrderTensorMemory(body, threads_, context_, &table_, &conflicts_);
   }
   // The tensors whose accesses got a barrier.
   const ir::Array<ir::Buffer>& ordered_tensors() const { return ordered_tensors_; }
@@ -95,8 +97,6 @@ class SyncPlacer {
   bool ConcernsWarpgroups(const PendingAccess& earlier, const analysis::AccessPtr& later);
   op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
-  // If statement number `fence` begins copies of tensor memory: what they touch.
-  std::vector<analysis::AccessPtr> CopiesAfter(const ir::SeqNode* op, size_t fence);
   // What statement number `at` of a sequence needs. If it begins gemms by wgmma: what they need,
   // too; ptxas serializes wgmma when a wait stands between the fence and them.
   HeldWaits::Use UseOf(const ir::SeqNode* op, size_t at);

@@ -53,11 +53,8 @@ class Writer : public analysis::ScopedMutator {
   }
   static Stmt ForPhase(const ir::WaitNode* op) {
     const ir::Completion& completion = op->completion;
-    std::vector<Stmt> stmts = op::WaitForPhase({completion->barrier, completion->parity}, op->span);
-    if (completion->engine_kind() == ir::Engine::kTcgen05) {
-      stmts.push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, op->span));
-    }
-    return op::Sequence(stmts, op->span);
+    return op::Sequence(op::WaitForPhase({completion->barrier, completion->parity}, op->span),
+                        op->span);
   }
 
   analysis::BlockThreads threads_;

@@ -8,8 +8,7 @@ namespace tilelang::sync {
 
 // Each Wait in `s`, the body of a launch, becomes the instructions of its mechanism, each Issue its
 // body:
-//   kTmaLoad  mbarrier wait, step to the next phase
-//   kTcgen05  the same, and tcgen05.fence::after_thread_sync
+//   kTmaLoad, kTcgen05  mbarrier wait, step to the next phase
 //   kTmaStore bulk.wait_group 0, with .read unless `written`, by the thread that issued them
 //   kWgmma    wgmma.wait_group, and what keeps uses of its registers behind it
 ir::Stmt WriteWaits(const ir::Stmt& s, const ir::KernelLaunchNode* launch);

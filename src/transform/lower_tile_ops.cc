@@ -19,7 +19,6 @@
 #include "op/thread_sync.h"
 #include "op/vectorize.h"
 #include "sync/issue_in_order.h"
-#include "sync/store_waits.h"
 
 namespace tilelang::transform {
 
@@ -86,9 +85,7 @@ class KernelLowerer : public analysis::ScopedMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     size_t outer = allocated_.size();
     std::vector<Stmt> stmts;
-    auto waits = sync::FindStoreWaits(op->stmts);
     for (size_t i = 0; i < op->stmts.size();) {
-      waits_for_stores_ = waits[i];
       sync::OperatorGroup group = sync::GroupAt(op->stmts, i, ctx_);
       stmts.push_back(group.empty() ? MutateStmt(op->stmts[i]) : Lower(group));
       i += std::max<size_t>(1, group.size());
@@ -163,7 +160,6 @@ class KernelLowerer : public analysis::ScopedMutator {
 
   op::Lowering MakeLowering() {
     op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
-    lowering.waits_for_stores = waits_for_stores_;
     for (const ir::GemmNode* gemm : in_flight_) {
       auto exists = [&](const Buffer& b) {
         return !b.IsFragment() || std::any_of(allocated_.begin(), allocated_.end(),
@@ -233,7 +229,6 @@ class KernelLowerer : public analysis::ScopedMutator {
   std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
   std::vector<Buffer> allocated_;               // what exists where the lowering is
   op::TensorMaps tensor_maps_;
-  bool waits_for_stores_ = true;  // at the statement at hand
   int loops_ = 0;                 // around the statement
 };
 

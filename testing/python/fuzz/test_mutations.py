@@ -75,7 +75,6 @@ REDUNDANT = {
         "It releases the last tile, after which nothing more is loaded; a loop that is run again "
         "has the same text."
     ),
-    ("turns", _AFTER, 3): _CLEARED,
     ("turns", _BEFORE, 1): _CLEARED,
     ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
         "It is the barrier of the cluster that makes the mbarrier known to the other block."

@@ -39,8 +39,8 @@ def round_trips(dtype: str, m: int, widths: tuple[int, ...], threads: int):
 @pytest.mark.parametrize("m", [64, 128, 256])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_whole_tiles(dtype, m, threads):
-    # A tile takes at most 96 registers of a thread, which keeps compiling short.
-    limit = 96 * threads // max(m, 128) * 4 // TORCH[dtype].itemsize
+    # A tile takes at most 80 registers of a thread: ptxas may load the next one meanwhile.
+    limit = 80 * threads // max(m, 128) * 4 // TORCH[dtype].itemsize
     check_widths(dtype, m, tuple(n for n in WIDTHS if n <= limit), threads)
 
 

@@ -1,5 +1,6 @@
-"""Barriers where warps or the tensor core touch the same cells of tensor memory, and where threads
-wait for a phase of an mbarrier that one of them lets complete again; and nowhere else."""
+"""Barriers, waits and fences where warps or the tensor core touch the same cells of tensor memory,
+and barriers where threads wait for a phase of an mbarrier that one of them lets complete again; and
+nowhere else."""
 
 from __future__ import annotations
 
@@ -24,11 +25,18 @@ WORDS = {
     "sync_range": "|",
     "sync_warp": "|",
     "mbarrier_wait_parity": "wait",
+    "mbarrier_arrive": "arrive",
     "tl::mma": "M",
     "tl::ld": "L",
     "tl::st": "S",
-    "tl::commit": "commit",
+    "tl::tcgen05_commit": "commit",
+    "tl::tcgen05_wait_st": "wait::st",
+    "tl::tcgen05_before_thread_sync": "before",
+    "tl::tcgen05_after_thread_sync": "after",
 }
+
+# Other warps touch the same cells.
+WAIT_FOR_STORES, WAIT_FOR_LOADS = "wait::st before | after", "before | after"
 
 
 class Case:
@@ -58,14 +66,16 @@ class Case:
     def store(self, column, *args, **attrs):
         return self.touch("tl::st", column, *args, **attrs)
 
-    def mma(self, column, columns=16, barrier=None, tile=(0, 512)):
+    def mma(self, column, columns=16, barrier=None, tile=(0, 512), warp=0):
         """One thread has the tensor core write all lanes; it completes on `done`."""
         box = [0, 128, columns, 1, *tile]
         issue = call("void", "tl::mma", self.base + column, tmem=[box], **{"async": True})
-        commit = call("void", "tl::commit", (barrier or self.done).at(), reads=[], writes=[])
+        commit = call(
+            "void", "tl::tcgen05_commit", (barrier or self.done).at(), reads=[], writes=[]
+        )
         elected = call("bool", "elect_one", operator_threads=[0, self.threads])
         body = seq(evaluate(issue), evaluate(commit))
-        return if_((self.tx // 32).eq(0), if_(elected, body))
+        return if_((self.tx // 32).eq(warp), if_(elected, body))
 
     def wait(self, barrier=None):
         return evaluate(call("void", "mbarrier_wait_parity", (barrier or self.done).at(), 0))
@@ -99,31 +109,32 @@ def words(s) -> list[str]:
 
 def test_warps_keep_their_lanes() -> None:
     c = Case()
-    assert c.text(c.store(0), c.load(0), c.store(8), c.load(4)) == "S L S L"
+    assert c.text(c.store(0), c.load(0), c.store(8), c.load(4)) == "S wait::st L S wait::st L"
 
 
 @pytest.mark.parametrize(
-    ("columns", "barrier"),
+    ("columns", "after_store", "after_load"),
     [
-        (lambda group: group * 16, False),  # each warpgroup its columns, as it had them
-        (lambda group: group * -16 + 16, True),  # those of the other
-        (lambda group: group * 16 + 32, False),  # others
-        (lambda group: group * 8, True),
-        (lambda group: group * 0, True),
+        (lambda group: group * 16, "wait::st", ""),  # each warpgroup its columns, as it had them
+        (lambda group: group * -16 + 16, WAIT_FOR_STORES, WAIT_FOR_LOADS),  # those of the other
+        (lambda group: group * 16 + 32, "", ""),  # others
+        (lambda group: group * 8, WAIT_FOR_STORES, WAIT_FOR_LOADS),
+        (lambda group: group * 0, WAIT_FOR_STORES, WAIT_FOR_LOADS),
     ],
 )
-def test_warpgroups_that_change_columns(columns, barrier: bool) -> None:
+def test_warpgroups_that_change_columns(columns, after_store: str, after_load: str) -> None:
     c = Case(threads=256)
     group = c.tx // 128
     stored, loaded = c.store(group * 16), c.load(columns(group))
-    assert c.text(stored, loaded) == ("S | L" if barrier else "S L")
-    assert c.text(loaded, stored) == ("L | S" if barrier else "L S")
+    assert c.text(stored, loaded).split() == ["S", *after_store.split(), "L"]
+    assert c.text(loaded, stored).split() == ["L", *after_load.split(), "S"]
     assert c.text(loaded, loaded) == "L L"
 
 
 def test_a_column_chosen_at_run_time() -> None:
     """Warps of one warpgroup keep their lanes all the same; those of two may change columns."""
-    for threads, text in ((128, "for{ S L }"), (256, "for{ | S | L }")):
+    between = "for{ before | after S wait::st before | after L }"
+    for threads, text in ((128, "for{ S wait::st L }"), (256, between)):
         c = Case(threads=threads)
         i, group = var("i"), c.tx // 128
         slot = (i % 2 * 64 + group * 16) if threads > 128 else i % 2 * 64
@@ -137,7 +148,7 @@ def test_warpgroups_that_keep_to_their_rows() -> None:
     i, n = var("i"), c.k.scalar("n", "int32")
     keeps = {"rows_of_warpgroups": True}
     body = seq(c.store(i % 2 * 64, **keeps), c.load((i + 1) % 2 * 64, **keeps))
-    assert c.text(loop(i, n, body)) == "for{ S L }"
+    assert c.text(loop(i, n, body)) == "for{ S wait::st L }"
 
 
 def test_tiles_of_other_columns() -> None:
@@ -150,14 +161,16 @@ def test_tiles_of_other_columns() -> None:
 
 def test_the_tensor_core_comes_after_stores_and_loads() -> None:
     c = Case()
-    assert c.text(c.store(0), c.mma(0), c.wait()) == "S | M commit wait"
-    assert c.text(c.load(0), c.mma(8), c.wait()) == "L | M commit wait"
+    stored, loaded = c.text(c.store(0), c.mma(0), c.wait()), c.text(c.load(0), c.mma(8), c.wait())
+    assert stored == f"S {WAIT_FOR_STORES} M commit wait"
+    assert loaded == f"L {WAIT_FOR_LOADS} M commit wait"
     assert c.text(c.store(0), c.mma(16), c.wait()) == "S M commit wait"
 
 
 def test_who_has_waited_needs_no_barrier() -> None:
     c = Case()
-    assert c.text(c.mma(0), c.wait(), c.load(0)) == "M commit wait L"
+    assert c.text(c.mma(0), c.wait(), c.load(0)) == "M commit wait after L"
+    assert c.text(c.mma(0), c.wait(), c.load(16)) == "M commit wait L"
     # The next phase begins after all have seen this one.
     assert c.text(c.mma(0), c.wait(), c.mma(0), c.wait()) == "M commit wait | M commit wait"
 
@@ -165,7 +178,7 @@ def test_who_has_waited_needs_no_barrier() -> None:
 def test_one_barrier_serves_cells_and_phases() -> None:
     c = Case()
     text = c.text(c.mma(0), c.wait(), c.load(0), c.mma(0), c.wait())
-    assert text == "M commit wait L | M commit wait"
+    assert text == f"M commit wait after L {WAIT_FOR_LOADS} M commit wait"
 
 
 def test_phases_of_loops() -> None:
@@ -194,3 +207,21 @@ def test_barriers_of_the_program() -> None:
     full, empty = c.barrier("full"), c.barrier("empty")
     i = var("i")
     assert c.text(loop(i, 4, seq(c.wait(full), c.mma(0, 16, empty)))) == "for{ wait | M commit }"
+
+
+def test_fences_of_roles() -> None:
+    """A role has a fence for what its mbarriers tell of, however many others it waits on."""
+    c = Case(threads=160)
+    tiles, full, empty = (c.barrier(name, of_ring=True) for name in ("tiles", "full", "empty"))
+    arrive = lambda barrier: evaluate(call("void", "mbarrier_arrive", barrier.at()))  # noqa: E731
+    i, j = var("i"), var("j")
+    issuer = c.tx // 32
+    gemm = [c.wait(tiles), c.mma(0, barrier=full, warp=4)]
+    # The role that loads learns on `full` what the tensor core did, which issues again itself.
+    loads = if_(issuer.eq(3), loop(j, 4, seq(c.wait(full), arrive(tiles))))
+    gemms = if_(issuer.eq(4), loop(i, 4, seq(c.wait(empty), *gemm)))
+    reads = if_(c.tx < 96, loop(i, 4, seq(c.wait(full), c.load(0), arrive(empty))))
+    text = c.text(loads, gemms, reads)
+    assert text == (
+        "for{ wait arrive } for{ wait wait after M commit } for{ wait after L before arrive }"
+    )
