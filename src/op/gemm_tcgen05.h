@@ -35,7 +35,7 @@ std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool re
 bool WaitsItself(const ir::GemmNode* op);
 
 // A gemm has this annotation (bool) if what threads did before is ordered elsewhere: it is issued
-// without a barrier of its threads, or a fence.
+// without a barrier of its threads.
 inline constexpr const char* kTcgen05Ordered = "tcgen05_ordered";
 bool IsOrdered(const ir::GemmNode* op);
 
