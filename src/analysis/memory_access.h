@@ -63,7 +63,7 @@ struct MemoryAccess {
   // thread that are moved.
   bool in_rows_of_warpgroup = false;
   int64_t registers = 0;
-  ir::Buffer barrier;                 // the mbarrier that an engine's call names; null: none
+  ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;

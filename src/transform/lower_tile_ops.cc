@@ -229,7 +229,7 @@ class KernelLowerer : public analysis::ScopedMutator {
   std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
   std::vector<Buffer> allocated_;               // what exists where the lowering is
   op::TensorMaps tensor_maps_;
-  int loops_ = 0;                 // around the statement
+  int loops_ = 0;  // around the statement
 };
 
 class LaunchLowerer : public ir::StmtMutator {
