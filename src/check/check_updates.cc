@@ -30,6 +30,11 @@ class UpdateChecker : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
     if (!vars_.empty()) names_.Set(op->var, Expanded(op->value));
   }
+  void Visit(const ir::ForNode* op) override {
+    // What it runs over may begin elsewhere in each iteration.
+    if (!vars_.empty()) names_.Set(op->var, Expanded(op->min) + op->var);
+    StmtVisitor::Visit(op);
+  }
   void Visit(const ir::IfNode* op) override {
     conditions_.push_back(Expanded(op->condition));
     StmtVisitor::Visit(op);

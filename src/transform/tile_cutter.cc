@@ -87,6 +87,10 @@ void TileCutter::FindTiles(const Stmt& body) {
       return true;
     });
   }
+  // A tile that is an operand by its rows and by its columns (A times A transposed) stays whole.
+  for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
+    if (!operand->DimAlong(cut_.dim) && DimOf(operand->buffer())) fits_ = false;
+  }
 }
 
 // Whether it is a new one.

@@ -401,3 +401,30 @@ def test_reductions_of_three_dimensions(device: str, shape: tuple[int, ...], dim
     b = torch.full(rest, math.nan, device=device)
     run(a, b)
     torch.testing.assert_close(b.double(), a.double().sum(dim), rtol=1e-5, atol=1e-5)
+
+
+def test_iterations_whose_inner_loops_begin_elsewhere_write_elements_of_their_own(device) -> None:
+    """Rows of a sparse matrix: `p` runs over others in each iteration of T.Parallel."""
+
+    @T.prim_func
+    def kernel(
+        ends: T.Tensor((9,), "int32"),
+        A: T.Tensor((8, 8), "float32"),
+        rows: T.Tensor((20,), "int32"),
+        B: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                for p in T.serial(ends[i], ends[i + 1]):
+                    rows[p] = i
+            for i in T.Parallel(8):
+                for j in T.serial(i * 8, i * 8 + 8):
+                    B[j] = A[i, j - i * 8]
+
+    ends = torch.tensor([0, 3, 3, 4, 9, 10, 15, 15, 20], dtype=torch.int32)
+    a, b = torch.randn(8, 8), torch.full((64,), math.nan)
+    given = [x.to(device) for x in (ends, a, torch.full((20,), -1, dtype=torch.int32), b)]
+    compile_for(kernel, device)(*given)
+    want = torch.repeat_interleave(torch.arange(8), ends.diff().long()).int()
+    assert torch.equal(given[2].cpu(), want)
+    assert torch.equal(given[3].cpu(), a.flatten())

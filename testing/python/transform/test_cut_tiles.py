@@ -143,3 +143,28 @@ def test_other_programs_keep_their_tiles(options):
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
 def test_targets_without_wgmma_stay_as_they_are(target):
     assert not remarks_of("cut_tiles", program(), target)
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(5, 1), (512, 4)], ids=["rows", "columns"])
+def test_a_tile_times_itself_stays_whole(rows, blocks):
+    """Its rows are those of A, and the columns of B transposed."""
+
+    @T.prim_func
+    def gram(A: T.Tensor((rows, DEPTH), "float16"), C: T.Tensor((128, 128 * blocks), "float32")):
+        with T.Kernel(blocks, threads=128) as bx:
+            a = T.alloc_shared((128, 32), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(DEPTH, 32), num_stages=3):
+                T.copy(A[bx * 128, k * 32], a)
+                T.gemm(a, a, c, transpose_B=True)
+            T.copy(c, C[0, bx * 128])
+
+    assert not remarks_of("cut_tiles", gram, "sm_90a")
+    kernel = tilelang.compile(gram, target="sm_90a")
+    torch.manual_seed(0)
+    a, c = torch.randn(rows, DEPTH).half(), poisoned((128, 128 * blocks), "float32", "cpu")
+    kernel(a, c)
+    whole = torch.nn.functional.pad(a.double(), (0, 0, 0, 128 * blocks - rows))
+    want = torch.cat([each @ each.T for each in whole.split(128)], 1)
+    torch.testing.assert_close(c.double(), want, rtol=1e-3, atol=1e-2)
