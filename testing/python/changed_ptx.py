@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from typing import Any
 
 
 def emulate(kernel: Any, ptx: str) -> None:
     """From now on tensors of the CPU run this text instead of what was compiled."""
     emulation = kernel._emulation
-    assert emulation._artifact.ptx, "the kernel has a text of its own"
-    emulation._artifact = dataclasses.replace(emulation._artifact, ptx=ptx)
+    assert emulation._code.ptx, "the kernel has a text of its own"
+    emulation._code = copy.copy(emulation._code)
+    emulation._code._ptx = ptx
     emulation.__dict__.pop("_loaded", None)

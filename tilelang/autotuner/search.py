@@ -16,6 +16,7 @@ from .. import target as targets
 from ..errors import ConfigError, TileLangError
 from ..jit import compiler
 from ..jit.kernel import JITKernel
+from ..runtime.code import assembling
 from . import measure, record
 from .progress import Progress
 from .result import AutotuneResult, Trial
@@ -46,7 +47,8 @@ class _Abandoned(BaseException):
 
 def compile_candidate(func: Any, options: Mapping[str, Any]) -> JITKernel:
     """Compiles a traced candidate; what executors are given to do."""
-    return compiler.compile(func, **options)
+    with assembling():
+        return compiler.compile(func, **options)
 
 
 class Search:

@@ -14,6 +14,7 @@ from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
 from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
+from ..runtime.code import assembling
 from .programs import Program, raised
 
 #: Engines whose work a kernel exists for: the busiest tells its share of the speed of light.
@@ -45,6 +46,7 @@ class Recorder:
             stack.enter_context(options(schedule=schedule, sanitize="report", progress=False))
             stack.enter_context(watching(self._launched))
             stack.enter_context(compiling(self._compiled_one))
+            stack.enter_context(assembling())  # registers and spills are part of the answer
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")  # they are in the reports
             if quiet:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -169,7 +170,7 @@ class Device:
             flags += (f"-I{source.parent}",)
         artifact = nvrtc.compile_foreign(given, self.arch, flags)
         module = self.load_ptx(artifact.ptx)
-        module.resources = resources.parse(artifact.log)
+        module.assembly_log = lambda: artifact.log
         return module
 
     def map(self, array: Any, *, address: int | None = None, name: str = "array") -> Mapping:
@@ -225,7 +226,6 @@ class Module:
 
     def __init__(self, device: Device, text: str) -> None:
         self.device = device
-        self._text = text
         self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
@@ -243,11 +243,15 @@ class Module:
         self.unsupported: dict[str, int] = _unsupported(report["kernels"])
         #: Emulated addresses of global variables by name.
         self.globals: dict[str, int] = report["globals"]
+        #: Returns what ``ptxas -v`` says of the kernels; "" where there is none that takes the PTX.
+        self.assembly_log: Callable[[], str] = functools.partial(
+            toolchain.verbose_assembly, text, device.arch
+        )
 
     @cached_property
     def resources(self) -> dict[str, ResourceUsage]:
         """What ptxas says of the kernels by name; empty where there is none that takes the PTX."""
-        return resources.parse(toolchain.verbose_assembly(self._text, self.device.arch))
+        return resources.parse(self.assembly_log())
 
     def __getitem__(self, name: str) -> Kernel:
         kernel = self.kernels.get(name) or self._by_plain_name(name)
@@ -415,7 +419,7 @@ class Kernel:
     def registers(self) -> int:
         """Registers of a thread that ptxas allots; 0 where there is no ptxas that takes the PTX.
 
-        A compiled kernel has them from its compilation.
+        A compiled kernel has them from the assembly of its code.
         """
         usage = self.module.resources.get(self.name)
         return usage.registers if usage else 0

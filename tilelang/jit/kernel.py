@@ -16,10 +16,10 @@ from .. import _ffi
 from ..display import Remarks, kernel_html
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
-from ..runtime import cache, disassembly, resources
+from ..runtime import disassembly, resources
 from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
+from ..runtime.code import Code
 from ..runtime.emulation import Emulation, Outcome
-from ..runtime.nvrtc import Artifact
 from ..runtime.outputs import to_user
 from ..runtime.placement import placeholder
 from ..schedule import Schedule
@@ -75,7 +75,7 @@ class JITKernel:
         target: the architecture it was compiled for.
         out_idx: indices of the parameters that are allocated and returned, or None.
         params: the parameters in order: buffers (name, dtype, shape) and scalar variables.
-        artifact: PTX and machine code.
+        artifact: PTX and machine code; without a GPU the latter is made when it is asked for.
         tuner_result: what ``tilelang.autotuner`` found, if it chose this kernel, else None.
         remarks: what the compiler did, or did not do, and why (:class:`tilelang.transform.Remark`).
     """
@@ -416,8 +416,8 @@ def _build(
     outcome: Outcome,
     make_variant: Callable[[], Any] | None,
     more_options: tuple[str, ...] = (),
-) -> tuple[Artifact, Emulation, Any]:
-    """Returns machine code, what emulates it, and its launcher.
+) -> tuple[Code, Emulation, Any]:
+    """Returns the code, what emulates it, and its launcher.
 
     Args:
         lowered, target, outputs, options: of the kernel.
@@ -425,13 +425,12 @@ def _build(
         make_variant: returns the launcher for overlapping tensors; None if this is that one.
         more_options: for NVRTC.
     """
-    artifact = cache.compile_cached(
-        lowered.lined_source, str(target), (*lowered.options, *options, *more_options)
-    )
-    emulation = Emulation(str(target), artifact, outcome, lowered.tiles)
+    every_option = (*lowered.options, *options, *more_options)
+    code = Code(lowered.lined_source, str(target), every_option, assemble=bool(options))
+    emulation = Emulation(str(target), code, outcome, lowered.tiles)
+    cubin = code.cubin if code.assembled else b""  # not launched where there is no GPU
     make = _ffi.get("runtime.MakeLauncher")
-    launcher = make(lowered.spec, outputs, artifact.cubin, target, emulation, make_variant)
-    return artifact, emulation, launcher
+    return code, emulation, make(lowered.spec, outputs, cubin, target, emulation, make_variant)
 
 
 def _compile_again(

@@ -71,22 +71,25 @@ def _headers_digest() -> str:
     return digest.hexdigest()
 
 
-def key(source: str, arch: str, extra: tuple[str, ...]) -> str:
+def key(source: str, arch: str, extra: tuple[str, ...], machine_code: bool = True) -> str:
     """Returns the name of a compilation: a digest of everything its result depends on.
 
     The generated source stands for the program, the options of the passes and the library.
     """
-    parts = (nvrtc.version(), _headers_digest(), *nvrtc.options_for(arch, extra), source)
+    options = nvrtc.options_for(arch, extra, machine_code)
+    parts = (nvrtc.version(), _headers_digest(), *options, source)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def compile_cached(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifact:
+def compile_cached(
+    source: str, arch: str, extra: tuple[str, ...] = (), machine_code: bool = True
+) -> Artifact:
     """As :func:`nvrtc.compile_cuda`, but reads the result from the disk cache if it is there."""
+    make = functools.partial(nvrtc.compile_cuda, source, arch, extra, machine_code)
     if not is_cache_enabled():
-        return nvrtc.compile_cuda(source, arch, extra)
-    return DiskCache(env.cache_directory()).get_or_make(
-        key(source, arch, extra), lambda: nvrtc.compile_cuda(source, arch, extra)
-    )
+        return make()
+    name = key(source, arch, extra, machine_code)
+    return DiskCache(env.cache_directory()).get_or_make(name, make)
 
 
 class DiskCache:

@@ -15,8 +15,7 @@ from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
 from ..emulator.reachable import live_tensors, possible_addresses
 from ..errors import UnsupportedError
-from . import resources
-from .nvrtc import Artifact
+from .code import Code
 from .regions import Regions, Span
 
 
@@ -65,20 +64,20 @@ class Emulation:
     def __init__(
         self,
         arch: str,
-        artifact: Artifact,
+        code: Code,
         outcome: Outcome,
         tiles: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """Takes a compiled artifact.
+        """Takes compiled code.
 
         Args:
             arch: the architecture that it is for.
-            artifact: has the PTX.
+            code: has the PTX.
             outcome: is told how launches end.
             tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
         """
         self._arch = arch
-        self._artifact = artifact
+        self._code = code
         self._outcome = outcome
         self._tiles = tiles or {}
 
@@ -92,8 +91,8 @@ class Emulation:
                 notes=["pass CUDA tensors"],
             ) from None
         device = Device(self._arch)
-        module = device.load_ptx(self._artifact.ptx)
-        module.resources = resources.parse(self._artifact.log)
+        module = device.load_ptx(self._code.ptx)
+        module.assembly_log = lambda: self._code.log
         for name, tiles in self._tiles.items():
             if kernel := module.kernels.get(name):  # a postprocessed source may have others
                 kernel.name_tiles(tiles)

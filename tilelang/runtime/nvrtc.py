@@ -23,11 +23,10 @@ from ..errors import CompileError, ConfigError, DriverError, InternalError
 # libraries of CUDA's C++ name types of them.
 _MINIMAL = "--minimal"
 _NOT_MINIMAL = re.compile(r"^\s*#\s*include\s*<(?:cub|thrust)/", re.M)
-# What ptxas says of registers is read from the log, which a hit of NVRTC's own cache (there is one
-# where there is a GPU) leaves empty: ours keeps it.
-_BASE_OPTIONS = (
-    "-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "--no-cache",
-)  # fmt: skip
+# A hit of NVRTC's own cache (where there is a GPU) leaves the log empty; ours keeps it.
+_BASE_OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--no-cache")
+# What ptxas says of registers is read from the log.
+_MACHINE_CODE_OPTIONS = ("--ptxas-options=-v",)
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Artifact:
 
     Attributes:
         ptx: the PTX text.
-        cubin: the ELF image for one architecture.
-        log: what NVRTC and ptxas said, with the resources that each kernel uses.
+        cubin: the ELF image for one architecture; empty where no machine code was asked for.
+        log: what NVRTC said, and ptxas with the resources that each kernel uses if it ran.
     """
 
     ptx: str
@@ -113,18 +112,25 @@ def include_folders() -> list[Path]:
     return [template_root(), cuda, *(folder for folder in [cuda / "cccl"] if folder.is_dir())]
 
 
-def options_for(arch: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def options_for(
+    arch: str, extra: tuple[str, ...] = (), machine_code: bool = True
+) -> tuple[str, ...]:
     """Returns the NVRTC options for an architecture ("sm_90a"), without include folders."""
-    return (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *extra)
+    if machine_code:
+        return (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *_MACHINE_CODE_OPTIONS, *extra)
+    return (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *_BASE_OPTIONS, *extra)
 
 
-def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifact:
+def compile_cuda(
+    source: str, arch: str, extra: tuple[str, ...] = (), machine_code: bool = True
+) -> Artifact:
     """Compiles CUDA C++ for one architecture.
 
     Args:
         source: the program; ``#include <tl_templates/cuda/...>`` and CUDA's headers are found.
         arch: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
         extra: further NVRTC options.
+        machine_code: assembles the PTX, too; the PTX is the same without, and comes sooner.
 
     Raises:
         CompileError: source that the user brings along does not compile, or a function or header
@@ -133,7 +139,7 @@ def compile_cuda(source: str, arch: str, extra: tuple[str, ...] = ()) -> Artifac
         ConfigError: NVRTC does not know one of the options.
     """
     extra = extra if _NOT_MINIMAL.search(source) else (*extra, _MINIMAL)
-    return _compile(Source(source), options_for(arch, extra), _failure)
+    return _compile(Source(source), options_for(arch, extra, machine_code), _failure)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,8 @@ def _compile(source: Source, flags: tuple[str, ...], failure: Callable[..., Exce
         log = _text(program, "ProgramLog")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise failure(status, source.text, log, options)
-        return Artifact(_text(program, "PTX"), _bytes(program, "CUBIN"), log)
+        size = _checked(nvrtc.nvrtcGetCUBINSize(program))
+        return Artifact(_text(program, "PTX"), _bytes(program, "CUBIN") if size else b"", log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

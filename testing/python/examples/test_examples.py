@@ -15,6 +15,7 @@ import torch
 from draw_examples import EXAMPLES, scripts
 
 from tilelang import emulator
+from tilelang.runtime.code import assembling
 from tilelang.target import device_target
 from tilelang.tools.example import Example, Option
 
@@ -105,7 +106,7 @@ def run(monkeypatch, script: str, *arguments: str) -> None:
     ],
 )
 def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedule):
-    with emulator.options(schedule=schedule):
+    with emulator.options(schedule=schedule), assembling():
         run(monkeypatch, script, *arguments.split(), "--target", target, "--device", "cpu")
     captured = capsys.readouterr()
     assert captured.out.endswith("correct\n")

@@ -11,6 +11,7 @@ from runtime import handmade as hm
 from tilelang import errors, target
 from tilelang.jit.kernel import JITKernel, normalize_out_idx
 from tilelang.jit.lower import LoweredKernel
+from tilelang.runtime.code import assembling
 
 AXPY = r"""
 extern "C" __global__ void __launch_bounds__(128)
@@ -45,6 +46,19 @@ def test_code_for_every_architecture(arch):
     assert 4 <= kernel.n_regs == usage.registers <= 255
     assert kernel.n_spills == 0 and usage.static_shared_memory == 0
     assert kernel.artifact.cubin.startswith(b"\x7fELF")
+
+
+def test_machine_code_is_made_when_it_is_asked_for(tmp_path):
+    kernel = axpy("sm_100a" if str(target.device_target()) != "sm_100a" else "sm_80")
+    entries = lambda: len(list((tmp_path / "cache").rglob("*.tlk")))  # noqa: E731
+    kernel.get_ptx()
+    assert entries() == 1
+    ptx = kernel.get_ptx()
+    assert kernel.artifact.cubin.startswith(b"\x7fELF") and kernel.n_regs >= 4
+    assert entries() == 2 and kernel.get_ptx() == ptx
+    with assembling():
+        assert axpy("sm_90a").artifact._whole.ptx
+    assert entries() == 3
 
 
 def test_source_and_exports(tmp_path, capsys):

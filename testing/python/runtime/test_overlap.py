@@ -82,9 +82,9 @@ def count_compilations(call) -> int:
     asked = []
     original = cache.compile_cached
 
-    def counting(source, arch, extra=()):
+    def counting(source, arch, extra=(), **how):
         asked.append(extra)
-        return original(source, arch, extra)
+        return original(source, arch, extra, **how)
 
     cache.compile_cached = counting
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -40,8 +41,8 @@ def _assembled(request: pytest.FixtureRequest, monkeypatch, assembler: Assembler
     may_serialise = request.node.get_closest_marker("may_serialise")
     compile_cached = cache.compile_cached
 
-    def checked(source: str, arch: str, extra: tuple[str, ...] = ()) -> cache.Artifact:
-        artifact = compile_cached(source, arch, extra)
+    def checked(source: str, arch: str, *args: Any, **options: Any) -> cache.Artifact:
+        artifact = compile_cached(source, arch, *args, **options)
         for name, usage in assembler.usage(artifact.ptx, arch).items():
             assert may_spill or usage.spill_stores == usage.spill_loads == 0, f"{name}: {usage}"
         losses = assembler.losses(artifact.ptx, arch)

@@ -1,0 +1,86 @@
+"""The code of a compiled program: PTX, and machine code where something needs it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from functools import cached_property
+
+from .. import _ffi
+from ..target import device_target
+from . import cache
+from .nvrtc import Artifact
+
+_assemble = ContextVar("assemble", default=False)
+
+
+@contextlib.contextmanager
+def assembling() -> Iterator[None]:
+    """Makes machine code at once meanwhile: kernels that are timed by the model need its registers.
+
+    Compiling first without it and then with it takes the time of both.
+    """
+    token = _assemble.set(True)
+    try:
+        yield
+    finally:
+        _assemble.reset(token)
+
+
+class Code:
+    """PTX that is assembled to machine code when that is first asked for.
+
+    The emulator runs the PTX, and ptxas takes a third to a half of a compilation: without a GPU
+    nobody waits for it. Where there is one that runs the code, all is compiled at once.
+    """
+
+    def __init__(
+        self, source: str, arch: str, options: tuple[str, ...] = (), *, assemble: bool = False
+    ) -> None:
+        """Compiles a program, or reads it from the disk cache.
+
+        Args:
+            source: CUDA C++.
+            arch: as ``"sm_90a"``.
+            options: of NVRTC.
+            assemble: makes machine code now even where no GPU runs it, so that ptxas has read the
+                options.
+
+        Raises:
+            CompileError, InternalError, ConfigError: as :func:`nvrtc.compile_cuda`.
+        """
+        self._recipe = source, arch, options
+        #: Machine code was made at once: a GPU of this machine runs it, or the caller wanted it.
+        self.assembled = assemble or _assemble.get() or _runs_here(arch)
+        if self.assembled:
+            self._ptx = self._whole.ptx
+        else:
+            self._ptx = cache.compile_cached(*self._recipe, machine_code=False).ptx
+
+    @property
+    def ptx(self) -> str:
+        """The PTX text."""
+        return self._ptx
+
+    @property
+    def cubin(self) -> bytes:
+        """The ELF image for the architecture."""
+        return self._whole.cubin
+
+    @property
+    def log(self) -> str:
+        """What NVRTC and ptxas said, with the resources that each kernel uses."""
+        return self._whole.log
+
+    @cached_property
+    def _whole(self) -> Artifact:
+        return cache.compile_cached(*self._recipe)
+
+
+def _runs_here(arch: str) -> bool:
+    devices = range(_ffi.get("runtime.DeviceCount")())
+    return any(str(device_target(index)) == arch for index in devices)
+
+
+__all__ = ["Code", "assembling"]
