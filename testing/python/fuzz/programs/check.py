@@ -19,6 +19,7 @@ from fuzz.programs.interpret import Rejected, expected, input_values
 
 import tilelang
 from tilelang import emulator, errors
+from tilelang.runtime.code import assembling
 
 SCHEDULES: tuple[str | int, ...] = ("late", "eager", 1)
 INSTRUCTION_LIMIT = 50_000_000
@@ -133,9 +134,10 @@ def run_file(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            kernel = tilelang.compile(
-                load(path), target=program.target, pass_configs=program.pass_configs or None
-            )
+            with assembling():  # ptxas takes it, too
+                kernel = tilelang.compile(
+                    load(path), target=program.target, pass_configs=program.pass_configs or None
+                )
             for schedule in schedules:
                 outcome = _launch(kernel, program, want, schedule)
                 if outcome.kind != "right":
