@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "check/check_parts.h"
+#include "check/writing_iterations.h"
+#include "ir/build.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -19,35 +21,43 @@ class UpdateChecker : public ir::StmtVisitor {
   using StmtVisitor::Visit;
 
   void Visit(const ir::ParallelForNode* op) override {
+    arith::Analyzer::Scope scope(&analyzer_);
     for (size_t d = 0; d < op->vars.size(); ++d) {
-      if (!ir::IsConst(op->extents[d], 1)) vars_.push_back(op->vars[d]);
+      auto extent = ir::AsInt(op->extents[d]);
+      if (!extent || *extent <= 1) continue;
+      iterations_.push_back({op->vars[d], *extent});
+      analyzer_.Bind(op->vars[d], ir::IntImm(op->vars[d].dtype(), 0), op->extents[d]);
     }
     StmtVisitor::Visit(op);
-    vars_.clear();
+    iterations_.clear();
     names_ = {};
   }
   void Visit(const ir::BindNode* op) override {
     StmtVisitor::Visit(op);
-    if (!vars_.empty()) names_.Set(op->var, Expanded(op->value));
+    if (!iterations_.empty()) names_.Set(op->var, Expanded(op->value));
   }
   void Visit(const ir::ForNode* op) override {
     // What it runs over may begin elsewhere in each iteration.
-    if (!vars_.empty()) names_.Set(op->var, Expanded(op->min) + op->var);
+    if (!iterations_.empty()) names_.Set(op->var, Expanded(op->min) + op->var);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::IfNode* op) override {
-    conditions_.push_back(Expanded(op->condition));
-    StmtVisitor::Visit(op);
+    VisitExpr(op->condition);
+    Expr condition = Expanded(op->condition);
+    conditions_.push_back(condition);
+    VisitStmt(op->then_case);
+    conditions_.back() = ir::MakeUnary(ir::UnaryOp::kNot, condition, op->span);
+    if (op->else_case.defined()) VisitStmt(op->else_case);
     conditions_.pop_back();
   }
   void Visit(const ir::StoreNode* op) override {
     StmtVisitor::Visit(op);
-    if (vars_.empty() || op->buffer.IsLocal()) return;
+    if (iterations_.empty() || op->buffer.IsLocal()) return;
     bool updates = IsUpdate(op);
-    Expr value = Expanded(op->value);
-    for (const Var& var : vars_) {
-      if ((!updates && !ir::UsesVar(value, var)) || SelectedBy(var, op)) continue;
-      updates ? RefuseUpdate(op, var) : RefuseValues(op, var);
+    Expr value = analyzer_.Simplify(Expanded(op->value));
+    for (const Iterations& each : iterations_) {
+      if ((!updates && !ir::UsesVar(value, each.var)) || SelectedBy(each, op)) continue;
+      updates ? RefuseUpdate(op, each.var) : RefuseValues(op, each.var);
     }
   }
 
@@ -73,21 +83,13 @@ class UpdateChecker : public ir::StmtVisitor {
     return true;
   }
 
-  // Iterations that differ in `var` alone may write other elements, or one of them alone writes.
-  bool SelectedBy(const Var& var, const ir::StoreNode* op) const {
-    auto depends = [&](const Expr& e) {
-      bool found = ir::UsesVar(e, var);
-      // What a variable of the thread holds may differ between iterations.
-      ir::WalkExprs(e, [&](const Expr& part) {
-        const auto* load = part.as<ir::LoadNode>();
-        found |= load != nullptr && load->buffer.IsLocal();
-        return !found;
-      });
-      return found;
+  // Iterations that differ in one variable alone may write other elements, or one of them writes.
+  bool SelectedBy(const Iterations& each, const ir::StoreNode* op) {
+    auto depends = [&](const Expr& index) {
+      return DependsOn(analyzer_.Simplify(Expanded(index)), each.var);
     };
-    return std::any_of(op->indices.begin(), op->indices.end(),
-                       [&](const Expr& index) { return depends(Expanded(index)); }) ||
-           std::any_of(conditions_.begin(), conditions_.end(), depends);
+    return std::any_of(op->indices.begin(), op->indices.end(), depends) ||
+           MayLeaveOne(conditions_, each);
   }
 
   [[noreturn]] static void RefuseValues(const ir::StoreNode* op, const Var& var) {
@@ -112,7 +114,7 @@ class UpdateChecker : public ir::StmtVisitor {
                       << std::string(var->name) << " around T.Parallel");
   }
 
-  std::vector<Var> vars_;  // of the loop around; of more than one iteration
+  std::vector<Iterations> iterations_;  // of the loop around; of more than one iteration
   std::vector<Expr> conditions_;
   ir::Map<Var, Expr> names_;
   arith::Analyzer analyzer_;

@@ -47,6 +47,28 @@ def test_a_prim_func_returns_what_it_allocates(target: str) -> None:
     equal(c, torch.arange(10) ** 2)
 
 
+def test_one_iteration_writes(target: str) -> None:
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.Tensor((m,), "float32"), B: T.Tensor((4,), "float32"), k: T.int32):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(m):
+                if i == m - 1:
+                    B[0] = A[i]
+                if i >= k and i < k + 1:
+                    B[1] = A[i]
+            for i in T.Parallel(32):
+                B[2] = A[i // 32]
+                if i % 64 == 7:
+                    B[3] += A[i]
+
+    a, b = normal(37), poison(4)
+    b[3] = 1
+    run(main, target, a, b, 5)
+    equal(b, torch.stack([a[36], a[5], a[0], a[7] + 1]))
+
+
 def test_one_output_of_a_prim_func_in_the_lazy_style(target: str) -> None:
     @tilelang.jit(target="auto" if target == "cuda" else target)
     def made(n: int) -> Any:

@@ -266,6 +266,45 @@ def case_a_count_in_a_tensor():
     compiled(main)
 
 
+def case_a_sum_over_as_many_rows_as_there_are():
+    """SemanticsError: that differ in i update one element of B"""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 4), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(n, 4):
+                B[j] = B[j] + A[i, j]  # WRONG
+
+    compiled(main)
+
+
+def case_a_sum_over_even_rows():
+    """SemanticsError: that differ in i update one element of B"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(N, 4):
+                if i % 2 == 0:
+                    B[j] += A[i, j]  # WRONG
+
+    compiled(main)
+
+
+def case_values_of_all_iterations_but_one():
+    """SemanticsError: that differ in i write values of their own to one element of B"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((4,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                if i != n:
+                    B[i // N] = A[i]  # WRONG
+
+    compiled(main)
+
+
 def case_values_of_many_iterations_in_one_register():
     """SemanticsError: that differ in j write values of their own to one element of last ...
     under a condition on j ... T.serial run over j
