@@ -108,6 +108,18 @@ void Check(Result result, const char* action) {
        (text ? text : "no description") + ")");
 }
 
+uint64_t ZeroElement(Device device, Stream stream) {
+  static std::array<std::once_flag, kMaxDevices> flags;
+  static std::array<uint64_t, kMaxDevices> addresses;
+  constexpr size_t kBytes = 16;
+  std::call_once(flags[device], [device] {
+    Check(Get().allocate(&addresses[device], kBytes), "allocating an element (cuMemAlloc)");
+  });
+  // A store of an earlier launch may have changed it.
+  Check(Get().memset(addresses[device], 0, kBytes, stream), "clearing it (cuMemsetD8Async)");
+  return addresses[device];
+}
+
 DeviceGuard::DeviceGuard(Device device) {
   Context wanted = PrimaryContext(device);
   Check(Get().current_context(&previous_), "cuCtxGetCurrent");

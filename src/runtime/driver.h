@@ -86,6 +86,10 @@ std::pair<int, int> Capability(Device device);
 // Throws tilelang.DriverError, saying what failed and the driver's name and text of the error.
 void Check(Result result, const char* action);
 
+// The address of 16 bytes of the current device, zero in the order of the stream: what tensor maps
+// of tensors without elements have for their one element.
+uint64_t ZeroElement(Device device, Stream stream);
+
 // Makes the primary context of a device current for the life of the object.
 class DeviceGuard {
  public:

@@ -8,6 +8,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -74,17 +75,24 @@ struct MapForm {
   int interleave, swizzle, l2_promotion, oob_fill;
 };
 
-inline driver::TensorMap Encode(const char* name, const MapForm& form, char* address,
+inline driver::TensorMap Encode(const char* name, const MapForm& form, int device, char* address,
                                 const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& strides) {
   std::string argument = std::string("argument '") + name + "': ";
+  std::vector<uint64_t> extents(dims.begin(), dims.end()), steps(strides.begin(), strides.end());
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
+    // Maps have no extents of 0: that of a tensor without elements has one.
+    extents.assign(extents.size(), 1);
+    steps.assign(steps.size(), 16);
+    address =
+        reinterpret_cast<char*>(driver::ZeroElement(device, TVMFFIEnvGetStream(kDLCUDA, device)));
+  }
   if (reinterpret_cast<uintptr_t>(address) % 16 != 0) {
     Refuse(argument + "its address is not a multiple of 16 bytes");
   }
-  for (int64_t stride : strides) {
+  for (uint64_t stride : steps) {
     if (stride % 16 != 0) Refuse(argument + "a stride is not a multiple of 16 bytes");
   }
-  std::vector<uint64_t> extents(dims.begin(), dims.end()), steps(strides.begin(), strides.end());
   driver::TensorMap map;
   driver::Result result = driver::Get().encode_tiled(
       &map, form.dtype, static_cast<uint32_t>(dims.size()), address, extents.data(), steps.data(),

@@ -127,7 +127,7 @@ void LaunchPlan::Launch(driver::Kernel kernel, const CallState& state,
       scalars[i] = scalar->Encode(state);
     } else {
       pointers[i] = &maps[next_map];
-      std::get<TensorMapPlan>(args_[i]).Encode(state, &maps[next_map++]);
+      std::get<TensorMapPlan>(args_[i]).Encode(state, stream, &maps[next_map++]);
     }
   }
   driver::LaunchConfig config{};

@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/error.h>
 
+#include <algorithm>
+
 namespace tilelang::runtime {
 
 namespace {
@@ -56,15 +58,23 @@ TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   if (state.tensors[tensor_index_] == nullptr) {
     Fail(spec_, "it is None; compile with tl.disable_tma_lower, or pass a tensor of its shape");
   }
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    geometry.dims[i] = dims_[i].Evaluate(state.values.data());
+  }
+  if (std::find(geometry.dims, geometry.dims + dims_.size(), 0) != geometry.dims + dims_.size()) {
+    std::fill(geometry.dims, geometry.dims + dims_.size(), 1);
+    std::fill(geometry.strides, geometry.strides + strides_.size(), 16);
+    geometry.address = nullptr;
+    return geometry;
+  }
   const DLTensor& tensor = *state.tensors[tensor_index_];
   geometry.address = static_cast<char*>(tensor.data) + tensor.byte_offset;
   if (reinterpret_cast<uintptr_t>(geometry.address) % 16 != 0) {
     Fail(spec_, "its address is not a multiple of 16 bytes");
   }
   for (size_t i = 0; i < dims_.size(); ++i) {
-    geometry.dims[i] = dims_[i].Evaluate(state.values.data());
-    if (geometry.dims[i] == 0 || geometry.dims[i] > (uint64_t{1} << 32)) {
-      Fail(spec_, "an extent of " + std::to_string(geometry.dims[i]) + " is not in 1 .. 2^32");
+    if (geometry.dims[i] > (uint64_t{1} << 32)) {
+      Fail(spec_, "an extent of " + std::to_string(geometry.dims[i]) + " is over 2^32");
     }
   }
   for (size_t i = 0; i < strides_.size(); ++i) {
@@ -77,8 +87,13 @@ TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   return geometry;
 }
 
-void TensorMapPlan::Encode(const CallState& state, driver::TensorMap* map) const {
+void TensorMapPlan::Encode(const CallState& state, driver::Stream stream,
+                           driver::TensorMap* map) const {
   Geometry geometry = Evaluate(state);
+  if (geometry.address == nullptr) {
+    int device = state.tensors[tensor_index_]->device.device_id;
+    geometry.address = reinterpret_cast<void*>(driver::ZeroElement(device, stream));
+  }
   driver::Result result = driver::Get().encode_tiled(
       map, driver_dtype_, static_cast<uint32_t>(dims_.size()), geometry.address, geometry.dims,
       geometry.strides, box_.data(), element_strides_.data(), static_cast<int>(spec_->interleave),

@@ -227,7 +227,7 @@ class _Library:
         name = str(spec.buffer.name)
         dims, strides = (_braced(map(self._expr, each)) for each in (spec.dims, spec.strides))
         return (
-            f'    driver::TensorMap a{index} = Encode("{name}", {form}, '
+            f'    driver::TensorMap a{index} = Encode("{name}", {form}, arguments.device(), '
             f"Address({self._names[name]}), {dims}, {strides});"
         )
 

@@ -125,6 +125,7 @@ class Emulation:
             options = current_options()
             if options.sample_size and options.rest == "skip":
                 _poison(allocated)
+            args = [_with_element(arg) for arg in args]
             spans = [_span(arg) for arg in args]
             named = (*pointees, *reachable_tensors())
             known = [extent_of(tensor) for tensor in named]
@@ -197,6 +198,14 @@ def _span(arg: Any) -> Span | None:
         slice_bytes = 16 * interleave
         dims, steps = [slice_bytes // size, *dims], [size, slice_bytes, *steps[1:]]
     return Span(int(arg["address"]), tuple(reversed(dims)), tuple(reversed(steps)), size)
+
+
+def _with_element(arg: Any) -> Any:
+    """The tensor map of a tensor without elements has one, which is zero."""
+    if isinstance(arg, bytes) or not hasattr(arg, "items") or arg["address"]:
+        return arg
+    element = np.zeros(2 * 16)  # bytes enough for a slice of an interleaved map
+    return {**arg, "address": element.ctypes.data, "element": element}
 
 
 def _argument(device: Any, arg: Any, array: np.ndarray) -> Any:
