@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/existing_rows.h"
+
 namespace tilelang::order {
 
 namespace {
@@ -57,7 +59,9 @@ std::vector<Requirement> RequirementsOf(const Graph& graph) {
     const ir::Effect* read = OnlyEffect(to, edge.buffer, false);
     if (write == nullptr || read == nullptr) continue;
     if (CountAt(graph, *write) != 1 || CountAt(graph, *read) != 1) continue;
-    requirements.push_back({write->span, read->span, edge.buffer});
+    const auto* load = write->By<ir::CopyNode>();
+    bool trimmed = load != nullptr && load->annotations.count(ir::kExistingRows) != 0;
+    requirements.push_back({write->span, read->span, edge.buffer, trimmed});
   }
   return requirements;
 }
@@ -70,6 +74,7 @@ SourceOrder::SourceOrder(const std::vector<Requirement>& requirements, const Pro
       later_of_(program.sites().size()) {
   for (const Requirement& r : requirements) {
     Followed followed;
+    followed.trimmed = r.trimmed;
     followed.earlier.of_agent.resize(traces.size());
     followed.later.of_agent.resize(traces.size());
     std::vector<bool> earlier;
@@ -147,7 +152,7 @@ std::optional<Finding> SourceOrder::Check(const Followed& followed, const Touch&
       return ConflictTest::MayConflict(other, touch) && conflict_test_->Conflict(earlier, later);
     });
   };
-  bool found = false;
+  bool found = followed.trimmed;
   int site = touch.site;
   for (size_t writer : followed.writers) {
     const std::vector<Execution>& written = followed.earlier.of_agent[writer];

@@ -17,6 +17,8 @@ struct Requirement {
   ir::Span earlier;
   ir::Span later;
   ir::Buffer buffer;
+  // The first loads the rows that its tensor has (ir/existing_rows.h): others may be read, too.
+  bool trimmed = false;
 };
 // Those of a program whose statements can be told apart by their places.
 std::vector<Requirement> RequirementsOf(const Graph& graph);
@@ -48,6 +50,7 @@ class SourceOrder {
     Side earlier;
     Side later;
     std::vector<size_t> writers;  // agents
+    bool trimmed = false;         // as of the requirement
   };
 
   std::optional<Finding> Check(const Followed& followed, const Touch& touch, size_t agent,

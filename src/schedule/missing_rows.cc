@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/existing_rows.h"
 #include "op/effect.h"
 
 namespace tilelang::schedule {
@@ -38,11 +39,11 @@ Stmt ClearFrom(const Buffer& slots, int64_t first, const ir::Span& span) {
 }  // namespace
 
 ir::Copy WithoutMissingRows(const ir::CopyNode* load) {
-  auto rows = load->annotations.Get(kExistingRows);
+  auto rows = load->annotations.Get(ir::kExistingRows);
   if (!rows) return ir::ffi::GetRef<ir::Copy>(load);
   auto count = (*rows).cast<int64_t>();
   auto annotations = load->annotations;
-  annotations.erase(kExistingRows);
+  annotations.erase(ir::kExistingRows);
   return ir::Copy(WithExtent(load->src, load->src->extents.size() - 2, count),
                   WithExtent(load->dst, 0, count), annotations, load->span, load->mbar,
                   load->block);
@@ -55,7 +56,7 @@ std::vector<Stmt> ClearMissingRows(const std::vector<Ring>& rings) {
       for (size_t at : handover.loads) {
         const auto* load = handover.seq->stmts[at].as<ir::CopyNode>();
         if (load == nullptr) continue;  // a gemm, of a ring of results
-        auto rows = load->annotations.Get(kExistingRows);
+        auto rows = load->annotations.Get(ir::kExistingRows);
         for (size_t i = 0; rows && i < ring.slots.size(); ++i) {
           if (!ring.channel->tiles[i].same_as(load->dst->buffer)) continue;
           stmts.push_back(ClearFrom(ring.slots[i], (*rows).cast<int64_t>(), load->span));

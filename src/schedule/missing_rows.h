@@ -8,11 +8,7 @@
 
 namespace tilelang::schedule {
 
-// Annotation of a load into a whole tile (int): so many rows, the first ones of the tile, are all
-// that can exist. Nothing else writes the tile. A role that loads it leaves out the others.
-inline constexpr const char* kExistingRows = "existing_rows";
-
-// The load without rows that do not exist; itself where all may.
+// The load without rows that do not exist (ir/existing_rows.h); itself where all may.
 ir::Copy WithoutMissingRows(const ir::CopyNode* load);
 
 // Zeros for the missing rows of all slots, which nothing writes later.

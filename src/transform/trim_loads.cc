@@ -7,8 +7,8 @@
 #include <string>
 
 #include "analysis/scoped_mutator.h"
+#include "ir/existing_rows.h"
 #include "ir/remark.h"
-#include "schedule/missing_rows.h"
 #include "transform/plain_gemm.h"
 
 namespace tilelang::transform {
@@ -34,7 +34,7 @@ class LoadTrimmer : public analysis::ScopedMutator {
                        " rows, all that the tensor has; the others of the tile are zeros from the "
                        "beginning. The pass option tl.disable_load_trimming turns this off");
     auto annotations = op->annotations;
-    annotations.Set(schedule::kExistingRows, *rows);
+    annotations.Set(ir::kExistingRows, *rows);
     return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
   }
 

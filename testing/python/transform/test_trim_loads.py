@@ -14,7 +14,18 @@ OFF = {tilelang.PassConfigKey.TL_DISABLE_LOAD_TRIMMING: True}
 N, K = 200, 72
 
 
-def program(rows, m=64, threads=128, batch=0, first=0, transposed=False, stages=2, sums=False):
+def program(
+    rows,
+    m=64,
+    n=64,
+    depth=32,
+    threads=128,
+    batch=0,
+    first=0,
+    transposed=False,
+    stages=2,
+    sums=False,
+):
     """C = A B with A (rows, K), or (batch, rows, K), or (K, rows); ``sums``: over all rows of C."""
     shape = (K, rows) if transposed else (batch, rows, K) if batch else (rows, K)
 
@@ -25,27 +36,27 @@ def program(rows, m=64, threads=128, batch=0, first=0, transposed=False, stages=
         C: T.Tensor((max(batch, 1), rows, N), "float16"),
         S: T.Tensor((N,), "float32"),
     ):
-        with T.Kernel(T.ceildiv(N, 64), T.ceildiv(rows, m), max(batch, 1), threads=threads) as (
+        with T.Kernel(T.ceildiv(N, n), T.ceildiv(rows, m), max(batch, 1), threads=threads) as (
             bx, by, bz,
         ):  # fmt: skip
-            a = T.alloc_shared((32, m) if transposed else (m, 32), "float16")
-            b = T.alloc_shared((32, 64), "float16")
-            c = T.alloc_fragment((m, 64), "float32")
-            s = T.alloc_fragment((64,), "float32")
+            a = T.alloc_shared((depth, m) if transposed else (m, depth), "float16")
+            b = T.alloc_shared((depth, n), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            s = T.alloc_fragment((n,), "float32")
             T.clear(c)
-            for k in T.Pipelined(T.ceildiv(K, 32), num_stages=stages):
+            for k in T.Pipelined(T.ceildiv(K, depth), num_stages=stages):
                 if transposed:
-                    T.copy(A[k * 32, by * m], a)
+                    T.copy(A[k * depth, by * m], a)
                 elif batch:
-                    T.copy(A[bz, by * m, k * 32], a)
+                    T.copy(A[bz, by * m, k * depth], a)
                 else:
-                    T.copy(A[by * m + first, k * 32], a)
-                T.copy(B[k * 32, bx * 64], b)
+                    T.copy(A[by * m + first, k * depth], a)
+                T.copy(B[k * depth, bx * n], b)
                 T.gemm(a, b, c, transpose_A=transposed)
             if sums:
                 T.reduce_sum(c, s, dim=0)
-                T.copy(s, S[bx * 64])
-            T.copy(c, C[bz, by * m, bx * 64])
+                T.copy(s, S[bx * n])
+            T.copy(c, C[bz, by * m, bx * n])
 
     return main
 
@@ -57,7 +68,13 @@ def trims(**options) -> bool:
 @pytest.mark.every_schedule
 @pytest.mark.parametrize(
     "options",
-    [{"rows": 1}, {"rows": 5, "m": 128, "threads": 256}, {"rows": 9, "batch": 2}],
+    [
+        {"rows": 1},
+        {"rows": 5, "m": 128, "threads": 256},
+        {"rows": 9, "batch": 2},
+        # mma.sync by two warps, of which one has none of the rows
+        {"rows": 16, "n": 32, "depth": 16, "threads": 64},
+    ],
     ids=str,
 )
 def test_results_are_those_of_a_float64_product(options):
