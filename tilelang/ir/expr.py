@@ -475,6 +475,37 @@ def cast(value: Any, dtype: Any) -> Expr:
     return _cast(dtype, _no_text(as_expr(value), dtype), span.current())
 
 
+def as_element(value: Any, dtype: DType) -> Expr:
+    """Returns ``value`` as what an element of type ``dtype`` is set to.
+
+    Raises:
+        DTypeError: it is text, or an integer that the type does not have.
+    """
+    if not isinstance(value, (bool, int, float)):
+        return cast(as_expr(value, dtype), dtype)
+    if isinstance(value, int) and dtype.is_integer:
+        check_integer(value, dtype)
+    return cast(value, dtype)
+
+
+def check_integer(value: int, dtype: DType) -> None:
+    """Refuses a number that an integer type does not have.
+
+    The same bits may be given with the other sign, as C compilers take them without a warning: -1
+    of unsigned types, and 0xFFFFFFFF of int32, not of narrower types.
+    """
+    low, high = dtype.integer_range
+    least = -(1 << (dtype.bits - 1))
+    most = high if dtype.bits < 32 else (1 << dtype.bits) - 1
+    if not least <= value <= most:
+        wrapped = (value - low) % (1 << dtype.bits) + low
+        raise errors.DTypeError(
+            f"{value} is no value of type {dtype}, which goes from {low} to {high}",
+            span=span.here(),
+            notes=[f'take a wider type; T.cast({value}, "{dtype}") wraps it to {wrapped}'],
+        )
+
+
 def _no_text(expr: Expr, dtype: DType) -> Expr:
     """The expression, if it is not text where a value of another type is asked for."""
     if isinstance(expr, StringImm) and dtype != HANDLE:

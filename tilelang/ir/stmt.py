@@ -9,7 +9,7 @@ from typing import Any
 from .. import _ffi, errors
 from . import span
 from .buffer import Buffer, Load, Region, element_or_region
-from .expr import Expr, as_expr, cast
+from .expr import Expr, as_element
 from .span import Span
 
 tvm_ffi = _ffi.tvm_ffi
@@ -114,9 +114,7 @@ def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
 def store(target: Load, value: Any) -> Stmt:
     """Returns the statement that writes ``value`` to the element ``target``."""
     dtype = target.buffer.dtype
-    number = isinstance(value, (bool, int, float))
-    converted = cast(value if number else as_expr(value, dtype), dtype)
-    return _store(target.buffer, target.indices, converted, span.current())
+    return _store(target.buffer, target.indices, as_element(value, dtype), span.current())
 
 
 __all__ = ["Expr", "Func", "Stmt", "emit", "emit_store", "set_sink", "store"]

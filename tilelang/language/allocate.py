@@ -10,7 +10,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer, plain, shape_text
 from ..ir.dtype import GREATEST, DType, dtype_of
-from ..ir.expr import Operand, as_expr
+from ..ir.expr import Operand, as_expr, check_integer
 from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
 from .codec import narrow_type
@@ -226,8 +226,8 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 def _check_initial(dtype: DType, init: Any) -> None:
     """Refuses a finite number that would become an infinity, or lose bits of an integer."""
-    if isinstance(init, int) and not dtype.is_float and not dtype.is_bool:
-        _check_integer(dtype, init)
+    if isinstance(init, int) and dtype.is_integer:
+        check_integer(init, dtype)
         return
     if not isinstance(init, float) or not dtype.is_float or not math.isfinite(init):
         return
@@ -237,17 +237,6 @@ def _check_initial(dtype: DType, init: Any) -> None:
             f"the initial value {init} of T.alloc_var exceeds maximum of {dtype}, {greatest}",
             span=span.here(),
             notes=["T.infinity(dtype) is the infinity"],
-        )
-
-
-def _check_integer(dtype: DType, init: int) -> None:
-    """Refuses an integer that is none of the type, signed or not."""
-    low, high = -(1 << (dtype.bits - 1)), (1 << dtype.bits) - 1
-    if not low <= init <= high:
-        raise errors.DTypeError(
-            f"the initial value {init} of T.alloc_var needs more than the {dtype.bits} bits of "
-            f"{dtype}",
-            span=span.here(),
         )
 
 

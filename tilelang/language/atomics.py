@@ -8,7 +8,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
 from ..ir.dtype import INT32, VOID
-from ..ir.expr import Call, Expr, as_expr, call, cast, var
+from ..ir.expr import Call, Expr, as_element, as_expr, call, cast, var
 from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .codec import NarrowType
@@ -75,7 +75,7 @@ def _element(what: str, dst: Any) -> Load:
 
 def _operation(name: str, dst: Any, value: Any, order: str | None) -> Call:
     element = _element(f"T.{name}", dst)
-    operand = cast(as_expr(value, element.dtype), element.dtype)
+    operand = as_element(value, element.dtype)
     return call(element.dtype, name, [address_of(element), operand], _attrs(order))
 
 
@@ -319,6 +319,6 @@ def atomic_store(dst: Any, src: Any, memory_order: str = "seq_cst") -> None:
     order = _one_way("atomic_store", _STORES, memory_order)
     in_kernel("T.atomic_store")
     element = _element("T.atomic_store", dst)
-    value = cast(as_expr(src, element.dtype), element.dtype)
+    value = as_element(src, element.dtype)
     args = [address_of(element), value]
     emit(_evaluate(call(VOID, "atomic_store", args, order), span.current()))

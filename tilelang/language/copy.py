@@ -8,7 +8,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Load, Region, difference, load, shape_text
 from ..ir.dtype import INT32
-from ..ir.expr import as_expr, cast, var
+from ..ir.expr import as_element, as_expr, var
 from ..ir.stmt import emit, store
 from .builder import in_block
 from .ignored import remark_ignored
@@ -149,7 +149,7 @@ def fill(buffer: Any, value: Any) -> None:
     if is_dynamic(target):
         elementwise("T.fill", target, lambda _: as_expr(value, dtype))
         return
-    emit(_fill(target, cast(as_expr(value, dtype), dtype), span.current()))
+    emit(_fill(target, as_element(value, dtype), span.current()))
 
 
 @named

@@ -9,7 +9,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, make_buffer, plain, shape_text
 from ..ir.dtype import HANDLE, INT64, UINT64, VOID, DType, dtype_of
-from ..ir.expr import Expr, Var, as_expr, call, cast
+from ..ir.expr import Expr, Var, as_element, as_expr, call, cast
 from ..ir.stmt import emit
 from .builder import current
 from .view import View
@@ -58,8 +58,7 @@ class PointerTensor(View):
 
     def write(self, indices: Sequence[Any], value: Any) -> None:
         """Emits ``tensor[indices] = value``."""
-        number = isinstance(value, (bool, int, float))
-        converted = cast(value if number else as_expr(value), self.dtype)
+        converted = as_element(value, self.dtype)
         emit(_evaluate(self._call("store_at", VOID, indices, converted), span.current()))
 
     def place(self, indices: Sequence[Any]) -> Load:

@@ -131,6 +131,13 @@ def _shuffle(name: str, value: Any, lane: Any, width: Any, mask: Any) -> Expr:
             f"T.{name}: width must be a power of two up to {WARP_SIZE}, not {width}",
             span=span.here(),
         )
+    distance = plain(lane)
+    if name != "shfl_sync" and isinstance(distance, int) and not 0 <= distance < WARP_SIZE:
+        raise errors.SemanticsError(
+            f"T.{name}: lanes are at most {WARP_SIZE - 1} apart, not {distance}",
+            span=span.here(),
+            notes=["values of other warps are in shared memory, or T.reduce_sum and the like"],
+        )
     args = [moved, cast(lane, INT32), cast(width, INT32)]
     return call(moved.dtype, name, args if mask is None else [*args, cast(mask, UINT32)])
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _ffi
-from ..errors import CompileError, ConfigError, DriverError, InternalError
+from ..errors import CompileError, ConfigError, DriverError, InternalError, ResourceError
 
 # Leaves out textures and the device runtime, which no kernel uses: a fifth of the time. The larger
 # libraries of CUDA's C++ name types of them.
@@ -135,6 +135,7 @@ def compile_cuda(
     Raises:
         CompileError: source that the user brings along does not compile, or a function or header
             of it is missing.
+        ResourceError: an instruction needs more registers than a thread can have.
         InternalError: generated source does not compile; holds the log and the lines at fault.
         ConfigError: NVRTC does not know one of the options.
     """
@@ -228,6 +229,8 @@ def _foreign_failure(status: Any, source: str, log: str, options: list[str]) -> 
 def _failure(status: Any, source: str, log: str, options: list[str]) -> Exception:
     if refused := _refused_option(status, log, options):
         return refused
+    if scarce := _too_few_registers(source, log):
+        return scarce
     excerpt = "\n".join(_lines_at_fault(source, log))
     if missing := _missing_header(log, "compile_flags=['-I<folder>']"):
         what, advice = missing
@@ -235,6 +238,28 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
     if cause := _user_mistake(source, log):
         return CompileError(f"{cause}\n{log.strip()}\n{excerpt}")
     return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")
+
+
+def _too_few_registers(source: str, log: str) -> Exception | None:
+    """An instruction whose operands are more registers than a thread of the kernel gets."""
+    found = re.search(
+        r"Insufficient registers \((\d+)\) to compile .* in function (\w+)\."
+        r".*register target of (\d+)",
+        log,
+    )
+    if found is None:
+        return None
+    has, kernel, needed = found.groups()
+    bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s*{kernel}\(", source)
+    threads = f"each of the {bound[1]} threads" if bound else "each thread"
+    return ResourceError(
+        f"{kernel}: {threads} (of all roles together) gets {has} registers of the 65536 of an SM, "
+        f"but an instruction of it needs {needed}",
+        notes=[
+            "a gemm's result takes M * N / threads registers of each thread, beside those that "
+            "others need: take a smaller tile"
+        ],
+    )
 
 
 _BROUGHT = "// C++ source of the program"

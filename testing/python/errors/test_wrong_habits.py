@@ -171,6 +171,25 @@ def case_text_to_fill_with():
             T.fill(A, "0")  # WRONG
 
 
+def case_a_number_that_bytes_do_not_hold():
+    """DTypeError: 300 is no value of type int8, which goes from -128 to 127 ... wraps it to 44"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int8")):
+        with T.Kernel(1, threads=N):
+            for i in T.Parallel(N):
+                A[i] = 300  # WRONG
+
+
+def case_a_tile_of_a_number_that_bytes_do_not_hold():
+    """DTypeError: 256 is no value of type uint8, which goes from 0 to 255"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "uint8")):
+        with T.Kernel(1, threads=N):
+            T.fill(A, 256)  # WRONG
+
+
 def case_text_on_one_side_of_a_choice():
     """DTypeError: text, `"none"`, is no value of type float32"""
 
@@ -181,7 +200,7 @@ def case_text_on_one_side_of_a_choice():
 
 
 def case_initial_value_of_more_bits():
-    """DTypeError: the initial value 1099511627776 of T.alloc_var needs more than the 32 bits"""
+    """DTypeError: 1099511627776 is no value of type int32 ... take a wider type"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "int32")):

@@ -65,6 +65,8 @@ def test_wrong_arguments_are_errors_of_the_user(name: str) -> None:
     [
         (lambda: T.exp(T.float32), errors.DTypeError, "expected a number"),
         (lambda: T.any_sync("x"), errors.DTypeError, "no condition"),
+        (lambda: T.shfl_xor(1.0, 32), errors.SemanticsError, "at most 31 apart, not 32"),
+        (lambda: T.shfl_down(1.0, -1), errors.SemanticsError, "at most 31 apart, not -1"),
         (lambda: T.max(None, T.int32(1)), errors.DTypeError, "expected a number"),
     ],
 )

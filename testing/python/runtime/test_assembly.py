@@ -1,0 +1,16 @@
+"""What the assembler refuses is said in the program's terms."""
+
+from __future__ import annotations
+
+import block_gemms
+import pytest
+
+from tilelang import errors
+from tilelang.runtime import nvrtc
+
+
+def test_an_instruction_of_more_registers_than_a_thread_has() -> None:
+    case = block_gemms.Case(("float16", "float16", "float32"), (256, 256, 32), threads=512)
+    kernel = block_gemms.gemm(case, "sm_90a")
+    with pytest.raises(errors.ResourceError, match=r"(?s)each of the 512 threads .* smaller"):
+        nvrtc.compile_cuda(kernel.get_kernel_source(), "sm_90a")
