@@ -201,9 +201,11 @@ def _checked(results: tuple[Any, ...]) -> Any:
 
 def _bytes(program: Any, what: str) -> bytes:
     nvrtc = _nvrtc()
-    buffer = b" " * _checked(getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    size = _checked(getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    # NVRTC writes into it: all strings of one byte are one object of Python's, and have to stay.
+    buffer = b" " * (size + 2)
     _checked(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
-    return buffer
+    return buffer[:size]
 
 
 def _text(program: Any, what: str) -> str:
