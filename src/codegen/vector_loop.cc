@@ -9,6 +9,7 @@
 //   tl::store(C + b, C_vec);
 #include <functional>
 
+#include "arith/lazy_loads.h"
 #include "codegen/stmt_printer.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -48,6 +49,11 @@ class LoadFinder : public ExprVisitor {
     if (!guard_.defined() && constant && load != nullptr && !UsesVar(op->condition, loop_->var) &&
         IsVectorAccess(loop_, load->buffer, load->indices)) {
       loads.push_back({load, op->condition, op});
+      return;
+    }
+    if (UsesVar(op->condition, loop_->var) && !arith::DecidesOnLoads(op, /*guarded=*/true)) {
+      VisitExpr(op->true_value);
+      VisitExpr(op->false_value);
       return;
     }
     Under(op->condition, op->true_value);

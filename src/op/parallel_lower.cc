@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "arith/lazy_loads.h"
 #include "arith/structural.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -121,8 +122,7 @@ class ParallelLowerer : public AccessLowerer {
     return AccessLowerer::Rewrite(op);
   }
   Expr Rewrite(const ir::SelectNode* op) override {
-    bool loads = ir::HasLoad(op->true_value) || ir::HasLoad(op->false_value);
-    Expr condition = AtFirstLane(Mutate(op->condition), loads);
+    Expr condition = AtFirstLane(Mutate(op->condition), arith::DecidesOnLoads(op));
     if (auto value = ir::AsInt(condition)) {
       return Mutate(*value != 0 ? op->true_value : op->false_value);
     }

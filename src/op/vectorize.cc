@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "arith/lazy_loads.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -78,9 +79,9 @@ class Vectorizer : public ir::StmtVisitor {
   }
   void Visit(const ir::SelectNode* op) override {
     VisitExpr(op->condition);
-    bool loads = ir::HasLoad(op->true_value) || ir::HasLoad(op->false_value);
-    if (conditions_once_ && loads) RequireUniform(op->condition);
-    bool by_lane = !conditions_once_ && ir::UsesVar(op->condition, var_);
+    bool decides = arith::DecidesOnLoads(op);
+    if (conditions_once_ && decides) RequireUniform(op->condition);
+    bool by_lane = !conditions_once_ && decides && ir::UsesVar(op->condition, var_);
     Within(op->true_value, by_lane);
     Within(op->false_value, by_lane);
   }

@@ -195,3 +195,45 @@ def test_groups_of_elements_that_follow_each_other(group: int, lanes: list[int],
     padded = torch.cat([padded, torch.zeros(6, group).half().to(device)])
     rows = torch.arange(16)[:, None] + torch.arange(8)[None, :] * 4
     assert torch.equal(b, padded[rows].reshape(16, columns))
+
+
+CHOICES = {
+    "what_is_compared": lambda a, b, held: T.if_then_else(a > 0, a, a * 0.5),
+    "something_else": lambda a, b, held: T.if_then_else(a > 0, b, a),
+    "registers": lambda a, b, held: T.if_then_else(a > 0, held, a),
+    "within_a_choice": lambda a, b, held: T.if_then_else(a > 0, T.if_then_else(b > 0, a, b), a),
+    "under_two_conditions": lambda a, b, held: T.if_then_else(T.And(a > 0, b > 0), b, a),
+}
+
+
+@pytest.mark.parametrize("n", [1024, 1000, 499])
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_by_element(device: str, name: str, n: int) -> None:
+    """Loads of a choice are vectors where every element is loaded in any case."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((n,), "float16"), B: T.Tensor((n,), "float16"), C: T.Tensor((n,), "float16")
+    ):
+        with T.Kernel(2, threads=64) as block:
+            held = T.alloc_fragment((512,), "float16")
+            T.copy(B[block * 512], held)
+            for i in T.Parallel(512):
+                at = block * 512 + i
+                C[at] = CHOICES[name](A[at], B[at], held[i])
+
+    run = compiled(kernel, device)
+    a, b = (torch.randn(n).half().to(device) for _ in range(2))
+    c = torch.full_like(a, float("nan"))
+    run(a, b, c)
+    other = {
+        "what_is_compared": (a, a * 0.5),
+        "something_else": (b, a),
+        "registers": (b, a),
+        "within_a_choice": (torch.where(b > 0, a, b), a),
+        "under_two_conditions": (torch.where(b > 0, b, a), a),
+    }
+    assert torch.equal(c, torch.where(a > 0, *other[name]))
+    if n % 8 == 0:
+        in_any_case = 1 + (name in ("what_is_compared", "registers"))
+        assert len(loads(run)) == in_any_case

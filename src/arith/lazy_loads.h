@@ -1,0 +1,16 @@
+// What a choice decides to load.
+#ifndef TILELANG_ARITH_LAZY_LOADS_H_
+#define TILELANG_ARITH_LAZY_LOADS_H_
+
+#include "ir/expr.h"
+
+namespace tilelang::arith {
+
+// Whether `condition ? a : b` leaves out loads of shared or global memory: a branch loads an
+// element that the condition does not load in any case (`guarded`: or under a condition of its
+// own, of elements that may lie outside).
+bool DecidesOnLoads(const ir::SelectNode* choice, bool guarded = false);
+
+}  // namespace tilelang::arith
+
+#endif  // TILELANG_ARITH_LAZY_LOADS_H_
