@@ -62,21 +62,22 @@ def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, c
 
 
 def quantised(x):
-    """``x`` as elements and exponents: those that bring the largest of 32 below 448."""
+    """``x`` as elements and factors: powers of two that bring the largest of 32 below 448."""
     groups = x.float().view(x.shape[0], -1, BLOCK)
     exponents = torch.ceil(torch.log2(groups.abs().amax(2) / 448)).clamp(-127, 127)
     elements = (groups / torch.exp2(exponents)[..., None]).to(torch.float8_e4m3fn)
-    return elements.view(x.shape), exponents
+    return elements.view(x.shape), (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
 
 
-def in_atoms(exponents):
-    """Exponents (rows, columns) as factors (rows / 128, columns / 4, 32, 16)."""
-    rows, columns = exponents.shape
-    codes = exponents.new_zeros(-(-rows // 128) * 128, -(-columns // 4) * 4, dtype=torch.uint8)
-    codes[:rows, :columns] = (exponents + 127).to(torch.uint8)
+def in_atoms(factors):
+    """Factors (rows, columns) as (rows / 128, columns / 4, 32, 16); the rest of atoms is zero."""
+    rows, columns = factors.shape
+    shape = -(-rows // 128) * 128, -(-columns // 4) * 4
+    codes = torch.zeros(shape, dtype=torch.uint8, device=factors.device)
+    codes[:rows, :columns] = factors.view(torch.uint8)
     atoms = codes.view(codes.shape[0] // 128, 4, 32, codes.shape[1] // 4, 4)
     atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 32, 16)
-    return atoms.contiguous().view(torch.float8_e8m0fnu)
+    return atoms.contiguous().view(factors.dtype)
 
 
 def main() -> None:
@@ -89,15 +90,15 @@ def main() -> None:
     )
     m, n, k = example.args.m, example.args.n, example.args.k
     kernel = example.compile(gemm_mxfp8(m, n, k))
-    (a, exponents_a), (b, exponents_b) = (
+    (a, factors_a), (b, factors_b) = (
         quantised(example.normal(rows, k, dtype="float32")) for rows in (m, n)
     )
     c = example.output(m, n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(exponents_a), in_atoms(exponents_b), c)
+    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
     kernel(*arguments)
     exact_a, exact_b = (
-        x.double() * torch.exp2(exponents.double()).repeat_interleave(BLOCK, 1)
-        for x, exponents in ((a, exponents_a), (b, exponents_b))
+        x.double() * factors.double().repeat_interleave(BLOCK, 1)
+        for x, factors in ((a, factors_a), (b, factors_b))
     )
     example.check("C", c, exact_a @ exact_b.T, 2**-16)
     x, y = exact_a.bfloat16(), exact_b.bfloat16()

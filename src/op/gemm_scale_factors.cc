@@ -59,6 +59,27 @@ Expr PowerOfTwo(const Expr& byte, const Span& span) {
   return ir::Call(ir::dtypes::kFloat32, "reinterpret", {word});
 }
 
+// One of the two e2m1 floats of a byte, whose number is `half`, as float32: a sign, two bits of
+// exponent with bias 1, and one of mantissa.
+Expr FloatOfNibble(const Expr& byte, const Expr& half, const Span& span) {
+  auto binary = [&](ir::BinaryOp op, const Expr& a, uint32_t b) {
+    return ir::MakeBinary(op, a, U32(b), span);
+  };
+  Expr word = ir::CastTo(ir::dtypes::kUInt32, byte);
+  Expr distance = binary(ir::BinaryOp::kMul, ir::CastTo(ir::dtypes::kUInt32, half), 4);
+  Expr code = ir::MakeBinary(ir::BinaryOp::kShr, word, distance, span);
+  Expr magnitude = binary(ir::BinaryOp::kBitAnd, code, 7);
+  Expr sign = binary(ir::BinaryOp::kShl, binary(ir::BinaryOp::kBitAnd, code, 8), 28);
+  // Exponent and mantissa lie side by side in both types; 126 is the difference of the biases.
+  Expr bits = binary(ir::BinaryOp::kShl, magnitude, 22);
+  bits = binary(ir::BinaryOp::kAdd, bits, 126U << 23);
+  // The subnormal one, 0.5, and 0.
+  bits = ir::Select(ir::MakeEq(magnitude, U32(1)), U32(126U << 23), bits);
+  bits = ir::Select(ir::MakeEq(magnitude, U32(0)), U32(0), bits);
+  bits = ir::MakeBinary(ir::BinaryOp::kBitOr, bits, sign, span);
+  return ir::Call(ir::dtypes::kFloat32, "reinterpret", {bits});
+}
+
 // The factor of a row of A, or column of B, and a block of K, as float32.
 Expr ScaleFactorAt(const ir::GemmOperandNode* factors, const Expr& row, const Expr& block) {
   const Region& region = factors->region;
@@ -92,7 +113,9 @@ Region Multiplied(const ir::GemmNode* op, const ir::GemmOperandNode* matrix,
                   ir::GemmOperandKind factors, std::vector<Stmt>* stmts) {
   const Region& source = matrix->region;
   size_t rank = source->extents.size();
-  Array<Expr> shape = {source->extents[rank - 2], source->extents[rank - 1]};
+  bool nibbles = matrix->element_format() == ir::GemmFormat::kE2M1x2;  // along K, the last
+  Expr columns = source->extents[rank - 1];
+  Array<Expr> shape = {source->extents[rank - 2], nibbles ? columns * I32(2) : columns};
   Buffer product(String(std::string(source->buffer->name) + "_scaled"), ir::dtypes::kBFloat16,
                  shape, {}, source->buffer->scope, {}, op->span);
   Var i("i", ir::dtypes::kInt32, op->span);
@@ -100,11 +123,15 @@ Region Multiplied(const ir::GemmNode* op, const ir::GemmOperandNode* matrix,
   Array<Expr> at = source->mins;
   auto last = static_cast<int64_t>(rank) - 1;
   at.Set(last - 1, at[last - 1] + i);
-  at.Set(last, at[last] + j);
+  Expr byte = nibbles ? ir::FloorDiv(j, I32(2)) : Expr(j);
+  at.Set(last, at[last] + byte);
   bool k_last = matrix->DimAlong(ir::GemmDim::kK) == rank - 1;
-  Expr block = ir::FloorDiv(k_last ? j : i, I32(ScaleBlocksOf(op).bytes));
+  Expr block = ir::FloorDiv(k_last ? byte : Expr(i), I32(ScaleBlocksOf(op).bytes));
   Expr factor = ScaleFactorAt(op->Operand(factors), k_last ? i : j, block);
-  Expr value = ir::CastTo(ir::dtypes::kFloat32, ir::Load(source->buffer, at)) * factor;
+  Expr value = ir::Load(source->buffer, at);
+  value = nibbles ? FloatOfNibble(value, ir::FloorMod(j, I32(2)), op->span)
+                  : ir::CastTo(ir::dtypes::kFloat32, value);
+  value = value * factor;
   Stmt store = ir::Store(product, {i, j}, ir::CastTo(ir::dtypes::kBFloat16, value), op->span);
   stmts->push_back(ir::Alloc(product, op->span));
   stmts->push_back(ir::ParallelFor({i, j}, shape, store, {}, op->span));

@@ -13,7 +13,7 @@ from ..ir.dtype import GREATEST, DType, dtype_of
 from ..ir.expr import Operand, as_expr, check_integer
 from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
-from .codec import narrow_type
+from .codec import NarrowType, narrow_type
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
 from .view import codes_of, tile_of
@@ -64,10 +64,21 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
         )
     dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
     if narrow in _CODES_IN_SHARED and _SCOPES[scope] == "shared.dyn":
-        return codes_of(_allocate(what, dims, dtype_of("uint8"), _SCOPES[scope], {}), narrow)
+        return _packed(what, dims, narrow, _SCOPES[scope])
     if narrow is not None:
         return tile_of(_allocate(what, dims, narrow.codec.value, _SCOPES[scope], {}), narrow)
     return _allocate(what, dims, dtype_of(dtype), _SCOPES[scope], {})
+
+
+def _packed(what: str, dims: list[int], narrow: NarrowType, scope: str) -> Any:
+    if dims[-1] % narrow.packing:
+        raise errors.ShapeError(
+            f"{what}({shape_text(dims)}) of {narrow!r}: its last extent is odd; two elements share "
+            "a byte",
+            span=span.here(),
+        )
+    extents = [*dims[:-1], dims[-1] // narrow.packing]
+    return codes_of(_allocate(what, extents, dtype_of("uint8"), scope, {}), narrow)
 
 
 def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
@@ -82,13 +93,33 @@ def alloc_contributions(shape: Any, dtype: Any, attrs: dict[str, Any]) -> Buffer
     return _allocate("T.alloc_reducer", dims, dtype_of(dtype), "shared.dyn", attrs)
 
 
-def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn", packed: bool = False) -> Buffer:
     """A tile in the shared memory of the thread block.
 
+    Args:
+        shape: constant extents.
+        dtype: of the elements.
+        scope: shared memory; other scopes give what their own functions give.
+        packed: elements of 4 bits (int4, uint4, float4_e2m1fn) lie two in a byte, as in tensors and
+            as block-scaled tensor cores read them, not each in an element of a larger type. T.copy
+            brings the bytes; threads read elements, and write them by T.copy from a fragment.
+
     Raises:
-        ShapeError: an extent is not a positive constant.
+        ShapeError: an extent is not a positive constant; an odd last one of a packed tile.
+        DTypeError: packed with a type that is not of 4 bits.
     """
-    return _tile("T.alloc_shared", shape, dtype, scope)
+    narrow = narrow_type(dtype)
+    if not packed:
+        return _tile("T.alloc_shared", shape, dtype, scope)
+    if narrow is None or narrow.packing == 1 or _SCOPES.get(scope) != "shared.dyn":
+        raise errors.DTypeError(
+            f"T.alloc_shared(..., {dtype}, packed=True): types of 4 bits are packed, in shared "
+            "memory",
+            span=span.here(),
+            notes=["those are T.int4, T.uint4 and T.float4_e2m1fn"],
+        )
+    dims = _constant_shape("T.alloc_shared", shape)
+    return _packed("T.alloc_shared", dims, narrow, "shared.dyn")
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -15,7 +16,7 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
-from .scale_factors import OWN, SCALE_A, given_scales, scale_regions
+from .scale_factors import E2M1X2, OWN, SCALE_A, given_scales, packed_matrix, scale_regions
 from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
@@ -62,11 +63,12 @@ def _matrix(what: str, operand: Any) -> Region:
 
 
 def _check_shapes(
-    a: Region, b: Region, c: Region, trans_a: bool, trans_b: bool, in_pairs: bool
-) -> None:
-    m, k = reversed(a.shape[-2:]) if trans_a else a.shape[-2:]
-    k_of_b, n = reversed(b.shape[-2:]) if trans_b else b.shape[-2:]
-    rows, columns = c.shape[-2:]
+    a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], trans_a: bool, trans_b: bool,
+    in_pairs: bool,
+) -> None:  # fmt: skip
+    m, k = reversed(a[-2:]) if trans_a else a[-2:]
+    k_of_b, n = reversed(b[-2:]) if trans_b else b[-2:]
+    rows, columns = c[-2:]
     wrong = []
     if k != k_of_b:
         wrong.append(f"A has K = {k}, B has K = {k_of_b}")
@@ -80,9 +82,9 @@ def _check_shapes(
             "T.gemm: " + "; ".join(wrong),
             span=span.here(),
             notes=[
-                f"A {shape_text(a.shape)}{', transposed' if trans_a else ''}, "
-                f"B {shape_text(b.shape)}{', transposed' if trans_b else ''}, "
-                f"C {shape_text(c.shape)}; C (M, N) += A (M, K) @ B (K, N)"
+                f"A {shape_text(a)}{', transposed' if trans_a else ''}, "
+                f"B {shape_text(b)}{', transposed' if trans_b else ''}, "
+                f"C {shape_text(c)}; C (M, N) += A (M, K) @ B (K, N)"
             ],
         )
 
@@ -172,15 +174,28 @@ def _emit(
     scales: tuple[Any, Any] | None = None,
 ) -> None:
     in_block("T.gemm")
-    a, b, c = (_matrix(f"{name} of T.gemm", x) for name, x in zip("ABC", operands, strict=True))
     trans_a, trans_b = (_constant("transpose of T.gemm", flag) for flag in transposed)
-    _check_shapes(a, b, c, trans_a, trans_b, "use_2cta" in notes)
+    # Rows of A and B as bytes, where two elements share one.
+    packed = [
+        packed_matrix(f"{name} of T.gemm", x, k_last, scales is not None)
+        for name, x, k_last in zip("AB", operands, (not trans_a, trans_b), strict=False)
+    ]
+    a, b, c = (
+        _matrix(f"{name} of T.gemm", x if region is None else region)
+        for name, x, region in zip("ABC", operands, (*packed, None), strict=True)
+    )
+    extents = [
+        [*each.shape[:-1], each.shape[-1] * (1 if region is None else 2)]
+        for each, region in zip((a, b), packed, strict=True)
+    ]
+    _check_shapes(*extents, c.shape, trans_a, trans_b, "use_2cta" in notes)
     clear = _condition("clear_accum of T.gemm", clear_accum)
     barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
-    matrices = [(a, trans_a), (b, trans_b), (c, False)]
-    parts = [_operand(kind, region, flag, OWN) for kind, (region, flag) in enumerate(matrices)]
+    formats = [OWN if region is None else E2M1X2 for region in (*packed, None)]
+    matrices = zip((a, b, c), (trans_a, trans_b, False), formats, strict=True)
+    parts = [_operand(kind, *each) for kind, each in enumerate(matrices)]
     if scales is not None:
-        found = scale_regions(scales, (a, b, c), (trans_a, trans_b))
+        found = scale_regions(scales, (a, b, c), (trans_a, trans_b), formats)
         parts += [_operand(SCALE_A + n, *each) for n, each in enumerate(found)]
     emit(_gemm(parts, clear, barrier, notes, span.current()))
 
@@ -261,10 +276,13 @@ def gemm(
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
             first. Both must make the call. All gemms of a kernel are so, or none is.
-        scale_A, scale_B: factors of a row of A (a column of B) and a block of 32 along K, in shared
-            memory: float8_e8m0fnu (M, K / 32) or, for tiles of whole atoms of cuBLAS, (M / 128,
-            K / 128, 32, 16); uint32 (K / 128, M), four blocks in a word. A and B are float8, C is
-            float32.
+        scale_A, scale_B: factors of a row of A (a column of B) and a block along K, in shared
+            memory. mxfp8: A and B are float8, and mxfp4: they are float4_e2m1fn in packed tiles,
+            with factors float8_e8m0fnu of blocks of 32; nvfp4: float4_e2m1fn with factors
+            float8_e4m3fn of blocks of 16. Shapes: (M, K / block) or, for tiles of whole atoms of
+            cuBLAS, (M / 128, K / (4 * block), 32, 16); powers of two also as uint32
+            (K / 128, M), four blocks in a word. C is float32; K of float4_e2m1fn is the last
+            dimension.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.

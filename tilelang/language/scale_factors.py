@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import errors
 from ..ir import span
@@ -18,15 +18,32 @@ from .view_copy import elementwise
 
 #: ``GemmOperandKind`` and ``GemmFormat`` of ``src/ir/gemm.h``.
 SCALE_A = 3
-OWN, UE8M0 = 0, 1
+OWN, UE8M0, E2M1X2 = 0, 1, 2
 
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 _ATOM_ROWS, _ATOM_BLOCKS = 128, 4
 # The bytes of an atom as dimensions of a tile.
 _TAILS = ((512,), (32, 16), (32, 4, 4))
-_BLOCK = 32
 _BYTE, _WORD = dtype_of("uint8"), dtype_of("uint32")
+_E4M3 = dtype_of("float8_e4m3fn")
+_FLOAT4 = "float4_e2m1fn"
+# K of an instruction on float4: less is no multiple of it.
+_FLOAT4_STEP = 64
 _Operand = tuple[Region, bool, int]
+
+
+class _Factors(NamedTuple):
+    """A tile of factors of one type.
+
+    Attributes:
+        region: in shared memory.
+        format: of its elements.
+        block: elements along K that share a factor.
+    """
+
+    region: Region
+    format: int
+    block: int
 
 
 def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -52,8 +69,51 @@ def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any
     return scale_a, scale_b
 
 
+def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> Region | None:
+    """Returns the bytes of a packed tile of float4_e2m1fn; None of any other operand.
+
+    Args:
+        what: the operand in messages.
+        operand: A or B.
+        k_last: K is its last dimension.
+        scaled: the gemm has scale factors.
+
+    Raises:
+        DTypeError: a type of 4 bits that no tensor core reads, or a gemm without factors.
+        SemanticsError: elements that share a byte do not follow each other along K.
+    """
+    if not isinstance(operand, (View, Part)):
+        return None
+    part = as_part(operand)
+    if part.view.sharing == 1 or part.view.codec is None:
+        return None
+    if str(part.view.dtype) != _FLOAT4 or not scaled:
+        raise errors.DTypeError(
+            f"{what} is {part.view.describe()}, two elements in a byte; tensor cores read "
+            "float4_e2m1fn so, with scale_A= and scale_B=",
+            span=span.here(),
+            notes=["a tile that is allocated without packed=True has each element by itself"],
+        )
+    if not k_last:
+        raise errors.SemanticsError(
+            f"{what} is packed float4_e2m1fn, whose last dimension is K; this one's first is",
+            span=span.here(),
+            notes=["A is (M, K), and B (N, K) with transpose_B=True"],
+        )
+    region = part.view.codes(part)
+    if region is None:
+        raise errors.ShapeError(
+            f"{what}: `{part}` starts or ends between two elements that share a byte",
+            span=span.here(),
+        )
+    return region
+
+
 def scale_regions(
-    scales: Sequence[Any], matrices: Sequence[Region], transposed: Sequence[bool]
+    scales: Sequence[Any],
+    matrices: Sequence[Region],
+    transposed: Sequence[bool],
+    formats: Sequence[int],
 ) -> list[_Operand]:
     """Returns region, ``False`` and format of both tiles of factors.
 
@@ -61,32 +121,50 @@ def scale_regions(
         scales: scale_A and scale_B of the call.
         matrices: A, B and C.
         transposed: of A and B.
+        formats: of the elements of A, B and C.
 
     Raises:
         DTypeError: types that are not multiplied with factors, or factors of no such type.
         ShapeError: a tile that is not in atoms, or not of the size of its matrix.
         ScopeError: factors outside of shared memory.
     """
-    a, b, c = matrices
-    _check_types(a, b, c)
+    a, _, c = matrices
+    _check_types(matrices, formats)
+    is_float4 = formats[0] == E2M1X2
+    names = "scale_A", "scale_B"
+    found = [_factors(name, each, is_float4) for name, each in zip(names, scales, strict=True)]
+    if found[0].block != found[1].block:
+        raise errors.DTypeError(
+            "T.gemm: scale_A has factors of blocks of "
+            f"{found[0].block}, scale_B of {found[1].block}; they are of one type",
+            span=span.here(),
+        )
     m, n = (int(extent) for extent in c.shape[-2:])
-    k = int(a.shape[-2] if transposed[0] else a.shape[-1])
-    for name, extent, step in (("M", m, _ATOM_ROWS), ("K", k, _BLOCK)):
-        _check_multiple("T.gemm with scale factors", name, extent, step)
+    k = int(a.shape[-2] if transposed[0] else a.shape[-1]) * (2 if is_float4 else 1)
+    step = _FLOAT4_STEP if is_float4 else found[0].block
+    for name, extent, unit in (("M", m, _ATOM_ROWS), ("K", k, step)):
+        _check_multiple("T.gemm with scale factors", name, extent, unit)
     return [
-        _tile(name, scale, rows, k // _BLOCK)
-        for name, scale, rows in zip(("scale_A", "scale_B"), scales, (m, n), strict=True)
+        _tile(name, factors, rows, k // factors.block)
+        for name, factors, rows in zip(names, found, (m, n), strict=True)
     ]
 
 
-def _check_types(a: Region, b: Region, c: Region) -> None:
-    kinds = [str(matrix.buffer.dtype) for matrix in (a, b, c)]
-    if kinds[0] in _FLOAT8 and kinds[1] in _FLOAT8 and kinds[2] == "float32":
+def _check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
+    kinds = [
+        _FLOAT4 if form == E2M1X2 else str(matrix.buffer.dtype)
+        for matrix, form in zip(matrices, formats, strict=True)
+    ]
+    both = [all(kind in group for kind in kinds[:2]) for group in (_FLOAT8, (_FLOAT4,))]
+    if any(both) and kinds[2] == "float32":
         return
     raise errors.DTypeError(
         f"T.gemm with scale factors of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
         span=span.here(),
-        notes=["A and B are float8_e4m3fn or float8_e5m2, C is float32"],
+        notes=[
+            "A and B are float8_e4m3fn or float8_e5m2, or both float4_e2m1fn in tiles of "
+            "T.alloc_shared(..., packed=True); C is float32"
+        ],
     )
 
 
@@ -99,47 +177,54 @@ def _check_multiple(what: str, name: str, extent: int, step: int) -> None:
         )
 
 
-def _tile(name: str, scale: Any, rows: int, blocks: int) -> _Operand:
-    region = _bytes_of(name, scale)
+def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
+    region, form, block = factors
     if region.buffer.scope != "shared.dyn":
         raise errors.ScopeError(
             f"{name} of T.gemm is in {region.buffer.describe()}; factors lie in shared memory",
             span=span.here(),
-            notes=["T.copy them to T.alloc_shared(shape, T.float8_e8m0fnu)"],
+            notes=["T.copy them to a tile of T.alloc_shared"],
         )
     side, count = ("M", "rows of A") if name == "scale_A" else ("N", "columns of B")
     atoms = -(-rows // _ATOM_ROWS), -(-blocks // _ATOM_BLOCKS)
-    if _is_matrix(region, _WORD, (atoms[1], rows)):
-        return _from_words(region, atoms), False, UE8M0
-    if _is_matrix(region, _BYTE, (rows, blocks)):
-        return _from_rows(region, atoms), False, UE8M0
-    if region.buffer.dtype == _BYTE and _atoms_of(region) == atoms:
-        for dim, extent, step in ((side, rows, 128), ("K", blocks * _BLOCK, 128)):
+    is_words = region.buffer.dtype == _WORD
+    if is_words and _is_matrix(region, (atoms[1], rows)):
+        return _from_words(region, atoms), False, form
+    if not is_words and _is_matrix(region, (rows, blocks)):
+        return _from_rows(region, atoms), False, form
+    if not is_words and _atoms_of(region) == atoms:
+        for dim, extent, step in ((side, rows, _ATOM_ROWS), ("K", blocks * block, 4 * block)):
             _check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
-        return region, False, UE8M0
+        return region, False, form
     raise errors.ShapeError(
         f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
-        f"blocks of {_BLOCK} along K are {shape_text((rows, blocks))}, or {atoms[0]} by {atoms[1]} "
+        f"blocks of {block} along K are {shape_text((rows, blocks))}, or {atoms[0]} by {atoms[1]} "
         f"atoms: {shape_text((*atoms, 32, 16))}",
         span=span.here(),
         notes=[
             region.buffer.describe(),
             f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
             "them; its bytes are the last dimension, (512,), or the last two, (32, 16)",
-            f"as uint32, four blocks in a word, the lowest first: {shape_text((atoms[1], rows))}",
+            *(
+                [
+                    f"as uint32, four blocks in a word, the lowest first: "
+                    f"{shape_text((atoms[1], rows))}"
+                ]
+                if form == UE8M0
+                else []
+            ),
         ],
     )
 
 
-def _is_matrix(region: Region, dtype: Any, shape: tuple[int, int]) -> bool:
+def _is_matrix(region: Region, shape: tuple[int, int]) -> bool:
     *before, rows, columns = [1, *map(plain, region.shape)]
-    fits = region.buffer.dtype == dtype and (rows, columns) == shape
-    return fits and all(extent == 1 for extent in before)
+    return (rows, columns) == shape and all(extent == 1 for extent in before)
 
 
-def _in_atoms(atoms: tuple[int, int], factor: Callable[[Any, Any], Expr]) -> Region:
-    """A tile of atoms, of the bytes ``factor(row, block)``."""
-    tile = whole(alloc_scratch((*atoms, 32, 16), _BYTE))
+def _in_atoms(atoms: tuple[int, int], dtype: Any, factor: Callable[[Any, Any], Expr]) -> Region:
+    """A tile of atoms, of the elements ``factor(row, block)``."""
+    tile = whole(alloc_scratch((*atoms, 32, 16), dtype))
 
     def byte(variables: Sequence[Any]) -> Expr:
         inner = iter(variables)
@@ -166,7 +251,7 @@ def _limited(index: Any, extent: int) -> Any:
 
 
 def _from_rows(region: Region, atoms: tuple[int, int]) -> Region:
-    return _in_atoms(atoms, lambda row, block: _at(region, row, block))
+    return _in_atoms(atoms, region.buffer.dtype, lambda row, block: _at(region, row, block))
 
 
 def _from_words(region: Region, atoms: tuple[int, int]) -> Region:
@@ -174,24 +259,27 @@ def _from_words(region: Region, atoms: tuple[int, int]) -> Region:
         word = _at(region, block // 4, row)
         return cast(word >> cast(as_expr(block % 4) * 8, _WORD), _BYTE)
 
-    return _in_atoms(atoms, factor)
+    return _in_atoms(atoms, _BYTE, factor)
 
 
-def _bytes_of(name: str, scale: Any) -> Region:
-    """The region of bytes that holds the factors."""
+def _factors(name: str, scale: Any, is_float4: bool) -> _Factors:
+    """The region that holds the factors, and what they are."""
     if isinstance(scale, (View, Part, Element)):
         part = as_part(scale)
         codes = part.view.codes(part)
         if codes is not None and str(part.view.dtype) == "float8_e8m0fnu":
-            return codes
+            return _Factors(codes, UE8M0, 32)
         found = f"{part.view.dtype} in {part.view.scope}"
     else:
         region = as_region(f"{name} of T.gemm", scale)
         if region.buffer.dtype == _WORD:
-            return region
+            return _Factors(region, UE8M0, 32)
+        if is_float4 and region.buffer.dtype == _E4M3:
+            return _Factors(region, OWN, 16)
         found = str(region.buffer.dtype)
+    kinds = "float8_e8m0fnu" + (", or float8_e4m3fn for blocks of 16," if is_float4 else "")
     raise errors.DTypeError(
-        f"{name} of T.gemm is {found}; factors are float8_e8m0fnu in shared memory",
+        f"{name} of T.gemm is {found}; factors are {kinds} in shared memory",
         span=span.here(),
         notes=["T.alloc_shared(shape, T.float8_e8m0fnu)"],
     )

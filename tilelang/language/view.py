@@ -302,11 +302,17 @@ class View:
     # Boxes ----------------------------------------------------------------------------------
 
     def codes(self, part: Part) -> Region | None:
-        """The region of the source with the bits of the same elements, if each is one of it."""
-        whole = self.codec is not None and not self.is_unpacked
-        if not whole or self._bits != self.source.dtype.bits:
+        """The region of the source with the bits of the same elements, if one has just these."""
+        if self.codec is None or self.is_unpacked:
             return None
-        return make_region(self.source, part.mins, part.extents)
+        sharing = self.sharing
+        if not _all_equal(self.shape[:-1], self.source.shape[:-1]):
+            return None
+        low, extent = part.mins[-1], part.extents[-1]
+        if not (_is_multiple(low, sharing) and _is_multiple(extent, sharing)):
+            return None
+        mins = [*part.mins[:-1], plain(low // sharing)]
+        return make_region(self.source, mins, [*part.extents[:-1], plain(extent // sharing)])
 
     def box(self, part: Part) -> Region | None:
         """The region of the source that holds the same elements in the same order, if one does."""
@@ -491,5 +497,6 @@ def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
 
 
 def codes_of(buffer: Buffer, dtype: NarrowType) -> View:
-    """A tile of elements of a narrow type of eight bits, as they lie in tensors."""
-    return View(buffer, buffer.shape, dtype, dtype.codec)
+    """A tile of elements of a narrow type as they lie in tensors, in the bytes of ``buffer``."""
+    shape = [*buffer.shape[:-1], buffer.shape[-1] * dtype.packing]
+    return View(buffer, shape, dtype, dtype.codec)

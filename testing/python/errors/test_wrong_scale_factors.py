@@ -40,6 +40,83 @@ def case_matrices_of_halves():
     scaled(kind="float16")
 
 
+def case_float4_of_a_larger_type():
+    """DTypeError: T.gemm with scale factors of A float16 and B float16 into C float32 ...
+    both float4_e2m1fn in tiles of T.alloc_shared(..., packed=True)
+    """
+    scaled(kind=T.float4_e2m1fn)
+
+
+def case_float4_and_float8():
+    """DTypeError: T.gemm with scale factors of A float4_e2m1fn and B float8_e4m3fn into C"""
+    packed(others=lambda shape: T.alloc_shared(shape, "float8_e4m3fn"))
+
+
+def case_float4_along_its_rows():
+    """SemanticsError: B of T.gemm is packed float4_e2m1fn, whose last dimension is K; this one's"""
+    packed(transpose_B=False)
+
+
+def case_float4_without_factors():
+    """DTypeError: A of T.gemm is x: float4_e2m1fn[128, 128] (shared.dyn), two elements in a byte"""
+    packed(factors=())
+
+
+def case_integers_with_factors():
+    """DTypeError: A of T.gemm is x: int4[128, 128] (shared.dyn), two elements in a byte"""
+    packed(kind=T.int4)
+
+
+def case_half_an_instruction_of_float4():
+    """ShapeError: T.gemm with scale factors: K = 32 is no multiple of 64"""
+    packed(k=32)
+
+
+def case_factors_of_two_types():
+    """DTypeError: T.gemm: scale_A has factors of blocks of 16, scale_B of 32"""
+    packed(factors=(T.float8_e4m3fn, T.float8_e8m0fnu))
+
+
+def packed(kind=T.float4_e2m1fn, k=128, factors=(T.float8_e4m3fn,) * 2, transpose_B=True,
+           others=lambda shape: T.alloc_shared(shape, T.float4_e2m1fn, packed=True)):  # fmt: skip
+    """Compiles a gemm (128, k) of packed tiles with factors in rows."""
+
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((128, k), kind, packed=True)
+            y = others((128, k))
+            z = T.alloc_fragment((128, 128), "float32")
+            blocks = {T.float8_e4m3fn: k // 16, T.float8_e8m0fnu: k // 32}
+            scales = {
+                name: T.alloc_shared((128, blocks[each]), each)
+                for name, each in zip(("scale_A", "scale_B"), factors, strict=False)
+            }
+            T.clear(z)
+            T.gemm(x, y, z, transpose_B=transpose_B, **scales)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_bytes_in_halves():
+    """ShapeError: T.alloc_shared((128, 63)) of T.float4_e2m1fn: its last extent is odd"""
+    allocated((128, 63), T.float4_e2m1fn)
+
+
+def case_bytes_that_are_packed():
+    """DTypeError: T.alloc_shared(..., int8, packed=True): types of 4 bits are packed"""
+    allocated((128, 64), "int8")
+
+
+def allocated(shape, kind):
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            T.alloc_shared(shape, kind, packed=True)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
+
+
 def case_factors_of_floats():
     """DTypeError: scale_A of T.gemm is float32; factors are float8_e8m0fnu"""
     scaled(factor="float32")

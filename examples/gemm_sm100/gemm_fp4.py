@@ -1,0 +1,115 @@
+"""Persistent GEMM on Blackwell of nvfp4 or mxfp4: C = (A * scale of A) @ (B * scale of B)^T.
+
+Elements of four bits (e2m1) lie two in a byte, in tensors and in shared memory. In nvfp4 each 16 of
+a row share a factor, a float8_e4m3fn; in mxfp4 each 32 share a power of two. The factors come in
+the atoms that cuBLAS takes, 512 bytes for 128 rows and four blocks. Otherwise as gemm_mxfp8.py. CPU
+tensors run on the emulator, CUDA tensors on a B200.
+
+    python gemm_fp4.py [--format nvfp4] [--m 256] [--n 256] [--k 512]
+"""
+
+import torch
+from common import TARGETS
+from gemm_mxfp8 import ATOM, in_atoms
+from gemm_persistent import BLOCKS
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+#: type of the factors, and columns that share one, by format
+FORMATS = {"nvfp4": (torch.float8_e4m3fn, 16), "mxfp4": (torch.float8_e8m0fnu, 32)}
+#: columns of a tile, of 128 bytes
+DEPTH = 256
+#: magnitudes of e2m1 by their codes
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def gemm_fp4(
+    M, N, K, form="nvfp4", block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, columns=32
+):
+    """Returns C (M, N) of A (M, K), B (N, K) and their factors as a prim_func."""
+    tiles = (M + block_M - 1) // block_M, (N + block_N - 1) // block_N
+    blocks = min(blocks, tiles[0] * tiles[1])
+    rows_A, rows_B = block_M // ATOM, block_N // ATOM
+    kind, shared = FORMATS[form]
+    # Atoms along K: of a tile, and of a tensor.
+    groups, depth = DEPTH // (4 * shared), T.ceildiv(K, 4 * shared)
+
+    @T.prim_func
+    def gemm_fp4(
+        A: T.Tensor((M, K), T.float4_e2m1fn),
+        B: T.Tensor((N, K), T.float4_e2m1fn),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), kind),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), kind),
+        C: T.Tensor((M, N), T.bfloat16),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            A_shared = T.alloc_shared((block_M, DEPTH), T.float4_e2m1fn, packed=True)
+            B_shared = T.alloc_shared((block_N, DEPTH), T.float4_e2m1fn, packed=True)
+            factors_A = T.alloc_shared((rows_A, groups, 32, 16), kind)
+            factors_B = T.alloc_shared((rows_B, groups, 32, 16), kind)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
+
+            for by, bx in T.Persistent(tiles, blocks, block):
+                T.clear(C_local)
+                for k in T.Pipelined(T.ceildiv(K, DEPTH), num_stages=num_stages):
+                    T.copy(A[by * block_M, k * DEPTH], A_shared)
+                    T.copy(B[bx * block_N, k * DEPTH], B_shared)
+                    T.copy(scale_A[by * rows_A, k * groups, 0, 0], factors_A)
+                    T.copy(scale_B[bx * rows_B, k * groups, 0, 0], factors_B)
+                    T.gemm(
+                        A_shared, B_shared, C_local, transpose_B=True,
+                        scale_A=factors_A, scale_B=factors_B,
+                    )  # fmt: skip
+                for part in T.unroll(block_N // columns):
+                    T.copy(C_local[0:block_M, part * columns : (part + 1) * columns], C_shared)
+                    T.copy(C_shared, C[by * block_M, bx * block_N + part * columns])
+
+    return gemm_fp4
+
+
+def quantised(x, form):
+    """``x`` (rows, K) as bytes (rows, K / 2), factors (rows, K / 16 or 32), and as float64."""
+    kind, shared = FORMATS[form]
+    groups = x.float().view(x.shape[0], -1, shared)
+    largest = groups.abs().amax(2) / E2M1[-1]
+    if form == "mxfp4":
+        codes = torch.ceil(torch.log2(largest)).clamp(-127, 127) + 127
+        factors = codes.to(torch.uint8).view(kind)
+    else:
+        factors = largest.clamp(2**-9, 448).to(kind)
+    wide = factors.float()[..., None]
+    magnitudes = torch.tensor(E2M1, device=x.device)
+    # The nearest; above 6, where a rounded factor is too small, that is 6.
+    codes = torch.bucketize((groups / wide).abs(), (magnitudes[1:] + magnitudes[:-1]) / 2)
+    exact = magnitudes[codes].double() * groups.sign() * wide.double()
+    codes = (codes + 8 * (groups < 0)).view(x.shape).to(torch.uint8)
+    return codes[:, ::2] | codes[:, 1::2] << 4, factors, exact.view(x.shape)
+
+
+def main() -> None:
+    example = Example(
+        __doc__,
+        TARGETS,
+        format=Option("of A and B", "nvfp4", choices=tuple(FORMATS)),
+        m=Option("rows of A and C", 256, 4096),
+        n=Option("rows of B, columns of C", 256, 4096),
+        k=Option("columns of A and B, a multiple of 32", 512, 4096),
+    )
+    m, n, k, form = example.args.m, example.args.n, example.args.k, example.args.format
+    kernel = example.compile(gemm_fp4(m, n, k, form))
+    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
+        quantised(example.normal(rows, k, dtype="float32"), form) for rows in (m, n)
+    )
+    c = example.output(m, n, dtype="bfloat16")
+    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
+    kernel(*arguments)
+    example.check("C", c, exact_a @ exact_b.T, 2**-16)
+    x, y = exact_a.bfloat16(), exact_b.bfloat16()
+    peer = {"in bfloat16": lambda: x @ y.T}
+    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
+
+
+if __name__ == "__main__":
+    main()
