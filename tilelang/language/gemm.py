@@ -184,11 +184,11 @@ def _emit(
         _matrix(f"{name} of T.gemm", x if region is None else region)
         for name, x, region in zip("ABC", operands, (*packed, None), strict=True)
     )
-    extents = [
+    rows_a, rows_b = (
         [*each.shape[:-1], each.shape[-1] * (1 if region is None else 2)]
         for each, region in zip((a, b), packed, strict=True)
-    ]
-    _check_shapes(*extents, c.shape, trans_a, trans_b, "use_2cta" in notes)
+    )
+    _check_shapes(rows_a, rows_b, c.shape, trans_a, trans_b, "use_2cta" in notes)
     clear = _condition("clear_accum of T.gemm", clear_accum)
     barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
     formats = [OWN if region is None else E2M1X2 for region in (*packed, None)]
