@@ -5,6 +5,7 @@
 """
 
 from .decorator import AutotunedFunction, autotune
+from .dynamic import TunedKernel
 from .inputs import get_autotune_inputs, set_autotune_inputs
 from .result import AutotuneResult, Trial
 from .settings import ProfileArgs
@@ -16,6 +17,7 @@ __all__ = [
     "AutotunedFunction",
     "ProfileArgs",
     "Trial",
+    "TunedKernel",
     "autotune",
     "get_autotune_inputs",
     "set_autotune_inputs",

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from .. import target as targets
 from ..errors import ConfigError, boundary
+from ..ir.expr import Var
 from ..jit import EagerFunction, JITFunction
 from ..jit.freeze import freeze
+from ..jit.kernel import normalize_out_idx
+from ..jit.lower import ir_function
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
-from . import candidates, suggest
+from . import candidates, estimated, suggest
+from .dynamic import TunedKernel, axes_of, class_of
 from .inputs import get_autotune_inputs
-from .measure import Inputs
+from .measure import Inputs, place
 from .result import AutotuneResult
-from .search import Search
+from .search import Search, compile_candidate
 from .settings import ProfileArgs
 
 
@@ -44,18 +51,27 @@ class AutotunedFunction:
         self.results: dict[Any, AutotuneResult | None] = {}
         # What completes the arguments of calls of eager functions without keywords.
         self._tails: dict[Any, tuple[Any, ...] | None] = {}
+        # Of eager functions: variables of dimensions that calls choose, by parameter and axis.
+        self._dynamic: dict[str, dict[int, str]] | None = None
+        self._kernels: dict[Any, TunedKernel | None] = {}
+        # Candidates of those whose kernel has no such dimension, until they are searched.
+        self._found: dict[Any, list[suggest.Suggestion]] = {}
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with the best configuration.
 
         Returns:
-            The kernel, of a function that returns a ``T.prim_func``; what the body returns, of one
-            whose body is the kernel.
+            The kernel, of a function that returns a ``T.prim_func``, or a :class:`TunedKernel`
+            where it has dimensions of ``T.dynamic``; what the body returns, of one whose body is
+            the kernel.
         """
-        tail = self._tails.get(_key(args, kwargs))
+        tail = self._tails.get(self._key(args, kwargs))
         if tail is not None:
             return self.function(*args, *tail)
+        dispatcher = self._by_class(args, kwargs)
+        if dispatcher is not None:
+            return dispatcher
         result = self._tuned(args, kwargs)
         if result is None:
             return self.function(*args, **kwargs)
@@ -64,7 +80,7 @@ class AutotunedFunction:
         given = self._given(args, kwargs)
         rest = {name: value for name, value in result.config.items() if name not in given}
         if not kwargs:
-            self._tails[_key(args, kwargs)] = self._tail(len(args), rest)
+            self._tails[self._key(args, kwargs)] = self._tail(len(args), rest)
         return self.function(*args, **kwargs, **rest)
 
     def _tail(self, count: int, config: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -75,6 +91,9 @@ class AutotunedFunction:
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the best kernel for the arguments, without running it."""
+        dispatcher = self._by_class(args, kwargs)
+        if dispatcher is not None:
+            return dispatcher
         result = self._tuned(args, kwargs)
         return self.function.compile(*args, **kwargs) if result is None else result.kernel
 
@@ -82,8 +101,15 @@ class AutotunedFunction:
         """Returns what the search for these arguments gives.
 
         Raises:
-            ConfigError: the arguments give all tuned parameters.
+            ConfigError: the arguments give all tuned parameters, or calls choose sizes.
         """
+        dispatcher = self._by_class(args, kwargs)
+        if dispatcher is not None:
+            name = self.__name__  # type: ignore[attr-defined]
+            raise ConfigError(
+                f"{name}.tune: the best configuration depends on sizes that calls choose",
+                notes=[f"{name}(...).at({dispatcher.example}).get_tuner_result() tells for sizes"],
+            )
         result = self._tuned(args, kwargs)
         if result is None:
             raise ConfigError("the arguments give every parameter that is tuned")
@@ -93,43 +119,143 @@ class AutotunedFunction:
         return str(self.__qualname__)  # type: ignore[attr-defined]
 
     def _tuned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AutotuneResult | None:
-        key = _key(args, kwargs)
+        if self._dynamic is None:
+            eager = isinstance(self.function, EagerFunction)
+            self._dynamic = self.function.dynamic_axes(args, kwargs) if eager else {}  # type: ignore[union-attr]
+        key = self._key(args, kwargs)
         if key not in self.results:
             with self._lock:
                 if key not in self.results:
-                    self.results[key] = self._search(args, dict(kwargs))
+                    sizes, found = self._sizes(args, kwargs), self._found.pop(key, None)
+                    self.results[key] = self._search(args, dict(kwargs), sizes, found)
         return self.results[key]
 
-    def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AutotuneResult | None:
-        names = list(self._signature.parameters)
+    def _search(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        sizes: Mapping[str, int],
+        found: list[suggest.Suggestion] | None = None,
+        inputs: Inputs = None,
+    ) -> AutotuneResult | None:
+        """Searches; ``sizes`` stand for a class of calls, by the variables of dimensions."""
         given = self._given(args, kwargs)
-        consts: Mapping[str, int] = {}
-        if isinstance(self.function, EagerFunction) and callable(self._configs):
-            consts = self.function.constants_of(args, kwargs)
-        if self._configs is None:
-            configs = self._suggested(args, kwargs, given)
-        else:
-            configs = candidates.resolve(self._configs, {**self._defaults(), **given, **consts})
-        candidates.check_names(configs, names, self.__name__)  # type: ignore[attr-defined]
-        if configs and all(name in given for config in configs for name in config):
+        found = self._candidates(args, kwargs, given, sizes) if found is None else found
+        if self._is_given(found, given):
             return None
-        inputs: Inputs = get_autotune_inputs()
+        inputs = inputs or get_autotune_inputs()
         if inputs is None and isinstance(self.function, EagerFunction):
             inputs = self.function.kernel_arguments(args, kwargs)
+        traced = functools.partial(self._traced, args, kwargs)
+        if self._is_estimated(sizes, inputs, lambda: traced({})[1]):
+            return estimated.choose(traced, found)
+        configs = candidates.narrowed([each.config for each in found], given)
+        return Search(traced, configs, self._settings, inputs, sizes).run()
 
-        def traced(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-            rest = {name: value for name, value in config.items() if name not in given}
-            return self.function.describe(args, {**kwargs, **rest})
+    def _traced(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        given = self._given(args, kwargs)
+        rest = {name: value for name, value in config.items() if name not in given}
+        return self.function.describe(args, {**kwargs, **rest})
 
-        return Search(traced, candidates.narrowed(configs, given), self._settings, inputs).run()
+    def _is_estimated(
+        self, sizes: Mapping[str, int], inputs: Inputs, options: Callable[[], dict[str, Any]]
+    ) -> bool:
+        """Whether nothing is run: as asked, or for a class of sizes that no GPU can measure."""
+        if self._configs is not None or self._settings.by_model:
+            return False
+        if self._settings.by_estimate:
+            return True
+        target = targets.resolve(options().get("target", "auto"))
+        return bool(sizes) and place(target, inputs, self._settings) == "emulator"
 
-    def _suggested(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
+    def _candidates(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: Mapping[str, Any],
+        sizes: Mapping[str, int],
+    ) -> list[suggest.Suggestion]:
         name = self.__name__  # type: ignore[attr-defined]
-        roles = suggest.roles_of(self._defaults(), given)
-        func, options = self.function.describe(args, kwargs)
-        return suggest.configurations(func, options.get("target", "auto"), roles, name)
+        if self._configs is None:
+            roles = suggest.roles_of(self._defaults(), given)
+            func, options = self.function.describe(args, kwargs)
+            target = options.get("target", "auto")
+            found = suggest.configurations(func, target, roles, name, sizes)
+        else:
+            consts: Mapping[str, int] = {}
+            if isinstance(self.function, EagerFunction) and callable(self._configs):
+                consts = self.function.constants_of(args, kwargs)
+            known = {**self._defaults(), **given, **consts}
+            configs = candidates.resolve(self._configs, known)
+            found = [suggest.Suggestion(config, math.inf) for config in configs]
+        names = list(self._signature.parameters)
+        candidates.check_names([each.config for each in found], names, name)
+        return found
+
+    def _is_given(self, found: Sequence[suggest.Suggestion], given: Mapping[str, Any]) -> bool:
+        return bool(found) and all(name in given for each in found for name in each.config)
+
+    # Dimensions that only calls know -----------------------------------------------------------
+
+    def _by_class(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TunedKernel | None:
+        """What chooses anew for each class of sizes; None where the kernel knows its sizes."""
+        settings = self._settings
+        if not isinstance(self.function, JITFunction) or settings.supply_prog is not None:
+            return None
+        if get_autotune_inputs() is not None:
+            return None
+        key = _key(args, kwargs)
+        with self._lock:
+            if key not in self._kernels:
+                found = self._candidates(args, kwargs, self._given(args, kwargs), {})
+                self._kernels[key] = self._dispatcher(args, kwargs, found)
+                if self._kernels[key] is None:
+                    self._found[key] = found
+            return self._kernels[key]
+
+    def _dispatcher(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[suggest.Suggestion]
+    ) -> TunedKernel | None:
+        if self._is_given(found, self._given(args, kwargs)):
+            return None
+        for config, _ in found:
+            with contextlib.suppress(Exception):  # the search tells what is wrong with it
+                func, options = self._traced(args, kwargs, config)
+                break
+        else:
+            return None
+        params = getattr(ir_function(func), "params", ())
+        axes = axes_of(params, normalize_out_idx(options.get("out_idx"), len(params)) or ())
+
+        def choose(sizes: Mapping[str, int], tensors: Sequence[Any] | None) -> AutotuneResult:
+            known = None if self._configs is None else found
+            result = self._search(args, kwargs, sizes, known, tensors)
+            assert result is not None  # something is left to be tuned
+            return result
+
+        return TunedKernel(axes, choose, lambda: compile_candidate(func, options)) if axes else None
+
+    def _sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
+        """The classes of sizes of an eager function's tensors, by variable."""
+        given = self._given(args, kwargs)
+        sizes = {}
+        for parameter, axes in (self._dynamic or {}).items():
+            shape: Any = getattr(given.get(parameter), "shape", None)
+            for axis, variable in axes.items() if shape is not None else ():
+                if type(shape[axis]) is int:
+                    sizes[variable] = class_of(shape[axis])
+        return sizes
+
+    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What a search depends on of the arguments of a call."""
+        if not self._dynamic:
+            return _key(args, kwargs)
+        given = sorted(self._given(args, kwargs).items())
+        return _hashable(
+            tuple([(name, _kind(each, self._dynamic.get(name, ()))) for name, each in given])
+        )
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         return {**dict(zip(self._signature.parameters, args, strict=False)), **kwargs}
@@ -143,8 +269,18 @@ class AutotunedFunction:
 
 
 def _key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a search depends on of the arguments of a call."""
-    key = (*map(_kind, args), *((name, _kind(kwargs[name])) for name in sorted(kwargs)))
+    names = sorted(kwargs)
+    values = [*args, *(kwargs[name] for name in names)]
+    # Dimensions of T.dynamic by name, and whether two arguments are the same one.
+    first = [next(i for i, each in enumerate(values) if each is value) for value in values]
+    kinds = [
+        (Var, str(value.name), str(value.dtype), same) if isinstance(value, Var) else _kind(value)
+        for value, same in zip(values, first, strict=True)
+    ]
+    return _hashable((len(args), *names, *kinds))
+
+
+def _hashable(key: tuple[Any, ...]) -> Any:
     try:
         hash(key)
     except TypeError:
@@ -152,9 +288,13 @@ def _key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return key
 
 
-def _kind(arg: Any) -> Any:
+def _kind(arg: Any, dynamic: Collection[int] = ()) -> Any:
+    """What tells arguments apart; sizes along some axes by their class."""
     try:
-        return arg.shape, arg.dtype, arg.device, arg.is_contiguous() or arg.stride()
+        shape = arg.shape
+        if dynamic:
+            shape = tuple([class_of(n) if i in dynamic else n for i, n in enumerate(shape)])
+        return shape, arg.dtype, arg.device, arg.is_contiguous() or arg.stride()
     except AttributeError:  # no tensor of torch
         pass
     if isinstance(arg, TensorType):
@@ -185,6 +325,12 @@ def autotune(
         ConfigError: there is no such setting, or what is decorated is no ``@tilelang.jit``.
     """
     chosen = ProfileArgs().but(**settings)
+
+    if configs is not None and chosen.by_estimate:
+        raise ConfigError(
+            "by_estimate ranks the tilings of templates, not configs= that are given",
+            notes=["leave configs= out, or by_model=True ranks them by the timing model"],
+        )
 
     def decorate(function: Any) -> AutotunedFunction:
         if not isinstance(function, (JITFunction, EagerFunction)):

@@ -35,6 +35,16 @@ def device_of(target: Target) -> str:
     return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "emulator"
 
 
+def place(target: Target, inputs: Inputs, settings: ProfileArgs) -> str:
+    """Returns what a search measures on: a GPU by name, or "emulator"."""
+    return "emulator" if settings.by_model or _on_cpu(inputs) else device_of(target)
+
+
+def _on_cpu(inputs: Inputs) -> bool:
+    devices = [str(each.device) for each in values_of(inputs) if hasattr(each, "device")]
+    return bool(devices) and all(device.startswith("cpu") for device in devices)
+
+
 class Bench:
     """Measures candidates that compute the same.
 
@@ -42,9 +52,13 @@ class Bench:
         settings: of the search.
         inputs: arguments of a call that are given, in order or by name; None to make them.
         on_gpu: whether to measure on a GPU.
+        sizes: values of the variables of shapes, for tensors that are made.
     """
 
-    def __init__(self, settings: ProfileArgs, inputs: Inputs, on_gpu: bool) -> None:
+    def __init__(
+        self, settings: ProfileArgs, inputs: Inputs, on_gpu: bool, sizes: Mapping[str, int]
+    ) -> None:
+        self._sizes = sizes
         self._settings = settings
         self._given = inputs
         self._on_gpu = on_gpu
@@ -66,7 +80,8 @@ class Bench:
             made = list(settings.supply_prog(params))
         else:
             device = "cuda" if self._on_gpu else "cpu"
-            made = Profiler(kernel, settings.supply_type).get_inputs(device)
+            profiler = Profiler(kernel, settings.supply_type).with_symbols(self._sizes)
+            made = profiler.get_inputs(device)
         self._made[key] = made
         return made
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import target as targets
@@ -24,6 +25,7 @@ from .settings import ProfileArgs
 
 #: Traces a configuration: the function in the IR, and the options of ``tilelang.compile``.
 Describe = Callable[[Mapping[str, Any]], tuple[Any, dict[str, Any]]]
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 class _Candidate(NamedTuple):
@@ -59,6 +61,8 @@ class Search:
         configs: the configurations.
         settings: how to search.
         inputs: arguments of a call; None to make them.
+        sizes: values of the variables of shapes, which stand for a class of calls: what is found
+            for them holds for inputs of others.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Search:
         configs: Sequence[Mapping[str, Any]],
         settings: ProfileArgs,
         inputs: measure.Inputs,
+        sizes: Mapping[str, int] = _NO_SIZES,
     ) -> None:
         if not configs:
             raise ConfigError("there are no configurations to choose from")
@@ -74,6 +79,7 @@ class Search:
         self._configs = [dict(config) for config in configs]
         self._settings = settings
         self._inputs = inputs
+        self._sizes = sizes
         self._start = time.monotonic()
         self._trials: list[Trial | None] = [None] * len(configs)
         self._kernels: dict[int, JITKernel] = {}
@@ -135,12 +141,11 @@ class Search:
         target = targets.resolve(options.get("target", "auto"))
         options = {**options, "target": str(target)}
         if self._bench is None:
-            self._device = measure.device_of(target)
-            on_gpu = self._device != "emulator" and not _on_cpu(self._inputs)
-            on_gpu = on_gpu and not self._settings.by_model
-            self._device = self._device if on_gpu else "emulator"
-            self._bench = measure.Bench(self._settings, self._inputs, on_gpu)
-        inputs = measure.signatures(self._inputs)
+            self._device = measure.place(target, self._inputs, self._settings)
+            on_gpu = self._device != "emulator"
+            self._bench = measure.Bench(self._settings, self._inputs, on_gpu, self._sizes)
+        inputs = [f"{name} {size}" for name, size in sorted(self._sizes.items())]
+        inputs = inputs or measure.signatures(self._inputs)
         key = record.key(func, options, self._device, inputs, measure.comparison(self._settings))
         return _Candidate(config, func, options, key)
 
@@ -245,11 +250,6 @@ class Search:
         )
         kernel.tuner_result = result
         return result
-
-
-def _on_cpu(inputs: measure.Inputs) -> bool:
-    devices = [str(each.device) for each in measure.values_of(inputs) if hasattr(each, "device")]
-    return bool(devices) and all(device.startswith("cpu") for device in devices)
 
 
 def _example(trials: Sequence[Trial], reason: str) -> str:

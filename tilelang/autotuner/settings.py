@@ -37,6 +37,8 @@ class ProfileArgs:
         progress: show a progress bar; by default on a terminal.
         by_model: rank by the time that the emulator's timing model predicts, also where a GPU could
             run the candidates.
+        by_estimate: take the candidate that the estimate of its template ranks first; nothing
+            runs. Only of candidates that nobody gives.
     """
 
     warmup: float = 25
@@ -57,6 +59,7 @@ class ProfileArgs:
     workers: int | None = None
     progress: bool | None = None
     by_model: bool = False
+    by_estimate: bool = False
 
     def __post_init__(self) -> None:
         for name in ("warmup", "rep", "timeout", "early_stop"):
@@ -64,6 +67,8 @@ class ProfileArgs:
                 raise ConfigError(f"{name}={getattr(self, name)!r} of a search is not positive")
         if self.budget is not None and not self.budget > 0:
             raise ConfigError(f"budget={self.budget!r} of a search is not positive")
+        if self.by_model and self.by_estimate:
+            raise ConfigError("by_model and by_estimate of a search exclude each other")
 
     def but(self, **changes: Any) -> ProfileArgs:
         """Returns the settings with some of them changed; None leaves one as it is.

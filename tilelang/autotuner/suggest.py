@@ -8,8 +8,10 @@ candidate, too.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import nodes
@@ -17,7 +19,8 @@ from .. import target as targets
 from .._ffi import tvm_ffi
 from ..carver import ElementwiseTemplate, FlashAttentionTemplate, MatmulTemplate, arch
 from ..carver.hint import Hint
-from ..errors import ConfigError
+from ..errors import ConfigError, UnsupportedError
+from ..ir.evaluate import evaluate, variables
 from ..jit.freeze import freeze
 from ..jit.lower import ir_function
 
@@ -34,6 +37,14 @@ _NAMES = {
 _TYPICAL = 4096
 #: How many hints of a template become candidates.
 TOPK = 6
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+class Suggestion(NamedTuple):
+    """A configuration, and the seconds that its template estimates; infinite where it has none."""
+
+    config: dict[str, Any]
+    seconds: float
 
 
 class Roles(NamedTuple):
@@ -59,7 +70,9 @@ def roles_of(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Roles:
     return Roles(found, {name: defaults[name] for name in found.values()})
 
 
-def configurations(func: Any, target: Any, roles: Roles, function: str) -> list[dict[str, Any]]:
+def configurations(
+    func: Any, target: Any, roles: Roles, function: str, sizes: Mapping[str, int] = _NO_SIZES
+) -> list[Suggestion]:
     """Returns candidates for a kernel, the default one first.
 
     Args:
@@ -67,6 +80,7 @@ def configurations(func: Any, target: Any, roles: Roles, function: str) -> list[
         target: that it is compiled for.
         roles: the parameters.
         function: its name, for messages.
+        sizes: of dimensions that only calls know, by the names of their variables.
 
     Raises:
         ConfigError: no parameter is one that is known, or the kernel is of no known kind.
@@ -80,18 +94,23 @@ def configurations(func: Any, target: Any, roles: Roles, function: str) -> list[
                 "or say what to try: configs=[{'block_M': 64}, {'block_M': 128}]",
             ],
         )
-    kernel = _Kernel(ir_function(func))
+    kernel = _Kernel(ir_function(func), sizes)
     gpu = arch.CUDA(targets.resolve(target))
-    found = [dict(roles.defaults)]
-    for values in kernel.candidates(gpu, roles):
-        found.append({**roles.defaults, **roles.config(values)})
-    return list({freeze(config): config for config in found}.values())[: TOPK + 1]
+    default = dict(roles.defaults)
+    found = {freeze(default): Suggestion(default, math.inf)}
+    for values, seconds in kernel.candidates(gpu, roles):
+        config = {**roles.defaults, **roles.config(values)}
+        known = found.get(freeze(config), Suggestion(config, math.inf))
+        # Of several hints for one configuration, the first and best.
+        found[freeze(config)] = Suggestion(known.config, min(known.seconds, seconds))
+    return list(found.values())[: TOPK + 1]
 
 
 class _Kernel:
     """What a traced function computes."""
 
-    def __init__(self, func: Any) -> None:
+    def __init__(self, func: Any, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
         self.gemms: list[Any] = []
         self._loops: list[Any] = []
         self._launches: list[Any] = []
@@ -111,41 +130,45 @@ class _Kernel:
 
         tvm_ffi.structural_walk(func, visit)
 
-    def candidates(self, gpu: arch.CUDA, roles: Roles) -> list[dict[str, int]]:
-        """Values by role."""
+    def candidates(self, gpu: arch.CUDA, roles: Roles) -> list[tuple[dict[str, int], float]]:
+        """Values by role, and the seconds that they are estimated to take."""
         if not self._launches or not self._results:
             return []
-        if len(self.gemms) == 2:
-            return [_of_attention(hint) for hint in self._attention(gpu) if self._fits(hint, roles)]
         if self.gemms:
-            return [_of_product(hint) for hint in self._product(gpu) if self._fits(hint, roles)]
+            attends = len(self.gemms) == 2
+            hints = self._attention(gpu) if attends else self._product(gpu)
+            hints = [hint for hint in hints if self._fits(hint, roles)]
+            values = _of_attention if attends else _of_product
+            return [(values(hint), hint.seconds) for hint in hints]
         template = ElementwiseTemplate(self._result(), str(self._results[0].dtype))
         hints = template.with_arch(gpu).recommend_hints(TOPK)
-        return [{"block": hint.block[-1], "threads": hint.threads} for hint in hints]
+        return [
+            ({"block": hint.block[-1], "threads": hint.threads}, hint.seconds) for hint in hints
+        ]
 
     def _fits(self, hint: Hint, roles: Roles) -> bool:
         """Where the number of threads is the program's, hints for that many are meant."""
         threads = 1
         for extent in self._launches[0].threads:
-            threads *= _number(extent)
+            threads *= self._number(extent)
         return "threads" in roles.names or hint.threads == threads
 
     def _product(self, gpu: arch.CUDA) -> list[Hint]:
         gemm = self.gemms[0]
         rows, columns = ([_TYPICAL, *self._result()][-2:]) if self._results else (_TYPICAL,) * 2
         a = gemm.operands[0]
-        depth = _number(a.region.extents[-2 if a.transposed else -1]) * self._steps(gemm)
+        depth = self._number(a.region.extents[-2 if a.transposed else -1]) * self._steps(gemm)
         types = str(a.region.buffer.dtype), str(self._results[-1].dtype)
         template = MatmulTemplate(rows, columns, depth, False, False, *types)
         return template.with_arch(gpu).recommend_hints(4 * TOPK)
 
     def _attention(self, gpu: arch.CUDA) -> list[Hint]:
         scores, values = self.gemms
-        queries, keys = (_number(extent) for extent in scores.operands[2].region.extents[-2:])
-        dims = _number(values.operands[2].region.extents[-1])
+        queries, keys = (self._number(extent) for extent in scores.operands[2].region.extents[-2:])
+        dims = self._number(values.operands[2].region.extents[-1])
         blocks = 1
         for extent in self._launches[0].grid:
-            blocks *= _number(extent)
+            blocks *= self._number(extent)
         kind = str(scores.operands[0].region.buffer.dtype)
         template = FlashAttentionTemplate(
             1, blocks, dims, max(1, queries), keys * self._steps(scores), False, kind, kind
@@ -158,17 +181,22 @@ class _Kernel:
             inside: list[Any] = []
             tvm_ffi.structural_walk(loop.body, inside.append)
             if any(isinstance(node, nodes.Gemm) and node.same_as(gemm) for node in inside):
-                return max(1, _number(loop.extent))
+                return max(1, self._number(loop.extent))
         return 1
 
     def _result(self) -> list[int]:
-        return [_number(extent) for extent in self._results[-1].shape]
+        return [self._number(extent) for extent in self._results[-1].shape]
 
-
-def _number(expr: Any) -> int:
-    """A constant; what only the call knows counts as a typical size."""
-    value = getattr(expr, "value", expr)
-    return value if type(value) is int else _TYPICAL
+    def _number(self, expr: Any) -> int:
+        """A constant; what only the call knows counts as a typical size of its class."""
+        value = getattr(expr, "value", expr)
+        if type(value) is int:
+            return value
+        known = {each: self._sizes.get(str(each.name), _TYPICAL) for each in variables(expr)}
+        try:
+            return int(evaluate(expr, known))
+        except (KeyError, UnsupportedError):
+            return _TYPICAL
 
 
 def _of_product(hint: Hint) -> dict[str, int]:

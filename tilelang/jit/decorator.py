@@ -171,8 +171,8 @@ def jit(
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
 
     ``tune="model"`` lets the timing model of the emulator choose the function's parameters of known
-    names, as ``@tilelang.autotune(by_model=True)`` above it does; ``tune="measure"`` a GPU, where
-    there is one.
+    names, as ``@tilelang.autotune(by_model=True)`` above it does; ``tune="estimate"`` a formula of
+    the kernel's template, in a fraction of a second; ``tune="measure"`` a GPU, where there is one.
 
     Raises:
         ConfigError: ``tune`` is another word.
@@ -201,9 +201,10 @@ def _chooser(tune: str) -> Callable[[Any], Any]:
     """What lets the parameters of a function be chosen."""
     from ..autotuner import autotune  # which imports this package
 
-    if tune not in ("model", "measure"):
-        raise ConfigError(f'jit(tune={tune!r}): "model" or "measure"')
-    return lambda function: autotune(function, by_model=tune == "model")
+    if tune not in ("model", "estimate", "measure"):
+        raise ConfigError(f'jit(tune={tune!r}): "model", "estimate" or "measure"')
+    ways = {"by_model": tune == "model", "by_estimate": tune == "estimate"}
+    return lambda function: autotune(function, **ways)
 
 
 def _jit(

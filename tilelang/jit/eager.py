@@ -229,11 +229,27 @@ class EagerFunction:
 
     def constants_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, int]:
         """Returns the values of ``T.const`` that follow from arguments; others may be missing."""
+        return constants(self._declared(args, kwargs))
+
+    def dynamic_axes(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> dict[str, dict[int, str]]:
+        """Returns the dimensions that a call chooses: names of variables, by parameter and axis."""
+        declared = self._declared(args, kwargs)
+        found = {}
+        for name, kind in declared.types.items():
+            names = {
+                i: str(getattr(each, "name", each))
+                for i, each in enumerate(kind.shape)
+                if isinstance(each, (Var, str))
+            }
+            found[name] = {i: each for i, each in names.items() if each not in declared.consts}
+        return {name: axes for name, axes in found.items() if axes}
+
+    def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EagerParameters:
         call = self._call(args, kwargs)
         missing = {name: None for name in self._names if name not in self._runtime}
-        return constants(
-            declarations(self._function, call._replace(constants={**missing, **call.constants}))
-        )
+        return declarations(self._function, call._replace(constants={**missing, **call.constants}))
 
     def kernel_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
