@@ -10,6 +10,7 @@
 #include "codegen/stmt_printer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/next_tile.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "registry/functions.h"
@@ -187,7 +188,7 @@ void KernelPrinter::FindWhatIsPublished() {
   std::unordered_set<const ffi::Object*> read;
   std::unordered_set<const ffi::Object*> written;
   WalkEffects(launch_->body, [&](const Effect& effect) {
-    if (!effect.buffer.IsGlobal()) return;
+    if (!effect.buffer.IsGlobal() || effect.buffer->attrs.count(kTileNumbers) != 0) return;
     bool unknown = effect.kind == EffectKind::kAddress;
     if (unknown || effect.Reads()) read.insert(effect.buffer.get());
     if (unknown || effect.Writes()) written.insert(effect.buffer.get());
@@ -199,7 +200,8 @@ void KernelPrinter::FindWhatIsPublished() {
     const auto* call = e.as<CallNode>();
     if (call == nullptr) return true;
     arrives |= call->name == "mbarrier_arrive" && call->args.size() > 1;
-    publishes |= call->name == op::kStoreToBlock || call->name == "call_extern";
+    bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
+    publishes |= (call->name == op::kStoreToBlock && !ordered) || call->name == "call_extern";
     return true;
   });
   if (arrives && publishes) exprs_.PublishToBlocks();

@@ -24,7 +24,8 @@ struct NextTile {
   Buffer table;  // the tile at each place; null: its number
 };
 
-// An attribute of buffers in shared memory: they hold numbers that a scheduler has given.
+// An attribute of buffers: they hold numbers that a scheduler has given, in shared memory, or count
+// them.
 inline constexpr const char* kTileNumbers = "tile_numbers";
 
 // The call of a Bind, or nothing.

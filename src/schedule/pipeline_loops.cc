@@ -300,9 +300,9 @@ void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& r
   }
 }
 
-// Tiles that the threads load ahead themselves.
-void DescribeCopies(const AsyncCopies& copies, Description* description) {
-  for (const Channel& channel : copies.channels) {
+// What the threads hand to themselves: tiles that they load ahead, numbers of the next tiles.
+void DescribeOwn(const std::vector<Channel>& channels, Description* description) {
+  for (const Channel& channel : channels) {
     description->AddRing(MakeSlots(channel), "threads", "threads", "the barrier of an iteration");
   }
 }
@@ -317,7 +317,8 @@ Stmt LoopPipeliner::OneRole(const Stmt& launch, const std::string& reason) const
   if (own.empty()) copies = OverlapCopies(op, /*operands_alone=*/false);
   RemarkSerialLoops(op, copies.channels, own.empty() ? reason : own);
   Description description(op);
-  DescribeCopies(copies, &description);
+  DescribeOwn(copies.channels, &description);
+  DescribeOwn(TilesAlone(op), &description);
   Stmt ordered = OrderWriter(&description.notes).MutateStmt(copies.launch);
   const Stmt& body = ordered.as<ir::KernelLaunchNode>()->body;
   description.AddRole("threads", {0, analysis::ThreadsOf(op).count}, 0, body);
@@ -438,13 +439,14 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
     gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
   }
   DescribeChannels(rings, results, turns, threads.count, &description);
-  DescribeCopies(copies, &description);
+  DescribeOwn(copies.channels, &description);
   rings.insert(rings.end(), results.begin(), results.end());
   std::vector<Stmt> consumed = ClearMissingRows(rings);
   consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
   Stmt work = op::Sequence(consumed, op->span);
   std::vector<TileReader> readers = {{"load", &loads, producers}};
-  if (gemms.defined()) readers.push_back({"mma", &gemms, mma_warp});
+  if (gemms.defined())
+    readers.push_back({"mma", &gemms, mma_warp, turns.in_pairs() ? op::kPairBlocks : 1});
   readers.push_back({"threads", &work, {0, threads.count}});
   tiles.Connect(readers, &description);
   std::vector<ServiceRole> roles = {{"load", producers, loads}};

@@ -67,15 +67,16 @@ Expr UseCounter::BindSlot(const ir::Span& span, std::vector<Stmt>* stmts) const 
   return slot;
 }
 
-Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before,
-                      const ir::Span& span) const {
+Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before, const ir::Span& span,
+                      const ir::Map<ir::String, ir::Any>& attrs) const {
   Expr phase = ir::FloorDiv(Count(), U32(Slots())) + U32(before);
   Expr parity = ir::FloorMod(phase, U32(2));
-  return op::WaitForParity(barrier, slot, parity, span);
+  return op::WaitForParity(barrier, slot, parity, span, attrs);
 }
 
-Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span) const {
-  return Wait(ring_->full, slot, 0, span);
+Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span,
+                          const ir::Map<ir::String, ir::Any>& attrs) const {
+  return Wait(ring_->full, slot, 0, span, attrs);
 }
 
 // The phase before the first is complete from the start: the slots are empty.
@@ -97,6 +98,10 @@ Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
 Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;
   attrs.Set(op::kGivesBack, Array<Buffer>(ring.slots.begin(), ring.slots.end()));
+  if (ring.given_back_to >= 0) {
+    Array<Expr> there = {ir::AddressOf(ring.empty, {slot}), U32(ring.given_back_to)};
+    return op::Effect("mbarrier_arrive", there, span, attrs);
+  }
   Stmt own = Arrive(ring.empty, slot, span, attrs, ring.of_pair);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;

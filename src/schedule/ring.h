@@ -20,6 +20,8 @@ struct Ring {
   bool by_tensor_core = false;  // gives slots back
   // The slots of both blocks of a pair are filled, or emptied, before the leader goes on.
   bool of_pair = false;
+  // The rank of the block of the cluster that fills those of all its blocks; -1: each its own.
+  int64_t given_back_to = -1;
 };
 // The slots alone.
 Ring MakeSlots(const Channel& channel);
@@ -38,7 +40,8 @@ class UseCounter {
   // The slot of the next use, bound to a variable.
   ir::Expr BindSlot(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
   // Until the slot is full, with the tiles of this use, or empty, after use - slots.
-  ir::Stmt WaitFull(const ir::Expr& slot, const ir::Span& span) const;
+  ir::Stmt WaitFull(const ir::Expr& slot, const ir::Span& span,
+                    const ir::Map<ir::String, ir::Any>& attrs = {}) const;
   ir::Stmt WaitEmpty(const ir::Expr& slot, const ir::Span& span) const;
   ir::Stmt Advance(const ir::Span& span) const;
 
@@ -46,8 +49,8 @@ class UseCounter {
   int64_t Slots() const { return ring_->channel->slots; }
   ir::Expr Count() const { return ir::Load(count_, {ir::Const(ir::dtypes::kInt32, 0)}); }
   // Until the barrier of the slot has completed its phase number uses / slots - `before`.
-  ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before,
-                const ir::Span& span) const;
+  ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before, const ir::Span& span,
+                const ir::Map<ir::String, ir::Any>& attrs = {}) const;
 
   const Ring* ring_;
   ir::Buffer count_;

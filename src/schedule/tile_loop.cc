@@ -8,6 +8,7 @@
 #include "analysis/kernel_scope.h"
 #include "ir/next_tile.h"
 #include "ir/remark.h"
+#include "op/copy_cluster.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -74,8 +75,9 @@ class LaunchControl {
 // order of tiles, and the tile there, or -1.
 class Asker {
  public:
-  Asker(const NextTile& call, const ir::Span& span)
+  Asker(const NextTile& call, const ir::KernelLaunchNode* launch, const ir::Span& span)
       : call_(call),
+        launch_(launch),
         span_(span),
         control_(span),
         place_(LocalVar("tile_place", call.first, span)),
@@ -109,17 +111,18 @@ class Asker {
         {ir::Bind(given, Add(0, "relaxed"), span_), Set(place_, call_.stride + given, span_)},
         span_);
   }
-  // After the last tile. The block that comes here last leaves the counters zero.
-  Stmt Finish(const ir::Array<Expr>& grid) const {
+  // After the last tile. Who comes here last leaves the counters zero.
+  Stmt Finish() const {
     if (!call_.counter.defined()) return op::Sequence({}, span_);
     ir::Var finished("finished", ir::dtypes::kInt32, span_);
     Expr blocks = I32(1);
-    for (const Expr& extent : grid) blocks = blocks * ir::CastTo(ir::dtypes::kInt32, extent);
+    for (const Expr& n : launch_->grid) blocks = blocks * ir::CastTo(ir::dtypes::kInt32, n);
+    Expr clusters = ir::FloorDiv(blocks, I32(op::ClusterSize(launch_)));
     Stmt clear = op::Sequence({ir::Store(call_.counter, {I32(0)}, I32(0), span_),
                                ir::Store(call_.counter, {I32(1)}, I32(0), span_)},
                               span_);
     return op::Sequence({ir::Bind(finished, Add(1, "acq_rel"), span_),
-                         ir::If(ir::MakeEq(finished, blocks - I32(1)), clear, Stmt(), span_)},
+                         ir::If(ir::MakeEq(finished, clusters - I32(1)), clear, Stmt(), span_)},
                         span_);
   }
 
@@ -128,8 +131,9 @@ class Asker {
     std::vector<Stmt> stmts = control_.Ask();
     Expr refused = ir::MakeEq(control_.Query("clc_is_canceled"), op::U32(0));
     Expr block = ir::CastTo(ir::dtypes::kInt32, control_.Query("clc_get_first_ctaid_x"));
+    Expr cluster = ir::FloorDiv(block, I32(op::ClusterSize(launch_)));
     stmts.push_back(
-        ir::If(refused, Set(place_, call_.places, span_), Set(place_, block, span_), span_));
+        ir::If(refused, Set(place_, call_.places, span_), Set(place_, cluster, span_), span_));
     return op::Sequence(stmts, span_);
   }
   Expr Add(int64_t which, const char* order) const {
@@ -140,6 +144,7 @@ class Asker {
   }
 
   NextTile call_;
+  const ir::KernelLaunchNode* launch_;
   ir::Span span_;
   LaunchControl control_;
   Buffer place_;
@@ -151,6 +156,29 @@ Buffer Numbers(int64_t count, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;
   attrs.Set(ir::kTileNumbers, true);
   return Buffer("tile", ir::dtypes::kInt32, {I32(count)}, {}, "shared.dyn", attrs, span);
+}
+
+// Of the blocks of a cluster, which all get the same tiles, this one asks.
+constexpr int64_t kAskingBlock = 0;
+
+bool AreInClusters(const ir::KernelLaunchNode* launch) { return op::ClusterSize(launch) > 1; }
+Expr IsAskingBlock() { return ir::MakeEq(op::BlockRank(), I32(kAskingBlock)); }
+
+// Those who wait for it or arrive elsewhere order memory of the cluster.
+ir::Map<ir::String, ir::Any> AcrossBlocks() {
+  ir::Map<ir::String, ir::Any> attrs;
+  attrs.Set(op::kAcrossBlocks, true);
+  return attrs;
+}
+
+// The asking block tells a number to the others of its cluster, after its own.
+void TellOthers(const Buffer& numbers, const ir::Array<Expr>& at, const Expr& number,
+                const ir::KernelLaunchNode* launch, const ir::Span& span,
+                std::vector<Stmt>* stmts) {
+  for (int64_t rank = kAskingBlock + 1; rank < op::ClusterSize(launch); ++rank) {
+    ir::Array<Expr> args = {ir::AddressOf(numbers, at), number, I32(rank)};
+    stmts->push_back(op::Effect(op::kStoreToBlock, args, span, AcrossBlocks()));
+  }
 }
 
 bool Asks(const Stmt& s, int64_t number) {
@@ -171,7 +199,7 @@ class TileLoopMutator : public ir::StmtMutator {
     const ir::ForNode* outer = std::exchange(loop_, op);
     std::vector<Stmt> before = std::exchange(before_, {});
     Stmt loop = StmtMutator::Rewrite(op);
-    std::vector<Stmt> stmts = std::exchange(before_, before);
+    std::vector<Stmt> stmts = std::exchange(before_, std::move(before));
     loop_ = outer;
     if (stmts.empty()) return loop;
     stmts.push_back(loop);
@@ -188,7 +216,7 @@ class TileLoopMutator : public ir::StmtMutator {
  protected:
   virtual void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) = 0;
   // Of the loop around.
-  const Expr Turn() const { return loop_->var; }
+  Expr Turn() const { return loop_->var; }
   void Before(const Stmt& s) { before_.push_back(s); }
 
  private:
@@ -198,7 +226,8 @@ class TileLoopMutator : public ir::StmtMutator {
 
 class Reader : public TileLoopMutator {
  public:
-  explicit Reader(const std::vector<Ring>& rings) : rings_(rings) {}
+  Reader(const std::vector<Ring>& rings, const ir::KernelLaunchNode* launch)
+      : rings_(rings), in_clusters_(AreInClusters(launch)) {}
 
  protected:
   void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) override {
@@ -206,7 +235,8 @@ class Reader : public TileLoopMutator {
     UseCounter uses(ring, "tiles_taken");
     Before(uses.Alloc());
     Expr slot = uses.BindSlot(op->span, stmts);
-    stmts->push_back(uses.WaitFull(slot, op->span));
+    stmts->push_back(in_clusters_ ? uses.WaitFull(slot, op->span, AcrossBlocks())
+                                  : uses.WaitFull(slot, op->span));
     Expr number = ir::Load(ring.slots.front(), {slot, I32(0)});
     stmts->push_back(ir::Bind(op->var, number, op->span));
     stmts->push_back(Release(ring, slot, op->span));
@@ -215,6 +245,7 @@ class Reader : public TileLoopMutator {
 
  private:
   const std::vector<Ring>& rings_;
+  bool in_clusters_;
 };
 
 class SchedulerWriter : public TileLoopMutator {
@@ -227,7 +258,7 @@ class SchedulerWriter : public TileLoopMutator {
     const Ring& ring = rings_[static_cast<size_t>(call.number)];
     const ir::Span& span = op->span;
     UseCounter uses(ring, "tiles_given");
-    Asker asker(call, span);
+    Asker asker(call, launch_, span);
     Before(uses.Alloc());
     for (const Stmt& alloc : asker.Allocs()) Before(alloc);
     Expr slot = uses.BindSlot(span, stmts);
@@ -235,11 +266,17 @@ class SchedulerWriter : public TileLoopMutator {
     stmts->push_back(uses.WaitEmpty(slot, span));
     stmts->push_back(ir::If(I32(0) < Turn(), asker.Advance(), Stmt(), span));
     for (const Stmt& s : asker.LookUp()) stmts->push_back(s);
-    stmts->push_back(ir::Store(ring.slots.front(), {slot, I32(0)}, asker.Tile(), span));
-    stmts->push_back(ir::Bind(op->var, ir::Load(ring.slots.front(), {slot, I32(0)}), span));
+    const Buffer& numbers = ring.slots.front();
+    stmts->push_back(ir::Store(numbers, {slot, I32(0)}, asker.Tile(), span));
+    stmts->push_back(ir::Bind(op->var, ir::Load(numbers, {slot, I32(0)}), span));
+    TellOthers(numbers, {slot, I32(0)}, op->var, launch_, span, stmts);
     stmts->push_back(Arrive(ring.full, slot, span));
+    for (int64_t rank = kAskingBlock + 1; rank < op::ClusterSize(launch_); ++rank) {
+      ir::Array<Expr> full = {ir::AddressOf(ring.full, {slot}), op::U32(rank)};
+      stmts->push_back(op::Effect("mbarrier_arrive", full, span, AcrossBlocks()));
+    }
     stmts->push_back(uses.Advance(span));
-    stmts->push_back(ir::If(op->var < I32(0), asker.Finish(launch_->grid), Stmt(), span));
+    stmts->push_back(ir::If(op->var < I32(0), asker.Finish(), Stmt(), span));
   }
 
  private:
@@ -251,25 +288,29 @@ class SchedulerWriter : public TileLoopMutator {
 class AloneWriter : public TileLoopMutator {
  public:
   explicit AloneWriter(const ir::KernelLaunchNode* launch)
-      : launch_(launch), first_(ir::MakeEq(analysis::ThreadsOf(launch).linear, I32(0))) {}
+      : launch_(launch), first_(ir::MakeEq(analysis::ThreadsOf(launch).linear, I32(0))) {
+    if (AreInClusters(launch)) first_ = first_ && IsAskingBlock();
+  }
 
  protected:
   void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) override {
     const ir::Span& span = op->span;
-    Asker asker(call, span);
+    Asker asker(call, launch_, span);
     Buffer tiles = Numbers(kSlots, span);
     Before(ir::Alloc(tiles, span));
     for (const Stmt& alloc : asker.Allocs()) Before(alloc);
     Before(ByFirst(asker.LookUp(), span));
     // Who writes a slot again has passed the barrier after its last use.
     Expr slot = ir::FloorMod(Turn(), I32(kSlots));
-    stmts->push_back(ByFirst({ir::Store(tiles, {slot}, asker.Tile(), span)}, span));
-    stmts->push_back(op::Effect("sync_threads", {}, span));
+    std::vector<Stmt> tell = {ir::Store(tiles, {slot}, asker.Tile(), span)};
+    TellOthers(tiles, {slot}, asker.Tile(), launch_, span, &tell);
+    stmts->push_back(ByFirst(tell, span));
+    const char* barrier = AreInClusters(launch_) ? "cluster_sync" : "sync_threads";
+    stmts->push_back(op::Effect(barrier, {}, span));
     stmts->push_back(ir::Bind(op->var, ir::Load(tiles, {slot}), span));
     std::vector<Stmt> ahead = asker.LookUp();
     ahead.insert(ahead.begin(), asker.Advance());
-    Stmt next =
-        ir::If(op->var < I32(0), asker.Finish(launch_->grid), op::Sequence(ahead, span), span);
+    Stmt next = ir::If(op->var < I32(0), asker.Finish(), op::Sequence(ahead, span), span);
     stmts->push_back(ByFirst({next}, span));
   }
 
@@ -336,20 +377,34 @@ void TileLoops::Connect(const std::vector<TileReader>& readers, Description* des
     std::string roles;
     for (const TileReader& reader : readers) {
       if (!Asks(*reader.program, static_cast<int64_t>(i))) continue;
-      threads += reader.threads.count;
+      threads += reader.threads.count * op::ClusterSize(launch_) / reader.share;
       roles += (roles.empty() ? "" : ", ") + std::string(reader.name);
     }
     rings_.push_back(MakeRing(channels_[i], 1, threads));
+    if (AreInClusters(launch_)) rings_.back().given_back_to = kAskingBlock;
     description->AddRing(rings_.back(), "scheduler", roles, std::to_string(threads) + " threads");
   }
   for (const TileReader& reader : readers) {
-    *reader.program = Reader(rings_).MutateStmt(*reader.program);
+    *reader.program = Reader(rings_, launch_).MutateStmt(*reader.program);
   }
 }
 
 Stmt TileLoops::WriteScheduler() const {
   Stmt skeleton = SliceCopier(slice_).MutateStmt(launch_->body);
-  return SchedulerWriter(rings_, launch_).MutateStmt(skeleton);
+  Stmt program = SchedulerWriter(rings_, launch_).MutateStmt(skeleton);
+  return AreInClusters(launch_) ? ir::If(IsAskingBlock(), program, Stmt(), launch_->span) : program;
+}
+
+std::vector<Channel> TilesAlone(const ir::KernelLaunchNode* launch) {
+  std::vector<Channel> channels;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    if (!ir::AsNextTile(s)) return true;
+    channels.emplace_back();
+    channels.back().tiles = {Numbers(1, s.span())};
+    channels.back().slots = kSlots;
+    return true;
+  });
+  return channels;
 }
 
 Stmt WriteTileLoops(const ir::KernelLaunchNode* launch) {

@@ -18,10 +18,12 @@ struct TileReader {
   const char* name;
   ir::Stmt* program;
   op::ThreadRange threads;
+  int64_t share = 1;  // one of so many blocks of a cluster has it
 };
 
-// The tile loops of a launch that is divided into roles. One thread asks: it is a role of its own,
-// up to as many tiles ahead of the slowest reader as the channel has slots.
+// The tile loops of a launch that is divided into roles. One thread of the block, or of the
+// cluster, asks: it is a role of its own, up to as many tiles ahead of the slowest reader as the
+// channel has slots.
 class TileLoops {
  public:
   explicit TileLoops(const ir::KernelLaunchNode* launch);
@@ -50,8 +52,9 @@ class TileLoops {
 void RemarkEvenTiles(const ir::KernelLaunchNode* launch);
 
 // The tile loops of a launch whose threads do everything: the first thread asks for a tile while
-// the one before is computed, and tells the others at a barrier.
+// the one before is computed, and tells the others at a barrier. Before that, through what.
 ir::Stmt WriteTileLoops(const ir::KernelLaunchNode* launch);
+std::vector<Channel> TilesAlone(const ir::KernelLaunchNode* launch);
 
 }  // namespace tilelang::schedule
 

@@ -171,16 +171,22 @@ def _allocate_global(builder: Builder, dims: Sequence[Any], dtype: DType) -> Buf
 
 
 def alloc_workspace(
-    shape: Any, dtype: Any, zeroed: bool = False, name: str | None = None
+    shape: Any,
+    dtype: Any,
+    zeroed: bool = False,
+    name: str | None = None,
+    tile_numbers: bool = False,
 ) -> Buffer:
     """Memory of the device for all blocks of the open kernel, for the time of the launch.
 
     Args:
         zeroed: it is zero at the start, and the kernel leaves it zero.
         name: that of what the statement assigns by default.
+        tile_numbers: a scheduler of tiles counts them there.
     """
     builder = in_kernel("workspace")
-    attrs = {"zeroed": True} if zeroed else {}
+    given = {"zeroed": zeroed, "tile_numbers": tile_numbers}
+    attrs = {key: True for key, is_given in given.items() if is_given}
     builder.kernel.counted |= zeroed
     buffer = make_buffer(
         name or builder.take_hint("workspace"), dtype_of(dtype), shape, "global", attrs=attrs

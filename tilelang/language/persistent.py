@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,8 +54,9 @@ def Persistent(
 
     Args:
         domain: number of tiles in each dimension.
-        wave_size: number of blocks of the grid.
-        index: number of this block.
+        wave_size: number of blocks of the grid; in a kernel of clusters, whose blocks get the same
+            tiles, of its clusters.
+        index: number of this block, or of its cluster.
         group_size: tiles of the first dimension that form a group.
         num_stages: pipelining over tiles; only 0 is supported.
         scheduler: who decides.
@@ -67,7 +69,7 @@ def Persistent(
         SemanticsError: an unknown scheduler; one without its table; a counter for other blocks than
             those of the grid; "clc" with other blocks than one for each tile.
         ScopeError: a counter or "clc" in a loop or under a condition.
-        UnsupportedError: these in a kernel of clusters; "clc" beside what counts all blocks.
+        UnsupportedError: "clc" beside what counts all blocks.
         DTypeError, ShapeError, ScopeError: ``table`` is not such a tensor.
         TargetError (when compiled): "clc" for a target without cluster launch control.
     """
@@ -197,13 +199,15 @@ def _asked(
     def open_loop(hints: Sequence[str]) -> Opened:
         builder = current("T.Persistent")
         frame = builder.kernel
-        _check_place(builder, wave_size, scheduler)
+        _check_place(builder, index, wave_size, scheduler)
         counter = as_expr(0)
         if scheduler == "clc":
-            _check_blocks(frame, index, wave_size, places)
+            _check_blocks(frame, wave_size, places)
             frame.conclusions.append(lambda: _check_rest(frame))
         else:
-            words = alloc_workspace((2,), "int32", zeroed=True, name="tile_counter")
+            words = alloc_workspace(
+                (2,), "int32", zeroed=True, name="tile_counter", tile_numbers=True
+            )
             counter = address_of(load(words, [0]))
         tile, turn = var("tile", INT32), var("turn", INT32)
         arguments = [
@@ -230,8 +234,8 @@ def _asked(
     return Loop("T.Persistent", open_loop)
 
 
-def _check_place(builder: Builder, wave_size: Any, scheduler: str) -> None:
-    """Each block of the grid takes part once."""
+def _check_place(builder: Builder, index: Any, wave_size: Any, scheduler: str) -> None:
+    """Each block, or cluster, of the grid takes part once, by its number."""
     frame, what = builder.kernel, f'T.Persistent(scheduler="{scheduler}")'
     if builder.blocks[-1] is not frame.block:
         raise errors.ScopeError(
@@ -240,38 +244,42 @@ def _check_place(builder: Builder, wave_size: Any, scheduler: str) -> None:
             span=span.here(),
             notes=["put it in the body of T.Kernel itself"],
         )
-    if frame.attrs.get("cluster_dims", [1]) != [1]:
-        raise errors.UnsupportedError(
-            f"{what} in a kernel of clusters",
-            span=span.here(),
-            notes=['scheduler="static" gives the blocks of a cluster the same tiles'],
-        )
-    blocks = _product(frame.grid)
-    if not _are_equal(blocks, wave_size):
+    blocks, size = _product(frame.grid), math.prod(frame.attrs.get("cluster_dims", [1]))
+    if not _are_equal(blocks, as_expr(wave_size) * size):
+        grid, share = f"`{blocks}` blocks", "the number of blocks that T.Kernel gets"
+        if size > 1:
+            grid, share = f"{grid} in clusters of {size}", "the number of clusters"
         raise errors.SemanticsError(
-            f"{what}: wave_size is `{wave_size}`, and the grid has `{blocks}` blocks; all of them "
+            f"{what}: wave_size is `{wave_size}`, and the grid has {grid}; all of them "
             "share the tiles",
             span=span.here(),
-            notes=["pass the number of blocks that T.Kernel gets"],
+            notes=[f"pass {share}"],
         )
-
-
-def _check_blocks(frame: Any, index: Any, wave_size: Any, places: Any) -> None:
-    """The grid has a block for each tile, by its number."""
-    if len(frame.grid) != 1 or not as_expr(index).same_as(frame.block_vars[0]):
+    if size == 1 and scheduler != "clc":
+        return
+    number = "index of the block" if size == 1 else "number of the cluster"
+    if len(frame.grid) != 1 or not _are_equal(index, as_expr(frame.block_vars[0]) // size):
+        last = "block" if size == 1 else f"block // {size}"
         raise errors.SemanticsError(
-            f'T.Persistent(scheduler="clc"): index is `{index}`, not the index of the block in a '
-            "grid of one dimension",
+            f"{what}: index is `{index}`, not the {number} in a grid of one dimension",
             span=span.here(),
-            notes=["with T.Kernel(tiles) as block: for ... in T.Persistent(domain, tiles, block"],
+            notes=[f"with T.Kernel(blocks) as block: T.Persistent(domain, {wave_size}, {last}"],
         )
+
+
+def _check_blocks(frame: Any, wave_size: Any, places: Any) -> None:
+    """The grid has a block, or a cluster, for each tile."""
     if not _are_equal(wave_size, places):
+        many = "blocks" if math.prod(frame.attrs.get("cluster_dims", [1])) == 1 else "clusters"
         raise errors.SemanticsError(
-            f'T.Persistent(scheduler="clc"): the grid has `{wave_size}` blocks, and there are '
-            f"`{places}` tiles; it starts with a block for each, of which running ones take over "
+            f'T.Persistent(scheduler="clc"): the grid has `{wave_size}` {many}, and there are '
+            f"`{places}` tiles; it starts with one for each, of which running ones take over "
             "those that have not started",
             span=span.here(),
-            notes=["T.Kernel(<number of tiles>)", 'scheduler="counter" is for fewer blocks'],
+            notes=[
+                "T.Kernel(<number of tiles>), times the blocks of a cluster",
+                'scheduler="counter" is for fewer blocks',
+            ],
         )
 
 
@@ -288,7 +296,8 @@ def _check_rest(frame: Any) -> None:
 
 
 def _are_equal(a: Any, b: Any) -> bool:
-    return bool(plain(difference(plain(as_expr(a)), plain(as_expr(b)))) == 0)
+    apart = plain(difference(plain(as_expr(a)), plain(as_expr(b))))
+    return isinstance(apart, int) and apart == 0
 
 
 def _while_inside(tile: Expr, total: Expr, body: Stmt, where: Any) -> Stmt:

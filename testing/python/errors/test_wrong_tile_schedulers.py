@@ -96,13 +96,27 @@ def case_counter_of_other_blocks():
                 A[i] = 1
 
 
-def case_counter_of_clusters():
-    """UnsupportedError: T.Persistent(scheduler="counter") in a kernel of clusters"""
+def case_counter_of_blocks_in_clusters():
+    """SemanticsError: T.Persistent(scheduler="counter"): wave_size is `4`, and the grid has `4`
+    blocks in clusters of 2 ... pass the number of clusters
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
         with T.Kernel(4, cluster_dims=2) as block:
-            for i in T.Persistent((N,), 4, block, scheduler="counter"):  # WRONG
+            for i in T.Persistent((N,), 4, block // 2, scheduler="counter"):  # WRONG
+                A[i] = 1
+
+
+def case_counter_by_the_block_of_a_cluster():
+    """SemanticsError: T.Persistent(scheduler="counter"): index is `block`, not the number of the
+    cluster in a grid of one dimension ... block // 2
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(4, cluster_dims=2) as block:
+            for i in T.Persistent((N,), 2, block, scheduler="counter"):  # WRONG
                 A[i] = 1
 
 

@@ -209,6 +209,120 @@ def test_roles_are_told() -> None:
     assert "as many steps" not in text
 
 
+def _of_clusters(size: int, tiles: tuple[int, int], clusters: int, scheduler: str) -> Any:
+    """A tile is 64 x 64 for each block of a cluster, deeper to the right; all share those of B."""
+    m, n, k = 64 * size * tiles[0] - 24, 64 * tiles[1] - 24, 96
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        B: T.Tensor((n, k), "bfloat16"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(clusters * size, threads=128, cluster_dims=size) as block:
+            a = T.alloc_shared((64, 32), "bfloat16")
+            b = T.alloc_shared((64, 32), "bfloat16")
+            c = T.alloc_fragment((64, 64), "float32")
+            for y, x in T.Persistent(tiles, clusters, block // size, scheduler=scheduler):
+                row = (y * size + block % size) * 64
+                T.clear(c)
+                for i in T.Pipelined(T.min(x + 1, k // 32), num_stages=2):
+                    T.copy(A[row, i * 32], a)
+                    T.copy_cluster(B[x * 64, i * 32], b, cluster_mask=(1 << size) - 1)
+                    T.gemm(a, b, c, transpose_B=True)
+                T.copy(c, C[row, x * 64])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    ("size", "tiles", "clusters", "scheduler", "target"),
+    [
+        (2, (2, 3), 2, "counter", "sm_90a"),
+        (4, (1, 3), 2, "counter", "sm_100a"),
+        (2, (2, 3), 6, "clc", "sm_100a"),
+    ],
+)
+def test_clusters(
+    size: int, tiles: tuple[int, int], clusters: int, scheduler: str, target: str
+) -> None:
+    func = _of_clusters(size, tiles, clusters, scheduler)
+    kernel = tilelang.compile(func, target=target)
+    assert "scheduler  load, " in str(kernel.schedule())
+    # Only the numbers of tiles, which each role reads, are ordered for the whole cluster.
+    roles = 2 if target == "sm_90a" else 3
+    assert kernel.get_kernel_source().count("mbarrier_wait_cluster(") == roles
+    for _ in range(2):
+        a = torch.randn(*map(int, func.params[0].shape)).bfloat16()
+        b = torch.randn(*map(int, func.params[1].shape)).bfloat16()
+        c = torch.full((a.shape[0], b.shape[0]), float("nan"))
+        kernel(a, b, c)
+        torch.testing.assert_close(c.double(), _expected(a, b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("scheduler", ["counter", "clc"])
+def test_pairs(scheduler: str) -> None:
+    tiles, k = (2, 3), 128
+    pairs = 2 if scheduler == "counter" else 6
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, k), "bfloat16"),
+        B: T.Tensor((192, k), "bfloat16"),
+        C: T.Tensor((512, 192), "float32"),
+    ):
+        with T.Kernel(2 * pairs, threads=128, cluster_dims=2) as block:
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((32, 64), "bfloat16")
+            c = T.alloc_fragment((128, 64), "float32")
+            rank = T.block_rank_in_cluster()
+            for y, x in T.Persistent(tiles, pairs, block // 2, scheduler=scheduler):
+                row = y * 256 + rank * 128
+                T.clear(c)
+                for i in T.Pipelined(T.min(x + 1, k // 64), num_stages=2):
+                    T.copy(A[row, i * 64], a)
+                    T.copy(B[x * 64 + rank * 32, i * 64], b)
+                    T.gemm(a, b, c, transpose_B=True, use_2cta=True)
+                T.copy(c, C[row, x * 64])
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    assert "scheduler  load, mma, threads" in str(kernel.schedule())
+    a, b = torch.randn(512, k).bfloat16(), torch.randn(192, k).bfloat16()
+    c = torch.full((512, 192), float("nan"))
+    kernel(a, b, c)
+    expected = a.double() @ b.double().T
+    expected[:, :64] = a[:, :64].double() @ b[:64, :64].double().T
+    torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("scheduler", ["counter", "clc"])
+def test_clusters_without_roles(scheduler: str) -> None:
+    rows, clusters = T.dynamic("rows"), T.dynamic("clusters")
+    places = clusters if scheduler == "clc" else rows
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, 2), "int32"), by: T.Tensor((clusters,), "int32")):
+        with T.Kernel(2 * clusters, threads=64, cluster_dims=2) as block:
+            t = T.get_thread_binding()
+            for i in T.Persistent((places,), clusters, block // 2, scheduler=scheduler):
+                if t == 40:
+                    T.atomic_add(X[i, block % 2], 1)
+                    T.atomic_add(by[block // 2], 1)
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    row = next(line for line in str(kernel.schedule()).splitlines() if line.startswith("tile"))
+    assert "threads  threads" in row and "the barrier of an iteration" in row
+    for size, number in ((1, 3), (9, 2), (2, 2)):
+        number = size if scheduler == "clc" else number
+        x, by = torch.zeros(size, 2, dtype=torch.int32), torch.zeros(number, dtype=torch.int32)
+        kernel(x, by)
+        assert torch.equal(x, torch.ones_like(x))
+        assert by.sum() == 2 * size
+
+
 def test_a_product_that_nobody_reads() -> None:
     """The workspace of the counter stands beside the launch: accumulators are staged inside it."""
 
