@@ -10,16 +10,12 @@ from . import _as_tvm, _missing, _owner
 from . import _ffi as _ffi  # first: decides how tvm-ffi is imported
 from . import env as env
 from . import errors as errors
+from .env import disable_cache, enable_cache, is_cache_enabled
 from .jit import JITKernel, PassConfigKey, compile, jit, par_compile
 from .jit import lower_to_source as lower
+from .jit.decorator import set_tuner as _set_tuner
 from .math import cdiv, next_power_of_2
-from .runtime.cache import (
-    disable_cache,
-    enable_cache,
-    get_cache_dir,
-    is_cache_enabled,
-    set_cache_dir,
-)
+from .runtime.cache import get_cache_dir, set_cache_dir
 
 _owner.warn_of_another()
 _missing.install()
@@ -57,6 +53,13 @@ _LAZY_MODULES = (
 def set_log_level(level: int | str) -> None:
     """Sets which messages of the logger "tilelang" are printed: ``"WARNING"``, ``"DEBUG"``, ..."""
     logging.getLogger(__name__).setLevel(level.upper() if isinstance(level, str) else level)
+
+
+def _autotune(function: Any, **options: Any) -> Any:
+    return importlib.import_module(f"{__name__}.autotuner").autotune(function, **options)
+
+
+_set_tuner(_autotune)
 
 
 def __getattr__(name: str) -> Any:

@@ -43,6 +43,26 @@ def default_target() -> str | None:
     return os.environ.get("TILELANG_DEFAULT_TARGET") or None
 
 
+_enabled = True
+
+
+def enable_cache() -> None:
+    """Lets kernels be read from and written to the disk cache (the default)."""
+    global _enabled
+    _enabled = True
+
+
+def disable_cache() -> None:
+    """Keeps kernels from being read from or written to the disk cache."""
+    global _enabled
+    _enabled = False
+
+
+def is_cache_enabled() -> bool:
+    """Returns whether the disk cache is used; ``TILELANG_DISABLE_CACHE=1`` overrules all."""
+    return _enabled and not flag("TILELANG_DISABLE_CACHE")
+
+
 _SETTINGS = ("TILELANG_", "TL_", "CUDA_")
 
 
@@ -70,21 +90,15 @@ class Environment:
 
     def is_cache_enabled(self) -> bool:
         """Whether kernels are read from and written to the disk cache."""
-        from .runtime import cache
-
-        return cache.is_cache_enabled()
+        return is_cache_enabled()
 
     def enable_cache(self) -> None:
         """As :func:`tilelang.enable_cache`."""
-        from .runtime import cache
-
-        cache.enable_cache()
+        enable_cache()
 
     def disable_cache(self) -> None:
         """As :func:`tilelang.disable_cache`."""
-        from .runtime import cache
-
-        cache.disable_cache()
+        disable_cache()
 
 
 env = Environment()

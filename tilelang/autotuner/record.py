@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import _ffi, env
-from ..runtime import cache
 
 
 def is_enabled() -> bool:
     """Returns whether outcomes are kept on disk."""
-    return cache.is_cache_enabled() and not env.flag("TILELANG_AUTO_TUNING_DISABLE_CACHE")
+    return env.is_cache_enabled() and not env.flag("TILELANG_AUTO_TUNING_DISABLE_CACHE")
 
 
 @functools.cache

@@ -21,8 +21,8 @@ from ..carver import ElementwiseTemplate, FlashAttentionTemplate, MatmulTemplate
 from ..carver.hint import Hint
 from ..errors import ConfigError, UnsupportedError
 from ..ir.evaluate import evaluate, variables
+from ..ir.stmt import ir_function
 from ..jit.freeze import freeze
-from ..jit.lower import ir_function
 
 #: What a parameter stands for, by its name.
 _NAMES = {

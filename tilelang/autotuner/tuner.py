@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ArgumentError, boundary
+from ..ir.stmt import ir_function
 from ..jit import EagerFunction, JITFunction
-from ..jit.lower import ir_function
 from . import candidates
 from .inputs import get_autotune_inputs
 from .result import AutotuneResult

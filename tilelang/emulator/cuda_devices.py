@@ -273,9 +273,12 @@ def interface(arch: str) -> Any:
     return types.SimpleNamespace(**replacements(arch))
 
 
+_given = outputs.to_user  # also where that of the module is replaced
+
+
 def _to_user(result: Any, args: Any) -> Any:
     """Outputs of our own kernels lie where their arguments do."""
-    return _mark(outputs.to_user(result, args), _marked(args))
+    return _mark(_given(result, args), _marked(args))
 
 
 class _Generator(torch.Generator):
@@ -310,7 +313,6 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
     """
     global _depth
     from tilelang.emulator.triton import emulate
-    from tilelang.jit import kernel  # it imports the emulator
 
     if arch not in _GPUS:
         raise UserError(f"no architecture {arch!r}; the emulator knows {', '.join(_GPUS)}")
@@ -320,7 +322,7 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
         stack.enter_context(mock.patch.dict(os.environ, {"TILELANG_DEFAULT_TARGET": arch}))
-        stack.enter_context(mock.patch.object(kernel, "to_user", _to_user))
+        stack.enter_context(mock.patch.object(outputs, "to_user", _to_user))
         if importlib.util.find_spec("triton") is not None:
             stack.enter_context(emulate(arch))
         stack.enter_context(ticking(_CLOCK))

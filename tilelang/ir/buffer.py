@@ -10,6 +10,7 @@ from . import span
 from .definitions import definition
 from .dtype import HANDLE, DType, intern
 from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast, raw_field
+from .extensions import extensions
 from .span import Span
 
 tvm_ffi = _ffi.tvm_ffi
@@ -67,24 +68,18 @@ class Buffer(tvm_ffi.Object):
 
     def access_ptr(self, access_mask: Any = "r", *args: Any, **kwargs: Any) -> Expr:
         """The address of the first element, as ``T.access_ptr(A, ...)`` gives it."""
-        from ..language.pointer import access_ptr
-
-        return access_ptr(self, access_mask, *args, **kwargs)
+        return extensions.access_ptr(self, access_mask, *args, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:
         if _has_vector(index):
-            from ..language.lanes import gather
-
-            return gather(self, index)
+            return extensions.gather(self, index)
         return element_or_region(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         from .stmt import emit_store
 
         if _has_vector(index) or _has_vector(value):
-            from ..language.lanes import scatter
-
-            scatter(self, index, value)
+            extensions.scatter(self, index, value)
             return
 
         emit_store(self, index, value)

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from .. import _ffi, errors
+from .extensions import extensions
 
 tvm_ffi = _ffi.tvm_ffi
 
@@ -101,9 +102,7 @@ class DType(tvm_ffi.dtype):
         del is_size_var
         if value is not None:
             return cast(value, self)
-        from ..language.raw.expressions import extent_variable
-
-        return extent_variable(self)
+        return extensions.extent_variable(self)
 
     def __repr__(self) -> str:
         return f"T.{self!s}"

@@ -56,6 +56,11 @@ class Func(tvm_ffi.Object):
         return _print(self)
 
 
+def ir_function(func: Any) -> Any:
+    """Returns the IR function (``tl.ir.Func``) of what ``@T.prim_func`` gives."""
+    return getattr(func, "func", func)
+
+
 class _Sink(threading.local):
     emit: Callable[[Stmt], None] | None = None
 
@@ -117,4 +122,4 @@ def store(target: Load, value: Any) -> Stmt:
     return _store(target.buffer, target.indices, as_element(value, dtype), span.current())
 
 
-__all__ = ["Expr", "Func", "Stmt", "emit", "emit_store", "set_sink", "store"]
+__all__ = ["Expr", "Func", "Stmt", "emit", "emit_store", "ir_function", "set_sink", "store"]

@@ -1,10 +1,10 @@
 """Compiling and calling kernels."""
 
+from ..transform.pass_config import PassConfigKey
 from .compiler import compile, lower_to_source, par_compile
 from .decorator import JITFunction, jit
 from .eager import EagerFunction
 from .kernel import JITKernel
-from .pass_config import PassConfigKey
 
 __all__ = [
     "EagerFunction",

@@ -9,12 +9,13 @@ from typing import Any
 
 from .. import target as targets
 from ..errors import ArgumentError, ConfigError, boundary
+from ..ir.stmt import ir_function
 from ..language.outputs import OUTPUTS
-from . import pass_config
+from ..transform import pass_config
+from ..transform.pass_context import surroundings, with_surrounding
 from .compile_flags import listed, nvrtc_flags
 from .kernel import JITKernel, normalize_out_idx
-from .lower import LoweredKernel, ir_function, lower
-from .pass_context import surroundings, with_surrounding
+from .lower import LoweredKernel, lower
 
 _BACKENDS = ("auto", "tvm_ffi", "nvrtc", "cython")
 _logger = logging.getLogger("tilelang")

@@ -11,13 +11,12 @@ from typing import Any, Generic, ParamSpec, Protocol, overload
 
 from .. import target as targets
 from ..errors import ConfigError, boundary
-from ..ir.stmt import Func
+from ..ir.stmt import Func, ir_function
+from ..transform.pass_context import PassContext
 from . import compiler
 from .eager import EagerFunction
 from .freeze import freeze
 from .kernel import JITKernel
-from .lower import ir_function
-from .pass_context import PassContext
 from .style import is_eager, runtime_types
 
 Parameters = ParamSpec("Parameters")
@@ -197,14 +196,26 @@ def jit(
     return lambda function: _jit(function, options, sys._getframe(1))
 
 
+class _Tuner:
+    """Where ``tilelang.autotune`` is set, which lies above this package."""
+
+    autotune: Callable[..., Any]
+
+
+_tuner = _Tuner()
+
+
+def set_tuner(autotune: Callable[..., Any]) -> None:
+    """Makes ``autotune`` choose the parameters of functions that ask for it by ``tune=``."""
+    _tuner.autotune = autotune
+
+
 def _chooser(tune: str) -> Callable[[Any], Any]:
     """What lets the parameters of a function be chosen."""
-    from ..autotuner import autotune  # which imports this package
-
     if tune not in ("model", "estimate", "measure"):
         raise ConfigError(f'jit(tune={tune!r}): "model", "estimate" or "measure"')
     ways = {"by_model": tune == "model", "by_estimate": tune == "estimate"}
-    return lambda function: autotune(function, **ways)
+    return lambda function: _tuner.autotune(function, **ways)
 
 
 def _jit(

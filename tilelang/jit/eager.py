@@ -28,7 +28,8 @@ from ..language.eager import (
 )
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
-from . import compiler, pass_context, torch_op
+from ..transform import pass_context
+from . import compiler, torch_op
 from .freeze import freeze
 from .kernel import JITKernel
 from .style import declared_parameters

@@ -17,15 +17,15 @@ from ..display import Remarks, kernel_html
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import disassembly, resources
+from ..runtime import outputs as results
 from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
 from ..runtime.code import Code
-from ..runtime.emulation import Emulation, Outcome
-from ..runtime.outputs import to_user
 from ..runtime.placement import placeholder
 from ..schedule import Schedule
 from ..schedule.description import from_core as describe_schedule
 from ..target import Target
 from . import torch_op
+from .emulation import Emulation, Outcome
 from .lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class JITKernel:
         except Exception as error:
             found = self._outcome.take_error() or explain(error, self._passed, args)
             raise found from None
-        return None if result is None else to_user(result, args)
+        return None if result is None else results.to_user(result, args)
 
     def as_torch_op(self, name: str) -> Any:
         """Registers the kernel as a custom operator of torch, with a fake kernel.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _ffi
+from ..ir.stmt import ir_function
 from ..target import Target
 from ..transform import Remark
 from .postprocess import processed
@@ -40,11 +41,6 @@ class LoweredKernel:
     def kernel_source(self) -> str:
         """The CUDA C++ for people, by the name that ``tilelang.lower`` users know."""
         return self.source
-
-
-def ir_function(func: Any) -> Any:
-    """Returns the IR function (``tl.ir.Func``) of what ``@T.prim_func`` gives."""
-    return getattr(func, "func", func)
 
 
 def _noting(func: Any, texts: Sequence[str]) -> Any:

@@ -11,6 +11,7 @@ from ..ir import span
 from ..ir.buffer import Buffer, plain
 from ..ir.expr import Operand, as_expr, cast, condition
 from ..ir.stmt import emit
+from ..transform import pass_config
 from .builder import current, in_kernel
 from .ignored import remark_ignored
 
@@ -199,8 +200,6 @@ def annotate_pass_configs(configs: dict[Any, Any]) -> None:
     Raises:
         ConfigError: an unknown option.
     """
-    from ..jit import pass_config
-
     builder = current("T.annotate_pass_configs")
     remarks = builder.attrs.setdefault("ignored_arguments", [])
     remarks += [[span.current(), text] for text in pass_config.ignored(configs)]

@@ -15,6 +15,7 @@ from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, full_index, load, plain
 from ..ir.dtype import DType, dtype_of
 from ..ir.expr import Expr, as_expr, cast, condition, const, select
+from ..ir.extensions import extensions
 from ..ir.stmt import emit, store
 from . import scalar
 from .builder import in_kernel
@@ -243,6 +244,9 @@ def scatter(buffer: Buffer, index: Any, value: Any) -> None:
             )
         return
     put(buffer[index], value)
+
+
+extensions.gather, extensions.scatter = gather, scatter
 
 
 def _elements(what: str, place: Any, bits: int | None) -> list[Load]:

@@ -9,6 +9,7 @@ from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain
 from ..ir.dtype import HANDLE, VOID, DType, dtype_of
 from ..ir.expr import Call, Expr, StringImm, as_expr, call
+from ..ir.extensions import extensions
 from ..ir.stmt import emit
 from .builder import in_kernel
 from .variable import Ref
@@ -78,6 +79,9 @@ def access_ptr(
         indices.append(linear % extent)
         linear = linear // extent
     return call(HANDLE, "address_of", [load(buffer, [linear, *reversed(indices)])])
+
+
+extensions.access_ptr = access_ptr
 
 
 def ldg(element: Any) -> Expr:

@@ -206,7 +206,7 @@ class Fragment(tvm_ffi.Object):
         return _call("FragmentSameMap", self, other)
 
     def _repr_svg_(self) -> str | None:
-        from ..tools.plot_layout import layout_svg
+        from .plot_layout import layout_svg
 
         return layout_svg(self)
 

@@ -151,7 +151,7 @@ class Layout(tvm_ffi.Object):
         return _call("SameMap", self, other)
 
     def _repr_svg_(self) -> str | None:
-        from ..tools.plot_layout import layout_svg
+        from .plot_layout import layout_svg
 
         return layout_svg(self)
 

@@ -156,7 +156,7 @@ class TmemLayout(tvm_ffi.Object):
         return _call("TmemStaged", self, stages)
 
     def _repr_svg_(self) -> str | None:
-        from ..tools.plot_layout import layout_svg
+        from .plot_layout import layout_svg
 
         return layout_svg(self)
 

@@ -25,24 +25,6 @@ from .nvrtc import Artifact
 _MAGIC = b"TLK2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ABANDONED_SECONDS = 3600
-_enabled = True
-
-
-def enable_cache() -> None:
-    """Lets kernels be read from and written to the disk cache (the default)."""
-    global _enabled
-    _enabled = True
-
-
-def disable_cache() -> None:
-    """Keeps kernels from being read from or written to the disk cache."""
-    global _enabled
-    _enabled = False
-
-
-def is_cache_enabled() -> bool:
-    """Returns whether the disk cache is used; ``TILELANG_DISABLE_CACHE=1`` overrules all."""
-    return _enabled and not env.flag("TILELANG_DISABLE_CACHE")
 
 
 def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
@@ -86,7 +68,7 @@ def compile_cached(
 ) -> Artifact:
     """As :func:`nvrtc.compile_cuda`, but reads the result from the disk cache if it is there."""
     make = functools.partial(nvrtc.compile_cuda, source, arch, extra, machine_code)
-    if not is_cache_enabled():
+    if not env.is_cache_enabled():
         return make()
     name = key(source, arch, extra, machine_code)
     return DiskCache(env.cache_directory()).get_or_make(name, make)

@@ -1,6 +1,6 @@
 """Tools for looking at what the compiler does."""
 
+from tilelang.layout.plot_layout import plot_layout
 from tilelang.tools.analyzer import Analyzer
-from tilelang.tools.plot_layout import plot_layout
 
 __all__ = ["Analyzer", "plot_layout"]

@@ -10,7 +10,7 @@ from typing import Any
 from .. import nodes
 from ..errors import ArgumentError, UnsupportedError
 from ..ir.evaluate import evaluate
-from ..jit.lower import ir_function
+from ..ir.stmt import ir_function
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import run_pass
+from ..ir.stmt import ir_function
+from .passes import run_pass
 
 
 def apply_simplify(func: Any) -> Any:
@@ -15,8 +16,6 @@ def apply_simplify(func: Any) -> Any:
     Args:
         func: what ``@T.prim_func`` gives.
     """
-    from ..jit.lower import ir_function
-
     return run_pass("simplify", ir_function(func))
 
 

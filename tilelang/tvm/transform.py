@@ -1,5 +1,5 @@
 """``tvm.transform.PassContext``: options of the compiler for what is compiled inside."""
 
-from ..jit.pass_context import PassContext
+from ..transform.pass_context import PassContext
 
 __all__ = ["PassContext"]

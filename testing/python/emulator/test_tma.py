@@ -20,7 +20,7 @@ from emulator.tma_kernels import (
 
 from tilelang.emulator import EmulatorError, EmulatorWarning, Im2col
 from tilelang.errors import UserError
-from tilelang.runtime import emulation
+from tilelang.jit import emulation
 
 
 @pytest.mark.parametrize("schedule", ["late", "eager", 3])

@@ -1,10 +1,11 @@
-"""scripts/check_rooms.py: rooms of src/ that include each other."""
+"""scripts/check_rooms.py: rooms of src/ and tilelang/ that include each other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import check_rooms
+import pytest
 
 
 def write(root: Path, **included: str) -> None:
@@ -37,3 +38,28 @@ def test_rooms_of_the_emulator_are_its_folders(tmp_path: Path) -> None:
     assert check_rooms.main(tmp_path) == 0
     write(tmp_path, emulator__ptx__b_h="emulator/run.h")
     assert check_rooms.main(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ..jit import kernel",
+        "from tilelang.jit import kernel",
+        "def late():\n    from .. import jit",
+        "import tilelang.jit.kernel",
+    ],
+)
+def test_modules_of_python_are_rooms_too(tmp_path: Path, capsys, text: str) -> None:
+    for name, content in {
+        "__init__": "from .jit import kernel",
+        "jit/kernel": "from ..ir import span",
+        "ir/span": "if TYPE_CHECKING:\n    from ..jit import x",
+    }.items():
+        path = tmp_path / "tilelang" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+    (tmp_path / "src").mkdir()
+    assert check_rooms.main(tmp_path) == 0
+    (tmp_path / "tilelang" / "ir" / "expr.py").write_text(text + "\n")
+    assert check_rooms.main(tmp_path) == 1
+    assert "  tilelang/ir imports tilelang/jit: tilelang/ir/expr.py" in capsys.readouterr().out

@@ -9,14 +9,14 @@ import pytest
 
 from tilelang.errors import LayoutError
 from tilelang.layout import Fragment, Layout, TmemLayout
-from tilelang.tools import plot_layout
-from tilelang.tools.plot_layout import (
+from tilelang.layout.plot_layout import (
     CELL_HEIGHT,
     CELL_WIDTH,
     MARGIN_LEFT,
     MARGIN_TOP,
     SMALL_CELL,
 )
+from tilelang.tools import plot_layout
 
 ACCUMULATOR = Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2))
 

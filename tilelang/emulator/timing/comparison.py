@@ -95,11 +95,11 @@ def compare(first: Any, second: Any) -> Comparison:
 
 
 def _report(what: Any) -> Report:
-    from ...jit import JITKernel
     from .report import Report
 
-    if isinstance(what, JITKernel):
-        return what.profile()
+    if hasattr(what, "prim_func"):  # a compiled kernel
+        profiled: Report = what.profile()
+        return profiled
     if not isinstance(what, Report):
         raise UserError(
             f"compare takes reports, as profile() makes them, or compiled kernels, not {what!r}"

@@ -12,6 +12,7 @@ from ...ir import span
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType, dtype_of
 from ...ir.expr import BinaryOp, as_expr, binary, call
+from ...ir.extensions import extensions
 from ..builder import current
 from ..scalar import AND, OR, logical, logical_not, truncmod
 
@@ -132,6 +133,9 @@ def extent_variable(dtype: DType) -> Any:
             notes=[f'T.{dtype}(x) converts x; T.alloc_var("{dtype}") is a mutable scalar'],
         )
     return ir_expr.var(current(f"T.{dtype}()").take_hint("n"), dtype)
+
+
+extensions.extent_variable = extent_variable
 
 
 def likely(cond: Any) -> Any:

@@ -15,8 +15,8 @@ from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
 from ..emulator.reachable import live_tensors, possible_addresses
 from ..errors import UnsupportedError
-from .code import Code
-from .regions import Regions, Span
+from ..runtime.code import Code
+from ..runtime.regions import Regions, Span
 
 
 class Outcome:

@@ -1,0 +1,26 @@
+"""What the language, which lies above, adds to buffers and types: it registers that here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Extensions:
+    """Functions of the language.
+
+    Attributes:
+        access_ptr: of a buffer; ``T.access_ptr``.
+        gather, scatter: elements of a buffer at a vector of indices.
+        extent_variable: of a type; ``n = T.int32()``.
+    """
+
+    access_ptr: Callable[..., Any]
+    gather: Callable[[Any, Any], Any]
+    scatter: Callable[[Any, Any, Any], None]
+    extent_variable: Callable[[Any], Any]
+
+
+extensions = Extensions()
+
+__all__ = ["Extensions", "extensions"]
