@@ -6,8 +6,8 @@ what lies below can be read without what lies above. The files beside the emulat
 (src/emulator/*.cc) lie above all of them.
 
 A room of tilelang/ is a folder or a file of it. Imports inside functions count, too: they would
-only hide a circle. Those under `if TYPE_CHECKING:` do not, and `tilelang/__init__.py` may name what it
-imports at first use by text: it lies above all.
+only hide a circle. Those under `if TYPE_CHECKING:` do not, and `tilelang/__init__.py` may name what
+it imports at first use by text: it lies above all.
 
 Usage: python scripts/check_rooms.py [FOLDER]   (the folder above src/; default: the project)
 """

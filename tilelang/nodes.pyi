@@ -150,7 +150,7 @@ class Step(Object):
     trips: int
     body: Sequence[Any]
     span: Span
-from .transform import Remark as Remark
+from .transform.passes import Remark as Remark
 class Alloc(Stmt):
     buffer: Buffer
 class Assert(Stmt):

@@ -10,6 +10,8 @@ Golub and LeVeque) and stores the result.
                          [--device cpu]
 """
 
+import functools
+
 import torch
 from rms_norm import EPSILON, IN_REGISTERS, LONGEST, tile_of
 
@@ -113,13 +115,22 @@ def parts(rows, columns, dtype, chunk=8192, threads=512):
     return layer_norm
 
 
-def main():
-    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+def run(text, make, shapes, rows, columns, **options):
+    """Runs a kernel, checks it, and on a GPU compares its speed with torch.
+
+    Args:
+        text: what the program says of itself.
+        make: of rows, columns and a type the kernel; its X and Y have any shape of their elements.
+        shapes: of the table of speeds.
+        rows, columns: of X by default, small and on a GPU.
+        options: further ones of the example.
+    """
     example = Example(
-        __doc__,
-        rows=Option("rows of X", 101, 32768),
-        columns=Option("columns of X, the length of W and B", 1000, 4096),
+        text,
+        rows=Option("rows of X", *rows),
+        columns=Option("columns of X, the length of W and B", *columns),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
+        **options,
     )
     args = example.args
 
@@ -129,19 +140,22 @@ def main():
     compiled = torch.compile(reference, dynamic=False)
 
     def case(rows, columns):
-        kernel = example.compile(layer_norm(rows, columns, args.dtype))
+        func = make(rows, columns, args.dtype)
+        kernel = example.compile(func)
         x = example.normal(rows, columns, dtype=args.dtype) + 1
         w, b = (example.normal(columns, dtype=args.dtype) for _ in range(2))
         y = example.output(rows, columns, dtype=args.dtype)
+        shape = [int(extent) for extent in func.params[0].shape]
+        call = functools.partial(kernel, x.view(shape), w, b, y.view(shape))
         peers = {"torch": lambda: reference(x, w, b), "compile": lambda: compiled(x, w, b)}
-        return Case(lambda: kernel(x, w, b, y), peers, 2 * x.nbytes), (x, w, b, y)
+        return Case(call, peers, 2 * x.nbytes), (x, w, b, y)
 
     line, (x, w, b, y) = case(args.rows, args.columns)
     line.run()
     example.check("Y", y, reference(x.double(), w.double(), b.double()))
     example.speed(line.run, line.peers["torch"], line.moved)
-    example.table(SHAPES, lambda *shape: case(*shape)[0])
+    example.table(shapes, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, layer_norm, SHAPES, rows=(101, 32768), columns=(1000, 4096))

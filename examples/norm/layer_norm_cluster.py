@@ -10,11 +10,10 @@ would not lie so; a first launch copies them as often as there are places where 
                                  [--device cpu]
 """
 
-import torch
+from layer_norm import run
 from rms_norm import EPSILON, IN_REGISTERS
 
 import tilelang.language as T
-from tilelang.tools.example import Case, Example, Option
 
 SHAPES = ((1000, 50257), (2670, 50257), (4096, 32001), (1024, 100003))
 COPIED = 1024  # elements of W and B that a block copies
@@ -110,37 +109,12 @@ def layer_norm_cluster(rows, columns, dtype):
     return layer_norm_cluster
 
 
-def main():
-    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
-    example = Example(
-        __doc__,
-        targets=("sm_90a", "sm_100a"),
-        rows=Option("rows of X", 5, 1000),
-        columns=Option("columns of X, the length of W and B", 3001, 50257),
-        dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
-    )
-    args = example.args
-
-    def reference(x, w, b):
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], w, b, EPSILON)
-
-    compiled = torch.compile(reference, dynamic=False)
-
-    def case(rows, columns):
-        kernel = example.compile(layer_norm_cluster(rows, columns, args.dtype))
-        x = example.normal(rows, columns, dtype=args.dtype) + 1
-        w, b = (example.normal(columns, dtype=args.dtype) for _ in range(2))
-        y = example.output(rows, columns, dtype=args.dtype)
-        peers = {"torch": lambda: reference(x, w, b), "compile": lambda: compiled(x, w, b)}
-        run = lambda: kernel(x.view(-1), w, b, y.view(-1))  # noqa: E731
-        return Case(run, peers, 2 * x.nbytes), (x, w, b, y)
-
-    line, (x, w, b, y) = case(args.rows, args.columns)
-    line.run()
-    example.check("Y", y, reference(x.double(), w.double(), b.double()))
-    example.speed(line.run, line.peers["torch"], line.moved)
-    example.table(SHAPES, lambda *shape: case(*shape)[0])
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        layer_norm_cluster,
+        SHAPES,
+        rows=(5, 1000),
+        columns=(3001, 50257),
+        targets=("sm_90a", "sm_100a"),
+    )

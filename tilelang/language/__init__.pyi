@@ -557,8 +557,7 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
             with factors float8_e8m0fnu of blocks of 32; nvfp4: float4_e2m1fn with factors
             float8_e4m3fn of blocks of 16. Shapes: (M, K / block) or, for tiles of whole atoms of
             cuBLAS, (M / 128, K / (4 * block), 32, 16); powers of two also as uint32
-            (K / 128, M), four blocks in a word. C is float32; K of float4_e2m1fn is the last
-            dimension.
+            (K / 128, M), four blocks in a word. C is float32; K of float4 is the last dimension.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.
