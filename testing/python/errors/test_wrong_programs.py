@@ -213,6 +213,20 @@ def case_value_out_of_its_loop():
             A[0] = x  # WRONG
 
 
+def case_a_tile_of_another_kernel():
+    """SemanticsError: the tile `s` was allocated inside a T.Kernel block and is gone after it ...
+    s = T.alloc_global(shape, dtype)
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((M,), "float32")
+            T.copy(A, s)
+        with T.Kernel(1):
+            T.copy(s, A)  # WRONG
+
+
 def case_value_of_one_branch():
     """SemanticsError: `x` got its value inside a branch ... x = T.alloc_var"""
 

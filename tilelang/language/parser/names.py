@@ -115,8 +115,18 @@ def common_type(values: list[Any]) -> Any:
     return total.dtype
 
 
-def out_of_scope(name: str, block: str) -> Poison:
-    """The value of a name after the block that gave it its value."""
+def out_of_scope(name: str, block: str, value: Any = None) -> Poison:
+    """What a name stands for after the block that gave it its value.
+
+    Args:
+        value: that, where the block may have allocated it.
+    """
+    if isinstance(value, (Buffer, Region)):
+        return Poison(
+            f"the tile `{name}` was allocated inside {block} and is gone after it",
+            "allocate it before, or, for another T.Kernel, copy it to a tensor: "
+            f"{name} = T.alloc_global(shape, dtype) before both",
+        )
     return Poison(
         f"`{name}` got its value inside {block} and has none after it",
         f"declare it before: {name} = T.alloc_var(dtype, init=...); then plain assignment "

@@ -142,7 +142,7 @@ class Tracer:
             return after
         block = self._blocks[number] or _NO_NAMES
         return tuple(
-            value if self._lives_on(value) else values.out_of_scope(name, left)
+            value if self._lives_on(value) else values.out_of_scope(name, left, value)
             for name, value in zip(block.names, after, strict=True)
         )
 
