@@ -13,10 +13,11 @@ Golub and LeVeque) and stores the result.
 import functools
 
 import torch
-from rms_norm import EPSILON, IN_REGISTERS, LONGEST, tile_of
+from rms_norm import EPSILON
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.rows import IN_REGISTERS, LONGEST, tile_of
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (4096, 16384), (1024, 131072))
 

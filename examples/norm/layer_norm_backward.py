@@ -10,11 +10,12 @@ blocks share the columns as well.
 """
 
 import torch
-from rms_norm import EPSILON, LONGEST, tile_of
+from rms_norm import EPSILON
 from rms_norm_backward import CHUNK, MOST, length_of
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.rows import LONGEST, tile_of
 
 SHAPES = ((1152000, 16), (262144, 64), (65536, 1024), (32768, 4096), (32768, 5000), (1024, 131072))
 

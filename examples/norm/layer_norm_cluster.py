@@ -11,22 +11,13 @@ would not lie so; a first launch copies them as often as there are places where 
 """
 
 from layer_norm import run
-from rms_norm import EPSILON, IN_REGISTERS
+from rms_norm import EPSILON
 
 import tilelang.language as T
+from tilelang.tools.rows import part_of
 
 SHAPES = ((1000, 50257), (2670, 50257), (4096, 32001), (1024, 100003))
 COPIED = 1024  # elements of W and B that a block copies
-
-
-def part_of(columns, dtype):
-    """Returns the blocks that share a row, and the threads, the elements and a vector of each."""
-    vector = 128 // T.dtype(dtype).bits
-    for size in (4, 8):
-        warps = max(2, -(-(columns + vector - 1) // (size * 32 * IN_REGISTERS)))
-        if warps <= 16:
-            return size, 32 * warps, 32 * warps * IN_REGISTERS, vector
-    raise ValueError(f"{columns} columns do not fit the registers of a cluster of 8 blocks")
 
 
 @T.macro

@@ -12,22 +12,15 @@ import torch
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.rows import LONGEST, tile_of
 
 EPSILON = 1e-5
-IN_REGISTERS = 32  # elements of a thread
-LONGEST = 512 * IN_REGISTERS  # rows that a block has in registers
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (4096, 16384), (1024, 131072))
 
 
 def rms_norm(rows, columns, dtype):
     """Returns Y (rows, columns) of X (rows, columns) and W (columns,) as a prim_func."""
     return whole_rows(rows, columns, dtype) if columns <= LONGEST else parts(rows, columns, dtype)
-
-
-def tile_of(columns):
-    """Returns how many rows a block takes, and its threads."""
-    threads = max(128, 1 << (-(-columns // IN_REGISTERS) - 1).bit_length())
-    return max(1, threads * IN_REGISTERS // columns), threads
 
 
 def whole_rows(rows, columns, dtype):

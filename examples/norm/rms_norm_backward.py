@@ -10,10 +10,11 @@ share the columns as well.
 """
 
 import torch
-from rms_norm import EPSILON, LONGEST, tile_of
+from rms_norm import EPSILON
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.rows import LONGEST, tile_of
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (1024, 131072))
 MOST = 264  # blocks: two for each SM

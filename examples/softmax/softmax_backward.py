@@ -7,10 +7,10 @@ A block has both tensors' rows in registers, so that each element is read once.
 """
 
 import torch
-from softmax import tile_of
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.rows import tile_of
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (8192, 16384))
 
