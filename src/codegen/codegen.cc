@@ -212,7 +212,10 @@ std::string KernelPrinter::Attributes() {
   for (int64_t extent : info_->block) threads *= extent;
   std::string text = "__launch_bounds__(" + std::to_string(threads) + ", " +
                      std::to_string(Attr<int64_t>(launch_->attrs, "min_blocks_per_sm", 1)) + ")";
-  if (info_->cluster.empty()) return text;
+  // A block alone is a cluster everywhere, also where there are no others.
+  bool alone = std::all_of(info_->cluster.begin(), info_->cluster.end(),
+                           [](int64_t extent) { return extent == 1; });
+  if (alone) return text;
   text += " __cluster_dims__(";
   for (size_t i = 0; i < info_->cluster.size(); ++i) {
     text += (i ? ", " : "") + std::to_string(info_->cluster[i]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layout/symbolic.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
 #include "op/matrix_descriptor.h"
@@ -240,12 +241,14 @@ void ScaleFactors::Copy(const Tile& tile, const char* name, std::vector<Stmt>* s
   size_t groups_end = shape.size() - DimsOfAtom(tile.region);
   // Atoms along the dimension before that of the groups.
   int64_t row_bytes = groups_end == 0 ? 0 : shape[groups_end - 1] * kScaleAtomBytes;
+  std::string function =
+      std::string("tcgen05_cp<tl::TmemCpShape::k32x128b") + (IsInPairs(op_) ? ", 2>" : ">");
   for (int64_t group = 0; group < tile.groups; ++group) {
     for (int64_t row = 0; row < tile.rows; ++row) {
       int64_t bytes = row * row_bytes + group * kScaleAtomBytes;
       int64_t column = tile.column + (group * tile.rows + row) * kScaleAtomColumns;
       stmts->push_back(
-          DeviceEffect("tcgen_05_cp.h", "tcgen05_cp<tl::TmemCpShape::k32x128b>",
+          DeviceEffect("tcgen_05_cp.h", function,
                        {base_ + U32(column), descriptor + U64(static_cast<uint64_t>(bytes >> 4))},
                        op_->span, attrs));
     }

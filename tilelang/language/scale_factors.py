@@ -61,7 +61,7 @@ def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any
             span=span.here(),
             notes=["factors of 1 are the byte 127 of float8_e8m0fnu"],
         )
-    for name in ("promote_every", "use_2cta", "wg_wait"):
+    for name in ("promote_every", "wg_wait"):
         if name in notes:
             raise errors.UnsupportedError(
                 f"T.gemm does not support {name} together with scale factors", span=span.here()

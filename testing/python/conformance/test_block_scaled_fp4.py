@@ -47,8 +47,8 @@ class Case:
         assert bool(((self.c.double() - self.expected).abs() <= 1e-5 * self.size).all())
 
 
-def gemm_of(m, n, k, tiles, kind, form="atoms", stages=2):
-    """C = (A * SA) @ (B * SB)^T of packed rows."""
+def gemm_of(m, n, k, tiles, kind, form="atoms", stages=2, ctas=1):
+    """C = (A * SA) @ (B * SB)^T of packed rows; of ``ctas`` blocks that compute together."""
     bm, bn, bk = tiles
     block = BLOCKS[kind]
     depth, step = 4 * block, bk // (4 * block)
@@ -67,16 +67,19 @@ def gemm_of(m, n, k, tiles, kind, form="atoms", stages=2):
         SB: T.Tensor(shape(n, k // block), dtype),
         C: T.Tensor((m, n), T.float32),
     ):
-        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+        with T.Kernel(
+            T.ceildiv(m, bm * ctas) * ctas, T.ceildiv(n, bn), threads=128, cluster_dims=ctas
+        ) as (by, bx):
             a = T.alloc_shared((bm, bk), T.float4_e2m1fn, packed=True)
-            b = T.alloc_shared((bn, bk), T.float4_e2m1fn, packed=True)
+            b = T.alloc_shared((bn // ctas, bk), T.float4_e2m1fn, packed=True)
+            half = by % ctas * (bn // ctas)
             sa = T.alloc_shared(shape(bm, bk // block), dtype)
             sb = T.alloc_shared(shape(bn, bk // block), dtype)
             c = T.alloc_fragment((bm, bn), T.float32)
             T.clear(c)
             for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=stages):
                 T.copy(A[by * bm, ko * bk], a)
-                T.copy(B[bx * bn, ko * bk], b)
+                T.copy(B[bx * bn + half, ko * bk], b)
                 if form == "atoms":
                     T.copy(SA[by * (bm // 128), ko * step, 0, 0], sa)
                     T.copy(SB[bx * (bn // 128), ko * step, 0, 0], sb)
@@ -86,7 +89,7 @@ def gemm_of(m, n, k, tiles, kind, form="atoms", stages=2):
                 else:
                     T.copy(SA[ko * (bk // depth), by * bm], sa)
                     T.copy(SB[ko * (bk // depth), bx * bn], sb)
-                T.gemm(a, b, c, transpose_B=True, scale_A=sa, scale_B=sb)
+                T.gemm(a, b, c, transpose_B=True, scale_A=sa, scale_B=sb, use_2cta=ctas == 2)
             T.copy(c, C[by * bm, bx * bn])
 
     return main
@@ -119,4 +122,22 @@ def test_factors_in_rows(kind: str, form: str) -> None:
     case = Case(144, 104, 384, kind)
     main = gemm_of(144, 104, 384, (128, 96, 128), kind, form)
     run(main, "sm_100a", case.a, case.b, *getattr(case, form), case.c)
+    case.check()
+
+
+@pytest.mark.every_schedule
+@KINDS
+def test_pairs(kind: str) -> None:
+    """Each block of a pair has its rows of A, half of the columns of B, and the factors of all."""
+    case = Case(300, 256, 640, kind)
+    main = gemm_of(300, 256, 640, (128, 256, 256), kind, ctas=2)
+    run(main, "sm_100a", case.a, case.b, *case.atoms, case.c)
+    case.check()
+
+
+def test_pairs_with_factors_in_rows() -> None:
+    """Threads of both blocks bring them into atoms."""
+    case = Case(256, 128, 384, "float8_e4m3fn")
+    main = gemm_of(256, 128, 384, (128, 128, 128), "float8_e4m3fn", "rows", ctas=2)
+    run(main, "sm_100a", case.a, case.b, *case.rows, case.c)
     case.check()

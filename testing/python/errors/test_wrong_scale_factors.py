@@ -151,9 +151,9 @@ def case_half_an_atom_of_rows():
     scaled(a=(64, 128))
 
 
-def case_pairs():
-    """UnsupportedError: T.gemm does not support use_2cta together with scale factors"""
-    scaled(use_2cta=True)
+def case_promotion():
+    """UnsupportedError: T.gemm does not support promote_every together with scale factors"""
+    scaled(promote_every=32)
 
 
 @cases(globals())

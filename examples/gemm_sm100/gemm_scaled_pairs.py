@@ -1,0 +1,110 @@
+"""Persistent block-scaled GEMM on Blackwell whose tiles pairs of blocks compute.
+
+C = (A * scale of A) @ (B * scale of B)^T of mxfp8, nvfp4 or mxfp4. The two blocks of a cluster take
+tiles one above the other. Each loads its rows of A and half of the rows of B, with the factors of
+its rows of A and of all rows of B. Otherwise as gemm_mxfp8.py and gemm_fp4.py. CPU tensors run on
+the emulator, CUDA tensors on a B200.
+
+    python gemm_scaled_pairs.py [--format nvfp4] [--m 512] [--n 256] [--k 512]
+"""
+
+import gemm_fp4
+import gemm_mxfp8
+import torch
+from common import TARGETS
+from gemm_mxfp8 import ATOM, in_atoms
+from gemm_persistent import BLOCKS
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+#: types of elements and factors, and columns that share a factor, by format
+FORMATS = {
+    "mxfp8": (T.float8_e4m3fn, torch.float8_e8m0fnu, gemm_mxfp8.BLOCK),
+    **{name: (T.float4_e2m1fn, *form) for name, form in gemm_fp4.FORMATS.items()},
+}
+
+
+def gemm_scaled_pairs(
+    M, N, K, form="nvfp4", block_M=128, block_N=256, blocks=BLOCKS, num_stages=5, columns=64
+):
+    """Returns C (M, N) of A (M, K), B (N, K) and their factors as a prim_func."""
+    elements, kind, shared = FORMATS[form]
+    packed = elements == T.float4_e2m1fn
+    block_K = 256 if packed else 128  # 128 bytes
+    rows = 2 * block_M
+    tiles = (M + rows - 1) // rows, (N + block_N - 1) // block_N
+    pairs = min(blocks // 2, tiles[0] * tiles[1])
+    rows_A, rows_B = block_M // ATOM, block_N // ATOM
+    groups, depth = block_K // (4 * shared), T.ceildiv(K, 4 * shared)
+
+    @T.prim_func
+    def gemm_scaled_pairs(
+        A: T.Tensor((M, K), elements),
+        B: T.Tensor((N, K), elements),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), kind),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), kind),
+        C: T.Tensor((M, N), T.bfloat16),
+    ):
+        with T.Kernel(2 * pairs, threads=128, cluster_dims=2) as block:
+            A_shared = T.alloc_shared((block_M, block_K), elements, packed=packed)
+            B_shared = T.alloc_shared((block_N // 2, block_K), elements, packed=packed)
+            factors_A = T.alloc_shared((rows_A, groups, 32, 16), kind)
+            factors_B = T.alloc_shared((rows_B, groups, 32, 16), kind)
+            C_local = T.alloc_fragment((block_M, block_N), T.float32)
+            C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
+            rank = T.block_rank_in_cluster()
+
+            for by, bx in T.Persistent(tiles, pairs, block // 2):
+                row = by * rows + rank * block_M
+                T.clear(C_local)
+                for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                    T.copy(A[row, k * block_K], A_shared)
+                    T.copy(B[bx * block_N + rank * (block_N // 2), k * block_K], B_shared)
+                    T.copy(scale_A[(by * 2 + rank) * rows_A, k * groups, 0, 0], factors_A)
+                    T.copy(scale_B[bx * rows_B, k * groups, 0, 0], factors_B)
+                    T.gemm(
+                        A_shared, B_shared, C_local, transpose_B=True, use_2cta=True,
+                        scale_A=factors_A, scale_B=factors_B,
+                    )  # fmt: skip
+                for part in T.unroll(block_N // columns):
+                    T.copy(C_local[0:block_M, part * columns : (part + 1) * columns], C_shared)
+                    T.copy(C_shared, C[row, bx * block_N + part * columns])
+
+    return gemm_scaled_pairs
+
+
+def quantised(x, form):
+    """``x`` as elements, factors, and the product of both in float64."""
+    if form != "mxfp8":
+        return gemm_fp4.quantised(x, form)
+    elements, factors = gemm_mxfp8.quantised(x)
+    wide = factors.double().repeat_interleave(gemm_mxfp8.BLOCK, 1)
+    return elements, factors, elements.double() * wide
+
+
+def main() -> None:
+    example = Example(
+        __doc__,
+        TARGETS,
+        format=Option("of A and B", "nvfp4", choices=tuple(FORMATS)),
+        m=Option("rows of A and C", 512, 4096),
+        n=Option("rows of B, columns of C", 256, 4096),
+        k=Option("columns of A and B, a multiple of 32", 512, 4096),
+    )
+    m, n, k, form = example.args.m, example.args.n, example.args.k, example.args.format
+    kernel = example.compile(gemm_scaled_pairs(m, n, k, form))
+    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
+        quantised(example.normal(rows, k, dtype="float32"), form) for rows in (m, n)
+    )
+    c = example.output(m, n, dtype="bfloat16")
+    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
+    kernel(*arguments)
+    example.check("C", c, exact_a @ exact_b.T, 2**-16)
+    x, y = exact_a.bfloat16(), exact_b.bfloat16()
+    peer = {"in bfloat16": lambda: x @ y.T}
+    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
+
+
+if __name__ == "__main__":
+    main()
