@@ -281,7 +281,7 @@ def gemm(
             memory: float8_e8m0fnu of blocks of 32 for A and B of float8 (mxfp8) or float4_e2m1fn
             in packed tiles (mxfp4), float8_e4m3fn of blocks of 16 for the latter (nvfp4); (M, K /
             block) or, for tiles of whole atoms of cuBLAS, (M / 128, K / (4 * block), 32, 16);
-            powers of two also as uint32 (K / 128, M), four in a word. C is float32; K of float4 last.
+            powers of two also as uint32 (K / 128, M), four a word. C is float32, K of float4 last.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.
