@@ -6,8 +6,8 @@
 D = gelu(scale A B^T + bias) + R, with the value before gelu as a second output and the maximum of
 each row of a tile. Prints microseconds, registers and bytes spilled: measured on a GPU, predicted
 by the timing model without one. A case is how results are stored ("staged": through shared memory;
-"persistent": by blocks that take several tiles; "ahead": R as well) and the columns of a slice (0:
-whole, "auto").
+"persistent": by blocks that take several tiles; "ahead": R as well), "fast" mathematics, and the
+columns of a slice (0: whole, "auto").
 ``--shapes``: twelve shapes, half of which nothing was tuned with. ``--torch``: the same by
 torch.compile, without the row maxima.
 """
@@ -156,7 +156,7 @@ def microseconds(run, args) -> float:
 def compiled(shape: Shape, case: Case, options: argparse.Namespace):
     """The kernel; nothing where its tiles do not fit."""
     function = kernel(shape, case, options.threads, 132 if options.target == "sm_90a" else 148)
-    configs = {"tl.epilogue_subtile": case.columns}
+    configs = {"tl.epilogue_subtile": case.columns, "tl.enable_fast_math": case.has("fast")}
     try:
         return tilelang.compile(function, target=options.target, pass_configs=configs)
     except tilelang.errors.ResourceError:

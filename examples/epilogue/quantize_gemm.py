@@ -36,7 +36,7 @@ def quantize_gemm(M, N, K, dtype="bfloat16", block_M=128, block_K=64, threads=12
             Q_shared = T.alloc_shared((block_M, block_N), "float8_e4m3fn")
             c = T.alloc_fragment((block_M, block_N), "float32")
             most = T.alloc_fragment((block_M,), "float32")
-            scale = T.alloc_fragment((block_M,), "float32")
+            inverse = T.alloc_fragment((block_M,), "float32")
 
             T.clear(c)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
@@ -45,10 +45,11 @@ def quantize_gemm(M, N, K, dtype="bfloat16", block_M=128, block_K=64, threads=12
                 T.gemm(A_shared, W_shared, c, transpose_B=True)
             T.reduce_absmax(c, most, dim=1)
             for i in T.Parallel(block_M):
-                scale[i] = T.max(most[i], 1e-12) / MOST
-                S[by * block_M + i, bx] = scale[i]
+                most[i] = T.max(most[i], 1e-12)
+                S[by * block_M + i, bx] = most[i] / MOST
+                inverse[i] = MOST / most[i]
             for i, j in T.Parallel(block_M, block_N):
-                c[i, j] = c[i, j] / scale[i]
+                c[i, j] = c[i, j] * inverse[i]
             T.copy(c, Q_shared)
             T.copy(Q_shared, Q[by * block_M, bx * block_N])
 

@@ -41,7 +41,7 @@ def swiglu_gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=25
                 T.gemm(A_shared, G_shared, gate, transpose_B=True)
                 T.gemm(A_shared, U_shared, up, transpose_B=True)
             for i, j in T.Parallel(block_M, block_N):
-                gate[i, j] = gate[i, j] / (1 + T.exp(-gate[i, j])) * up[i, j]
+                gate[i, j] = gate[i, j] * T.fast_rcp(1 + T.exp(-gate[i, j])) * up[i, j]
             T.copy(gate, D[by * block_M, bx * block_N])
 
     return swiglu_gemm
