@@ -158,7 +158,7 @@ class LoopPipeliner : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    RemarkEvenTiles(op);
+    RemarkTiles(op);
     Stmt flat = BodyFlattener().MutateStmt(self);
     Stmt launch = with_roles_ ? WithRoles(flat)
                               : OneRole(flat, "the pass option tl.disable_warp_specialized is set");

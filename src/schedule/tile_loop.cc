@@ -24,6 +24,8 @@ namespace {
 
 constexpr int64_t kSlots = 2;
 constexpr const char* kAtomicOrder = "memory_order";
+// An annotation of loops over tiles that no scheduler gives out.
+constexpr const char* kStaticTiles = "static_tiles";
 
 Buffer LocalVar(const std::string& name, const Expr& init, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;
@@ -343,11 +345,43 @@ bool AreEven(const ir::ForNode* tiles) {
   return even;
 }
 
+// A loop in the body of one over tiles whose iterations follow from the number of the tile, or
+// null.
+const ir::ForNode* UnevenLoop(const ir::ForNode* tiles) {
+  std::unordered_set<const tvm::ffi::Object*> known = {tiles->var.get()};
+  auto follows = [&](const Expr& e) {
+    bool found = false;
+    ir::WalkExprs(e, [&](const Expr& part) { return !(found |= known.count(part.get()) != 0); });
+    return found;
+  };
+  const ir::ForNode* uneven = nullptr;
+  ir::WalkStmts(tiles->body, [&](const Stmt& s) {
+    const auto* bind = s.as<ir::BindNode>();
+    if (bind != nullptr && follows(bind->value)) known.insert(bind->var.get());
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop != nullptr && uneven == nullptr && follows(loop->extent)) uneven = loop;
+    return uneven == nullptr;
+  });
+  return uneven;
+}
+
+void RemarkUnevenTiles(const ir::ForNode* tiles) {
+  if (tiles->annotations.count(kStaticTiles) == 0 || ir::AsInt(tiles->extent) == 1) return;
+  const ir::ForNode* uneven = UnevenLoop(tiles);
+  if (uneven == nullptr) return;
+  std::string line = uneven->span.defined() ? " at line " + std::to_string(uneven->span->line) : "";
+  Remark(tiles->span, "pipeline",
+         "T.Persistent: how often `" + std::string(uneven->var->name) + "`" + line +
+             " runs depends on the tile, and each block takes every wave_size-th tile whatever it "
+             "costs: scheduler=\"counter\" with a table= of the deepest tiles first balances them");
+}
+
 }  // namespace
 
-void RemarkEvenTiles(const ir::KernelLaunchNode* launch) {
+void RemarkTiles(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
+    if (loop != nullptr) RemarkUnevenTiles(loop);
     const auto* body = loop == nullptr ? nullptr : loop->body.as<ir::SeqNode>();
     auto call = body == nullptr ? std::nullopt : ir::AsNextTile(body->stmts[0]);
     if (!call || !call->counter.defined() || !AreEven(loop)) return true;

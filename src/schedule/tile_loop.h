@@ -48,8 +48,9 @@ class TileLoops {
   std::string obstacle_;
 };
 
-// Remarks on loops whose tiles all take as many steps, and need no counter.
-void RemarkEvenTiles(const ir::KernelLaunchNode* launch);
+// Remarks on loops whose tiles all take as many steps, and need no counter; and on those whose
+// tiles take different numbers of them, and have none.
+void RemarkTiles(const ir::KernelLaunchNode* launch);
 
 // The tile loops of a launch whose threads do everything: the first thread asks for a tile while
 // the one before is computed, and tells the others at a barrier. Before that, through what.

@@ -29,6 +29,8 @@ _seq = _ffi.get("ir.Seq")
 _SERIAL = 0
 _SCHEDULERS = ("static", "counter", "table", "clc")
 _NEXT_TILE = "next_tile"
+#: an annotation of loops whose iterations compute a tile each, the same ones whatever they cost
+_TILES = "static_tiles"
 
 
 def Persistent(
@@ -154,7 +156,8 @@ def _static(sizes: Sequence[Expr], wave_size: Any, index: Any, group_size: Any) 
 
         def close(body: Stmt, where: Any) -> Stmt:
             guarded = body if _divides(total, wave_size) else _if(inside, body, None, where)
-            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, {}, where)
+            notes = {_TILES: True}
+            return _for(wave, as_expr(0, wave.dtype), waves, _SERIAL, guarded, notes, where)
 
         return Opened(_grouped(tile, sizes, group_size), close)
 
@@ -319,9 +322,9 @@ def _divides(total: Any, wave_size: Any) -> bool:
 
 def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
     """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
-    if len(sizes) == 1 or plain(group_size) == 1:
-        return _by_rows(tile, sizes)
     inner = _product(sizes[1:])
+    if plain(inner) == 1 or plain(group_size) == 1:
+        return _by_rows(tile, sizes)
     group = tile // (inner * group_size)
     first = group * group_size
     rows = minimum(sizes[0] - first, group_size)

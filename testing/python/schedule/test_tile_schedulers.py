@@ -351,3 +351,30 @@ def test_even_tiles_are_told() -> None:
     remarks = "\n".join(map(str, tilelang.compile(main, target="sm_80").remarks))
     assert "every tile takes as many steps" in remarks
     assert "group_size=4" in remarks
+
+
+def test_uneven_tiles_are_told() -> None:
+    def remarks(tiles: tuple[int, int], blocks: int, k: int) -> str:
+        kernel = tilelang.compile(_gemm(tiles, k, blocks, "static"), target="sm_90a")
+        return "\n".join(map(str, kernel.remarks))
+
+    assert "how often `i` at line" in remarks((3, 3), 4, 96)
+    assert "depends on the tile" not in remarks((3, 3), 4, 32)  # one step each
+    assert "depends on the tile" not in remarks((3, 3), 9, 96)  # one tile each
+
+
+@pytest.mark.parametrize("scheduler", ["static", "counter"])
+def test_one_column_of_tiles(scheduler: str) -> None:
+    """Its number is 0 where blocks have tiles beyond the last one, too."""
+
+    @T.prim_func
+    def main(A: T.Tensor((3, 64), "int32")):
+        with T.Kernel(2, threads=64) as block:
+            for i, j in T.Persistent((3, 1), 2, block, scheduler=scheduler):
+                for _ in range(j + 1):
+                    for k in T.Parallel(64):
+                        A[i, j * 64 + k] += i + 1
+
+    a = torch.zeros(3, 64, dtype=torch.int32)
+    tilelang.compile(main, target="sm_90a")(a)
+    assert torch.equal(a, torch.tensor([1, 2, 3]).int()[:, None].expand(3, 64))
