@@ -39,15 +39,15 @@ def gemm_fp4(
     def gemm_fp4(
         A: T.Tensor((M, K), T.float4_e2m1fn),
         B: T.Tensor((N, K), T.float4_e2m1fn),
-        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), kind),
-        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), kind),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 2, 256), kind),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 2, 256), kind),
         C: T.Tensor((M, N), T.bfloat16),
     ):
         with T.Kernel(blocks, threads=128) as block:
             A_shared = T.alloc_shared((block_M, DEPTH), T.float4_e2m1fn, packed=True)
             B_shared = T.alloc_shared((block_N, DEPTH), T.float4_e2m1fn, packed=True)
-            factors_A = T.alloc_shared((rows_A, groups, 32, 16), kind)
-            factors_B = T.alloc_shared((rows_B, groups, 32, 16), kind)
+            factors_A = T.alloc_shared((rows_A, groups, 2, 256), kind)
+            factors_B = T.alloc_shared((rows_B, groups, 2, 256), kind)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
 

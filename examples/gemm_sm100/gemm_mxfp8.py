@@ -31,15 +31,15 @@ def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, c
     def gemm_mxfp8(
         A: T.Tensor((M, K), T.float8_e4m3fn),
         B: T.Tensor((N, K), T.float8_e4m3fn),
-        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), T.float8_e8m0fnu),
-        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), T.float8_e8m0fnu),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 2, 256), T.float8_e8m0fnu),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 2, 256), T.float8_e8m0fnu),
         C: T.Tensor((M, N), T.bfloat16),
     ):
         with T.Kernel(blocks, threads=128) as block:
             A_shared = T.alloc_shared((block_M, ATOM), T.float8_e4m3fn)
             B_shared = T.alloc_shared((block_N, ATOM), T.float8_e4m3fn)
-            factors_A = T.alloc_shared((rows_A, 1, 32, 16), T.float8_e8m0fnu)
-            factors_B = T.alloc_shared((rows_B, 1, 32, 16), T.float8_e8m0fnu)
+            factors_A = T.alloc_shared((rows_A, 1, 2, 256), T.float8_e8m0fnu)
+            factors_B = T.alloc_shared((rows_B, 1, 2, 256), T.float8_e8m0fnu)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
 
@@ -70,13 +70,13 @@ def quantised(x):
 
 
 def in_atoms(factors):
-    """Factors (rows, columns) as (rows / 128, columns / 4, 32, 16); the rest of atoms is zero."""
+    """Factors (rows, columns) as (rows / 128, columns / 4, 2, 256); the rest of atoms is zero."""
     rows, columns = factors.shape
     shape = -(-rows // 128) * 128, -(-columns // 4) * 4
     codes = torch.zeros(shape, dtype=torch.uint8, device=factors.device)
     codes[:rows, :columns] = factors.view(torch.uint8)
     atoms = codes.view(codes.shape[0] // 128, 4, 32, codes.shape[1] // 4, 4)
-    atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 32, 16)
+    atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 2, 256)
     return atoms.contiguous().view(factors.dtype)
 
 

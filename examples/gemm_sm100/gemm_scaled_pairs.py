@@ -42,15 +42,15 @@ def gemm_scaled_pairs(
     def gemm_scaled_pairs(
         A: T.Tensor((M, K), elements),
         B: T.Tensor((N, K), elements),
-        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 32, 16), kind),
-        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 32, 16), kind),
+        scale_A: T.Tensor((T.ceildiv(M, ATOM), depth, 2, 256), kind),
+        scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 2, 256), kind),
         C: T.Tensor((M, N), T.bfloat16),
     ):
         with T.Kernel(2 * pairs, threads=128, cluster_dims=2) as block:
             A_shared = T.alloc_shared((block_M, block_K), elements, packed=packed)
             B_shared = T.alloc_shared((block_N // 2, block_K), elements, packed=packed)
-            factors_A = T.alloc_shared((rows_A, groups, 32, 16), kind)
-            factors_B = T.alloc_shared((rows_B, groups, 32, 16), kind)
+            factors_A = T.alloc_shared((rows_A, groups, 2, 256), kind)
+            factors_B = T.alloc_shared((rows_B, groups, 2, 256), kind)
             C_local = T.alloc_fragment((block_M, block_N), T.float32)
             C_shared = T.alloc_shared((block_M, columns), T.bfloat16)
             rank = T.block_rank_in_cluster()

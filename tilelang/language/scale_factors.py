@@ -23,7 +23,7 @@ OWN, UE8M0, E2M1X2 = 0, 1, 2
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 _ATOM_ROWS, _ATOM_BLOCKS = 128, 4
 # The bytes of an atom as dimensions of a tile.
-_TAILS = ((512,), (32, 16), (32, 4, 4))
+_TAILS = ((512,), (2, 256), (32, 16), (32, 4, 4))
 _BYTE, _WORD = dtype_of("uint8"), dtype_of("uint32")
 _E4M3 = dtype_of("float8_e4m3fn")
 _FLOAT4 = "float4_e2m1fn"
@@ -204,7 +204,7 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
         notes=[
             region.buffer.describe(),
             f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
-            "them; its bytes are the last dimension, (512,), or the last two, (32, 16)",
+            "them; its bytes are the last dimension, (512,), or the last two, (32, 16) or (2, 256)",
             *(
                 [
                     f"as uint32, four blocks in a word, the lowest first: "
