@@ -83,12 +83,12 @@ class Geometry:
         pairs = zip(self.shape, self.tile, strict=True)
         return tuple(None if s is None else cdiv(s, n) for s, n in pairs)
 
-    @property
+    @cached_property
     def total(self) -> int | None:
         """Elements of the whole array; None if it is unbounded."""
         return None if self.shape[0] is None else self.shape[0] * self.strides[0]
 
-    @property
+    @cached_property
     def tile_elements(self) -> int:
         """Elements of a tile, those of its padding included."""
         return math.prod(self.tile)
@@ -106,7 +106,7 @@ class Geometry:
         """Tiles of an epoch: the most that are begun and not ended at any time."""
         return math.prod(count for count in self.counts[self.lead + 1 :] if count is not None)
 
-    @property
+    @cached_property
     def epochs(self) -> int | None:
         """Epochs of the whole array; None if it is unbounded."""
         return None if self.total is None else self.epoch_of(self.total - 1) + 1

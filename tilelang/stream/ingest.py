@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from . import kernels
 from .device import Device, Event, Queue, Source
 from .layout import VECTOR_BYTES
+from .reading import Reading, Readings
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Elements of one launch at most: their number has 32 bits.
 _LARGEST_LAUNCH = 1 << 30
-#: Arrays of pinned memory that are kept before it is asked which ones were read.
-_MOST_READING = 32
 
 
 class _Stage:
@@ -54,7 +52,7 @@ class Ingest:
         self._turn = 0
         # Positions that the buffers of this turn hold: those from _pending on only in the host's.
         self._begin = self._pending = self._end = 0
-        self._reading: deque[tuple[Event, Source]] = deque()
+        self._readings = Readings(self._copies)
         self._joining: list[Queue] = []
         self._padding = self._fill()
         self._kernels: dict[int, tuple[Any, Any, kernels.Words]] = {}
@@ -85,7 +83,9 @@ class Ingest:
         """Takes ``count`` elements of ``source`` from ``first`` on, for a position."""
         if source.kind == "device" or (source.kind == "pinned" and self._pending < self._end):
             self.send(part)
-        staged = {"pinned": self._upload, "host": self._gather}.get(source.kind)
+        staged = None if source.kind == "device" else self._gather
+        if source.kind == "pinned":
+            staged = self._upload
         while count:
             room = self._room(position) if staged else _LARGEST_LAUNCH
             taken = min(count, room)
@@ -128,13 +128,9 @@ class Ingest:
             )
         return self._scatters.record()
 
-    def last_copy(self, source: Source) -> Event:
+    def last_copy(self, source: Source) -> Reading:
         """Returns the point after which ``source`` is not read; it is kept until then."""
-        if len(self._reading) >= _MOST_READING:
-            while self._reading and self._reading[0][0].done:
-                self._reading.popleft()
-        self._reading.append((self._copies.record(), source))
-        return self._reading[-1][0]
+        return self._readings.add(source, source.elements * self._plan.dtype.itemsize)
 
     def _offset(self, position: int) -> int:
         """The byte of a stage for a position: vectors of the stream are vectors in memory."""

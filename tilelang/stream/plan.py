@@ -91,27 +91,27 @@ class Plan:
             _epochs(batch, geometry, found),
         )
 
-    @property
+    @functools.cached_property
     def tile_shape(self) -> tuple[int, ...]:
         """Extents of a tile in the order in which it is stored."""
         return tuple(self.geometry.tile[axis] for axis in self.order)
 
-    @property
+    @functools.cached_property
     def tile_bytes(self) -> int:
         """Bytes of a tile."""
         return self.geometry.tile_elements * self.dtype.itemsize
 
-    @property
+    @functools.cached_property
     def pool_slots(self) -> int:
         """Tiles of a pool."""
         return self.batch * self.geometry.live
 
-    @property
+    @functools.cached_property
     def pool_bytes(self) -> int:
         """Bytes of a pool."""
         return self.pool_slots * self.tile_bytes
 
-    @property
+    @functools.cached_property
     def stage_bytes(self) -> int:
         """Bytes of a staging buffer: a batch, within limits."""
         wanted = min(max(self.pool_bytes, _LEAST_STAGE_BYTES), _STAGE_BYTES)

@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ..errors import ArgumentError, boundary
@@ -22,6 +21,19 @@ from .pyramid import Level, check_method
 from .schedule import StreamSchedule
 from .targets import open_target
 from .writer import Writer
+
+
+class _Held:
+    """A lock that was acquired, as a context that releases it; a generator takes a microsecond."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
 
 
 class TileStream:
@@ -79,6 +91,7 @@ class TileStream:
         self._workers: list[Any] = []
         self._feeder: Level | None = None
         self._lock = threading.RLock()
+        self._held = _Held(self._lock)
         self._process = os.getpid()
         # Threads of consumers, which know the pools only, end with the stream.
         weakref.finalize(self, self.pools.close)
@@ -151,9 +164,8 @@ class TileStream:
                 self._interrupted = False
             return ingest.last_copy(source) if source.kind == "pinned" else None
 
-    @contextmanager
-    def _exclusive(self, timeout: float | None = None) -> Iterator[None]:
-        """Lets one thread at a time change the stream."""
+    def _exclusive(self, timeout: float | None = None) -> _Held:
+        """Lets one thread at a time change the stream: until the end of a ``with``."""
         check_timeout(timeout)
         if os.getpid() != self._process:
             raise StreamError(
@@ -162,10 +174,7 @@ class TileStream:
             )
         if not self._lock.acquire(blocking=False):
             self._wait_for_lock(timeout)
-        try:
-            yield
-        finally:
-            self._lock.release()
+        return self._held
 
     def _wait_for_lock(self, timeout: float | None) -> None:
         since = time.monotonic()
