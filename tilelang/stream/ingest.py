@@ -192,7 +192,9 @@ class Ingest:
     def _read(self, part: Part, source: Source, first: int, count: int, position: int) -> None:
         """Scatters an array of the device in the queue of those who made it."""
         size = self._plan.dtype.itemsize
-        span, address = source.bytes[first * size :], source.address + first * size
+        span, address = source.bytes, source.address + first * size
+        if first or count < source.elements:
+            span = span[first * size : (first + count) * size]
         queue = self._device.caller()
         if queue not in self._joining:
             queue.wait(self._scatters.record(), "reopened")
@@ -203,7 +205,10 @@ class Ingest:
         )
 
     def scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
-        """Launches kernels: of whole vectors for what is aligned, of elements for the rest."""
+        """Launches kernels: of whole vectors for what is aligned, of elements for the rest.
+
+        ``span`` is the memory of the ``count`` elements, which begins at ``address``.
+        """
         size = self._plan.dtype.itemsize
         base, slot = self._plan.base(part)
         lanes = self._plan.vectors.lanes
@@ -217,7 +222,10 @@ class Ingest:
         for length, width in ((head, 1), (body, lanes), (count - head - body, 1)):
             if length:
                 kernel, pools, words = self._kernel(width)
-                elements = span[first * size : (first + length) * size]
+                # A slice of a tensor takes some microseconds.
+                elements = span
+                if length < count:
+                    elements = span[first * size : (first + length) * size]
                 kernel.run(
                     self._device.words(elements, words.dtype, words.lanes),
                     pools,
