@@ -392,25 +392,60 @@ Stmt InTheirWarps(const std::vector<ServiceRole>& roles, const Expr& thread, int
   return rest;
 }
 
+// The threads of the program do their work, `service` more the roles.
+Stmt Divide(const analysis::LaunchThreads& threads, Stmt work,
+            const std::vector<ServiceRole>& roles, int64_t service, const RegisterShares& registers,
+            const ir::Span& span) {
+  Stmt others = InTheirWarps(roles, threads.linear, threads.count + service, span);
+  if (registers.producer > 0) {
+    others = op::Sequence({SetRegisters(registers.producer, false, span), others}, span);
+    work = op::Sequence({SetRegisters(registers.consumer, true, span), work}, span);
+  }
+  return ir::If(threads.linear >= I32(threads.count), others, work, span);
+}
+
+// Of the threads that are not the program's: those that load, issue gemms and ask for tiles, each
+// in a warp. Where threads share registers, they are a warpgroup.
+struct ServiceThreads {
+  ServiceThreads(int64_t begin, bool gemms, bool asks, bool shares)
+      : producers{begin, kWarp},
+        mma_warp{begin + kWarp, kWarp},
+        scheduler{mma_warp.begin + (gemms ? kWarp : 0), 1},
+        count(std::max<int64_t>(shares ? kWarpgroup : kWarp,
+                                scheduler.begin + (asks ? kWarp : 0) - begin)) {}
+
+  op::ThreadRange producers;
+  op::ThreadRange mma_warp;
+  op::ThreadRange scheduler;
+  int64_t count;
+};
+
+// Why the threads of a block get no roles beside them; nothing when they may.
+std::string WhyNoRoles(const ir::KernelLaunchNode* launch, const TileLoops& tiles,
+                       const ServiceThreads& most) {
+  std::string reason = WhyOneRole(launch, most.producers.begin + most.count);
+  if (!reason.empty() || tiles.obstacle().empty()) return reason;
+  return "a thread of its own cannot ask for tiles: " + tiles.obstacle();
+}
+
+// Why loops are not pipelined where roles are possible.
+const char* WhyNoLoads(const Target& target) {
+  return target->has_tma ? "no tile of the loop is loaded by the tensor memory accelerator alone"
+                         : "threads copy no whole tile in the body of the loop";
+}
+
 Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
-  Stmt self = OverlayOperands(launch, target_->tmem_columns);
+  const Stmt overlaid = OverlayOperands(launch, target_->tmem_columns);
+  Stmt self = overlaid;
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op, Loader::kTma);
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
   bool shares = SharesRegisters(op, threads.count);
-  int64_t service = shares ? kWarpgroup : kWarp;
   TileLoops tiles(op);
-  int64_t warps = tiles.empty() ? 2 : 3;
-  std::string reason = WhyOneRole(op, threads.count + std::max<int64_t>(service, warps * kWarp));
-  if (reason.empty() && !tiles.obstacle().empty()) {
-    reason = "a thread of its own cannot ask for tiles: " + tiles.obstacle();
-  }
+  std::string reason =
+      WhyNoRoles(op, tiles, ServiceThreads(threads.count, /*gemms=*/true, !tiles.empty(), shares));
   if (!reason.empty()) channels.clear();
-  if (reason.empty()) {
-    reason = target_->has_tma
-                 ? "no tile of the loop is loaded by the tensor memory accelerator alone"
-                 : "threads copy no whole tile in the body of the loop";
-  }
+  if (reason.empty()) reason = WhyNoLoads(target_);
   RoleSlice slice(op);
   if (!channels.empty()) channels = Loadable(channels, op, &slice);
   if (channels.empty()) return OneRole(self, reason);
@@ -424,20 +459,16 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   RemarkSerialLoops(op, channels, reason);
 
   GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
-  op::ThreadRange producers{threads.count, kWarp};
-  op::ThreadRange mma_warp{threads.count + kWarp, kWarp};
-  op::ThreadRange scheduler{mma_warp.begin + (turns.empty() ? 0 : kWarp), 1};
-  int64_t last = tiles.empty() ? scheduler.begin : scheduler.begin + kWarp;
-  service = std::max(service, last - threads.count);
+  const auto [producers, mma_warp, scheduler, service] =
+      ServiceThreads(threads.count, !turns.empty(), !tiles.empty(), shares);
   std::vector<Ring> rings = RingsOf(channels, turns, producers.count, threads.count);
   std::vector<Ring> results = ResultsOf(turns, threads.count);
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   Description description(op);
   Stmt loads = WriteProducer(slice, rings, producers, op->body);
-  Stmt gemms;
-  if (!turns.empty()) {
-    gemms = WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
-  }
+  Stmt gemms = turns.empty()
+                   ? Stmt()
+                   : WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
   DescribeChannels(rings, results, turns, threads.count, &description);
   DescribeOwn(copies.channels, &description);
   rings.insert(rings.end(), results.begin(), results.end());
@@ -445,8 +476,8 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
   Stmt work = op::Sequence(consumed, op->span);
   std::vector<TileReader> readers = {{"load", &loads, producers}};
-  if (gemms.defined())
-    readers.push_back({"mma", &gemms, mma_warp, turns.in_pairs() ? op::kPairBlocks : 1});
+  const int64_t share = turns.in_pairs() ? op::kPairBlocks : 1;
+  if (gemms.defined()) readers.push_back({"mma", &gemms, mma_warp, share});
   readers.push_back({"threads", &work, {0, threads.count}});
   tiles.Connect(readers, &description);
   std::vector<ServiceRole> roles = {{"load", producers, loads}};
@@ -457,15 +488,9 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   }
   description.AddRole("threads", {0, threads.count}, registers.consumer, work);
   description.Record();
-  Stmt service_work = InTheirWarps(roles, threads.linear, threads.count + service, op->span);
-  if (registers.producer > 0) {
-    service_work =
-        op::Sequence({SetRegisters(registers.producer, false, op->span), service_work}, op->span);
-    work = op::Sequence({SetRegisters(registers.consumer, true, op->span), work}, op->span);
-  }
   rings.insert(rings.end(), tiles.rings().begin(), tiles.rings().end());
   std::vector<Stmt> body = SharedByRoles(rings, turns);
-  body.push_back(ir::If(threads.linear >= I32(threads.count), service_work, work, op->span));
+  body.push_back(Divide(threads, work, roles, service, registers, op->span));
   return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, {I32(threads.count + service)},
                           WithStackedLayouts(op, rings), op::Sequence(body, op->span), op->span);
 }
