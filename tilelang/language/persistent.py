@@ -323,7 +323,7 @@ def _divides(total: Any, wave_size: Any) -> bool:
 def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, ...] | Any:
     """The coordinates of tile number ``tile``: groups of rows, column by column inside."""
     inner = _product(sizes[1:])
-    if plain(inner) == 1 or plain(group_size) == 1:
+    if any(isinstance(number, int) and number == 1 for number in map(plain, (inner, group_size))):
         return _by_rows(tile, sizes)
     group = tile // (inner * group_size)
     first = group * group_size
