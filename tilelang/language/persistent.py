@@ -18,6 +18,7 @@ from .ignored import remark_ignored
 from .loops import Loop, Opened, integer
 from .pointer import address_of
 from .scalar import AND, ceildiv, logical
+from .scalar import max as maximum
 from .scalar import min as minimum
 
 _bind = _ffi.get("ir.Bind")
@@ -327,7 +328,8 @@ def _grouped(tile: Expr, sizes: Sequence[Expr], group_size: Any) -> tuple[Any, .
         return _by_rows(tile, sizes)
     group = tile // (inner * group_size)
     first = group * group_size
-    rows = minimum(sizes[0] - first, group_size)
+    # At least 1, also where there are no such tiles: remainders and quotients by it have bounds.
+    rows = maximum(minimum(sizes[0] - first, group_size), 1)
     rest = tile % (inner * group_size)
     coordinates = [first + rest % rows]
     rest = rest // rows

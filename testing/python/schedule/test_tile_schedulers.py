@@ -378,3 +378,35 @@ def test_one_column_of_tiles(scheduler: str) -> None:
     a = torch.zeros(3, 64, dtype=torch.int32)
     tilelang.compile(main, target="sm_90a")(a)
     assert torch.equal(a, torch.tensor([1, 2, 3]).int()[:, None].expand(3, 64))
+
+
+@pytest.mark.parametrize("m", [11, None], ids=["static", "dynamic"])
+def test_groups_that_do_not_divide_the_rows_are_copied_by_tma(m: int | None) -> None:
+    """Coordinates fit in 32 bits and are not negative, also in the last group, of fewer rows."""
+    rows = T.dynamic("rows") if m is None else 64 * m
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 64), "bfloat16"),
+        B: T.Tensor((128, 64), "bfloat16"),
+        C: T.Tensor((rows, 128), "bfloat16"),
+    ):
+        with T.Kernel(3, threads=128) as block:
+            a = T.alloc_shared((64, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            out = T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_fragment((64, 64), "float32")
+            for y, x in T.Persistent([T.ceildiv(rows, 64), 2], 3, block, group_size=8):
+                T.copy(A[y * 64, 0], a)
+                T.copy(B[x * 64, 0], b)
+                T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+                T.copy(c, out)
+                T.copy(out, C[y * 64, x * 64])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    copies = [remark.message for remark in kernel.remarks if remark.topic == "copy"]
+    assert sum("by the tensor memory accelerator" in text for text in copies) == 3, copies
+    a, b = torch.randn(64 * 11, 64).bfloat16(), torch.randn(128, 64).bfloat16()
+    c = torch.full((64 * 11, 128), float("nan")).bfloat16()
+    kernel(a, b, c)
+    torch.testing.assert_close(c, (a.double() @ b.double().T).bfloat16())
