@@ -38,7 +38,7 @@ cpp-test:
 	@$(TEST_ENV) cmake -S . -B build/sanitize -G Ninja -DTILELANG_BUILD_CPP_TESTS=ON \
 	  -DTILELANG_SANITIZE=address,undefined -DTILELANG_PRECOMPILED_HEADERS=ON \
 	  -DTILELANG_UNITY_BATCH=8 --log-level=WARNING
-	@$(TEST_ENV) cmake --build build/sanitize --target cpp_tests
+	@env -u MAKEFLAGS $(TEST_ENV) cmake --build build/sanitize --target cpp_tests  # ninja counts cores
 	@$(TEST_ENV) ctest --test-dir build/sanitize -j2 --output-on-failure
 
 check:

@@ -551,13 +551,13 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
             differ in the last bit) compute together. Each has its own A (M, K), M a multiple of
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
-            first. Both must make the call. All gemms of a kernel are so, or none is.
+            first; scale_B is of all N. Both must make the call. All gemms of a kernel are so, or
+            none is.
         scale_A, scale_B: factors of a row of A (a column of B) and a block along K, in shared
-            memory. mxfp8: A and B are float8, and mxfp4: they are float4_e2m1fn in packed tiles,
-            with factors float8_e8m0fnu of blocks of 32; nvfp4: float4_e2m1fn with factors
-            float8_e4m3fn of blocks of 16. Shapes: (M, K / block) or, for tiles of whole atoms of
-            cuBLAS, (M / 128, K / (4 * block), 32, 16); powers of two also as uint32
-            (K / 128, M), four blocks in a word. C is float32; K of float4 is the last dimension.
+            memory: float8_e8m0fnu of blocks of 32 for A and B of float8 (mxfp8) or float4_e2m1fn
+            in packed tiles (mxfp4), float8_e4m3fn of blocks of 16 for the latter (nvfp4); (M, K /
+            block) or, for tiles of whole atoms of cuBLAS, (M / 128, K / (4 * block), 32, 16);
+            powers of two also as uint32 (K / 128, M), four a word. C is float32, K of float4 last.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.

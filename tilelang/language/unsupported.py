@@ -14,8 +14,8 @@ from ..ir.dtype import SHORT
 REASONS: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
     for reason, names in {
-        "block scaling is not written by hand here, and there is none of types of 4 and 6 bits; "
-        "use T.gemm(..., scale_A=, scale_B=) for MXFP8, else scale the operands by T.Parallel": """
+        "block scaling is not written by hand here, and there is none of 6 bits; use "
+        "T.gemm(..., scale_A=, scale_B=) for MXFP8, MXFP4 and NVFP4, else T.Parallel": """
             tcgen05_gemm_blockscaled mma_gemm_blockscaled gemm_blockscaled tcgen05_cp_warpx4
             tcgen05_sf_warp_transpose make_blockscaled_gemm_layout tcgen05_mma_blockscaled
             ptx_tcgen05_mma_blockscaled_ss ptx_mma_block_scale TensorCoreIntrinEmitterSM120""",
