@@ -9,12 +9,10 @@ tensors run on the emulator, CUDA tensors on a B200.
 """
 
 import torch
-from common import TARGETS
-from gemm_mxfp8 import ATOM, in_atoms
+from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
 
 #: type of the factors, and columns that share one, by format
 FORMATS = {"nvfp4": (torch.float8_e4m3fn, 16), "mxfp4": (torch.float8_e8m0fnu, 32)}
@@ -88,28 +86,5 @@ def quantised(x, form):
     return codes[:, ::2] | codes[:, 1::2] << 4, factors, exact.view(x.shape)
 
 
-def main() -> None:
-    example = Example(
-        __doc__,
-        TARGETS,
-        format=Option("of A and B", "nvfp4", choices=tuple(FORMATS)),
-        m=Option("rows of A and C", 256, 4096),
-        n=Option("rows of B, columns of C", 256, 4096),
-        k=Option("columns of A and B, a multiple of 32", 512, 4096),
-    )
-    m, n, k, form = example.args.m, example.args.n, example.args.k, example.args.format
-    kernel = example.compile(gemm_fp4(m, n, k, form))
-    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
-        quantised(example.normal(rows, k, dtype="float32"), form) for rows in (m, n)
-    )
-    c = example.output(m, n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
-    kernel(*arguments)
-    example.check("C", c, exact_a @ exact_b.T, 2**-16)
-    x, y = exact_a.bfloat16(), exact_b.bfloat16()
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
-
-
 if __name__ == "__main__":
-    main()
+    run_scaled_gemm(__doc__, gemm_fp4, quantised, tuple(FORMATS), k=512)

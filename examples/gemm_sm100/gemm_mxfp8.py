@@ -9,16 +9,13 @@ gemm_persistent.py. CPU tensors run on the emulator, CUDA tensors on a B200.
 """
 
 import torch
-from common import TARGETS
+from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
 
 #: columns that share a scale factor
 BLOCK = 32
-#: rows and columns of an atom of scale factors
-ATOM = 128
 
 
 def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, columns=64):
@@ -62,49 +59,17 @@ def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, c
 
 
 def quantised(x):
-    """``x`` as elements and factors: powers of two that bring the largest of 32 below 448."""
+    """``x`` as elements, factors, and as float64.
+
+    The factors are powers of two that bring the largest of 32 elements below 448.
+    """
     groups = x.float().view(x.shape[0], -1, BLOCK)
     exponents = torch.ceil(torch.log2(groups.abs().amax(2) / 448)).clamp(-127, 127)
     elements = (groups / torch.exp2(exponents)[..., None]).to(torch.float8_e4m3fn)
-    return elements.view(x.shape), (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
-
-
-def in_atoms(factors):
-    """Factors (rows, columns) as (rows / 128, columns / 4, 2, 256); the rest of atoms is zero."""
-    rows, columns = factors.shape
-    shape = -(-rows // 128) * 128, -(-columns // 4) * 4
-    codes = torch.zeros(shape, dtype=torch.uint8, device=factors.device)
-    codes[:rows, :columns] = factors.view(torch.uint8)
-    atoms = codes.view(codes.shape[0] // 128, 4, 32, codes.shape[1] // 4, 4)
-    atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 2, 256)
-    return atoms.contiguous().view(factors.dtype)
-
-
-def main() -> None:
-    example = Example(
-        __doc__,
-        TARGETS,
-        m=Option("rows of A and C", 256, 4096),
-        n=Option("rows of B, columns of C", 256, 4096),
-        k=Option("columns of A and B, a multiple of 32", 256, 4096),
-    )
-    m, n, k = example.args.m, example.args.n, example.args.k
-    kernel = example.compile(gemm_mxfp8(m, n, k))
-    (a, factors_a), (b, factors_b) = (
-        quantised(example.normal(rows, k, dtype="float32")) for rows in (m, n)
-    )
-    c = example.output(m, n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
-    kernel(*arguments)
-    exact_a, exact_b = (
-        x.double() * factors.double().repeat_interleave(BLOCK, 1)
-        for x, factors in ((a, factors_a), (b, factors_b))
-    )
-    example.check("C", c, exact_a @ exact_b.T, 2**-16)
-    x, y = exact_a.bfloat16(), exact_b.bfloat16()
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
+    factors = (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
+    exact = elements.double() * torch.exp2(exponents.double())[..., None]
+    return elements.view(x.shape), factors, exact.view(x.shape)
 
 
 if __name__ == "__main__":
-    main()
+    run_scaled_gemm(__doc__, gemm_mxfp8, quantised)

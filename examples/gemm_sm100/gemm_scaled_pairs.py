@@ -11,12 +11,10 @@ the emulator, CUDA tensors on a B200.
 import gemm_fp4
 import gemm_mxfp8
 import torch
-from common import TARGETS
-from gemm_mxfp8 import ATOM, in_atoms
+from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
 
 #: types of elements and factors, and columns that share a factor, by format
 FORMATS = {
@@ -75,36 +73,11 @@ def gemm_scaled_pairs(
 
 
 def quantised(x, form):
-    """``x`` as elements, factors, and the product of both in float64."""
-    if form != "mxfp8":
-        return gemm_fp4.quantised(x, form)
-    elements, factors = gemm_mxfp8.quantised(x)
-    wide = factors.double().repeat_interleave(gemm_mxfp8.BLOCK, 1)
-    return elements, factors, elements.double() * wide
-
-
-def main() -> None:
-    example = Example(
-        __doc__,
-        TARGETS,
-        format=Option("of A and B", "nvfp4", choices=tuple(FORMATS)),
-        m=Option("rows of A and C", 512, 4096),
-        n=Option("rows of B, columns of C", 256, 4096),
-        k=Option("columns of A and B, a multiple of 32", 512, 4096),
-    )
-    m, n, k, form = example.args.m, example.args.n, example.args.k, example.args.format
-    kernel = example.compile(gemm_scaled_pairs(m, n, k, form))
-    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
-        quantised(example.normal(rows, k, dtype="float32"), form) for rows in (m, n)
-    )
-    c = example.output(m, n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
-    kernel(*arguments)
-    example.check("C", c, exact_a @ exact_b.T, 2**-16)
-    x, y = exact_a.bfloat16(), exact_b.bfloat16()
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(*arguments), peer, flops=2 * m * n * k)
+    """``x`` as elements, factors, and as float64."""
+    return gemm_mxfp8.quantised(x) if form == "mxfp8" else gemm_fp4.quantised(x, form)
 
 
 if __name__ == "__main__":
-    main()
+    run_scaled_gemm(
+        __doc__, gemm_scaled_pairs, quantised, ("nvfp4", "mxfp4", "mxfp8"), m=512, k=512
+    )

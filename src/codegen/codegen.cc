@@ -213,9 +213,7 @@ std::string KernelPrinter::Attributes() {
   std::string text = "__launch_bounds__(" + std::to_string(threads) + ", " +
                      std::to_string(Attr<int64_t>(launch_->attrs, "min_blocks_per_sm", 1)) + ")";
   // A block alone is a cluster everywhere, also where there are no others.
-  bool alone = std::all_of(info_->cluster.begin(), info_->cluster.end(),
-                           [](int64_t extent) { return extent == 1; });
-  if (alone) return text;
+  if (op::ClusterSize(launch_) == 1) return text;
   text += " __cluster_dims__(";
   for (size_t i = 0; i < info_->cluster.size(); ++i) {
     text += (i ? ", " : "") + std::to_string(info_->cluster[i]);

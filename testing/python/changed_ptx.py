@@ -11,5 +11,5 @@ def emulate(kernel: Any, ptx: str) -> None:
     emulation = kernel._emulation
     assert emulation._code.ptx, "the kernel has a text of its own"
     emulation._code = copy.copy(emulation._code)
-    emulation._code._ptx = ptx
+    emulation._code.ptx = ptx
     emulation.__dict__.pop("_loaded", None)

@@ -27,6 +27,7 @@ _TAILS = ((512,), (2, 256), (32, 16), (32, 4, 4))
 _BYTE, _WORD = dtype_of("uint8"), dtype_of("uint32")
 _E4M3 = dtype_of("float8_e4m3fn")
 _FLOAT4 = "float4_e2m1fn"
+_AS_WORDS = "as uint32, four blocks in a word, the lowest first: "
 # K of an instruction on float4: less is no multiple of it.
 _FLOAT4_STEP = 64
 _Operand = tuple[Region, bool, int]
@@ -155,8 +156,8 @@ def _check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
         _FLOAT4 if form == E2M1X2 else str(matrix.buffer.dtype)
         for matrix, form in zip(matrices, formats, strict=True)
     ]
-    both = [all(kind in group for kind in kinds[:2]) for group in (_FLOAT8, (_FLOAT4,))]
-    if any(both) and kinds[2] == "float32":
+    same = any(set(kinds[:2]) <= set(group) for group in (_FLOAT8, (_FLOAT4,)))
+    if same and kinds[2] == "float32":
         return
     raise errors.DTypeError(
         f"T.gemm with scale factors of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
@@ -193,7 +194,10 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
     if not is_words and _is_matrix(region, (rows, blocks)):
         return _from_rows(region, atoms), False, form
     if not is_words and _atoms_of(region) == atoms:
-        for dim, extent, step in ((side, rows, _ATOM_ROWS), ("K", blocks * block, 4 * block)):
+        for dim, extent, step in (
+            (side, rows, _ATOM_ROWS),
+            ("K", blocks * block, _ATOM_BLOCKS * block),
+        ):
             _check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
         return region, False, form
     raise errors.ShapeError(
@@ -205,14 +209,7 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
             region.buffer.describe(),
             f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
             "them; its bytes are the last dimension, (512,), or the last two, (32, 16) or (2, 256)",
-            *(
-                [
-                    f"as uint32, four blocks in a word, the lowest first: "
-                    f"{shape_text((atoms[1], rows))}"
-                ]
-                if form == UE8M0
-                else []
-            ),
+            *([_AS_WORDS + shape_text((atoms[1], rows))] if form == UE8M0 else []),
         ],
     )
 

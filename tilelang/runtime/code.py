@@ -53,15 +53,10 @@ class Code:
         self._recipe = source, arch, options
         #: Machine code was made at once: a GPU of this machine runs it, or the caller wanted it.
         self.assembled = assemble or _assemble.get() or _runs_here(arch)
-        if self.assembled:
-            self._ptx = self._whole.ptx
-        else:
-            self._ptx = cache.compile_cached(*self._recipe, machine_code=False).ptx
-
-    @property
-    def ptx(self) -> str:
-        """The PTX text."""
-        return self._ptx
+        recipe = self._recipe
+        now = self._whole if self.assembled else cache.compile_cached(*recipe, machine_code=False)
+        #: The PTX text.
+        self.ptx = now.ptx
 
     @property
     def cubin(self) -> bytes:
