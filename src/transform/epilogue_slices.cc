@@ -132,7 +132,7 @@ class Writer {
     for (int64_t number = 0; number < region_.slices; ++number) {
       slices_.emplace_back(region_, number, PiecesOf(number));
     }
-    AppendLoads(0, &result_.hoisted);
+    for (int64_t number = 0; number < region_.slices; ++number) AppendFirstLoads(number);
     Append(Place::kBefore);
     for (int64_t number = 0; number < region_.slices; ++number) AppendSlice(number);
     for (const ir::ReduceNode* op : gathered_) {
@@ -182,25 +182,44 @@ class Writer {
     });
   }
 
-  void Allocate(int64_t number, bool ahead, std::vector<Stmt>* stmts) {
+  // How many slices earlier a step stands: one that fills slots leaves those of the slices between.
+  int64_t Distance(const EpilogueStep& step) const {
+    for (size_t i = 0; i < region_.tiles.size(); ++i) {
+      const EpilogueTile& tile = region_.tiles[i];
+      if (tile.kind != Kind::kStaging || !ir::UsesBuffer(step.stmt, tile.buffer)) continue;
+      return static_cast<int64_t>(slots_of_[i].size()) - 1;
+    }
+    return 1;
+  }
+
+  void Allocate(int64_t number, std::vector<Stmt>* stmts) {
     for (const EpilogueTile& tile : region_.tiles) {
       bool registers = tile.kind == Kind::kAccumulator || tile.kind == Kind::kRegisters;
-      if (!registers || IsLoadedAhead(tile.buffer) != ahead) continue;
+      if (!registers || IsLoadedAhead(tile.buffer)) continue;
       stmts->push_back(ir::Alloc(slices_[number].PieceOf(tile.buffer), tile.buffer->span));
     }
   }
 
-  void AppendLoads(int64_t number, std::vector<Stmt>* stmts) {
+  void AppendLoad(const EpilogueStep& step, int64_t number, std::vector<Stmt>* stmts) {
     if (number >= region_.slices) return;
-    Allocate(number, true, stmts);
+    for (const EpilogueTile& tile : region_.tiles) {
+      if (tile.kind != Kind::kRegisters || !ir::UsesBuffer(step.stmt, tile.buffer)) continue;
+      stmts->push_back(ir::Alloc(slices_[number].PieceOf(tile.buffer), tile.buffer->span));
+    }
+    stmts->push_back(slices_[number].Of(step));
+  }
+
+  void AppendFirstLoads(int64_t number) {
     for (const EpilogueStep& step : region_.steps) {
-      if (step.ahead) stmts->push_back(slices_[number].Of(step));
+      if (step.ahead && number < Distance(step)) AppendLoad(step, number, &result_.hoisted);
     }
   }
 
   void AppendSlice(int64_t number) {
-    AppendLoads(number + 1, &result_.stmts);
-    Allocate(number, false, &result_.stmts);
+    for (const EpilogueStep& step : region_.steps) {
+      if (step.ahead) AppendLoad(step, number + Distance(step), &result_.stmts);
+    }
+    Allocate(number, &result_.stmts);
     for (const EpilogueTile& tile : region_.tiles) {
       if (tile.kind != Kind::kAccumulator) continue;
       int64_t width = tile.width / region_.slices;

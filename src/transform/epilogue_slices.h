@@ -26,7 +26,8 @@ struct SlicedEpilogue {
 //   T.copy(c[:, 64:128], c_1); c_1 = f(c_1); T.copy(c_1, s_1); T.copy(s_1, D[.., 64])  ...
 //
 // Slice number p stages through slot p modulo `slots` of a tile in shared memory. Loads that run
-// ahead stand one slice earlier, those of the first slice before the gemms.
+// ahead stand one slice earlier, to slots as many as there are beside the slice's own; those of the
+// first slices before the gemms.
 SlicedEpilogue WriteSlices(const EpilogueRegion& region, const SliceOptions& options);
 
 }  // namespace tilelang::transform

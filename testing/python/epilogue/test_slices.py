@@ -8,6 +8,9 @@ import pytest
 import torch
 from epilogue.kernels import Problem, run
 
+import tilelang
+import tilelang.language as T
+
 TARGETS = ["sm_90a", "sm_100a"]
 
 
@@ -80,3 +83,39 @@ def test_staging_shrinks_to_slots(target):
     p = Problem(n=128, bn=128, staged=True, parts="bias gelu residual")
     kernels = check(p, target, [32])
     assert "wait_group.read 1" in kernels[32].get_ptx()  # the other slot is in flight
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("slots", [1, 3])
+def test_slots_that_loads_fill(target, slots):
+    """A slice's elements stay until it has used them."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 64), "bfloat16"),
+        R: T.Tensor((128, 128), "bfloat16"),
+        D: T.Tensor((128, 128), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            r = T.alloc_shared((128, 128), "bfloat16")
+            T.annotate_epilogue(c, columns=32, slots=slots)
+            T.clear(c)
+            for _k in T.Pipelined(1, num_stages=2):
+                T.copy(A, a)
+                T.gemm(a, a, c, transpose_B=True)
+            T.copy(R, r)
+            for i, j in T.Parallel(128, 128):
+                c[i, j] += r[i, j]
+            T.copy(c, D)
+
+    kernel = tilelang.compile(main, target=target)
+    (epilogue,) = kernel.schedule().launches[0].epilogues
+    assert (epilogue.slices, epilogue.slots) == (4, slots)
+    a, r = torch.randn(128, 64).bfloat16(), torch.randn(128, 128).bfloat16()
+    d = torch.full((128, 128), float("nan"))
+    kernel(a, r, d)
+    torch.testing.assert_close(
+        d.double(), a.double() @ a.double().T + r.double(), rtol=1e-5, atol=1e-4
+    )
