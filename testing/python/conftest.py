@@ -7,6 +7,7 @@ import functools
 import os
 
 import pytest
+from covering import covering
 from golden import golden
 
 from tilelang import emulator
@@ -28,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--every-mutant", action="store_true", help="try all mutations of synchronised kernels"
+    )
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="run all cases of a test; by default those in which any two parameters' values meet",
     )
 
 
@@ -66,9 +72,10 @@ def _has_gpu() -> bool:
     )
 
 
+@pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    gpu_tests = [item for item in items if item.get_closest_marker("requires_cuda")]
-    if not gpu_tests or _has_gpu():
-        return
-    config.hook.pytest_deselected(items=gpu_tests)
-    items[:] = [item for item in items if not item.get_closest_marker("requires_cuda")]
+    kept = set(items) if config.getoption("--every-case") else covering(items)
+    if not _has_gpu():
+        kept -= {item for item in items if item.get_closest_marker("requires_cuda")}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
