@@ -62,7 +62,7 @@ def test_random_expressions(data):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_many_points_at_once(dtype, data):
     """Two expressions at 600 points, against Python."""

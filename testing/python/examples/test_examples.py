@@ -93,18 +93,19 @@ def run(monkeypatch, script: str, *arguments: str) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
-@pytest.mark.parametrize(
-    ("script", "arguments", "target", "schedule"),
-    [
-        pytest.param(
-            script, arguments, target, SCHEDULES[(i + j) % 3], id=f"{script} {arguments}-{target}"
-        )
-        for i, script in enumerate(scripts())
-        for arguments in ARGUMENTS.get(script, [""])
-        for j, target in enumerate(TARGETS)
-        if target in ONLY.get(script, TARGETS)
-    ],
-)
+def cases():
+    """A script's first arguments run for all its targets, each of the others for one."""
+    for i, script in enumerate(scripts()):
+        targets = ONLY.get(script, TARGETS)
+        for j, arguments in enumerate(ARGUMENTS.get(script, [""])):
+            for target in [targets[(i + j) % len(targets)]] if j else targets:
+                schedule = SCHEDULES[(i + j + TARGETS.index(target)) % 3]
+                yield pytest.param(
+                    script, arguments, target, schedule, id=f"{script} {arguments}-{target}"
+                )
+
+
+@pytest.mark.parametrize(("script", "arguments", "target", "schedule"), list(cases()))
 def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedule):
     with emulator.options(schedule=schedule), assembling():
         run(monkeypatch, script, *arguments.split(), "--target", target, "--device", "cpu")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from fuzz.programs import check, generate, shrink, source
 
-_SEEDS, _BATCH = 120, 10
+_SEEDS, _BATCH = 90, 10
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def pieces_of(draw: st.DrawFn, total: int) -> list[int]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_split_gives_the_tiles_that_numpy_cuts(case, data):
     pieces = data.draw(pieces_of(int(np.prod(case[0]))))
     batch = data.draw(st.sampled_from([1, 2, 3, "auto"]))

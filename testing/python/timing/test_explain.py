@@ -223,7 +223,7 @@ def _tiles(stages: int, scaled: bool = False, size: int = 2048) -> Report:
 @pytest.mark.parametrize("stages", [2, 3])
 def test_a_stage_is_not_advised_where_it_costs_a_cta(stages):
     """What a stage more gains is at most what the finding says, also where it lowers occupancy."""
-    before, after = _tiles(stages, size=4096), _tiles(stages + 1, size=4096)
+    before, after = _tiles(stages), _tiles(stages + 1)
     gained = 1 - after.timing.grid_us / before.timing.grid_us
     said = {finding.kind: finding for finding in before.explain()}.get("pipeline depth")
     if after.timing.ctas_per_sm < before.timing.ctas_per_sm:
@@ -234,7 +234,7 @@ def test_a_stage_is_not_advised_where_it_costs_a_cta(stages):
 
 
 def test_one_narrow_load_before_the_loop_is_no_finding():
-    with_load, without = _tiles(3, True), _tiles(3, False)
+    with_load, without = _tiles(3, scaled=True), _tiles(3)
     assert with_load.timing.grid_us == pytest.approx(without.timing.grid_us, rel=0.01)
     assert "narrow accesses" not in _kinds(with_load)
 
