@@ -24,8 +24,6 @@ namespace {
 
 constexpr int64_t kSlots = 2;
 constexpr const char* kAtomicOrder = "memory_order";
-// An annotation of loops over tiles that no scheduler gives out.
-constexpr const char* kStaticTiles = "static_tiles";
 
 Buffer LocalVar(const std::string& name, const Expr& init, const ir::Span& span) {
   ir::Map<ir::String, ir::Any> attrs;

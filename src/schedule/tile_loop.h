@@ -13,6 +13,9 @@
 
 namespace tilelang::schedule {
 
+// An annotation of loops over tiles of a block that no scheduler gives out.
+inline constexpr const char* kStaticTiles = "static_tiles";
+
 // A role of the compiler, and its threads.
 struct TileReader {
   const char* name;

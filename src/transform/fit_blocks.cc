@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <unordered_set>
 
 #include "analysis/kernel_scope.h"
-#include "analysis/scoped_mutator.h"
-#include "ir/effects.h"
 #include "ir/remark.h"
-#include "op/copy_tma.h"
-#include "schedule/channel.h"
+#include "ir/visitor.h"
 #include "target/warp.h"
-#include "transform/plain_gemm.h"
+#include "transform/loop_stages.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -25,11 +21,6 @@ namespace {
 
 constexpr int64_t kUnknownGrid = std::numeric_limits<int32_t>::max();
 constexpr int64_t kRowsOfWgmma = 64;
-// Loads of this many iterations hide the latency of memory; more only where there is room.
-constexpr int64_t kFewestStages = 3;
-constexpr int64_t kMostStages = 12;
-// Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
-constexpr int64_t kBlockBytes = 2048;
 
 int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
   int64_t blocks = 1;
@@ -47,85 +38,22 @@ ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads, co
                           {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body, op->span);
 }
 
-class StageSetter : public ir::StmtMutator {
+class BlockFitter : public ir::StmtMutator {
  public:
-  StageSetter(const ir::ForNode* loop, int64_t stages) : loop_(loop), stages_(stages) {}
+  BlockFitter(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
 
   using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::ForNode* op) override {
-    if (op != loop_) return StmtMutator::Rewrite(op);
-    auto annotations = op->annotations;
-    annotations.Set("num_stages", stages_);
-    return ir::For(op->var, op->min, op->extent, op->Kind(), op->body, annotations, op->span);
-  }
-
- private:
-  const ir::ForNode* loop_;
-  int64_t stages_;
-};
-
-class BlockFitter : public analysis::ScopedMutator {
- public:
-  BlockFitter(const ir::Func& func, const Target& target) : target_(target) {
-    analyzer_.BindParams(func->params);
-  }
-
-  using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt self = ir::ffi::GetRef<Stmt>(op);
     plain_ = FindPlainGemm(op);
-    if (plain_.loop == nullptr || op->threads.size() != 1) return self;
-    loads_by_tma_ = true;
+    if (plain_.loop == nullptr || op->threads.size() != 1) return ir::ffi::GetRef<Stmt>(op);
     threads_ = analysis::ThreadsOf(op);
-    launch_ = op;
-    ScopedMutator::Rewrite(op);  // looks at the loads
-    if (!loads_by_tma_) return Widen(op);
-    Stages stages = StagesOf();
+    if (!LoadsByTma(func_, op, plain_, target_)) return Widen(op);
+    LoopStages stages = StagesOf(op, plain_);
     Stmt narrow = Narrow(op, stages);
-    const auto* launch = narrow.as<ir::KernelLaunchNode>();
-    return WithStages(launch, stages);
-  }
-  Stmt Rewrite(const ir::CopyNode* op) override {
-    if (std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0) {
-      op::Context ctx{target_, {0, threads_.count}, threads_.linear, threads_.count,
-                      nullptr, &analyzer_};
-      loads_by_tma_ = loads_by_tma_ && op::TmaLoad()->Obstacle(op, &ctx).empty();
-    }
-    return ir::ffi::GetRef<Stmt>(op);
+    return Fill(narrow.as<ir::KernelLaunchNode>(), stages);
   }
 
  private:
-  // Bytes of shared memory: of an iteration's tiles, and of all others.
-  struct Stages {
-    int64_t given;
-    int64_t bytes;
-    int64_t others;
-    int64_t iterations;
-
-    int64_t Bytes(int64_t stages) const { return others + stages * bytes; }
-    // As many as have room if an SM holds `blocks`.
-    int64_t Room(int64_t blocks, const Target& target) const {
-      int64_t block =
-          std::min<int64_t>(target->shared_memory_per_block, target->shared_memory_per_sm / blocks);
-      int64_t room = (block - kBlockBytes - others) / bytes;
-      return std::min({room, kMostStages, std::max(iterations, given)});
-    }
-  };
-  Stages StagesOf() const {
-    int64_t bytes = 0;
-    std::unordered_set<const ir::ffi::Object*> seen;
-    for (const ir::CopyNode* load : plain_.loads) {
-      const ir::Buffer& tile = load->dst->buffer;
-      if (!seen.insert(tile.get()).second) continue;
-      int64_t elements = 1;
-      for (const ir::Expr& extent : tile->shape) elements *= *ir::AsInt(extent);
-      bytes += elements * tile->dtype.bits / 8;
-    }
-    int64_t given = schedule::StagesOf(plain_.loop);
-    return {given, bytes, SharedBytes(launch_) - given * bytes,
-            ir::AsInt(plain_.loop->extent).value_or(kMostStages)};
-  }
-
   // Whether so many warpgroups can share the rows of every result, each a multiple of wgmma's.
   bool DivideRows(int64_t warpgroups) const {
     return std::all_of(plain_.gemms.begin(), plain_.gemms.end(), [&](const ir::GemmNode* gemm) {
@@ -155,7 +83,7 @@ class BlockFitter : public analysis::ScopedMutator {
   }
 
   // With one warpgroup, where two blocks then have room.
-  Stmt Narrow(const ir::KernelLaunchNode* op, const Stages& stages) const {
+  Stmt Narrow(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     bool possible =
         threads_.count == 2 * kWarpgroup && DivideRows(1) && BlocksOf(op) > target_->sm_count;
@@ -172,7 +100,8 @@ class BlockFitter : public analysis::ScopedMutator {
     return narrow;
   }
 
-  Stmt WithStages(const ir::KernelLaunchNode* op, const Stages& stages) const {
+  // With as many stages as have room.
+  Stmt Fill(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t of_grid = (BlocksOf(op) + target_->sm_count - 1) / target_->sm_count;
     int64_t most = std::min(of_grid, BlocksPerSm(op, target_, 0));
@@ -187,14 +116,13 @@ class BlockFitter : public analysis::ScopedMutator {
                               : "shared memory has room for them");
     Remark(plain_.loop->span, "pipeline",
            text + ". The pass option tl.disable_block_fitting turns this off");
-    return StageSetter(plain_.loop, count).MutateStmt(self);
+    return WithStages(self, plain_.loop, count);
   }
 
+  ir::Func func_;
   Target target_;
-  const ir::KernelLaunchNode* launch_ = nullptr;
   PlainGemm plain_;
   analysis::LaunchThreads threads_{ir::Expr(), 0};
-  bool loads_by_tma_ = false;
 };
 
 }  // namespace

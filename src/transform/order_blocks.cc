@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
-#include "ir/effects.h"
-#include "ir/intrinsics.h"
+#include "analysis/independent_blocks.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "transform/residency.h"
@@ -58,35 +56,6 @@ Loads LoadsOf(const ir::KernelLaunchNode* launch) {
   return loads;
 }
 
-// Whether blocks compute by themselves: none sees in which order the others run.
-bool AreIndependent(const ir::KernelLaunchNode* launch) {
-  struct Uses {
-    bool reads = false;
-    bool writes = false;
-  };
-  std::unordered_map<const ir::ffi::Object*, Uses> uses;
-  bool independent = true;
-  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-    if (!effect.buffer.IsGlobal()) return;
-    Uses& of = uses[effect.buffer.get()];
-    of.reads |= effect.Reads();
-    of.writes |= effect.Writes();
-    independent = independent && !(of.reads && of.writes);
-  });
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    independent = independent && s->kind != ir::StmtKind::kWhile;
-    return independent;
-  });
-  ir::WalkExprs(launch->body, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    bool known = ir::FindIntrinsic({call->name.data(), call->name.size()}) != nullptr;
-    independent = independent && known && call->name != "call_extern";
-    return true;
-  });
-  return independent;
-}
-
 // Tiles in a wave of `wave` blocks by panels of `panel` rows, in bytes.
 double BytesOfWave(const Loads& loads, int64_t wave, int64_t panel, int64_t columns) {
   double across = std::min<double>(static_cast<double>(wave) / static_cast<double>(panel),
@@ -121,7 +90,7 @@ class BlockOrderer : public ir::StmtMutator {
     bool decided = op->attrs.count("swizzle_panel") != 0 || op->attrs.count("cluster_dims") != 0;
     if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
-    if (loads.by_row == 0 || loads.by_column == 0 || !AreIndependent(op)) return self;
+    if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
     int64_t columns = ir::AsInt(op->grid[0]).value_or(kManyBlocks);
     int64_t rows = ir::AsInt(op->grid[1]).value_or(kManyBlocks);
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));

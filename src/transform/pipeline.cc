@@ -36,6 +36,7 @@
 #include "transform/mask_results.h"
 #include "transform/order_blocks.h"
 #include "transform/permute_tensors.h"
+#include "transform/persist_blocks.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
 #include "transform/roll_reductions.h"
@@ -51,6 +52,7 @@
 #include "transform/trim_loads.h"
 #include "transform/version_strides.h"
 #include "transform/widen_indices.h"
+#include "transform/widen_tiles.h"
 #include "transform/wrap_indices.h"
 
 namespace tilelang::transform {
@@ -122,6 +124,8 @@ const std::vector<Step>& Pipeline() {
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
+      {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"widen_tiles", WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", SliceEpilogue},
       {"mask_results", MaskResults},
       {"stage_tensor_memory", StageTensorMemory},
@@ -129,10 +133,10 @@ const std::vector<Step>& Pipeline() {
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(SubstituteValues)},
-      {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"fit_blocks", FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"trim_loads", TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
+      {"persist_blocks", PersistBlocks, std::nullopt, "tl.disable_persistent_blocks", Unchanged},
       {"stage_results", StageResults, std::nullopt, "tl.disable_result_staging", Unchanged},
       {"load_first", ForAll(LoadFirst)},
       {"version_strides", ForAll(VersionStrides)},

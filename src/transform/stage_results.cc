@@ -15,6 +15,8 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
+#include "schedule/tile_loop.h"
+#include "transform/loop_stages.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -73,14 +75,20 @@ class ResultStager : public analysis::ScopedMutator {
     return ScopedMutator::Rewrite(op);
   }
   // Blocks that compute several tiles load the next one's operands meanwhile.
-  Stmt Rewrite(const ir::ForNode* op) override { return ir::ffi::GetRef<Stmt>(op); }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (op->annotations.count(schedule::kStaticTiles) == 0) return ir::ffi::GetRef<Stmt>(op);
+    in_tiles_ = true;
+    Stmt loop = ScopedMutator::Rewrite(op);
+    in_tiles_ = false;
+    return loop;
+  }
   Stmt Rewrite(const ir::WhileNode* op) override { return ir::ffi::GetRef<Stmt>(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     if (!IsResult(op)) return self;
     const Buffer& c = op->src->buffer;
     ir::Map<ir::String, ir::Any> attrs;
-    attrs.Set(memory::kOverlays, true);
+    if (!in_tiles_) attrs.Set(memory::kOverlays, true);
     Buffer tile(ir::String(std::string(c->name) + "_tile"), op->dst->buffer->dtype,
                 op->src->extents, {}, "shared.dyn", attrs, op->span);
     ir::Region whole = ir::Region::Whole(tile);
@@ -90,10 +98,10 @@ class ResultStager : public analysis::ScopedMutator {
                     nullptr,         &analyzer_};
     bool all = ctx.threads.begin == 0 && ctx.threads.count == threads_.count;
     if (!all || !op::TmaStore()->Obstacle(store.get(), &ctx).empty() || !Fits(op)) return self;
-    RemarkCopy(op,
-               "goes through shared memory, in the bytes of the operands: the tensor memory "
-               "accelerator stores whole rows. The pass option tl.disable_result_staging turns "
-               "this off");
+    RemarkCopy(op, std::string("goes through shared memory, ") +
+                       (in_tiles_ ? "beside" : "in the bytes of") +
+                       " the operands: the tensor memory accelerator stores whole rows. The pass "
+                       "option tl.disable_result_staging turns this off");
     return ir::Seq({ir::Alloc(tile, op->span), ir::Copy(op->src, whole, {}, op->span), store},
                    op->span);
   }
@@ -112,15 +120,17 @@ class ResultStager : public analysis::ScopedMutator {
     int64_t tile = ir::Bytes(op->dst->buffer->dtype);
     for (const ir::Expr& extent : op->src->extents) tile *= *ir::AsInt(extent);
     int64_t operands = SharedBytes(launch_);
-    auto blocks = [&](int64_t bytes) { return BlocksPerSm(launch_, target_, bytes); };
-    return tile <= operands ||
-           (tile <= target_->shared_memory_per_block && blocks(tile) == blocks(operands));
+    if (!in_tiles_ && tile <= operands) return true;
+    int64_t bytes = in_tiles_ ? tile + operands + kBlockBytes : tile;
+    auto blocks = [&](int64_t each) { return BlocksPerSm(launch_, target_, each); };
+    return bytes <= target_->shared_memory_per_block && blocks(bytes) == blocks(operands);
   }
 
   Target target_;
   const ir::KernelLaunchNode* launch_ = nullptr;
   analysis::LaunchThreads threads_{ir::Expr(), 0};
   std::unordered_set<const ir::ffi::Object*> accumulators_;
+  bool in_tiles_ = false;  // in a loop over the tiles of a block
 };
 
 }  // namespace

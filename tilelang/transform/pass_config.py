@@ -29,6 +29,8 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_BLOCK_FITTING = "tl.disable_block_fitting"
     TL_DISABLE_BLOCK_ORDER = "tl.disable_block_order"
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
+    TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
+    TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"

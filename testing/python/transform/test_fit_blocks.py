@@ -11,7 +11,8 @@ import tilelang.language as T
 from tilelang.schedule.description import from_core
 from tilelang.transform import remarks_of
 
-OFF = {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
+NARROW = {tilelang.PassConfigKey.TL_DISABLE_TILE_WIDENING: True}
+OFF = NARROW | {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
 
 
 def tiled(
@@ -57,7 +58,7 @@ def tiled(
     return main
 
 
-def fitted(target="sm_90a", configs=None, **options) -> tuple[int, int]:
+def fitted(target="sm_90a", configs=NARROW, **options) -> tuple[int, int]:
     """Threads that compute a block, and slots of its tiles."""
     lowered = tilelang.lower(tiled(**options), target=target, pass_configs=configs)
     (launch,) = from_core("main", target, lowered.schedule, []).launches

@@ -1,0 +1,22 @@
+#ifndef TILELANG_TRANSFORM_WIDEN_TILES_H_
+#define TILELANG_TRANSFORM_WIDEN_TILES_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::transform {
+
+// Doubles the columns of the tiles of a plain gemm (transform/plain_gemm.h) of 16-bit operands
+// whose blocks have 128 x 128 of them, on targets with wgmma: half as many blocks of two warpgroups
+// compute 128 x 256. A multiprocessor multiplies tiles of 128 x 128 about as fast as the L2 cache
+// gives it operands; wider ones take three quarters of the bytes.
+//
+// Of grids with several blocks for each multiprocessor, where the accelerator loads the tiles and
+// the last wave of the wider ones is about as full. As for transform/cut_tiles.h, all statements
+// must treat the columns alike, each by itself; sums of elements keep their order. Remarks say
+// each.
+ir::Func WidenTiles(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_WIDEN_TILES_H_

@@ -1,0 +1,162 @@
+"""Blocks of plain gemms: wider ones, and ones that take the tiles of a grid in turn."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sm90.gemm_kernels import poisoned
+
+import tilelang
+import tilelang.language as T
+from tilelang.transform import remarks_of
+
+#: keeps the threads of the small tiles of a test, of which two blocks would fit
+THREADS_STAY = {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
+SPLIT = {tilelang.PassConfigKey.TL_DISABLE_PERSISTENT_BLOCKS: True}
+NARROW = {tilelang.PassConfigKey.TL_DISABLE_TILE_WIDENING: True}
+
+
+def program(
+    rows=4096, columns=4096, depth=512, m=128, n=128, k=64, threads=128, out="float16", order=None,
+    epilogue="", dtype="float16",
+):  # fmt: skip
+    """C = A B, one tile a block, and what ``epilogue`` says."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, depth), dtype),
+        B: T.Tensor((depth, columns), dtype),
+        bias: T.Tensor((columns,), "float32"),
+        C: T.Tensor((rows, columns), out),
+        S: T.Tensor((rows, columns), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(columns, n), T.ceildiv(rows, m), threads=threads) as (bx, by):
+            a = T.alloc_shared((m, k), dtype)
+            b = T.alloc_shared((k, n), dtype)
+            c = T.alloc_fragment((m, n), "float32")
+            if order:
+                T.use_swizzle(3, order=order)
+            T.clear(c)
+            steps = T.min(by + 1, 3) if epilogue == "triangle" else T.ceildiv(depth, k)
+            for step in T.Pipelined(steps, num_stages=2):
+                T.copy(A[by * m, step * k], a)
+                T.copy(B[step * k, bx * n], b)
+                T.gemm(a, b, c)
+            if epilogue == "bias":
+                for i, j in T.Parallel(m, n):
+                    c[i, j] = c[i, j] + bias[bx * n + j]
+            elif epilogue == "added":
+                T.atomic_add(S[by * m, bx * n], c)
+            elif epilogue == "sums":
+                sums = T.alloc_fragment((m,), "float32")
+                T.reduce_sum(c, sums, dim=1)
+                T.copy(sums, S[by * m : by * m + m, bx])
+            if epilogue == "staged":
+                staged = T.alloc_shared((m, n), out)
+                T.copy(c, staged)
+                T.copy(staged, C[by * m, bx * n])
+            else:
+                T.copy(c, C[by * m, bx * n])
+
+    return main
+
+
+def said(configs=None, target="sm_90a", **options) -> str:
+    lowered = tilelang.lower(program(**options), target=target, pass_configs=configs)
+    return " ".join(remark.message for remark in lowered.remarks)
+
+
+def check(kernel, rows, columns, depth, bias, out="float16"):
+    torch.manual_seed(0)
+    a, b = torch.randn(rows, depth).half(), torch.randn(depth, columns).half()
+    added = torch.randn(columns)
+    c = poisoned((rows, columns), out, "cpu")
+    kernel(a, b, added, c, torch.zeros(rows, columns))
+    want = a.double() @ b.double() + (added.double() if bias else 0)
+    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=1e-2)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows": 12 * 64 + 5, "columns": 21 * 16 + 8},  # 286 tiles: the last turn of some blocks
+        {"rows": 24 * 64, "columns": 11 * 16, "epilogue": "bias"},  # 264: two of every block
+        {"rows": 13 * 64, "columns": 24 * 16, "epilogue": "staged", "order": "row"},
+    ],
+    ids=str,
+)
+def test_blocks_take_tiles_in_turn(options):
+    small = {"m": 64, "n": 16, "k": 32, "depth": 72, "threads": 256}
+    kernel = tilelang.compile(
+        program(**small | options), target="sm_90a", pass_configs=THREADS_STAY
+    )
+    assert "132 blocks compute the" in " ".join(remark.message for remark in kernel.remarks)
+    check(kernel, options["rows"], options["columns"], 72, options.get("epilogue") == "bias")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": 12 * 128},
+        {"columns": 12 * 128 - 72, "epilogue": "bias", "k": 32},
+        {"columns": 12 * 128, "epilogue": "staged", "threads": 256, "k": 32},
+    ],
+    ids=str,
+)
+def test_wider_tiles_compute_the_same(options):
+    kernel = tilelang.compile(program(rows=1500, depth=72, **options), target="sm_90a")
+    assert "256 columns each instead of 128" in " ".join(r.message for r in kernel.remarks)
+    assert "m64n256k16" in kernel.get_kernel_source()
+    check(kernel, 1500, options["columns"], 72, options.get("epilogue") == "bias")
+
+
+def test_what_remarks_say():
+    (wide,) = remarks_of("widen_tiles", program(), "sm_90a")
+    assert wide.topic == "tiles" and "tl.disable_tile_widening" in wide.message
+    text = said()
+    assert "132 blocks compute the 512 tiles" in text and "beside the operands" in text
+    assert "tl.disable_persistent_blocks" in text
+    assert "132 blocks" not in said(SPLIT) and "in the bytes of the operands" in said(SPLIT)
+    assert "256 columns" not in said(NARROW)
+    assert "132 blocks" not in said(depth=4096)  # long loops: as many blocks as tiles
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": 33 * 128},  # no pairs of blocks
+        {"rows": 1024, "columns": 2048},  # less than a wave
+        {"rows": 33 * 128, "columns": 20 * 128},  # 660 fill five turns, 330 three of twice the time
+        {"rows": T.dynamic("rows")},
+        {"m": 64},
+        {"n": 64},
+        {"dtype": "float8_e4m3fn"},
+        {"depth": 4095},  # loads by threads
+        {"epilogue": "sums"},  # of all columns of a block
+    ],
+    ids=str,
+)
+def test_other_tiles_stay_narrow(options):
+    assert not remarks_of("widen_tiles", program(**options), "sm_90a")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows": 2048},  # less than two tiles for each multiprocessor
+        {"out": "float32"},  # no room beside the stages
+        {"order": "column"},
+        {"rows": T.dynamic("rows")},
+        {"epilogue": "added"},  # blocks see each other
+        {"epilogue": "triangle"},  # tiles of different cost
+    ],
+    ids=str,
+)
+def test_other_grids_stay(options):
+    assert "132 blocks" not in said(n=256, threads=256, **options)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
+def test_targets_without_wgmma_stay_as_they_are(target):
+    assert "256 columns" not in said(target=target) and "compute the" not in said(target=target)
