@@ -25,7 +25,7 @@ class StmtPrinter {
   // A kVectorized loop, one Store at a time; `body` is a part of its body.
   void PrintVectorized(const ir::ForNode* loop, const ir::Stmt& body);
   void PrintVectorStore(const ir::ForNode* loop, const ir::StoreNode* store);
-  void PrintGuardedLoad(const ir::LoadNode* load, const std::string& lanes, const std::string& name,
+  void PrintGuardedLoad(const ir::ForNode* loop, const ir::LoadNode* load, const std::string& name,
                         const std::string& guard, const std::string& at,
                         const std::string& otherwise);
 

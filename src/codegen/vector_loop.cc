@@ -12,6 +12,7 @@
 #include "arith/lazy_loads.h"
 #include "codegen/stmt_printer.h"
 #include "ir/error.h"
+#include "ir/unaligned_vectors.h"
 #include "ir/visitor.h"
 
 namespace tilelang {
@@ -86,6 +87,11 @@ class LoadFinder : public ExprVisitor {
   Expr guard_;
 };
 
+// The function that moves a vector of a buffer.
+std::string Moving(const char* verb, const ForNode* loop, const Buffer& buffer) {
+  return std::string("tl::") + verb + (IsUnaligned(loop, buffer) ? "_unaligned" : "");
+}
+
 }  // namespace
 
 void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
@@ -100,9 +106,10 @@ void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
 }
 
 // What nobody loads is in the vector before, so that nothing waits for the load here.
-void StmtPrinter::PrintGuardedLoad(const LoadNode* load, const std::string& lanes,
+void StmtPrinter::PrintGuardedLoad(const ForNode* loop, const LoadNode* load,
                                    const std::string& name, const std::string& guard,
                                    const std::string& at, const std::string& otherwise) {
+  std::string lanes = std::to_string(*AsInt(loop->extent));
   const Buffer& buffer = load->buffer;
   std::string element = exprs_->Type(buffer->dtype) + ", " + lanes + ">";
   std::string declared = "tl::vec<" + element + " " + name;
@@ -114,12 +121,14 @@ void StmtPrinter::PrintGuardedLoad(const LoadNode* load, const std::string& lane
   if (has_address && buffer.IsGlobal() && exprs_->IsConstant(buffer) && bytes % 4 == 0) {
     std::string start =
         "tl::filled<" + element + "(" + (otherwise.empty() ? "{}" : otherwise) + ")";
-    out_->Line("const " + declared + " = tl::load_if(" + guard + ", " + at + ", " + start + ");");
+    out_->Line("const " + declared + " = " + Moving("load", loop, buffer) + "_if(" + guard + ", " +
+               at + ", " + start + ");");
     return;
   }
   std::string start = otherwise.empty() ? "" : " = tl::filled<" + element + "(" + otherwise + ")";
   out_->Line(declared + start + ";");
-  out_->Line("if (" + guard + ") " + name + " = tl::load<" + lanes + ">(" + at + ");");
+  out_->Line("if (" + guard + ") " + name + " = " + Moving("load", loop, buffer) + "<" + lanes +
+             ">(" + at + ");");
 }
 
 void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) {
@@ -139,7 +148,8 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   if (vector_store && copied != nullptr && finder.loads.size() == 1 &&
       finder.loads[0].load == copied && copied->dtype == store->buffer->dtype) {
     std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices));
-    out_->Line("tl::store(" + target + ", tl::load<" + lanes + ">(" + source + "));");
+    out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " +
+               Moving("load", loop, copied->buffer) + "<" + lanes + ">(" + source + "));");
     return;
   }
 
@@ -148,7 +158,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   for (const VectorLoad& access : finder.loads) {
     const Buffer& buffer = access.load->buffer;
     std::string at = exprs_->Pointer(buffer, at_first_lane(access.load->indices));
-    std::string call = "tl::load<" + lanes + ">(" + at + ")";
+    std::string call = Moving("load", loop, buffer) + "<" + lanes + ">(" + at + ")";
     std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);
     std::string key =
         call + (access.guard.defined() ? exprs_->Print(access.guard) : "") + otherwise;
@@ -157,8 +167,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
       it->second = names_->Fresh(std::string(buffer->name) + "_vec");
       std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
       if (access.guard.defined()) {
-        PrintGuardedLoad(access.load, lanes, it->second, exprs_->Print(access.guard), at,
-                         otherwise);
+        PrintGuardedLoad(loop, access.load, it->second, exprs_->Print(access.guard), at, otherwise);
       } else {
         out_->Line("const " + type + it->second + " = " + call + ";");
       }
@@ -181,7 +190,9 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   out_->Line(left + " = " + exprs_->Print(store->value) + ";");
   out_->Close();
   exprs_->Forget();
-  if (vector_store) out_->Line("tl::store(" + target + ", " + element + ");");
+  if (vector_store) {
+    out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " + element + ");");
+  }
 }
 
 }  // namespace tilelang

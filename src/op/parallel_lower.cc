@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
+#include "ir/unaligned_vectors.h"
 #include "layout/symbolic.h"
 #include "op/access.h"
 #include "op/copy_async.h"
@@ -96,8 +97,10 @@ class ParallelLowerer : public AccessLowerer {
     size_t last = info_.extents().size() - 1;
     width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
     if (width_ > 1) {
-      vectors_ = VectorBuffers(info_, width_, ctx_);
-      ragged_ = RaggedConditions(info_, width_, ctx_);
+      Vectors vectors = VectorsOf(info_, width_, ctx_);
+      vectors_ = vectors.buffers;
+      unaligned_ = vectors.unaligned;
+      ragged_ = vectors.ragged;
     }
     if (!ragged_.empty()) return LowerRagged();
     Stmt all = LowerGroups(info_.loop()->body);
@@ -327,15 +330,22 @@ class ParallelLowerer : public AccessLowerer {
     divided_ = divided && s->kind != ir::StmtKind::kStore;
     Stmt body = ir::Substitute(MutateStmt(s), own);
     divided_ = divided;
-    Array<Buffer> vectors;
-    for (const Buffer& buffer : vectors_) {
-      if (ir::UsesBuffer(s, buffer)) vectors.push_back(buffers_->Get(buffer));
-    }
+    Array<Buffer> vectors = PhysicalIn(s, vectors_);
     Expr lanes = ir::Const(ir::dtypes::kInt32, width_);
     Stmt loop = vectors.empty()
                     ? ir::For(lane, 0, lanes, ir::ForKind::kUnrolled, body, {}, s.span())
-                    : ir::VectorLoop(lane, lanes, body, vectors, s.span());
+                    : ir::WithUnaligned(ir::VectorLoop(lane, lanes, body, vectors, s.span()),
+                                        PhysicalIn(s, unaligned_));
     return OncePerElement(s->kind == ir::StmtKind::kStore ? DividedByReplica(s, loop) : loop);
+  }
+
+  // Those of the buffers that the statement uses.
+  Array<Buffer> PhysicalIn(const Stmt& s, const Array<Buffer>& of) const {
+    Array<Buffer> physical;
+    for (const Buffer& buffer : of) {
+      if (ir::UsesBuffer(s, buffer)) physical.push_back(buffers_->Get(buffer));
+    }
+    return physical;
   }
 
   // The statement as one copy of width_ elements; null where they are not next to each other, or
@@ -397,7 +407,8 @@ class ParallelLowerer : public AccessLowerer {
   const ParallelInfo& info_;
   Fragment layout_;
   int64_t width_ = 1;
-  Array<Buffer> vectors_;  // accessed by vectors, where the last variable is used
+  Array<Buffer> vectors_;    // accessed by vectors, where the last variable is used
+  Array<Buffer> unaligned_;  // of vectors_, those that begin anywhere
   Var lane_;
   Expr slot_;
   Expr valid_;  // where loads of memory are iterations of the loop; undefined where all are

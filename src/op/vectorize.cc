@@ -12,6 +12,7 @@
 #include "op/access.h"
 #include "op/copy_async.h"
 #include "op/index_eval.h"
+#include "op/unaligned.h"
 
 namespace tilelang::op {
 
@@ -27,14 +28,16 @@ class Vectorizer : public ir::StmtVisitor {
   using StmtVisitor::Visit;
 
   // `extent`: of the variable from 0 on, in groups of which to look for runs; 0 for one run alone.
-  // `ragged`: the loop, where its conditions may be that.
+  // `ragged`: the loop, where its conditions may be that. `anywhere`: runs of its elements may
+  // begin anywhere where there are instructions for that.
   Vectorizer(Var var, Expr min, int64_t extent, bool conditions_once,
-             const ir::ParallelForNode* ragged, Context* ctx)
+             const ir::ParallelForNode* ragged, bool anywhere, Context* ctx)
       : var_(std::move(var)),
         min_(std::move(min)),
         extent_(extent),
         conditions_once_(conditions_once),
         ragged_loop_(ragged),
+        anywhere_(anywhere),
         ctx_(ctx) {}
 
   // Whether the body has a form in which stores can be made one after the other, each for all
@@ -44,6 +47,7 @@ class Vectorizer : public ir::StmtVisitor {
     ok_ = true;
     uses_.clear();
     unaligned_.clear();
+    obstacles_.clear();
     ragged_.clear();
     longest_ = 0;
     VisitStmt(body);
@@ -57,7 +61,10 @@ class Vectorizer : public ir::StmtVisitor {
     }
     return vectors;
   }
-  const std::vector<Access>& Unaligned() const { return unaligned_; }
+  // Of those, the buffers in which vectors begin anywhere.
+  const Array<Buffer>& Unaligned() const { return unaligned_; }
+  // Runs of elements that are no vectors, since they may begin anywhere.
+  const std::vector<Access>& Obstacles() const { return obstacles_; }
   const std::vector<RaggedCondition>& Ragged() const { return ragged_; }
   // Bytes of the longest vector.
   int64_t Longest() const { return longest_; }
@@ -91,11 +98,11 @@ class Vectorizer : public ir::StmtVisitor {
     Within(op->b, lazy && ir::UsesVar(op->a, var_));
   }
   void Visit(const ir::LoadNode* op) override {
-    Note(op->buffer, op->indices, op->span);
+    Note({op->buffer, op->indices, false, op->span, op, {}});
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::StoreNode* op) override {
-    Note(op->buffer, op->indices, op->span);
+    Note({op->buffer, op->indices, true, op->span, op, {}});
     // All iterations writing one element is no vector store.
     if (Classify(op->buffer, op->indices) == Shape::kInvariant) ok_ = false;
     StmtVisitor::Visit(op);
@@ -119,13 +126,12 @@ class Vectorizer : public ir::StmtVisitor {
     by_lane_ = outer;
   }
 
-  void Note(const Buffer& buffer, const Array<Expr>& indices, const Span& span) {
+  void Note(const Access& access) {
+    const Buffer& buffer = access.buffer;
     if (!buffer.IsGlobal() && !buffer.IsShared()) return;
-    Shape shape = Classify(buffer, indices);
+    Shape shape = Classify(buffer, access.indices);
     if (shape == Shape::kInvariant) return;
-    if (shape == Shape::kUnaligned)
-      unaligned_.push_back({buffer, indices, false, span, nullptr, {}});
-    bool is_vector = shape == Shape::kContiguous && !by_lane_;
+    bool is_vector = (shape == Shape::kContiguous || BeginsAnywhere(access, shape)) && !by_lane_;
     if (is_vector) longest_ = std::max(longest_, width_ * ir::Bytes(buffer->dtype));
     for (Use& use : uses_) {
       if (!use.buffer.same_as(buffer)) continue;
@@ -133,6 +139,22 @@ class Vectorizer : public ir::StmtVisitor {
       return;
     }
     uses_.push_back({buffer, is_vector});
+  }
+
+  // Whether a run of elements may be a vector that begins anywhere; notes it, or that it is none.
+  bool BeginsAnywhere(const Access& access, Shape shape) {
+    if (shape != Shape::kUnaligned) return false;
+    if (!anywhere_ || !MayBeginAnywhere(access, width_, ragged_loop_, ctx_)) {
+      obstacles_.push_back(access);
+      return false;
+    }
+    if (by_lane_) return true;
+    unaligned_.push_back(access.buffer);
+    if (access.is_write) return true;
+    for (const RaggedCondition& bound : BoundsOfUnaligned(access, width_, ragged_loop_, ctx_)) {
+      ragged_.push_back(bound);
+    }
+    return true;
   }
 
   // Elements at a multiple of which a vector begins: it moves in chunks of the largest power of
@@ -277,23 +299,41 @@ class Vectorizer : public ir::StmtVisitor {
   int64_t extent_;
   bool conditions_once_;
   const ir::ParallelForNode* ragged_loop_;
+  bool anywhere_;
   Context* ctx_;
   int64_t width_ = 1;
   bool ok_ = true;
   bool by_lane_ = false;  // inside an operand that only some lanes evaluate
   int64_t longest_ = 0;
   std::vector<Use> uses_;
-  std::vector<Access> unaligned_;
+  Array<Buffer> unaligned_;
+  std::vector<Access> obstacles_;
   std::vector<RaggedCondition> ragged_;
   std::map<std::tuple<const ffi::Object*, int64_t, int64_t>, bool> runs_;
 };
 
-Vectorizer VectorizerOf(const ParallelInfo& info, Context* ctx) {
+Vectorizer VectorizerOf(const ParallelInfo& info, bool anywhere, Context* ctx) {
   const Var& var = info.loop()->vars.back();
   Expr zero = ir::Const(var.dtype(), 0);
   // What is copied asynchronously is copied whole, or filled with zeros.
   const ir::ParallelForNode* ragged = IsCopyAsync(info.loop()) ? nullptr : info.loop();
-  return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ragged, ctx);
+  return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ragged,
+                    anywhere && ragged != nullptr, ctx);
+}
+
+// The most iterations up to `limit` that run as one.
+int64_t WidestVector(const ParallelInfo& info, int64_t limit, bool anywhere, Context* ctx) {
+  Vectorizer vectorizer = VectorizerOf(info, anywhere, ctx);
+  const int64_t shortest = anywhere ? 8 : 0;  // bytes that are worth shifting
+  auto fits = [&](int64_t width) {
+    return info.extents().back() % width == 0 && vectorizer.Examine(info.loop()->body, width) &&
+           vectorizer.Obstacles().empty() && !vectorizer.Vectors().empty() &&
+           vectorizer.Longest() <= 16 && vectorizer.Longest() >= shortest;
+  };
+  int64_t width = 1;
+  while (2 * width <= std::min<int64_t>(limit, 16)) width *= 2;
+  while (width > 1 && !fits(width)) width /= 2;
+  return width;
 }
 
 bool OnlyStores(const Stmt& s) {
@@ -306,38 +346,23 @@ bool OnlyStores(const Stmt& s) {
 }  // namespace
 
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
-  Vectorizer vectorizer = VectorizerOf(info, ctx);
-  auto fits = [&](int64_t width) {
-    return info.extents().back() % width == 0 && vectorizer.Examine(info.loop()->body, width) &&
-           vectorizer.Unaligned().empty() && !vectorizer.Vectors().empty() &&
-           vectorizer.Longest() <= 16;
-  };
-  int64_t width = 1;
-  while (2 * width <= std::min<int64_t>(limit, 16)) width *= 2;
-  while (width > 1 && !fits(width)) width /= 2;
-  return width;
+  int64_t aligned = WidestVector(info, limit, /*anywhere=*/false, ctx);
+  return aligned > 1 ? aligned : WidestVector(info, limit, /*anywhere=*/true, ctx);
 }
 
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx) {
   int64_t width = VectorWidth(info, 16, ctx);
   if (width == 1) return 0;
-  Vectorizer vectorizer = VectorizerOf(info, ctx);
+  Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
   vectorizer.Examine(info.loop()->body, width);
   return vectorizer.Longest();
 }
 
-Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx) {
-  Vectorizer vectorizer = VectorizerOf(info, ctx);
-  bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Unaligned().empty();
+Vectors VectorsOf(const ParallelInfo& info, int64_t width, Context* ctx) {
+  Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
+  bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
   TL_CHECK(fits, info.loop()->span, "vectors of " << width << " elements do not fit the loop");
-  return vectorizer.Vectors();
-}
-
-std::vector<RaggedCondition> RaggedConditions(const ParallelInfo& info, int64_t width,
-                                              Context* ctx) {
-  Vectorizer vectorizer = VectorizerOf(info, ctx);
-  vectorizer.Examine(info.loop()->body, width);
-  return vectorizer.Ragged();
+  return {vectorizer.Vectors(), vectorizer.Unaligned(), vectorizer.Ragged()};
 }
 
 Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers* buffers,
@@ -345,11 +370,12 @@ Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers*
   arith::Analyzer::Scope scope(ctx->analyzer);
   ctx->analyzer->Bind(loop->var, loop->min, loop->extent);
   int64_t lanes = *ir::AsInt(loop->extent);
-  Vectorizer vectorizer(loop->var, loop->min, 0, /*conditions_once=*/false, nullptr, ctx);
+  Vectorizer vectorizer(loop->var, loop->min, 0, /*conditions_once=*/false, nullptr,
+                        /*anywhere=*/false, ctx);
   Array<Buffer> vectors;
   if (lanes > 1 && OnlyStores(loop->body) && vectorizer.Examine(loop->body, lanes)) {
     for (const Buffer& buffer : vectorizer.Vectors()) vectors.push_back(buffers->Get(buffer));
-    for (const Access& access : vectorizer.Unaligned()) {
+    for (const Access& access : vectorizer.Obstacles()) {
       Remark(access.span.defined() ? access.span : loop->span, "vectorize",
              std::string(access.buffer->name) + " is accessed element by element: " +
                  ir::Print(ir::Load(access.buffer, access.indices)) +

@@ -10,21 +10,25 @@
 namespace tilelang::op {
 
 // How many consecutive iterations of the last loop variable run as one, at most `limit`: 1, or a
-// number for which some access is a vector and no access is a run of elements that may be
-// misaligned or longer than 16 bytes. Conditions around accesses have one value in a group of so
-// many, or are ragged.
+// number for which some access is a vector and no access is a run of elements that is none: that
+// may be misaligned or longer than 16 bytes. Conditions around accesses have one value in a group
+// of so many, or are ragged. Where no vectors are aligned, they may begin at any element.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
 
 // Bytes of the longest vector that the loop accesses when it runs by its VectorWidth; 0 if none.
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx);
 
-// The buffers in global and shared memory of which every access that follows the last loop
-// variable is an aligned vector when `width` iterations run as one.
-Array<Buffer> VectorBuffers(const ParallelInfo& info, int64_t width, Context* ctx);
-
-// The comparisons in the body that may hold for a part of a group of `width` iterations.
-std::vector<RaggedCondition> RaggedConditions(const ParallelInfo& info, int64_t width,
-                                              Context* ctx);
+// The vectors of a loop of which `width` iterations run as one.
+struct Vectors {
+  // The buffers in global and shared memory of which every access that follows the last loop
+  // variable is a vector.
+  Array<Buffer> buffers;
+  Array<Buffer> unaligned;  // those of them in which it may begin at any element
+  // The comparisons in the body, and bounds of unaligned vectors, that may hold for a part of a
+  // group of iterations.
+  std::vector<RaggedCondition> ragged;
+};
+Vectors VectorsOf(const ParallelInfo& info, int64_t width, Context* ctx);
 
 // T.vectorized: the loop over `body`, which is that of `loop` lowered to `buffers`, with its vector
 // accesses marked; an unrolled loop when there are none.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/intrinsics.h"
+#include "ir/unaligned_vectors.h"
 #include "ir/visitor.h"
 #include "registry/functions.h"
 
@@ -32,7 +33,7 @@ class VectorAccesses : public ir::StmtVisitor {
       int64_t lanes = *ir::AsInt(op->extent);
       for (const ir::Buffer& buffer : ir::VectorsOf(op)) {
         if (!buffer.IsGlobal()) continue;
-        int64_t bytes = lanes * ir::Bytes(buffer->dtype);
+        int64_t bytes = ir::Bytes(buffer->dtype) * (ir::IsUnaligned(op, buffer) ? 1 : lanes);
         Require(buffer, std::min<int64_t>(16, bytes & -bytes));
       }
     }

@@ -35,7 +35,7 @@ Target Hopper() {
   t->sm_count = 132;
   t->shared_memory_per_block = 227 * kKiB;
   t->shared_memory_per_sm = 228 * kKiB;
-  t->max_cluster_size = 8;
+  t->max_cluster_size = 16;
   t->has_stmatrix = true;
   t->has_tma = true;
   t->has_wgmma = true;
@@ -48,7 +48,7 @@ tvm::ffi::ObjectPtr<TargetObj> DataCenterBlackwell() {
   t->sm_count = 148;
   t->shared_memory_per_block = 227 * kKiB;
   t->shared_memory_per_sm = 228 * kKiB;
-  t->max_cluster_size = 8;
+  t->max_cluster_size = 16;
   t->tmem_lanes = 128;
   t->tmem_columns = 512;
   t->max_vector_bits = 256;

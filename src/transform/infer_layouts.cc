@@ -19,6 +19,7 @@
 #include "op/parallel.h"
 #include "op/relayout.h"
 #include "op/shared_layout.h"
+#include "op/unaligned.h"
 #include "op/vectorize.h"
 #include "transform/guard_accesses.h"
 #include "transform/select_instructions.h"
@@ -139,7 +140,11 @@ class OperatorCollector : public analysis::ScopedMutator {
 class KernelInference {
  public:
   KernelInference(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
-      : func_(func), launch_(launch), target_(target), threads_(analysis::ThreadsOf(launch)) {
+      : func_(func),
+        launch_(launch),
+        target_(target),
+        threads_(analysis::ThreadsOf(launch)),
+        one_way_(launch->body) {
     layouts_ = op::LayoutMap::Annotated(launch);
     OperatorCollector collector(func, threads_);
     collector.MutateStmt(ffi::GetRef<Stmt>(launch));
@@ -336,6 +341,7 @@ class KernelInference {
   const ir::KernelLaunchNode* launch_;
   Target target_;
   analysis::LaunchThreads threads_;
+  op::OneWayTensors one_way_;
   op::LayoutMap layouts_;
   std::vector<Operator> operators_;
 };

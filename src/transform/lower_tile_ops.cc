@@ -17,6 +17,7 @@
 #include "op/parallel.h"
 #include "op/row_vote.h"
 #include "op/thread_sync.h"
+#include "op/unaligned.h"
 #include "op/vectorize.h"
 #include "sync/issue_in_order.h"
 
@@ -37,7 +38,8 @@ class KernelLowerer : public analysis::ScopedMutator {
  public:
   KernelLowerer(const ir::Func& func, const ir::KernelLaunchNode* launch,
                 const Map<Buffer, Buffer>& globals, const Target& target)
-      : threads_(analysis::ThreadsOf(launch)),
+      : one_way_(launch->body),
+        threads_(analysis::ThreadsOf(launch)),
         layouts_(launch->attrs["layout_map"].cast<Map<Buffer, ir::Any>>()),
         buffers_(&layouts_, globals),
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
@@ -219,6 +221,7 @@ class KernelLowerer : public analysis::ScopedMutator {
     return found;
   }
 
+  op::OneWayTensors one_way_;
   analysis::LaunchThreads threads_;
   ir::Var warpgroup_{"warpgroup", ir::dtypes::kInt32};
   op::LayoutMap layouts_;

@@ -94,12 +94,136 @@ TL_DEVICE vec<T, N> load_if(bool condition, const T* source, vec<T, N> v) {
   return v;
 }
 
+// The first kWords of twice as many, from the given byte on, which is one of the first half.
+template <int kWords, bool kInWords>
+TL_DEVICE void shift_words(uint32_t (&words)[2 * kWords], uint32_t first_byte) {
+#pragma unroll
+  for (int distance = kWords / 2; distance > 0; distance /= 2) {
+    bool shifts = first_byte & (4 * distance);
+#pragma unroll
+    for (int i = 0; i < kWords + distance - (kInWords ? 0 : 1); ++i) {
+      words[i] = shifts ? words[i + distance] : words[i];
+    }
+  }
+  if constexpr (kInWords) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      words[i] = __funnelshift_r(words[i], words[i + 1], first_byte % 4 * 8);
+    }
+  }
+}
+
+// The aligned vectors in which one lies that begins at any element, one twice where it is aligned.
+template <typename V, typename T>
+struct surrounding {
+  const typename V::Chunk* low;
+  const typename V::Chunk* high;
+  uint32_t first_byte;  // in the lower one
+
+  TL_DEVICE explicit surrounding(const T* source) {
+    first_byte = reinterpret_cast<uint64_t>(source) % V::kBytes;
+    const char* start = reinterpret_cast<const char*>(source) - first_byte;
+    low = reinterpret_cast<const typename V::Chunk*>(start);
+    high = low + (first_byte != 0);
+  }
+  TL_DEVICE V part(const V& lower, const V& higher) const {
+    constexpr int kWords = V::kBytes / 4;
+    uint32_t words[2 * kWords];
+    memcpy(words, &lower, V::kBytes);
+    memcpy(words + kWords, &higher, V::kBytes);
+    shift_words<kWords, (sizeof(T) < 4)>(words, first_byte);
+    V v;
+    memcpy(&v, words, V::kBytes);
+    return v;
+  }
+};
+
+// From any element on; also loads the rest of the aligned vectors in which it lies.
+template <int N, typename T>
+TL_DEVICE vec<T, N> load_unaligned(const T* source) {
+  using V = vec<T, N>;
+  V v;
+  if constexpr (V::kBytes == 8 || V::kBytes == 16) {
+    surrounding<V, T> around(source);
+    V higher;
+    v.chunks[0] = *around.low;
+    higher.chunks[0] = *around.high;
+    return around.part(v, higher);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = source[i];
+    return v;
+  }
+}
+
+// The same where the condition holds, as load_if.
+template <typename T, int N>
+TL_DEVICE vec<T, N> load_unaligned_if(bool condition, const T* source, vec<T, N> v) {
+  using V = vec<T, N>;
+  if constexpr (V::kBytes == 8 || V::kBytes == 16) {
+    surrounding<V, T> around(source);
+    V lower = v, higher = v;
+    lower = load_if(condition, reinterpret_cast<const T*>(around.low), lower);
+    higher = load_if(condition, reinterpret_cast<const T*>(around.high), higher);
+    V part = around.part(lower, higher);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = condition ? part[i] : v[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = condition ? source[i] : v[i];
+  }
+  return v;
+}
+
 template <typename T, int N>
 TL_DEVICE void store(T* target, const vec<T, N>& v) {
   using V = vec<T, N>;
 #pragma unroll
   for (int i = 0; i < V::kChunks; ++i) {
     reinterpret_cast<typename V::Chunk*>(target)[i] = v.chunks[i];
+  }
+}
+
+// To any element on. Lanes that store next to each other shift their elements by as many as are
+// beyond an aligned vector, which each lane then stores together with what the lane before it
+// leaves over; what has no neighbour is stored element by element.
+template <typename T, int N>
+TL_DEVICE void store_unaligned(T* target, const vec<T, N>& v) {
+  using V = vec<T, N>;
+  if constexpr (V::kBytes == 8 || V::kBytes == 16) {
+    constexpr int kWords = V::kBytes / 4;
+    uint64_t address = reinterpret_cast<uint64_t>(target);
+    uint32_t ahead = address % V::kBytes;
+    uint32_t mask = __activemask();
+    uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    uint64_t before = __shfl_up_sync(mask, address, 1);
+    bool follows = lane > 0 && (mask >> (lane - 1) & 1) && before + V::kBytes == address;
+    bool followed = __ballot_sync(mask, follows) >> 1 >> lane & 1;
+    uint32_t words[2 * kWords];
+    memcpy(words + kWords, &v, V::kBytes);
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      uint32_t left = __shfl_up_sync(mask, words[kWords + i], 1);
+      words[i] = ahead == 0 ? words[kWords + i] : left;
+    }
+    shift_words<kWords, (sizeof(T) < 4)>(words, (V::kBytes - ahead) % V::kBytes);
+    if (follows || ahead == 0) {
+      V whole;
+      memcpy(&whole, words, V::kBytes);
+      char* start = reinterpret_cast<char*>(target) - ahead;
+      *reinterpret_cast<typename V::Chunk*>(start) = whole.chunks[0];
+    }
+    if (ahead != 0 && !(follows && followed)) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        bool first = i * sizeof(T) < V::kBytes - ahead;
+        if (first ? !follows : !followed) target[i] = v[i];
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) target[i] = v[i];
   }
 }
 

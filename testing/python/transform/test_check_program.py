@@ -72,8 +72,8 @@ def test_grid():
 
 
 def test_cluster():
-    func = kernel(attrs={"cluster_dims": [16, 1, 1]})
-    refuses(errors.ResourceError, "a cluster of 16 blocks, but sm_100a takes from 1 to 8", func)
+    func = kernel(attrs={"cluster_dims": [32, 1, 1]})
+    refuses(errors.ResourceError, "a cluster of 32 blocks, but sm_100a takes from 1 to 16", func)
     refuses(
         errors.ResourceError,
         "a cluster of 2 blocks, but sm_80",

@@ -1,0 +1,30 @@
+#include "ir/unaligned_vectors.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+
+namespace tilelang::ir {
+
+namespace {
+
+constexpr const char* kUnaligned = "unaligned";
+
+}  // namespace
+
+For WithUnaligned(const For& loop, const Array<Buffer>& buffers) {
+  if (buffers.empty()) return loop;
+  Map<String, Any> annotations = loop->annotations;
+  annotations.Set(kUnaligned, buffers);
+  return For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations, loop->span);
+}
+
+bool IsUnaligned(const ForNode* loop, const Buffer& buffer) {
+  auto found = loop->annotations.Get(kUnaligned);
+  if (!found) return false;
+  auto buffers = (*found).cast<Array<Buffer>>();
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [&](const Buffer& each) { return each.same_as(buffer); });
+}
+
+}  // namespace tilelang::ir
