@@ -40,6 +40,9 @@ struct Figures {
   // An SM starts a CTA in so many cycles, at least; with many warps in so many and more for each. A
   // place that a CTA has left stays empty for a while.
   double cta_launch = 158, cta_base = 127, warp_launch = 9.2, cta_gap = 500;
+  // ptxas makes one FMNMX3 of two extremes, one F2FP of two conversions to 16 bits (which it does
+  // for sm_90 as well, whose figures are fitted with both counted).
+  bool three_extremes = false, packs_conversions = false;
   int window = 64;  // instructions that ptxas moves past one that waits, in a basic block
 
   // Shared memory: 128 bytes are one wavefront.

@@ -16,7 +16,8 @@ struct Register {
 
 class Folder {
  public:
-  Folder(const Kernel& kernel, std::vector<OpCost>& costs) : kernel_(kernel), costs_(costs) {
+  Folder(const Kernel& kernel, const Figures& figures, std::vector<OpCost>& costs)
+      : kernel_(kernel), figures_(figures), costs_(costs) {
     for (uint32_t pc = 0; pc < costs.size(); ++pc) Note(pc);
     block_.resize(costs.size());
     for (uint32_t pc = 1; pc < costs.size(); ++pc) {
@@ -97,16 +98,34 @@ class Folder {
     if (use.writes.size() != 1 || !use.predicate_writes.empty()) return false;
     const Register& reg = registers_.at(use.writes[0]);
     if (reg.writes != 1 || reg.reads != 1 || reg.reader <= pc) return false;
-    if (block_[reg.reader] != block_[pc] || joined_[reg.reader]) return false;
+    if (block_[reg.reader] != block_[pc]) return false;
     const Spelling first(kernel_.sources[kernel_.code[pc].source].spelling);
     const Spelling second(kernel_.sources[kernel_.code[reg.reader].source].spelling);
-    if (!Joins(first, second)) return false;
+    if (figures_.packs_conversions && IsHalfOfPair(first, second)) return true;
+    if (joined_[reg.reader]) return false;
+    if (figures_.three_extremes && AreExtremes(first, second)) {
+      // FMNMX3: none of the two is one already.
+      if (joined_[pc] || use.reads.size() > 2 || Use(reg.reader).reads.size() > 2) return false;
+    } else if (!Joins(first, second)) {
+      return false;
+    }
     joined_[reg.reader] = true;
     return true;
   }
 
   static bool IsLogic(const Spelling& s) {
     return (s.Is("and") || s.Is("or") || s.Is("xor") || s.Is("not")) && !s.Has("pred");
+  }
+
+  // F2FP converts two and packs them; what packs counts, which is not free.
+  static bool IsHalfOfPair(const Spelling& first, const Spelling& second) {
+    return first.Is("cvt") && first.Has("f32") && first.HasAny({"f16", "bf16"}) &&
+           first.Has("rn") && second.Is("mov") && second.Has("b32");
+  }
+
+  static bool AreExtremes(const Spelling& first, const Spelling& second) {
+    return (first.Is("max") || first.Is("min")) && first.opcode() == second.opcode() &&
+           first.Has("f32") && second.Has("f32") && first.Has("NaN") == second.Has("NaN");
   }
 
   static bool Joins(const Spelling& first, const Spelling& second) {
@@ -125,6 +144,7 @@ class Folder {
   }
 
   const Kernel& kernel_;
+  const Figures& figures_;
   std::vector<OpCost>& costs_;
   std::unordered_map<uint32_t, Register> registers_;
   std::unordered_map<uint32_t, bool> joined_;
@@ -133,8 +153,8 @@ class Folder {
 
 }  // namespace
 
-void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs) {
-  Folder(kernel, *costs).Run();
+void FoldInstructions(const Kernel& kernel, const Figures& figures, std::vector<OpCost>* costs) {
+  Folder(kernel, figures, *costs).Run();
 }
 
 }  // namespace tilelang::emulator

@@ -442,7 +442,7 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
   }
   Connect(kernel);
   FindBlocks(kernel);
-  FoldInstructions(kernel, &costs_);
+  FoldInstructions(kernel, figures, &costs_);
   MarkUnrolledLoops(kernel, &costs_);
   MoveWaitsUp(kernel, &costs_);
   MergeSharedLoads(kernel, &costs_);

@@ -148,7 +148,7 @@ class Spelling {
 // Cost of one instruction, its neighbours left out of account.
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
 // Marks what ptxas joins with a neighbour, or drops.
-void FoldInstructions(const Kernel& kernel, std::vector<OpCost>* costs);
+void FoldInstructions(const Kernel& kernel, const Figures& figures, std::vector<OpCost>* costs);
 // Marks what is left once in some turns of loops that ptxas unrolls.
 void MarkUnrolledLoops(const Kernel& kernel, std::vector<OpCost>* costs);
 // Notes where warps wait for the products of their warpgroup before the program says so.

@@ -18,6 +18,8 @@ const Figures& Sm100Figures() {
     f.alu_cycles = 2;
     f.half_rate_cycles = 4;
     f.mufu_cycles = 8;
+    // Machine code of attention for sm_100a: 33 FMNMX3 of 66 max.f32, 96 F2FP of 192 cvt.rn.bf16.
+    f.three_extremes = f.packs_conversions = true;
     f.fp64_cycles = 2;
     f.l1_capacity = 256 * 1024;
     f.l2_capacity = 126e6;

@@ -274,6 +274,25 @@ def test_rates_of_arithmetic(text, operations):
     assert 16 * 512 / cycles == pytest.approx(operations, rel=0.1)
 
 
+# nvdisasm, of ptxas for sm_100a: FMNMX3 is the largest of three, F2FP converts two and packs them.
+@pytest.mark.parametrize(
+    "text, instructions",
+    [
+        ("max.f32 %a, %f1, %f3; max.f32 %f2, %a, %f2;", 1),
+        ("max.f32 %a, %f1, %f3; min.f32 %f2, %a, %f2;", 2),
+        ("max.f32 %a, %f1, %f3, %f4; max.f32 %f2, %a, %f2;", 2),
+        ("max.f32 %a, %f1, %f3; max.f32 %b, %a, %f3; max.f32 %f2, %b, %f2;", 2),
+        ("cvt.rn.bf16.f32 %g, %f1; cvt.rn.bf16.f32 %h, %f2; mov.b32 %r9, {%g, %h};", 1),
+    ],
+)
+def test_what_one_instruction_does(text, instructions):
+    step = "{ .reg .f32 %a, %b; .reg .b16 %g, %h;" + text + "}\n"
+    keep = "xor.b32 %r8, %r8, %r9;\n"
+    cycles = slope((step * 8 + keep) * 4, threads=512, tensor=False)
+    pipe = 2 * 512 / 128  # cycles of one, of four warps
+    assert cycles == pytest.approx(32 * pipe * instructions, rel=0.15)
+
+
 def bulk(size, count=1, bytes_a_copy=131072):
     """One thread of each CTA loads so many bytes into place, again and again, and waits."""
     pieces = max(1, size // bytes_a_copy)
