@@ -122,6 +122,7 @@ class EpilogueNote(Object):
     tile: str
     slices: int
     columns: int
+    parts: int
     slots: int
     bytes: int
     before: Sequence[str]

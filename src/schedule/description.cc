@@ -119,6 +119,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("tile", &EpilogueNoteNode::tile)
       .def_ro("slices", &EpilogueNoteNode::slices)
       .def_ro("columns", &EpilogueNoteNode::columns)
+      .def_ro("parts", &EpilogueNoteNode::parts)
       .def_ro("slots", &EpilogueNoteNode::slots)
       .def_ro("bytes", &EpilogueNoteNode::bytes)
       .def_ro("before", &EpilogueNoteNode::before)

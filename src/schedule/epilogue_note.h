@@ -10,7 +10,8 @@ class EpilogueNoteNode : public tvm::ffi::Object {
  public:
   ir::String tile;  // the accumulator
   int64_t slices = 0;
-  int64_t columns = 0;           // of a slice
+  int64_t columns = 0;           // of a part of a slice
+  int64_t parts = 1;             // of a slice: 2 are the same columns of both halves
   int64_t slots = 0;             // of tiles that results are staged in; 0: there are none
   int64_t bytes = 0;             // of all slots
   ir::Array<ir::String> before;  // tensors that are loaded before the gemms are waited for

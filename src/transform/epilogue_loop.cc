@@ -1,5 +1,8 @@
 #include "transform/epilogue_loop.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "arith/analyzer.h"
 #include "arith/structural.h"
 #include "ir/effects.h"
@@ -44,8 +47,27 @@ bool SameElements(const GlobalAccess& a, const GlobalAccess& b) {
   return true;
 }
 
+bool OtherColumns(const GlobalAccess& a, const GlobalAccess& b) {
+  if (a.columns != b.columns || a.indices.size() != b.indices.size()) return false;
+  arith::Analyzer analyzer;
+  const Expr& at = a.indices.back();
+  auto apart = ir::AsInt(analyzer.Simplify(b.indices.back() - at));
+  Expr first = ir::Substitute(at, {{Column(), ir::Const(Column().dtype(), 0)}});
+  for (size_t i = 0; i < a.indices.size(); ++i) {
+    if (ir::UsesVar(first, Row(i))) return false;
+  }
+  op::IndexFunction column(analyzer.Simplify(at - first), {Column()},
+                           [](const Var&) { return std::nullopt; });
+  if (!apart || !column.ok()) return false;
+  std::unordered_set<int64_t> columns;
+  for (int64_t j = 0; j < a.columns; ++j) columns.insert(column({j}));
+  return std::none_of(columns.begin(), columns.end(),
+                      [&](int64_t at) { return columns.count(at + *apart) != 0; });
+}
+
 GlobalAccess AccessOf(const ir::Region& region, bool writes, const ir::Span& span) {
   GlobalAccess access{region->buffer, region->mins, writes, span};
+  access.columns = ir::AsInt(region->extents.back()).value_or(0);
   size_t rows = 0;
   auto rank = static_cast<int64_t>(region->mins.size());
   for (int64_t i = 0; i < rank; ++i) {
@@ -99,11 +121,17 @@ EpilogueObstacle EpilogueLoop::CheckColumn(const EpilogueTile& tile, const Array
   }
   op::IndexFunction at(indices.back(), {column}, [](const Var&) { return std::nullopt; });
   if (!at.ok()) return {"the column of " + named() + " is no function of one variable", span};
+  const ColumnSlices& slices = region_.slices;
   int64_t extent = *ir::AsInt(loop_->extents[column_]);
   for (int64_t j = 0; j < extent; ++j) {
     int64_t value = at({j});
-    bool inside = value >= 0 && value < tile.width;
-    if (inside && value / (tile.width / region_.slices) == j / (extent / region_.slices)) continue;
+    ColumnSlices::Place place = slices.PlaceOf(extent, j);
+    int64_t first = at({slices.First(extent, place.slice, place.part)});
+    bool inside = value >= 0 && value < tile.width && first >= 0 && first < tile.width;
+    if (inside && slices.PlaceOf(tile.width, value).slice == place.slice &&
+        slices.PlaceOf(tile.width, value) == slices.PlaceOf(tile.width, first)) {
+      continue;
+    }
     return {named() + " is in another slice of columns than iteration " + std::to_string(j), span};
   }
   return {};
@@ -113,10 +141,10 @@ EpilogueObstacle EpilogueLoop::CheckElement(const Buffer& buffer, const Array<Ex
                                             bool writes, const ir::Span& span) const {
   const EpilogueTile* tile = region_.Find(buffer);
   if (tile != nullptr) {
-    if (tile->width % region_.slices != 0) {
-      return {
-          std::string(buffer->name) + " has no " + std::to_string(region_.slices) + " equal slices",
-          span};
+    if (!region_.slices.Divides(tile->width)) {
+      return {std::string(buffer->name) + " has no " + std::to_string(region_.slices.count) +
+                  " equal slices",
+              span};
     }
     return CheckColumn(*tile, indices, span);
   }
@@ -130,6 +158,14 @@ EpilogueObstacle EpilogueLoop::CheckElement(const Buffer& buffer, const Array<Ex
     }
   }
   return {};
+}
+
+int64_t EpilogueLoop::PartOf(const EpilogueTile& tile, const Array<Expr>& indices, int64_t slice,
+                             int64_t part) const {
+  op::IndexFunction at(Expanded(indices.back()), {loop_->vars[column_]},
+                       [](const Var&) { return std::nullopt; });
+  int64_t first = region_.slices.First(*ir::AsInt(loop_->extents[column_]), slice, part);
+  return region_.slices.PlaceOf(tile.width, at({first})).part;
 }
 
 // What may stand in the body.
@@ -159,8 +195,9 @@ EpilogueObstacle EpilogueLoop::Check() const {
     return {"T.Parallel has a layout of the program", loop_->span};
   }
   auto extent = ir::AsInt(loop_->extents[column_]);
-  if (!extent || *extent % region_.slices != 0) {
-    return {"T.Parallel has no " + std::to_string(region_.slices) + " equal slices", loop_->span};
+  if (!extent || !region_.slices.Divides(*extent)) {
+    return {"T.Parallel has no " + std::to_string(region_.slices.count) + " equal slices",
+            loop_->span};
   }
   EpilogueObstacle found = CheckForm();
   ir::WalkEffects(loop_->body, [&](const ir::Effect& e) {
@@ -180,10 +217,12 @@ std::vector<GlobalAccess> EpilogueLoop::global() const {
     Expr var = i == column_ ? Column() : Row(rows++);
     same.Set(loop_->vars[i], ir::CastTo(loop_->vars[i].dtype(), var));
   }
+  bool known = column_ < loop_->vars.size();
+  int64_t columns = known ? ir::AsInt(loop_->extents[column_]).value_or(0) : 0;
   std::vector<GlobalAccess> found;
   ir::WalkEffects(loop_->body, [&](const ir::Effect& e) {
     if (!e.buffer.IsGlobal()) return;
-    GlobalAccess access{e.buffer, {}, e.Writes(), e.span};
+    GlobalAccess access{e.buffer, {}, e.Writes(), e.span, columns};
     for (const Expr& index : e.indices) {
       access.indices.push_back(ir::Substitute(Expanded(index), same));
     }

@@ -15,8 +15,11 @@ struct GlobalAccess {
   ir::Array<ir::Expr> indices;
   bool writes = false;
   ir::Span span;
+  int64_t columns = 0;  // that it goes through, as far as known
 };
 bool SameElements(const GlobalAccess& a, const GlobalAccess& b);
+// Columns beside those of the other, as those of the other half.
+bool OtherColumns(const GlobalAccess& a, const GlobalAccess& b);
 // Those of a copy.
 GlobalAccess AccessOf(const ir::Region& region, bool writes, const ir::Span& span);
 
@@ -27,6 +30,9 @@ class EpilogueLoop {
 
   // The variable that is the last index of tiles, by its number.
   size_t column() const { return column_; }
+  // In which part of a slice of the tile an element is, in the iterations of a part of the slice.
+  int64_t PartOf(const EpilogueTile& tile, const ir::Array<ir::Expr>& indices, int64_t slice,
+                 int64_t part) const;
   // The memory of the block that the loop uses at that index.
   std::vector<ir::Buffer> AtColumns() const;
   // What keeps the loop from slices; no text: nothing.

@@ -52,6 +52,10 @@ int64_t WidthOf(const Buffer& buffer) {
   return buffer->shape.empty() ? 0 : ir::AsInt(buffer->shape.back()).value_or(0);
 }
 
+int64_t WidthOf(const Region& region) {
+  return region->extents.empty() ? 0 : ir::AsInt(region->extents.back()).value_or(0);
+}
+
 // The extent of the last dimension that a copy goes along, where the dimension is `region`'s last.
 bool GoesAlongLast(const Region& region, int64_t width) {
   return !region->extents.empty() && ir::IsConst(region->extents.back(), width);
@@ -71,7 +75,7 @@ bool IsInAnyOrder(const ir::ReduceNode* op) {
 
 class Collector {
  public:
-  Collector(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq, int64_t slices)
+  Collector(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq, const ColumnSlices& slices)
       : launch_(launch), seq_(seq) {
     region_.slices = slices;
   }
@@ -121,8 +125,8 @@ class Collector {
         bool from = Find(copy->src->buffer) != nullptr;
         const Region& known = from ? copy->src : copy->dst;
         const Region& other = from ? copy->dst : copy->src;
-        bool same = GoesAlongLast(other, WidthOf(known->buffer)) && known.IsWhole();
-        changed |= same && AddTile(other->buffer);
+        bool whole = known.IsWhole() || region_.HalfOf(known).has_value();
+        changed |= whole && GoesAlongLast(other, WidthOf(known)) && AddTile(other->buffer);
       } else if (const auto* reduce = s.as<ir::ReduceNode>()) {
         bool rows = Find(reduce->src->buffer) != nullptr &&
                     reduce->dim + 1 < static_cast<int64_t>(reduce->src->extents.size());
@@ -200,7 +204,7 @@ class Collector {
   void CheckGlobal(const GlobalAccess& access) {
     for (const GlobalAccess& other : global_) {
       if (!other.buffer.same_as(access.buffer) || !(other.writes || access.writes)) continue;
-      if (SameElements(other, access)) continue;
+      if (SameElements(other, access) || OtherColumns(other, access)) continue;
       Refuse("tensor " + std::string(access.buffer->name) +
                  " is stored to, and used at other elements: a slice may change what the next one "
                  "needs",
@@ -224,8 +228,9 @@ class Collector {
     for (const Region* side : {&op->src, &op->dst}) {
       const EpilogueTile* tile = Find((*side)->buffer);
       if (tile == nullptr) continue;
-      width = tile->width;
-      if (!side->IsWhole()) Refuse("T.copy of a part of " + NameOf(*tile), s.span());
+      width = WidthOf(*side);
+      bool whole = side->IsWhole() || region_.HalfOf(*side);
+      if (!whole) Refuse("T.copy of a part of " + NameOf(*tile), s.span());
     }
     for (const Region* side : {&op->src, &op->dst}) {
       if (!GoesAlongLast(*side, width)) Refuse("T.copy changes the shape of the tile", s.span());
@@ -288,8 +293,8 @@ class Collector {
       }
     }
     if (inside == 0) return;
-    if (tile->width % region_.slices != 0) {
-      Refuse(NameOf(*tile) + " has no " + std::to_string(region_.slices) + " equal slices",
+    if (!region_.slices.Divides(tile->width)) {
+      Refuse(NameOf(*tile) + " has no " + std::to_string(region_.slices.count) + " equal slices",
              b->span);
     }
     if (b.IsShared()) {
@@ -333,6 +338,21 @@ const EpilogueTile* EpilogueRegion::Find(const Buffer& buffer) const {
   return it == tiles.end() ? nullptr : &*it;
 }
 
+std::optional<int64_t> EpilogueRegion::HalfOf(const Region& region) const {
+  const Buffer& buffer = region->buffer;
+  int64_t width = WidthOf(buffer);
+  bool halves = slices.Parts(width) > 1 && slices.group == width && WidthOf(region) == width / 2;
+  if (!halves) return std::nullopt;
+  size_t last = region->mins.size() - 1;
+  for (size_t i = 0; i < last; ++i) {
+    if (!ir::IsConst(region->mins[i], 0)) return std::nullopt;
+    if (ir::AsInt(region->extents[i]) != ir::AsInt(buffer->shape[i])) return std::nullopt;
+  }
+  auto first = ir::AsInt(region->mins[last]);
+  if (!first || *first % (width / 2) != 0) return std::nullopt;
+  return *first / (width / 2);
+}
+
 EpilogueCandidate FindEpilogue(const ir::SeqNode* seq) {
   EpilogueCandidate found;
   std::vector<Buffer> results;
@@ -357,7 +377,7 @@ EpilogueCandidate FindEpilogue(const ir::SeqNode* seq) {
 }
 
 EpilogueRegion CollectEpilogue(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq,
-                               const EpilogueCandidate& candidate, int64_t slices,
+                               const EpilogueCandidate& candidate, const ColumnSlices& slices,
                                EpilogueObstacle* obstacle) {
   Collector collector(launch, seq, slices);
   EpilogueRegion region = collector.Run(candidate);

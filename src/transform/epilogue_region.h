@@ -2,10 +2,12 @@
 #ifndef TILELANG_TRANSFORM_EPILOGUE_REGION_H_
 #define TILELANG_TRANSFORM_EPILOGUE_REGION_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/tile_op.h"
+#include "transform/column_slices.h"
 
 namespace tilelang::transform {
 
@@ -45,9 +47,11 @@ struct EpilogueRegion {
   std::vector<ir::Stmt> hoisted;         // stand before the gemms
   std::vector<ir::Buffer> loads_before;  // the tensors that these load
   std::vector<ir::Buffer> loads_ahead;   // those that steps ahead load
-  int64_t slices = 0;
+  ColumnSlices slices;
 
   const EpilogueTile* Find(const ir::Buffer& buffer) const;
+  // Of a region that is one half of a tile in two parts, which one it is.
+  std::optional<int64_t> HalfOf(const ir::Region& region) const;
 };
 
 // The results of gemms that a sequence stores to global memory, and its first statement after them.
@@ -69,7 +73,7 @@ struct EpilogueObstacle {
 // result of the whole tile, to the bit: only reductions whose order does not matter go along the
 // columns. Sets `obstacle` where something is in the way.
 EpilogueRegion CollectEpilogue(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq,
-                               const EpilogueCandidate& candidate, int64_t slices,
+                               const EpilogueCandidate& candidate, const ColumnSlices& slices,
                                EpilogueObstacle* obstacle);
 
 }  // namespace tilelang::transform

@@ -1,11 +1,14 @@
 #include "transform/epilogue_slices.h"
 
 #include <algorithm>
+#include <deque>
 #include <string>
+#include <utility>
 
 #include "arith/analyzer.h"
 #include "ir/fresh_copy.h"
 #include "op/reduce_values.h"
+#include "transform/epilogue_loop.h"
 
 namespace tilelang::transform {
 
@@ -19,6 +22,9 @@ using Kind = EpilogueTile::Kind;
 using Place = EpilogueStep::Place;
 
 namespace {
+
+// The pieces of each tile, by part.
+using Pieces = ir::Map<Buffer, Array<Buffer>>;
 
 // A tile of `width` columns beside the others, named by its number.
 Buffer Piece(const Buffer& tile, int64_t width, int64_t number) {
@@ -44,29 +50,19 @@ Region Columns(const Region& region, int64_t first, int64_t width) {
 // Copies of statements for one slice.
 class Slice : public ir::FreshCopy {
  public:
-  Slice(const EpilogueRegion& region, int64_t number, ir::Map<Buffer, Buffer> pieces)
+  Slice(const EpilogueRegion& region, int64_t number, Pieces pieces)
       : region_(region), number_(number), pieces_(std::move(pieces)) {}
 
-  Stmt Of(const EpilogueStep& step) {
-    if (const auto* loop = step.stmt.as<ir::ParallelForNode>()) return Loop(loop, step.column);
-    if (const auto* op = step.stmt.as<ir::FillNode>()) {
-      return ir::Fill(Side(op->dst, 0), op->value, op->span);
-    }
-    if (const auto* op = step.stmt.as<ir::CopyNode>()) {
-      const EpilogueTile* tile = region_.Find(op->src->buffer);
-      if (tile == nullptr) tile = region_.Find(op->dst->buffer);
-      return ir::Copy(Side(op->src, tile->width), Side(op->dst, tile->width), op->annotations,
-                      op->span);
-    }
-    const auto* op = step.stmt.as<ir::ReduceNode>();
-    bool folds = region_.Find(op->dst->buffer) == nullptr;
-    Region dst = folds ? op->dst : Side(op->dst, 0);
-    bool clear = op->clear && (!folds || number_ == 0);
-    return ir::Reduce(Side(op->src, 0), dst, op->op, op->dim, clear, op->nan_propagate, op->slack,
-                      op->span);
+  // One statement for each part.
+  void Append(const EpilogueStep& step, std::vector<Stmt>* stmts) {
+    int64_t parts = region_.slices.Parts(WidthOf(step));
+    for (part_ = 0; part_ < parts; ++part_) stmts->push_back(Part(step));
   }
 
-  Buffer PieceOf(const Buffer& tile) const { return pieces_.Get(tile).value_or(tile); }
+  // Empty where the tile stays whole.
+  Array<Buffer> PiecesOf(const Buffer& tile) const {
+    return pieces_.Get(tile).value_or(Array<Buffer>());
+  }
 
   using FreshCopy::Rewrite;
   Expr Rewrite(const ir::LoadNode* op) override {
@@ -79,7 +75,33 @@ class Slice : public ir::FreshCopy {
   }
 
  private:
-  int64_t First(int64_t width) const { return width / region_.slices * number_; }
+  int64_t First(int64_t width) const { return region_.slices.First(width, number_, part_); }
+
+  // The columns that a step goes through.
+  static int64_t WidthOf(const EpilogueStep& step) {
+    const Stmt& s = step.stmt;
+    if (const auto* loop = s.as<ir::ParallelForNode>())
+      return *ir::AsInt(loop->extents[step.column]);
+    if (const auto* op = s.as<ir::FillNode>()) return *ir::AsInt(op->dst->extents.back());
+    if (const auto* op = s.as<ir::CopyNode>()) return *ir::AsInt(op->src->extents.back());
+    return *ir::AsInt(s.as<ir::ReduceNode>()->src->extents.back());
+  }
+
+  Stmt Part(const EpilogueStep& step) {
+    if (const auto* loop = step.stmt.as<ir::ParallelForNode>()) return Loop(loop, step.column);
+    if (const auto* op = step.stmt.as<ir::FillNode>()) {
+      return ir::Fill(Side(op->dst), op->value, op->span);
+    }
+    if (const auto* op = step.stmt.as<ir::CopyNode>()) {
+      return ir::Copy(Side(op->src), Side(op->dst), op->annotations, op->span);
+    }
+    const auto* op = step.stmt.as<ir::ReduceNode>();
+    bool folds = region_.Find(op->dst->buffer) == nullptr;
+    Region dst = folds ? op->dst : Side(op->dst);
+    bool clear = op->clear && (!folds || number_ + part_ == 0);
+    return ir::Reduce(Side(op->src), dst, op->op, op->dim, clear, op->nan_propagate, op->slack,
+                      op->span);
+  }
 
   Stmt Loop(const ir::ParallelForNode* loop, size_t column) {
     Array<Var> vars;
@@ -93,33 +115,43 @@ class Slice : public ir::FreshCopy {
         continue;
       }
       int64_t width = *ir::AsInt(extents[i]);
-      extents.Set(static_cast<int64_t>(i), ir::Const(extents[i].dtype(), width / region_.slices));
+      extents.Set(static_cast<int64_t>(i),
+                  ir::Const(extents[i].dtype(), region_.slices.Columns(width)));
       Set(var, fresh + ir::Const(var.dtype(), First(width)));
+      analyzer_.Bind(fresh, ir::Const(var.dtype(), 0), extents[i]);
     }
-    return ir::ParallelFor(vars, extents, MutateStmt(loop->body), loop->annotations, loop->span);
+    EpilogueLoop view(loop, region_);
+    view_ = &view;
+    Stmt body = MutateStmt(loop->body);
+    return ir::ParallelFor(vars, extents, body, loop->annotations, loop->span);
   }
 
   std::pair<Buffer, Array<Expr>> Element(const Buffer& buffer, const Array<Expr>& indices) {
     Array<Expr> at = MutateExprs(indices);
-    auto piece = pieces_.Get(buffer);
-    if (!piece) return {buffer, at};
+    Array<Buffer> pieces = PiecesOf(buffer);
+    if (pieces.empty()) return {buffer, at};
+    const EpilogueTile* tile = region_.Find(buffer);
+    int64_t part = view_->PartOf(*tile, indices, number_, part_);
+    int64_t first = region_.slices.First(tile->width, number_, part);
     auto last = static_cast<int64_t>(at.size()) - 1;
-    int64_t first = First(region_.Find(buffer)->width);
-    at.Set(last, arith::Analyzer().Simplify(at[last] - ir::Const(at[last].dtype(), first)));
-    return {*piece, at};
+    at.Set(last, analyzer_.Simplify(at[last] - ir::Const(at[last].dtype(), first)));
+    return {pieces[part], at};
   }
 
-  // Of a tile, the piece; of a tensor, as many columns as it has beside a tile of `width`.
-  Region Side(const Region& region, int64_t width) const {
-    if (auto piece = pieces_.Get(region->buffer)) return Region::Whole(*piece);
-    const EpilogueTile* tile = region_.Find(region->buffer);
-    if (tile != nullptr) width = tile->width;
-    return Columns(region, First(width), width / region_.slices);
+  // Of a tile, the piece; of a tensor, as many columns.
+  Region Side(const Region& region) const {
+    Array<Buffer> pieces = PiecesOf(region->buffer);
+    int64_t width = *ir::AsInt(region->extents.back());
+    if (pieces.empty()) return Columns(region, First(width), region_.slices.Columns(width));
+    return Region::Whole(pieces[region_.HalfOf(region).value_or(part_)]);
   }
 
   const EpilogueRegion& region_;
   int64_t number_;
-  ir::Map<Buffer, Buffer> pieces_;
+  int64_t part_ = 0;
+  Pieces pieces_;
+  arith::Analyzer analyzer_;
+  const EpilogueLoop* view_ = nullptr;  // the loop that is copied
 };
 
 class Writer {
@@ -129,12 +161,12 @@ class Writer {
 
   SlicedEpilogue Run() {
     for (const EpilogueTile& tile : region_.tiles) AllocateSlots(tile);
-    for (int64_t number = 0; number < region_.slices; ++number) {
+    for (int64_t number = 0; number < region_.slices.count; ++number) {
       slices_.emplace_back(region_, number, PiecesOf(number));
     }
-    for (int64_t number = 0; number < region_.slices; ++number) AppendFirstLoads(number);
+    for (int64_t number = 0; number < region_.slices.count; ++number) AppendFirstLoads(number);
     Append(Place::kBefore);
-    for (int64_t number = 0; number < region_.slices; ++number) AppendSlice(number);
+    for (int64_t number = 0; number < region_.slices.count; ++number) AppendSlice(number);
     for (const ir::ReduceNode* op : gathered_) {
       Buffer running = *running_.Get(op->dst->buffer);
       result_.stmts.push_back(ir::Reduce(Region::Whole(running), op->dst,
@@ -153,23 +185,35 @@ class Writer {
   }
 
   void AllocateSlots(const EpilogueTile& tile) {
-    std::vector<Buffer>& slots = slots_of_.emplace_back();
+    std::vector<Array<Buffer>>& slots = slots_of_.emplace_back();
     if (tile.kind != Kind::kStaging) return;
-    for (int64_t i = 0; i < std::min(options_.slots, region_.slices); ++i) {
-      slots.push_back(Piece(tile.buffer, tile.width / region_.slices, i));
-      result_.hoisted.push_back(ir::Alloc(slots.back(), tile.buffer->span));
+    for (int64_t i = 0; i < std::min(options_.slots, region_.slices.count); ++i) {
+      slots.push_back(PiecesOf(tile, i));
+      for (const Buffer& piece : slots.back()) {
+        result_.hoisted.push_back(ir::Alloc(piece, tile.buffer->span));
+      }
     }
   }
 
-  ir::Map<Buffer, Buffer> PiecesOf(int64_t number) {
-    ir::Map<Buffer, Buffer> pieces;
+  Array<Buffer> PiecesOf(const EpilogueTile& tile, int64_t number) const {
+    Array<Buffer> pieces;
+    int64_t parts = region_.slices.Parts(tile.width);
+    for (int64_t part = 0; part < parts; ++part) {
+      pieces.push_back(
+          Piece(tile.buffer, region_.slices.Columns(tile.width), number * parts + part));
+    }
+    return pieces;
+  }
+
+  Pieces PiecesOf(int64_t number) {
+    Pieces pieces;
     for (size_t i = 0; i < region_.tiles.size(); ++i) {
       const EpilogueTile& tile = region_.tiles[i];
       if (tile.kind == Kind::kWhole) continue;
       if (tile.kind == Kind::kStaging) {
         pieces.Set(tile.buffer, slots_of_[i][static_cast<size_t>(number) % slots_of_[i].size()]);
       } else {
-        pieces.Set(tile.buffer, Piece(tile.buffer, tile.width / region_.slices, number));
+        pieces.Set(tile.buffer, PiecesOf(tile, number));
       }
     }
     return pieces;
@@ -195,18 +239,23 @@ class Writer {
   void Allocate(int64_t number, std::vector<Stmt>* stmts) {
     for (const EpilogueTile& tile : region_.tiles) {
       bool registers = tile.kind == Kind::kAccumulator || tile.kind == Kind::kRegisters;
-      if (!registers || IsLoadedAhead(tile.buffer)) continue;
-      stmts->push_back(ir::Alloc(slices_[number].PieceOf(tile.buffer), tile.buffer->span));
+      if (registers && !IsLoadedAhead(tile.buffer)) AllocatePieces(tile.buffer, number, stmts);
+    }
+  }
+
+  void AllocatePieces(const Buffer& tile, int64_t number, std::vector<Stmt>* stmts) const {
+    for (const Buffer& piece : slices_[number].PiecesOf(tile)) {
+      stmts->push_back(ir::Alloc(piece, tile->span));
     }
   }
 
   void AppendLoad(const EpilogueStep& step, int64_t number, std::vector<Stmt>* stmts) {
-    if (number >= region_.slices) return;
+    if (number >= region_.slices.count) return;
     for (const EpilogueTile& tile : region_.tiles) {
-      if (tile.kind != Kind::kRegisters || !ir::UsesBuffer(step.stmt, tile.buffer)) continue;
-      stmts->push_back(ir::Alloc(slices_[number].PieceOf(tile.buffer), tile.buffer->span));
+      bool filled = tile.kind == Kind::kRegisters && ir::UsesBuffer(step.stmt, tile.buffer);
+      if (filled) AllocatePieces(tile.buffer, number, stmts);
     }
-    stmts->push_back(slices_[number].Of(step));
+    slices_[number].Append(step, stmts);
   }
 
   void AppendFirstLoads(int64_t number) {
@@ -222,19 +271,25 @@ class Writer {
     Allocate(number, &result_.stmts);
     for (const EpilogueTile& tile : region_.tiles) {
       if (tile.kind != Kind::kAccumulator) continue;
-      int64_t width = tile.width / region_.slices;
-      Region columns = Columns(Region::Whole(tile.buffer), number * width, width);
-      result_.stmts.push_back(ir::Copy(columns, Region::Whole(slices_[number].PieceOf(tile.buffer)),
-                                       {}, FirstUse(tile.buffer)));
+      int64_t width = region_.slices.Columns(tile.width);
+      int64_t part = 0;
+      for (const Buffer& piece : slices_[number].PiecesOf(tile.buffer)) {
+        int64_t first = region_.slices.First(tile.width, number, part++);
+        result_.stmts.push_back(ir::Copy(Columns(Region::Whole(tile.buffer), first, width),
+                                         Region::Whole(piece), {}, FirstUse(tile.buffer)));
+      }
     }
     for (const EpilogueStep& step : region_.steps) {
       if (step.place != Place::kSliced || step.ahead) continue;
       const auto* reduce = step.stmt.as<ir::ReduceNode>();
       bool folds = reduce != nullptr && region_.Find(reduce->dst->buffer) == nullptr;
       if (folds && options_.gathers) {
-        Gather(reduce, slices_[number].PieceOf(reduce->src->buffer), number == 0);
+        bool first = number == 0;
+        for (const Buffer& piece : slices_[number].PiecesOf(reduce->src->buffer)) {
+          Gather(reduce, piece, std::exchange(first, false));
+        }
       } else {
-        result_.stmts.push_back(slices_[number].Of(step));
+        slices_[number].Append(step, &result_.stmts);
       }
     }
   }
@@ -271,8 +326,8 @@ class Writer {
   const EpilogueRegion& region_;
   const SliceOptions& options_;
   SlicedEpilogue result_;
-  std::vector<std::vector<Buffer>> slots_of_;  // of each tile
-  std::vector<Slice> slices_;
+  std::vector<std::vector<Array<Buffer>>> slots_of_;  // of each tile, their parts
+  std::deque<Slice> slices_;
   std::vector<const ir::ReduceNode*> gathered_;
   ir::Map<Buffer, Buffer> running_;  // of what they reduce to
 };

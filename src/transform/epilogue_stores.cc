@@ -41,7 +41,7 @@ void StageStores(EpilogueRegion* region, const StagedStore& fits) {
       continue;
     }
     ir::Region whole = ir::Region::Whole(tile);
-    region->tiles.push_back({tile, region->Find(from)->width, Kind::kStaging, true});
+    region->tiles.push_back({tile, *ir::AsInt(copy->src->extents.back()), Kind::kStaging, true});
     steps.push_back({ir::Copy(copy->src, whole, {}, copy->span)});
     steps.push_back({ir::Copy(whole, copy->dst, {}, copy->span)});
   }
@@ -59,7 +59,8 @@ int64_t BytesOfSlots(const EpilogueRegion& region, int64_t slots) {
   for (const EpilogueTile& tile : region.tiles) {
     if (tile.kind != Kind::kStaging) continue;
     int64_t whole = BytesOfTile(tile.buffer);
-    bytes += whole / region.slices * std::min(slots, region.slices) - (tile.added ? 0 : whole);
+    int64_t used = std::min(slots, region.slices.count);
+    bytes += whole / region.slices.count * used - (tile.added ? 0 : whole);
   }
   return bytes;
 }

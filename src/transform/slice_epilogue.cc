@@ -31,6 +31,7 @@ namespace {
 
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
+constexpr int64_t kUnit = 8;  // columns that every instruction moves
 // Of shared memory, for barriers and what reductions exchange.
 constexpr int64_t kOtherBytes = 6144;
 
@@ -38,7 +39,7 @@ constexpr int64_t kOtherBytes = 6144;
 // instruction moves; 0 where there is only one slice.
 int64_t ChooseColumns(int64_t width, int64_t most) {
   if (width <= most) return 0;
-  for (int64_t unit : {32, 16, 8}) {
+  for (int64_t unit : {32, 16, static_cast<int>(kUnit)}) {
     for (int64_t columns = most / unit * unit; columns > 0; columns -= unit) {
       if (width % columns == 0) return columns;
     }
@@ -73,12 +74,13 @@ ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
   auto note = ffi::make_object<schedule::EpilogueNoteNode>();
   const EpilogueTile& result = region.tiles.front();
   note->tile = result.buffer->name;
-  note->slices = region.slices;
-  note->columns = result.width / region.slices;
+  note->slices = region.slices.count;
+  note->parts = region.slices.Parts(result.width);
+  note->columns = region.slices.Columns(result.width);
   for (const EpilogueTile& tile : region.tiles) {
     if (tile.kind != EpilogueTile::Kind::kStaging) continue;
-    note->slots = std::min(slots, region.slices);
-    note->bytes += BytesOfTile(tile.buffer) / region.slices * note->slots;
+    note->slots = std::min(slots, region.slices.count);
+    note->bytes += BytesOfTile(tile.buffer) / region.slices.count * note->slots;
   }
   note->before = NamesOf(region.loads_before);
   note->ahead = NamesOf(region.loads_ahead);
@@ -88,7 +90,7 @@ ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
 
 // The store of the first slice of a tile to where `copy` stores the whole.
 Stmt FirstStore(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile) {
-  int64_t width = *ir::AsInt(tile->shape.back()) / region.slices;
+  int64_t width = region.slices.Columns(*ir::AsInt(tile->shape.back()));
   ir::Array<ir::Expr> extents = copy->dst->extents;
   ir::Array<ir::Expr> shape = tile->shape;
   auto last = [&](auto* list) {
@@ -174,9 +176,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if (columns == 0) return Whole(op, candidate);
     EpilogueObstacle obstacle{DividedColumns(op, candidate), c->span};
     EpilogueRegion region;
-    if (obstacle.text.empty()) {
-      region = CollectEpilogue(launch_, op, candidate, width / columns, &obstacle);
-    }
+    if (obstacle.text.empty()) region = Divide(op, candidate, {width / columns}, most, &obstacle);
     if (obstacle.text.empty()) {
       if (choice.slots == kAuto) choice.slots = kSlots;
       Prepare(op, &region, choice.slots);
@@ -218,6 +218,28 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return reads ? kColumns : kAuto;
   }
 
+  // In slices of one range of columns, else of as many columns of both halves of a tile, or of
+  // groups of its columns.
+  EpilogueRegion Divide(const ir::SeqNode* op, const EpilogueCandidate& candidate,
+                        const ColumnSlices& plain, int64_t most, EpilogueObstacle* obstacle) {
+    EpilogueRegion region = CollectEpilogue(launch_, op, candidate, plain, obstacle);
+    if (obstacle->text.empty()) return region;
+    int64_t width = *ir::AsInt(candidate.accumulators.front()->shape[1]);
+    for (int64_t groups = 1; 2 * kUnit * groups <= width; ++groups) {
+      int64_t half = width / groups / 2;
+      if (width % (2 * kUnit * groups) != 0) continue;
+      int64_t columns = ChooseColumns(half, groups == 1 ? std::min(most, half - 1) : most);
+      if (columns == 0) columns = half;
+      ColumnSlices pairs{width / 2 / columns, width, 2 * half};
+      EpilogueObstacle other;
+      EpilogueRegion found = CollectEpilogue(launch_, op, candidate, pairs, &other);
+      if (pairs.count == 1 || !other.text.empty()) continue;
+      *obstacle = {};
+      return found;
+    }
+    return region;
+  }
+
   // Results go through shared memory. What wgmma leaves is in registers anyway: of a block's only
   // tile, slices pay where they store by the accelerator.
   static bool IsStaged(const EpilogueRegion& region) {
@@ -229,7 +251,12 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   // The whole tile, whose bits are those of slices.
   Stmt Whole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     EpilogueObstacle obstacle;
-    EpilogueRegion region = CollectEpilogue(launch_, op, candidate, 1, &obstacle);
+    EpilogueRegion region = CollectEpilogue(launch_, op, candidate, {1}, &obstacle);
+    if (!obstacle.text.empty()) {
+      int64_t width = *ir::AsInt(candidate.accumulators.front()->shape[1]);
+      obstacle = {};
+      region = CollectEpilogue(launch_, op, candidate, {1, width, width}, &obstacle);
+    }
     if (!obstacle.text.empty()) return ScopedMutator::Rewrite(op);
     std::vector<Stmt> stmts(op->stmts.begin(), op->stmts.end());
     for (size_t i = region.begin; i < region.end; ++i) stmts[i] = WithFixedRounding(stmts[i]);

@@ -112,6 +112,7 @@ class Epilogue:
     Attributes:
         tile: the result.
         slices, columns: how many there are, and the columns of each.
+        parts: 2 where a slice has so many columns of both halves of the tile.
         slots, bytes: of tiles in shared memory that results go through: so many slices of them
             exist, which take so many bytes in all; 0 without such tiles.
         before: tensors that are loaded before the threads wait for the gemm.
@@ -127,6 +128,7 @@ class Epilogue:
     before: tuple[str, ...]
     ahead: tuple[str, ...]
     line: int
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,8 @@ def _launch(core: Any) -> Launch:
 def _epilogue(core: Any) -> Epilogue:
     before, ahead = (tuple(map(str, names)) for names in (core.before, core.ahead))
     counts = (core.slices, core.columns, core.slots, core.bytes)
-    return Epilogue(str(core.tile), *counts, before, ahead, core.span.line if core.span else 0)
+    line = core.span.line if core.span else 0
+    return Epilogue(str(core.tile), *counts, before, ahead, line, core.parts)
 
 
 def _channel(core: Any) -> Channel:

@@ -38,7 +38,8 @@ def _launch(launch: Launch, arch: str) -> list[str]:
 
 def _epilogue(epilogue: Epilogue) -> str:
     e = epilogue
-    parts = [f"{e.slices} slices of {e.columns} columns"]
+    halves = " of both halves" if e.parts > 1 else ""
+    parts = [f"{e.slices} slices of {e.columns} columns{halves}"]
     if e.slots:
         parts.append(f"staged in {e.slots} slots ({e.bytes} bytes)")
     if e.before:

@@ -79,9 +79,9 @@ def aliased(c, X, D, V):
 
 
 @T.macro
-def in_parts(c, X, D, V):
+def at_odds(c, X, D, V):
     for i, j in T.Parallel(BM, BN // 2):
-        D[i, j] = c[i, j] * c[i, j + BN // 2]
+        D[i, j] = c[i, j] * c[i, j + BN // 4]
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -93,7 +93,7 @@ def in_parts(c, X, D, V):
         (used_later, "top, which T.reduce_max makes of all columns, is used", "top[i]"),
         (summed, "T.reduce_sum along the columns depends on their order", "T.reduce_sum"),
         (aliased, "tensor D is stored to, and used at other elements", "T.copy(c, D)"),
-        (in_parts, "is in another slice of columns", "BN // 2]"),
+        (at_odds, "is in another slice of columns", "BN // 4]"),
     ],
     ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", None),
 )

@@ -48,6 +48,100 @@ def test_two_accumulators(monkeypatch, target):
     check(function, target, wanted, a, w, torch.empty(ROWS, 136).bfloat16(), width=128)
 
 
+def gemm_of_tile(width: int, halves: int, epilogue, dtype="bfloat16", threads=256):
+    """A gemm of one tile a block; then ``epilogue(c, o, bias, D, first)``, where ``o`` and ``D``
+    have so many columns."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((ROWS, DEPTH), "bfloat16"),
+        W: T.Tensor((width, DEPTH), "bfloat16"),
+        bias: T.Tensor((ROWS, width), "float32"),
+        D: T.Tensor((ROWS, halves), dtype),
+    ):
+        with T.Kernel(T.ceildiv(ROWS, 128), threads=threads) as block:
+            a, w = (T.alloc_shared((n, 64), "bfloat16") for n in (128, width))
+            c = T.alloc_fragment((128, width), "float32")
+            o = T.alloc_fragment((128, halves), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(DEPTH, 64), num_stages=2):
+                T.copy(A[block * 128, k * 64], a)
+                T.copy(W[0, k * 64], w)
+                T.gemm(a, w, c, transpose_B=True)
+            epilogue(c, o, bias, D, block * 128)
+
+    return main
+
+
+def gated(width: int, in_place: bool):
+    """The left half of a tile is the gate of the right one."""
+    half = width // 2
+
+    @T.macro
+    def epilogue(c, o, bias, D, first):
+        if in_place:
+            for i, j in T.Parallel(128, half):
+                x = c[i, j] + bias[first + i, j]
+                c[i, j] = x / (1 + T.exp(-x)) * (c[i, j + half] + bias[first + i, j + half])
+            T.copy(c[:, 0:half], D[first, 0])
+        else:
+            for i, j in T.Parallel(128, width):
+                c[i, j] += bias[first + i, j]
+            for i, j in T.Parallel(128, half):
+                o[i, j] = c[i, j] / (1 + T.exp(-c[i, j])) * c[i, j + half]
+            T.copy(o, D[first, 0])
+
+    return epilogue
+
+
+def rotated(width: int, head: int, direct: bool):
+    """Column j of the left half of each head goes with that of the right one."""
+    half = head // 2
+
+    @T.macro
+    def epilogue(c, o, bias, D, first):
+        for i, p in T.Parallel(128, width // 2):
+            j = p // half * head + p % half
+            x, y = c[i, j], c[i, j + half]
+            left = x * bias[first + i, j] - y
+            right = y * bias[first + i, j + half] + x
+            if direct:
+                D[first + i, j] = left
+                D[first + i, j + half] = right
+            else:
+                c[i, j] = left
+                c[i, j + half] = right
+        if not direct:
+            T.copy(c, D[first, 0])
+
+    return epilogue
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("in_place, width", [(False, 128), (True, 192)])
+def test_halves_of_a_tile(target, in_place, width):
+    a, w, bias = torch.randn(ROWS, DEPTH), torch.randn(width, DEPTH), torch.randn(ROWS, width)
+    a, w, half = a.bfloat16(), w.bfloat16() / 8, width // 2
+    x = a.double() @ w.double().T + bias.double()
+    wanted = torch.nn.functional.silu(x[:, :half]) * x[:, half:]
+    function = gemm_of_tile(width, half, gated(width, in_place))
+    d = torch.empty(ROWS, half).bfloat16()
+    check(function, target, wanted, a, w, bias, d, width=half, most=32)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width, head, direct", [(128, 128, True), (192, 64, False)])
+def test_halves_of_heads(target, width, head, direct):
+    a, w, bias = torch.randn(ROWS, DEPTH), torch.randn(width, DEPTH), torch.randn(ROWS, width)
+    a, w = a.bfloat16(), w.bfloat16() / 8
+    x, f = ((t.double()).view(ROWS, -1, 2, head // 2) for t in (a.double() @ w.double().T, bias))
+    left, right = x[:, :, 0] * f[:, :, 0] - x[:, :, 1], x[:, :, 1] * f[:, :, 1] + x[:, :, 0]
+    wanted = torch.stack([left, right], 2).view(ROWS, width)
+    function = gemm_of_tile(width, width, rotated(width, head, direct), threads=128)
+    d = torch.empty(ROWS, width).bfloat16()
+    check(function, target, wanted, a, w, bias, d, width=width // 2, most=32)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_pairs_of_columns(monkeypatch, target):
     monkeypatch.syspath_prepend(str(EXAMPLES))
