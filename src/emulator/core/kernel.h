@@ -176,6 +176,7 @@ class Module {
   Module(const Module&) = delete;
 
   std::string target;
+  int sms = 0;  // of the device that it is loaded for
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::map<int, std::string> files;
   std::vector<std::string> lines;

@@ -90,9 +90,9 @@ uint64_t CtaValue(const Cta& cta, Special special) {
     case Special::kNwarpid:
       return (o.block.count() + kLanes - 1) / kLanes;
     case Special::kNsmid:
-      return 148;
+      return cluster.kernel().module->sms;
     case Special::kSmid:
-      return cta.linear_id % 148;
+      return cta.linear_id % cluster.kernel().module->sms;
     case Special::kDynamicSmemSize:
       return o.dynamic_shared;
     case Special::kTotalSmemSize:

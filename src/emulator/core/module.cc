@@ -5,6 +5,7 @@
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/kernel.h"
+#include "emulator/core/sm_count.h"
 #include "emulator/memory/global.h"
 #include "emulator/ptx/ast.h"
 
@@ -36,6 +37,7 @@ class Loader {
   Loader(const std::string& text, const std::string& device, GlobalMemory& memory)
       : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>(memory)) {
     context_.device = ParseTarget(device);
+    module_->sms = SmCountOf(device);
   }
 
   std::shared_ptr<Module> Run() {

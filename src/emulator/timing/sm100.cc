@@ -1,4 +1,5 @@
 // B200.
+#include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
 namespace tilelang::emulator {
@@ -8,7 +9,7 @@ const Figures& Sm100Figures() {
     Figures f;
     f.arch = "sm_100a";
     f.gpu = "B200";
-    f.sms = 148;  // SemiAnalysis, B200
+    f.sms = SmCountOf(f.arch);
     f.clock_mhz = f.tensor_clock_mhz =
         1850;           // FlashAttention-4 paper (arXiv 2603.05451): 1.85 GHz boost
     f.launch_us = 2.3;  // as on the H200

@@ -1,4 +1,5 @@
 // A100 (SXM, 80 GB).
+#include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
 namespace tilelang::emulator {
@@ -8,7 +9,7 @@ const Figures& Sm80Figures() {
     Figures f;
     f.arch = "sm_80";
     f.gpu = "A100";
-    f.sms = 108;                              // NVIDIA A100 whitepaper
+    f.sms = SmCountOf(f.arch);
     f.clock_mhz = f.tensor_clock_mhz = 1410;  // whitepaper, boost
     f.launch_us = 2.5;                        // as on the H200
     f.shared_bytes = 164 * 1024;

@@ -1,4 +1,5 @@
 // H200 (SXM, 141 GB).
+#include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
 namespace tilelang::emulator {
@@ -39,7 +40,7 @@ const Figures& Sm90Figures() {
     Figures f;
     f.arch = "sm_90a";
     f.gpu = "H200";
-    f.sms = 132;         // NVIDIA H100 whitepaper
+    f.sms = SmCountOf(f.arch);
     f.clock_mhz = 1980;  // the clock that the driver sets for kernels below the power limit
     f.launch_us = 1.2;
     f.tensor_clock_mhz = 1805;  // of kernels with work for the tensor core below the limit

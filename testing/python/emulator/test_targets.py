@@ -334,3 +334,23 @@ def test_headers_that_ptx_does_not_have(text, kind, message):
     with pytest.raises(EmulatorError, match=message) as caught:
         Device().load_ptx(text)
     assert caught.value.kind == kind
+
+
+def test_devices_have_their_own_number_of_sms():
+    counts = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148, "sm_120a": 170, "sm_121a": 48}
+    for arch, count in counts.items():
+        text = f"""{header(arch)}
+.visible .entry k(.param .u64 o) {{
+  .reg .b64 %a; .reg .b32 %n, %i, %b;
+  ld.param.u64 %a, [o];
+  mov.u32 %n, %nsmid;
+  mov.u32 %i, %smid;
+  mov.u32 %b, %ctaid.x;
+  mad.wide.u32 %a, %b, 8, %a;
+  st.global.v2.b32 [%a], {{%n, %i}};
+  ret;
+}}"""
+        out = np.zeros((200, 2), np.uint32)
+        Device(arch).load_ptx(text)["k"].launch(200, 1, [out])
+        assert (out[:, 0] == count).all()
+        assert out[:, 1].max() == count - 1 and out[:, 1].min() == 0
