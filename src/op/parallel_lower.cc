@@ -2,7 +2,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -94,8 +93,7 @@ class ParallelLowerer : public AccessLowerer {
       : AccessLowerer(buffers, ctx), info_(info), layout_(layout) {}
 
   Stmt Lower() {
-    size_t last = info_.extents().size() - 1;
-    width_ = std::gcd(VectorWidth(info_, 16, ctx_), layout_->VectorWidth(last));
+    width_ = VectorWidthIn(info_, layout_, ctx_);
     if (width_ > 1) {
       Vectors vectors = VectorsOf(info_, width_, ctx_);
       vectors_ = vectors.buffers;

@@ -1,4 +1,4 @@
-// Vectors that begin at any element: rows of odd length.
+// Vectors that begin at any element: rows of odd length, where layouts give a thread neighbours.
 #ifndef TILELANG_OP_UNALIGNED_H_
 #define TILELANG_OP_UNALIGNED_H_
 

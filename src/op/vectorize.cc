@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "arith/lazy_loads.h"
@@ -324,11 +325,10 @@ Vectorizer VectorizerOf(const ParallelInfo& info, bool anywhere, Context* ctx) {
 // The most iterations up to `limit` that run as one.
 int64_t WidestVector(const ParallelInfo& info, int64_t limit, bool anywhere, Context* ctx) {
   Vectorizer vectorizer = VectorizerOf(info, anywhere, ctx);
-  const int64_t shortest = anywhere ? 8 : 0;  // bytes that are worth shifting
   auto fits = [&](int64_t width) {
     return info.extents().back() % width == 0 && vectorizer.Examine(info.loop()->body, width) &&
            vectorizer.Obstacles().empty() && !vectorizer.Vectors().empty() &&
-           vectorizer.Longest() <= 16 && vectorizer.Longest() >= shortest;
+           vectorizer.Longest() <= 16;
   };
   int64_t width = 1;
   while (2 * width <= std::min<int64_t>(limit, 16)) width *= 2;
@@ -346,14 +346,24 @@ bool OnlyStores(const Stmt& s) {
 }  // namespace
 
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
-  int64_t aligned = WidestVector(info, limit, /*anywhere=*/false, ctx);
-  return aligned > 1 ? aligned : WidestVector(info, limit, /*anywhere=*/true, ctx);
+  return WidestVector(info, limit, /*anywhere=*/false, ctx);
+}
+
+int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context* ctx) {
+  int64_t neighbours = layout->VectorWidth(info.extents().size() - 1);
+  int64_t aligned = std::gcd(VectorWidth(info, 16, ctx), neighbours);
+  if (aligned > 1) return aligned;
+  int64_t width = std::gcd(WidestVector(info, 16, /*anywhere=*/true, ctx), neighbours);
+  if (width == 1) return 1;
+  Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
+  bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
+  return fits && vectorizer.Longest() == 16 ? width : 1;  // shorter ones are not worth shifting
 }
 
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx) {
   int64_t width = VectorWidth(info, 16, ctx);
   if (width == 1) return 0;
-  Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
+  Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/false, ctx);
   vectorizer.Examine(info.loop()->body, width);
   return vectorizer.Longest();
 }

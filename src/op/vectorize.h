@@ -12,8 +12,13 @@ namespace tilelang::op {
 // How many consecutive iterations of the last loop variable run as one, at most `limit`: 1, or a
 // number for which some access is a vector and no access is a run of elements that is none: that
 // may be misaligned or longer than 16 bytes. Conditions around accesses have one value in a group
-// of so many, or are ragged. Where no vectors are aligned, they may begin at any element.
+// of so many, or are ragged.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
+
+// The same of the iterations that a thread has in a layout. Where no vectors are aligned they may
+// begin at any element: no reason to choose such a layout, since the elements of neighbouring lanes
+// coalesce as well, but where there is one, lanes would not be neighbours by element.
+int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context* ctx);
 
 // Bytes of the longest vector that the loop accesses when it runs by its VectorWidth; 0 if none.
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx);

@@ -408,11 +408,6 @@ class ReductionRoller : public analysis::ScopedMutator {
     if (op::ScanOf(op) || op->Partials() > 1 || !(src.IsGlobal() || src.IsShared())) return true;
     auto extents = ir::AsInts(op->src->extents);
     if (!extents) return false;
-    int64_t row = extents->back();
-    int64_t vector = 16 / std::max(1, ir::Bytes(src->dtype));
-    bool along_row = op->dim + 1 == static_cast<int64_t>(extents->size());
-    // A tile of an odd row has no vectors; a rolled loop's is longer.
-    if (along_row && src.IsGlobal() && row > vector && row % vector != 0) return false;
     int64_t most = Threads() * (src.IsGlobal() ? kOfTensor : kOfTile);
     if (chunk_ != kUnlimited && (*extents)[op->dim] > chunk_) return false;
     return layout::Product(*extents) <= most;

@@ -60,9 +60,6 @@ std::vector<int64_t> TileOf(const RolledLoop& loop) {
           static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(most, *extent))));
     } else if (extent && (*extent <= most || loop.undivided)) {
       tile[d] = std::max<int64_t>(1, *extent);
-      // Vectors divide the tile of an odd row, which has what is beyond its end left out.
-      bool odd = d + 1 == rank && reduced && !of_records && tile[d] > vector;
-      if (odd && !loop.undivided) tile[d] = CeilTo(tile[d], vector);
     } else if (extent && d + 1 == rank) {
       // Turns of nearly the same length.
       int64_t turns = (*extent + most - 1) / most;

@@ -166,8 +166,7 @@ class Versioner : public analysis::ScopedMutator {
     }
     Remark(op->span, "vectorize",
            "rows of " + names + " are accessed by vectors where " + test +
-               ", and elsewhere by vectors that begin anywhere: the kernel is there twice. "
-               "T.assume says that "
+               ", and element by element elsewhere: the kernel is there twice. T.assume says that "
                "one of the two is enough");
     Stmt vectors = ByThreads().MutateStmt(Decided(whole).MutateStmt(op->body));
     Stmt others = ir::FreshCopy().MutateStmt(Decided(ir::Not(whole)).MutateStmt(op->body));

@@ -7,9 +7,8 @@ namespace tilelang::transform {
 
 // Kernels that go along rows whose length is known only at run time: where a row is as long as
 // whole vectors of 16 bytes, all of them begin at one. The body is there twice, under a test of the
-// lengths: with aligned vectors, and with others or none, each with the layouts that suit it. A
-// remark names the test. Kernels with gemms, pipelined loops, barriers or annotated layouts stay as
-// they are.
+// lengths: with vectors, and element by element, each with the layouts that suit it. A remark names
+// the test. Kernels with gemms, pipelined loops, barriers or annotated layouts stay as they are.
 ir::Func VersionStrides(const ir::Func& func);
 
 }  // namespace tilelang::transform
