@@ -50,7 +50,7 @@ def store_rows(tile, total, Out, Lse, head, row, rows):
 
 def attention_varlen(
     shape, longest, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256,
-    num_stages=2, lazy=False, parts=8,
+    num_stages=2, lazy=False, parts=8, polynomial=0,
 ):  # fmt: skip
     """As ``attention``; ``queries`` and ``keys`` of the Shape are those of all sequences together.
 
@@ -100,7 +100,7 @@ def attention_varlen(
                     T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
                     if k >= whole:
                         hide(scores, k * block_N, own_keys - 1, diagonal)
-                    online_softmax(scores, weights, result, highest, sums, scale, slack)
+                    online_softmax(scores, weights, result, highest, sums, scale, slack, polynomial)
                     T.copy(V[key : key + block_N, head, :], V_shared)
                     T.gemm(weights, V_shared, result)
                 normalize(result, highest, sums, total, scale)

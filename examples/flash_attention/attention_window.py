@@ -40,7 +40,7 @@ def hide_outside(scores, first_key, diagonal, window):
 
 def attention_window(
     shape, window, sink=True, dtype="bfloat16", block_M=128, block_N=128, threads=256,
-    num_stages=2, parts=8,
+    num_stages=2, parts=8, polynomial=0,
 ):  # fmt: skip
     """Returns a prim_func of Q, K, V, Sinks (heads,) float32 and Out, shaped by a Shape.
 
@@ -89,7 +89,7 @@ def attention_window(
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
                 if (k < inner) | (k >= whole):
                     hide_outside(scores, k * block_N, diagonal, window)
-                online_softmax(scores, weights, result, highest, sums, scale, None)
+                online_softmax(scores, weights, result, highest, sums, scale, None, polynomial)
                 T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
                 T.gemm(weights, V_shared, result)
             normalize(result, highest, sums, total, scale)

@@ -98,6 +98,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Fast("__pow", "__powf"), Fast("__tanh", "tl::fast_tanh"), Fast("__sqrt", "tl::fast_sqrt"),
     Fast("__rsqrt", "tl::fast_rsqrt"), Fast("__rcp", "tl::fast_rcp"),
     Fast("__fdividef", "__fdividef"),
+    Fast("exp2_fma3", "tl::exp2_fma<3>"), Fast("exp2_fma4", "tl::exp2_fma<4>"),
+    Fast("exp2_fma5", "tl::exp2_fma<5>"),
     Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
     Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
     Math("ieee_fmaf", "__fmaf", kRounded), Math("ieee_fsqrt", "__fsqrt", kRounded),

@@ -18,6 +18,11 @@ void OperationCounter::Count(const ir::ExprNode* e, int64_t times) {
   if (e->kind == ir::ExprKind::kCall) {
     const ir::String& call = static_cast<const ir::CallNode*>(e)->name;
     std::string_view name(call.data(), call.size());
+    constexpr std::string_view kPolynomial = "exp2_fma";
+    if (name.starts_with(kPolynomial)) {  // and its degree, beside which five more of that pipe
+      fp32 += times * (5 + name[kPolynomial.size()] - '0');
+      return;
+    }
     for (std::string_view function : {"exp", "log", "sqrt", "rcp", "tanh", "sin", "cos"}) {
       if (name.find(function) == std::string_view::npos) continue;
       mufu += times;

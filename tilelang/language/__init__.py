@@ -114,7 +114,7 @@ from .loops import (
     unroll,
     vectorized,
 )
-from .math import fabs, fma, ldexp, pow, round
+from .math import exp2_fma, fabs, fma, ldexp, pow, round
 from .persistent import Persistent
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
 from .pointer import ldg as _ldg
