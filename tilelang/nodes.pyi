@@ -187,6 +187,7 @@ from .ir.expr import IntImm as IntImm
 class Issue(Stmt):
     body: Stmt
     completion: Completion
+    awaited: bool
 class KernelLaunch(Stmt):
     block_vars: Sequence[Var]
     grid: Sequence[Expr]

@@ -42,7 +42,7 @@ const ThreadSet& EngineWaiters::Of(const Buffer& buffer) const {
 
 void EngineWaiters::AddLeaf(const Stmt& s, const ThreadSet& active, const BlockThreads& threads) {
   const auto* wait = s.as<WaitNode>();
-  if (wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore) {
+  if (wait != nullptr && wait->engine() == Engine::kTmaStore) {
     any_ = WaiterOf(wait, threads);
   } else if (WaitsOnMbarrier(s)) {
     any_ = active;

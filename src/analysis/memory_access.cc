@@ -359,7 +359,7 @@ std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
 }
 
 void AccessContext::Enter(const IssueNode* op) {
-  if (op->completion->engine_kind() != Engine::kTmaStore) return;
+  if (op->engine() != Engine::kTmaStore) return;
   const Array<int64_t>& threads = op->completion->threads;
   issuer = {threads[0], threads[1]};
 }

@@ -6,7 +6,6 @@
 #include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
-#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 
 namespace tilelang::analysis {
@@ -70,23 +69,17 @@ Buffer MbarrierWaitedOn(const Stmt& s) {
 }
 
 bool WaitsOnMbarrier(const Stmt& s) {
-  bool waits = false;
-  WalkStmts(s, [&](const Stmt& part) {
-    const auto* wait = part.as<WaitNode>();
-    waits |= wait != nullptr && wait->completion->barrier.defined();
-    return !waits;
-  });
-  return waits || HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
+  return WaitsForAll(s, Engine::kTmaLoad) || WaitsForAll(s, Engine::kTcgen05) ||
+         HasCall(s, [](const CallNode*, const Intrinsic* intrinsic) {
            return intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
          });
 }
 
-bool WaitsForStores(const Stmt& s) {
+bool WaitsForAll(const Stmt& s, Engine engine) {
   bool waits = false;
   WalkStmts(s, [&](const Stmt& part) {
     const auto* wait = part.as<WaitNode>();
-    waits |=
-        wait != nullptr && wait->completion->engine_kind() == Engine::kTmaStore && wait->left == 0;
+    waits |= wait != nullptr && wait->engine() == engine && wait->left == 0;
     return !waits;
   });
   return waits;
@@ -134,23 +127,6 @@ bool UsesProgramBarrier(const Stmt& s) {
   return found;
 }
 
-std::optional<int> WgmmaLeftBy(const Stmt& s) {
-  if (const auto* wait = s.as<WaitNode>(); wait != nullptr && wait->IsForWgmma()) {
-    return static_cast<int>(wait->left);
-  }
-  std::string_view name = CalledBy(s);
-  if (!name.starts_with(op::kWgmmaWait)) return std::nullopt;
-  return std::stoi(std::string(name.substr(op::kWgmmaWait.size())));
-}
-
 bool IsFence(const Stmt& s) { return CalledBy(s) == "fence_proxy_async"; }
-
-bool IsWgmmaCommit(const Stmt& s) { return CalledBy(s) == op::kWgmmaCommit; }
-
-bool WaitsForWgmma(const Stmt& s) {
-  bool found = false;
-  WalkStmts(s, [&](const Stmt& part) { return !(found |= WgmmaLeftBy(part) == 0); });
-  return found;
-}
 
 }  // namespace tilelang::analysis

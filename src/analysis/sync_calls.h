@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "analysis/thread_set.h"
+#include "ir/async.h"
 #include "ir/intrinsics.h"
 #include "ir/stmt.h"
 
@@ -21,9 +22,10 @@ bool HasCall(const ir::Stmt& s,
 ir::Buffer MbarrierOf(const ir::CallNode* call);
 // The mbarriers on which all that a statement waits for completes; null: waits for something else.
 ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
-// Waits until asynchronous engines are done: on an mbarrier, or for stores of its own thread.
+// Waits on an mbarrier until asynchronous engines are done.
 bool WaitsOnMbarrier(const ir::Stmt& s);
-bool WaitsForStores(const ir::Stmt& s);
+// Waits for all that its own threads have asked of the engine.
+bool WaitsForAll(const ir::Stmt& s, ir::Engine engine);
 // Waits for other warps: on a barrier of the program. Those who wait on the compiler's barriers
 // issued the work themselves, which orders them with nobody else.
 bool IsRole(const ir::Stmt& s);
@@ -40,12 +42,6 @@ bool IsArrival(const ir::Stmt& s);
 bool UsesProgramBarrier(const ir::Stmt& s);
 // fence.proxy.async
 bool IsFence(const ir::Stmt& s);
-// Ends a group of wgmma.
-bool IsWgmmaCommit(const ir::Stmt& s);
-// How many groups of wgmma a statement leaves in flight; nothing: it does not wait for them.
-std::optional<int> WgmmaLeftBy(const ir::Stmt& s);
-// Somewhere in the statement all wgmma are waited for.
-bool WaitsForWgmma(const ir::Stmt& s);
 
 }  // namespace tilelang::analysis
 

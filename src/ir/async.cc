@@ -34,10 +34,11 @@ Completion Completion::OfStores(Array<int64_t> threads) {
   return Completion(std::move(node));
 }
 
-Issue::Issue(Stmt body, Completion completion, Span span) {
+Issue::Issue(Stmt body, Completion completion, Span span, bool awaited) {
   auto node = MakeNode<IssueNode>(std::move(span));
   node->body = std::move(body);
   node->completion = std::move(completion);
+  node->awaited = awaited;
   data_ = std::move(node);
 }
 
@@ -66,7 +67,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("threads", &CompletionNode::threads);
   refl::ObjectDef<IssueNode>()
       .def_ro("body", &IssueNode::body)
-      .def_ro("completion", &IssueNode::completion);
+      .def_ro("completion", &IssueNode::completion)
+      .def_ro("awaited", &IssueNode::awaited);
   refl::ObjectDef<WaitNode>()
       .def_ro("completion", &WaitNode::completion)
       .def_ro("left", &WaitNode::left)

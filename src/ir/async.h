@@ -58,13 +58,15 @@ class IssueNode : public StmtNode {
  public:
   Stmt body;
   Completion completion;
+  bool awaited = false;  // the program waits for it; or placement has written the Wait
 
+  Engine engine() const { return completion->engine_kind(); }
   IssueNode() : StmtNode(StmtKind::kIssue) {}
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Issue", IssueNode, StmtNode);
 };
 class Issue : public Stmt {
  public:
-  Issue(Stmt body, Completion completion, Span span = Span());
+  Issue(Stmt body, Completion completion, Span span = Span(), bool awaited = false);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Issue, Stmt, IssueNode);
 };
 
@@ -76,7 +78,7 @@ class WaitNode : public StmtNode {
   int64_t left = 0;
   bool written = false;  // of kTmaStore: the tensors are; false: the tiles are read
 
-  bool IsForWgmma() const { return completion->engine_kind() == Engine::kWgmma; }
+  Engine engine() const { return completion->engine_kind(); }
   WaitNode() : StmtNode(StmtKind::kWait) {}
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Wait", WaitNode, StmtNode);
 };

@@ -195,7 +195,7 @@ Stmt StmtMutator::Rewrite(const IssueNode* op) {
   Stmt body = MutateStmt(op->body);
   Completion completion = MutateCompletion(op->completion);
   if (body.same_as(op->body) && completion.same_as(op->completion)) return Self<Stmt>(op);
-  return Issue(body, completion, op->span);
+  return Issue(body, completion, op->span, op->awaited);
 }
 Stmt StmtMutator::Rewrite(const WaitNode* op) {
   Completion completion = MutateCompletion(op->completion);

@@ -247,6 +247,7 @@ class Printer : public StmtVisitor {
   void Visit(const IssueNode* op) override {
     os_ << "issue";
     Of(op->completion);
+    if (op->awaited) os_ << ", awaited";
     os_ << ":\n";
     Block(op->body);
   }

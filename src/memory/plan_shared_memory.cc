@@ -11,7 +11,6 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
-#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "registry/functions.h"
 
@@ -77,7 +76,7 @@ class LiveRanges : public StmtVisitor {
   std::vector<Block> blocks;
   // Some warps wait, inside a branch, for others on barriers of the program.
   bool has_roles = false;
-  // The program has barriers, or waits for gemms itself.
+  // The program has barriers.
   bool orders_itself = false;
 
   // Tiles that no such loop uses, as those of an epilogue.
@@ -152,15 +151,15 @@ class LiveRanges : public StmtVisitor {
     Buffer barrier = waits ? BarrierOf(op) : Buffer();
     bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
     has_roles |= programs && divergent_ > 0;
-    orders_itself |= op::IsWaitWgmma(op);
     if (intrinsic != nullptr && intrinsic->sync != SyncKind::kNone) MarkWaits();
     StmtVisitor::Visit(op);
   }
   // Its threads wait before they write the bytes again, by whatever buffer.
   void Visit(const IssueNode* op) override {
+    if (op->awaited) return VisitStmt(op->body);
     MarkWaits();
-    in_store_ = op->completion->engine_kind() == Engine::kTmaStore;
-    bool wgmma = op->completion->engine_kind() == Engine::kWgmma;
+    in_store_ = op->engine() == Engine::kTmaStore;
+    bool wgmma = op->engine() == Engine::kWgmma;
     if (wgmma) wgmmas_.insert(wgmma_ = op->completion.get());
     VisitStmt(op->body);
     in_store_ = false;

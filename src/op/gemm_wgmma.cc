@@ -188,6 +188,7 @@ class WgmmaLowerer {
         c_(lowering->buffers->Get(MatrixC(op)->buffer)) {}
 
   void Issue(std::vector<Stmt>* stmts) {
+    std::vector<Stmt>& setup = lowering_->setup;
     bool rs = MatrixA(op_)->buffer.IsFragment();
     const WarpGrid& grid = plan_->grid;
     Expr group = lowering_->ctx->warpgroup - I32(lowering_->ctx->threads.begin / kWarpgroup);
@@ -198,14 +199,13 @@ class WgmmaLowerer {
     if (!rs) {
       a.emplace(MatrixA(op_), IsTransposedA(op_), DescriptorFormat::kWgmma, "desc_a", *lowering_,
                 op_->span, part(grid.m, grid.n, ir::FloorMod(group, I32(grid.m)), rows_));
-      stmts->push_back(a->bind());
+      setup.push_back(a->bind());
     }
     SharedOperand b(MatrixB(op_), !IsTransposedB(op_), DescriptorFormat::kWgmma, "desc_b",
                     *lowering_, op_->span,
                     part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
-    stmts->push_back(b.bind());
-    HoldInputs(stmts);
-    stmts->push_back(DeviceEffect(kWgmmaHeader, "wgmma_fence", {}, op_->span));
+    setup.push_back(b.bind());
+    HoldInputs(&setup);
     Expr clear = lowering_->scalar->Mutate(op_->clear_accum);
     const MmaAtom& atom = plan_->kind.atom;
     for (int64_t m = 0; m < rows_; m += kWgmmaRows) {
@@ -369,6 +369,8 @@ Stmt HoldRegisters(const Buffer& registers, const Span& span) {
 }
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
+
+Stmt FenceWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_fence", {}, span); }
 
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_commit", {}, span); }
 

@@ -3,8 +3,6 @@
 #ifndef TILELANG_OP_GEMM_WGMMA_H_
 #define TILELANG_OP_GEMM_WGMMA_H_
 
-#include <string_view>
-
 #include "op/access.h"
 #include "op/instruction.h"
 #include "op/wgmma.h"
@@ -42,13 +40,11 @@ Stmt HoldRegisters(const Buffer& registers, const Span& span);
 // T.wait_wgmma(n): until n groups are left in flight.
 bool IsWaitWgmma(const ir::CallNode* call);
 
+// Between what threads did to registers and wgmma that use them.
+Stmt FenceWgmma(const Span& span);
 // What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
 Stmt CommitWgmma(const Span& span);
 Stmt WaitWgmma(int64_t pending, const Span& span);
-
-// The device functions of these, for those who order accesses of shared memory.
-inline constexpr std::string_view kWgmmaCommit = "tl::wgmma_commit";
-inline constexpr std::string_view kWgmmaWait = "tl::wgmma_wait<";
 
 }  // namespace tilelang::op
 

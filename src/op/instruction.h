@@ -61,6 +61,8 @@ struct Lowering {
   int64_t multicast = 0;  // the blocks for which TMA loads, a mask; 0: for its own
   // Gemms by wgmma that the program leaves in flight somewhere, whose fragments exist here.
   std::vector<const ir::GemmNode*> in_flight = {};
+  // What threads do before the fence in front of the wgmma of a group.
+  std::vector<Stmt> setup = {};
 };
 
 class TileInstruction {

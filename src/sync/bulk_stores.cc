@@ -95,7 +95,7 @@ bool BulkStores::IsApart(const PendingAccess& store, const analysis::MemoryAcces
 
 bool BulkStores::IssuesAlone(const Stmt& s) const {
   if (const auto* issue = s.as<ir::IssueNode>()) {
-    return issue->completion->engine_kind() == ir::Engine::kTmaStore;
+    return issue->engine() == ir::Engine::kTmaStore;
   }
   if (const auto* seq = s.as<ir::SeqNode>()) {
     return seq->stmts.size() == 1 && IssuesAlone(seq->stmts[0]);

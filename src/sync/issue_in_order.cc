@@ -224,19 +224,17 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
 // some in flight.
 Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
-  std::vector<Stmt> stmts;
-  IssueAll(group, lowering, &stmts);
-  stmts.push_back(op::CommitWgmma(span));
-  int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
-  if (left < 0) return op::Sequence(stmts, span);
+  std::vector<Stmt> issue = {op::FenceWgmma(span)};
+  IssueAll(group, lowering, &issue);
+  issue.push_back(op::CommitWgmma(span));
   std::vector<const ir::GemmNode*> complete = lowering->in_flight;
   for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
-  ir::Array<ir::Buffer> registers = op::RegistersOf(complete, lowering);
-  if (left == 0 && lowering->in_flight.empty()) {
-    return ir::Issue(op::Sequence(stmts, span), ir::Completion::OfWgmma(registers), span);
-  }
-  stmts.push_back(op::WaitWgmma(left, span));
-  for (const ir::Buffer& held : registers) stmts.push_back(op::HoldRegisters(held, span));
+  auto done = ir::Completion::OfWgmma(op::RegistersOf(complete, lowering));
+  int64_t left = op::GroupsInFlight(op::AsGemm(group.back()));
+  bool awaited = left != 0 || !lowering->in_flight.empty();
+  std::vector<Stmt> stmts = lowering->setup;
+  stmts.push_back(ir::Issue(op::Sequence(issue, span), done, span, awaited));
+  if (awaited && left >= 0) stmts.push_back(ir::Wait(done, left, span));
   return op::Sequence(stmts, span);
 }
 

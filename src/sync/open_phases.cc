@@ -43,7 +43,8 @@ PhaseUses PhasesUsedIn(const Stmt& s) {
   };
   ir::WalkStmts(s, [&](const Stmt& part) {
     // What is issued in the statement is waited for in it, wherever that will be.
-    if (const auto* issue = part.as<ir::IssueNode>()) wait_for(issue->completion);
+    const auto* issue = part.as<ir::IssueNode>();
+    if (issue != nullptr && !issue->awaited) wait_for(issue->completion);
     if (const auto* wait = part.as<ir::WaitNode>()) wait_for(wait->completion);
     return true;
   });

@@ -34,13 +34,13 @@ std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
 void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
   EngineWaiters waiters(s, team_.threads, threads_);
   bool on_mbarrier = WaitsOnMbarrier(s);
-  bool for_stores = WaitsForStores(s);
+  bool for_stores = WaitsForAll(s, Engine::kTmaStore);
   state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
   for (const AccessPtr& access : AccessesOf(s)) {
     if (access->by_warpgroup) {
       state->Add({.access = access,
                   .by_role = role,
-                  .complete = WaitsForWgmma(s),
+                  .complete = WaitsForAll(s, Engine::kWgmma),
                   .known = KnownToWarpgroup(*access, threads_)});
       continue;
     }

@@ -3,13 +3,13 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/engine_waiters.h"
 #include "analysis/sync_calls.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
-#include "op/gemm_wgmma.h"
 #include "op/issue.h"
 #include "op/scratch.h"
 #include "op/thread_sync.h"
@@ -44,13 +44,22 @@ std::vector<Stmt> BarriersOf(const Stmt& s) {
 
 template <typename Node>
 bool IsForStores(const Node* op) {
-  return op->completion->engine_kind() == Engine::kTmaStore;
+  return op->engine() == Engine::kTmaStore;
 }
 
+bool IsWgmma(const Stmt& s) {
+  const auto* issue = s.as<IssueNode>();
+  return issue != nullptr && issue->engine() == Engine::kWgmma;
+}
+
+// ptxas serializes wgmma when a wait stands between the fence and them: nothing does.
 bool IsSequence(const Stmt& s) {
   const auto* issue = s.as<IssueNode>();
-  return (issue != nullptr ? issue->body : s)->kind == StmtKind::kSeq;
+  return (issue != nullptr && !IsWgmma(s) ? issue->body : s)->kind == StmtKind::kSeq;
 }
+
+// From here on its wait stands in the program, or comes.
+Issue Awaited(const IssueNode* op) { return Issue(op->body, op->completion, op->span, true); }
 
 Stmt WithoutBarriers(const Stmt& s) {
   const auto* seq = s.as<SeqNode>();
@@ -92,7 +101,7 @@ Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
     case StmtKind::kWhile:
       return ProcessLoop(s, state);
     case StmtKind::kIssue:
-      return ProcessIssue(s.as<IssueNode>(), state);
+      return IsWgmma(s) ? Leaf(s, state) : ProcessIssue(s.as<IssueNode>(), state);
     default:
       return Leaf(s, state);
   }
@@ -113,39 +122,49 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
     stmts.insert(stmts.end(), barriers.begin(), barriers.end());
   };
   bool outer = program_orders_;
+  std::vector<Stmt> waits;  // for engines, before the next statement
+  auto wait_for = [&](const std::vector<Stmt>& more) {
+    std::vector<Stmt> placed = Leaves(more, state);
+    waits.insert(waits.end(), placed.begin(), placed.end());
+  };
   for (size_t i = 0; i < op->stmts.size(); ++i) {
     const Stmt& child = op->stmts[i];
-    const auto* wait = child.as<WaitNode>();
-    bool held =
-        wait != nullptr && !IsForStores(wait) && held_.Hold(ffi::GetRef<Wait>(wait), *state);
-    if (held) continue;
     // Those of a sequence that is part of this one stand in it.
-    if (!IsSequence(child) && !held_.IsEmpty()) {
-      append(Leaves(held_.TakeBefore(UseOf(op, i)), state));
+    if (!IsSequence(child) && !in_flight_.IsEmpty()) {
+      wait_for(in_flight_.TakeBefore(child, NeededBy(child)));
     }
-    if (IsWgmmaCommit(child)) held_.PassCommit();
+    const auto* wait = child.as<WaitNode>();
+    if (wait != nullptr && !IsForStores(wait)) {
+      wait_for({child});
+      continue;
+    }
     if (i == first && first < last) {
+      append(std::exchange(waits, {}));
       append(BarriersBefore(child, OrderedByProgram(op, first, last), {}, true, state));
     }
     program_orders_ = outer || (first < last && first <= i && i <= last);
     Stmt processed = Process(child, state);
-    // Barriers and the statement after them join this sequence.
+    // Barriers and the statement after them join this sequence. Engines work on while warpgroups
+    // synchronize, fence, or wait for stores.
+    std::vector<Stmt> barriers;
     if (child->kind != StmtKind::kSeq) {
-      append(BarriersOf(processed));
+      barriers = BarriersOf(processed);
       processed = WithoutBarriers(processed);
     }
-    if (const auto* issue = processed.as<IssueNode>(); issue != nullptr && !IsForStores(issue)) {
-      // From here on its wait stands in the program.
-      stmts.push_back(issue->body);
-      append(WaitFor(issue, state));
-    } else {
-      stmts.push_back(processed);
-    }
+    auto end = std::find_if(barriers.begin(), barriers.end(), WorkInFlight::IsEndedBy);
+    barriers.insert(end, waits.begin(), waits.end());
+    waits.clear();
+    append(barriers);
+    const auto* issue = processed.as<IssueNode>();
+    bool begins = issue != nullptr && !IsForStores(issue);
+    stmts.push_back(begins ? Awaited(issue) : processed);
+    if (begins) append(Begin(child, state));
     // The program's own barriers come after finished stores.
     if (!between_statements_ && !context_.issuer && !WaitsNext(op, i)) {
       append(WaitForStores(BulkStores::OfAll(*state, child.span()), state));
     }
   }
+  append(waits);
   program_orders_ = outer;
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
@@ -156,26 +175,27 @@ Stmt SyncPlacer::ProcessIssue(const IssueNode* op, PendingAccesses* state) {
   Stmt body = Process(op->body, state);
   if (context_.issuer) state->PassStoreCommit(*context_.issuer);
   context_.Leave();
-  auto whole = [&](const Stmt& part) { return Issue(part, op->completion, op->span); };
+  auto whole = [&](const Stmt& part) { return Issue(part, op->completion, op->span, op->awaited); };
   if (IsSequence(op->body)) return whole(body);
   return Before(BarriersOf(body), whole(WithoutBarriers(body)));
 }
 
-// The wait for what a statement has issued, if it cannot be held.
-std::vector<Stmt> SyncPlacer::WaitFor(const IssueNode* op, PendingAccesses* state) {
+// The wait for what a statement has issued, if it cannot stand later.
+std::vector<Stmt> SyncPlacer::Begin(const Stmt& issue, PendingAccesses* state) {
+  const auto* op = issue.as<IssueNode>();
+  if (in_flight_.Add(op, AccessesOf(issue))) return {};
   Wait wait(op->completion, 0, op->span);
-  if (held_.Hold(wait, *state)) return {};
-  std::vector<Stmt> stmts = held_.TakeBefore({wait, {}, {}});
+  std::vector<Stmt> stmts = in_flight_.TakeBefore(wait, {});
   stmts.push_back(wait);
   return Leaves(stmts, state);
 }
 
 // A sequence that is no part of another: waits do not leave it.
 Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
-  HeldWaits outer = std::exchange(held_, {});
+  WorkInFlight outer = std::exchange(in_flight_, {});
   Stmt result = Process(s->kind == StmtKind::kIssue ? Stmt(Seq({s}, s.span())) : s, state);
-  std::vector<Stmt> last = Leaves(held_.TakeAll(), state);
-  held_ = std::move(outer);
+  std::vector<Stmt> last = Leaves(in_flight_.TakeAll(), state);
+  in_flight_ = std::move(outer);
   if (last.empty()) return result;
   last.insert(last.begin(), result);
   return op::Sequence(last, s.span());
@@ -205,24 +225,17 @@ std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAcce
   return result;
 }
 
-HeldWaits::Use SyncPlacer::UseOf(const SeqNode* op, size_t at) {
-  const Stmt& s = op->stmts[at];
-  HeldWaits::Use use{s, AccessesOf(s), {}};
+std::vector<AccessPtr> SyncPlacer::NeededBy(const Stmt& s) {
+  std::vector<AccessPtr> accesses = AccessesOf(s);
   WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     auto tiles = call != nullptr ? GivenBackBy(call) : std::nullopt;
     for (const Buffer& tile : tiles.value_or(Array<Buffer>())) {
-      use.accesses.push_back(WriteOf(tile, table_.offsets()));
+      accesses.push_back(WriteOf(tile, table_.offsets()));
     }
     return true;
   });
-  if (CalledBy(s) != "tl::wgmma_fence") return use;
-  for (size_t i = at + 1; i < op->stmts.size() && !IsWgmmaCommit(op->stmts[i]); ++i) {
-    const std::vector<AccessPtr>& accesses = AccessesOf(op->stmts[i]);
-    use.accesses.insert(use.accesses.end(), accesses.begin(), accesses.end());
-    use.parts.push_back(op->stmts[i]);
-  }
-  return use;
+  return accesses;
 }
 
 std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t first, size_t last) {
@@ -254,8 +267,11 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   if (CalledBy(s) == op::kSyncWarpgroups) state->PassWarpgroupBarrier(s.get());
   if (IsFence(s)) state->PassFence();
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
-  if (IsWgmmaCommit(s)) state->PassWgmmaCommit();
-  if (auto left = WgmmaLeftBy(s)) state->PassWgmmaWait(*left, threads_);
+  if (IsWgmma(s)) state->PassWgmmaCommit();
+  const auto* wait = s.as<WaitNode>();
+  if (wait != nullptr && wait->engine() == Engine::kWgmma) {
+    state->PassWgmmaWait(static_cast<int>(wait->left), threads_);
+  }
   return Before(stmts, s);
 }
 

@@ -13,10 +13,10 @@
 #include "analysis/thread_set.h"
 #include "analysis/uniformity.h"
 #include "sync/bulk_stores.h"
-#include "sync/held_waits.h"
 #include "sync/pending_accesses.h"
 #include "sync/proxy_fences.h"
 #include "sync/tensor_order.h"
+#include "sync/work_in_flight.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
@@ -79,7 +79,7 @@ class SyncPlacer {
   ir::Stmt ProcessBody(const ir::Stmt& loop, PendingAccesses* carried);
   ir::Stmt ProcessIteration(const ir::Stmt& loop, PendingAccesses* state);
   ir::Stmt ProcessIssue(const ir::IssueNode* op, PendingAccesses* state);
-  std::vector<ir::Stmt> WaitFor(const ir::IssueNode* op, PendingAccesses* state);
+  std::vector<ir::Stmt> Begin(const ir::Stmt& issue, PendingAccesses* state);
   ir::Stmt ProcessTeamOnly(const ir::Stmt& body, const ir::Expr& condition, const Team& team,
                            OpenPhases* phases);
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
@@ -97,9 +97,8 @@ class SyncPlacer {
   bool ConcernsWarpgroups(const PendingAccess& earlier, const analysis::AccessPtr& later);
   op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
-  // What statement number `at` of a sequence needs. If it begins gemms by wgmma: what they need,
-  // too; ptxas serializes wgmma when a wait stands between the fence and them.
-  HeldWaits::Use UseOf(const ir::SeqNode* op, size_t at);
+  // The accesses of a statement, and of those to whom it hands tiles over.
+  std::vector<analysis::AccessPtr> NeededBy(const ir::Stmt& s);
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
@@ -130,7 +129,7 @@ class SyncPlacer {
   // Among statements that barriers of the program order: those are its own affair, and threads of
   // one may wait for those of another.
   bool program_orders_ = false;
-  HeldWaits held_;
+  WorkInFlight in_flight_;
   int depth_ = 0;                       // loops around
   std::vector<PendingAccesses> exits_;  // at the Breaks and Continues of the loops around
   std::unordered_set<const ir::ffi::Object*> divergent_;  // statements treated as one

@@ -97,7 +97,8 @@ class TensorOrder {
     if (!Matters(s)) return out->push_back(s);
     if (s->kind == StmtKind::kSeq) return out->push_back(Block(s, state));
     if (const auto* issue = s.as<IssueNode>()) {
-      return out->push_back(Issue(Block(issue->body, state), issue->completion, issue->span));
+      Stmt body = Block(issue->body, state);
+      return out->push_back(Issue(body, issue->completion, issue->span, issue->awaited));
     }
     if (const auto* branch = s.as<IfNode>()) return Branch(branch, state, out);
     const auto* loop = s.as<ForNode>();

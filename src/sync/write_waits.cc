@@ -24,7 +24,7 @@ class Writer : public analysis::ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::IssueNode* op) override { return MutateStmt(op->body); }
   Stmt Rewrite(const ir::WaitNode* op) override {
-    switch (op->completion->engine_kind()) {
+    switch (op->engine()) {
       case ir::Engine::kWgmma:
         return ForWgmma(op);
       case ir::Engine::kTmaStore:

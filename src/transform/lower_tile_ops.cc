@@ -192,11 +192,8 @@ class KernelLowerer : public analysis::ScopedMutator {
   // Waits for gemms that the program has left in flight.
   Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
     op::Lowering lowering = MakeLowering();
-    std::vector<Stmt> stmts = {op::WaitWgmma(*ir::AsInt(call->args[0]), span)};
-    for (const Buffer& registers : op::RegistersOf(lowering.in_flight, &lowering)) {
-      stmts.push_back(op::HoldRegisters(registers, span));
-    }
-    return op::Sequence(stmts, span);
+    auto done = ir::Completion::OfWgmma(op::RegistersOf(lowering.in_flight, &lowering));
+    return ir::Wait(done, *ir::AsInt(call->args[0]), span);
   }
 
   static Stmt Staying(const Stmt& body) {

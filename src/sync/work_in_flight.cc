@@ -1,0 +1,167 @@
+#include "sync/work_in_flight.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/sync_calls.h"
+#include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/visitor.h"
+#include "op/issue.h"
+
+namespace tilelang::sync {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+bool LeavesSequence(const Stmt& s) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& part) {
+    found |= part->kind == StmtKind::kBreak || part->kind == StmtKind::kContinue;
+    return !found;
+  });
+  return found;
+}
+
+// Threads synchronize in it, leave the sequence, hand something over, or do what only the program
+// knows: nothing is moved past that.
+bool IsBoundary(const Stmt& s) {
+  bool found = LeavesSequence(s);
+  WalkExprs(s, [&](const Expr& e) {
+    if (const auto* load = e.as<LoadNode>()) {
+      found |= load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
+    }
+    if (const auto* call = e.as<CallNode>()) {
+      const Intrinsic* known = FindIntrinsic({call->name.data(), call->name.size()});
+      bool synchronizes = known != nullptr && known->sync != SyncKind::kNone;
+      Buffer barrier = synchronizes ? analysis::MbarrierOf(call) : Buffer();
+      bool completion = barrier.defined() && op::ThreadsWaitingOn(barrier);
+      found |= analysis::IsOfProgram(call) || (synchronizes && !completion);
+    }
+    return !found;
+  });
+  return found;
+}
+
+// By place alone: which thread asks for it does not matter to work in flight.
+bool DependsOn(const analysis::MemoryAccess& later, const analysis::MemoryAccess& work) {
+  return (later.write || work.write) && later.begin < work.end && work.begin < later.end;
+}
+
+// An engine may still read a tensor that the statement writes.
+bool WritesTensors(const Stmt& s) {
+  std::vector<Effect> effects = EffectsOf(s);
+  return std::any_of(effects.begin(), effects.end(), [](const Effect& effect) {
+    return effect.Writes() && effect.buffer.IsGlobal();
+  });
+}
+
+// The same for wgmma in flight: warpgroups may wait on mbarriers meanwhile, and hand over tiles
+// that it does not use.
+bool IsBoundaryOfWgmma(const Stmt& s) {
+  bool by_node = false;
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* issue = part.as<IssueNode>();
+    const auto* wait = part.as<WaitNode>();
+    by_node |= wait != nullptr && wait->engine() == Engine::kWgmma;
+    by_node |= issue != nullptr && issue->engine() == Engine::kWgmma && !part.same_as(s);
+    return !by_node;
+  });
+  bool by_call = analysis::HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
+    if (intrinsic == nullptr) return analysis::IsOfProgram(call);
+    bool arrives = analysis::ArrivesForOthers(call) && !analysis::GivenBackBy(call);
+    return arrives || intrinsic->sync == SyncKind::kCta;
+  });
+  return by_node || by_call || LeavesSequence(s);
+}
+
+bool Touches(const std::vector<analysis::AccessPtr>& accesses,
+             const std::vector<analysis::AccessPtr>& work) {
+  return std::any_of(work.begin(), work.end(), [&](const auto& earlier) {
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const auto& later) { return DependsOn(*later, *earlier); });
+  });
+}
+
+bool UsesAnyOf(const Stmt& s, const Array<Buffer>& buffers) {
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [&](const Buffer& buffer) { return UsesBuffer(s, buffer); });
+}
+
+}  // namespace
+
+bool WorkInFlight::Add(const IssueNode* issue, const std::vector<analysis::AccessPtr>& accesses) {
+  bool wgmma = issue->engine() == Engine::kWgmma;
+  groups_ += wgmma;
+  if (issue->awaited) return true;
+  Work work{issue->completion, issue->span, accesses, groups_};
+  std::erase_if(work.accesses, [](const auto& access) { return access->proxy != Proxy::kAsync; });
+  if (!wgmma && work.accesses.empty()) return false;
+  work_.push_back(std::move(work));
+  return true;
+}
+
+std::vector<Stmt> WorkInFlight::TakeBefore(const Stmt& s,
+                                           const std::vector<analysis::AccessPtr>& accesses) {
+  if (work_.empty()) return {};
+  auto any = [&](bool of_wgmma) {
+    return std::any_of(work_.begin(), work_.end(),
+                       [&](const Work& work) { return work.IsOfWgmma() == of_wgmma; });
+  };
+  bool all = any(false) && (IsBoundary(s) || WritesTensors(s));
+  bool all_wgmma = any(true) && IsBoundaryOfWgmma(s);
+  return TakeIf([&](const Work& work) {
+    if (work.IsOfWgmma() ? all_wgmma : all) return true;
+    if (Touches(accesses, work.accesses)) return true;
+    return work.IsOfWgmma() ? UsesAnyOf(s, work.completion->registers)
+                            : UsesBuffer(s, work.completion->barrier);
+  });
+}
+
+std::vector<Stmt> WorkInFlight::TakeAll() {
+  return TakeIf([](const Work&) { return true; });
+}
+
+bool WorkInFlight::IsEndedBy(const Stmt& s) { return IsBoundary(s) || IsBoundaryOfWgmma(s); }
+
+std::vector<Stmt> WorkInFlight::TakeIf(const std::function<bool(const Work&)>& due) {
+  std::vector<bool> taken;
+  int complete = 0;  // groups
+  for (const Work& work : work_) {
+    taken.push_back(due(work));
+    if (taken.back()) complete = std::max(complete, work.group);
+  }
+  std::vector<Stmt> stmts;
+  std::vector<Work> left;
+  std::vector<Work> groups;
+  for (size_t i = 0; i < work_.size(); ++i) {
+    Work& work = work_[i];
+    if (work.IsOfWgmma() && work.group <= complete) {
+      groups.push_back(std::move(work));
+    } else if (taken[i]) {
+      stmts.push_back(Wait(work.completion, 0, work.span));
+    } else {
+      left.push_back(std::move(work));
+    }
+  }
+  if (!groups.empty()) stmts.push_back(Together(groups));
+  work_ = std::move(left);
+  return stmts;
+}
+
+Stmt WorkInFlight::Together(const std::vector<Work>& groups) const {
+  std::vector<Buffer> registers;
+  for (const Work& work : groups) {
+    for (const Buffer& buffer : work.completion->registers) {
+      bool again = std::any_of(registers.begin(), registers.end(),
+                               [&](const Buffer& other) { return other.same_as(buffer); });
+      if (!again) registers.push_back(buffer);
+    }
+  }
+  auto completion = Completion::OfWgmma(Array<Buffer>(registers.begin(), registers.end()));
+  const Work& last = groups.back();
+  return Wait(completion, groups_ - last.group, last.span);
+}
+
+}  // namespace tilelang::sync
