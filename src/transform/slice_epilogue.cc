@@ -88,19 +88,19 @@ ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
   return ffi::ObjectRef(note);
 }
 
-// The store of the first slice of a tile to where `copy` stores the whole.
-Stmt FirstStore(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile) {
+// The part of a copy between a tile and a tensor that is for the first slice.
+Stmt FirstSlice(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile) {
   int64_t width = region.slices.Columns(*ir::AsInt(tile->shape.back()));
-  ir::Array<ir::Expr> extents = copy->dst->extents;
-  ir::Array<ir::Expr> shape = tile->shape;
-  auto last = [&](auto* list) {
-    list->Set(static_cast<int64_t>(list->size()) - 1, ir::Const(list->back().dtype(), width));
+  auto narrow = [&](ir::Array<ir::Expr> list) {
+    list.Set(static_cast<int64_t>(list.size()) - 1, ir::Const(list.back().dtype(), width));
+    return list;
   };
-  last(&extents);
-  last(&shape);
-  Buffer piece(tile->name, tile->dtype, shape, {}, tile->scope, {}, tile->span);
-  return ir::Copy(ir::Region::Whole(piece), ir::Region(copy->dst->buffer, copy->dst->mins, extents),
-                  {}, copy->span);
+  Buffer piece(tile->name, tile->dtype, narrow(tile->shape), {}, tile->scope, {}, tile->span);
+  auto side = [&](const ir::Region& whole) {
+    if (whole->buffer.same_as(tile)) return ir::Region::Whole(piece);
+    return ir::Region(whole->buffer, whole->mins, narrow(whole->extents));
+  };
+  return ir::Copy(side(copy->src), side(copy->dst), {}, copy->span);
 }
 
 int64_t HoistedBytes(const EpilogueRegion& region) {
@@ -274,24 +274,30 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     for (size_t i = 0; i < region->begin; ++i) {
       if (op->stmts[i]->kind == ir::StmtKind::kBind) MutateStmt(op->stmts[i]);
     }
-    StageStores(region, [&](const ir::CopyNode* copy, const Buffer& tile) {
+    auto fits = [&](const ir::CopyNode* copy, const Buffer& tile) {
       return CanStage(*region, copy, tile, slots);
-    });
+    };
+    StageStores(region, fits);
+    // While the next tile is computed: of a block's only one, and beside wgmma, which its threads
+    // wait for, their own loads are as fast.
+    if (in_loop_ && target_->has_tcgen05 && slots > 1) StageLoads(region, fits);
   }
 
-  // The tensor memory accelerator stores slices of the tile, and an SM has room for their slots.
+  // The tensor memory accelerator moves slices of the tile, and an SM has room for their slots.
   bool CanStage(const EpilogueRegion& region, const ir::CopyNode* copy, const Buffer& tile,
                 int64_t slots) {
     op::ThreadRange threads = Threads();
     bool all = threads.begin == 0 && threads.count == threads_.count;
+    bool loads = op::IsTmaLoad(copy);
     bool only = ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), copy->dst->buffer) == 1;
-    if (!all || !only) return false;
+    if (!all || !(loads || only)) return false;
     op::Context ctx{target_, threads, threads_.linear, threads_.count, nullptr, &analyzer_};
     EpilogueRegion with = region;
     with.tiles.push_back(
         {tile, *ir::AsInt(tile->shape.back()), EpilogueTile::Kind::kStaging, true});
-    Stmt store = FirstStore(with, copy, tile);
-    if (!op::TmaStore()->Obstacle(store.as<ir::CopyNode>(), &ctx).empty()) return false;
+    Stmt first = FirstSlice(with, copy, tile);
+    const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
+    if (!instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
     int64_t before = SharedBytes(launch_) + HoistedBytes(region);
     int64_t bytes = before + BytesOfSlots(with, slots) + kOtherBytes;
     auto blocks = [&](int64_t each) { return BlocksPerSm(launch_, target_, each); };

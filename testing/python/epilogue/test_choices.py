@@ -180,7 +180,9 @@ def test_results_go_through_slots_where_there_is_room(target, persistent):
         return epilogue.bytes
 
     configs = {"tl.epilogue_subtile": 64}
-    assert bytes_of_slots(p, **configs) == 2 * 128 * 64 * 2
+    ahead = persistent and target == "sm_100a"  # R comes while the next tile is computed
+    tiles = 2 if ahead else 1
+    assert bytes_of_slots(p, **configs) == tiles * 2 * 128 * 64 * 2
     for off in ("tl.disable_result_staging", "tl.disable_tma_lower"):
         assert bytes_of_slots(p, **configs, **{off: True}) == 0
     assert bytes_of_slots(replace(p, n=260), **configs) == 0  # rows of 520 bytes
