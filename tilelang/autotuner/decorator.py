@@ -66,13 +66,14 @@ class AutotunedFunction:
             where it has dimensions of ``T.dynamic``; what the body returns, of one whose body is
             the kernel.
         """
-        tail = self._tails.get(self._key(args, kwargs))
+        key = self._key(args, kwargs)
+        tail = self._tails.get(key)
         if tail is not None:
             return self.function(*args, *tail)
-        dispatcher = self._by_class(args, kwargs)
+        dispatcher = self._by_class(key, args, kwargs)
         if dispatcher is not None:
             return dispatcher
-        result = self._tuned(args, kwargs)
+        result = self._tuned(key, args, kwargs)
         if result is None:
             return self.function(*args, **kwargs)
         if isinstance(self.function, JITFunction):
@@ -80,7 +81,7 @@ class AutotunedFunction:
         given = self._given(args, kwargs)
         rest = {name: value for name, value in result.config.items() if name not in given}
         if not kwargs:
-            self._tails[self._key(args, kwargs)] = self._tail(len(args), rest)
+            self._tails[key] = self._tail(len(args), rest)
         return self.function(*args, **kwargs, **rest)
 
     def _tail(self, count: int, config: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -91,10 +92,11 @@ class AutotunedFunction:
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the best kernel for the arguments, without running it."""
-        dispatcher = self._by_class(args, kwargs)
+        key = self._key(args, kwargs)
+        dispatcher = self._by_class(key, args, kwargs)
         if dispatcher is not None:
             return dispatcher
-        result = self._tuned(args, kwargs)
+        result = self._tuned(key, args, kwargs)
         return self.function.compile(*args, **kwargs) if result is None else result.kernel
 
     def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
@@ -103,14 +105,15 @@ class AutotunedFunction:
         Raises:
             ConfigError: the arguments give all tuned parameters, or calls choose sizes.
         """
-        dispatcher = self._by_class(args, kwargs)
+        key = self._key(args, kwargs)
+        dispatcher = self._by_class(key, args, kwargs)
         if dispatcher is not None:
             name = self.__name__  # type: ignore[attr-defined]
             raise ConfigError(
                 f"{name}.tune: the best configuration depends on sizes that calls choose",
                 notes=[f"{name}(...).at({dispatcher.example}).get_tuner_result() tells for sizes"],
             )
-        result = self._tuned(args, kwargs)
+        result = self._tuned(key, args, kwargs)
         if result is None:
             raise ConfigError("the arguments give every parameter that is tuned")
         return result
@@ -118,11 +121,9 @@ class AutotunedFunction:
     def __reduce__(self) -> str:
         return str(self.__qualname__)  # type: ignore[attr-defined]
 
-    def _tuned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AutotuneResult | None:
-        if self._dynamic is None:
-            eager = isinstance(self.function, EagerFunction)
-            self._dynamic = self.function.dynamic_axes(args, kwargs) if eager else {}  # type: ignore[union-attr]
-        key = self._key(args, kwargs)
+    def _tuned(
+        self, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> AutotuneResult | None:
         if key not in self.results:
             with self._lock:
                 if key not in self.results:
@@ -199,21 +200,24 @@ class AutotunedFunction:
 
     # Dimensions that only calls know -----------------------------------------------------------
 
-    def _by_class(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TunedKernel | None:
+    def _by_class(
+        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> TunedKernel | None:
         """What chooses anew for each class of sizes; None where the kernel knows its sizes."""
         settings = self._settings
         if not isinstance(self.function, JITFunction) or settings.supply_prog is not None:
             return None
         if get_autotune_inputs() is not None:
             return None
-        key = _key(args, kwargs)
-        with self._lock:
-            if key not in self._kernels:
-                found = self._candidates(args, kwargs, self._given(args, kwargs), {})
-                self._kernels[key] = self._dispatcher(args, kwargs, found)
-                if self._kernels[key] is None:
-                    self._found[key] = found
-            return self._kernels[key]
+        if key not in self._kernels:
+            with self._lock:
+                if key not in self._kernels:
+                    found = self._candidates(args, kwargs, self._given(args, kwargs), {})
+                    kernel = self._dispatcher(args, kwargs, found)
+                    if kernel is None:
+                        self._found[key] = found
+                    self._kernels[key] = kernel
+        return self._kernels[key]
 
     def _dispatcher(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[suggest.Suggestion]
@@ -250,6 +254,9 @@ class AutotunedFunction:
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """What a search depends on of the arguments of a call."""
+        if self._dynamic is None:
+            eager = isinstance(self.function, EagerFunction)
+            self._dynamic = self.function.dynamic_axes(args, kwargs) if eager else {}  # type: ignore[union-attr]
         if not self._dynamic:
             return _key(args, kwargs)
         given = sorted(self._given(args, kwargs).items())
