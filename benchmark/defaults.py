@@ -4,17 +4,18 @@
                                  [--few] [--examples]
 
 The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
-the way of results. "plain" is compiled as it is, "as written" without what the compiler adds. Rows
-of the table are kernels, columns shapes; a number is the time of the library over that of the
-kernel, from medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS' row
-is in TFLOP/s. ``--hand`` adds what an expert would write by hand: panels of blocks, results through
-shared memory, other numbers of stages.
+the way of results. "plain" is compiled as it is, "as written" without what the compiler adds; the
+last row is ``examples/gemm/gemm.py``, which chooses its tiles. Rows of the
+table are kernels, columns shapes; a number is the time of the library over that of the kernel, from
+medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS' row is in TFLOP/s.
+``--hand`` adds what an expert would write by hand: panels of blocks, results through shared memory,
+other numbers of stages.
 
 ``--few`` takes shapes of few rows or small results, ``--examples`` prints a table of examples with
 their defaults instead (``benchmark/defaults_examples.py``).
 
-Shapes are listed by M, N and K; every second one is held back: while rules of the compiler are
-made, they are measured on the others. The geometric means of both halves stand at the end of a row.
+Rules of the compiler are made on the shapes of one list; those of the other are held back: chosen
+before a rule is, and measured when it stands. The means of both stand at the end of a row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import argparse
 import functools
 import itertools
 import math
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import defaults_examples
@@ -33,10 +36,11 @@ from ahead import compile_ahead
 from gemm_kernels import tiled_gemm
 from gemm_problems import KINDS, random_problem
 
+import tilelang
 from tilelang.transform import PassContext
 
 #: those of all kinds: large, thin, short and long K, sizes that no tile divides
-SHAPES = sorted(
+CHOSEN = sorted(
     [
         (1024, 8192, 4096),
         (2048, 2048, 2048),
@@ -52,16 +56,29 @@ SHAPES = sorted(
         (16384, 2048, 1024),
     ]
 )
+HELD_BACK = sorted(
+    [
+        (1536, 9216, 6144),
+        (2304, 6912, 1152),
+        (3584, 8192, 3072),
+        (7000, 2000, 3000),
+        (10240, 4096, 640),
+        (12288, 1536, 768),
+    ]
+)
+SHAPES = [*CHOSEN, *HELD_BACK]
 FEW = [(m, n, k) for m in (1, 8, 16, 32) for n, k in ((14336, 4096), (4096, 14336))]
 FEW += [(100, 2048, 8192), (512, 2048, 8192), (1024, 1024, 4096), (16, 1024, 4096)]
-HELD_BACK = set(SHAPES[1::2])
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
+EXAMPLE, TARGET = "examples/gemm", "sm_90a"
 #: without what the compiler adds
 AS_WRITTEN = {
     "tl.disable_block_fitting": True,
     "tl.disable_block_order": True,
     "tl.disable_load_trimming": True,
+    "tl.disable_persistent_blocks": True,
     "tl.disable_result_staging": True,
+    "tl.disable_tile_widening": True,
 }
 #: what the options of an expert add to the plain kernel
 BY_HAND: dict[str, dict[str, Any]] = {
@@ -76,9 +93,18 @@ Shape = tuple[int, int, int]
 Job = tuple[Shape, int, str]
 
 
+def example(shape: Shape) -> Any:
+    """Compiles the kernel that ``examples/gemm/gemm.py`` runs for a shape."""
+    script = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "gemm" / "gemm.py"))
+    sizes = *shape, "bfloat16"
+    return tilelang.compile(script["gemm"](*sizes, **script["tiles"](*sizes, TARGET)))
+
+
 def kernel(job: Job) -> Any:
     """Compiles the kernel of a row for a shape."""
     shape, threads, name = job
+    if name == EXAMPLE:
+        return example(shape)
     with PassContext(config=AS_WRITTEN if name != "plain" else {}):
         return tiled_gemm(*shape, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
 
@@ -86,7 +112,7 @@ def kernel(job: Job) -> Any:
 def rows(threads: list[int], hand: bool) -> list[tuple[int, str]]:
     """The kernels: threads of a block, and what is written by hand."""
     names = ["plain", "as written", *(BY_HAND if hand else [])]
-    return list(itertools.product(threads, names))
+    return [*itertools.product(threads, names), (256, EXAMPLE)]
 
 
 def measured(shape: Shape, kernels: list[tuple[int, str]], rounds: int) -> dict[str, float]:
@@ -95,7 +121,7 @@ def measured(shape: Shape, kernels: list[tuple[int, str]], rounds: int) -> dict[
     runs: dict[str, Callable[[], object]] = {"cuBLAS": problem.library()}
     for threads, name in kernels:
         run = functools.partial(kernel((shape, threads, name)), problem.a, problem.b, problem.c)
-        runs[f"{threads} threads, {name}"] = run
+        runs[name if name == EXAMPLE else f"{threads} threads, {name}"] = run
     for check in runs.values():
         problem.check(check)
     return in_turns.milliseconds(runs, rounds)

@@ -122,15 +122,16 @@ def split_k(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
 
 def images(sizes: tuple[int, int, int, int, int], kernel: Any = None) -> Any:
     """3 x 3 convolutions of channels-last images."""
+    *image, features = sizes
+    function, shape = convolution.program(image, features, (3, 1, 1, 1), "float16", TARGET)
     if kernel is None:
-        tiles = convolution.tiles(sizes[-1], TARGET)
-        return convolution.conv2d(*sizes, 3, 1, 1, 1, "float16", **tiles), {}
-    batch, height, width, channels, features = sizes
+        return function, {}
+    batch, height, width, channels = image
     x = normal(batch, height, width, channels, dtype=torch.float16)
     w = normal(3, 3, channels, features, dtype=torch.float16)
     last = {"memory_format": torch.channels_last}
     own_x, own_w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1).contiguous(**last)
-    y = poisoned(batch * height * width, features, dtype=torch.float16)
+    y = poisoned(*shape, dtype=torch.float16)
     want = conv2d(own_x, own_w, padding=1).permute(0, 2, 3, 1).reshape(y.shape)
     columns = w.view(-1, features)
     return Pair(

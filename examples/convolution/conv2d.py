@@ -1,8 +1,9 @@
-"""Y = convolution of X with W, as a gemm whose A is never stored: im2col.
+"""Y = convolution of X with W, as a gemm whose A is never stored.
 
-Row m of A is a place of the output, column k an element under the kernel there. ``T.im2col``
-gathers a tile of A straight from the image; outside of it are zeros. The rest is a gemm with the
-weights.
+Row m of A is a place of the output, column k an element under the kernel there; the rest is a gemm
+with the weights. Where there are many images, the rows of a tile are the same few places of all of
+them: each place is a box of the tensor, which the tensor memory accelerator loads, with zeros
+outside of the image. Else ``T.im2col`` gathers a tile of A from wherever its rows are.
 
     python conv2d.py [--batch 2] [--height 13] [--width 11] [--channels 64] [--features 72]
                      [--kernel 3] [--stride 1] [--dilation 1] [--pad 1] [--dtype float16]
@@ -14,14 +15,32 @@ import torch
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
+STEP = 64  # channels
+
+
+def boxes(batch, channels, features, target):
+    """Returns tiles for ``conv2d_images``; none where ``T.im2col`` is better."""
+    images = next((n for n in (128, 64) if batch % n == 0), None)
+    if target == "sm_80" or images is None or channels % STEP:
+        return None
+    if features <= 128:  # two such blocks share a multiprocessor
+        return {"images": images, "places": 128 // images, "threads": 128}
+    return {"images": images, "places": 128 // images, "block_N": 256}
+
 
 def tiles(features, target):
-    """Returns tiles: where one has all features, several small blocks share a multiprocessor."""
+    """Returns tiles for ``conv2d``: of all features, several small ones share a multiprocessor."""
     if target != "sm_90a":
         return {}
     if features > 128:
         return {"block_K": 128}
     return {"block_M": 64, "block_N": 64 if features <= 64 else 128, "threads": 128}
+
+
+def extents(height, width, kernel, stride, dilation, pad):
+    """Returns the height and width of the output."""
+    reach = dilation * (kernel - 1) + 1
+    return [(extent + 2 * pad - reach) // stride + 1 for extent in (height, width)]
 
 
 def conv2d(
@@ -32,9 +51,8 @@ def conv2d(
 
     W is (kernel * kernel * channels, features). All are of ``dtype``.
     """
-    reach = dilation * (kernel - 1) + 1
-    places = [(extent + 2 * pad - reach) // stride + 1 for extent in (height, width)]
-    M, N, K = batch * places[0] * places[1], features, kernel * kernel * channels
+    rows, columns = extents(height, width, kernel, stride, dilation, pad)
+    M, N, K = batch * rows * columns, features, kernel * kernel * channels
 
     @T.prim_func
     def conv2d(
@@ -57,6 +75,66 @@ def conv2d(
     return conv2d
 
 
+def conv2d_images(
+    batch, height, width, channels, features, kernel, stride, dilation, pad, dtype,
+    images=64, places=2, block_N=128, threads=256,
+):  # fmt: skip
+    """As ``conv2d``, of Y (batch, places of the output, features); channels are whole steps.
+
+    A tile has ``images`` rows of each of ``places`` places.
+    """
+    rows, columns = extents(height, width, kernel, stride, dilation, pad)
+    steps = channels // STEP
+    groups = T.ceildiv(rows * columns, places)
+
+    @T.prim_func
+    def conv2d_images(
+        X: T.Tensor((batch, height, width, channels), dtype),
+        W: T.Tensor((kernel * kernel * channels, features), dtype),
+        Y: T.Tensor((batch, rows * columns, features), dtype),
+    ):
+        grid = T.ceildiv(features, block_N), groups * T.ceildiv(batch, images)
+        with T.Kernel(*grid, threads=threads) as (bx, by):
+            X_shared = T.alloc_shared((places * images, STEP), dtype)
+            W_shared = T.alloc_shared((STEP, block_N), dtype)
+            Y_local = T.alloc_fragment((places * images, block_N), "float32")
+            Y_shared = T.alloc_shared((places * images, block_N), dtype)
+            first, image = by % groups * places, by // groups * images
+
+            T.clear(Y_local)
+            for k in T.Pipelined(kernel * kernel * steps, num_stages=3):
+                down, right = k // steps // kernel * dilation, k // steps % kernel * dilation
+                channel = k % steps * STEP
+                for p in list(range(places)):
+                    h = (first + p) // columns * stride + down - pad
+                    w = (first + p) % columns * stride + right - pad
+                    T.copy(
+                        X[image : image + images, h, w, channel : channel + STEP],
+                        X_shared[p * images : (p + 1) * images, :],
+                    )
+                T.copy(W[k // steps * channels + channel, bx * block_N], W_shared)
+                T.gemm(X_shared, W_shared, Y_local)
+            T.copy(Y_local, Y_shared)
+            for p in list(range(places)):
+                T.copy(
+                    Y_shared[p * images : (p + 1) * images, :],
+                    Y[image : image + images, first + p, bx * block_N : (bx + 1) * block_N],
+                )
+
+    return conv2d_images
+
+
+def program(image, features, window, dtype, target):
+    """Returns the prim_func for these sizes, and the shape of its Y."""
+    rows, columns = extents(*image[1:3], *window)
+    chosen = boxes(image[0], image[3], features, target)
+    if chosen is None:
+        func = conv2d(*image, features, *window, dtype, **tiles(features, target))
+        return func, (image[0] * rows * columns, features)
+    func = conv2d_images(*image, features, *window, dtype, **chosen)
+    return func, (image[0], rows * columns, features)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -75,8 +153,8 @@ def main():
     args = example.args
     image = args.batch, args.height, args.width, args.channels
     window = args.kernel, args.stride, args.dilation, args.pad
-    chosen = tiles(args.features, args.target)
-    compiled = example.compile(conv2d(*image, args.features, *window, args.dtype, **chosen))
+    func, shape = program(image, args.features, window, args.dtype, args.target)
+    compiled = example.compile(func)
     x = example.normal(*image, dtype=args.dtype)
     w = example.normal(args.kernel, args.kernel, args.channels, args.features, dtype=args.dtype)
 
@@ -86,12 +164,12 @@ def main():
         y = torch.nn.functional.conv2d(x, w, None, args.stride, args.pad, args.dilation)
         return y.permute(0, 2, 3, 1)
 
-    want = by_torch(x.double(), w.double()).reshape(-1, args.features)
-    y = example.output(*want.shape, dtype=args.dtype)
+    want = by_torch(x.double(), w.double()).reshape(shape)
+    y = example.output(*shape, dtype=args.dtype)
     columns = w.view(-1, args.features)
     compiled(x, columns, y)
     example.check("Y", y, want)
-    flops = 2 * y.shape[0] * columns.numel()
+    flops = 2 * y.numel() * columns.shape[0]
     example.speed(lambda: compiled(x, columns, y), lambda: by_torch(x, w), flops=flops)
 
 
