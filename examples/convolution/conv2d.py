@@ -20,12 +20,13 @@ STEP = 64  # channels
 
 def boxes(batch, channels, features, target):
     """Returns tiles for ``conv2d_images``; none where ``T.im2col`` is better."""
-    images = next((n for n in (128, 64) if batch % n == 0), None)
+    images = next((n for n in (128, 64, 32) if batch % n == 0), None)
     if target == "sm_80" or images is None or channels % STEP:
         return None
-    if features <= 128:  # two such blocks share a multiprocessor
-        return {"images": images, "places": 128 // images, "threads": 128}
-    return {"images": images, "places": 128 // images, "block_N": 256}
+    block_N = next((n for n in (64, 128) if n >= features), 256)
+    rows = 256 if block_N == 128 else 128
+    stages = 4 if block_N == 64 else 3
+    return {"images": images, "places": rows // images, "block_N": block_N, "num_stages": stages}
 
 
 def tiles(features, target):
@@ -77,7 +78,7 @@ def conv2d(
 
 def conv2d_images(
     batch, height, width, channels, features, kernel, stride, dilation, pad, dtype,
-    images=64, places=2, block_N=128, threads=256,
+    images=64, places=2, block_N=128, threads=256, num_stages=3,
 ):  # fmt: skip
     """As ``conv2d``, of Y (batch, places of the output, features); channels are whole steps.
 
@@ -102,7 +103,7 @@ def conv2d_images(
             first, image = by % groups * places, by // groups * images
 
             T.clear(Y_local)
-            for k in T.Pipelined(kernel * kernel * steps, num_stages=3):
+            for k in T.Pipelined(kernel * kernel * steps, num_stages=num_stages):
                 down, right = k // steps // kernel * dilation, k // steps % kernel * dilation
                 channel = k % steps * STEP
                 for p in list(range(places)):

@@ -23,8 +23,6 @@ using ir::Stmt;
 
 namespace {
 
-// Below this many iterations, beginning and storing a tile take long beside multiplying it.
-constexpr int64_t kShortLoop = 24;
 constexpr int64_t kResultBits = 16;
 
 // Bytes of the tile that a result goes through; none where a block's result is another one.
@@ -69,12 +67,13 @@ class BlockPersister : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
     auto grid = ir::AsInts(op->grid);
+    if (plain.loop == nullptr || !grid || grid->size() != 2 || !StoresOnly(op, plain)) return self;
     const auto* body = op->body.as<ir::SeqNode>();
-    if (plain.loop == nullptr || !grid || grid->size() != 2 || body == nullptr) return self;
     int64_t tiles = (*grid)[0] * (*grid)[1];
-    auto iterations = ir::AsInt(plain.loop->extent);
-    bool pays = iterations && *iterations < kShortLoop && tiles >= 2 * target_->sm_count;
-    if (!pays || !TakesMultiprocessor(op) || !CanRepeat(op)) return self;
+    bool even = ir::AsInt(plain.loop->extent).has_value();
+    if (!even || tiles <= target_->sm_count || !TakesMultiprocessor(op) || !CanRepeat(op)) {
+      return self;
+    }
     auto result = ResultBytes(body, plain);
     if (!result || !LoadsByTma(func_, op, plain, target_)) return self;
     LoopStages stages = StagesOf(op, plain);
@@ -90,9 +89,10 @@ class BlockPersister : public ir::StmtMutator {
   }
 
  private:
-  // One block at a time, of warpgroups that share the registers.
+  // One block at a time, of two warpgroups with registers to spare.
   bool TakesMultiprocessor(const ir::KernelLaunchNode* op) const {
-    return ir::AsInt(op->threads[0]).value_or(0) > kWarpgroup &&
+    return op->threads.size() == 1 && ir::IsConst(op->threads[0], 2 * kWarpgroup) &&
+           FragmentRegisters(op) <= kMostFragments &&
            BlocksPerSm(op, target_, SharedBytes(op)) == 1;
   }
 

@@ -104,4 +104,14 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) ? found : PlainGemm{};
 }
 
+bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  return body != nullptr && std::all_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
+           const auto* copy = s.as<ir::CopyNode>();
+           return s.get() == plain.loop || s->kind == StmtKind::kAlloc ||
+                  s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
+                  (copy != nullptr && !copy->src->buffer.IsGlobal());
+         });
+}
+
 }  // namespace tilelang::transform

@@ -20,6 +20,9 @@ struct PlainGemm {
 // registers and blocks of an SM that the program sets.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
+// Whether such a launch does nothing else than to copy the result, through shared memory or not.
+bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
 }  // namespace tilelang::transform
 
 #endif  // TILELANG_TRANSFORM_PLAIN_GEMM_H_

@@ -62,20 +62,24 @@ int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
   return bytes;
 }
 
+int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kRegisterBytes = 4;
+  int64_t bytes = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    bool held = alloc != nullptr && alloc->buffer.IsFragment();
+    bytes += held ? BytesOf(alloc->buffer) : 0;
+    return true;
+  });
+  return bytes / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
+}
+
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
                     int64_t shared_bytes) {
   constexpr int64_t kReserved = 1024;      // bytes of shared memory that a block takes besides
   constexpr int64_t kOtherRegisters = 48;  // addresses, conversions
-  constexpr int64_t kRegisterBytes = 4;
   int64_t threads = analysis::ThreadsOf(launch).count;
-  int64_t fragments = 0;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    bool held = alloc != nullptr && alloc->buffer.IsFragment();
-    fragments += held ? BytesOf(alloc->buffer) : 0;
-    return true;
-  });
-  int64_t registers = fragments / kRegisterBytes / std::max<int64_t>(threads, 1) + kOtherRegisters;
+  int64_t registers = FragmentRegisters(launch) + kOtherRegisters;
   registers = std::min<int64_t>(registers, target->max_registers_per_thread);
   if (target->has_tma && !StagesOfTiles(launch->body).empty()) {
     // Warpgroups that compute gemms take what registers a warpgroup that loads leaves.

@@ -10,6 +10,12 @@ namespace tilelang::transform {
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
 int64_t SharedBytes(const ir::KernelLaunchNode* launch);
 
+// Registers of a thread for the elements of all fragments.
+int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
+// With more, two warpgroups and one that loads have too few for the rest: the sums of a tile of
+// 128 x 256, and values of rows and columns beside them.
+inline constexpr int64_t kMostFragments = 144;
+
 // An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
 // `shared_bytes`: by shared memory, by threads (a producer of the pipelined loops among them), and
 // by registers for the elements of fragments and what else threads compute.

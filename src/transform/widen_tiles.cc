@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "ir/effects.h"
 #include "ir/remark.h"
 #include "target/warp.h"
 #include "transform/loop_stages.h"
@@ -23,26 +22,10 @@ constexpr int64_t kNarrow = 128;
 constexpr int64_t kWide = 2 * kNarrow;
 constexpr int64_t kThreads = 2 * kWarpgroup;
 constexpr int kOperandBits = 16;
-// Of a thread: the sums, and values of rows and columns beside them.
-constexpr int64_t kFragmentRegisters = 144;
 // How many more turns of a multiprocessor the wider tiles may take.
 constexpr double kMoreTurns = 1.05;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Registers of a thread for all fragments.
-int64_t FragmentRegisters(const Stmt& body, int64_t threads) {
-  int64_t bits = 0;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc == nullptr || !alloc->buffer.IsFragment()) return true;
-    int64_t elements = 1;
-    for (const ir::Expr& extent : alloc->buffer->shape) elements *= ir::AsInt(extent).value_or(0);
-    bits += elements * alloc->buffer->dtype.bits;
-    return true;
-  });
-  return bits / 32 / threads;
-}
 
 class TileWidener : public ir::StmtMutator {
  public:
@@ -53,7 +36,8 @@ class TileWidener : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
     auto grid = ir::AsInts(op->grid);
-    if (plain.loop == nullptr || !grid || !IsNarrow(op, plain) || !FillsTurns(*grid)) return self;
+    bool possible = plain.loop != nullptr && grid && StoresOnly(op, plain) && IsNarrow(op, plain);
+    if (!possible || !FillsTurns(*grid)) return self;
     for (size_t axis = 0; axis < grid->size(); ++axis) {
       if ((*grid)[axis] % 2 != 0) continue;
       const ir::Var& block = op->block_vars[axis];
@@ -98,7 +82,7 @@ class TileWidener : public ir::StmtMutator {
 
   bool Fits(const ir::KernelLaunchNode* wide) const {
     PlainGemm plain = FindPlainGemm(wide);
-    if (plain.loop == nullptr || FragmentRegisters(wide->body, kThreads) > kFragmentRegisters ||
+    if (plain.loop == nullptr || FragmentRegisters(wide) > kMostFragments ||
         !LoadsByTma(func_, wide, plain, target_)) {
       return false;
     }

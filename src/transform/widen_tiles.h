@@ -12,9 +12,9 @@ namespace tilelang::transform {
 // gives it operands; wider ones take three quarters of the bytes.
 //
 // Of grids with several blocks for each multiprocessor, where the accelerator loads the tiles and
-// the last wave of the wider ones is about as full. As for transform/cut_tiles.h, all statements
-// must treat the columns alike, each by itself; sums of elements keep their order. Remarks say
-// each.
+// the last wave of the wider ones is about as full; and which only copy their results: of others,
+// one of two narrow blocks on a multiprocessor computes with them while the other multiplies. Sums
+// of elements keep their order. Remarks say each.
 ir::Func WidenTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

@@ -99,6 +99,8 @@ def gemm_seconds(
         loads = (min(tile.m, m) + tile.n) * tile.k * bits / 8 / rate.l2_bytes * count
         loads *= 1.0 if tile.k * bits >= 1024 else _NARROW
         step = max(tensor, loads, _LATENCY / max(tile.stages - 1, 1)) + _STEP
+        if tile.stages == 2:  # nothing arrives while the older one is given back
+            step += _HIDDEN * _LATENCY
         stores = tile.m * tile.n * out_bits / 8 / rate.l2_bytes * count
         return steps * step + stores + _OVERHEAD
 

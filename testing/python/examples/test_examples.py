@@ -32,7 +32,7 @@ ONLY |= {
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
-    "convolution/conv2d": ["", "--batch 64 --height 4 --width 5 --stride 2"],
+    "convolution/conv2d": ["", "--batch 32 --height 4 --width 5 --features 136 --stride 2"],
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_forward": [

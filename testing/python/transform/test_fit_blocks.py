@@ -11,7 +11,11 @@ import tilelang.language as T
 from tilelang.schedule.description import from_core
 from tilelang.transform import remarks_of
 
-NARROW = {tilelang.PassConfigKey.TL_DISABLE_TILE_WIDENING: True}
+#: blocks and tiles are those of the program
+NARROW = {
+    tilelang.PassConfigKey.TL_DISABLE_TILE_WIDENING: True,
+    tilelang.PassConfigKey.TL_DISABLE_PERSISTENT_BLOCKS: True,
+}
 OFF = NARROW | {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
 
 
