@@ -3,10 +3,13 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
+#include "ir/printer.h"
 #include "ir/remark.h"
 #include "op/copy_tma.h"
 #include "op/gemm_mma.h"
@@ -211,6 +214,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
     bool reads = false;
     for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
+      reads |= Combines(op->stmts[i], candidate);
       ir::WalkEffects(op->stmts[i], [&](const ir::Effect& effect) {
         reads |= effect.buffer.IsGlobal() && effect.kind == ir::EffectKind::kRead;
       });
@@ -238,6 +242,24 @@ class EpilogueSlicer : public analysis::ScopedMutator {
       return found;
     }
     return region;
+  }
+
+  // A loop uses several results for one, as SwiGLU does: of one tile, or, where they come from
+  // tensor memory, of any.
+  bool Combines(const Stmt& s, const EpilogueCandidate& candidate) const {
+    std::set<std::string> elements;
+    size_t tiles = 0;
+    for (const Buffer& c : candidate.accumulators) {
+      size_t before = elements.size();
+      ir::WalkExprs(s, [&](const ir::Expr& e) {
+        const auto* load = e.as<ir::LoadNode>();
+        if (load != nullptr && load->buffer.same_as(c)) elements.insert(ir::Print(e));
+        return true;
+      });
+      tiles += elements.size() > before;
+    }
+    return s->kind == ir::StmtKind::kParallelFor &&
+           elements.size() > (target_->has_tcgen05 ? 1 : std::max<size_t>(tiles, 1));
   }
 
   // Results go through shared memory. What wgmma leaves is in registers anyway: of a block's only

@@ -142,6 +142,21 @@ def test_halves_of_heads(target, width, head, direct):
     check(function, target, wanted, a, w, bias, d, width=width // 2, most=32)
 
 
+def test_halves_go_in_slices_by_themselves():
+    """Of a tile whose results take 128 registers of a thread, without other tensors."""
+
+    @T.macro
+    def product(c, o, bias, D, first):
+        for i, j in T.Parallel(128, 128):
+            c[i, j] = c[i, j] * c[i, j + 128]
+        T.copy(c[:, 0:128], D[first, 0])
+
+    kernel = tilelang.compile(gemm_of_tile(256, 128, product), target="sm_100a")
+    (epilogue,) = kernel.schedule().launches[0].epilogues
+    assert (epilogue.slices, epilogue.columns, epilogue.parts) == (4, 32, 2)
+    assert "4 slices of 32 columns of both halves" in str(kernel.schedule())
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_pairs_of_columns(monkeypatch, target):
     monkeypatch.syspath_prepend(str(EXAMPLES))
