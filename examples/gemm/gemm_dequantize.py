@@ -62,6 +62,11 @@ def number(bits, dtype):
 
 def tiles(M, N, K):
     """Returns the sizes of tiles, and how many blocks share K, as keywords."""
+    if -(-M // 128) % 2 == 0:  # each weight is made once for 256 rows of A
+        blocks = -(-M // 256) * -(-N // 128)
+        parts = 2 if 2 * blocks <= 132 and K % 128 == 0 else 1
+        sizes = {"block_M": 256, "block_N": 128, "block_K": 64}
+        return {**sizes, "parts": parts, "threads": 256}
     rows = next((m for m in (16, 32, 64) if m >= M), 128)
     blocks = -(-M // rows) * -(-N // 64)
     most = 640 if rows < 64 else 320  # four and two a multiprocessor
@@ -69,7 +74,9 @@ def tiles(M, N, K):
     return {"block_M": rows, "block_K": 128 if rows <= 64 else 64, "parts": parts}
 
 
-def gemm_dequantize(M, N, K, weights, dtype, block_M=64, block_N=64, block_K=128, parts=1):
+def gemm_dequantize(
+    M, N, K, weights, dtype, block_M=64, block_N=64, block_K=128, parts=1, threads=128
+):
     """Returns C (M, N) = A (M, K) @ W (N, K)^T as a prim_func; A and C are of ``dtype``.
 
     W is (N, K / 8) int32, Scales (K / group, N): of ``dtype`` for int4, for fp4 uint8, the exponent
@@ -88,7 +95,7 @@ def gemm_dequantize(M, N, K, weights, dtype, block_M=64, block_N=64, block_K=128
         C: T.Tensor((M, N), dtype),
     ):
         grid = T.ceildiv(N, block_N), T.ceildiv(M, block_M), parts
-        with T.Kernel(*grid, threads=128) as (bx, by, part):
+        with T.Kernel(*grid, threads=threads) as (bx, by, part):
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             words = T.alloc_shared((block_N, block_K // 8), "int32")
             scales = T.alloc_shared((block_K // group, block_N), scale_dtype)

@@ -48,7 +48,7 @@ ARGUMENTS = {
         "--queries 130 --keys 130 --window 33 --no_sink",
     ],
     "gemm/gemm_dequantize": [
-        "--weights int4 --n 136",
+        "--weights int4 --m 140 --n 136",
         "--weights fp4 --dtype bfloat16 --n 72",
         "--weights int4 --dtype bfloat16 --m 1 --n 72",
     ],
