@@ -72,9 +72,9 @@ def _attentions() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]
     torch.manual_seed(0)
     tensors = [torch.randn(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
     tensors.append(torch.zeros(4, 16, _SIZE))
-    for keys, stages in ((64, 3), (128, 2)):
+    for keys, stages, polynomial in ((64, 3, 1), (80, 3, 2), (128, 2, 1)):
         for lazy in (False, True):
-            tiles = {"block_N": keys, "num_stages": stages, "lazy": lazy}
+            tiles = {"block_N": keys, "num_stages": stages, "lazy": lazy, "polynomial": polynomial}
             settings = {**forward.default_tiles("sm_100a", 128), **tiles}
 
             def make(settings=settings) -> Any:

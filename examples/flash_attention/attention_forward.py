@@ -106,10 +106,10 @@ def hide(scores, first_key, last_key, diagonal):
 
 
 def power(x, column, polynomial):
-    """2 ** x; in ``polynomial`` of eight columns as a polynomial."""
+    """2 ** x; in ``polynomial`` of eight pairs of columns as a polynomial."""
     if polynomial == 0:
         return T.exp2(x)
-    return T.if_then_else(column % 8 < polynomial, T.exp2_fma(x, degree=3), T.exp2(x))
+    return T.if_then_else(column // 2 % 8 < polynomial, T.exp2_fma(x, degree=3), T.exp2(x))
 
 
 @T.macro

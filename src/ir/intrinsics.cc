@@ -15,6 +15,10 @@ constexpr Intrinsic Math(std::string_view name, std::string_view spelling, Print
 constexpr Intrinsic Fast(std::string_view name, std::string_view spelling) {
   return {.name = name, .print = kFast, .spelling = spelling, .header = "math.h", .pure = true};
 }
+// (two results, two operands)
+constexpr Intrinsic Pair(std::string_view name, std::string_view spelling) {
+  return {.name = name, .spelling = spelling, .header = "math.h", .writes = 1};
+}
 constexpr Intrinsic Function(std::string_view name, std::string_view spelling,
                              std::string_view header = {}) {
   return {.name = name, .spelling = spelling, .header = header, .pure = true};
@@ -100,6 +104,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Fast("__fdividef", "__fdividef"),
     Fast("exp2_fma3", "tl::exp2_fma<3>"), Fast("exp2_fma4", "tl::exp2_fma<4>"),
     Fast("exp2_fma5", "tl::exp2_fma<5>"),
+    Pair("exp2_fma3_pair", "tl::exp2_fma_pair<3>"), Pair("exp2_fma4_pair", "tl::exp2_fma_pair<4>"),
+    Pair("exp2_fma5_pair", "tl::exp2_fma_pair<5>"),
     Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
     Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
     Math("ieee_fmaf", "__fmaf", kRounded), Math("ieee_fsqrt", "__fsqrt", kRounded),

@@ -35,6 +35,7 @@
 #include "transform/lower_tile_ops.h"
 #include "transform/mask_results.h"
 #include "transform/order_blocks.h"
+#include "transform/pair_polynomials.h"
 #include "transform/permute_tensors.h"
 #include "transform/persist_blocks.h"
 #include "transform/promote_accumulators.h"
@@ -156,6 +157,7 @@ const std::vector<Step>& Pipeline() {
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(Simplify)},
+      {"pair_polynomials", PairPolynomials},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       {"place_synchronization", Synchronization(true), std::nullopt,

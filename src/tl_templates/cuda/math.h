@@ -55,21 +55,63 @@ namespace tl {
 // is a polynomial, of the smallest largest relative error on [-1/2, 1/2] with p(0) = 1. The sum
 // with 1.5 * 2^23 + 127 rounds to n, and has the exponent of 2^n in its lowest bits. From 127.5 on
 // the result is infinity, below -126.5 zero.
+constexpr float kRoundToPower = 12583039.0f;
+template <int kDegree>
+TL_DEVICE float exp2_coefficient(int i) {
+  constexpr float kCoefficients[][6] = {
+      {1.0f, 0.6932829022407532f, 0.24221095442771912f, 0.05500893294811249f},
+      {1.0f, 0.6931241750717163f, 0.24024099111557007f, 0.055906426161527634f,
+       0.009582852944731712f},
+      {1.0f, 0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f, 0.009671512991189957f,
+       0.001326472731307149f}};
+  return kCoefficients[kDegree - 3][i];
+}
+TL_DEVICE float exp2_range(float x) { return min_nan(max_nan(x, -127.0f), 128.0f); }
+TL_DEVICE float exp2_scale(float rounded) {
+  return __uint_as_float(__float_as_uint(rounded) << 23);
+}
 template <int kDegree>
 TL_DEVICE float exp2_fma(float x) {
-  constexpr float kRound = 12583039.0f;
-  constexpr float kCoefficients[][5] = {
-      {0.6932829022407532f, 0.24221095442771912f, 0.05500893294811249f},
-      {0.6931241750717163f, 0.24024099111557007f, 0.055906426161527634f, 0.009582852944731712f},
-      {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f, 0.009671512991189957f,
-       0.001326472731307149f}};
-  x = min_nan(max_nan(x, -127.0f), 128.0f);
-  const float rounded = __fadd_rn(x, kRound);
-  const float rest = x - __fsub_rn(rounded, kRound);
-  float p = kCoefficients[kDegree - 3][kDegree - 1];
+  x = exp2_range(x);
+  const float rounded = __fadd_rn(x, kRoundToPower);
+  const float rest = x - __fsub_rn(rounded, kRoundToPower);
+  float p = exp2_coefficient<kDegree>(kDegree);
 #pragma unroll
-  for (int i = kDegree - 2; i >= 0; --i) p = fmaf(p, rest, kCoefficients[kDegree - 3][i]);
-  return fmaf(p, rest, 1.0f) * __uint_as_float(__float_as_uint(rounded) << 23);
+  for (int i = kDegree - 1; i >= 0; --i) p = fmaf(p, rest, exp2_coefficient<kDegree>(i));
+  return p * exp2_scale(rounded);
 }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+// Two of them by instructions for two.
+template <int kDegree>
+TL_DEVICE void exp2_fma_pair(float* y, float x0, float x1) {
+  const auto pair = [](float low, float high) {
+    uint64_t both;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "f"(low), "f"(high));
+    return both;
+  };
+  const auto add = [](uint64_t a, uint64_t b) {
+    asm("add.rn.f32x2 %0, %0, %1;" : "+l"(a) : "l"(b));
+    return a;
+  };
+  const auto split = [](uint64_t both, float* low, float* high) {
+    asm("mov.b64 {%0, %1}, %2;" : "=f"(*low), "=f"(*high) : "l"(both));
+  };
+  const uint64_t x = pair(exp2_range(x0), exp2_range(x1));
+  const uint64_t rounded = add(x, pair(kRoundToPower, kRoundToPower));
+  uint64_t rest = add(rounded, pair(-kRoundToPower, -kRoundToPower));
+  asm("sub.rn.f32x2 %0, %1, %0;" : "+l"(rest) : "l"(x));
+  uint64_t p = pair(exp2_coefficient<kDegree>(kDegree), exp2_coefficient<kDegree>(kDegree));
+#pragma unroll
+  for (int i = kDegree - 1; i >= 0; --i) {
+    const float next = exp2_coefficient<kDegree>(i);
+    asm("fma.rn.f32x2 %0, %0, %1, %2;" : "+l"(p) : "l"(rest), "l"(pair(next, next)));
+  }
+  float low, high;
+  split(rounded, &low, &high);
+  asm("mul.rn.f32x2 %0, %0, %1;" : "+l"(p) : "l"(pair(exp2_scale(low), exp2_scale(high))));
+  split(p, &y[0], &y[1]);
+}
+#endif
 
 }  // namespace tl
