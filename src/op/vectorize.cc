@@ -357,7 +357,17 @@ int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context*
   if (width == 1) return 1;
   Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
   bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
-  return fits && vectorizer.Longest() == 16 ? width : 1;  // shorter ones are not worth shifting
+  // Shorter ones are not worth shifting, nor those of which no lane has the next.
+  bool stores =
+      std::any_of(info.accesses().begin(), info.accesses().end(), [&](const Access& access) {
+        const Array<Buffer>& unaligned = vectorizer.Unaligned();
+        return access.is_write &&
+               std::any_of(unaligned.begin(), unaligned.end(),
+                           [&](const Buffer& each) { return each.same_as(access.buffer); });
+      });
+  bool next =
+      info.extents().back() > width && layout->thread->At(width) == layout->thread->At(0) + 1;
+  return fits && vectorizer.Longest() == 16 && (next || !stores) ? width : 1;
 }
 
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx) {
