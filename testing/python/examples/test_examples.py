@@ -82,7 +82,11 @@ ARGUMENTS = {
         "--rows 2 --columns 17001",
         "--rows 2 --columns 24575",
     ],
-    "softmax/softmax_cluster": ["", "--rows 3 --columns 17001 --dtype float16"],
+    "softmax/softmax_cluster": [
+        "",
+        "--rows 3 --columns 17001 --dtype float16",
+        "--rows 1 --columns 131101",
+    ],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }
 
