@@ -1,6 +1,6 @@
 #include "analysis/engine_waiters.h"
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 

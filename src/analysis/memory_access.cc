@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analysis/call_order.h"
 #include "analysis/enumeration.h"
-#include "analysis/sync_calls.h"
 #include "analysis/thread_set.h"
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"

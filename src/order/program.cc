@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
@@ -22,7 +22,7 @@ namespace {
 
 // Waits on a barrier of the program, and so orders itself.
 bool IsRole(const Stmt& s) {
-  return analysis::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
+  return analysis::HasCall(s, [](const ir::CallNode* call) {
     if (OperationOf(call).kind != OperationKind::kWaitPhase) return false;
     ir::Buffer barrier = analysis::MbarrierOf(call);
     return barrier.defined() && op::IsProgramBarrier(barrier);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -15,12 +15,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-bool IsUnknown(const Stmt& s) {
-  return analysis::HasCall(s, [](const ir::CallNode* call, const ir::Intrinsic*) {
-    return analysis::IsOfProgram(call);
-  });
-}
 
 int CountUses(const Stmt& s, const Buffer& tile) {
   int count = ir::CountEffects(s, tile);
@@ -113,7 +107,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
   std::optional<bool> unknown;
   for (const PendingAccess& p : state.All()) {
     if (!p.WaitsForStore()) continue;
-    if (!unknown) unknown = IsUnknown(s);
+    if (!unknown) unknown = analysis::Does(s, analysis::CallOrder::kUnknown);
     bool carried = p.carried_by != PendingAccess::kNotCarried;
     bool due = *unknown || HandsOver(s, p.access->buffer);
     bool again = false;  // stores there
@@ -136,7 +130,7 @@ std::vector<ir::Wait> BulkStores::OfAll(const PendingAccesses& state, const ir::
 }
 
 bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
-  return analysis::HasCall(s, [&](const ir::CallNode* call, const ir::Intrinsic*) {
+  return analysis::HasCall(s, [&](const ir::CallNode* call) {
     if (auto tiles = analysis::GivenBackBy(call)) {
       return std::any_of(tiles->begin(), tiles->end(),
                          [&](const Buffer& given) { return given.same_as(tile); });

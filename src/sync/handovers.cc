@@ -1,39 +1,29 @@
 #include "sync/handovers.h"
 
 #include <algorithm>
-#include <string_view>
 
-#include "analysis/sync_calls.h"
 #include "op/issue.h"
 
 namespace tilelang::sync {
 
 using analysis::AccessPtr;
+using analysis::CallOrder;
 using analysis::ThreadSet;
 using ir::Buffer;
 using ir::Proxy;
 
 namespace {
 
-std::string_view BaseName(const ir::CallNode* call) {
-  std::string_view name(call->name.data(), call->name.size());
-  return name.starts_with("tl::") ? name.substr(4) : name;
+// Loads by TMA for the threads themselves hand over nothing of theirs.
+bool Arrives(CallOrder order, const Buffer& barrier) {
+  return order == CallOrder::kArrive || order == CallOrder::kCommit ||
+         (order == CallOrder::kExpect && !op::ThreadsWaitingOn(barrier));
 }
-
-bool Commits(const ir::CallNode* call) { return BaseName(call).starts_with("tcgen05_commit"); }
 
 }  // namespace
 
-bool WaitsForPhase(const ir::CallNode* call) {
-  std::string_view name = BaseName(call);
-  return name.starts_with("mbarrier_wait") || name.starts_with("mbarrier_try_wait");
-}
-
-bool ArrivesOnMbarrier(const ir::CallNode* call) {
-  if (call->name == "mbarrier_arrive" || Commits(call)) return true;
-  // Loads by TMA for the threads themselves hand over nothing of theirs.
-  return call->name == "mbarrier_arrive_expect_tx" &&
-         !op::ThreadsWaitingOn(analysis::MbarrierOf(call));
+bool WaitsForPhase(CallOrder order) {
+  return order == CallOrder::kWait || order == CallOrder::kWaitCluster || order == CallOrder::kTest;
 }
 
 void Handovers::Add(const Event& event, std::vector<Event>* events) {
@@ -47,10 +37,11 @@ void Handovers::AddAccess(const AccessPtr& access) {
 }
 
 void Handovers::AddCall(const ir::CallNode* call, const ThreadSet& by) {
+  CallOrder order = analysis::OrderOf(call);
   Buffer barrier = analysis::MbarrierOf(call);
-  if (WaitsForPhase(call)) AddWait(barrier, by);
-  if (!ArrivesOnMbarrier(call)) return;
-  Add({barrier, by, Commits(call) ? Proxy::kAsync : Proxy::kGeneric}, &arrivals_);
+  if (WaitsForPhase(order)) AddWait(barrier, by);
+  if (!Arrives(order, barrier)) return;
+  Add({barrier, by, order == CallOrder::kCommit ? Proxy::kAsync : Proxy::kGeneric}, &arrivals_);
 }
 
 void Handovers::AddWait(const Buffer& barrier, const ThreadSet& by) {

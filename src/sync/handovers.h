@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "analysis/call_order.h"
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 
@@ -44,10 +45,8 @@ class Handovers {
   std::vector<Event> waits_;
 };
 
-// Whether the call waits on an mbarrier.
-bool WaitsForPhase(const ir::CallNode* call);
-// Whether it arrives on one, or commits: what its threads did comes before what others wait for.
-bool ArrivesOnMbarrier(const ir::CallNode* call);
+// Whether what others did before they arrived at an mbarrier comes before what follows.
+bool WaitsForPhase(analysis::CallOrder order);
 
 }  // namespace tilelang::sync
 

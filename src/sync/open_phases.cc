@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "analysis/sync_calls.h"
-#include "ir/intrinsics.h"
+#include "analysis/call_order.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
 
+using analysis::CallOrder;
 using ir::Buffer;
 using ir::Stmt;
 
@@ -103,17 +103,16 @@ void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_thr
                       const std::optional<op::ThreadRange>& group) {
   ir::WalkExprs(leaf, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    const ir::Intrinsic* intrinsic =
-        call == nullptr ? nullptr : ir::FindIntrinsic({call->name.data(), call->name.size()});
-    if (intrinsic == nullptr) return true;
-    if (intrinsic->sync == ir::SyncKind::kWarp) {
+    if (call == nullptr) return true;
+    CallOrder order = analysis::OrderOf(call);
+    if (order == CallOrder::kWarp) {
       std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
     }
-    if (intrinsic->sync == ir::SyncKind::kBarrier && group && group->count > 1) {
+    if (order == CallOrder::kWait && group && group->count > 1) {
       Buffer barrier = analysis::MbarrierOf(call);
       if (barrier.defined() && op::IsProgramBarrier(barrier)) Open({barrier, *group});
     }
-    if (intrinsic->sync != ir::SyncKind::kCta) return true;
+    if (order != CallOrder::kBlock) return true;
     if (call->name == "sync_range") {
       PassBarrier({*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])});
     } else if (call->name != "sync_threads" || call->args.empty() ||

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/call_order.h"
 #include "analysis/engine_waiters.h"
-#include "analysis/sync_calls.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -71,11 +71,11 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
     return false;
   }
   auto group = team_.Group();
-  return HasCall(s, [&](const CallNode* call, const Intrinsic* intrinsic) {
-    if (intrinsic == nullptr) return false;
+  return HasCall(s, [&](const CallNode* call) {
+    CallOrder order = OrderOf(call);
     // Of threads that are known only at run time, those of one warp.
-    if (intrinsic->sync == SyncKind::kWarp) return !group || group->count <= kWarp;
-    if (intrinsic->sync != SyncKind::kCta) return false;
+    if (order == CallOrder::kWarp) return !group || group->count <= kWarp;
+    if (order != CallOrder::kBlock) return false;
     bool range = call->name == "sync_range";
     if (!range && (call->name != "sync_threads" || call->args.empty())) return true;
     int64_t count = AsInt(call->args[1]).value_or(-1);
@@ -256,7 +256,8 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
   PhaseUses phases = PhasesUsedIn(s);
   std::vector<Stmt> stmts = BarriersBefore(s, accesses, phases.BegunAlone(), false, state);
-  if (IsArrival(s) && fences_.Lacks(*state)) {
+  bool arrives = s->kind == StmtKind::kEvaluate && HasCall(s, ArrivesForRoles);
+  if (arrives && fences_.Lacks(*state)) {
     stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
     state->PassFence();
   }
@@ -264,8 +265,8 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
-  if (CalledBy(s) == op::kSyncWarpgroups) state->PassWarpgroupBarrier(s.get());
-  if (IsFence(s)) state->PassFence();
+  if (IsCallThat(s, CallOrder::kWarpgroups)) state->PassWarpgroupBarrier(s.get());
+  if (IsCallThat(s, CallOrder::kProxyFence)) state->PassFence();
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
   if (IsWgmma(s)) state->PassWgmmaCommit();
   const auto* wait = s.as<WaitNode>();

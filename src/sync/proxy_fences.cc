@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/effect.h"

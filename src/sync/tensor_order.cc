@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -237,7 +237,7 @@ class TensorOrder {
       if (const auto* call = e.as<CallNode>()) Synchronize(call, s.span(), state, out);
       return true;
     });
-    if (CallsProgram(s)) {
+    if (IsCallThat(s, CallOrder::kUnknown)) {
       inserted_[kRelease] += Release(state, out, s.span());
       AddTo(&state->acquired, handovers_.All());
     }
@@ -246,27 +246,25 @@ class TensorOrder {
 
   // What a call does to the order of accesses; before it stands what it needs.
   void Synchronize(const CallNode* call, const Span& span, State* state, Stmts* out) {
-    const Intrinsic* known = FindIntrinsic({call->name.data(), call->name.size()});
-    SyncKind kind = known != nullptr ? known->sync : SyncKind::kNone;
-    bool warpgroups = call->name == op::kSyncWarpgroups;
-    bool barrier = kind == SyncKind::kCta || kind == SyncKind::kWarp || warpgroups;
+    CallOrder order = OrderOf(call);
+    bool barrier =
+        order == CallOrder::kBlock || order == CallOrder::kWarp || order == CallOrder::kWarpgroups;
     // A commit tells of the tensor core alone.
-    if (barrier || ArrivesForOthers(call) || call->name == "mbarrier_arrive") {
+    if (barrier || ArrivesForOthers(call) || order == CallOrder::kArrive) {
       inserted_[kRelease] += Release(state, out, span);
     }
-    if (barrier) Meet(call, kind, state);
+    if (barrier) Meet(call, order, state);
     handovers_.AddCall(call, team_);
-    if (WaitsForPhase(call)) WaitOn(MbarrierOf(call), state);
-    std::string_view name(call->name.data(), call->name.size());
-    if (name.ends_with(kBeforeSync)) {
+    if (WaitsForPhase(order)) WaitOn(MbarrierOf(call), state);
+    if (order == CallOrder::kTensorBefore) {
       WaitForStores(state, out, span);
       state->unfenced.clear();
     }
-    if (name.ends_with(kAfterSync)) state->acquired.clear();
+    if (order == CallOrder::kTensorAfter) state->acquired.clear();
   }
 
   // The threads of a barrier synchronize.
-  void Meet(const CallNode* call, SyncKind kind, State* state) {
+  void Meet(const CallNode* call, CallOrder order, State* state) {
     AddTo(&state->acquired, state->unsynced);
     auto number = [&](size_t i) { return AsInt(call->args[i]).value_or(-1); };
     bool all = true;
@@ -276,8 +274,8 @@ class TensorOrder {
       all = number(1) == threads_.count();
       // Others that the program has chosen may be among them.
       if (!all) AddTo(&state->acquired, handovers_.All());
-    } else if (kind != SyncKind::kCta) {
-      all = kind == SyncKind::kWarp && team_.Count() <= kWarp;
+    } else if (order != CallOrder::kBlock) {
+      all = order == CallOrder::kWarp && team_.Count() <= kWarp;
     }
     if (all) state->unsynced.clear();
   }
@@ -315,7 +313,7 @@ class TensorOrder {
     int inserted = WaitFor(state, out, span);
     if (state->unfenced.empty()) return inserted;
     state->unfenced.clear();
-    out->push_back(op::DeviceEffect("tcgen_05.h", kBeforeSync, {}, span));
+    out->push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span));
     return inserted + 1;
   }
   int WaitFor(State* state, Stmts* out, const Span& span) {
@@ -330,18 +328,12 @@ class TensorOrder {
   int Acquire(State* state, Stmts* out, const Span& span) {
     if (state->acquired.empty()) return 0;
     state->acquired.clear();
-    out->push_back(op::DeviceEffect("tcgen_05.h", kAfterSync, {}, span));
+    out->push_back(op::DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span));
     return 1;
   }
 
-  // Has an effect that only the program knows.
-  static bool CallsProgram(const Stmt& s) {
-    const CallNode* call = op::CallOf(s);
-    return call != nullptr && IsOfProgram(call);
-  }
   static bool UsesTensorMemory(const Stmt& s) {
-    return HasCall(
-        s, [](const CallNode* call, const Intrinsic*) { return call->attrs.count("tmem") != 0; });
+    return HasCall(s, [](const CallNode* call) { return call->attrs.count("tmem") != 0; });
   }
   // Whether a statement touches tensor memory, synchronizes or leaves a loop.
   bool Matters(const Stmt& s) {
@@ -350,21 +342,14 @@ class TensorOrder {
     bool found = false;
     WalkStmts(s, [&](const Stmt& part) {
       found |= part->kind == StmtKind::kBreak || part->kind == StmtKind::kContinue ||
-               part->kind == StmtKind::kWait || CallsProgram(part);
+               part->kind == StmtKind::kWait;
       return !found;
     });
-    found = found || HasCall(s, [](const CallNode* call, const Intrinsic* known) {
-              std::string_view name(call->name.data(), call->name.size());
-              return call->attrs.count("tmem") != 0 || call->name == op::kSyncWarpgroups ||
-                     (known != nullptr && known->sync != SyncKind::kNone) ||
-                     ArrivesForOthers(call) || WaitsForPhase(call) || ArrivesOnMbarrier(call) ||
-                     name.ends_with("thread_sync");
+    found = found || HasCall(s, [](const CallNode* call) {
+              return call->attrs.count("tmem") != 0 || OrderOf(call) != CallOrder::kNone;
             });
     return matters_[s] = found;
   }
-
-  static constexpr const char* kBeforeSync = "tcgen05_before_thread_sync";
-  static constexpr const char* kAfterSync = "tcgen05_after_thread_sync";
 
   const BlockThreads& threads_;
   AccessContext context_;

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/sync_calls.h"
+#include "analysis/call_order.h"
 #include "ir/effects.h"
-#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 
 namespace tilelang::sync {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
+using analysis::CallOrder;
+using analysis::OrderOf;
 
 namespace {
 
@@ -33,11 +34,12 @@ bool IsBoundary(const Stmt& s) {
       found |= load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
     }
     if (const auto* call = e.as<CallNode>()) {
-      const Intrinsic* known = FindIntrinsic({call->name.data(), call->name.size()});
-      bool synchronizes = known != nullptr && known->sync != SyncKind::kNone;
-      Buffer barrier = synchronizes ? analysis::MbarrierOf(call) : Buffer();
+      CallOrder order = OrderOf(call);
+      bool waits = order == CallOrder::kWait;
+      Buffer barrier = waits ? analysis::MbarrierOf(call) : Buffer();
       bool completion = barrier.defined() && op::ThreadsWaitingOn(barrier);
-      found |= analysis::IsOfProgram(call) || (synchronizes && !completion);
+      found |= order == CallOrder::kUnknown || order == CallOrder::kBlock ||
+               order == CallOrder::kWarp || (waits && !completion);
     }
     return !found;
   });
@@ -68,10 +70,10 @@ bool IsBoundaryOfWgmma(const Stmt& s) {
     by_node |= issue != nullptr && issue->engine() == Engine::kWgmma && !part.same_as(s);
     return !by_node;
   });
-  bool by_call = analysis::HasCall(s, [](const CallNode* call, const Intrinsic* intrinsic) {
-    if (intrinsic == nullptr) return analysis::IsOfProgram(call);
+  bool by_call = analysis::HasCall(s, [](const CallNode* call) {
+    CallOrder order = OrderOf(call);
     bool arrives = analysis::ArrivesForOthers(call) && !analysis::GivenBackBy(call);
-    return arrives || intrinsic->sync == SyncKind::kCta;
+    return arrives || order == CallOrder::kBlock || order == CallOrder::kUnknown;
   });
   return by_node || by_call || LeavesSequence(s);
 }
