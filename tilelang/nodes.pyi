@@ -246,6 +246,7 @@ class Gemm(TileOp):
     clear_accum: Expr
     mbar: Expr
     annotations: Mapping[str, Any]
+    k_start: Expr
 class Reduce(TileOp):
     src: Region
     dst: Region

@@ -226,6 +226,7 @@ class ClusterChecker : public ir::StmtVisitor {
                                                      "in both");
     };
     check("clear_accum", op->clear_accum);
+    if (op->k_start.defined()) check("k_start", op->k_start);
     for (const ir::GemmOperand& operand : op->operands) {
       for (const Expr& min : operand->region->mins) {
         check(std::string("where ") + operand->name() + " begins in " +

@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "op/copy_scales.h"
 #include "op/cta_pair.h"
 
 namespace tilelang::check {
@@ -68,6 +69,7 @@ class TileOpChecker : public ir::StmtVisitor {
   void Visit(const ir::CopyNode* op) override {
     RefuseBarrier("T.copy", op->src, op->span);
     RefuseBarrier("T.copy", op->dst, op->span);
+    if (op::IsScaleCopy(op)) return;  // Python has seen to the extents
     Extents src = Significant(op->src), dst = Significant(op->dst);
     if (!Differ(src, dst)) return;
     TL_USER_ERROR(kShape, op->span,
@@ -176,6 +178,11 @@ class TileOpChecker : public ir::StmtVisitor {
       if (!along) continue;
       Expr extent = operand->region->extents[*along];
       std::string whose = operand->name();
+      bool half = op->IsSparse() && operand.get() == op->Inputs().front();
+      if (dim == ir::GemmDim::kK && half) {
+        extent = extent * ir::Const(extent.dtype(), 2);
+        whose = "what " + whose + " stands for";
+      }
       if (dim == ir::GemmDim::kN && !operand->IsResult() && op::IsInPairs(op)) {
         extent = extent * ir::Const(extent.dtype(), op::kPairBlocks);
         whose = "the " + whose + " of both blocks";

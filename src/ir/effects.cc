@@ -57,6 +57,7 @@ class EffectWalker : public StmtVisitor {
   }
   void Visit(const GemmNode* op) override {
     VisitExpr(op->clear_accum);
+    if (op->k_start.defined()) VisitExpr(op->k_start);
     for (const GemmOperandNode* input : op->Inputs()) Tile(EffectKind::kRead, input->region, op);
     for (const GemmOperand& operand : op->operands) {
       if (operand->IsScratch()) Tile(EffectKind::kWrite, operand->region, op);

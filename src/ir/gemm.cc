@@ -27,6 +27,7 @@ constexpr OperandRow kOperandRows[] = {
     {GemmOperandKind::kScaleA, "scale_A", Use::kInput, std::nullopt, std::nullopt},
     {GemmOperandKind::kScaleB, "scale_B", Use::kInput, std::nullopt, std::nullopt},
     {GemmOperandKind::kScaleColumns, "scale_columns", Use::kScratch, std::nullopt, std::nullopt},
+    {GemmOperandKind::kMetadata, "E", Use::kInput, GemmDim::kM, std::nullopt},
 };
 
 const OperandRow& RowOf(const GemmOperandNode* operand) { return kOperandRows[operand->kind]; }
@@ -56,23 +57,29 @@ std::optional<size_t> GemmOperandNode::DimAlong(GemmDim dim) const {
 }
 
 Gemm::Gemm(Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> annotations,
-           Span span) {
+           Span span, Expr k_start) {
   auto node = MakeNode<GemmNode>(std::move(span));
   node->operands = std::move(operands);
   node->clear_accum = std::move(clear_accum);
   node->mbar = std::move(mbar);
   node->annotations = std::move(annotations);
+  node->k_start = std::move(k_start);
   data_ = std::move(node);
 }
 
 Gemm::Gemm(const GemmNode* op, Array<GemmOperand> operands)
-    : Gemm(std::move(operands), op->clear_accum, op->mbar, op->annotations, op->span) {}
+    : Gemm(std::move(operands), op->clear_accum, op->mbar, op->annotations, op->span, op->k_start) {
+}
 
 const GemmOperandNode* GemmNode::Operand(GemmOperandKind kind) const {
   auto it = std::find_if(operands.begin(), operands.end(), [&](const GemmOperand& operand) {
     return operand->operand_kind() == kind;
   });
   return it == operands.end() ? nullptr : (*it).get();
+}
+
+bool GemmNode::HasScalesInTmem() const {
+  return IsScaled() && Operand(GemmOperandKind::kScaleA)->buffer().IsTmem();
 }
 
 const Region& GemmNode::result() const {
@@ -141,16 +148,18 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("operands", &GemmNode::operands)
       .def_ro("clear_accum", &GemmNode::clear_accum)
       .def_ro("mbar", &GemmNode::mbar)
-      .def_ro("annotations", &GemmNode::annotations);
+      .def_ro("annotations", &GemmNode::annotations)
+      .def_ro("k_start", &GemmNode::k_start);
   registry::Functions()
       .Add("tl.ir.GemmOperand",
            [](int64_t kind, Region region, bool transposed, int64_t format) {
              return GemmOperand(static_cast<GemmOperandKind>(kind), region, transposed,
                                 static_cast<GemmFormat>(format));
            })
-      .Add("tl.ir.Gemm",
-           [](Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> notes,
-              Span s) { return Gemm(operands, clear_accum, mbar, notes, s); });
+      .Add("tl.ir.Gemm", [](Array<GemmOperand> operands, Expr clear_accum, Expr mbar,
+                            Map<String, Any> notes, Span s, Expr k_start) {
+        return Gemm(operands, clear_accum, mbar, notes, s, k_start);
+      });
 }
 
 }  // namespace tilelang::ir

@@ -13,8 +13,9 @@ namespace tilelang::ir {
 // What an operand is to the product C (+)= A @ B. What each is read or written for, and along which
 // dimensions it lies, is one table (gemm.cc). Block-scaled gemms have scale factors, each of a row
 // of A, or a column of B, and a block of K; the columns of tensor memory to which the compiler
-// brings those are scratch.
-enum class GemmOperandKind : uint8_t { kA, kB, kC, kScaleA, kScaleB, kScaleColumns };
+// brings those are scratch. Sparse gemms have metadata, which say where the elements of A, half of
+// K, lie in it (op/gemm_metadata.h).
+enum class GemmOperandKind : uint8_t { kA, kB, kC, kScaleA, kScaleB, kScaleColumns, kMetadata };
 
 // What the elements of an operand are: of the type of its buffer; or where that has bytes, ue8m0,
 // a power of two, or two e2m1 floats of four bits, the low half first.
@@ -61,23 +62,31 @@ inline constexpr const char* kPromoteEvery = "promote_every";
 // policy (int), is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that
 // may stay in flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm),
 // promote_every (int: of K; so many are summed by the instruction, and these sums in registers).
+// k_start: of gemms whose factors the program brings to tensor memory, where A and B begin in the K
+// that the words of factors count; null for all others. Annotations of those: sf_a_granularity_k,
+// sf_b_granularity_k (int: elements along K that share a factor).
 class GemmNode : public TileOpNode {
  public:
   Array<GemmOperand> operands;  // A, B, C, and others at most once
   Expr clear_accum;
   Expr mbar;
   Map<String, Any> annotations;
+  Expr k_start;
 
   // Null: the gemm has none.
   const GemmOperandNode* Operand(GemmOperandKind kind) const;
   bool IsScaled() const { return Operand(GemmOperandKind::kScaleA) != nullptr; }
+  // By factors that the program has brought to tensor memory.
+  bool HasScalesInTmem() const;
   // What it writes, and all else.
   const Region& result() const;
   std::vector<const GemmOperandNode*> Inputs() const;
   // Whether the tile is one of its inputs, or any of its operands.
   bool HasInput(const Buffer& tile) const;
   bool HasOperand(const Buffer& tile) const;
-  // The extent of K, in elements of buffers.
+  // A has two of each four elements along K; B all of them.
+  bool IsSparse() const { return Operand(GemmOperandKind::kMetadata) != nullptr; }
+  // The extent of K, in elements of the buffer of A.
   Expr Depth() const;
   // The same operands on other regions.
   Array<GemmOperand> WithRegions(
@@ -89,7 +98,7 @@ class GemmNode : public TileOpNode {
 class Gemm : public Stmt {
  public:
   Gemm(Array<GemmOperand> operands, Expr clear_accum, Expr mbar, Map<String, Any> annotations = {},
-       Span span = Span());
+       Span span = Span(), Expr k_start = Expr());
   // The gemm `op` of other operands.
   Gemm(const GemmNode* op, Array<GemmOperand> operands);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);

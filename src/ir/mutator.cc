@@ -241,8 +241,10 @@ Stmt StmtMutator::Rewrite(const GemmNode* op) {
   });
   Expr clear = Mutate(op->clear_accum);
   Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
-  if (same && clear.same_as(op->clear_accum) && mbar.same_as(op->mbar)) return Self<Stmt>(op);
-  return WithPlan(Gemm(operands, clear, mbar, op->annotations, op->span), op->plan);
+  Expr k_start = op->k_start.defined() ? Mutate(op->k_start) : op->k_start;
+  same = same && clear.same_as(op->clear_accum) && k_start.same_as(op->k_start);
+  if (same && mbar.same_as(op->mbar)) return Self<Stmt>(op);
+  return WithPlan(Gemm(operands, clear, mbar, op->annotations, op->span, k_start), op->plan);
 }
 
 namespace {

@@ -310,6 +310,10 @@ class Printer : public StmtVisitor {
     }
     os_ << "clear_accum=";
     Operand(op->clear_accum, 0);
+    if (op->k_start.defined()) {
+      os_ << ", k_start=";
+      Operand(op->k_start, 0);
+    }
     Barrier(op->mbar);
     Annotations(op->annotations);
     os_ << ")\n";

@@ -119,6 +119,7 @@ void StmtVisitor::Visit(const GemmNode* op) {
   for (const GemmOperand& operand : op->operands) VisitRegion(operand->region);
   VisitExpr(op->clear_accum);
   if (op->mbar.defined()) VisitExpr(op->mbar);
+  if (op->k_start.defined()) VisitExpr(op->k_start);
 }
 
 namespace {

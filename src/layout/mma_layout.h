@@ -51,6 +51,20 @@ Fragment MmaFragmentC(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int6
  */
 Fragment MmaFragmentA(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t k);
 
+/*!
+ * The metadata of a sparse A, whose atoms have K of those elements that A stores: two parts of 16
+ * bits of each row (of 8-bit elements: of 32). A word of a thread is a part of rows g and g + 8 (of
+ * one row), and a selector says which lanes of a quad an instruction asks: one word then serves so
+ * many instructions along K. PTX ISA, "Sparse matrix storage", "mma.sp".
+ */
+int64_t MetadataSteps(const MmaAtom& atom, int64_t steps);
+/*!
+ * The fragment of a tile E (M, columns) of the metadata in order, in elements of `bits`. A warp's
+ * words are ordered by atoms of rows, then K.
+ */
+Fragment MmaFragmentMetadata(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t columns,
+                             int64_t bits);
+
 }  // namespace tilelang::layout
 
 #endif  // TILELANG_LAYOUT_MMA_LAYOUT_H_

@@ -8,6 +8,7 @@
 #include "layout/symbolic.h"
 #include "layout/tmem_cp.h"
 #include "op/copy.h"
+#include "op/copy_scales.h"
 #include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/matrix_descriptor.h"
@@ -194,7 +195,7 @@ const TileInstruction* Tcgen05Cp() {
 }
 
 bool MovesSharedToTmem(const ir::CopyNode* op) {
-  return op->src->buffer.IsShared() && op->dst->buffer.IsTmem();
+  return op->src->buffer.IsShared() && op->dst->buffer.IsTmem() && !IsScaleCopy(op);
 }
 
 std::string TmemCpObstacle(const ir::CopyNode* op) {

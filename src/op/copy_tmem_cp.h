@@ -13,7 +13,7 @@ namespace tilelang::op {
 // tcgen05.cp.
 const TileInstruction* Tcgen05Cp();
 
-// Copies from shared to tensor memory, whatever carries them out.
+// Copies of tiles from shared to tensor memory, whatever carries them out.
 bool MovesSharedToTmem(const ir::CopyNode* op);
 
 // Why tcgen05.cp cannot do such a copy, as far as its two regions tell; empty when it can if the

@@ -4,15 +4,21 @@
 
 #include <optional>
 
+#include "layout/mma_layout.h"
 #include "op/instruction.h"
 
 namespace tilelang::op {
 
-// Layouts of the matrices (the last two dimensions) of C, and of A where it is a fragment.
+// Layouts of the matrices (the last two dimensions) of C, of A where it is a fragment, and of the
+// metadata of a sparse one.
 struct GemmFragments {
   Fragment c;
   std::optional<Fragment> a;
+  std::optional<Fragment> metadata;
 };
+// Those of an instruction that computes (m, n) from K of `k` elements of A.
+GemmFragments FragmentsOf(const ir::GemmNode* op, const layout::MmaAtom& atom,
+                          const layout::WarpGrid& grid, const ThreadRange& threads);
 
 // Gives them to the buffers that have none yet and are operands as a whole.
 void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);
@@ -21,6 +27,9 @@ bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context*
 // The gemm on copies of the fragments that have others, or of which it takes a slice.
 Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,
                           const GemmFragments& wanted, Context* ctx);
+
+// A sparse gemm whose metadata is in shared memory, on a fragment of them.
+Stmt WithMetadataInRegisters(const ir::GemmNode* op);
 
 }  // namespace tilelang::op
 

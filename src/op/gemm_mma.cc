@@ -3,13 +3,17 @@
 #include <tvm/ffi/cast.h>
 
 #include <array>
+#include <numeric>
+#include <optional>
 
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "op/effect.h"
 #include "op/gemm_fragments.h"
+#include "op/gemm_mma_scales.h"
 #include "op/gemm_operands.h"
+#include "op/gemm_scale_factors.h"
 #include "op/matrix_descriptor.h"
 #include "op/mma_operand.h"
 #include "target/warp.h"
@@ -85,6 +89,12 @@ std::optional<WarpGrid> GridOf(const ir::GemmNode* op, const MmaAtom& atom, cons
   return ChooseWarpGrid(atom, shape.m, shape.n, warps, policy.value_or(WarpPolicy::kSquare));
 }
 
+// The function of mma_sp_sm80.h, a template of the selector.
+std::string SparseName(const std::string& name) {
+  constexpr std::string_view kPrefix = "mma_";
+  return name.empty() ? name : "mma_sp_" + name.substr(kPrefix.size());
+}
+
 MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
   MmaShape shape;
   shape.reason = ScopeObstacle(op);
@@ -95,10 +105,14 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
   DType a = MatrixA(op)->buffer->dtype;
   DType b = MatrixB(op)->buffer->dtype;
   DType c = MatrixC(op)->buffer->dtype;
-  shape.kind = ChooseMmaKind(a, b, c, ctx.target);
+  shape.kind = op->IsScaled() ? MmaKind{kOf8Bits, ScaledMmaFunction(op)}
+                              : ChooseMmaKind(a, b, c, ctx.target);
+  bool has_sparse = shape.kind.atom.row_halves == 2;
+  if (op->IsSparse()) shape.kind.name = has_sparse ? SparseName(shape.kind.name) : "";
   std::string types = ir::ToString(a) + " by " + ir::ToString(b) + " into " + ir::ToString(c);
   if (shape.kind.name.empty()) {
-    shape.reason = "there is no mma.sync of " + types;
+    shape.reason =
+        std::string("there is no ") + (op->IsSparse() ? "sparse " : "") + "mma.sync of " + types;
     return shape;
   }
   const MmaAtom& atom = shape.kind.atom;
@@ -127,24 +141,15 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
 }
 
 [[noreturn]] void Refuse(const ir::GemmNode* op, const std::string& reason) {
+  const char* name = op->IsSparse() ? "T.gemm_sp: " : "T.gemm: ";
   auto one = [](const Region& r) {
     return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
            std::string(r->buffer->scope);
   };
-  TL_USER_ERROR(
-      kLayout, op->span,
-      "T.gemm: " << reason << ". A = " << one(MatrixA(op))
-                 << (IsTransposedA(op) ? " (transposed)" : "") << ", B = " << one(MatrixB(op))
-                 << (IsTransposedB(op) ? " (transposed)" : "") << ", C = " << one(MatrixC(op)));
-}
-
-GemmFragments Wanted(const ir::GemmNode* op, const MmaShape& s, const ThreadRange& threads) {
-  const MmaAtom& atom = s.kind.atom;
-  GemmFragments wanted{layout::MmaFragmentC(atom, s.grid, s.m, s.n).BindThreads(threads.begin), {}};
-  if (MatrixA(op)->buffer.IsFragment()) {
-    wanted.a = layout::MmaFragmentA(atom, s.grid, s.m, s.k).BindThreads(threads.begin);
-  }
-  return wanted;
+  TL_USER_ERROR(kLayout, op->span,
+                name << reason << ". A = " << one(MatrixA(op))
+                     << (IsTransposedA(op) ? " (transposed)" : "") << ", B = " << one(MatrixB(op))
+                     << (IsTransposedB(op) ? " (transposed)" : "") << ", C = " << one(MatrixC(op)));
 }
 
 // Rows of 16 bytes without bank conflicts, as TMA writes them.
@@ -167,6 +172,7 @@ class MmaLowerer {
         plan_(static_cast<const MmaPlanNode*>(TilePlanOf(op))),
         lowering_(lowering),
         atom_(plan_->atom),
+        atom_b_(AtomOfB(op, plan_->atom)),
         rows_(plan_->m / (atom_.M() * plan_->grid.m)),
         columns_(plan_->n / (atom_.N() * plan_->grid.n)),
         steps_(plan_->k / atom_.K()),
@@ -182,15 +188,20 @@ class MmaLowerer {
     bool a_in_registers = MatrixA(op_)->buffer.IsFragment();
     Buffer a = a_in_registers ? lowering_->buffers->Get(MatrixA(op_)->buffer)
                               : Registers("a_regs", MatrixA(op_), rows_ * atom_.SizeA());
-    Buffer b = Registers("b_regs", MatrixB(op_), columns_ * atom_.SizeB());
+    Buffer b = Registers("b_regs", MatrixB(op_), columns_ * atom_b_.SizeB());
     if (!a_in_registers) stmts->push_back(ir::Alloc(a, op_->span));
     stmts->push_back(ir::Alloc(b, op_->span));
-    stmts->push_back(Unrolled("ks", steps_, [&](const Expr& step) {
+    if (op_->IsScaled()) MakeScales(stmts);
+    int64_t together = StepsTogether();
+    stmts->push_back(Unrolled("ks", steps_ / together, [&](const Expr& group) {
       std::vector<Stmt> body;
-      Expr k = step * I32(atom_.K());
-      if (!a_in_registers) body.push_back(LoadA(k, a));
-      body.push_back(LoadB(k, b));
-      body.push_back(Multiply(step, a, b, a_in_registers));
+      LoadScales(group, together, &body);
+      for (int64_t selector = 0; selector < together; ++selector) {
+        Expr step = together == 1 ? group : group * I32(together) + I32(selector);
+        if (!a_in_registers) body.push_back(LoadA(step * I32(atom_.K()), a));
+        body.push_back(LoadB(step * I32(atom_b_.K()), b));
+        body.push_back(Multiply({step, group, selector, steps_ / together}, a, b, a_in_registers));
+      }
       return Sequence(body, op_->span);
     }));
   }
@@ -231,8 +242,8 @@ class MmaLowerer {
 
   // Two atoms at once where there are as many.
   Stmt LoadB(const Expr& k, const Buffer& b) {
-    int64_t together = columns_ % 2 == 0 && atom_.k_halves == 2 ? 2 : 1;
-    MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_, op_->span,
+    int64_t together = columns_ % 2 == 0 && atom_b_.k_halves == 2 ? 2 : 1;
+    MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_b_, op_->span,
                        lowering_);
     return Unrolled("j", columns_ / together, [&](const Expr& j) {
       Expr line = warp_column_ * I32(columns_ * atom_.N()) + j * I32(together * atom_.N());
@@ -240,30 +251,85 @@ class MmaLowerer {
     });
   }
 
-  Stmt Multiply(const Expr& step, const Buffer& a, const Buffer& b, bool all_of_a) {
+  // Steps of K that are written as one: of a sparse gemm, those whose metadata a word holds; of a
+  // scaled one, those whose factors, if there are as many.
+  int64_t StepsTogether() const {
+    if (op_->IsSparse()) return layout::MetadataSteps(atom_, steps_);
+    return op_->IsScaled() ? std::gcd(StepsOfScaleWord(op_), steps_) : 1;
+  }
+
+  void MakeScales(std::vector<Stmt>* stmts) {
+    using Kind = ir::GemmOperandKind;
+    scale_a_.emplace(op_, Kind::kScaleA, rows_, atom_.M(), lowering_);
+    scale_b_.emplace(op_, Kind::kScaleB, columns_, atom_.N(), lowering_);
+    stmts->push_back(ir::Alloc(scale_a_->registers(), op_->span));
+    stmts->push_back(ir::Alloc(scale_b_->registers(), op_->span));
+  }
+
+  void LoadScales(const Expr& group, int64_t together, std::vector<Stmt>* stmts) const {
+    if (!op_->IsScaled()) return;
+    Expr word = ir::FloorDiv(group * I32(together), I32(StepsOfScaleWord(op_)));
+    scale_a_->Load(warp_row_ * I32(rows_ * atom_.M()), word, stmts);
+    scale_b_->Load(warp_column_ * I32(columns_ * atom_.N()), word, stmts);
+  }
+
+  // A step of K. Of a sparse gemm: which of the words of a row of atoms has its metadata, in which
+  // lanes, and how many words there are.
+  struct Step {
+    Expr index;
+    Expr word;
+    int64_t selector;
+    int64_t words;
+  };
+  Stmt Multiply(const Step& step, const Buffer& a, const Buffer& b, bool all_of_a) {
     return Unrolled("i", rows_, [&](const Expr& i) {
-      Expr a_atom = all_of_a ? i * I32(steps_) + step : i;
+      Expr a_atom = all_of_a ? i * I32(steps_) + step.index : i;
       return Unrolled("j", columns_, [&](const Expr& j) -> Stmt {
         Expr c_at = (i * I32(columns_) + j) * I32(atom_.SizeC());
-        return DeviceEffect(
-            "mma_sm80.h", plan_->function,
-            {ir::AddressOf(c_, {c_at}), ir::AddressOf(a, {a_atom * I32(atom_.SizeA())}),
-             ir::AddressOf(b, {j * I32(atom_.SizeB())})},
-            op_->span);
+        Array<Expr> args = {ir::AddressOf(c_, {c_at}),
+                            ir::AddressOf(a, {a_atom * I32(atom_.SizeA())}),
+                            ir::AddressOf(b, {j * I32(atom_b_.SizeB())})};
+        if (op_->IsScaled()) return MultiplyScaled(step, i, j, std::move(args));
+        if (!op_->IsSparse()) return DeviceEffect("mma_sm80.h", plan_->function, args, op_->span);
+        Buffer e = lowering_->buffers->Get(Metadata(op_)->buffer);
+        Expr word = i * I32(step.words) + step.word;
+        args.push_back(ir::AddressOf(e, {word * I32(32 / int64_t{e->dtype.bits})}));
+        std::string name = plan_->function + "<" + std::to_string(step.selector) + ">";
+        return DeviceEffect("mma_sp_sm80.h", name, args, op_->span);
       });
     });
+  }
+
+  Stmt MultiplyScaled(const Step& step, const Expr& i, const Expr& j, Array<Expr> args) const {
+    args.push_back(scale_a_->RegisterOf(i));
+    args.push_back(scale_b_->RegisterOf(j));
+    // With fewer steps together than a word has, where they begin in it is known when they run.
+    Expr first = ir::FloorMod(step.index, I32(StepsOfScaleWord(op_)));
+    args.push_back(first * I32(ScaleBlocksOf(op_).per_k));
+    args.push_back(scale_a_->AtomInRegister(i));
+    args.push_back(scale_b_->AtomInRegister(j));
+    return DeviceEffect("mma_sm120.h", plan_->function, args, op_->span);
+  }
+
+  // B has all elements along K, of which a sparse A has half.
+  static MmaAtom AtomOfB(const ir::GemmNode* op, MmaAtom atom) {
+    if (op->IsSparse()) atom.k_halves *= 2;
+    return atom;
   }
 
   const ir::GemmNode* op_;
   const MmaPlanNode* plan_;
   Lowering* lowering_;
   MmaAtom atom_;
+  MmaAtom atom_b_;
   int64_t rows_;     // atoms of a warp
   int64_t columns_;  // likewise
   int64_t steps_;    // of K
   Buffer c_;
   Expr warp_row_;
   Expr warp_column_;
+  std::optional<ScaleWords> scale_a_;
+  std::optional<ScaleWords> scale_b_;
 };
 
 class MmaInstruction : public TileInstruction {
@@ -280,7 +346,8 @@ class MmaInstruction : public TileInstruction {
     if (level == InferLevel::kStrict) {
       MmaShape shape = Analyze(gemm, *ctx);
       if (!shape.reason.empty()) Refuse(gemm, shape.reason);
-      OfferFragments(gemm, Wanted(gemm, shape, ctx->threads), ctx);
+      if (gemm->IsScaled()) InferScaleAtoms(gemm, ctx);
+      OfferFragments(gemm, FragmentsOf(gemm, shape.kind.atom, shape.grid, ctx->threads), ctx);
     } else {
       OfferSwizzle(MatrixA(gemm), op->span, ctx);
       OfferSwizzle(MatrixB(gemm), op->span, ctx);
@@ -290,7 +357,7 @@ class MmaInstruction : public TileInstruction {
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     MmaShape shape = Analyze(gemm, *ctx);
-    if (!HoldFragments(gemm, Wanted(gemm, shape, ctx->threads), ctx)) {
+    if (!HoldFragments(gemm, FragmentsOf(gemm, shape.kind.atom, shape.grid, ctx->threads), ctx)) {
       return {TilePlan(), "its fragments have other layouts"};
     }
     auto plan = ffi::make_object<MmaPlanNode>(this, ctx->threads);
@@ -306,7 +373,9 @@ class MmaInstruction : public TileInstruction {
   // Fragments of other layouts, and slices of fragments, are copied to ones of their own.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
-    return OnFragmentsOf(this, gemm, Wanted(gemm, Analyze(gemm, *ctx), ctx->threads), ctx);
+    MmaShape shape = Analyze(gemm, *ctx);
+    return OnFragmentsOf(this, gemm, FragmentsOf(gemm, shape.kind.atom, shape.grid, ctx->threads),
+                         ctx);
   }
 
   void Issue(const ir::TileOpNode* op, Lowering* lowering,

@@ -14,6 +14,10 @@ inline const ir::Region& MatrixB(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kB)->region;
 }
 inline const ir::Region& MatrixC(const ir::GemmNode* op) { return op->result(); }
+// Of a sparse gemm.
+inline const ir::Region& Metadata(const ir::GemmNode* op) {
+  return op->Operand(ir::GemmOperandKind::kMetadata)->region;
+}
 
 // A is K x M, B is N x K.
 inline bool IsTransposedA(const ir::GemmNode* op) {

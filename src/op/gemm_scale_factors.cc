@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "layout/symbolic.h"
+#include "op/copy_scales.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
-#include "op/matrix_descriptor.h"
 #include "op/tmem.h"
 
 namespace tilelang::op {
@@ -15,10 +14,7 @@ namespace {
 
 constexpr int64_t kScaleAtomRows = 128;
 constexpr int64_t kScaleAtomBlocks = 4;
-constexpr int64_t kScaleAtomBytes = kScaleAtomRows * kScaleAtomBlocks;
-constexpr int64_t kScaleAtomColumns = 4;
 constexpr int64_t kInstructionBytes = 32;  // of K
-constexpr int64_t kRowGroupBytes = 128;    // of eight rows of 16 bytes, for the descriptor
 
 int64_t CountOfPieces(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -81,28 +77,36 @@ Expr FloatOfNibble(const Expr& byte, const Expr& half, const Span& span) {
   return ir::Call(ir::dtypes::kFloat32, "reinterpret", {bits});
 }
 
-// The factor of a row of A, or column of B, and a block of K, as float32.
-Expr ScaleFactorAt(const ir::GemmOperandNode* factors, const Expr& row, const Expr& block) {
-  const Region& region = factors->region;
+}  // namespace
+
+Array<Expr> IndicesOfScale(const Region& atoms, const Expr& row, const Expr& block) {
   Expr column = ir::FloorDiv(ir::FloorMod(row, I32(kScaleAtomRows)), I32(kScaleRowsOfColumn));
   Expr byte = ir::FloorMod(row, I32(kScaleRowsOfColumn)) * I32(kScaleAtomRows / 8) +
               column * I32(kScaleAtomBlocks) + ir::FloorMod(block, I32(kScaleAtomBlocks));
-  Array<Expr> indices = region->mins;
+  Array<Expr> indices = atoms->mins;
   auto dim = static_cast<int64_t>(indices.size());
-  auto last = dim - static_cast<int64_t>(DimsOfAtom(region));
+  auto last = dim - static_cast<int64_t>(DimsOfAtom(atoms));
   while (dim-- > last) {
-    const Expr& extent = region->extents[dim];
+    const Expr& extent = atoms->extents[dim];
     indices.Set(dim, ir::FloorMod(byte, extent));
     byte = ir::FloorDiv(byte, extent);
   }
-  Expr atoms[] = {ir::FloorDiv(block, I32(kScaleAtomBlocks)),
-                  ir::FloorDiv(row, I32(kScaleAtomRows))};
-  for (const Expr& atom : atoms) {
+  Expr places[] = {ir::FloorDiv(block, I32(kScaleAtomBlocks)),
+                   ir::FloorDiv(row, I32(kScaleAtomRows))};
+  for (const Expr& place : places) {
     if (dim < 0) break;
-    indices.Set(dim, indices[dim] + atom);
+    indices.Set(dim, indices[dim] + place);
     --dim;
   }
-  Expr value = ir::Load(region->buffer, indices);
+  return indices;
+}
+
+namespace {
+
+// The factor of a row of A, or column of B, and a block of K, as float32.
+Expr ScaleFactorAt(const ir::GemmOperandNode* factors, const Expr& row, const Expr& block) {
+  const Region& region = factors->region;
+  Expr value = ir::Load(region->buffer, IndicesOfScale(region, row, block));
   if (factors->element_format() == ir::GemmFormat::kUE8M0) {
     return PowerOfTwo(value, region->buffer->span);
   }
@@ -176,81 +180,78 @@ Buffer MakeScaleColumns(const ir::GemmNode* op) {
 }
 
 ScaleFactors::ScaleFactors(const ir::GemmNode* op, Lowering* lowering)
-    : op_(op), lowering_(lowering), blocks_(ScaleBlocksOf(op)) {
+    : op_(op), lowering_(lowering), blocks_(ScaleBlocksOf(op)), in_tmem_(op->HasScalesInTmem()) {
   a_ = TileOf(ir::GemmOperandKind::kScaleA);
   b_ = TileOf(ir::GemmOperandKind::kScaleB);
-  b_.column = a_.rows * a_.groups * kScaleAtomColumns;
+  if (in_tmem_) return;
   const Region& columns = op->Operand(ir::GemmOperandKind::kScaleColumns)->region;
-  base_ = op::TileOf(columns, op->span, lowering->ctx).column;
+  a_.column = op::TileOf(columns, op->span, lowering->ctx).column;
+  b_.column = a_.column + U32(a_.rows * a_.groups * kScaleAtomColumns);
 }
 
 ScaleFactors::Tile ScaleFactors::TileOf(ir::GemmOperandKind kind) const {
+  const Region& region = op_->Operand(kind)->region;
   auto [rows, groups] = AtomsOf(op_, kind);
-  return {op_->Operand(kind)->region, rows, groups};
+  if (!in_tmem_) return {region, rows, groups, Expr(), 0};
+  bool is_a = kind == ir::GemmOperandKind::kScaleA;
+  const char* name = is_a ? kScaleGranularityA : kScaleGranularityB;
+  auto granularity = op_->annotations[name].cast<int64_t>();
+  return {region, rows, 1, op::TileOf(region, op_->span, lowering_->ctx).column, granularity};
 }
 
 int64_t ScaleFactors::BlockAt(int64_t k) const { return k / kInstructionBytes * blocks_.per_k; }
 
 Expr ScaleFactors::AddressOf(const Tile& tile, int64_t row, int64_t k) const {
-  int64_t group = BlockAt(k) / kScaleAtomBlocks;
-  int64_t column = tile.column + group * tile.rows * kScaleAtomColumns + row / kScaleRowsOfColumn;
-  return base_ + U32(column);
+  int64_t group = in_tmem_ ? 0 : BlockAt(k) / kScaleAtomBlocks;
+  return tile.column + U32(group * tile.rows * kScaleAtomColumns + row / kScaleRowsOfColumn);
 }
 
-uint32_t ScaleFactors::Selection(int64_t k) const {
-  auto byte = static_cast<uint32_t>(BlockAt(k) % kScaleAtomBlocks);
-  return byte << 29 | byte << 4;
+Expr ScaleFactors::Selection(int64_t k) const {
+  if (!in_tmem_) {
+    auto byte = static_cast<uint32_t>(BlockAt(k) % kScaleAtomBlocks);
+    return U32(byte << 29 | byte << 4);
+  }
+  // Elements of A and B from the beginning of the words on.
+  int64_t per_byte = FormatOfMatrices(op_) == ir::GemmFormat::kE2M1x2 ? 2 : 1;
+  Expr start = lowering_->scalar->Mutate(op_->k_start) + I32(k * per_byte);
+  auto byte = [&](const Tile& tile, uint32_t shift) {
+    Expr block = ir::FloorMod(ir::FloorDiv(start, I32(tile.granularity)), I32(kScaleAtomBlocks));
+    return ir::CastTo(ir::dtypes::kUInt32, lowering_->ctx->analyzer->Simplify(block)) *
+           U32(uint32_t{1} << shift);
+  };
+  return byte(a_, 29) + byte(b_, 4);
 }
 
 std::vector<Array<int64_t>> ScaleFactors::Reads(int64_t a, int64_t b, int64_t rows,
                                                 int64_t columns) const {
-  const Buffer& buffer = op_->Operand(ir::GemmOperandKind::kScaleColumns)->buffer();
-  auto box = [&](int64_t argument, int64_t extent) {
+  auto box = [&](const Tile& tile, int64_t argument, int64_t extent) {
+    const Buffer& buffer =
+        in_tmem_ ? tile.region->buffer : op_->Operand(ir::GemmOperandKind::kScaleColumns)->buffer();
     return TmemBox(argument, layout::kTmemLanes, CountOfPieces(extent, kScaleRowsOfColumn),
                    /*writes=*/false, buffer, *lowering_->ctx);
   };
-  return {box(a, rows), box(b, columns)};
+  return {box(a_, a, rows), box(b_, b, columns)};
 }
 
 void ScaleFactors::Copy(std::vector<Stmt>* stmts) const {
+  if (in_tmem_) return;
   Copy(a_, "desc_scale_a", stmts);
   Copy(b_, "desc_scale_b", stmts);
 }
 
 void ScaleFactors::Copy(const Tile& tile, const char* name, std::vector<Stmt>* stmts) const {
-  Context* ctx = lowering_->ctx;
-  const Buffer& buffer = tile.region->buffer;
-  Buffer physical = lowering_->buffers->Get(buffer);
-  Array<Expr> corner;
-  for (const Expr& min : tile.region->mins) corner.push_back(lowering_->scalar->Mutate(min));
-  Expr address =
-      ir::AddressOf(physical, {lowering_->buffers->Offset(buffer, corner, ctx->analyzer)});
-  layout::MatrixOperand operand;
-  operand.stride_bytes = kRowGroupBytes;
-  Var descriptor(name, ir::dtypes::kUInt64, op_->span);
-  stmts->push_back(
-      ir::Bind(descriptor, DescriptorAt(address, operand, DescriptorFormat::kTcgen05), op_->span));
-  Map<String, Any> attrs;
-  attrs.Set("reads", Array<Buffer>{physical});
-  attrs.Set("extents", Array<int64_t>{PartOf(tile.region)});
-  attrs.Set("async", true);
   const Buffer& columns = op_->Operand(ir::GemmOperandKind::kScaleColumns)->buffer();
-  attrs.Set("tmem", Array<Array<int64_t>>{TmemBox(0, layout::kTmemLanes, kScaleAtomColumns,
-                                                  /*writes=*/true, columns, *ctx)});
-  Coord shape = StaticShape(buffer);
+  ScaleAtoms atoms(tile.region, PartOf(tile.region), columns, IsInPairs(op_), op_->span, lowering_);
+  atoms.Bind(name, stmts);
+  Coord shape = StaticShape(tile.region->buffer);
   size_t groups_end = shape.size() - DimsOfAtom(tile.region);
   // Atoms along the dimension before that of the groups.
   int64_t row_bytes = groups_end == 0 ? 0 : shape[groups_end - 1] * kScaleAtomBytes;
-  std::string function =
-      std::string("tcgen05_cp<tl::TmemCpShape::k32x128b") + (IsInPairs(op_) ? ", 2>" : ">");
   for (int64_t group = 0; group < tile.groups; ++group) {
     for (int64_t row = 0; row < tile.rows; ++row) {
-      int64_t bytes = row * row_bytes + group * kScaleAtomBytes;
-      int64_t column = tile.column + (group * tile.rows + row) * kScaleAtomColumns;
+      int64_t column = (group * tile.rows + row) * kScaleAtomColumns;
       stmts->push_back(
-          DeviceEffect("tcgen_05_cp.h", function,
-                       {base_ + U32(column), descriptor + U64(static_cast<uint64_t>(bytes >> 4))},
-                       op_->span, attrs));
+          atoms.Copy(row * row_bytes + group * kScaleAtomBytes, tile.column + U32(column)));
     }
   }
 }

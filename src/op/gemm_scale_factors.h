@@ -30,6 +30,9 @@ struct ScaleBlocks {
 };
 ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op);
 
+// The indices of the factor of a row of A, or column of B, and a block of K.
+Array<Expr> IndicesOfScale(const Region& atoms, const Expr& row, const Expr& block);
+
 // A gemm where the tensor core takes no factors: parallel loops that multiply A and B by theirs,
 // and a gemm of the products in bfloat16.
 void MultiplyByScaleFactors(const ir::GemmNode* op, std::vector<Stmt>* stmts);
@@ -37,28 +40,33 @@ void MultiplyByScaleFactors(const ir::GemmNode* op, std::vector<Stmt>* stmts);
 // The tensor memory that holds both tiles of factors.
 Buffer MakeScaleColumns(const ir::GemmNode* op);
 
+// Annotations of gemms whose factors the program brings to tensor memory (ir/gemm.h).
+inline constexpr const char* kScaleGranularityA = "sf_a_granularity_k";
+inline constexpr const char* kScaleGranularityB = "sf_b_granularity_k";
+
 // Both tiles of factors, as instructions of a gemm are issued.
 class ScaleFactors {
  public:
   ScaleFactors(const ir::GemmNode* op, Lowering* lowering);
 
-  // Brings them to tensor memory.
+  // Brings them to tensor memory, unless the program has.
   void Copy(std::vector<Stmt>* stmts) const;
   // The addresses of those of rows of A, and of columns of B, from there on, for the instruction
   // at `k` (in elements of the buffers).
   Expr OfA(int64_t m, int64_t k) const { return AddressOf(a_, m, k); }
   Expr OfB(int64_t n, int64_t k) const { return AddressOf(b_, n, k); }
   // Which bytes of the cells, as bits of the instruction descriptor.
-  uint32_t Selection(int64_t k) const;
+  Expr Selection(int64_t k) const;
   // What an instruction reads of tensor memory whose arguments `a` and `b` are those addresses.
   std::vector<Array<int64_t>> Reads(int64_t a, int64_t b, int64_t rows, int64_t columns) const;
 
  private:
   struct Tile {
     Region region;
-    int64_t rows = 0;    // atoms
-    int64_t groups = 0;  // likewise, along K
-    int64_t column = 0;  // of the first one
+    int64_t rows = 0;         // atoms
+    int64_t groups = 0;       // likewise, along K
+    Expr column;              // the address of the first one
+    int64_t granularity = 0;  // of factors that the program brings: elements that share one
   };
 
   Tile TileOf(ir::GemmOperandKind kind) const;
@@ -69,9 +77,9 @@ class ScaleFactors {
   const ir::GemmNode* op_;
   Lowering* lowering_;
   ScaleBlocks blocks_;
+  bool in_tmem_;
   Tile a_;
   Tile b_;
-  Expr base_;  // the address of the first column
 };
 
 }  // namespace tilelang::op

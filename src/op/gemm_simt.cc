@@ -39,7 +39,7 @@ bool CanBeByThreads(const ir::GemmNode* op) {
   };
   // A tensor core multiplies such an A once the program has copied it to shared memory.
   if (MatrixA(op)->buffer.IsFragment() && IsTransposedA(op)) return false;
-  return reachable(MatrixA(op)->buffer) && reachable(MatrixB(op)->buffer) &&
+  return !op->IsSparse() && reachable(MatrixA(op)->buffer) && reachable(MatrixB(op)->buffer) &&
          MatrixC(op)->buffer.IsFragment() && !op->mbar.defined() &&
          op->annotations.count("is_tcgen05") == 0;
 }

@@ -211,8 +211,9 @@ class GemmLowerer {
         Map<String, Any> effects = Effects(width, scales);
         for (int64_t k = 0; k < problem.k; k += t.k) {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
-          uint32_t descriptor = Descriptor(width) | (scales ? scales->Selection(k) : 0);
-          Array<Expr> args = {TmemAt(c, m, n), first, b.At(n, k), U32(descriptor)};
+          Expr descriptor = U32(Descriptor(width));
+          if (scales) descriptor = descriptor + scales->Selection(k);
+          Array<Expr> args = {TmemAt(c, m, n), first, b.At(n, k), descriptor};
           if (scales) {
             args.push_back(scales->OfA(m, k));
             args.push_back(scales->OfB(n, k));
@@ -274,6 +275,11 @@ class GemmLowerer {
 
 // Atoms of factors lie as they do in global memory.
 void InferScales(const ir::GemmNode* op, Context* ctx) {
+  if (op->HasScalesInTmem()) {
+    for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB})
+      InferTmem(op, op->Operand(kind)->region, TmemRole::kAccumulator, ctx);
+    return;
+  }
   InferTmem(op, op->Operand(ir::GemmOperandKind::kScaleColumns)->region, TmemRole::kAccumulator,
             ctx);
   for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {
@@ -366,6 +372,7 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated, const Target& target) {
   constexpr int64_t kLeastRows = 64;
   if (MatrixC(op)->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
+  if (op->IsSparse()) return "the compiler has no sparse tcgen05.mma";
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   if (m < kLeastRows) {
     return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";

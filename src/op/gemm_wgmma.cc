@@ -22,6 +22,8 @@ using layout::WarpGrid;
 namespace {
 
 constexpr const char* kWgmmaHeader = "mma_sm90.h";
+constexpr int64_t kSparseRowBytes = 64;  // of B along K, in an instruction
+constexpr int64_t kUnswizzled = 16;      // bytes of a "swizzle"
 
 // `way`: the function of the header that keeps them.
 Stmt Held(const Buffer& registers, const char* way, const Span& span) {
@@ -90,7 +92,9 @@ std::optional<Layout> LayoutOfOperand(const Buffer& buffer, bool mn_major, const
   return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
 }
 
-std::string LayoutObstacle(const Region& region, bool mn_major, const Context& ctx) {
+// least_swizzle: bytes along K that an instruction reads.
+std::string LayoutObstacle(const Region& region, bool mn_major, const Context& ctx,
+                           int64_t least_swizzle = 0) {
   const Buffer& buffer = region->buffer;
   if (!buffer.IsShared()) return "";
   auto layout = LayoutOfOperand(buffer, mn_major, ctx);
@@ -102,6 +106,12 @@ std::string LayoutObstacle(const Region& region, bool mn_major, const Context& c
   if (!described.operand) {
     return "shared buffer " + std::string(buffer->name) + " has layout " + (*layout)->ToString() +
            ", which it cannot read: " + described.reason;
+  }
+  if (described.operand->swizzle_bytes > kUnswizzled &&
+      described.operand->swizzle_bytes < least_swizzle && !mn_major) {
+    return "shared buffer " + std::string(buffer->name) + " has a swizzle of " +
+           std::to_string(described.operand->swizzle_bytes) +
+           " bytes, which a row of a sparse instruction is longer than";
   }
   return CornerProblem(region, *layout, mn_major, ctx.analyzer);
 }
@@ -159,18 +169,16 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
     p.reason = MajorObstacle(op, p.kind);
   }
   if (p.reason.empty()) p.reason = LayoutObstacle(MatrixA(op), IsTransposedA(op), ctx);
-  if (p.reason.empty()) p.reason = LayoutObstacle(MatrixB(op), !IsTransposedB(op), ctx);
+  if (p.reason.empty()) {
+    int64_t least_swizzle = op->IsSparse() ? kSparseRowBytes : 0;
+    p.reason = LayoutObstacle(MatrixB(op), !IsTransposedB(op), ctx, least_swizzle);
+  }
   if (p.reason.empty()) ChooseGrid(op, ctx, &p);
   return p;
 }
 
 GemmFragments Wanted(const ir::GemmNode* op, const Problem& p, const ThreadRange& threads) {
-  const MmaAtom& atom = p.kind.atom;
-  GemmFragments wanted{layout::MmaFragmentC(atom, p.grid, p.m, p.n).BindThreads(threads.begin), {}};
-  if (MatrixA(op)->buffer.IsFragment()) {
-    wanted.a = layout::MmaFragmentA(atom, p.grid, p.m, p.k).BindThreads(threads.begin);
-  }
-  return wanted;
+  return FragmentsOf(op, p.kind.atom, p.grid, threads);
 }
 
 const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
@@ -213,11 +221,12 @@ class WgmmaLowerer {
         int64_t width = std::min(plan_->width, columns_ - n);
         for (int64_t k = 0; k < plan_->k; k += atom.K()) {
           Expr left = rs ? RegistersOfA(m, k) : a->At(m, k);
-          Array<Expr> args = {RegistersOfC(m, n), left, b.At(n, k)};
+          Array<Expr> args = {RegistersOfC(m, n), left, b.At(n, op_->IsSparse() ? 2 * k : k)};
+          if (op_->IsSparse()) args.push_back(RegisterOfMetadata(m, k));
           bool overwrites = k == 0 && ir::IsTrue(clear);
           Expr accumulate = k == 0 ? ir::Not(clear) : Expr(ir::IntImm(ir::dtypes::kBool, 1));
           if (!overwrites) args.push_back(accumulate);
-          stmts->push_back(Multiply(width, overwrites, args));
+          stmts->push_back(Multiply(width, k, overwrites, args));
         }
       }
     }
@@ -226,8 +235,12 @@ class WgmmaLowerer {
  private:
   void HoldInputs(std::vector<Stmt>* stmts) const {
     if (!ir::IsTrue(op_->clear_accum)) stmts->push_back(HoldRegisters(c_, op_->span));
-    if (!MatrixA(op_)->buffer.IsFragment()) return;
-    stmts->push_back(Held(lowering_->buffers->Get(MatrixA(op_)->buffer), "hold_bits", op_->span));
+    auto hold = [&](const Region& region) {
+      if (!region->buffer.IsFragment()) return;
+      stmts->push_back(Held(lowering_->buffers->Get(region->buffer), "hold_bits", op_->span));
+    };
+    hold(MatrixA(op_));
+    if (op_->IsSparse()) hold(Metadata(op_));
   }
 
   // Blocks of 64 rows follow each other, in each its columns or steps of K.
@@ -242,9 +255,23 @@ class WgmmaLowerer {
                          {I32(atoms * atom.SizeA())});
   }
 
-  Stmt Multiply(int64_t width, bool overwrites, Array<Expr> args) const {
+  // Steps of K whose metadata a word holds.
+  int64_t Together() const {
+    return layout::MetadataSteps(plan_->kind.atom, plan_->k / plan_->kind.atom.K());
+  }
+  Expr RegisterOfMetadata(int64_t m, int64_t k) const {
+    Buffer e = lowering_->buffers->Get(Metadata(op_)->buffer);
+    int64_t step = plan_->kind.atom.K() * Together();
+    int64_t word = m / kWgmmaRows * (plan_->k / step) + k / step;
+    return ir::AddressOf(e, {I32(word * 32 / e->dtype.bits)});
+  }
+
+  Stmt Multiply(int64_t width, int64_t k, bool overwrites, Array<Expr> args) const {
     bool rs = MatrixA(op_)->buffer.IsFragment();
     WgmmaForm form{plan_->kind, width, rs, IsTransposedA(op_), !IsTransposedB(op_), overwrites};
+    if (op_->IsSparse()) {
+      form.sparse_selector = static_cast<int>(k / plan_->kind.atom.K() % Together());
+    }
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, *lowering_);
     attrs.Set("definition", String(WgmmaFunction(form)));
     attrs.Set("async", true);
@@ -358,6 +385,7 @@ Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowerin
   for (const ir::GemmNode* op : gemms) {
     add(MatrixC(op)->buffer);
     add(MatrixA(op)->buffer);
+    if (op->IsSparse()) add(Metadata(op)->buffer);
   }
   Array<Buffer> registers;
   for (const Buffer& fragment : fragments) registers.push_back(lowering->buffers->Get(fragment));

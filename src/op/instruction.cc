@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "op/copy_cluster.h"
+#include "op/copy_scales.h"
 #include "op/copy_tma.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
@@ -23,7 +24,7 @@ Table MakeTable(const Target& target) {
   Table table;
   if (target->has_tma) table.insert(table.end(), {TmaLoad(), TmaStore(), BlockCopy()});
   if (target->has_tcgen05) {
-    table.insert(table.end(), {TmemLoad(), TmemStore(), Tcgen05Cp(), Tcgen05Mma()});
+    table.insert(table.end(), {TmemLoad(), TmemStore(), ScaleCopy(), Tcgen05Cp(), Tcgen05Mma()});
   }
   if (target->has_wgmma) table.push_back(Wgmma());
   table.insert(table.end(), {MmaSync(), ThreadScan(), ThreadReduce()});

@@ -53,7 +53,8 @@ std::string List(int64_t count, int64_t per_line, const std::string& line_end,
 }
 
 std::string ShapeText(const WgmmaForm& form) {
-  return "m64n" + std::to_string(form.n) + "k" + std::to_string(form.kind.atom.K());
+  int64_t k = form.kind.atom.K() * (form.sparse_selector < 0 ? 1 : 2);
+  return "m64n" + std::to_string(form.n) + "k" + std::to_string(k);
 }
 
 // Scales of A and B, and which of those in shared memory are transposed.
@@ -80,8 +81,10 @@ std::optional<WgmmaKind> ChooseWgmmaKind(DType a, DType b, DType c) {
 }
 
 std::string WgmmaFunctionName(const WgmmaForm& form) {
-  std::string name = "wgmma_" + ShapeText(form) + "_" + form.kind.d + "_" + form.kind.a + "_" +
-                     form.kind.b + (form.a_in_registers ? "_rs" : "_ss");
+  bool sparse = form.sparse_selector >= 0;
+  std::string name = (sparse ? "wgmma_sp" + std::to_string(form.sparse_selector) + "_" : "wgmma_") +
+                     ShapeText(form) + "_" + form.kind.d + "_" + form.kind.a + "_" + form.kind.b +
+                     (form.a_in_registers ? "_rs" : "_ss");
   if (form.a_mn_major) name += "_ta";
   if (form.b_mn_major) name += "_tb";
   if (form.overwrites) name += "_overwrite";
@@ -93,7 +96,9 @@ std::string WgmmaFunction(const WgmmaForm& form) {
   int64_t count = kind.Registers(form.n);
   bool is_float = kind.d == "f32";
   auto operand = [](int64_t i) { return "%" + std::to_string(i); };
-  int64_t next = count + (form.a_in_registers ? 4 : 1);  // B, then the predicate
+  bool sparse = form.sparse_selector >= 0;
+  // B, the metadata, then the predicate.
+  int64_t next = count + (form.a_in_registers ? 4 : 1);
   std::string a =
       form.a_in_registers
           ? "{" + List(4, 4, "", "", [&](int64_t i) { return operand(count + i); }) + "}"
@@ -110,19 +115,24 @@ std::string WgmmaFunction(const WgmmaForm& form) {
   std::string text =
       "namespace tl {\nTL_DEVICE void " + WgmmaFunctionName(form) + "(void* accumulators, ";
   text += form.a_in_registers ? "const void* a_registers, " : "uint64_t a, ";
-  text += form.overwrites ? "uint64_t b) {\n" : "uint64_t b,\n    bool accumulate) {\n";
+  text += sparse ? "uint64_t b, const void* metadata" : "uint64_t b";
+  text += form.overwrites ? ") {\n" : ",\n    bool accumulate) {\n";
   text += std::string("  auto* d = static_cast<") + (is_float ? "float" : "uint32_t") +
           "*>(accumulators);\n";
   if (form.a_in_registers) text += "  auto* a = static_cast<const uint32_t*>(a_registers);\n";
   text += "  asm volatile(\n";
-  std::string accumulate = form.overwrites ? "0" : operand(next + 1);
+  std::string accumulate = form.overwrites ? "0" : operand(next + (sparse ? 2 : 1));
   text += "      \"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate + ", 0;\\n\\t\"\n";
-  text += "      \"wgmma.mma_async.sync.aligned." + ShapeText(form) + "." + kind.d + "." + kind.a +
-          "." + kind.b + "\"\n";
+  text += std::string("      \"wgmma.mma_async.") + (sparse ? "sp." : "") + "sync.aligned." +
+          ShapeText(form) + "." + kind.d + "." + kind.a + "." + kind.b + "\"\n";
   text += "      \" {" + registers + "},\"\n";
-  text += "      \" " + a + ", " + operand(next) + ", p" + Immediates(form) + ";\\n\\t}\"\n";
+  std::string metadata =
+      sparse ? ", " + operand(next + 1) + ", " + std::to_string(form.sparse_selector) : "";
+  text +=
+      "      \" " + a + ", " + operand(next) + metadata + ", p" + Immediates(form) + ";\\n\\t}\"\n";
   text += "      : " + outputs + "\n";
   text += "      : " + inputs + ", \"l\"(b)";
+  if (sparse) text += ", \"r\"(*static_cast<const uint32_t*>(metadata))";
   if (!form.overwrites) text += ", \"r\"(static_cast<uint32_t>(accumulate))";
   text += ");\n}\n";
   return text + "}  // namespace tl";

@@ -39,12 +39,13 @@ struct WgmmaForm {
   bool a_in_registers = false;
   bool a_mn_major = false;
   bool b_mn_major = false;
-  bool overwrites = false;  // D whatever it holds
+  bool overwrites = false;   // D whatever it holds
+  int sparse_selector = -1;  // of a sparse A: which lanes have the metadata
 };
 // A device function of that name:
 //   void name(void* accumulators, uint64_t a, uint64_t b, bool accumulate)
 // with a descriptor or, `const void* a`, four registers of A; without the last argument where it
-// overwrites.
+// overwrites; before that, of a sparse A, `const void* metadata`, a register.
 std::string WgmmaFunctionName(const WgmmaForm& form);
 // Its definition, in namespace tl.
 std::string WgmmaFunction(const WgmmaForm& form);

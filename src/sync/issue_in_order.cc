@@ -6,6 +6,7 @@
 #include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/copy_scales.h"
 #include "op/copy_tma.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
@@ -43,8 +44,14 @@ int64_t MaskOf(const ir::TileOpNode* op) {
   return op->kind == ir::StmtKind::kCopy ? op::ClusterMask(op::AsCopy(op)) : 0;
 }
 
+// A copy by the tensor core that the program waits for.
+bool IsLeftToProgram(const ir::TileOpNode* op) {
+  return op->kind == ir::StmtKind::kCopy && op::IsScaleCopy(op::AsCopy(op));
+}
+
 bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
   return MaskOf(a) == MaskOf(b) && EngineOf(a) == EngineOf(b) &&
+         IsLeftToProgram(a) == IsLeftToProgram(b) &&
          op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
          SameBarrier(BarrierOf(a), BarrierOf(b));
 }
@@ -204,14 +211,14 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
                      op::Lowering* lowering) {
   const ir::TileOpNode* last = group.back();
   const auto* gemm = last->kind == ir::StmtKind::kGemm ? op::AsGemm(last) : nullptr;
-  bool waits = gemm == nullptr || op::WaitsItself(gemm);
+  bool waits = gemm == nullptr ? !IsLeftToProgram(last) : op::WaitsItself(gemm);
   if (waits && lowering->ctx->in_pairs) return RunInPairs(group, resources, lowering);
   op::Phase done;
   Expr barrier;
   if (waits) {
     done = resources->PhaseOf(gemm == nullptr ? "cp" : "mma", lowering->ctx->threads);
     barrier = op::AddressOf(done);
-  } else if (gemm->mbar.defined()) {
+  } else if (gemm != nullptr && gemm->mbar.defined()) {
     barrier = op::BarrierAddress(gemm->mbar);
   }
   std::vector<Stmt> issue;

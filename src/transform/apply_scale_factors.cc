@@ -4,9 +4,11 @@
 
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "op/gemm_mma_scales.h"
 #include "op/gemm_scale_factors.h"
 
 namespace tilelang::transform {
@@ -16,11 +18,6 @@ using ir::Stmt;
 
 namespace {
 
-const ir::GemmNode* ScaledGemm(const Stmt& s) {
-  const auto* gemm = s.as<ir::GemmNode>();
-  return gemm != nullptr && gemm->IsScaled() ? gemm : nullptr;
-}
-
 class ScaleApplier : public ir::StmtMutator {
  public:
   explicit ScaleApplier(const Target& target) : target_(target) {}
@@ -29,7 +26,8 @@ class ScaleApplier : public ir::StmtMutator {
   Stmt Rewrite(const ir::SeqNode* op) override {
     std::vector<Stmt> stmts;
     for (const Stmt& s : op->stmts) {
-      if (const ir::GemmNode* gemm = ScaledGemm(s)) {
+      const auto* gemm = s.as<ir::GemmNode>();
+      if (gemm != nullptr && IsForOthers(gemm)) {
         Expand(gemm, &stmts);
       } else {
         stmts.push_back(MutateStmt(s));
@@ -38,14 +36,25 @@ class ScaleApplier : public ir::StmtMutator {
     return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
-    if (!op->IsScaled()) return StmtMutator::Rewrite(op);
+    if (!IsForOthers(op)) return StmtMutator::Rewrite(op);
     std::vector<Stmt> stmts;
     Expand(op, &stmts);
     return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
 
  private:
+  // Not for the tensor cores of the target.
+  bool IsForOthers(const ir::GemmNode* op) const {
+    return op->IsScaled() && (op->HasScalesInTmem() || !op::HasScaledMma(target_));
+  }
   void Expand(const ir::GemmNode* op, std::vector<Stmt>* stmts) {
+    if (op->HasScalesInTmem()) {
+      TL_USER_ERROR(kTarget, op->span,
+                    "T.tcgen05_gemm_blockscaled: "
+                        << std::string(target_->arch)
+                        << " has no tcgen05; compile with target=\"sm_100a\", or write "
+                           "T.gemm(..., scale_A=, scale_B=), which every target has");
+    }
     RemarkGemm(op, "multiplies A and B by their scale factors before it, in bfloat16: " +
                        std::string(target_->arch) + " has no block-scaled tensor core");
     op::MultiplyByScaleFactors(op, stmts);

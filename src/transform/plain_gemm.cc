@@ -67,7 +67,7 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
   }
   if (const auto* gemm = body.as<ir::GemmNode>()) {
     plain->gemms.push_back(gemm);
-    return gemm->result()->buffer.IsFragment();
+    return gemm->result()->buffer.IsFragment() && !gemm->IsSparse();
   }
   return body->kind == StmtKind::kBind;
 }

@@ -22,6 +22,7 @@
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/cta_pair.h"
+#include "op/gemm_fragments.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_simt.h"
 #include "op/gemm_tcgen05.h"
@@ -165,8 +166,11 @@ class Selector : public analysis::ScopedMutator {
     if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
       auto annotations = op->annotations;
       annotations.Set(op::kChained, true);
-      ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span);
+      ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
       return Rewrite(marked.get());
+    }
+    if (op->IsSparse() && !op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsFragment()) {
+      return MutateStmt(op::WithMetadataInRegisters(op));
     }
     Stmt chosen = Choose(op);
     if (chosen.defined()) {

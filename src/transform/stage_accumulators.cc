@@ -410,7 +410,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
       using StmtMutator::Rewrite;
       Stmt Rewrite(const ir::GemmNode* op) override {
         if (op != gemm_) return ffi::GetRef<Stmt>(op);
-        return ir::Gemm(op->operands, clear_, op->mbar, op->annotations, op->span);
+        return ir::Gemm(op->operands, clear_, op->mbar, op->annotations, op->span, op->k_start);
       }
 
      private:

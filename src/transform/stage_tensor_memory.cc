@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "op/copy_scales.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/cta_pair.h"
@@ -61,12 +62,14 @@ class TensorMemoryStager : public ir::StmtMutator {
     auto operands = op->WithRegions(
         [&](const ir::GemmOperandNode* operand) { return Reachable(op, operand, &stmts); });
     if (!stmts.empty() && !op::WaitsItself(op)) CheckReuse(op);
-    if (op->IsScaled()) {
+    bool in_tmem = op->result()->buffer.IsTmem();
+    bool stages_scales = in_tmem && op->IsScaled() && !op->HasScalesInTmem();
+    if (stages_scales) {
       Buffer columns = op::MakeScaleColumns(op);
       scale_columns_.push_back(ir::Alloc(columns, op->span));
       operands.push_back({ir::GemmOperandKind::kScaleColumns, Region::Whole(columns)});
     }
-    if (stmts.empty() && !op->IsScaled()) return ffi::GetRef<Stmt>(op);
+    if (stmts.empty() && !stages_scales) return ffi::GetRef<Stmt>(op);
     stmts.push_back(ir::Gemm(op, operands));
     return stmts.size() == 1 ? stmts.front() : Scope(std::move(stmts), op->span);
   }
@@ -84,7 +87,7 @@ class TensorMemoryStager : public ir::StmtMutator {
   Stmt Rewrite(const ir::CopyNode* op) override {
     bool from = op->src->buffer.IsTmem();
     bool to = op->dst->buffer.IsTmem();
-    if (!from && !to) return ffi::GetRef<Stmt>(op);
+    if ((!from && !to) || op::IsScaleCopy(op)) return ffi::GetRef<Stmt>(op);
     const Region& tmem = from ? op->src : op->dst;
     const Region& other = from ? op->dst : op->src;
     if (other->buffer.IsFragment() && other->buffer->dtype == tmem->buffer->dtype) {

@@ -49,6 +49,12 @@ from .atomics import (
 )
 from .automatic import FUNCTIONS as _AUTOMATIC
 from .automatic import warpgroup_wait
+from .block_scaled import (
+    mma_gemm_blockscaled,
+    tcgen05_cp_warpx4,
+    tcgen05_gemm_blockscaled,
+    tcgen05_sf_warp_transpose,
+)
 from .cluster import (
     block_rank_in_cluster,
     cluster_arrive,
@@ -78,6 +84,7 @@ from .function import RefType as Ref
 from .function import macro, prim_func
 from .gather import tma_gather4, tma_gather4_bytes, tma_scatter4
 from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
+from .gemm_sparse import gemm_sp
 from .im2col import c2d_im2col, im2col
 from .kernel import ClusterKernel, Kernel
 from .lanes import ACCESSES as _ACCESSES

@@ -12,7 +12,7 @@ from .lanes import VectorType
 _Shape = ParamSpec("_Shape")
 _Strides = ParamSpec("_Strides")
 _Element = TypeVar("_Element")
-__all__ = ['Add', 'And', 'BaseTileScheduler', 'Broadcast', 'Buffer', 'BufferLoad', 'CUDASourceCodeKernel', 'Call', 'Cast', 'ClusterKernel', 'Div', 'EQ', 'Else', 'FloatImm', 'FloorDiv', 'FloorMod', 'Fragment', 'FragmentBuffer', 'GE', 'GT', 'GemmWarpPolicy', 'If', 'IntImm', 'Kernel', 'LE', 'LT', 'Layout', 'Let', 'LocalBuffer', 'Max', 'Min', 'Mod', 'Mul', 'NE', 'Not', 'Or', 'Parallel', 'Persistent', 'PersistentTileScheduler', 'Pipelined', 'PrimExpr', 'Ptr', 'Ramp', 'Range', 'Ref', 'Select', 'Serial', 'SharedBuffer', 'Shuffle', 'SizeVar', 'StridedTensor', 'StringImm', 'Sub', 'Tensor', 'Then', 'Unroll', 'Var', 'Vectorized', 'WSID', 'WSInstr', 'WSOpRef', 'WSPipeline', 'WSRole', 'WSSchedule', 'WSScope', 'WSSync', 'WSSyncKind', 'While', '__cos', '__exp', '__exp10', '__exp2', '__ffs', '__fns', '__ldg', '__log', '__log10', '__log2', '__rsqrt', '__sin', '__sqrt', '__tan', '__tanh', 'abs', 'abs2', 'access_ptr', 'acos', 'acosh', 'activemask', 'add2', 'address_of', 'align_up', 'all_of', 'all_sync', 'alloc_barrier', 'alloc_buffer', 'alloc_cluster_barrier', 'alloc_fragment', 'alloc_global', 'alloc_local', 'alloc_reducer', 'alloc_shared', 'alloc_tmem', 'alloc_var', 'allocate', 'annotate_compile_flags', 'annotate_consumer_reg_alloc', 'annotate_epilogue', 'annotate_l2_hit_ratio', 'annotate_layout', 'annotate_min_blocks_per_sm', 'annotate_pass_configs', 'annotate_producer_reg_dealloc', 'annotate_restrict_buffers', 'annotate_safe_value', 'annotate_ws_schedule', 'any_of', 'any_sync', 'argmax', 'argmin', 'asin', 'asinh', 'assume', 'assume_disjoint', 'async_copy', 'atan', 'atan2', 'atanh', 'atomic_add', 'atomic_addx2', 'atomic_addx4', 'atomic_and', 'atomic_load', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_store', 'atomic_xor', 'attr', 'axis', 'ballot', 'ballot_sync', 'barrier_arrive', 'barrier_wait', 'bfloat16', 'bind', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'block', 'block_attr', 'block_rank_in_cluster', 'bool', 'boolean', 'broadcast', 'buffer_decl', 'buffer_store', 'c2d_im2col', 'call_extern', 'call_intrin', 'cast', 'cbrt', 'cdiv', 'ceil', 'ceildiv', 'clamp', 'clc_get_first_ctaid_x', 'clc_get_first_ctaid_y', 'clc_get_first_ctaid_z', 'clc_is_canceled', 'clc_try_cancel', 'clc_try_cancel_multicast', 'clear', 'cluster_arrive', 'cluster_arrive_relaxed', 'cluster_sync', 'cluster_wait', 'clz', 'comm_reducer', 'const', 'copy', 'copy_cluster', 'copysign', 'cos', 'cosh', 'cp_async_barrier_noinc', 'cummax', 'cumsum', 'deallocate_tmem', 'dec_max_nreg', 'decl_buffer', 'device_assert', 'disable_warp_group_reg_alloc', 'double', 'dp4a', 'dtype', 'dynamic', 'empty', 'env_thread', 'erf', 'erfc', 'evaluate', 'exp', 'exp10', 'exp2', 'exp2_fma', 'expm1', 'extract_lane', 'fabs', 'fast_rcp', 'fence_proxy_async', 'fill', 'finalize_reducer', 'float', 'float16', 'float32', 'float4_e2m1_unpacked', 'float4_e2m1fn', 'float64', 'float8_e4m3', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'floor', 'floordiv', 'floormod', 'fma', 'fma2', 'fmod', 'fmul', 'func_attr', 'gemm', 'get_block_binding', 'get_block_bindings', 'get_block_extent', 'get_block_extents', 'get_cluster_dims', 'get_cluster_extent', 'get_cluster_extents', 'get_cluster_id', 'get_cluster_ids', 'get_cluster_size', 'get_lane_idx', 'get_thread_binding', 'get_thread_bindings', 'get_thread_extent', 'get_thread_extents', 'get_warp_group_idx', 'get_warp_idx', 'get_warp_idx_sync', 'grid', 'half', 'handle', 'hypot', 'ieee_add', 'ieee_fdiv', 'ieee_fmaf', 'ieee_frcp', 'ieee_frsqrt', 'ieee_fsqrt', 'ieee_mul', 'ieee_sub', 'if_then_else', 'im2col', 'import_source', 'inc_max_nreg', 'index_to_coordinates', 'infinity', 'init', 'int', 'int16', 'int32', 'int4', 'int64', 'int8', 'isfinite', 'isinf', 'isnan', 'isnullptr', 'iter_var', 'launch_thread', 'ldexp', 'ldg128', 'ldg256', 'ldg32', 'ldg64', 'lds128', 'lds32', 'lds64', 'let', 'likely', 'log', 'log10', 'log1p', 'log2', 'logsumexp', 'long', 'macro', 'make_tensor', 'make_tensor_from_addr', 'match_all_sync', 'match_any_sync', 'match_buffer', 'max', 'max2', 'max_value', 'mbarrier_arrive', 'mbarrier_arrive_expect_tx', 'mbarrier_expect_tx', 'mbarrier_wait_parity', 'min', 'min2', 'min_value', 'mul2', 'named_barrier_arrive', 'nearbyint', 'nextafter', 'no_set_max_nreg', 'parallel', 'pdl_sync', 'pdl_trigger', 'popcount', 'pow', 'prim_func', 'print', 'ptr', 'ptx_arrive_barrier', 'ptx_arrive_barrier_expect_tx', 'ptx_arrive_cluster_barrier', 'ptx_commit_group', 'ptx_cp_async', 'ptx_cp_async_barrier', 'ptx_fence_barrier_init', 'ptx_wait_barrier', 'ptx_wait_group', 'ramp', 'reads', 'record', 'reduce', 'reduce_absmax', 'reduce_abssum', 'reduce_argmax', 'reduce_argmin', 'reduce_bitand', 'reduce_bitor', 'reduce_bitxor', 'reduce_logsumexp', 'reduce_max', 'reduce_min', 'reduce_record', 'reduce_sum', 'reduce_topk', 'reduce_welford', 'reducer_init', 'reducer_update', 'reinterpret', 'reshape', 'rng_init', 'rng_rand', 'rng_rand_float', 'round', 'rsqrt', 'sblock', 'sblock_alloc_buffer', 'sblock_attr', 'serial', 'set_max_nreg', 'shfl_down', 'shfl_sync', 'shfl_up', 'shfl_xor', 'shift_left', 'shift_right', 'short', 'shuffle_elect', 'sigmoid', 'sin', 'sinh', 'sqrt', 'stg128', 'stg256', 'stg32', 'stg64', 'sts128', 'sts32', 'sts64', 'sub2', 'symbolic', 'sync_grid', 'sync_threads', 'sync_warp', 'syncthreads', 'syncthreads_and', 'syncthreads_count', 'syncthreads_or', 'tan', 'tanh', 'target', 'tcgen05_after_thread_sync', 'tcgen05_before_thread_sync', 'tcgen05_gemm', 'tcgen05_mma_arrive', 'tfloat32', 'thread_binding', 'thread_return', 'tma_copy', 'tma_gather4', 'tma_gather4_bytes', 'tma_scatter4', 'tma_store_arrive', 'tma_store_wait', 'topk', 'transpose', 'trunc', 'truncdiv', 'truncmod', 'tvm_access_ptr', 'tvm_storage_sync', 'tvm_thread_allreduce', 'tvm_warp_activemask', 'tvm_warp_shuffle', 'tvm_warp_shuffle_down', 'tvm_warp_shuffle_up', 'type_annotation', 'uint', 'uint16', 'uint32', 'uint4', 'uint64', 'uint8', 'unroll', 'use_swizzle', 'var', 'vectorcombine', 'vectorhigh', 'vectorized', 'vectorlow', 'view', 'void', 'wait_wgmma', 'warp_reduce_bitand', 'warp_reduce_bitor', 'warp_reduce_max', 'warp_reduce_min', 'warp_reduce_sum', 'warpgroup_arrive', 'warpgroup_commit_batch', 'warpgroup_fence_operand', 'warpgroup_wait', 'welford', 'wgmma_gemm', 'where', 'writes', 'ws', 'ws_op']
+__all__ = ['Add', 'And', 'BaseTileScheduler', 'Broadcast', 'Buffer', 'BufferLoad', 'CUDASourceCodeKernel', 'Call', 'Cast', 'ClusterKernel', 'Div', 'EQ', 'Else', 'FloatImm', 'FloorDiv', 'FloorMod', 'Fragment', 'FragmentBuffer', 'GE', 'GT', 'GemmWarpPolicy', 'If', 'IntImm', 'Kernel', 'LE', 'LT', 'Layout', 'Let', 'LocalBuffer', 'Max', 'Min', 'Mod', 'Mul', 'NE', 'Not', 'Or', 'Parallel', 'Persistent', 'PersistentTileScheduler', 'Pipelined', 'PrimExpr', 'Ptr', 'Ramp', 'Range', 'Ref', 'Select', 'Serial', 'SharedBuffer', 'Shuffle', 'SizeVar', 'StridedTensor', 'StringImm', 'Sub', 'Tensor', 'Then', 'Unroll', 'Var', 'Vectorized', 'WSID', 'WSInstr', 'WSOpRef', 'WSPipeline', 'WSRole', 'WSSchedule', 'WSScope', 'WSSync', 'WSSyncKind', 'While', '__cos', '__exp', '__exp10', '__exp2', '__ffs', '__fns', '__ldg', '__log', '__log10', '__log2', '__rsqrt', '__sin', '__sqrt', '__tan', '__tanh', 'abs', 'abs2', 'access_ptr', 'acos', 'acosh', 'activemask', 'add2', 'address_of', 'align_up', 'all_of', 'all_sync', 'alloc_barrier', 'alloc_buffer', 'alloc_cluster_barrier', 'alloc_fragment', 'alloc_global', 'alloc_local', 'alloc_reducer', 'alloc_shared', 'alloc_tmem', 'alloc_var', 'allocate', 'annotate_compile_flags', 'annotate_consumer_reg_alloc', 'annotate_epilogue', 'annotate_l2_hit_ratio', 'annotate_layout', 'annotate_min_blocks_per_sm', 'annotate_pass_configs', 'annotate_producer_reg_dealloc', 'annotate_restrict_buffers', 'annotate_safe_value', 'annotate_ws_schedule', 'any_of', 'any_sync', 'argmax', 'argmin', 'asin', 'asinh', 'assume', 'assume_disjoint', 'async_copy', 'atan', 'atan2', 'atanh', 'atomic_add', 'atomic_addx2', 'atomic_addx4', 'atomic_and', 'atomic_load', 'atomic_max', 'atomic_min', 'atomic_or', 'atomic_store', 'atomic_xor', 'attr', 'axis', 'ballot', 'ballot_sync', 'barrier_arrive', 'barrier_wait', 'bfloat16', 'bind', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'block', 'block_attr', 'block_rank_in_cluster', 'bool', 'boolean', 'broadcast', 'buffer_decl', 'buffer_store', 'c2d_im2col', 'call_extern', 'call_intrin', 'cast', 'cbrt', 'cdiv', 'ceil', 'ceildiv', 'clamp', 'clc_get_first_ctaid_x', 'clc_get_first_ctaid_y', 'clc_get_first_ctaid_z', 'clc_is_canceled', 'clc_try_cancel', 'clc_try_cancel_multicast', 'clear', 'cluster_arrive', 'cluster_arrive_relaxed', 'cluster_sync', 'cluster_wait', 'clz', 'comm_reducer', 'const', 'copy', 'copy_cluster', 'copysign', 'cos', 'cosh', 'cp_async_barrier_noinc', 'cummax', 'cumsum', 'deallocate_tmem', 'dec_max_nreg', 'decl_buffer', 'device_assert', 'disable_warp_group_reg_alloc', 'double', 'dp4a', 'dtype', 'dynamic', 'empty', 'env_thread', 'erf', 'erfc', 'evaluate', 'exp', 'exp10', 'exp2', 'exp2_fma', 'expm1', 'extract_lane', 'fabs', 'fast_rcp', 'fence_proxy_async', 'fill', 'finalize_reducer', 'float', 'float16', 'float32', 'float4_e2m1_unpacked', 'float4_e2m1fn', 'float64', 'float8_e4m3', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'floor', 'floordiv', 'floormod', 'fma', 'fma2', 'fmod', 'fmul', 'func_attr', 'gemm', 'gemm_sp', 'get_block_binding', 'get_block_bindings', 'get_block_extent', 'get_block_extents', 'get_cluster_dims', 'get_cluster_extent', 'get_cluster_extents', 'get_cluster_id', 'get_cluster_ids', 'get_cluster_size', 'get_lane_idx', 'get_thread_binding', 'get_thread_bindings', 'get_thread_extent', 'get_thread_extents', 'get_warp_group_idx', 'get_warp_idx', 'get_warp_idx_sync', 'grid', 'half', 'handle', 'hypot', 'ieee_add', 'ieee_fdiv', 'ieee_fmaf', 'ieee_frcp', 'ieee_frsqrt', 'ieee_fsqrt', 'ieee_mul', 'ieee_sub', 'if_then_else', 'im2col', 'import_source', 'inc_max_nreg', 'index_to_coordinates', 'infinity', 'init', 'int', 'int16', 'int32', 'int4', 'int64', 'int8', 'isfinite', 'isinf', 'isnan', 'isnullptr', 'iter_var', 'launch_thread', 'ldexp', 'ldg128', 'ldg256', 'ldg32', 'ldg64', 'lds128', 'lds32', 'lds64', 'let', 'likely', 'log', 'log10', 'log1p', 'log2', 'logsumexp', 'long', 'macro', 'make_tensor', 'make_tensor_from_addr', 'match_all_sync', 'match_any_sync', 'match_buffer', 'max', 'max2', 'max_value', 'mbarrier_arrive', 'mbarrier_arrive_expect_tx', 'mbarrier_expect_tx', 'mbarrier_wait_parity', 'min', 'min2', 'min_value', 'mma_gemm_blockscaled', 'mul2', 'named_barrier_arrive', 'nearbyint', 'nextafter', 'no_set_max_nreg', 'parallel', 'pdl_sync', 'pdl_trigger', 'popcount', 'pow', 'prim_func', 'print', 'ptr', 'ptx_arrive_barrier', 'ptx_arrive_barrier_expect_tx', 'ptx_arrive_cluster_barrier', 'ptx_commit_group', 'ptx_cp_async', 'ptx_cp_async_barrier', 'ptx_fence_barrier_init', 'ptx_wait_barrier', 'ptx_wait_group', 'ramp', 'reads', 'record', 'reduce', 'reduce_absmax', 'reduce_abssum', 'reduce_argmax', 'reduce_argmin', 'reduce_bitand', 'reduce_bitor', 'reduce_bitxor', 'reduce_logsumexp', 'reduce_max', 'reduce_min', 'reduce_record', 'reduce_sum', 'reduce_topk', 'reduce_welford', 'reducer_init', 'reducer_update', 'reinterpret', 'reshape', 'rng_init', 'rng_rand', 'rng_rand_float', 'round', 'rsqrt', 'sblock', 'sblock_alloc_buffer', 'sblock_attr', 'serial', 'set_max_nreg', 'shfl_down', 'shfl_sync', 'shfl_up', 'shfl_xor', 'shift_left', 'shift_right', 'short', 'shuffle_elect', 'sigmoid', 'sin', 'sinh', 'sqrt', 'stg128', 'stg256', 'stg32', 'stg64', 'sts128', 'sts32', 'sts64', 'sub2', 'symbolic', 'sync_grid', 'sync_threads', 'sync_warp', 'syncthreads', 'syncthreads_and', 'syncthreads_count', 'syncthreads_or', 'tan', 'tanh', 'target', 'tcgen05_after_thread_sync', 'tcgen05_before_thread_sync', 'tcgen05_cp_warpx4', 'tcgen05_gemm', 'tcgen05_gemm_blockscaled', 'tcgen05_mma_arrive', 'tcgen05_sf_warp_transpose', 'tfloat32', 'thread_binding', 'thread_return', 'tma_copy', 'tma_gather4', 'tma_gather4_bytes', 'tma_scatter4', 'tma_store_arrive', 'tma_store_wait', 'topk', 'transpose', 'trunc', 'truncdiv', 'truncmod', 'tvm_access_ptr', 'tvm_storage_sync', 'tvm_thread_allreduce', 'tvm_warp_activemask', 'tvm_warp_shuffle', 'tvm_warp_shuffle_down', 'tvm_warp_shuffle_up', 'type_annotation', 'uint', 'uint16', 'uint32', 'uint4', 'uint64', 'uint8', 'unroll', 'use_swizzle', 'var', 'vectorcombine', 'vectorhigh', 'vectorized', 'vectorlow', 'view', 'void', 'wait_wgmma', 'warp_reduce_bitand', 'warp_reduce_bitor', 'warp_reduce_max', 'warp_reduce_min', 'warp_reduce_sum', 'warpgroup_arrive', 'warpgroup_commit_batch', 'warpgroup_fence_operand', 'warpgroup_wait', 'welford', 'wgmma_gemm', 'where', 'writes', 'ws', 'ws_op']
 def Add(a: Any, b: Any) -> Any:
     """``T.Add(a, b)``: the operator add as a function."""
     ...
@@ -569,6 +569,30 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
         TargetError (when compiled): use_2cta on a target without tcgen05."""
     ...
+def gemm_sp(A_sparse: Any, E: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_E: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, wg_wait: builtins.int = 0, *, annotations: Any = None, **unsupported: Any) -> None:
+    """``C += A @ B`` where A has two of each four elements along K (2:4 sparsity).
+
+    The tensor core multiplies the elements that are there alone, in half the time.
+
+    Args:
+        A_sparse: (M, K / 2): two elements of each four along K, in order (of float32: one of each
+            two); or (K / 2, M) with ``transpose_A``; shared memory or a fragment.
+        E: (M, K / e): where they lie, in shared memory or a fragment; or (K / e, M) with
+            ``transpose_E``. Four bits for each group of four: the place of the first, then that of
+            the second, which is greater (of float32, for each two: 4 for the first, 14 for the
+            second). As many groups as an int8, int16 or int32 (or unsigned) has room for, the
+            lowest bits first: ``tilelang.utils.sparse.compress`` makes them.
+        B: (K, N), or (N, K) with ``transpose_B``; shared memory.
+        C: (M, N), a fragment; types as of :func:`gemm`, without float64.
+        policy, clear_accum, wg_wait: as of :func:`gemm`.
+
+    Raises:
+        ShapeError: matrices or metadata do not fit each other.
+        DTypeError: types that the tensor cores do not multiply; metadata of no such type.
+        ScopeError: metadata in other memory.
+        LayoutError (when compiled): tiles that no instruction multiplies: K is a multiple of 32
+            (of 64 for types of 8 bits, 16 for float32), M of 16 for each row of warps."""
+    ...
 from .threads import get_block_binding as get_block_binding
 from .threads import get_block_bindings as get_block_bindings
 from .threads import get_block_extent as get_block_extent
@@ -797,6 +821,25 @@ def min2(*operands: Any) -> Any:
     """``T.min`` of two lanes (T.float32x2, or other vectors)."""
     ...
 from .scalar import min_value as min_value
+def mma_gemm_blockscaled(A: Any, B: Any, C: Any, SFA: Any, SFB: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, k_start: Any = ..., sf_a_granularity_k: Any = ..., sf_b_granularity_k: Any = ..., sf_layout: str = 'rowmajor', scale_dtype: str | None = None, annotations: Any = None) -> None:
+    """``C += (A * SFA) @ (B * SFB)`` with factors in words: a :func:`gemm` with scale factors.
+
+    Args:
+        A, B, C, transpose_A, transpose_B, policy, clear_accum: as of :func:`gemm`.
+        SFA, SFB: ``uint32`` in shared memory, (rows, words), with four factors of a row a word,
+            the lowest byte first.
+        k_start: where A and B begin along K; factor ``(k_start + k) / granularity`` of the first
+            word (mod 4) is that of element k.
+        sf_a_granularity_k, sf_b_granularity_k: elements along K that share a factor: 16 or 32 of
+            float4_e2m1fn, a multiple of 32 of float8.
+        sf_layout: "rowmajor"; or "blockscaled_chunk_kmajor", of 128 rows: the words of rows
+            l, l + 32, l + 64 and l + 96 follow each other, and 32 of these for each word of a row.
+        scale_dtype: "ue8m0", powers of two, or "ue4m3", float8_e4m3fn for blocks of 16. By default
+            what goes with the granularity.
+
+    Raises:
+        DTypeError, ScopeError, ShapeError, SemanticsError: operands that do not fit each other."""
+    ...
 def mul2(*operands: Any) -> Any:
     """``T.mul`` of two lanes (T.float32x2, or other vectors)."""
     ...
@@ -1053,13 +1096,55 @@ def tanh(x: Any) -> Expr:
 from .raw.statements import target as target
 from .sync import tcgen05_after_thread_sync as tcgen05_after_thread_sync
 from .sync import tcgen05_before_thread_sync as tcgen05_before_thread_sync
+def tcgen05_cp_warpx4(smem_src: Any, tmem_dst: Any, tmem_col_offset: builtins.int = 0, *, use_2cta: builtins.bool = False, annotations: Any = None) -> None:
+    """Brings words of factors from shared to tensor memory, without waiting.
+
+    Words 4 l to 4 l + 3 of each 128 go to lane l of every quarter of tensor memory, in four
+    columns. Of factors in the order of rows: :func:`tcgen05_sf_warp_transpose` them first. What the
+    same threads issue later reads them there; the words may be overwritten when that is complete.
+
+    Args:
+        smem_src: ``uint32`` in shared memory: 128 words that follow each other, or a multiple.
+        tmem_dst: ``uint32`` in tensor memory, (128, columns).
+        tmem_col_offset: the first column there, a constant.
+        use_2cta: not supported.
+
+    Raises:
+        ScopeError, DTypeError: other operands.
+        ShapeError: other numbers of words, or fewer columns than they take.
+        TargetError (when compiled): the target has no tcgen05."""
+    ...
 def tcgen05_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, mbar: Any = ..., use_2cta: builtins.bool = False, wg_wait: builtins.int = 0, annotations: Any = None, **unsupported: Any) -> None:
     """The asynchronous gemm on Blackwell: issued only, its completion arrives on ``mbar``.
 
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
     ``T.tcgen05_mma_arrive`` after it."""
     ...
+def tcgen05_gemm_blockscaled(A: Any, B: Any, C: Any, SFA_tmem: Any, SFB_tmem: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, clear_accum: Any = False, wg_wait: builtins.int = 0, mbar: Any = None, *, k_start: Any = ..., sf_a_granularity_k: Any = ..., sf_b_granularity_k: Any = ..., use_2cta: builtins.bool = False, annotations: Any = None) -> None:
+    """``C += (A * SFA) @ (B * SFB)`` on Blackwell, issued only, with factors in tensor memory.
+
+    Args:
+        A, B: float8_e4m3fn or float8_e5m2, each of its own, or packed float4_e2m1fn, as of
+            :func:`gemm`; shared memory, A also tensor memory.
+        C: (M, N), float32 in tensor memory; M a multiple of 128.
+        SFA_tmem, SFB_tmem: words as :func:`tcgen05_cp_warpx4` brings them: ``uint32``, (128, 4)
+            for 128 rows of A, or columns of B, in order.
+        transpose_A, transpose_B, clear_accum: as of :func:`gemm`.
+        wg_wait: of other instructions; it means nothing here.
+        mbar: an mbarrier that the completion arrives on; None: no arrival until a
+            :func:`tcgen05_mma_arrive` after it.
+        k_start: where A and B begin along K: factor ``(k_start + k) / granularity`` (mod 4) is
+            that of element k. K of the tiles divides four times the granularity.
+        sf_a_granularity_k, sf_b_granularity_k: elements along K that share a factor, a multiple
+            of 32; 32 for float4.
+        use_2cta: not supported.
+
+    Raises:
+        DTypeError, ScopeError, ShapeError, SemanticsError: operands that do not fit each other.
+        TargetError (when compiled): the target has no tcgen05."""
+    ...
 from .sync import tcgen05_mma_arrive as tcgen05_mma_arrive
+from .block_scaled import tcgen05_sf_warp_transpose as tcgen05_sf_warp_transpose
 tfloat32: DType
 from .raw.launch import thread_binding as thread_binding
 from .early_return import thread_return as thread_return

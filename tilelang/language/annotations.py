@@ -57,6 +57,9 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 span=span.here(),
             )
         _check_kind(buffer, layout, Fragment)
+        is_plain = isinstance(layout, Layout) and layout.same_map(Layout(buffer.shape))
+        if is_tensor and is_plain and not buffer.strides:
+            continue
         known[buffer] = _order(buffer, layout) if is_tensor else _checked_places(buffer, layout)
 
 

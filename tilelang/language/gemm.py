@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -16,12 +16,17 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
-from .scale_factors import E2M1X2, OWN, SCALE_A, given_scales, packed_matrix, scale_regions
+from .scale_factors import E2M1X2, OWN, SCALE_A, Scales, given_scales, packed_matrix
 from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
 _operand = _ffi.get("ir.GemmOperand")
 _evaluate = _ffi.get("ir.Evaluate")
+
+#: ``GemmOperandKind`` of ``src/ir/gemm.h``.
+_METADATA = 6
+#: Region of the metadata of A, a region, and whether it is transposed, as A may be.
+Metadata = Callable[[Region, bool], tuple[Region, bool]]
 
 
 class GemmWarpPolicy(IntEnum):
@@ -63,9 +68,9 @@ def _matrix(what: str, operand: Any) -> Region:
 
 
 def _check_shapes(
-    a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], trans_a: bool, trans_b: bool,
-    in_pairs: bool,
-) -> None:  # fmt: skip
+    what: str, shapes: Sequence[Sequence[Any]], trans_a: bool, trans_b: bool, in_pairs: bool
+) -> None:
+    a, b, c = shapes
     m, k = reversed(a[-2:]) if trans_a else a[-2:]
     k_of_b, n = reversed(b[-2:]) if trans_b else b[-2:]
     rows, columns = c[-2:]
@@ -79,7 +84,7 @@ def _check_shapes(
         wrong.append(f"B has N = {n}{half}, C has {columns} columns")
     if wrong:
         raise errors.ShapeError(
-            "T.gemm: " + "; ".join(wrong),
+            f"{what}: " + "; ".join(wrong),
             span=span.here(),
             notes=[
                 f"A {shape_text(a)}{', transposed' if trans_a else ''}, "
@@ -132,7 +137,7 @@ def _condition(what: str, value: Any) -> Expr:
     )
 
 
-def _policy(value: Any) -> dict[str, int]:
+def policy_note(value: Any) -> dict[str, int]:
     """The note of a given policy; none of None, which leaves the choice to the compiler."""
     if value is None:
         return {}
@@ -146,7 +151,7 @@ def _policy(value: Any) -> dict[str, int]:
         ) from None
 
 
-def _check_wg_wait(what: str, value: Any) -> None:
+def check_wg_wait(what: str, value: Any) -> None:
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < -1:
         raise errors.SemanticsError(
@@ -165,43 +170,56 @@ def _promotion(value: Any) -> int:
     return number
 
 
-def _emit(
+def emit_gemm(
     operands: tuple[Any, Any, Any],
     transposed: tuple[bool, bool],
     clear_accum: Any,
     mbar: Any,
     notes: dict[str, Any],
-    scales: tuple[Any, Any] | None = None,
+    scales: Scales | None = None,
+    k_start: Any = None,
+    what: str = "T.gemm",
+    metadata: Metadata | None = None,
 ) -> None:
-    in_block("T.gemm")
-    trans_a, trans_b = (_constant("transpose of T.gemm", flag) for flag in transposed)
+    """Emits a gemm.
+
+    Args:
+        scales: makes operands of the factors of its matrices, in the K from ``k_start`` on.
+        metadata: makes an operand of the metadata of A, which then has half of K.
+    """
+    in_block(what)
+    trans_a, trans_b = (_constant(f"transpose of {what}", flag) for flag in transposed)
     # Rows of A and B as bytes, where two elements share one.
     packed = [
-        packed_matrix(f"{name} of T.gemm", x, k_last, scales is not None)
+        packed_matrix(f"{name} of {what}", x, k_last, scales is not None)
         for name, x, k_last in zip("AB", operands, (not trans_a, trans_b), strict=False)
     ]
     a, b, c = (
-        _matrix(f"{name} of T.gemm", x if region is None else region)
+        _matrix(f"{name} of {what}", x if region is None else region)
         for name, x, region in zip("ABC", operands, (*packed, None), strict=True)
     )
     rows_a, rows_b = (
         [*each.shape[:-1], each.shape[-1] * (1 if region is None else 2)]
         for each, region in zip((a, b), packed, strict=True)
     )
-    _check_shapes(rows_a, rows_b, c.shape, trans_a, trans_b, "use_2cta" in notes)
-    clear = _condition("clear_accum of T.gemm", clear_accum)
-    barrier = None if mbar is None else barrier_element("mbar of T.gemm", mbar)
+    if metadata is not None:
+        rows_a[-2 if trans_a else -1] *= 2
+    _check_shapes(what, (rows_a, rows_b, c.shape), trans_a, trans_b, "use_2cta" in notes)
+    clear = _condition(f"clear_accum of {what}", clear_accum)
+    barrier = None if mbar is None else barrier_element(f"mbar of {what}", mbar)
     formats = [OWN if region is None else E2M1X2 for region in (*packed, None)]
     matrices = zip((a, b, c), (trans_a, trans_b, False), formats, strict=True)
     parts = [_operand(kind, *each) for kind, each in enumerate(matrices)]
     if scales is not None:
-        found = scale_regions(scales, (a, b, c), (trans_a, trans_b), formats)
+        found = scales((a, b, c), (trans_a, trans_b), formats)
         parts += [_operand(SCALE_A + n, *each) for n, each in enumerate(found)]
-    emit(_gemm(parts, clear, barrier, notes, span.current()))
+    if metadata is not None:
+        parts.append(_operand(_METADATA, *metadata(a, trans_a), OWN))
+    emit(_gemm(parts, clear, barrier, notes, span.current(), k_start))
 
 
 _IGNORED = {"k_pack": 1}
-_MISSING = object()
+MISSING = object()
 
 
 def _check_k_pack(unsupported: dict[str, Any]) -> None:
@@ -294,10 +312,10 @@ def gemm(
     """
     _check_k_pack(unsupported)
     refuse_extra("T.gemm", {**unsupported, "k_pack": 1}, _IGNORED)
-    _check_wg_wait("T.gemm", wg_wait)
-    notes = {**_policy(policy), **_forms(mbar, wg_wait, promote_every, use_2cta)}
+    check_wg_wait("T.gemm", wg_wait)
+    notes = {**policy_note(policy), **_forms(mbar, wg_wait, promote_every, use_2cta)}
     scales = given_scales(scale_A, scale_B, notes)
-    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, scales)
+    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, scales)
 
 
 @named
@@ -321,8 +339,8 @@ def wgmma_gemm(
         LayoutError: wgmma has no form for shapes, types or layouts of the operands.
     """
     refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
-    notes = {**_policy(policy), "wg_wait": -1, "is_wgmma": True}
-    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes)
+    notes = {**policy_note(policy), "wg_wait": -1, "is_wgmma": True}
+    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes)
 
 
 def wait_wgmma(id: int = 0) -> None:
@@ -353,7 +371,7 @@ def tcgen05_gemm(
     policy: Any = None,
     clear_accum: Any = False,
     *,
-    mbar: Any = _MISSING,
+    mbar: Any = MISSING,
     use_2cta: bool = False,
     wg_wait: int = 0,
     **unsupported: Any,
@@ -363,7 +381,7 @@ def tcgen05_gemm(
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
     ``T.tcgen05_mma_arrive`` after it.
     """
-    if mbar is _MISSING:
+    if mbar is MISSING:
         raise errors.SemanticsError(
             "T.tcgen05_gemm needs mbar=: it does not wait for its result",
             span=span.here(),
@@ -372,7 +390,7 @@ def tcgen05_gemm(
                 "mbar=None with a T.tcgen05_mma_arrive later; or T.gemm, which waits itself"
             ],
         )
-    _check_wg_wait("T.tcgen05_gemm", wg_wait)
+    check_wg_wait("T.tcgen05_gemm", wg_wait)
     if use_2cta:
         raise errors.UnsupportedError(
             "T.tcgen05_gemm does not support use_2cta",
@@ -383,6 +401,6 @@ def tcgen05_gemm(
             ],
         )
     refuse_extra("T.tcgen05_gemm", unsupported, _IGNORED)
-    notes = {**_policy(policy), "is_tcgen05": True}
+    notes = {**policy_note(policy), "is_tcgen05": True}
     remark_ignored("T.tcgen05_gemm", policy=notes.get("policy"), wg_wait=wg_wait)
-    _emit((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
+    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

@@ -20,6 +20,7 @@ class Ignored(NamedTuple):
     silent: tuple[Any, ...] = (None, False)
 
 
+_NO_GROUPS = "tcgen05.mma has no groups to wait for"
 _LAYOUT = "the compiler chooses the layout of the tile, or T.annotate_layout"
 _THREADS = "the compiler chooses how threads carry out the loop"
 
@@ -35,11 +36,12 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.tma_gather4": {"swizzle": Ignored(_LAYOUT)},
     "T.tma_scatter4": {"swizzle": Ignored(_LAYOUT)},
     "T.copy": {"prefer_instruction": Ignored("the compiler chooses the instruction")},
+    "T.tcgen05_gemm_blockscaled": {"wg_wait": Ignored(_NO_GROUPS, (0,))},
     "T.tcgen05_gemm": {
         "policy": Ignored(
             "one thread issues tcgen05.mma; warps do not share the result", (None, 0)
         ),
-        "wg_wait": Ignored("tcgen05.mma has no groups to wait for", (0,)),
+        "wg_wait": Ignored(_NO_GROUPS, (0,)),
     },
     "T.reduce": {
         "batch": Ignored(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import errors
@@ -11,6 +12,7 @@ from ..ir.buffer import Region, load, plain, shape_text, whole
 from ..ir.dtype import dtype_of
 from ..ir.expr import Expr, as_expr, cast
 from .allocate import alloc_scratch
+from .codec import reinterpreted
 from .region import as_part, as_region
 from .scalar import min as minimum
 from .view import Element, Part, View
@@ -31,6 +33,8 @@ _AS_WORDS = "as uint32, four blocks in a word, the lowest first: "
 # K of an instruction on float4: less is no multiple of it.
 _FLOAT4_STEP = 64
 _Operand = tuple[Region, bool, int]
+#: Region, ``False`` and format of both tiles of factors, of matrices, transposes and formats.
+Scales = Callable[[Sequence[Region], Sequence[bool], Sequence[int]], list[_Operand]]
 
 
 class _Factors(NamedTuple):
@@ -47,8 +51,8 @@ class _Factors(NamedTuple):
     block: int
 
 
-def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any, Any] | None:
-    """Returns both operands; None where neither is given.
+def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> Scales | None:
+    """Returns what makes operands of both tiles of factors; None where neither is given.
 
     Raises:
         SemanticsError: one is missing, or an argument that goes with none.
@@ -67,7 +71,7 @@ def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> tuple[Any
             raise errors.UnsupportedError(
                 f"T.gemm does not support {name} together with scale factors", span=span.here()
             )
-    return scale_a, scale_b
+    return partial(scale_regions, (scale_a, scale_b))
 
 
 def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> Region | None:
@@ -130,7 +134,7 @@ def scale_regions(
         ScopeError: factors outside of shared memory.
     """
     a, _, c = matrices
-    _check_types(matrices, formats)
+    check_types(matrices, formats)
     is_float4 = formats[0] == E2M1X2
     names = "scale_A", "scale_B"
     found = [_factors(name, each, is_float4) for name, each in zip(names, scales, strict=True)]
@@ -144,14 +148,14 @@ def scale_regions(
     k = int(a.shape[-2] if transposed[0] else a.shape[-1]) * (2 if is_float4 else 1)
     step = _FLOAT4_STEP if is_float4 else found[0].block
     for name, extent, unit in (("M", m, _ATOM_ROWS), ("K", k, step)):
-        _check_multiple("T.gemm with scale factors", name, extent, unit)
+        check_multiple("T.gemm with scale factors", name, extent, unit)
     return [
         _tile(name, factors, rows, k // factors.block)
         for name, factors, rows in zip(names, found, (m, n), strict=True)
     ]
 
 
-def _check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
+def check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
     kinds = [
         _FLOAT4 if form == E2M1X2 else str(matrix.buffer.dtype)
         for matrix, form in zip(matrices, formats, strict=True)
@@ -169,7 +173,7 @@ def _check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
     )
 
 
-def _check_multiple(what: str, name: str, extent: int, step: int) -> None:
+def check_multiple(what: str, name: str, extent: int, step: int) -> None:
     if extent % step:
         raise errors.ShapeError(
             f"{what}: {name} = {extent} is no multiple of {step}",
@@ -198,7 +202,7 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
             (side, rows, _ATOM_ROWS),
             ("K", blocks * block, _ATOM_BLOCKS * block),
         ):
-            _check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
+            check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
         return region, False, form
     raise errors.ShapeError(
         f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
@@ -257,6 +261,86 @@ def _from_words(region: Region, atoms: tuple[int, int]) -> Region:
         return cast(word >> cast(as_expr(block % 4) * 8, _WORD), _BYTE)
 
     return _in_atoms(atoms, _BYTE, factor)
+
+
+class Words(NamedTuple):
+    """Factors of A and B in words of rows.
+
+    Attributes:
+        what: the operator in messages.
+        regions: (rows, words) in shared memory.
+        granularities: elements along K that share a factor, 16 of float8_e4m3fn, else powers of
+            two.
+        start: where A and B begin along K.
+        by_rows: words of a row follow each other; else those of rows l, l + 32, l + 64 and l + 96.
+    """
+
+    what: str
+    regions: tuple[Region, Region]
+    granularities: tuple[int, int]
+    start: Any
+    by_rows: bool
+
+
+def from_words(
+    words: Words, matrices: Sequence[Region], transposed: Sequence[bool], formats: Sequence[int]
+) -> list[_Operand]:
+    """As :func:`scale_regions`, of factors in words.
+
+    Raises:
+        DTypeError, ShapeError: factors that do not go with the matrices.
+    """
+    a, _, c = matrices
+    check_types(matrices, formats)
+    packed = formats[0] == E2M1X2
+    powers = words.granularities[0] != 16
+    if not packed and not powers:
+        raise errors.DTypeError(
+            f"{words.what}: 16 elements of float8 share a factor; 32 do, or a multiple",
+            span=span.here(),
+        )
+    m, n = (int(extent) for extent in c.shape[-2:])
+    k = int(a.shape[-2] if transposed[0] else a.shape[-1]) * (2 if packed else 1)
+    block = 32 if powers else 16
+    for name, extent, unit in (("M", m, _ATOM_ROWS), ("K", k, _FLOAT4_STEP if packed else block)):
+        check_multiple(words.what, name, extent, unit)
+    return [
+        (_unpacked(words, side, rows, k, block), False, UE8M0 if powers else OWN)
+        for side, rows in enumerate((m, n))
+    ]
+
+
+def _unpacked(words: Words, side: int, rows: int, k: int, block: int) -> Region:
+    """The factors of one matrix, one for each ``block`` elements, in atoms."""
+    region, granularity = words.regions[side], words.granularities[side]
+    name = f"{('SFA', 'SFB')[side]} of {words.what}"
+    if granularity % block:
+        raise errors.ShapeError(
+            f"{name}: a factor is for {granularity} elements, no multiple of {block}",
+            span=span.here(),
+        )
+    needed = -(-k // (4 * granularity))
+    fits = len(region.shape) >= 2 and _is_matrix(region, (rows, needed))
+    if not fits or not (words.by_rows or rows == _ATOM_ROWS):
+        raise errors.ShapeError(
+            f"{name} has shape {shape_text(region.shape)}; {rows} rows of K = {k} with a factor "
+            f"for {granularity} elements are {shape_text((rows, needed))} words"
+            + ("" if words.by_rows else f", of {_ATOM_ROWS} rows in this layout"),
+            span=span.here(),
+            notes=[region.buffer.describe()],
+        )
+    dtype = _E4M3 if block == 16 else _BYTE
+
+    def factor(row: Any, each: Any) -> Expr:
+        index = words.start // granularity % 4 + as_expr(each * block) // granularity
+        at = _limited(row, rows), _limited(index // 4, needed)
+        if not words.by_rows:
+            number = (at[1] * 32 + at[0] % 32) * 4 + at[0] // 32
+            at = number // needed, number % needed
+        byte = cast(_at(region, *at) >> cast(as_expr(index % 4) * 8, _WORD), _BYTE)
+        return byte if dtype == _BYTE else reinterpreted(byte, dtype)
+
+    return _in_atoms((-(-rows // _ATOM_ROWS), -(-(k // block) // _ATOM_BLOCKS)), dtype, factor)
 
 
 def _factors(name: str, scale: Any, is_float4: bool) -> _Factors:

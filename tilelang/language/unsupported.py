@@ -14,13 +14,12 @@ from ..ir.dtype import SHORT
 REASONS: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
     for reason, names in {
-        "block scaling is not written by hand here, and there is none of 6 bits; use "
-        "T.gemm(..., scale_A=, scale_B=) for MXFP8, MXFP4 and NVFP4, else T.Parallel": """
-            tcgen05_gemm_blockscaled mma_gemm_blockscaled gemm_blockscaled tcgen05_cp_warpx4
-            tcgen05_sf_warp_transpose make_blockscaled_gemm_layout tcgen05_mma_blockscaled
+        "block-scaled instructions and their layouts are the compiler's; use T.gemm(..., "
+        "scale_A=, scale_B=) or T.tcgen05_gemm_blockscaled": """
+            gemm_blockscaled make_blockscaled_gemm_layout tcgen05_mma_blockscaled
             ptx_tcgen05_mma_blockscaled_ss ptx_mma_block_scale TensorCoreIntrinEmitterSM120""",
-        "2:4 sparsity is not there yet; use T.gemm on dense operands": """
-            gemm_sp wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs
+        "the compiler chooses the instruction of a sparse gemm: use T.gemm_sp": """
+            wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs
             SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter""",
         "the tensor-core instruction is chosen by the compiler, with the layouts that it "
         "needs; use T.gemm, T.wgmma_gemm or T.tcgen05_gemm": """

@@ -22,6 +22,7 @@ from tilelang.layout.layout import (
 from tilelang.layout.shared import (
     MatrixOperand,
     bank_cycles,
+    make_cutlass_metadata_layout,
     make_full_bank_swizzled_layout,
     make_fully_replicated_layout_fragment,
     make_half_bank_swizzled_layout,
@@ -68,6 +69,7 @@ __all__ = [
     "left_inverse",
     "logical_divide",
     "logical_product",
+    "make_cutlass_metadata_layout",
     "make_full_bank_swizzled_layout",
     "make_fully_replicated_layout_fragment",
     "make_half_bank_swizzled_layout",

@@ -137,6 +137,16 @@ def make_linear_layout(tile: Any) -> Layout:
     return Layout(checked_shape(shape))
 
 
+def make_cutlass_metadata_layout(buffer: Any, mma_dtype: Any = "float16", **options: Any) -> Layout:
+    """The layout of the metadata of ``T.gemm_sp``, row-major: other compilers have others.
+
+    Args:
+        buffer: the metadata, or their shape.
+        mma_dtype, options: of the matrix, and its target; they do not matter here.
+    """
+    return make_linear_layout(buffer)
+
+
 def make_padded_layout(tile: Any, pad: int) -> Layout:
     """Row-major with ``pad`` unused elements after each row. ``tile`` is a buffer or a shape."""
     shape = [getattr(extent, "value", extent) for extent in getattr(tile, "shape", tile)]

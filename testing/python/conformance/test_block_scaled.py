@@ -1,4 +1,4 @@
-"""T.gemm with scale factors: on sm_100a by the tensor core, elsewhere multiplied before."""
+"""T.gemm with scale factors: by tensor cores of Blackwell, elsewhere multiplied before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from conformance.running import poison, run
 
+import tilelang
 import tilelang.language as T
 
 BLOCK = 32
@@ -159,7 +160,7 @@ def words(codes: torch.Tensor) -> torch.Tensor:
     return padded.view(torch.uint32).T.contiguous()
 
 
-def gemm_of_rows(m, n, k, tiles, packed):
+def gemm_of_rows(m, n, k, tiles, packed, threads=128):
     """C = (A * SA) @ (B * SB) of factors (rows, blocks), or in words (blocks / 4, rows)."""
     bm, bn, bk = tiles
     kind = T.uint32 if packed else T.float8_e8m0fnu
@@ -177,7 +178,7 @@ def gemm_of_rows(m, n, k, tiles, packed):
         SB: T.Tensor(shape(n, count), kind),
         C: T.Tensor((m, n), T.float32),
     ):
-        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=threads) as (bx, by):
             a = T.alloc_shared((bm, bk), MIXED[0])
             b = T.alloc_shared((bn, bk), MIXED[1])
             sa = T.alloc_shared(shape(bm, step), kind)
@@ -211,9 +212,27 @@ def test_factors_in_rows(packed: bool) -> None:
     case.check()
 
 
-def test_factors_in_rows_elsewhere() -> None:
+@pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
+def test_factors_in_rows_elsewhere(target: str) -> None:
     case = Case(128, 128, 128, MIXED)
     main = gemm_of_rows(128, 128, 128, (128, 128, 128), False)
     factors = (codes.view(torch.float8_e8m0fnu) for codes in case.codes)
-    run(main, "sm_90a", *case.args[:2], *factors, case.c)
+    run(main, target, *case.args[:2], *factors, case.c)
     case.check()
+
+
+@pytest.mark.parametrize(
+    ("tiles", "threads"), [((128, 96, 160), 128), ((256, 64, 128), 256), ((128, 8, 32), 128)]
+)
+def test_ragged_extents_by_mma(tiles: tuple[int, int, int], threads: int) -> None:
+    """On RTX 50: warps with one and several registers of factors; K of 5 blocks."""
+    case = Case(144, 272, 416, MIXED)
+    main = gemm_of_rows(144, 272, 416, tiles, False, threads)
+    given = [codes.view(torch.float8_e8m0fnu) for codes in case.codes]
+    run(main, "sm_120a", *case.args[:2], *given, case.c)
+    case.check()
+
+
+def test_instructions_of_rtx() -> None:
+    kernel = tilelang.compile(scaled_gemm(128, 128, 128, (128,) * 3, MIXED), target="sm_120a")
+    assert "kind::mxf8f6f4.block_scale" in kernel.get_ptx()

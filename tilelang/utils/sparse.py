@@ -1,0 +1,5 @@
+"""As :mod:`tilelang.sparse`."""
+
+from ..sparse import compress, decompress, get_e_factor, randint_semi_sparse, randn_semi_sparse
+
+__all__ = ["compress", "decompress", "get_e_factor", "randint_semi_sparse", "randn_semi_sparse"]
