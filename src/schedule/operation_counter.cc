@@ -1,16 +1,35 @@
 #include "schedule/operation_counter.h"
 
+#include <functional>
 #include <string_view>
 
 #include "ir/visitor.h"
 
 namespace tilelang::schedule {
+namespace {
+
+constexpr std::string_view kPolynomial = "exp2_fma";
+
+bool IsPolynomial(const ir::Expr& e) {
+  const auto* call = e.as<ir::CallNode>();
+  return call != nullptr &&
+         std::string_view(call->name.data(), call->name.size()).starts_with(kPolynomial);
+}
+
+}  // namespace
 
 void OperationCounter::Count(const ir::Stmt& s, int64_t times) {
-  ir::WalkExprs(s, [&](const ir::Expr& e) {
-    Count(e.get(), times);
-    return true;
-  });
+  std::function<bool(const ir::Expr&)> count = [&](const ir::Expr& e) {
+    // Which elements are polynomials is not known here: all count as what the others are.
+    const auto* choice = e.as<ir::SelectNode>();
+    if (choice == nullptr || !IsPolynomial(choice->true_value)) {
+      Count(e.get(), times);
+      return true;
+    }
+    ir::WalkExprs(choice->false_value, count);
+    return false;
+  };
+  ir::WalkExprs(s, count);
 }
 
 void OperationCounter::Count(const ir::ExprNode* e, int64_t times) {
@@ -18,7 +37,6 @@ void OperationCounter::Count(const ir::ExprNode* e, int64_t times) {
   if (e->kind == ir::ExprKind::kCall) {
     const ir::String& call = static_cast<const ir::CallNode*>(e)->name;
     std::string_view name(call.data(), call.size());
-    constexpr std::string_view kPolynomial = "exp2_fma";
     if (name.starts_with(kPolynomial)) {  // and its degree, beside which five more of that pipe
       fp32 += times * (5 + name[kPolynomial.size()] - '0');
       return;

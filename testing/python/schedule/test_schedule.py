@@ -114,12 +114,13 @@ def test_work_of_a_gemm(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_limiting_engine_of_attention(target: str) -> None:
     """Two gemms of 2 M N D and M N exponentials an iteration: Hopper is limited by the former."""
-    rows, keys = {"sm_90a": (128, 128), "sm_100a": (256, 64)}[target]
+    rows, keys = {"sm_90a": (128, 128), "sm_100a": (256, 80)}[target]
     tensor = 2 * 2 * rows * keys * 128 / RATES[target].tensor[16]
     mufu = (rows * keys + rows) / 16  # and a factor of each row
     line = next(s for s in str(attention(target)).splitlines() if "cycles an iteration" in s)
     assert f"tensor {tensor:.0f}" in line and f"mufu {mufu:.0f}" in line
-    assert line.endswith("limited by " + ("tensor" if tensor > mufu else "mufu"))
+    # Engines stand in the order of their cycles; masks of the last keys are counted as fp32.
+    assert (line.index("tensor") < line.index("mufu")) == (tensor > mufu)
 
 
 def test_next_gemm_runs_ahead() -> None:
