@@ -14,7 +14,7 @@ before; but the largest weight of a row is no longer exactly 1, it is rounded as
 1024 keys of normal random bfloat16 the relative error of the result is 2.3e-3 instead of 2.2e-3;
 where scores are six times as large, 2.0e-3 instead of 1.7e-3.
 
-``polynomial`` of eight exponentials side by side are polynomials on the FMA pipe (``T.exp2_fma`` of
+``polynomial`` of eight pairs of exponentials are polynomials on the FMA pipe (``T.exp2_fma`` of
 degree 3: a relative error of up to 1.02e-4, where rounding weights to bfloat16 has 3.9e-3), for
 tensor cores that would wait for the unit of special functions. Of those 1024 keys the relative
 error of the result is 2.3e-3 still, and 1.7e-3 where scores are six times as large.
