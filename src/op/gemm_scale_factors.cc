@@ -6,6 +6,7 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
+#include "op/matrix_descriptor.h"
 #include "op/tmem.h"
 
 namespace tilelang::op {
