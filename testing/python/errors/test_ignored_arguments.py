@@ -92,6 +92,17 @@ CALLS = {
     "T.tcgen05_gemm: policy=2": lambda A, t: T.tcgen05_gemm(
         t[0], t[1], t[4], mbar=t[5], policy=T.GemmWarpPolicy.FullCol
     ),
+    "T.tcgen05_gemm_blockscaled: wg_wait=1": lambda A, t: T.tcgen05_gemm_blockscaled(
+        *(T.alloc_shared(shape, "float8_e4m3fn") for shape in [(128, 128), (128, 64)]),
+        t[4],
+        T.alloc_tmem((128, 4), "uint32"),
+        T.alloc_tmem((128, 4), "uint32"),
+        mbar=t[5],
+        wg_wait=1,
+        k_start=0,
+        sf_a_granularity_k=32,
+        sf_b_granularity_k=32,
+    ),
     "T.gemm: k_pack=2": lambda A, t: T.gemm(t[0], t[1], t[4], k_pack=2),
     "T.finalize_reducer: batch=2": lambda A, t: T.finalize_reducer(
         T.alloc_reducer((4,), "float32"), batch=2

@@ -20,12 +20,12 @@ def case_unknown_language_name():
 
 
 def case_unsupported_language_name():
-    """UnsupportedError: T.gemm_sp is not supported by this version ... use T.gemm on dense"""
+    """UnsupportedError: T.wgmma_gemm_sp is not supported by this version ... use T.gemm_sp"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(1):
-            T.gemm_sp(A, A, A, A)  # WRONG
+            T.wgmma_gemm_sp(A, A, A, A)  # WRONG
 
 
 def case_unknown_python_name():

@@ -40,7 +40,7 @@ def product(a, b, c, trans_a=False, trans_b=False, clear=0):
     operand = _ffi.get("ir.GemmOperand")
     parts = [(a, trans_a), (b, trans_b), (c, False)]  # their kinds are 0, 1, 2, their formats own
     operands = [operand(kind, region(x), flag, 0) for kind, (x, flag) in enumerate(parts)]
-    return node("Gemm", operands, imm(clear, "bool"), None, {})
+    return node("Gemm", operands, imm(clear, "bool"), None, {}, None)
 
 
 def gemm(a, b, c, trans_a=False, trans_b=False):
