@@ -128,11 +128,12 @@ def conv2d_images(
 def program(image, features, window, dtype, target):
     """Returns the prim_func for these sizes, and the shape of its Y."""
     rows, columns = extents(*image[1:3], *window)
+    problem = (*image, features, *window, dtype)
     chosen = boxes(image[0], image[3], features, target)
     if chosen is None:
-        func = conv2d(*image, features, *window, dtype, **tiles(features, target))
+        func = conv2d(*problem, **tiles(features, target))
         return func, (image[0] * rows * columns, features)
-    func = conv2d_images(*image, features, *window, dtype, **chosen)
+    func = conv2d_images(*problem, **chosen)
     return func, (image[0], rows * columns, features)
 
 
