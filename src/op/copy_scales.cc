@@ -25,17 +25,7 @@ class ScaleCopyInstruction : public TileInstruction {
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     if (level != InferLevel::kStrict) return;
     SetDefaultRole(AsCopy(op)->dst->buffer, op->span, ctx);
-    const Buffer& words = AsCopy(op)->src->buffer;
-    Layout wanted = Layout::RowMajor(StaticShape(words));
-    auto known = ctx->layouts->GetLayout(words);
-    if (!known) {
-      ctx->layouts->Set(words, wanted, op->span);
-    } else if (!(*known).SameMap(wanted)) {
-      TL_USER_ERROR(kLayout, op->span,
-                    "T.tcgen05_cp_warpx4: the scale factors "
-                        << std::string(words->name) << " have layout " << (*known)->ToString()
-                        << ", but are read in row-major order; leave the layout to the compiler");
-    }
+    InferScaleOrder(AsCopy(op)->src->buffer, "T.tcgen05_cp_warpx4", op->span, ctx);
   }
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
@@ -56,6 +46,26 @@ class ScaleCopyInstruction : public TileInstruction {
 };
 
 }  // namespace
+
+void InferScaleOrder(const Buffer& factors, const std::string& what, const Span& span,
+                     Context* ctx) {
+  Layout wanted = Layout::RowMajor(StaticShape(factors));
+  auto known = ctx->layouts->GetLayout(factors);
+  if (!known) {
+    ctx->layouts->Set(factors, wanted, span);
+    return;
+  }
+  if ((*known).SameMap(wanted)) return;
+  Span user = ctx->layouts->UserOf(factors);
+  std::string remedy = "leave the layout to the compiler";
+  if (user.defined()) {
+    remedy = "line " + std::to_string(user->line) +
+             " uses the buffer as another kind of operand; copy it to a second one";
+  }
+  TL_USER_ERROR(kLayout, span,
+                what << ": the scale factors " << std::string(factors->name) << " have layout "
+                     << (*known)->ToString() << ", but are read in row-major order; " << remedy);
+}
 
 bool IsScaleCopy(const ir::CopyNode* op) { return op->annotations.count(kWarpX4) != 0; }
 

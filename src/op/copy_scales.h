@@ -3,6 +3,7 @@
 #ifndef TILELANG_OP_COPY_SCALES_H_
 #define TILELANG_OP_COPY_SCALES_H_
 
+#include <string>
 #include <vector>
 
 #include "op/access.h"
@@ -12,6 +13,11 @@ namespace tilelang::op {
 
 inline constexpr int64_t kScaleAtomBytes = 512;
 inline constexpr int64_t kScaleAtomColumns = 4;
+
+// Factors lie in shared memory as in global memory, in row-major order. Throws a LayoutError, which
+// begins with `what`, where another use of the buffer or the program has fixed another one.
+void InferScaleOrder(const Buffer& factors, const std::string& what, const Span& span,
+                     Context* ctx);
 
 // An annotation (bool) of copies: T.tcgen05_cp_warpx4, which does not wait. A later gemm of the
 // same thread reads what it brings; the program commits both.

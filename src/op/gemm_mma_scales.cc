@@ -1,6 +1,5 @@
 #include "op/gemm_mma_scales.h"
 
-#include "ir/error.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
 #include "op/gemm_scale_factors.h"
@@ -37,23 +36,6 @@ std::string ScaledMmaFunction(const ir::GemmNode* op) {
 }
 
 int64_t StepsOfScaleWord(const ir::GemmNode* op) { return kBlocksOfWord / ScaleBlocksOf(op).per_k; }
-
-void InferScaleAtoms(const ir::GemmNode* op, Context* ctx) {
-  for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {
-    const Buffer& factors = op->Operand(kind)->buffer();
-    Layout wanted = Layout::RowMajor(StaticShape(factors));
-    auto known = ctx->layouts->GetLayout(factors);
-    if (!known) {
-      ctx->layouts->Set(factors, wanted, op->span);
-    } else if (!(*known).SameMap(wanted)) {
-      TL_USER_ERROR(kLayout, op->span,
-                    "T.gemm: the scale factors " << std::string(factors->name) << " have layout "
-                                                 << (*known)->ToString()
-                                                 << ", but are read in row-major order; leave the "
-                                                    "layout to the compiler");
-    }
-  }
-}
 
 ScaleWords::ScaleWords(const ir::GemmNode* op, ir::GemmOperandKind kind, int64_t atoms,
                        int64_t lines, Lowering* lowering)

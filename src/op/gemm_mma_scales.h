@@ -21,8 +21,6 @@ bool HasScaledMma(const Target& target);
 std::string ScaledMmaFunction(const ir::GemmNode* op);
 // Instructions along K that find their factors in one word.
 int64_t StepsOfScaleWord(const ir::GemmNode* op);
-// Factors lie in row-major order.
-void InferScaleAtoms(const ir::GemmNode* op, Context* ctx);
 
 // The factors of one matrix for a warp's atoms, so many lines each.
 class ScaleWords {

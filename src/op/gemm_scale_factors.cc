@@ -38,6 +38,12 @@ int64_t PartOf(const Region& region) {
 
 }  // namespace
 
+void InferScaleAtoms(const ir::GemmNode* op, Context* ctx) {
+  for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {
+    InferScaleOrder(op->Operand(kind)->buffer(), "T.gemm", op->span, ctx);
+  }
+}
+
 ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op) {
   bool nibbles = FormatOfMatrices(op) == ir::GemmFormat::kE2M1x2;
   bool powers = FormatOfScales(op) == ir::GemmFormat::kUE8M0;

@@ -29,6 +29,8 @@ struct ScaleBlocks {
   int64_t per_k = 0;  // blocks in the K of one instruction, which is 32 bytes
 };
 ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op);
+// The factors of A and B lie in row-major order, in atoms or in rows.
+void InferScaleAtoms(const ir::GemmNode* op, Context* ctx);
 
 // The indices of the factor of a row of A, or column of B, and a block of K.
 Array<Expr> IndicesOfScale(const Region& atoms, const Expr& row, const Expr& block);

@@ -282,19 +282,7 @@ void InferScales(const ir::GemmNode* op, Context* ctx) {
   }
   InferTmem(op, op->Operand(ir::GemmOperandKind::kScaleColumns)->region, TmemRole::kAccumulator,
             ctx);
-  for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {
-    const Buffer& factors = op->Operand(kind)->buffer();
-    Layout wanted = Layout::RowMajor(StaticShape(factors));
-    auto known = ctx->layouts->GetLayout(factors);
-    if (!known) {
-      ctx->layouts->Set(factors, wanted, op->span);
-    } else if (!(*known).SameMap(wanted)) {
-      Refuse(op, ir::ErrorClass::kLayout,
-             "the scale factors " + std::string(factors->name) + " have layout " +
-                 (*known)->ToString() + ", but are read in row-major order; " +
-                 Remedy(ctx->layouts->UserOf(factors)));
-    }
-  }
+  InferScaleAtoms(op, ctx);
 }
 
 void InferGemm(const ir::GemmNode* op, Context* ctx) {

@@ -102,8 +102,7 @@ class Pairs : public ir::StmtMutator {
 
 ir::Func PairPolynomials(const ir::Func& func, const Target& target) {
   if (!target->has_packed_f32x2) return func;
-  return ir::Func(func->name, func->params, Pairs().MutateStmt(func->body), func->attrs,
-                  func->span);
+  return func.WithBody(Pairs().MutateStmt(func->body));
 }
 
 }  // namespace tilelang::transform
