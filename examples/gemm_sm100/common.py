@@ -16,8 +16,6 @@ TYPES = {
 }
 #: tensor memory is Blackwell's
 TARGETS = ("sm_100a",)
-#: rows of A (of B) whose scale factors are in one atom
-ATOM = 128
 
 
 def dtype_option(*dtypes: str) -> Option:
@@ -59,48 +57,3 @@ def run_gemm(description: str | None, gemm) -> None:
     x, y = (z.bfloat16() for z in (a, b))
     peer = {"in bfloat16": lambda: x @ y.T}
     example.speed(lambda: kernel(a, b, c), peer, flops=2 * args.m * args.n * args.k)
-
-
-def in_atoms(factors):
-    """Factors (rows, columns) as (rows / 128, columns / 4, 2, 256); the rest of atoms is zero."""
-    rows, columns = factors.shape
-    shape = -(-rows // 128) * 128, -(-columns // 4) * 4
-    codes = torch.zeros(shape, dtype=torch.uint8, device=factors.device)
-    codes[:rows, :columns] = factors.view(torch.uint8)
-    atoms = codes.view(codes.shape[0] // 128, 4, 32, codes.shape[1] // 4, 4)
-    atoms = atoms.permute(0, 3, 2, 1, 4).reshape(*atoms.shape[::3], 2, 256)
-    return atoms.contiguous().view(factors.dtype)
-
-
-def run_scaled_gemm(description, gemm, quantised, formats=(), m=256, k=256) -> None:
-    """Compiles ``gemm`` as the command line says, for block-scaled A @ B^T; runs and checks it.
-
-    Args:
-        description: of the command.
-        gemm: ``gemm(M, N, K)`` gives the prim_func, of A, B, their factors in atoms, and C.
-        quantised: ``quantised(x)`` gives elements and factors, and what they stand for in float64.
-        formats: names that the command line chooses from; both functions take the chosen one last.
-        m, k: default sizes on the emulator.
-    """
-    choice = {"format": Option("of A and B", formats[0], choices=tuple(formats))} if formats else {}
-    example = Example(
-        description,
-        TARGETS,
-        **choice,
-        m=Option("rows of A and C", m, 4096),
-        n=Option("rows of B, columns of C", 256, 4096),
-        k=Option("columns of A and B, a multiple of 32", k, 4096),
-    )
-    args = example.args
-    form = (args.format,) if formats else ()
-    kernel = example.compile(gemm(args.m, args.n, args.k, *form))
-    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
-        quantised(example.normal(rows, args.k, dtype="float32"), *form) for rows in (args.m, args.n)
-    )
-    c = example.output(args.m, args.n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
-    kernel(*arguments)
-    example.check("C", c, exact_a @ exact_b.T, 2**-16)
-    x, y = exact_a.bfloat16(), exact_b.bfloat16()
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(*arguments), peer, flops=2 * args.m * args.n * args.k)

@@ -8,18 +8,13 @@ tensors run on the emulator, CUDA tensors on a B200.
     python gemm_fp4.py [--format nvfp4] [--m 256] [--n 256] [--k 512]
 """
 
-import torch
-from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
+from tilelang.tools.scaled import ATOM, FORMATS, run_gemm
 
-#: type of the factors, and columns that share one, by format
-FORMATS = {"nvfp4": (torch.float8_e4m3fn, 16), "mxfp4": (torch.float8_e8m0fnu, 32)}
 #: columns of a tile, of 128 bytes
 DEPTH = 256
-#: magnitudes of e2m1 by their codes
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def gemm_fp4(
@@ -29,9 +24,9 @@ def gemm_fp4(
     tiles = (M + block_M - 1) // block_M, (N + block_N - 1) // block_N
     blocks = min(blocks, tiles[0] * tiles[1])
     rows_A, rows_B = block_M // ATOM, block_N // ATOM
-    kind, shared = FORMATS[form]
+    kind = FORMATS[form].factors
     # Atoms along K: of a tile, and of a tensor.
-    groups, depth = DEPTH // (4 * shared), T.ceildiv(K, 4 * shared)
+    groups, depth = DEPTH // FORMATS[form].depth, T.ceildiv(K, FORMATS[form].depth)
 
     @T.prim_func
     def gemm_fp4(
@@ -67,24 +62,5 @@ def gemm_fp4(
     return gemm_fp4
 
 
-def quantised(x, form):
-    """``x`` (rows, K) as bytes (rows, K / 2), factors (rows, K / 16 or 32), and as float64."""
-    kind, shared = FORMATS[form]
-    groups = x.float().view(x.shape[0], -1, shared)
-    largest = groups.abs().amax(2) / E2M1[-1]
-    if form == "mxfp4":
-        codes = torch.ceil(torch.log2(largest)).clamp(-127, 127) + 127
-        factors = codes.to(torch.uint8).view(kind)
-    else:
-        factors = largest.clamp(2**-9, 448).to(kind)
-    wide = factors.float()[..., None]
-    magnitudes = torch.tensor(E2M1, device=x.device)
-    # The nearest; above 6, where a rounded factor is too small, that is 6.
-    codes = torch.bucketize((groups / wide).abs(), (magnitudes[1:] + magnitudes[:-1]) / 2)
-    exact = magnitudes[codes].double() * groups.sign() * wide.double()
-    codes = (codes + 8 * (groups < 0)).view(x.shape).to(torch.uint8)
-    return codes[:, ::2] | codes[:, 1::2] << 4, factors, exact.view(x.shape)
-
-
 if __name__ == "__main__":
-    run_scaled_gemm(__doc__, gemm_fp4, quantised, tuple(FORMATS), k=512)
+    run_gemm(__doc__, gemm_fp4, ("nvfp4", "mxfp4"), k=512)

@@ -8,14 +8,10 @@ gemm_persistent.py. CPU tensors run on the emulator, CUDA tensors on a B200.
     python gemm_mxfp8.py [--m 256] [--n 256] [--k 256]
 """
 
-import torch
-from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
-
-#: columns that share a scale factor
-BLOCK = 32
+from tilelang.tools.scaled import ATOM, run_gemm
 
 
 def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, columns=64):
@@ -58,18 +54,5 @@ def gemm_mxfp8(M, N, K, block_M=128, block_N=256, blocks=BLOCKS, num_stages=4, c
     return gemm_mxfp8
 
 
-def quantised(x):
-    """``x`` as elements, factors, and as float64.
-
-    The factors are powers of two that bring the largest of 32 elements below 448.
-    """
-    groups = x.float().view(x.shape[0], -1, BLOCK)
-    exponents = torch.ceil(torch.log2(groups.abs().amax(2) / 448)).clamp(-127, 127)
-    elements = (groups / torch.exp2(exponents)[..., None]).to(torch.float8_e4m3fn)
-    factors = (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
-    exact = elements.double() * torch.exp2(exponents.double())[..., None]
-    return elements.view(x.shape), factors, exact.view(x.shape)
-
-
 if __name__ == "__main__":
-    run_scaled_gemm(__doc__, gemm_mxfp8, quantised)
+    run_gemm(__doc__, lambda M, N, K, _: gemm_mxfp8(M, N, K), ("mxfp8",))

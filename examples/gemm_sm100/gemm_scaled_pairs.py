@@ -8,33 +8,23 @@ the emulator, CUDA tensors on a B200.
     python gemm_scaled_pairs.py [--format nvfp4] [--m 512] [--n 256] [--k 512]
 """
 
-import gemm_fp4
-import gemm_mxfp8
-import torch
-from common import ATOM, run_scaled_gemm
 from gemm_persistent import BLOCKS
 
 import tilelang.language as T
-
-#: types of elements and factors, and columns that share a factor, by format
-FORMATS = {
-    "mxfp8": (T.float8_e4m3fn, torch.float8_e8m0fnu, gemm_mxfp8.BLOCK),
-    **{name: (T.float4_e2m1fn, *form) for name, form in gemm_fp4.FORMATS.items()},
-}
+from tilelang.tools.scaled import ATOM, FORMATS, run_gemm
 
 
 def gemm_scaled_pairs(
     M, N, K, form="nvfp4", block_M=128, block_N=256, blocks=BLOCKS, num_stages=5, columns=64
 ):
     """Returns C (M, N) of A (M, K), B (N, K) and their factors as a prim_func."""
-    elements, kind, shared = FORMATS[form]
-    packed = elements == T.float4_e2m1fn
+    elements, kind, packed = FORMATS[form].elements, FORMATS[form].factors, FORMATS[form].packed
     block_K = 256 if packed else 128  # 128 bytes
     rows = 2 * block_M
     tiles = (M + rows - 1) // rows, (N + block_N - 1) // block_N
     pairs = min(blocks // 2, tiles[0] * tiles[1])
     rows_A, rows_B = block_M // ATOM, block_N // ATOM
-    groups, depth = block_K // (4 * shared), T.ceildiv(K, 4 * shared)
+    groups, depth = block_K // FORMATS[form].depth, T.ceildiv(K, FORMATS[form].depth)
 
     @T.prim_func
     def gemm_scaled_pairs(
@@ -72,12 +62,5 @@ def gemm_scaled_pairs(
     return gemm_scaled_pairs
 
 
-def quantised(x, form):
-    """``x`` as elements, factors, and as float64."""
-    return gemm_mxfp8.quantised(x) if form == "mxfp8" else gemm_fp4.quantised(x, form)
-
-
 if __name__ == "__main__":
-    run_scaled_gemm(
-        __doc__, gemm_scaled_pairs, quantised, ("nvfp4", "mxfp4", "mxfp8"), m=512, k=512
-    )
+    run_gemm(__doc__, gemm_scaled_pairs, ("nvfp4", "mxfp4", "mxfp8"), m=512, k=512)

@@ -37,6 +37,9 @@ def compiled(seed: int):
         tiles = (256 // ctas, 128, tiles[2])
     if target == "sm_90a":  # the products of elements and factors lie beside them
         tiles, stages = (128, 128, max(step, unit)), 1
+    bits = 8 if kind == "mxfp8" else 4
+    slot = (tiles[0] + tiles[1]) * tiles[2] * (bits + 1) // 8  # and factors, at most a bit
+    stages = min(stages, 190_000 // slot)
     m, n = (8 * rng.randint(1, 32) for _ in range(2))
     k = unit * rng.randint(1, 10)
     if kind == "mxfp8":

@@ -26,6 +26,7 @@ SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
 ONLY = dict.fromkeys(("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled"), ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
+ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
 ONLY |= {
     f"{name}_cluster": ("sm_90a", "sm_100a") for name in ("norm/layer_norm", "softmax/softmax")
 }
@@ -61,6 +62,7 @@ ARGUMENTS = {
         "--k 600",
         "--m 72 --n 130 --k 300 --dtype float8_e5m2 --out_dtype bfloat16",
     ],
+    "gemm/gemm_nvfp4": ["--n 136", "--format mxfp8 --m 72 --n 160 --k 224"],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm_cluster": ["", "--rows 3 --columns 17001 --dtype float16"],
@@ -104,7 +106,7 @@ def cases():
         targets = ONLY.get(script, TARGETS)
         for j, arguments in enumerate(ARGUMENTS.get(script, [""])):
             for target in [targets[(i + j) % len(targets)]] if j else targets:
-                schedule = SCHEDULES[(i + j + TARGETS.index(target)) % 3]
+                schedule = SCHEDULES[(i + j + targets.index(target)) % 3]
                 yield pytest.param(
                     script, arguments, target, schedule, id=f"{script} {arguments}-{target}"
                 )

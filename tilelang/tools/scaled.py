@@ -1,0 +1,149 @@
+"""What the scripts in ``examples/`` share whose matrices have scale factors: formats, data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .example import Example, Option
+
+#: rows whose factors are in one atom, and factors of a row in it
+ATOM = 128
+OF_ROW = 4
+#: magnitudes of float4_e2m1fn by their codes
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+class Format(NamedTuple):
+    """A block-scaled format.
+
+    Attributes:
+        elements: name of the type of elements; those of four bits lie two in a byte.
+        factors: type of the factors.
+        shared: elements of a row that share a factor.
+        most: the largest element.
+    """
+
+    elements: str
+    factors: torch.dtype
+    shared: int
+    most: float
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements lie two in a byte."""
+        return self.elements == "float4_e2m1fn"
+
+    @property
+    def depth(self) -> int:
+        """Columns whose factors are in one atom."""
+        return OF_ROW * self.shared
+
+
+FORMATS = {
+    "mxfp8": Format("float8_e4m3fn", torch.float8_e8m0fnu, 32, 448.0),
+    "mxfp4": Format("float4_e2m1fn", torch.float8_e8m0fnu, 32, 6.0),
+    "nvfp4": Format("float4_e2m1fn", torch.float8_e4m3fn, 16, 6.0),
+}
+
+
+def quantised(x: torch.Tensor, form: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns ``x`` (..., K) in a format: elements, factors (..., K / shared), and float64 values.
+
+    A factor that is a power of two brings the largest of its elements to ``most`` at most; one of
+    type float8_e4m3fn is the nearest to that. K is a multiple of the elements that share one.
+    """
+    kind = FORMATS[form]
+    groups = x.float().unflatten(-1, (-1, kind.shared))
+    largest = groups.abs().amax(-1) / kind.most
+    if kind.factors == torch.float8_e8m0fnu:
+        exponents = torch.ceil(torch.log2(largest)).clamp(-127, 127)
+        factors = (exponents + 127).to(torch.uint8).view(kind.factors)
+    else:
+        factors = largest.clamp(2**-9, 448).to(kind.factors)
+    scaled = groups / factors.float()[..., None]
+    elements = _packed(scaled.flatten(-2)) if kind.packed else scaled.flatten(-2)
+    elements = elements.to(torch.uint8 if kind.packed else torch.float8_e4m3fn)
+    return elements, factors, values(elements, factors, form)
+
+
+def values(elements: torch.Tensor, factors: torch.Tensor, form: str) -> torch.Tensor:
+    """Returns what elements and factors stand for, in float64."""
+    kind = FORMATS[form]
+    if kind.packed:
+        codes = torch.stack([elements & 15, elements >> 4], -1).flatten(-2).long()
+        magnitudes = torch.tensor(E2M1, dtype=torch.float64, device=elements.device)
+        wide = magnitudes[codes & 7] * (1 - 2 * (codes >> 3))
+    else:
+        wide = elements.double()
+    return wide * factors.double().repeat_interleave(kind.shared, -1)
+
+
+def _packed(x: torch.Tensor) -> torch.Tensor:
+    """Codes of the nearest values of E2M1, two in a byte."""
+    magnitudes = torch.tensor(E2M1, device=x.device)
+    codes = torch.bucketize(x.abs(), (magnitudes[1:] + magnitudes[:-1]) / 2) + 8 * (x < 0)
+    return codes[..., ::2] | codes[..., 1::2] << 4
+
+
+def in_atoms(factors: torch.Tensor) -> torch.Tensor:
+    """Returns factors (..., rows, columns) as (..., rows / 128, columns / 4, 2, 256).
+
+    The factors of 128 rows and four columns are an atom of 512 bytes, as cuBLAS takes them; what
+    is beyond rows and columns is zero.
+    """
+    rows, columns = factors.shape[-2:]
+    codes = torch.nn.functional.pad(
+        factors.view(torch.uint8), (0, -columns % OF_ROW, 0, -rows % ATOM)
+    )
+    atoms = codes.unflatten(-1, (-1, OF_ROW)).unflatten(-3, (-1, OF_ROW, 32))
+    order = atoms.movedim(-2, -4).transpose(-2, -3)  # (rows / 128, columns / 4, 32, 4, 4)
+    return order.flatten(-3).unflatten(-1, (2, 256)).contiguous().view(factors.dtype)
+
+
+def of_atoms(atoms: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """Returns the factors (rows, columns) that lie in atoms (rows / 128, columns / 4, 2, 256)."""
+    codes = atoms.view(torch.uint8).flatten(-2).unflatten(-1, (32, 4, OF_ROW))
+    wide = codes.permute(0, 3, 2, 1, 4).flatten(3).flatten(0, 2)
+    return wide[:rows, :columns].contiguous().view(atoms.dtype)
+
+
+def run_gemm(
+    description: str | None,
+    gemm: Callable[[int, int, int, str], Any],
+    formats: Sequence[str],
+    m: int = 256,
+    k: int = 256,
+    targets: Sequence[str] = ("sm_100a",),
+) -> None:
+    """Compiles ``gemm`` as the command line says, for block-scaled A @ B^T; runs and checks it.
+
+    Args:
+        description: of the command.
+        gemm: ``gemm(M, N, K, format)`` gives the prim_func, of A, B, their factors in atoms, and C.
+        formats: those that the command line chooses from.
+        m, k: default sizes on the emulator.
+        targets: (names) for which the kernel can be compiled.
+    """
+    example = Example(
+        description,
+        targets,
+        format=Option("of A and B", formats[0], choices=tuple(formats)),
+        m=Option("rows of A and C", m, 4096),
+        n=Option("rows of B, columns of C", 256, 4096),
+        k=Option("columns of A and B, a multiple of 32", k, 4096),
+    )
+    args = example.args
+    kernel = example.compile(gemm(args.m, args.n, args.k, args.format))
+    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
+        quantised(example.normal(rows, args.k), args.format) for rows in (args.m, args.n)
+    )
+    c = example.output(args.m, args.n, dtype="bfloat16")
+    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
+    kernel(*arguments)
+    example.check("C", c, exact_a @ exact_b.T, 2**-16)
+    x, y = exact_a.bfloat16(), exact_b.bfloat16()
+    peer = {"in bfloat16": lambda: x @ y.T}
+    example.speed(lambda: kernel(*arguments), peer, flops=2 * args.m * args.n * args.k)
