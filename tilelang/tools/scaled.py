@@ -9,7 +9,7 @@ import torch
 
 from .example import Example, Option
 
-#: rows whose factors are in one atom, and factors of a row in it
+#: rows whose factors are in one atom, and factors of each in it
 ATOM = 128
 OF_ROW = 4
 #: magnitudes of float4_e2m1fn by their codes
@@ -42,31 +42,35 @@ class Format(NamedTuple):
         return OF_ROW * self.shared
 
 
+#: fp8 has float32 factors in no atoms, as checkpoints of DeepSeek-V3
 FORMATS = {
+    "fp8": Format("float8_e4m3fn", torch.float32, 128, 448.0),
     "mxfp8": Format("float8_e4m3fn", torch.float8_e8m0fnu, 32, 448.0),
     "mxfp4": Format("float4_e2m1fn", torch.float8_e8m0fnu, 32, 6.0),
     "nvfp4": Format("float4_e2m1fn", torch.float8_e4m3fn, 16, 6.0),
 }
 
 
-def quantised(x: torch.Tensor, form: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns ``x`` (..., K) in a format: elements, factors (..., K / shared), and float64 values.
+def quantised(x: torch.Tensor, form: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns ``x`` (..., K) in a format: elements, factors (..., K / shared).
 
-    A factor that is a power of two brings the largest of its elements to ``most`` at most; one of
-    type float8_e4m3fn is the nearest to that. K is a multiple of the elements that share one.
+    A factor brings the largest of its elements to ``most``: a power of two not beyond it, one of
+    type float8_e4m3fn to the nearest. K is a multiple of the elements that share one.
     """
     kind = FORMATS[form]
     groups = x.float().unflatten(-1, (-1, kind.shared))
     largest = groups.abs().amax(-1) / kind.most
     if kind.factors == torch.float8_e8m0fnu:
-        exponents = torch.ceil(torch.log2(largest)).clamp(-127, 127)
+        exponents = torch.ceil(torch.log2(largest)).clamp(-126, 127)
         factors = (exponents + 127).to(torch.uint8).view(kind.factors)
-    else:
+    elif kind.factors == torch.float8_e4m3fn:
         factors = largest.clamp(2**-9, 448).to(kind.factors)
-    scaled = groups / factors.float()[..., None]
-    elements = _packed(scaled.flatten(-2)) if kind.packed else scaled.flatten(-2)
-    elements = elements.to(torch.uint8 if kind.packed else torch.float8_e4m3fn)
-    return elements, factors, values(elements, factors, form)
+    else:
+        factors = largest.clamp_min(2.0**-126)
+    scaled = (groups / factors.float()[..., None]).flatten(-2)
+    if kind.packed:
+        return _packed(scaled), factors
+    return scaled.to(getattr(torch, kind.elements)), factors
 
 
 def values(elements: torch.Tensor, factors: torch.Tensor, form: str) -> torch.Tensor:
@@ -85,7 +89,7 @@ def _packed(x: torch.Tensor) -> torch.Tensor:
     """Codes of the nearest values of E2M1, two in a byte."""
     magnitudes = torch.tensor(E2M1, device=x.device)
     codes = torch.bucketize(x.abs(), (magnitudes[1:] + magnitudes[:-1]) / 2) + 8 * (x < 0)
-    return codes[..., ::2] | codes[..., 1::2] << 4
+    return (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
 
 
 def in_atoms(factors: torch.Tensor) -> torch.Tensor:
@@ -137,9 +141,10 @@ def run_gemm(
     )
     args = example.args
     kernel = example.compile(gemm(args.m, args.n, args.k, args.format))
-    (a, factors_a, exact_a), (b, factors_b, exact_b) = (
+    (a, factors_a), (b, factors_b) = (
         quantised(example.normal(rows, args.k), args.format) for rows in (args.m, args.n)
     )
+    exact_a, exact_b = values(a, factors_a, args.format), values(b, factors_b, args.format)
     c = example.output(args.m, args.n, dtype="bfloat16")
     arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
     kernel(*arguments)

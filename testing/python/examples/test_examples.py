@@ -74,6 +74,12 @@ ARGUMENTS = {
     "norm/rms_norm_backward": ["", "--rows 37 --columns 1001", "--rows 5 --columns 9001"],
     "norm/group_norm_backward": ["", "--images 2 --channels 6 --groups 2 --pixels 1501"],
     "norm/group_norm": ["", "--images 1 --channels 8 --groups 2 --pixels 4501"],
+    "quantize/rms_norm_quantize": [
+        "--format fp8 --rows 5 --columns 4096",
+        "--format nvfp4 --rows 37 --columns 1184",
+        "--rows 37 --columns 1184",
+    ],
+    "quantize/swiglu_quantize": ["", "--format nvfp4", "--format fp8"],
     "reductions/gradients": ["", "--rows 1003 --columns 40 --dtype float32"],
     "reductions/column_sums": ["", "--rows 700 --columns 1030"],
     "reductions/argmax": ["", "--columns 1025 --k 1 --dtype float32"],

@@ -1,0 +1,69 @@
+"""The gate of a SwiGLU layer whose result is float8 or float4 with scale factors.
+
+Y = silu(G) * U of X = [G, U], in float32, then the largest of the columns that share a factor, and
+the elements beside it: what the gemm behind the gate takes. Formats are those of
+rms_norm_quantize.py.
+
+    python swiglu_quantize.py [--rows 130] [--columns 1152] [--format mxfp8] [--target sm_90a]
+                              [--device cpu]
+"""
+
+import torch
+from scaled_rows import FORMAT, check, outputs, shape_of_factors, store_quantised
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+from tilelang.tools.scaled import ATOM, FORMATS, quantised
+
+
+def swiglu_quantize(rows, columns, form, dtype="bfloat16", block=16, width=256, threads=128):
+    """Returns Q (rows, columns) and S of X (rows, 2, columns) as a prim_func.
+
+    ``columns`` is a multiple of those that share a factor.
+    """
+    covered = rows if form == "fp8" else -(-rows // ATOM) * ATOM
+
+    @T.prim_func
+    def swiglu_quantize(
+        X: T.Tensor((rows, 2, columns), dtype),
+        Q: T.Tensor((rows, columns), FORMATS[form].elements),
+        S: T.Tensor(shape_of_factors(rows, columns, form), FORMATS[form].factors),
+    ):
+        grid = T.ceildiv(columns, width), T.ceildiv(covered, block)
+        with T.Kernel(*grid, threads=threads) as (bx, by):
+            gate, up = (T.alloc_fragment((block, width), "float32") for _ in range(2))
+            row, column = by * block, bx * width
+            T.copy(X[row : row + block, 0, column : column + width], gate)
+            T.copy(X[row : row + block, 1, column : column + width], up)
+            for i, j in T.Parallel(block, width):
+                up[i, j] *= gate[i, j] / (1 + T.exp(-gate[i, j]))
+            store_quantised(up, Q, S, form, row, column)
+
+    return swiglu_quantize
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        rows=Option("rows of X", 130, 16384),
+        columns=Option("columns of Y, half those of X", 1152, 8192),
+        format=FORMAT,
+    )
+    args = example.args
+    kernel = example.compile(swiglu_quantize(args.rows, args.columns, args.format))
+    x = example.normal(args.rows, 2, args.columns, dtype="bfloat16")
+    q, s = outputs(example, args.rows, args.columns)
+    kernel(x, q, s)
+
+    def gated(x):
+        return torch.nn.functional.silu(x[:, 0]) * x[:, 1]
+
+    check(example, q, s, gated(x.double()))
+    by_torch = example.compiled(lambda x: quantised(gated(x.float()), args.format))
+    moved = x.nbytes + q.nbytes + s.nbytes
+    example.speed(lambda: kernel(x, q, s), {"compiled": lambda: by_torch(x)}, moved)
+
+
+if __name__ == "__main__":
+    main()
