@@ -114,8 +114,12 @@ def power(x, column, polynomial):
 
 
 @T.macro
-def online_softmax(scores, weights, result, highest, sums, scale, slack, polynomial=0):
+def online_softmax(
+    scores, weights, result, highest, sums, scale, slack, polynomial=0, of_values=None
+):
     """Takes a block of scores in: ``weights`` are those of its keys, ``result`` is rescaled.
+
+    ``of_values`` are factors of values, one for each key, that weights are multiplied by.
 
     ``highest`` may stay behind by ``slack``: with 0 it is the maximum, and rows in which it stays
     are left as they are; with None as well, but all rows are multiplied.
@@ -133,6 +137,9 @@ def online_softmax(scores, weights, result, highest, sums, scale, slack, polynom
     for i, j in T.Parallel(*sums.shape):
         sums[i, j] *= factor[i]
     T.reduce_sum(scores, sums, dim=1, clear=False)
+    if of_values is not None:
+        for i, j in T.Parallel(rows, keys):
+            scores[i, j] *= of_values[j]
     T.copy(scores, weights)
     for i, j in T.Parallel(*result.shape):
         if slack is None or highest[i] != previous[i]:

@@ -1,0 +1,154 @@
+"""Decoding from a paged cache of float8: one query a sequence, heads share keys and values.
+
+The cache is pages of tokens, ``Pages`` says which belong to a sequence. Keys and values are
+float8_e4m3fn, with a float32 scale for each token and head; half of the bytes are read that a cache
+of 16 bits has. A block loads pages ahead, its tiles, and makes float16 of them, which holds each
+float8 exactly. Scales of keys multiply scores, those of values the weights. Blocks share the
+tokens of a sequence as in flash_decoding.
+
+    python paged_decoding_fp8.py [--lengths 200 77] [--splits 2] [--heads 16] [--kv_heads 2]
+                                 [--dim 128] [--page 64] [--target sm_90a] [--device cpu]
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from attention_forward import PASS_CONFIGS, hide, online_softmax
+from flash_decoding import combine, default_splits, reference, store_part
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+STORED = "float8_e4m3fn"
+
+
+def paged_decoding_fp8(
+    batch, pages, most, page, heads, kv_heads, dim, splits, dtype="float16", threads=128,
+    num_stages=3,
+):  # fmt: skip
+    """Returns a prim_func of Q and Out (batch, heads, dim), and of the cache.
+
+    K and V are (pages, page, kv_heads, dim) of float8, KScales and VScales (pages, kv_heads, page)
+    float32, Pages (batch, most) and Lengths (batch,) int32; lengths are from 1 to most * page.
+    ``page`` is a multiple of 16.
+    """
+    group = heads // kv_heads
+    block_H = 16 if group <= 16 else 64  # rows of the smallest gemms that there are
+    scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
+
+    @T.prim_func
+    def paged_decoding_fp8(
+        Q: T.Tensor((batch, heads, dim), dtype),
+        K: T.Tensor((pages, page, kv_heads, dim), STORED),
+        V: T.Tensor((pages, page, kv_heads, dim), STORED),
+        KScales: T.Tensor((pages, kv_heads, page), "float32"),
+        VScales: T.Tensor((pages, kv_heads, page), "float32"),
+        Pages: T.Tensor((batch, most), "int32"),
+        Lengths: T.Tensor((batch,), "int32"),
+        Out: T.Tensor((batch, heads, dim), dtype),
+    ):
+        Parts = T.alloc_global((batch, heads, splits, dim), "float32")
+        Lse = T.alloc_global((batch, heads, splits), "float32")
+
+        with T.Kernel(splits, kv_heads, batch, threads=threads) as (split, head, b):
+            Q_shared = T.alloc_shared((block_H, dim), dtype)
+            K_stored, V_stored = (T.alloc_shared((page, dim), STORED) for _ in range(2))
+            K_shared, V_shared = (T.alloc_shared((page, dim), dtype) for _ in range(2))
+            k_scales, v_scales = (T.alloc_shared((page,), "float32") for _ in range(2))
+            scores = T.alloc_fragment((block_H, page), "float32")
+            weights = T.alloc_shared((block_H, page), dtype)
+            result = T.alloc_fragment((block_H, dim), "float32")
+            highest = T.alloc_fragment((block_H,), "float32")
+            sums = T.alloc_fragment((block_H, 1), "float32")
+            length = Lengths[b]
+            count = T.ceildiv(T.ceildiv(length, page), splits)  # pages of this part
+            last = (length - 1) // page
+
+            T.copy(Q[b, head * group : head * group + block_H, :], Q_shared)
+            T.clear(result)
+            T.clear(sums)
+            T.fill(highest, -1e30)  # finite: a part may be empty
+            for n in T.Pipelined(count, num_stages=num_stages):
+                key = (split * count + n) * page
+                at = Pages[b, T.min(split * count + n, last)]  # a part may be past the end
+                T.copy(K[at, 0:page, head, :], K_stored)
+                T.copy(KScales[at, head, 0:page], k_scales)
+                T.copy(V[at, 0:page, head, :], V_stored)
+                T.copy(VScales[at, head, 0:page], v_scales)
+                T.copy(K_stored, K_shared)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(block_H, page):
+                    scores[i, j] *= k_scales[j]
+                if key + page > length:
+                    hide(scores, key, length - 1, None)
+                online_softmax(
+                    scores, weights, result, highest, sums, scale, None, of_values=v_scales
+                )
+                T.copy(V_stored, V_shared)
+                T.gemm(weights, V_shared, result)
+            store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
+
+        combine(Parts, Lse, Out, splits, dim)
+
+    return paged_decoding_fp8
+
+
+def stored(x):
+    """Returns tokens (pages, page, kv_heads, dim) in float8, and (pages, kv_heads, page) scales."""
+    scales = x.float().abs().amax(-1) / torch.finfo(torch.float8_e4m3fn).max
+    return (x / scales[..., None]).to(torch.float8_e4m3fn), scales.transpose(1, 2).contiguous()
+
+
+def wide(cache, scales, pages):
+    """Returns the tokens of ``pages`` (batch, most) in float64, (batch, tokens, kv_heads, dim)."""
+    tokens = cache.double() * scales.transpose(1, 2).double()[..., None]
+    return tokens[pages.long()].flatten(1, 2)
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        lengths=Option("keys of each sequence", [200, 77], [8192] * 32),
+        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0),
+        heads=Option("heads of Q", 16, 32),
+        kv_heads=Option("heads of K and V, a divisor of heads", 2, 8),
+        dim=Option("elements of a head", 128),
+        page=Option("tokens of a page, a multiple of 16", 64),
+    )
+    args = example.args
+    batch, most = len(args.lengths), -(-max(args.lengths) // args.page)
+    count = batch * most
+    splits = args.splits or default_splits(batch, args.kv_heads, most * args.page, args.target)
+    function = paged_decoding_fp8(
+        batch, count, most, args.page, args.heads, args.kv_heads, args.dim, splits
+    )
+    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+    q = example.normal(batch, args.heads, args.dim, dtype="float16")
+    shape = count, args.page, args.kv_heads, args.dim
+    (k, k_scales), (v, v_scales) = (stored(example.normal(*shape)) for _ in range(2))
+    pages = torch.randperm(count).view(batch, most).int().to(args.device)
+    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
+    out = example.output(*q.shape, dtype="float16")
+    kernel(q, k, v, k_scales, v_scales, pages, lengths, out)
+    exact = wide(k, k_scales, pages), wide(v, v_scales, pages)
+    example.check("Out", out, reference(q.double(), *exact, args.lengths), 2**-8)
+
+    half_k, half_v = (x.half().transpose(1, 2).contiguous() for x in exact)
+    tokens = torch.arange(half_k.shape[2], device=args.device)
+    mask = (tokens < lengths[:, None])[:, None, None, :]
+
+    def in_float16():
+        return torch.nn.functional.scaled_dot_product_attention(
+            q[:, :, None], half_k, half_v, mask, enable_gqa=True
+        )
+
+    moved = 2 * sum(args.lengths) * args.kv_heads * (args.dim + 4)
+    run = lambda: kernel(q, k, v, k_scales, v_scales, pages, lengths, out)  # noqa: E731
+    example.speed(run, {"torch, float16": in_float16}, moved=moved)
+
+
+if __name__ == "__main__":
+    main()
