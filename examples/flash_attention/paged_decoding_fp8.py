@@ -24,6 +24,25 @@ from tilelang.tools.example import Example, Option
 STORED = "float8_e4m3fn"
 
 
+@T.macro
+def start(result, sums, highest):
+    """No key has been seen."""
+    T.clear(result)
+    T.clear(sums)
+    T.fill(highest, -1e30)  # finite: a part may be empty
+
+
+@T.macro
+def score(Q, stored, tokens, scales, scores, key, length):
+    """Scores of the tokens from ``key`` on: ``stored`` goes through ``tokens``, of Q's type."""
+    T.copy(stored, tokens)
+    T.gemm(Q, tokens, scores, transpose_B=True, clear_accum=True)
+    for i, j in T.Parallel(*scores.shape):
+        scores[i, j] *= scales[j]
+    if key + scores.shape[1] > length:
+        hide(scores, key, length - 1, None)
+
+
 def paged_decoding_fp8(
     batch, pages, most, page, heads, kv_heads, dim, splits, dtype="float16", threads=128,
     num_stages=3,
@@ -63,13 +82,11 @@ def paged_decoding_fp8(
             highest = T.alloc_fragment((block_H,), "float32")
             sums = T.alloc_fragment((block_H, 1), "float32")
             length = Lengths[b]
-            count = T.ceildiv(T.ceildiv(length, page), splits)  # pages of this part
-            last = (length - 1) // page
+            count, last = T.ceildiv(T.ceildiv(length, page), splits), (length - 1) // page
 
             T.copy(Q[b, head * group : head * group + block_H, :], Q_shared)
-            T.clear(result)
-            T.clear(sums)
-            T.fill(highest, -1e30)  # finite: a part may be empty
+            start(result, sums, highest)
+            state = scores, weights, result, highest, sums
             for n in T.Pipelined(count, num_stages=num_stages):
                 key = (split * count + n) * page
                 at = Pages[b, T.min(split * count + n, last)]  # a part may be past the end
@@ -77,15 +94,8 @@ def paged_decoding_fp8(
                 T.copy(KScales[at, head, 0:page], k_scales)
                 T.copy(V[at, 0:page, head, :], V_stored)
                 T.copy(VScales[at, head, 0:page], v_scales)
-                T.copy(K_stored, K_shared)
-                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(block_H, page):
-                    scores[i, j] *= k_scales[j]
-                if key + page > length:
-                    hide(scores, key, length - 1, None)
-                online_softmax(
-                    scores, weights, result, highest, sums, scale, None, of_values=v_scales
-                )
+                score(Q_shared, K_stored, K_shared, k_scales, scores, key, length)
+                online_softmax(*state, scale, None, of_values=v_scales)
                 T.copy(V_stored, V_shared)
                 T.gemm(weights, V_shared, result)
             store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
