@@ -24,7 +24,8 @@ TARGETS = ("sm_80", "sm_90a", "sm_100a")
 #: of asynchronous operations; each script runs with all of them, on different targets
 SCHEDULES = ("late", "eager", 1)
 #: scripts whose kernels need what a target does not have
-ONLY = dict.fromkeys(("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled"), ("sm_90a", "sm_100a"))
+_FLOAT8 = ("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled", "flash_attention/sparse_indexer")
+ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
 ONLY |= {

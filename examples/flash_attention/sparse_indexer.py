@@ -1,0 +1,196 @@
+"""Which tokens a query of sparse attention sees: scores of an indexer of float8, and the k largest.
+
+The indexer of DeepSeek-V3.2: small heads of float8 whose products with a token go through a ReLU
+and are summed, each with a weight of the query; a token has one small key and one scale for all
+heads. A first launch computes scores, tokens as rows of a gemm. A second one selects, a block for
+each sequence, by radix: four times it counts how many scores have which next eight bits, and keeps
+those that decide. Then it collects what is larger, and the first tokens of those that are equal.
+
+    python sparse_indexer.py [--lengths 700 90] [--k 128] [--heads 32] [--dim 128] [--target sm_90a]
+                             [--device cpu]
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tilelang.language as T
+from tilelang.tools.example import Example, Option
+
+STORED = "float8_e4m3fn"
+BINS = 256
+
+
+@T.macro
+def score_tokens(Q, Weights, K, Scales, Lengths, Scores, block_N, threads):
+    """Scores (batch, keys): of each token, relu(Q K) summed over heads; see ``sparse_indexer``."""
+    batch, heads, dim = Q.shape
+    with T.Kernel(T.ceildiv(K.shape[1], block_N), batch, threads=threads) as (bx, b):
+        q = T.alloc_shared((heads, dim), STORED)
+        k = T.alloc_shared((block_N, dim), STORED)
+        products = T.alloc_fragment((block_N, heads), "float32")
+        scores = T.alloc_fragment((block_N,), "float32")
+        weights = T.alloc_fragment((heads,), "float32")
+        if bx * block_N < Lengths[b]:
+            T.copy(Q[b, :, :], q)
+            T.copy(K[b, bx * block_N, 0], k)
+            T.copy(Weights[b, :], weights)
+            T.gemm(k, q, products, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(block_N, heads):
+                products[i, j] = T.max(products[i, j], 0.0) * weights[j]
+            T.reduce_sum(products, scores, dim=1)
+            for i in T.Parallel(block_N):
+                Scores[b, bx * block_N + i] = scores[i] * Scales[b, bx * block_N + i]
+
+
+def in_order(score):
+    """Returns the bits of a float32 as a uint32 that orders numbers as they are."""
+    bits = T.reinterpret(score, "uint32")
+    return bits ^ T.if_then_else(bits >= T.uint32(1 << 31), T.uint32(0xFFFFFFFF), T.uint32(1 << 31))
+
+
+@T.macro
+def find_least(Scores, b, length, least: T.Ref, missing: T.Ref, chunk):
+    """Sets ``least``, in order, to the k-th largest score, and ``missing`` to how many equal it.
+
+    ``missing`` comes as k, from 1 to ``length``, and becomes how many of those that are as large as
+    ``least`` belong to the k.
+    """
+    counts = T.alloc_shared((BINS,), "int32")
+    own, reached = (T.alloc_fragment((BINS,), "int32") for _ in range(2))
+    found, above = (T.alloc_fragment((1,), "int32") for _ in range(2))
+    for step in T.unroll(4):
+        shift = T.uint32(24 - 8 * step)
+        T.clear(counts)
+        for n in T.serial(T.ceildiv(length, chunk)):
+            for i in T.Parallel(chunk):
+                bits = in_order(Scores[b, T.min(n * chunk + i, length - 1)])
+                # What has been decided is all bits above these eight.
+                if n * chunk + i < length and (step == 0 or bits >> (shift + T.uint32(8)) == least):
+                    T.atomic_add(counts[T.cast(bits >> shift & T.uint32(255), "int32")], 1)
+        T.copy(counts, own)
+        T.cumsum(own, reached, reverse=True)
+        for i in T.Parallel(BINS):  # the highest bin with which there are enough
+            own[i] = T.if_then_else(reached[i] >= missing, i, 0)
+        T.reduce_max(own, found, dim=0)
+        for i in T.Parallel(BINS):
+            own[i] = T.if_then_else(i > found[0], counts[i], 0)
+        T.reduce_sum(own, above, dim=0)
+        least = least << T.uint32(8) | T.cast(found[0], "uint32")
+        missing -= above[0]
+
+
+@T.macro
+def collect(Scores, b, length, least, missing, k, Indices, chunk):
+    """Indices (batch, k): tokens above ``least`` in order, then the first ``missing`` at it."""
+    larger, equal, sums = (T.alloc_fragment((chunk,), "int32") for _ in range(3))
+    total = T.alloc_fragment((1,), "int32")
+    before_larger, before_equal = (T.alloc_var("int32", init=0) for _ in range(2))
+    for n in T.serial(T.ceildiv(length, chunk)):
+        for i in T.Parallel(chunk):
+            bits = in_order(Scores[b, T.min(n * chunk + i, length - 1)])
+            larger[i] = T.if_then_else((n * chunk + i < length) & (bits > least), 1, 0)
+            equal[i] = T.if_then_else((n * chunk + i < length) & (bits == least), 1, 0)
+        T.cumsum(larger, sums)
+        for i in T.Parallel(chunk):
+            if larger[i] == 1:
+                Indices[b, before_larger + sums[i] - 1] = n * chunk + i
+        T.reduce_sum(larger, total, dim=0)
+        before_larger += total[0]
+        T.cumsum(equal, sums)
+        for i in T.Parallel(chunk):
+            if equal[i] == 1 and before_equal + sums[i] <= missing:
+                Indices[b, k - missing + before_equal + sums[i] - 1] = n * chunk + i
+        T.reduce_sum(equal, total, dim=0)
+        before_equal += total[0]
+
+
+def sparse_indexer(
+    batch, keys, heads, dim, k, block_N=128, threads=128, chunk=2048, select_threads=512
+):
+    """Returns a prim_func of Q (batch, heads, dim), Weights (batch, heads), K (batch, keys, dim),
+    Scales (batch, keys), Lengths (batch,), and Indices (batch, k) int32.
+
+    Q and K are float8, Lengths int32, from 1 on, the others float32. A token's score is Scales
+    times the sum over heads of Weights * max(Q K, 0). Indices are the tokens of the k largest
+    scores, all tokens where there are no more; the rest of a row is -1.
+    """
+
+    @T.prim_func
+    def sparse_indexer(
+        Q: T.Tensor((batch, heads, dim), STORED),
+        Weights: T.Tensor((batch, heads), "float32"),
+        K: T.Tensor((batch, keys, dim), STORED),
+        Scales: T.Tensor((batch, keys), "float32"),
+        Lengths: T.Tensor((batch,), "int32"),
+        Indices: T.Tensor((batch, k), "int32"),
+    ):
+        Scores = T.alloc_global((batch, keys), "float32")
+        score_tokens(Q, Weights, K, Scales, Lengths, Scores, block_N, threads)
+        with T.Kernel(batch, threads=select_threads) as b:
+            least, missing = T.alloc_var("uint32", init=0), T.alloc_var("int32", init=0)
+            length = Lengths[b]
+            kept = T.min(length, k)
+            missing = kept
+            find_least(Scores, b, length, least, missing, chunk)
+            collect(Scores, b, length, least, missing, kept, Indices, chunk)
+            for i in T.Parallel(k):
+                if i >= kept:
+                    Indices[b, i] = -1
+
+    return sparse_indexer
+
+
+def quantised(x):
+    """Returns the rows of ``x`` in float8, and a float32 scale for each."""
+    scales = x.abs().amax(-1) / torch.finfo(torch.float8_e4m3fn).max
+    return (x / scales[..., None]).to(torch.float8_e4m3fn), scales
+
+
+def token_scores(q, weights, k, scales):
+    """Returns scores (batch, keys), of the type of the arguments."""
+    products = torch.einsum("bhd,bkd->bhk", q, k).relu()
+    return torch.einsum("bhk,bh->bk", products, weights) * scales
+
+
+def main():
+    """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
+    example = Example(
+        __doc__,
+        targets=("sm_90a", "sm_100a"),  # sm_80 has no float8
+        lengths=Option("tokens of each sequence", [700, 90], [32768] * 64),
+        k=Option("tokens to select", 128, 2048),
+        heads=Option("heads of the indexer", 32, 64),
+        dim=Option("elements of a head", 128),
+    )
+    args = example.args
+    batch, keys = len(args.lengths), max(args.lengths)
+    kernel = example.compile(sparse_indexer(batch, keys, args.heads, args.dim, args.k))
+    q, q_scales = quantised(example.normal(batch, args.heads, args.dim))
+    k, scales = quantised(example.normal(batch, keys, args.dim))
+    weights = example.normal(batch, args.heads) * q_scales
+    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
+    indices = example.output(batch, args.k, dtype="int32")
+    kernel(q, weights, k, scales, lengths, indices)
+
+    scores = token_scores(*(x.double() for x in (q, weights, k, scales)))
+    scores.masked_fill_(torch.arange(keys, device=args.device) >= lengths[:, None], -torch.inf)
+    for b, length in enumerate(args.lengths):
+        own = indices[b, : min(length, args.k)].long()
+        assert len(own.unique()) == len(own), "a token was selected twice"
+        assert bool((indices[b, len(own) :] == -1).all()), "what is left is -1"
+        # Sums of float8 on Hopper may exchange tokens whose scores are next to each other.
+        want = scores[b].topk(len(own)).values
+        example.check("Scores", scores[b, own].sort(descending=True).values, want, 2**-9)
+
+    def by_torch():
+        found = token_scores(*(x.bfloat16() for x in (q, weights, k, scales)))
+        return found.topk(args.k)
+
+    moved = sum(args.lengths) * (args.dim + 4 + 2 * 4)
+    run = lambda: kernel(q, weights, k, scales, lengths, indices)  # noqa: E731
+    example.speed(run, {"torch": by_torch}, moved=moved)
+
+
+if __name__ == "__main__":
+    main()
