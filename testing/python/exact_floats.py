@@ -75,6 +75,13 @@ def _step_down(value: Fraction, step: Fraction, mode: str, negative: bool) -> Fr
     return (units + up) * step
 
 
+def _exponent(f: Format, magnitude: Fraction) -> int:
+    """The exponent of a number not below 0 in the format: the least one, of subnormals, at least."""
+    bits = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    floor = bits if magnitude >= Fraction(2) ** bits else bits - 1
+    return max(floor, 1 - f.bias)
+
+
 def encode(f: Format, value: Value, mode: str = "rn", satfinite: bool = False) -> int:
     """Returns the code of the rounded value; NaN becomes the canonical one."""
     all_ones = (1 << (f.bits - 1)) - 1
@@ -88,9 +95,7 @@ def encode(f: Format, value: Value, mode: str = "rn", satfinite: bool = False) -
         overflow, rounded = True, top + 1
     else:
         magnitude = abs(number(value))
-        exponent = 1 - f.bias
-        while magnitude >= Fraction(2) ** (exponent + 1):
-            exponent += 1
+        exponent = _exponent(f, magnitude)
         rounded = _step_down(magnitude, Fraction(2) ** (exponent - f.mantissa), mode, negative)
         overflow = rounded > top
     if overflow:
@@ -100,9 +105,7 @@ def encode(f: Format, value: Value, mode: str = "rn", satfinite: bool = False) -
         if not f.ieee:
             return all_ones
         return sign | ((1 << f.exponent) - 1) << f.mantissa
-    exponent = 1 - f.bias
-    while rounded >= Fraction(2) ** (exponent + 1):
-        exponent += 1
+    exponent = _exponent(f, rounded)
     units = rounded / Fraction(2) ** (exponent - f.mantissa)
     if units < 1 << f.mantissa:
         return sign | int(units)
