@@ -1,7 +1,10 @@
 #include "sync/handovers.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "ir/async.h"
+#include "ir/visitor.h"
 #include "op/issue.h"
 
 namespace tilelang::sync {
@@ -11,6 +14,7 @@ using analysis::CallOrder;
 using analysis::ThreadSet;
 using ir::Buffer;
 using ir::Proxy;
+using ir::Stmt;
 
 namespace {
 
@@ -30,22 +34,54 @@ void Handovers::Add(const Event& event, std::vector<Event>* events) {
   if (std::find(events->begin(), events->end(), event) == events->end()) events->push_back(event);
 }
 
-void Handovers::AddAccess(const AccessPtr& access) {
-  if (std::find(accesses_.begin(), accesses_.end(), access) == accesses_.end()) {
-    accesses_.push_back(access);
+void Handovers::Find(const Stmt& body, const std::vector<AccessPtr>& accesses) {
+  std::copy_if(accesses.begin(), accesses.end(), std::back_inserter(accesses_),
+               [](const AccessPtr& access) { return access->buffer.IsTmem(); });
+  AddStmt(body, threads_.All());
+}
+
+void Handovers::AddStmt(const Stmt& s, const ThreadSet& by) {
+  if (const auto* seq = s.as<ir::SeqNode>()) {
+    for (const Stmt& child : seq->stmts) AddStmt(child, by);
+  } else if (const auto* issue = s.as<ir::IssueNode>()) {
+    AddStmt(issue->body, by);
+    // Those who issue it wait for it, wherever that will be.
+    AddWait(issue->completion->barrier, by);
+  } else if (const auto* branch = s.as<ir::IfNode>()) {
+    AddCalls(ir::Evaluate(branch->condition), by);
+    analysis::ThreadSelection chosen = threads_.Select(branch->condition, by);
+    AddStmt(branch->then_case, chosen.threads);
+    if (!branch->else_case.defined()) return;
+    AddStmt(branch->else_case, chosen.rest.empty() ? by - chosen.threads : by);
+  } else if (const auto* loop = s.as<ir::ForNode>()) {
+    AddStmt(loop->body, by);
+  } else if (const auto* loop = s.as<ir::WhileNode>()) {
+    AddCalls(ir::Evaluate(loop->condition), by);
+    AddStmt(loop->body, by);
+  } else if (const auto* wait = s.as<ir::WaitNode>()) {
+    AddWait(wait->completion->barrier, by);
+  } else {
+    AddCalls(s, by);
   }
 }
 
-void Handovers::AddCall(const ir::CallNode* call, const ThreadSet& by) {
-  CallOrder order = analysis::OrderOf(call);
-  Buffer barrier = analysis::MbarrierOf(call);
-  if (WaitsForPhase(order)) AddWait(barrier, by);
-  if (!Arrives(order, barrier)) return;
-  Add({barrier, by, order == CallOrder::kCommit ? Proxy::kAsync : Proxy::kGeneric}, &arrivals_);
+void Handovers::AddCalls(const Stmt& s, const ThreadSet& by) {
+  ir::WalkExprs(s, [&](const ir::Expr& e) {
+    const auto* call = e.as<ir::CallNode>();
+    if (call == nullptr) return true;
+    CallOrder order = analysis::OrderOf(call);
+    Buffer barrier = analysis::MbarrierOf(call);
+    if (WaitsForPhase(order)) AddWait(barrier, by);
+    if (Arrives(order, barrier)) {
+      Proxy proxy = order == CallOrder::kCommit ? Proxy::kAsync : Proxy::kGeneric;
+      Add({barrier, by, proxy}, &arrivals_);
+    }
+    return true;
+  });
 }
 
 void Handovers::AddWait(const Buffer& barrier, const ThreadSet& by) {
-  Add({barrier, by, Proxy::kGeneric}, &waits_);
+  if (barrier.defined()) Add({barrier, by, Proxy::kGeneric}, &waits_);
 }
 
 std::vector<AccessPtr> Handovers::To(const Buffer& barrier, const ThreadSet& waiting) const {

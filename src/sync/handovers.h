@@ -16,15 +16,14 @@ class Handovers {
  public:
   explicit Handovers(const analysis::BlockThreads& threads) : threads_(threads) {}
 
-  void AddAccess(const analysis::AccessPtr& access);
-  // A call that names an mbarrier, executed by these threads.
-  void AddCall(const ir::CallNode* call, const analysis::ThreadSet& by);
-  void AddWait(const ir::Buffer& barrier, const analysis::ThreadSet& by);
+  // Those of the body of a launch, which makes these accesses.
+  void Find(const ir::Stmt& body, const std::vector<analysis::AccessPtr>& accesses);
 
   // What these threads come after when they have waited. What comes back to them of their own they
   // knew when they passed it on; but for what the arrivals at this barrier are of their own.
   std::vector<analysis::AccessPtr> To(const ir::Buffer& barrier,
                                       const analysis::ThreadSet& waiting) const;
+  // Of tensor memory.
   const std::vector<analysis::AccessPtr>& All() const { return accesses_; }
 
  private:
@@ -38,6 +37,10 @@ class Handovers {
     }
   };
   static void Add(const Event& event, std::vector<Event>* events);
+  // Those of a statement that these threads execute.
+  void AddStmt(const ir::Stmt& s, const analysis::ThreadSet& by);
+  void AddCalls(const ir::Stmt& s, const analysis::ThreadSet& by);
+  void AddWait(const ir::Buffer& barrier, const analysis::ThreadSet& by);
 
   const analysis::BlockThreads& threads_;
   std::vector<analysis::AccessPtr> accesses_;

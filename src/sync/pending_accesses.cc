@@ -51,10 +51,11 @@ void PendingAccesses::Add(const PendingAccess& access) {
 void PendingAccesses::Merge(const PendingAccesses& other) {
   for (const PendingAccess& access : other.all_) Add(access);
   phases_.Merge(other.phases_);
+  tensor_.Merge(other.tensor_);
 }
 
 bool PendingAccesses::Covers(const PendingAccesses& other) const {
-  if (!phases_.Covers(other.phases_)) return false;
+  if (!phases_.Covers(other.phases_) || !tensor_.Covers(other.tensor_)) return false;
   return std::all_of(other.all_.begin(), other.all_.end(), [&](const PendingAccess& access) {
     return std::any_of(all_.begin(), all_.end(), [&](const PendingAccess& known) {
       return known == access || (IsSameStore(known, access) && known.groups < access.groups);

@@ -10,6 +10,7 @@
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 #include "sync/open_phases.h"
+#include "sync/tensor_accesses.h"
 
 namespace tilelang::sync {
 
@@ -57,6 +58,7 @@ class PendingAccesses {
   void LeaveLoop(int depth);
   OpenPhases& phases() { return phases_; }
   const OpenPhases& phases() const { return phases_; }
+  TensorAccesses& tensor() { return tensor_; }
   // Of whatever leads to this point.
   const std::vector<PendingAccess>& All() const { return all_; }
 
@@ -87,6 +89,7 @@ class PendingAccesses {
  private:
   std::vector<PendingAccess> all_;
   OpenPhases phases_;
+  TensorAccesses tensor_;
 };
 
 // Whether one thread issues for both groups: the elected one of their first warp, or a thread that

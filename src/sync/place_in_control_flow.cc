@@ -23,6 +23,10 @@ op::ThreadRange IssuerOf(const Completion& stores) {
   return {stores->threads[0], stores->threads[1]};
 }
 
+void Append(const std::vector<Stmt>& more, std::vector<Stmt>* stmts) {
+  stmts->insert(stmts->end(), more.begin(), more.end());
+}
+
 std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
   std::erase_if(accesses, [](const AccessPtr& access) { return access->buffer.IsTmem(); });
   return accesses;
@@ -64,6 +68,7 @@ Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {
   if (!uniform) return ProcessBranch(op, state);
   Stmt checked = Leaf(table_.Head(op->condition), state);
   PendingAccesses other = *state;
+  tensor_.Enter(Acquires(op->condition));
   context_.guards.push_back(op->condition);
   Stmt then_case = ProcessBlock(op->then_case, state);
   context_.guards.back() = Not(op->condition);
@@ -71,7 +76,14 @@ Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {
   context_.guards.pop_back();
   state->Merge(other);
   Stmt result = If(op->condition, then_case, else_case, op->span);
-  return Before(BarriersOf(checked), result);
+  std::vector<Stmt> before = BarriersOf(checked);
+  Append(tensor_.Leave(op->span, &state->tensor()), &before);
+  return Before(before, result);
+}
+
+bool SyncPlacer::Acquires(const Expr& condition) const {
+  return op::IsElection(condition) ||
+         threads_.Select(condition, team_.threads).threads == team_.threads;
 }
 
 // A branch that some threads take: seen from outside it is one statement.
@@ -99,22 +111,30 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
     together = together && uniformity_.IsUniform(part, chosen.threads);
   }
   bool known = chosen.rest.empty();
-  OpenPhases after_then = state->phases();
-  OpenPhases after_else = state->phases();
+  AppendTensorOrder(table_.Head(op->condition), state, &before);
+  tensor_.Enter(Acquires(op->condition));
+  PendingAccesses after_then;
+  after_then.phases() = state->phases();
+  after_then.tensor() = state->tensor();
+  PendingAccesses after_else = after_then;
   Stmt then_case =
       ProcessTeamOnly(op->then_case, op->condition, {chosen.threads, together}, &after_then);
   Stmt else_case;
+  ThreadSet others = known ? team_.threads - chosen.threads : team_.threads;
   if (op->else_case.defined()) {
-    ThreadSet others = known ? team_.threads - chosen.threads : team_.threads;
     else_case = ProcessTeamOnly(op->else_case, Not(op->condition), {others, team_.arrives && known},
                                 &after_else);
   }
+  state->tensor() = after_then.tensor();
+  if (!others.IsEmpty()) state->tensor().Merge(after_else.tensor());
+  Append(tensor_.Leave(op->span, &state->tensor()), &before);
+  state->phases() = after_then.phases();
   if (known) {
-    after_then = OpenPhases::AfterSides(then_case, after_then, else_case, after_else);
+    state->phases() =
+        OpenPhases::AfterSides(then_case, after_then.phases(), else_case, after_else.phases());
   } else {
-    after_then.Merge(after_else);
+    state->phases().Merge(after_else.phases());
   }
-  state->phases() = after_then;
   Stmt result = If(op->condition, then_case, else_case, op->span);
   table_.Set(result, context_, accesses);
   divergent_.insert(result.get());
@@ -123,15 +143,12 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
 }
 
 Stmt SyncPlacer::ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team,
-                                 OpenPhases* phases) {
+                                 PendingAccesses* inside) {
   Team outer = std::exchange(team_, team);
   // In a branch of some threads they synchronize among themselves.
   bool program_orders = std::exchange(program_orders_, false);
   context_.guards.push_back(condition);
-  PendingAccesses inside;
-  inside.phases() = *phases;
-  Stmt result = ProcessAlone(body, &inside);
-  *phases = inside.phases();
+  Stmt result = ProcessAlone(body, inside);
   context_.guards.pop_back();
   program_orders_ = program_orders;
   team_ = outer;
@@ -161,6 +178,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   const Stmt& head = table_.Head(op != nullptr ? op->extent : while_op->condition);
   std::vector<Stmt> last = BarriersOf(Leaf(head, state));
   if (!last.empty()) body = Seq({body, op::Sequence(last, body.span())}, body.span());
+  exits_.back().tensor().Leave(tensor_.depth());
   state->Merge(exits_.back());
   exits_.pop_back();
   --depth_;
@@ -173,12 +191,15 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
 Stmt SyncPlacer::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
   constexpr int kMaxRounds = 16;
   Stmt result = loop;
+  const TensorOrder::Scopes scopes = tensor_.scopes();
   for (int round = 0; round < kMaxRounds; ++round) {
+    tensor_.Restore(scopes);
     int before = inserted_;
     PendingAccesses state = *carried;
     result = ProcessIteration(result, &state);
     state.Carry(depth_);
     bool settled = inserted_ == before && carried->Covers(state);
+    state.tensor().Merge(carried->tensor());
     *carried = state;
     if (settled) return result;
   }
@@ -188,7 +209,9 @@ Stmt SyncPlacer::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
 Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   if (!uniformity_.IsUniformLoop(loop.get())) return ProcessDivergentLoop(loop, state);
   PendingAccesses carried;
+  tensor_.Enter(true);
   Stmt result = ProcessBody(loop, &carried);
+  tensor_.Abandon();
   std::vector<AccessPtr> exposed;
   Exposed(result, &exposed);
   // Where iterations leave a phase open a barrier stands in the loop anyway.
@@ -198,11 +221,13 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   // The first iteration finds what the statements before the loop left.
   PendingAccesses before = *state;
   state->Merge(carried);
+  tensor_.Enter(true);
   result = ProcessIteration(result, state);
   state->LeaveLoop(depth_);
   const auto* op = loop.as<ForNode>();
   bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
   if (!runs) state->Merge(before);
+  Append(tensor_.Leave(loop.span(), &state->tensor()), &stmts);
   return Before(stmts, result);
 }
 
@@ -214,7 +239,11 @@ Stmt SyncPlacer::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) 
   team_.arrives = false;
   PendingAccesses carried;
   carried.phases() = state->phases();
+  carried.tensor() = state->tensor();
+  tensor_.Enter(true);
   Stmt result = ProcessBody(loop, &carried);
+  Append(tensor_.Leave(loop.span(), &carried.tensor()), &before);
+  state->tensor() = carried.tensor();
   state->phases().Merge(carried.phases());
   team_ = outer;
   table_.Set(result, context_, whole);

@@ -129,6 +129,7 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   };
   for (size_t i = 0; i < op->stmts.size(); ++i) {
     const Stmt& child = op->stmts[i];
+    if (tensor_.Has(child)) continue;
     // Those of a sequence that is part of this one stand in it.
     if (!IsSequence(child) && !in_flight_.IsEmpty()) {
       wait_for(in_flight_.TakeBefore(child, NeededBy(child)));
@@ -151,7 +152,9 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
       barriers = BarriersOf(processed);
       processed = WithoutBarriers(processed);
     }
-    auto end = std::find_if(barriers.begin(), barriers.end(), WorkInFlight::IsEndedBy);
+    auto end = std::find_if(barriers.begin(), barriers.end(), [&](const Stmt& barrier) {
+      return tensor_.Has(barrier) || WorkInFlight::IsEndedBy(barrier);
+    });
     barriers.insert(end, waits.begin(), waits.end());
     waits.clear();
     append(barriers);
@@ -261,6 +264,7 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
     stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
     state->PassFence();
   }
+  AppendTensorOrder(s, state, &stmts);
   for (const AccessPtr& access : accesses) state->Add(Pending(access));
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
@@ -370,6 +374,12 @@ void SyncPlacer::PassStoreWait(const WaitNode* wait, PendingAccesses* state) {
   state->PassStoreWait({issuer[0], issuer[1]}, left, WaiterOf(wait, threads_));
 }
 
+void SyncPlacer::AppendTensorOrder(const Stmt& s, PendingAccesses* state,
+                                   std::vector<Stmt>* stmts) {
+  std::vector<Stmt> needed = tensor_.Before(s, AccessesOf(s), team_.threads, &state->tensor());
+  stmts->insert(stmts->end(), needed.begin(), needed.end());
+}
+
 // The statement after number i of a sequence waits for stores.
 bool SyncPlacer::WaitsNext(const SeqNode* op, size_t i) {
   const auto* next = i + 1 < op->stmts.size() ? op->stmts[i + 1].as<WaitNode>() : nullptr;
@@ -383,16 +393,20 @@ std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s, const std::vector<Ac
   std::vector<Stmt> waits = WaitForStores(stores_.Before(s, accesses, *state), state);
   std::vector<Stmt> barriers;
   Stmt between = BarrierBetween(span, accesses, role, state);
-  if (between.defined()) barriers.push_back(between);
+  auto add = [&](const Stmt& barrier) {
+    AppendTensorOrder(barrier, state, &barriers);
+    barriers.push_back(barrier);
+    ++inserted_;
+  };
+  if (between.defined()) add(between);
   for (const Buffer& phase : begun) {
     if (!state->phases().Has(phase)) continue;
     op::ThreadRange waiting = state->phases().WaitingOn(phase);
     Stmt barrier = op::SyncThreads(waiting, threads_.count(), span);
     if (team_.Group() == waiting) state->PassBarrier(barrier.get());
     state->phases().PassBarrier(waiting);
-    barriers.push_back(barrier);
+    add(barrier);
   }
-  inserted_ += static_cast<int>(barriers.size());
   barriers.insert(barriers.begin(), waits.begin(), waits.end());
   for (const AccessPtr& access : accesses) {
     state->TakeFences(access, &conflicts_, [&](const ffi::Object* b) { fences_.Require(b); });

@@ -1,4 +1,4 @@
-// Barriers and proxy fences between threads of a block.
+// Waits, barriers and fences between threads of a block, and for engines.
 #ifndef TILELANG_SYNC_PLACE_SYNCHRONIZATION_H_
 #define TILELANG_SYNC_PLACE_SYNCHRONIZATION_H_
 

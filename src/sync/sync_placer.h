@@ -1,5 +1,6 @@
 // Walks a kernel in the order in which its threads run, and puts synchronization before what needs
-// it.
+// it: the one walk that decides waits, barriers and fences. What is pending at a point of the
+// program - accesses, open phases, accesses of tensor memory - is one state, PendingAccesses.
 #ifndef TILELANG_SYNC_SYNC_PLACER_H_
 #define TILELANG_SYNC_SYNC_PLACER_H_
 
@@ -56,12 +57,12 @@ class SyncPlacer {
         table_(PlacesOf(launch)),
         fences_(launch->body, table_.offsets()),
         stores_(launch, threads_),
+        tensor_(launch->body, threads_, context_, &table_, &conflicts_),
         team_{threads_.All()} {}
 
   ir::Stmt Run() {
     PendingAccesses state;
-    ir::Stmt body = fences_.Place(ProcessAlone(launch_->body, &state));
-    return OrderTensorMemory(body, threads_, context_, &table_, &conflicts_);
+    return fences_.Place(ProcessAlone(launch_->body, &state));
   }
   // The tensors whose accesses got a barrier.
   const ir::Array<ir::Buffer>& ordered_tensors() const { return ordered_tensors_; }
@@ -81,7 +82,7 @@ class SyncPlacer {
   ir::Stmt ProcessIssue(const ir::IssueNode* op, PendingAccesses* state);
   std::vector<ir::Stmt> Begin(const ir::Stmt& issue, PendingAccesses* state);
   ir::Stmt ProcessTeamOnly(const ir::Stmt& body, const ir::Expr& condition, const Team& team,
-                           OpenPhases* phases);
+                           PendingAccesses* inside);
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
   std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
 
@@ -106,6 +107,11 @@ class SyncPlacer {
   // The statements by which the team waits for its stores.
   std::vector<ir::Stmt> WaitForStores(const std::vector<ir::Wait>& waits, PendingAccesses* state);
   void PassStoreWait(const ir::WaitNode* wait, PendingAccesses* state);
+  // What accesses of tensor memory need before a statement without control flow.
+  void AppendTensorOrder(const ir::Stmt& s, PendingAccesses* state, std::vector<ir::Stmt>* stmts);
+  // Whether a fence::after may stand before a branch: threads that do not take it may have it as
+  // well if they belong to the same warp or take it another time.
+  bool Acquires(const ir::Expr& condition) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   void Order(const ir::Buffer& tensor);
@@ -125,6 +131,7 @@ class SyncPlacer {
   analysis::ConflictTable conflicts_;
   ProxyFences fences_;
   BulkStores stores_;
+  TensorOrder tensor_;
   Team team_;
   // Among statements that barriers of the program order: those are its own affair, and threads of
   // one may wait for those of another.
