@@ -16,9 +16,9 @@ import torch
 
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
+from tilelang.tools.radix import find_least, in_order
 
 STORED = "float8_e4m3fn"
-BINS = 256
 
 
 @T.macro
@@ -41,43 +41,6 @@ def score_tokens(Q, Weights, K, Scales, Lengths, Scores, block_N, threads):
             T.reduce_sum(products, scores, dim=1)
             for i in T.Parallel(block_N):
                 Scores[b, bx * block_N + i] = scores[i] * Scales[b, bx * block_N + i]
-
-
-def in_order(score):
-    """Returns the bits of a float32 as a uint32 that orders numbers as they are."""
-    bits = T.reinterpret(score, "uint32")
-    return bits ^ T.if_then_else(bits >= T.uint32(1 << 31), T.uint32(0xFFFFFFFF), T.uint32(1 << 31))
-
-
-@T.macro
-def find_least(Scores, b, length, least: T.Ref, missing: T.Ref, chunk):
-    """Sets ``least``, in order, to the k-th largest score, and ``missing`` to how many equal it.
-
-    ``missing`` comes as k, from 1 to ``length``, and becomes how many of those that are as large as
-    ``least`` belong to the k.
-    """
-    counts = T.alloc_shared((BINS,), "int32")
-    own, reached = (T.alloc_fragment((BINS,), "int32") for _ in range(2))
-    found, above = (T.alloc_fragment((1,), "int32") for _ in range(2))
-    for step in T.unroll(4):
-        shift = T.uint32(24 - 8 * step)
-        T.clear(counts)
-        for n in T.serial(T.ceildiv(length, chunk)):
-            for i in T.Parallel(chunk):
-                bits = in_order(Scores[b, T.min(n * chunk + i, length - 1)])
-                # What has been decided is all bits above these eight.
-                if n * chunk + i < length and (step == 0 or bits >> (shift + T.uint32(8)) == least):
-                    T.atomic_add(counts[T.cast(bits >> shift & T.uint32(255), "int32")], 1)
-        T.copy(counts, own)
-        T.cumsum(own, reached, reverse=True)
-        for i in T.Parallel(BINS):  # the highest bin with which there are enough
-            own[i] = T.if_then_else(reached[i] >= missing, i, 0)
-        T.reduce_max(own, found, dim=0)
-        for i in T.Parallel(BINS):
-            own[i] = T.if_then_else(i > found[0], counts[i], 0)
-        T.reduce_sum(own, above, dim=0)
-        least = least << T.uint32(8) | T.cast(found[0], "uint32")
-        missing -= above[0]
 
 
 @T.macro
@@ -132,7 +95,7 @@ def sparse_indexer(
             length = Lengths[b]
             kept = T.min(length, k)
             missing = kept
-            find_least(Scores, b, length, least, missing, chunk)
+            find_least(length, lambda i: Scores[b, i], lambda *_: 1, least, missing, chunk)
             collect(Scores, b, length, least, missing, kept, Indices, chunk)
             for i in T.Parallel(k):
                 if i >= kept:

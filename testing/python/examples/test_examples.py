@@ -96,6 +96,7 @@ ARGUMENTS = {
         "--rows 3 --columns 17001 --dtype float16",
         "--rows 1 --columns 131101",
     ],
+    "topk/sampling": ["", "--vocabulary 4500 --p 1.0 --k 3 --rows 2"],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
 }
 
