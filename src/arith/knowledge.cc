@@ -95,6 +95,10 @@ void Knowledge::BindValue(const ir::Var& var, const Expr& value) {
   AddFact(p - Poly::Of(id));
 }
 
+void Knowledge::BindMultiple(const ir::Var& var, int64_t factor) {
+  if (aliases_.count(var.get()) == 0) Refine(VarAtom(var), {}, {factor, 0});
+}
+
 void Knowledge::AddFact(Poly p) {
   int64_t g = p.CoeffGcd();
   if (g == 0) return;

@@ -52,6 +52,7 @@ class Knowledge {
   void Pop();
   void BindRange(const ir::Var& var, const ir::Expr& min, const ir::Expr& extent);
   void BindValue(const ir::Var& var, const ir::Expr& value);
+  void BindMultiple(const ir::Var& var, int64_t factor);  // of factor > 0
   // `condition` is `holds`. Facts on values in memory are kept only with `on_memory`: inside one
   // expression nothing is stored.
   void Assume(const ir::Expr& condition, bool holds, bool on_memory);

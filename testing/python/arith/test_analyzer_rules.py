@@ -233,6 +233,17 @@ def test_values_in_memory_may_wrap() -> None:
     assert _PRINT(a.Simplify(load + 1 - load)) == "1"
 
 
+def test_names_of_values_that_may_wrap_are_multiples_of_powers_of_two() -> None:
+    a = Analyzer()
+    buffer = _ffi.get("ir.Buffer")("buf", "int32", [imm(8)], [], "global", {}, None)
+    number = E(_ffi.get("ir.Load")(buffer, [imm(0)], None))
+    begin, row = E(var("begin")), E(var("row"))
+    a.BindValue(begin, number * 48 + 16)
+    a.BindValue(row, number * 4 * (1 << 20))
+    assert list(a.Modular(begin)) == [16, 0]
+    assert list(a.Modular(row)) == [1 << 22, 0]
+
+
 def test_calls_with_effects_stay() -> None:
     a = Analyzer()
     call_node = _ffi.get("ir.Call")("int32", "atomic_add", [], {}, None)
