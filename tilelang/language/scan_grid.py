@@ -20,7 +20,7 @@ from .allocate import alloc_fragment, alloc_scratch, alloc_var, alloc_workspace
 from .annotations import assume
 from .atomics import atomic_add, atomic_load, atomic_store
 from .builder import in_kernel
-from .copy import copy
+from .copy import copy, fill
 from .function import macro
 from .grid_reducer import first_thread, is_last
 from .ignored import remark_choice
@@ -101,34 +101,47 @@ def scan_over_grid(what: str, turns: Turns) -> None:
 
 @macro
 def _run(turns: Any, shared: Any) -> None:
-    ahead, tile = (alloc_fragment(turns.tile, turns.held) for _ in range(2))
-    sums = alloc_fragment(turns.tile, turns.running)
+    ahead = alloc_fragment(turns.tile, turns.held)
+    sums, earlier = (alloc_fragment(turns.tile, turns.running) for _ in range(2))
     own = alloc_scratch(turns.across(turns.tile, 1), turns.running)
     ticket = alloc_scratch((1,), "int32")
     first = first_thread()
-    following = alloc_var("int32", init=0)
+    drawn = alloc_var("int32", init=0)
     if first:
         ticket[0] = atomic_add(shared.counters[TICKETS], 1, return_prev=True)
     sync_threads()
-    mine = alloc_var("int32", init=0)
+    mine, following = (alloc_var("int32", init=0) for _ in range(2))
     mine = ticket[0]
     _load(turns, ahead, mine)
-    while mine < turns.rows * turns.steps[turns.axis]:
-        if first:
-            following = atomic_add(shared.counters[TICKETS], 1, return_prev=True)
-        copy(ahead, tile)
-        row, turn = _place(turns, mine)
-        scan_tile(turns, tile, sums)
-        _last_of(turns, sums, own)
-        _leave(own, shared.sums, (row, turn))
-        if first:
-            ticket[0] = following
-        sync_threads()
-        if first:
-            atomic_store(shared.flags[row, turn], 1, memory_order="release")
-        mine = ticket[0]
-        _load(turns, ahead, mine)
-        _finish(turns, shared, sums, own, row, turn)
+    # A tile waits for others when the sum of the block's next one is there: who waits for that
+    # would else wait for the tiles before this one as well.
+    unfinished = alloc_var("int32", init=-1)
+    fill(earlier, turns.identity(turns.running))
+    count = turns.rows * turns.steps[turns.axis]
+    while (mine < count) | (unfinished >= 0):
+        if mine < count:
+            if first:
+                drawn = atomic_add(shared.counters[TICKETS], 1, return_prev=True)
+            copy(ahead, sums)
+            row, turn = _place(turns, mine)
+            scan_tile(turns, sums, sums)
+            _last_of(turns, sums, own)
+            _leave(own, shared.sums, (row, turn))
+            if first:
+                ticket[0] = drawn
+            sync_threads()
+            if first:
+                atomic_store(shared.flags[row, turn], 1, memory_order="release")
+            following = ticket[0]
+            _load(turns, ahead, following)
+        if unfinished >= 0:
+            row, turn = _place(turns, unfinished)
+            _finish(turns, shared, earlier, row, turn)
+        unfinished = -1
+        if mine < count:
+            copy(sums, earlier)
+            unfinished = mine
+        mine = following
     if is_last(shared.counters, DONE, _blocks() - 1):
         _clear(shared)
 
@@ -165,7 +178,7 @@ def _clear(shared: Any) -> None:
 
 
 @macro
-def _finish(turns: Any, shared: Any, sums: Any, own: Any, row: Any, turn: Any) -> None:
+def _finish(turns: Any, shared: Any, sums: Any, row: Any, turn: Any) -> None:
     """Adds what is before a tile to its sums, and stores them."""
     across = turns.across(turns.tile, 1)
     carry = alloc_fragment(across, turns.running)
@@ -181,7 +194,7 @@ def _finish(turns: Any, shared: Any, sums: Any, own: Any, row: Any, turn: Any) -
     finalize_reducer(far)
     first = first_thread()
     if member == shared.width - 1:
-        _leave_total(turns, near, own, shared.totals, (row, group))
+        _leave_total(turns, near, shared, row, turn, group)
         sync_threads()
         if first:
             atomic_store(shared.total_flags[row, group], 1, memory_order="release")
@@ -216,11 +229,11 @@ def _leave(own: Any, memory: Any, where: Any) -> None:
 
 
 @macro
-def _leave_total(turns: Any, near: Any, own: Any, memory: Any, where: Any) -> None:
-    for place in Parallel(*own.shape):
+def _leave_total(turns: Any, near: Any, shared: Any, row: Any, turn: Any, group: Any) -> None:
+    for place in Parallel(*near.shape):
         here = place if isinstance(place, tuple) else (place,)
-        there = (*where, *here)
-        memory[there] = turns.combine(near[here], own[here])
+        there, own = (row, group, *here), (row, turn, *here)
+        shared.totals[there] = turns.combine(near[here], shared.sums[own])
 
 
 @macro
