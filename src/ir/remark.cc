@@ -52,11 +52,16 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
   if (print != nullptr && std::string(print) == "1") PrintRemark(remark.get());
 }
 
-void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
+std::string TextOfCopy(const ir::CopyNode* op) {
   bool adds = op->annotations.count(ir::kAdds) != 0;
+  return adds ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ")"
+              : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ")";
+}
+
+void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
+  auto whole = op->annotations.Get(kPartOf);
   Remark(op->span, "copy",
-         adds ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ") " + text
-              : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ") " + text);
+         (whole ? std::string((*whole).cast<ir::String>()) : TextOfCopy(op)) + " " + text);
 }
 
 void RemarkGemm(const ir::GemmNode* op, const std::string& text) {

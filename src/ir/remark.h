@@ -27,7 +27,12 @@ class RemarkRef : public tvm::ffi::ObjectRef {
 // "file:line:column: remark: [topic] message".
 void Remark(const ir::Span& span, const std::string& topic, const std::string& message);
 
-// The same of a copy: "T.copy(<source>, <destination>) <text>".
+// "T.copy(<source>, <destination>)".
+std::string TextOfCopy(const ir::CopyNode* op);
+// An annotation of copies of a part of what one of the program copies: that one's text.
+inline constexpr const char* kPartOf = "part_of";
+
+// A remark on a copy, once on all parts of one: "T.copy(<source>, <destination>) <text>".
 void RemarkCopy(const ir::CopyNode* op, const std::string& text);
 
 // "T.gemm <text>".

@@ -7,6 +7,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/fresh_copy.h"
+#include "ir/remark.h"
 #include "op/reduce_values.h"
 #include "transform/epilogue_loop.h"
 
@@ -93,7 +94,9 @@ class Slice : public ir::FreshCopy {
       return ir::Fill(Side(op->dst), op->value, op->span);
     }
     if (const auto* op = step.stmt.as<ir::CopyNode>()) {
-      return ir::Copy(Side(op->src), Side(op->dst), op->annotations, op->span);
+      auto annotations = op->annotations;
+      if (annotations.count(kPartOf) == 0) annotations.Set(kPartOf, ir::String(TextOfCopy(op)));
+      return ir::Copy(Side(op->src), Side(op->dst), annotations, op->span);
     }
     const auto* op = step.stmt.as<ir::ReduceNode>();
     bool folds = region_.Find(op->dst->buffer) == nullptr;

@@ -33,6 +33,9 @@ def check(p: Problem, target: str, columns: list[int]):
         whole = whole or found
         told = [r.message for r in kernel.remarks if r.topic == "epilogue"]
         assert not told, told
+        copies = [r for r in kernel.remarks if r.topic == "copy"]
+        said = [(r.span.line, r.message.rsplit(") ", 1)[1]) for r in copies]
+        assert len(said) == len(set(said))  # of a copy in slices, once
     return kernels
 
 
