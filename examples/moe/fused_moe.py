@@ -110,14 +110,14 @@ def fused_moe(
     return fused_moe
 
 
-def sort_by_expert(chosen, experts):
-    """Returns Pairs and Experts (int32) of the choices (tokens, k)."""
+def sort_by_expert(chosen, experts, block=BLOCK):
+    """Returns Pairs and Experts (int32) of the choices (tokens, k), in tiles of ``block`` rows."""
     expert = chosen.flatten()
     pairs, of_tiles = [], []
     for e in range(experts):
         own = (expert == e).nonzero().flatten()
-        tiles = -(-len(own) // BLOCK)
-        pairs.append(torch.nn.functional.pad(own, (0, tiles * BLOCK - len(own)), value=-1))
+        tiles = -(-len(own) // block)
+        pairs.append(torch.nn.functional.pad(own, (0, tiles * block - len(own)), value=-1))
         of_tiles += [e] * tiles
     return torch.cat(pairs).int(), torch.tensor(of_tiles, dtype=torch.int32, device=chosen.device)
 

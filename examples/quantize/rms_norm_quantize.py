@@ -10,12 +10,13 @@ examples/gemm/gemm_nvfp4.py takes.
 """
 
 import torch
-from scaled_rows import FORMAT, check, outputs, shape_of_factors, store_quantised
+from scaled_outputs import FORMAT, check, outputs
 
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
 from tilelang.tools.rows import tile_of
 from tilelang.tools.scaled import ATOM, FORMATS, quantised
+from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
 
 EPSILON = 1e-5
 

@@ -9,11 +9,12 @@ rms_norm_quantize.py.
 """
 
 import torch
-from scaled_rows import FORMAT, check, outputs, shape_of_factors, store_quantised
+from scaled_outputs import FORMAT, check, outputs
 
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
 from tilelang.tools.scaled import ATOM, FORMATS, quantised
+from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
 
 
 def swiglu_quantize(rows, columns, form, dtype="bfloat16", block=16, width=256, threads=128):

@@ -67,7 +67,7 @@ def quantised(x: torch.Tensor, form: str) -> tuple[torch.Tensor, torch.Tensor]:
         factors = largest.clamp(2**-9, 448).to(kind.factors)
     else:
         factors = largest.clamp_min(2.0**-126)
-    scaled = (groups / factors.float()[..., None]).flatten(-2)
+    scaled = (groups * (1 / factors.float())[..., None]).flatten(-2)
     if kind.packed:
         return _packed(scaled), factors
     return scaled.to(getattr(torch, kind.elements)), factors
@@ -86,9 +86,11 @@ def values(elements: torch.Tensor, factors: torch.Tensor, form: str) -> torch.Te
 
 
 def _packed(x: torch.Tensor) -> torch.Tensor:
-    """Codes of the nearest values of E2M1, two in a byte."""
-    magnitudes = torch.tensor(E2M1, device=x.device)
-    codes = torch.bucketize(x.abs(), (magnitudes[1:] + magnitudes[:-1]) / 2) + 8 * (x < 0)
+    """Codes of the nearest values of E2M1, of two as near the even one; two in a byte."""
+    magnitudes = torch.tensor([*E2M1, torch.inf], device=x.device)
+    between = (magnitudes[1:] + magnitudes[:-1]) / 2
+    codes = torch.bucketize(x.abs(), between[:-1])
+    codes = codes + (codes % 2 * (x.abs() == between[codes])) + 8 * (x < 0)
     return (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
 
 

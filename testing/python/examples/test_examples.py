@@ -27,6 +27,7 @@ SCHEDULES = ("late", "eager", 1)
 _FLOAT8 = ("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled", "flash_attention/sparse_indexer")
 ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
+ONLY |= {"moe/fused_moe_nvfp4": ("sm_100a",)}
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
 ONLY |= {
     f"{name}_cluster": ("sm_90a", "sm_100a") for name in ("norm/layer_norm", "softmax/softmax")

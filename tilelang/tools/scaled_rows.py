@@ -1,18 +1,15 @@
-"""Rows of float8 and float4 with scale factors, as gemms take them: written and checked."""
+"""How the scripts in ``examples/`` store rows of float8 and float4 with their scale factors."""
 
-import torch
+from __future__ import annotations
+
+from typing import Any
 
 import tilelang.language as T
-from tilelang.tools.example import Option
-from tilelang.tools.scaled import ATOM, FORMATS, OF_ROW, in_atoms, of_atoms, quantised, values
 
-#: one float32 for 128 columns, as of DeepSeek-V3; or factors that the tensor cores of sm_100a and
-#: sm_120a multiply by
-NAMES = ("fp8", "mxfp8", "nvfp4")
-FORMAT = Option("of the result", "mxfp8", choices=NAMES)
+from .scaled import ATOM, FORMATS, OF_ROW
 
 
-def shape_of_factors(rows, columns, form):
+def shape_of_factors(rows: int, columns: int, form: str) -> tuple[int, ...]:
     """Returns the shape of the factors of (rows, columns).
 
     Those of fp8 are (columns / 128, rows): neighbours in memory are rows. The others lie in atoms
@@ -24,7 +21,7 @@ def shape_of_factors(rows, columns, form):
 
 
 @T.macro
-def powers_of_two(factor, inverse, most):
+def _powers_of_two(factor: Any, inverse: Any, most: float) -> None:
     """``factor`` / ``most`` is rounded up to a power of two; ``inverse`` is one over it."""
     for i, j in T.Parallel(*factor.shape):
         bits = T.reinterpret("uint32", factor[i, j] / most) + T.uint32(0x7FFFFF)
@@ -34,7 +31,7 @@ def powers_of_two(factor, inverse, most):
 
 
 @T.macro
-def nearest(factor, inverse, most, kind):
+def _nearest(factor: Any, inverse: Any, most: float, kind: str) -> None:
     """``factor`` / ``most`` is rounded to ``kind``, not below its least; ``inverse`` as above."""
     for i, j in T.Parallel(*factor.shape):
         wide = T.max(factor[i, j] / most, 2.0**-9 if kind != "float32" else 2.0**-126)
@@ -43,7 +40,7 @@ def nearest(factor, inverse, most, kind):
 
 
 @T.macro
-def store_factors(factor, S, row, column, rows, columns):
+def _store_factors(factor: Any, S: Any, row: Any, column: Any, rows: int, columns: int) -> None:
     """Stores factors from (row, column) on in atoms; beyond the matrix they are zero."""
     for i, j in T.Parallel(*factor.shape):
         r, c = row + i, column + j
@@ -54,7 +51,7 @@ def store_factors(factor, S, row, column, rows, columns):
 
 
 @T.macro
-def store_quantised(x, Q, S, form, row, column):
+def store_quantised(x: Any, Q: Any, S: Any, form: str, row: Any, column: Any) -> None:
     """Stores the tile ``x``, a float32 fragment, at (row, column) of Q, and its factors.
 
     Columns of ``x`` and ``column`` are multiples of those that share a factor (of atoms: of 4 times
@@ -67,51 +64,14 @@ def store_quantised(x, Q, S, form, row, column):
     factor, inverse = (T.alloc_fragment((rows, groups), "float32") for _ in range(2))
     T.reduce_absmax(T.reshape(x, (rows, groups, kind.shared)), factor, dim=2)
     if form == "mxfp8":
-        powers_of_two(factor, inverse, kind.most)
+        _powers_of_two(factor, inverse, kind.most)
     else:
-        nearest(factor, inverse, kind.most, "float8_e4m3fn" if form == "nvfp4" else "float32")
+        _nearest(factor, inverse, kind.most, "float8_e4m3fn" if form == "nvfp4" else "float32")
     if form == "fp8":
         for i, j in T.Parallel(rows, groups):
             S[first + j, row + i] = factor[i, j]
     else:
-        store_factors(factor, S, row, first, Q.shape[0], Q.shape[1] // kind.shared)
+        _store_factors(factor, S, row, first, Q.shape[0], Q.shape[1] // kind.shared)
     for i, j in T.Parallel(rows, columns):
         q[i, j] = x[i, j] * inverse[i, j // kind.shared]
     T.copy(q, Q[row, column])
-
-
-def outputs(example, rows, columns):
-    """Returns tensors for elements and factors of the example's format, filled with garbage."""
-    form = example.args.format
-    shape = shape_of_factors(rows, columns, form)
-    if form == "fp8":
-        return example.output(rows, columns, dtype="float8_e4m3fn"), example.output(*shape)
-    kind = FORMATS[form]
-    wide = columns // 2 if kind.packed else columns
-    codes = example.integers(0, 256, rows, wide, dtype="uint8")
-    factors = example.integers(0, 256, *shape, dtype="uint8").view(kind.factors)
-    return codes if kind.packed else codes.view(torch.float8_e4m3fn), factors
-
-
-def check(example, q, s, want):
-    """Checks factors beside those of ``want`` (float64), and elements beside their factors."""
-    form = example.args.format
-    rows, columns = want.shape
-    kind = FORMATS[form]
-    if form == "fp8":
-        factors = s.T
-    else:
-        factors = of_atoms(s, rows, columns // kind.shared)
-        rest = in_atoms(factors).view(torch.uint8) != s.view(torch.uint8)
-        assert not bool(rest.any()), "factors beyond the matrix are not zero"
-    exact = quantised(want, form)[1].double()
-    # A factor is at most one place from that of the exact maximum; powers of two are the same.
-    example.check("factors", factors.double(), exact, {"fp8": 2**-20, "nvfp4": 2**-3}.get(form, 0))
-    wide = factors.double().repeat_interleave(kind.shared, 1)
-    got = values(q, factors, form)
-    example.check(
-        "elements",
-        got / wide / kind.most,
-        want / wide / kind.most,
-        2**-4 if form != "nvfp4" else 0.17,
-    )
