@@ -5,6 +5,10 @@ A target is written ``"auto"``, ``"sm_80"``, ``"sm_90a"``, ``"sm_100a"``, ``"sm_
 ``"cuda"`` (as ``"auto"``), architectures without their suffix (``"sm_90"``, ``"sm_100"``),
 ``"cuda -arch=sm_90a"`` and ``{"kind": "cuda", "arch": "sm_90a"}``. Inside ``with target:``, a
 :class:`Target`, ``"auto"`` stands for it.
+
+What the compiler decides by the number of SMs, such as how many persistent blocks there are, it
+decides for the first GPU of this machine, if that is one of the target; else for the part that the
+target stands for: A100 (108), H200 (132), B200 and B300 (148), RTX 5090 (170).
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ class Target(Object):
     arch: str
     major: int
     minor: int
+    sm_count: int
+
+    def __init__(self, *_: Any) -> None:
+        raise TypeError("targets are made by tilelang.target.resolve")
 
     def __str__(self) -> str:
         return str(self.arch)
@@ -64,14 +72,33 @@ def architectures() -> dict[str, Target]:
 
 
 def device_target(device_id: int = 0) -> Target | None:
-    """Returns the target that fits a GPU of this machine; None if there is none that does.
+    """Returns the target that fits a GPU of this machine, with as many SMs; None if none does.
 
     A GPU runs code of its own major compute capability only where the name ends in ``a``;
     ``sm_80`` serves every newer one of the same major number.
     """
     capability = _ffi.get("runtime.DeviceCapability")(device_id)
     matching = [t for t in architectures().values() if _runs_on(t, tuple(capability))]
-    return matching[-1] if matching else None
+    return _counted(matching[-1], device_id) if matching else None
+
+
+def _counted(target: Target, device_id: int = 0) -> Target:
+    """Returns the target with the SMs of a GPU, where that is one of the target."""
+    capability = tuple(_ffi.get("runtime.DeviceCapability")(device_id))
+    if not _runs_on(target, capability):
+        return target
+    return with_sm_count(target, _ffi.get("runtime.DeviceMultiprocessors")(device_id))
+
+
+def with_sm_count(target: Target, sm_count: int) -> Target:
+    """Returns the target of a GPU with so many SMs, such as 114 for the H100 of a PCIe card.
+
+    Raises:
+        ValueError: it is no positive number.
+    """
+    if sm_count < 1:
+        raise ValueError(f"a GPU has at least one SM, not {sm_count}")
+    return _ffi.get("target.WithSmCount")(target, sm_count)  # type: ignore[no-any-return]
 
 
 def _runs_on(target: Target, capability: tuple[int, ...]) -> bool:
@@ -125,7 +152,7 @@ def _named(arch: str, description: Any) -> Target:
     found = table.get(arch) or table.get(arch + "a")
     if found is None:
         raise _unknown(description)
-    return found
+    return _counted(found)
 
 
 def _unknown(description: Any) -> TargetError:

@@ -98,6 +98,13 @@ std::pair<int, int> Capability(Device device) {
   return {major, minor};
 }
 
+int Multiprocessors(Device device) {
+  if (device >= DeviceCount()) return 0;
+  int count = 0;
+  Check(Get().device_attribute(&count, kDeviceMultiprocessors, device), "cuDeviceGetAttribute");
+  return count;
+}
+
 void Check(Result result, const char* action) {
   if (result == 0) return;
   const char* name = nullptr;

@@ -47,6 +47,7 @@ inline constexpr int kLaunchClusterDimension = 4;
 inline constexpr Result kCooperativeLaunchTooLarge = 720;
 inline constexpr int kKernelMaxDynamicSharedMemory = 8;
 inline constexpr int kKernelNonPortableClusterSize = 14;
+inline constexpr int kDeviceMultiprocessors = 16;
 inline constexpr int kDeviceCapabilityMajor = 75;
 inline constexpr int kDeviceCapabilityMinor = 76;
 
@@ -82,6 +83,8 @@ int DeviceCount();
 
 // Compute capability (major, minor) of a device; (0, 0) where there is no such device.
 std::pair<int, int> Capability(Device device);
+// 0 for a device that does not exist.
+int Multiprocessors(Device device);
 
 // Throws tilelang.DriverError, saying what failed and the driver's name and text of the error.
 void Check(Result result, const char* action);

@@ -97,6 +97,13 @@ Target ConsumerBlackwell() {
   return Target(t);
 }
 
+// The same architecture with so many multiprocessors.
+Target WithSmCount(const Target& target, int sm_count) {
+  auto counted = make_object<TargetObj>(*target.get());
+  counted->sm_count = sm_count;
+  return Target(counted);
+}
+
 void RegisterTarget() {
   refl::ObjectDef<TargetObj>(refl::init(false))
       .def_ro("arch", &TargetObj::arch)
@@ -122,7 +129,10 @@ void RegisterTarget() {
       .def_ro("has_tcgen05_integers", &TargetObj::has_tcgen05_integers)
       .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
-  registry::Functions().Add("tl.target.All", &AllTargets).Add("tl.target.Get", &GetTarget);
+  registry::Functions()
+      .Add("tl.target.All", &AllTargets)
+      .Add("tl.target.Get", &GetTarget)
+      .Add("tl.target.WithSmCount", &WithSmCount);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "analysis/kernel_scope.h"
@@ -19,18 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kUnknownGrid = std::numeric_limits<int32_t>::max();
 constexpr int64_t kRowsOfWgmma = 64;
-
-int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
-  int64_t blocks = 1;
-  for (const ir::Expr& extent : launch->grid) {
-    auto known = ir::AsInt(extent);
-    if (!known) return kUnknownGrid;
-    blocks *= *known;
-  }
-  return blocks;
-}
 
 // The same launch with other threads, which nothing of it refers to.
 ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads, const Stmt& body) {

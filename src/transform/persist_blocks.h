@@ -8,7 +8,9 @@ namespace tilelang::transform {
 
 // Has one block a multiprocessor compute the tiles of a plain gemm (transform/plain_gemm.h), one
 // after another, as T.Persistent of the program would: the next tile loads while the result of the
-// one before is stored, and no block begins but the first ones.
+// one before is stored, and no block begins but the first ones. Where the last wave has tiles for
+// few multiprocessors, another launch computes them in parts of fewer columns
+// (transform/tile_cost.h).
 //
 // On targets with wgmma, of grids of more than a wave, where a multiprocessor holds one block at a
 // time; where no block sees the others, tiles take as long, the accelerator loads them, and results

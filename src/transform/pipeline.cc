@@ -218,8 +218,8 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
 TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.compiler.Compile",
-           [](Func func, ir::String arch, PassConfigs configs) {
-             return Compile(func, GetTarget(arch), configs);
+           [](Func func, Target target, PassConfigs configs) {
+             return Compile(func, target, configs);
            })
       .Add("tl.compiler.Pipeline", [] {
         ir::Array<ir::String> names;

@@ -15,6 +15,8 @@ using ir::StmtKind;
 
 namespace {
 
+constexpr int64_t kResultBits = 16;
+
 // Elements that are added to a tensor are so by whichever thread.
 bool AddsUp(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();
@@ -112,6 +114,23 @@ bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
                   s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
                   (copy != nullptr && !copy->src->buffer.IsGlobal());
          });
+}
+
+std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  const ir::Buffer& c = plain.gemms[0]->result()->buffer;
+  std::optional<int64_t> bytes;
+  for (const Stmt& s : body->stmts) {
+    const auto* copy = s.as<ir::CopyNode>();
+    if (copy == nullptr || !copy->dst->buffer.IsGlobal()) continue;
+    bool staged = copy->src->buffer.IsShared();
+    bool result = staged || copy->src->buffer.same_as(c);
+    if (!result || copy->dst->buffer->dtype.bits != kResultBits) return std::nullopt;
+    int64_t own = staged ? 0 : kResultBits / 8;
+    for (const ir::Expr& extent : copy->src->extents) own *= *ir::AsInt(extent);
+    bytes = bytes.value_or(0) + own;
+  }
+  return bytes;
 }
 
 }  // namespace tilelang::transform

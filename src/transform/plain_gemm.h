@@ -2,6 +2,7 @@
 #ifndef TILELANG_TRANSFORM_PLAIN_GEMM_H_
 #define TILELANG_TRANSFORM_PLAIN_GEMM_H_
 
+#include <optional>
 #include <vector>
 
 #include "ir/gemm.h"
@@ -22,6 +23,10 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
 // Whether such a launch does nothing else than to copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+// Bytes of the shared tile that its results of 16 bits go through, beside what the program itself
+// allocates; none where it stores other results.
+std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 }  // namespace tilelang::transform
 

@@ -1,6 +1,7 @@
 #include "transform/residency.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "analysis/kernel_scope.h"
@@ -49,6 +50,16 @@ bool HasGemms(const ir::KernelLaunchNode* launch) {
 
 }  // namespace
 
+int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
+  int64_t blocks = 1;
+  for (const ir::Expr& extent : launch->grid) {
+    auto known = ir::AsInt(extent);
+    if (!known) return std::numeric_limits<int32_t>::max();
+    blocks *= *known;
+  }
+  return blocks;
+}
+
 int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
   auto stages = StagesOfTiles(launch->body);
   int64_t bytes = 0;
@@ -72,6 +83,14 @@ int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
     return true;
   });
   return bytes / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
+}
+
+bool HasRegisters(const ir::KernelLaunchNode* launch) {
+  int64_t threads = analysis::ThreadsOf(launch).count;
+  if (threads % kWarpgroup != 0 || threads > 3 * kWarpgroup) return false;
+  // Of 232 and 160 registers: sums of 128 x 256 and 192 x 192, and values of rows and columns.
+  int64_t most = threads > 2 * kWarpgroup ? 96 : 144;
+  return FragmentRegisters(launch) <= most;
 }
 
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,

@@ -7,14 +7,17 @@
 
 namespace tilelang::transform {
 
+// Blocks of the grid; very many where a launch says how many.
+int64_t BlocksOf(const ir::KernelLaunchNode* launch);
+
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
 int64_t SharedBytes(const ir::KernelLaunchNode* launch);
 
 // Registers of a thread for the elements of all fragments.
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
-// With more, two warpgroups and one that loads have too few for the rest: the sums of a tile of
-// 128 x 256, and values of rows and columns beside them.
-inline constexpr int64_t kMostFragments = 144;
+// Whether two or three warpgroups beside one that loads have registers for the fragments, and as
+// many as a thread needs for the rest.
+bool HasRegisters(const ir::KernelLaunchNode* launch);
 
 // An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
 // `shared_bytes`: by shared memory, by threads (a producer of the pipelined loops among them), and

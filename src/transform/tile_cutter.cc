@@ -185,6 +185,13 @@ bool TileCutter::Depends(const Expr& e) const {
   return depends;
 }
 
+// Whether the last block stores to no more of the tensor than it would.
+bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim) const {
+  if (cut_.end == 0) return true;
+  auto extent = ir::AsInt(tensor->shape[dim]);
+  return extent && *extent <= cut_.end;
+}
+
 // Whether it is an index of a tensor along the dimension, of this block and iteration.
 bool TileCutter::IsAlong(const Expr& e) {
   int vars = 0;
@@ -244,6 +251,7 @@ Stmt TileCutter::Rewrite(const ir::StoreNode* op) {
       auto extent = ir::AsInt(op->buffer->shape[d]);
       fits_ = fits_ && along_.count(index.get()) != 0 && extent && *extent <= cut_.to;
     }
+    fits_ = fits_ && (!here || EndsInTime(op->buffer, d));
     found += here ? 1 : 0;
     indices.push_back(here ? Shift(index) : Mutate(index));
   }
@@ -314,7 +322,7 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
       for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);
       return region;
     }
-    fits_ = fits_ && *place < dims.size();
+    fits_ = fits_ && *place < dims.size() && (loads || EndsInTime(region->buffer, dims[*place]));
     return fits_ ? CutTensor(region, dims[*place]) : region;
   };
   fits_ = fits_ && !(loads && stores) && !(stores && !place);

@@ -13,12 +13,15 @@
 namespace tilelang::transform {
 
 // `block`: the index of the block that goes along the dimension, in steps of `from`; null where one
-// block has all of it, and tensors have no more than `to`.
+// block has all of it, and tensors have no more than `to`. `end`: of tensors that the blocks store
+// to along the dimension, where the last block of `to` may end later than that of `from`; 0: it
+// does not.
 struct TileCut {
   ir::GemmDim dim;
   ir::Var block;
   int64_t from;
   int64_t to;
+  int64_t end = 0;
 };
 
 // Rewrites the body of a launch. What it meets that does not treat the elements along the dimension
@@ -55,6 +58,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Array<ir::Expr> CutIndices(const ir::Buffer& tile, const ir::Array<ir::Expr>& indices);
   bool IsAlong(const ir::Expr& e);
   bool Depends(const ir::Expr& e) const;
+  bool EndsInTime(const ir::Buffer& tensor, size_t dim) const;
   ir::Expr Shift(const ir::Expr& e);
 
   const ir::KernelLaunchNode* launch_;

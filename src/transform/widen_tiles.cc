@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ir/remark.h"
 #include "target/warp.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
+#include "transform/tile_cost.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -17,15 +19,16 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kRows = 128;
-constexpr int64_t kNarrow = 128;
-constexpr int64_t kWide = 2 * kNarrow;
-constexpr int64_t kThreads = 2 * kWarpgroup;
+constexpr TileExtents kNarrow = {128, 128};
+constexpr TileExtents kWider[] = {{128, 256}, {192, 192}, {128, 192}, {256, 128}};
+constexpr int64_t kThreeTimes = 3 * 64;  // the rows of wgmma, for each of as many warpgroups
 constexpr int kOperandBits = 16;
-// How many more turns of a multiprocessor the wider tiles may take.
-constexpr double kMoreTurns = 1.05;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::string Text(const TileExtents& tile) {
+  return std::to_string(tile.rows) + " x " + std::to_string(tile.columns);
+}
 
 class TileWidener : public ir::StmtMutator {
  public:
@@ -35,22 +38,23 @@ class TileWidener : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    auto grid = ir::AsInts(op->grid);
-    bool possible = plain.loop != nullptr && grid && StoresOnly(op, plain) && IsNarrow(op, plain);
-    if (!possible || !FillsTurns(*grid)) return self;
-    for (size_t axis = 0; axis < grid->size(); ++axis) {
-      if ((*grid)[axis] % 2 != 0) continue;
-      const ir::Var& block = op->block_vars[axis];
-      Stmt body = TileCutter(func_, op, plain, {ir::GemmDim::kN, block, kNarrow, kWide}).Body();
-      if (!body.defined()) continue;
-      ir::Array<ir::Expr> fewer = op->grid;
-      fewer.Set(axis, ir::Const(fewer[axis].dtype(), (*grid)[axis] / 2));
-      ir::KernelLaunch wide(op->block_vars, fewer, op->thread_vars,
-                            {ir::Const(op->threads[0].dtype(), kThreads)}, op->attrs, body,
-                            op->span);
-      return Fits(wide.get()) ? Said(op, wide) : self;
+    bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && StoresOnly(op, plain);
+    if (!possible || !IsNarrow(op, plain) || BlocksOf(op) <= target_->sm_count) return self;
+    double least = GridOf(op, plain).Cost(target_);
+    Stmt best = self;
+    const TileExtents* chosen = nullptr;
+    for (const TileExtents& tile : kWider) {
+      Stmt wide = With(op, tile);
+      const auto* launch = wide.as<ir::KernelLaunchNode>();
+      if (launch == nullptr || !Fits(launch)) continue;
+      double cost = CostOf(launch);
+      if (cost >= kClearGain * least) continue;
+      least = cost;
+      best = wide;
+      chosen = &tile;
     }
-    return self;
+    if (chosen != nullptr) Say(best.as<ir::KernelLaunchNode>(), *chosen);
+    return best;
   }
 
  private:
@@ -63,40 +67,61 @@ class TileWidener : public ir::StmtMutator {
       return ir::IsConst(c->region->extents[*c->DimAlong(dim)], extent);
     };
     auto inputs = gemm->Inputs();
-    return (threads == kWarpgroup || threads == kThreads) && is(ir::GemmDim::kM, kRows) &&
-           is(ir::GemmDim::kN, kNarrow) &&
+    return (threads == kWarpgroup || threads == 2 * kWarpgroup) &&
+           is(ir::GemmDim::kM, kNarrow.rows) && is(ir::GemmDim::kN, kNarrow.columns) &&
            std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
              return input->buffer()->dtype.bits == kOperandBits;
            });
   }
 
-  // A narrow block takes a turn of a multiprocessor, a wide one two.
-  bool FillsTurns(const std::vector<int64_t>& grid) const {
-    int64_t blocks = 1;
-    for (int64_t extent : grid) blocks *= extent;
-    if (blocks <= target_->sm_count) return false;
-    int64_t narrow = CeilDiv(blocks, target_->sm_count);
-    int64_t wide = 2 * CeilDiv(blocks / 2, target_->sm_count);
-    return static_cast<double>(wide) <= kMoreTurns * static_cast<double>(narrow);
+  // The launch with such tiles; null where it is not possible.
+  Stmt With(const ir::KernelLaunchNode* op, const TileExtents& tile) const {
+    int64_t threads = (tile.rows % kThreeTimes == 0 ? 3 : 2) * kWarpgroup;
+    Stmt columns = Cut(op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
+    if (!columns.defined() || tile.rows == kNarrow.rows) return columns;
+    return Cut(columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
+               threads);
+  }
+  Stmt Cut(const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from, int64_t to,
+           int64_t threads) const {
+    PlainGemm plain = FindPlainGemm(op);
+    for (size_t axis = 0; axis < op->grid.size(); ++axis) {
+      int64_t end = *ir::AsInt(op->grid[axis]) * from;
+      TileCut cut = {dim, op->block_vars[axis], from, to, end % to == 0 ? 0 : end};
+      Stmt body = TileCutter(func_, op, plain, cut).Body();
+      if (!body.defined()) continue;
+      ir::Array<ir::Expr> fewer = op->grid;
+      fewer.Set(axis, ir::Const(fewer[axis].dtype(), CeilDiv(end, to)));
+      return ir::KernelLaunch(op->block_vars, fewer, op->thread_vars,
+                              {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body,
+                              op->span);
+    }
+    return Stmt();
   }
 
   bool Fits(const ir::KernelLaunchNode* wide) const {
     PlainGemm plain = FindPlainGemm(wide);
-    if (plain.loop == nullptr || FragmentRegisters(wide) > kMostFragments ||
-        !LoadsByTma(func_, wide, plain, target_)) {
+    if (plain.loop == nullptr || !HasRegisters(wide) || !LoadsByTma(func_, wide, plain, target_)) {
       return false;
     }
     LoopStages stages = StagesOf(wide, plain);
     return stages.Fits(std::max(stages.given, kFewestStages), target_);
   }
 
-  static Stmt Said(const ir::KernelLaunchNode* op, const ir::KernelLaunch& wide) {
-    Remark(op->span, "tiles",
-           "T.Kernel: half as many blocks of " + std::to_string(kThreads) + " threads compute " +
-               std::to_string(kWide) + " columns each instead of " + std::to_string(kNarrow) +
-               ": they load three quarters of the bytes. The pass option "
+  double CostOf(const ir::KernelLaunchNode* wide) const {
+    PlainGemm plain = FindPlainGemm(wide);
+    TileGrid grid = GridOf(wide, plain);
+    bool persistent = BytesOfResult(wide, plain).has_value();
+    return persistent ? PlanPersistent(grid, target_).cost : grid.Cost(target_);
+  }
+
+  static void Say(const ir::KernelLaunchNode* wide, const TileExtents& tile) {
+    Remark(wide->span, "tiles",
+           "T.Kernel: " + std::to_string(BlocksOf(wide)) + " blocks of " +
+               std::to_string(*ir::AsInt(wide->threads[0])) + " threads compute " + Text(tile) +
+               " elements each instead of " + Text(kNarrow) +
+               ": they load fewer bytes for as many products. The pass option "
                "tl.disable_tile_widening turns this off");
-    return wide;
   }
 
   ir::Func func_;

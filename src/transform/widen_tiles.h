@@ -6,15 +6,15 @@
 
 namespace tilelang::transform {
 
-// Doubles the columns of the tiles of a plain gemm (transform/plain_gemm.h) of 16-bit operands
-// whose blocks have 128 x 128 of them, on targets with wgmma: half as many blocks of two warpgroups
-// compute 128 x 256. A multiprocessor multiplies tiles of 128 x 128 about as fast as the L2 cache
-// gives it operands; wider ones take three quarters of the bytes.
+// Widens the tiles of a plain gemm (transform/plain_gemm.h) of 16-bit operands whose blocks have
+// 128 x 128 of them, on targets with wgmma: two or three warpgroups compute 128 x 256, 192 x 192,
+// 128 x 192 or 256 x 128. A multiprocessor multiplies tiles of 128 x 128 about as fast as the L2
+// cache gives it operands; wider ones take fewer bytes for as many products. Which, if any, says
+// transform/tile_cost.h: by those bytes, and by the waves that the tiles of the grid are.
 //
-// Of grids with several blocks for each multiprocessor, where the accelerator loads the tiles and
-// the last wave of the wider ones is about as full; and which only copy their results: of others,
-// one of two narrow blocks on a multiprocessor computes with them while the other multiplies. Sums
-// of elements keep their order. Remarks say each.
+// Of grids with several blocks for each multiprocessor, where the accelerator loads the tiles, and
+// which only copy their results: of others, one of two narrow blocks on a multiprocessor computes
+// with them while the other multiplies. Sums of elements keep their order. Remarks say each.
 ir::Func WidenTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

@@ -67,7 +67,7 @@ def lower(
         CompileError: the kernel cannot be compiled as written.
     """
     compiled = _ffi.get("compiler.Compile")(
-        _noting(ir_function(func), ignored), str(target), dict(configs)
+        _noting(ir_function(func), ignored), target, dict(configs)
     )
     generated = str(compiled.source)
     source = processed(generated, target)

@@ -75,3 +75,16 @@ def test_limits_of_the_programming_guide():
     blackwells = ["sm_100a", "sm_103a", "sm_120a"]
     assert [name for name, row in table.items() if row.has_swizzle_atomicity] == blackwells
     assert table["sm_100a"].tmem_columns == 512
+
+
+def test_targets_count_the_multiprocessors_of_their_gpu():
+    hopper = target.resolve("sm_90a")
+    assert target.with_sm_count(hopper, 114).sm_count == 114
+    assert str(target.with_sm_count(hopper, 114)) == "sm_90a"
+    with pytest.raises(ValueError, match="at least one SM"):
+        target.with_sm_count(hopper, 0)
+
+
+def test_targets_are_not_made_by_their_class():
+    with pytest.raises(TypeError, match="resolve"):
+        target.Target("sm_90a")

@@ -8,6 +8,7 @@ from sm90.gemm_kernels import poisoned
 
 import tilelang
 import tilelang.language as T
+from tilelang.target import resolve, with_sm_count
 from tilelang.transform import remarks_of
 
 #: keeps the threads of the small tiles of a test, of which two blocks would fit
@@ -18,7 +19,7 @@ NARROW = {tilelang.PassConfigKey.TL_DISABLE_TILE_WIDENING: True}
 
 def program(
     rows=4096, columns=4096, depth=512, m=128, n=128, k=64, threads=128, out="float16", order=None,
-    epilogue="", dtype="float16",
+    epilogue="", dtype="float16", grid_rows=None,
 ):  # fmt: skip
     """C = A B, one tile a block, and what ``epilogue`` says."""
 
@@ -30,7 +31,8 @@ def program(
         C: T.Tensor((rows, columns), out),
         S: T.Tensor((rows, columns), "float32"),
     ):
-        with T.Kernel(T.ceildiv(columns, n), T.ceildiv(rows, m), threads=threads) as (bx, by):
+        grid = T.ceildiv(columns, n), grid_rows or T.ceildiv(rows, m)
+        with T.Kernel(*grid, threads=threads) as (bx, by):
             a = T.alloc_shared((m, k), dtype)
             b = T.alloc_shared((k, n), dtype)
             c = T.alloc_fragment((m, n), "float32")
@@ -66,6 +68,11 @@ def said(configs=None, target="sm_90a", **options) -> str:
     return " ".join(remark.message for remark in lowered.remarks)
 
 
+def on(sm_count):
+    """A Hopper with so many multiprocessors, whose waves a small problem fills."""
+    return with_sm_count(resolve("sm_90a"), sm_count)
+
+
 def check(kernel, rows, columns, depth=72):
     torch.manual_seed(0)
     a, b = torch.randn(rows, depth).half(), torch.randn(depth, columns).half()
@@ -78,34 +85,57 @@ def check(kernel, rows, columns, depth=72):
 @pytest.mark.parametrize(
     "options",
     [
-        {"rows": 12 * 64 + 5, "columns": 21 * 16 + 8},  # 286 tiles: the last turn of some blocks
-        {"rows": 24 * 64, "columns": 11 * 16},  # 264: two of every block
-        {"rows": 13 * 64, "columns": 24 * 16, "epilogue": "staged", "order": "row"},
+        {"rows": 3 * 64 + 5, "columns": 6 * 16 + 8},  # 28 tiles: the last turn of some blocks
+        {"rows": 4 * 64, "columns": 6 * 16},  # 24: two of every block
+        {"rows": 4 * 64, "columns": 8 * 16, "epilogue": "staged", "order": "row"},
     ],
     ids=str,
 )
 def test_blocks_take_tiles_in_turn(options):
     small = {"m": 64, "n": 16, "k": 32, "depth": 72, "threads": 256}
-    kernel = tilelang.compile(
-        program(**small | options), target="sm_90a", pass_configs=THREADS_STAY
-    )
-    assert "132 blocks compute the" in " ".join(remark.message for remark in kernel.remarks)
+    kernel = tilelang.compile(program(**small | options), target=on(12), pass_configs=THREADS_STAY)
+    assert "12 blocks compute the" in " ".join(remark.message for remark in kernel.remarks)
     check(kernel, options["rows"], options["columns"])
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("sm_count", "tile", "options"),
     [
-        {"columns": 12 * 128 - 72, "k": 32},
-        {"columns": 12 * 128, "epilogue": "staged", "threads": 256, "k": 32},
+        (3, "128 x 256", {"rows": 500, "columns": 456, "k": 32}),
+        (3, "128 x 256", {"rows": 500, "columns": 456, "epilogue": "staged", "threads": 256}),
+        (4, "192 x 192", {"rows": 328, "columns": 320}),
+        (3, "192 x 192", {"rows": 900, "columns": 1096}),
+        (4, "128 x 192", {"rows": 200, "columns": 320}),
+        (3, "256 x 128", {"rows": 200, "columns": 320, "threads": 256}),
     ],
     ids=str,
 )
-def test_wider_tiles_compute_the_same(options):
-    kernel = tilelang.compile(program(rows=1500, depth=72, **options), target="sm_90a")
-    assert "256 columns each instead of 128" in " ".join(r.message for r in kernel.remarks)
-    assert "m64n256k16" in kernel.get_kernel_source()
-    check(kernel, 1500, options["columns"])
+def test_wider_tiles_compute_the_same(sm_count, tile, options):
+    kernel = tilelang.compile(program(depth=72, **options), target=on(sm_count))
+    assert f"{tile} elements each instead of" in " ".join(r.message for r in kernel.remarks)
+    check(kernel, options["rows"], options["columns"])
+
+
+def test_wider_tiles_store_no_more():
+    rows = 3 * 128 + 100  # of which the grid of the program has the first 384 alone
+    kernel = tilelang.compile(program(rows=rows, columns=456, depth=72, grid_rows=3), target=on(3))
+    assert "elements each instead of" in " ".join(r.message for r in kernel.remarks)
+    a, b = torch.randn(rows, 72).half(), torch.randn(72, 456).half()
+    c = poisoned((rows, 456), "float16", "cpu")
+    kernel(a, b, torch.zeros(456), c, torch.zeros(rows, 456))
+    torch.testing.assert_close(c[:384].double(), (a @ b)[:384].double(), rtol=2e-3, atol=1e-2)
+    assert c[384:].isnan().all()
+
+
+@pytest.mark.every_schedule
+def test_the_last_wave_is_divided():
+    rows, columns, depth = 3 * 128 - 9, 3 * 256 - 40, 1288
+    wide = {"rows": rows, "columns": columns, "depth": depth, "n": 256, "threads": 256}
+    kernel = tilelang.compile(program(order="row", **wide), target=on(4))
+    said = " ".join(remark.message for remark in kernel.remarks)
+    assert "4 blocks compute 8 of the 9 tiles" in said
+    assert "another launch of 4 blocks computes the other 1, cut to 128 x 64" in said
+    check(kernel, rows, columns, depth)
 
 
 def test_what_remarks_say():
@@ -115,15 +145,14 @@ def test_what_remarks_say():
     assert "132 blocks compute the 512 tiles" in text and "beside the operands" in text
     assert "tl.disable_persistent_blocks" in text
     assert "132 blocks" not in said(SPLIT) and "in the bytes of the operands" in said(SPLIT)
-    assert "256 columns" not in said(NARROW)
+    assert "elements each" not in said(NARROW)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"columns": 33 * 128},  # no pairs of blocks
         {"rows": 1024, "columns": 2048},  # less than a wave
-        {"rows": 33 * 128, "columns": 20 * 128},  # 660 fill five turns, 330 three of twice the time
+        {"dtype": "float32"},
         {"rows": T.dynamic("rows")},
         {"m": 64},
         {"n": 64},
@@ -157,4 +186,4 @@ def test_other_grids_stay(options):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
 def test_targets_without_wgmma_stay_as_they_are(target):
-    assert "256 columns" not in said(target=target) and "compute the" not in said(target=target)
+    assert "elements each" not in said(target=target) and "compute the" not in said(target=target)

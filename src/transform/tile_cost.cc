@@ -1,0 +1,90 @@
+#include "transform/tile_cost.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+
+#include "transform/residency.h"
+
+namespace tilelang::transform {
+
+namespace {
+
+constexpr double kTileUnit = 128;  // rows and columns
+constexpr double kDepth = 64;
+// The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
+constexpr double kLines = 0.59;
+constexpr double kSectorAligned = 1.25;
+constexpr double kUnaligned = 1.75;
+// The time of the launch of another grid, about 5 us: 13 tiles of that size.
+constexpr double kLaunch = 13;
+constexpr int64_t kNarrowestPart = 64;
+constexpr int64_t kManyIterations = 64;  // where they are not known
+
+// What lines of rows of this tensor take.
+double LinesOf(const ir::Buffer& tensor) {
+  constexpr int64_t kLineBits = 1024;
+  constexpr int64_t kSectorBits = 256;
+  auto extent = ir::AsInt(tensor->shape.back());
+  if (!extent || !tensor->strides.empty()) return kUnaligned;
+  int64_t bits = *extent * tensor->dtype.bits;
+  if (bits % kLineBits == 0) return 1;
+  return bits % kSectorBits == 0 ? kSectorAligned : kUnaligned;
+}
+
+TileLines LinesOf(const PlainGemm& plain) {
+  TileLines lines;
+  for (const ir::CopyNode* load : plain.loads) {
+    for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
+      if (!input->buffer().same_as(load->dst->buffer)) continue;
+      (input->DimAlong(ir::GemmDim::kM) ? lines.of_a : lines.of_b) = LinesOf(load->src->buffer);
+    }
+  }
+  return lines;
+}
+
+int64_t ExtentOf(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
+  return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
+}
+
+}  // namespace
+
+double TileGrid::Cost(const Target& target) const {
+  double rows = static_cast<double>(tile.rows) / kTileUnit;
+  double columns = static_cast<double>(tile.columns) / kTileUnit;
+  double loads = kLines * (lines.of_a * rows + lines.of_b * columns);
+  int64_t waves = (tiles + target->sm_count - 1) / target->sm_count;
+  return static_cast<double>(waves) * iterations * std::max(rows * columns, loads);
+}
+
+TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
+  int64_t depth = ExtentOf(gemm->Operand(ir::GemmOperandKind::kA), ir::GemmDim::kK);
+  return {BlocksOf(launch),
+          {ExtentOf(c, ir::GemmDim::kM), ExtentOf(c, ir::GemmDim::kN)},
+          LinesOf(plain),
+          iterations * static_cast<double>(depth) / kDepth};
+}
+
+PersistentPlan PlanPersistent(const TileGrid& grid, const Target& target) {
+  PersistentPlan best = {1, grid.Cost(target)};
+  TileGrid whole = grid;
+  whole.tiles -= grid.tiles % target->sm_count;
+  if (whole.tiles == 0 || whole.tiles == grid.tiles) return best;
+  double least = kClearGain * best.cost;
+  for (int64_t parts : {2, 3, 4}) {
+    if (grid.tile.columns % (parts * kNarrowestPart) != 0) continue;
+    TileGrid rest = grid;
+    rest.tiles = (grid.tiles - whole.tiles) * parts;
+    rest.tile.columns /= parts;
+    double cost = whole.Cost(target) + rest.Cost(target) + kLaunch;
+    if (cost >= least) continue;
+    least = cost;
+    best = {parts, cost};
+  }
+  return best;
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,54 @@
+// What the tiles of a gemm's grid cost: the one estimate by which passes choose among them.
+#ifndef TILELANG_TRANSFORM_TILE_COST_H_
+#define TILELANG_TRANSFORM_TILE_COST_H_
+
+#include "target/target.h"
+#include "transform/plain_gemm.h"
+
+namespace tilelang::transform {
+
+struct TileExtents {
+  int64_t rows;
+  int64_t columns;
+};
+
+// What 128 bytes of a tile of A or B take from the L2 cache: more where they lie in two of its
+// lines, since rows of the tensor are no multiple of 128 bytes; most where they begin between its
+// sectors of
+// 32. Relative to one line.
+struct TileLines {
+  double of_a = 1;
+  double of_b = 1;
+};
+
+// A grid of tiles of 16-bit operands on a target with wgmma, of which a multiprocessor computes one
+// after another, each for a time relative to that of the tensor core for 128 x 128 elements and 64
+// of K. It is the longer one of two: of the products, and of L2 for the operands. Measured on an
+// H100, both are within a tenth for tiles of 128 x 128 to 192 x 192 and K of 768 to 6144. The last
+// wave takes as long as a full one.
+struct TileGrid {
+  int64_t tiles;
+  TileExtents tile;
+  TileLines lines;
+  double iterations;  // of 64 along K
+
+  double Cost(const Target& target) const;
+};
+
+// The tiles of a launch whose grid is constant.
+TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+// How persistent blocks compute a grid: whole waves, and the tiles of the last one, where `parts`
+// are more than one, in another launch and in as many parts each, of fewer columns.
+struct PersistentPlan {
+  int64_t parts = 1;
+  double cost = 0;
+};
+PersistentPlan PlanPersistent(const TileGrid& grid, const Target& target);
+
+// A choice other than the program's has to be better by more than the estimate may err.
+inline constexpr double kClearGain = 0.97;
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_TILE_COST_H_
