@@ -34,19 +34,6 @@ TL_DEVICE void ldmatrix(void* registers, const void* row) {
 #undef TL_LDMATRIX
 }
 
-// Four registers of A, two of B.
-#define TL_MMA_OPERANDS "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-#define TL_MMA(name, type, constraint, instruction, prepare)                                       \
-  TL_DEVICE void name(void* accumulators, const void* a_registers, const void* b_registers) {      \
-    auto* d = static_cast<type*>(accumulators);                                                    \
-    auto* a = static_cast<const uint32_t*>(a_registers);                                           \
-    auto* b = static_cast<const uint32_t*>(b_registers);                                           \
-    asm volatile("mma.sync.aligned." instruction " {%0, %1, %2, %3}, " TL_MMA_OPERANDS             \
-                 : constraint(d[0]), constraint(d[1]), constraint(d[2]), constraint(d[3])          \
-                 : "r"(prepare(a[0])), "r"(prepare(a[1])), "r"(prepare(a[2])), "r"(prepare(a[3])), \
-                   "r"(prepare(b[0])), "r"(prepare(b[1])));                                        \
-  }
-
 TL_DEVICE uint32_t as_it_is(uint32_t bits) { return bits; }
 
 // The instruction reads the upper 19 bits; nearest, ties away, instead of dropping the others.
@@ -56,21 +43,21 @@ TL_DEVICE uint32_t to_tf32(uint32_t bits) {
   return rounded;
 }
 
-TL_MMA(mma_f16_f32, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32", as_it_is)
-TL_MMA(mma_bf16_f32, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32", as_it_is)
-TL_MMA(mma_tf32_f32, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32", to_tf32)
-TL_MMA(mma_s8_s8, int32_t, "+r", "m16n8k32.row.col.s32.s8.s8.s32", as_it_is)
-TL_MMA(mma_s8_u8, int32_t, "+r", "m16n8k32.row.col.s32.s8.u8.s32", as_it_is)
-TL_MMA(mma_u8_s8, int32_t, "+r", "m16n8k32.row.col.s32.u8.s8.s32", as_it_is)
-TL_MMA(mma_u8_u8, int32_t, "+r", "m16n8k32.row.col.s32.u8.u8.s32", as_it_is)
-#if __CUDA_ARCH__ >= 890
-TL_MMA(mma_e4m3_e4m3, float, "+f", "m16n8k32.row.col.f32.e4m3.e4m3.f32", as_it_is)
-TL_MMA(mma_e4m3_e5m2, float, "+f", "m16n8k32.row.col.f32.e4m3.e5m2.f32", as_it_is)
-TL_MMA(mma_e5m2_e4m3, float, "+f", "m16n8k32.row.col.f32.e5m2.e4m3.f32", as_it_is)
-TL_MMA(mma_e5m2_e5m2, float, "+f", "m16n8k32.row.col.f32.e5m2.e5m2.f32", as_it_is)
-#endif
+// Four registers of A, two of B.
+#define TL_MMA(name, type, constraint, shape, sparse, types, prepare)                              \
+  TL_DEVICE void mma_##name(void* accumulators, const void* a_registers,                           \
+                            const void* b_registers) {                                             \
+    auto* d = static_cast<type*>(accumulators);                                                    \
+    auto* a = static_cast<const uint32_t*>(a_registers);                                           \
+    auto* b = static_cast<const uint32_t*>(b_registers);                                           \
+    asm volatile("mma.sync.aligned." shape ".row.col." types                                       \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                \
+                 : constraint(d[0]), constraint(d[1]), constraint(d[2]), constraint(d[3])          \
+                 : "r"(prepare(a[0])), "r"(prepare(a[1])), "r"(prepare(a[2])), "r"(prepare(a[3])), \
+                   "r"(prepare(b[0])), "r"(prepare(b[1])));                                        \
+  }
+#include "mma_types_sm80.h"
 #undef TL_MMA
-#undef TL_MMA_OPERANDS
 
 TL_DEVICE void mma_f16_f16(void* accumulators, const void* a_registers, const void* b_registers) {
   auto* d = static_cast<uint32_t*>(accumulators);

@@ -16,32 +16,20 @@ namespace tl {
   "r"(prepare(a[0])), "r"(prepare(a[1])), "r"(prepare(a[2])), "r"(prepare(a[3])),             \
       "r"(prepare(b[0])), "r"(prepare(b[1])), "r"(prepare(b[2])), "r"(prepare(b[3])), "r"(e), \
       "n"(kSelector)
-#define TL_MMA_SP(name, type, constraint, instruction, prepare)                                \
+#define TL_MMA(name, type, constraint, dense, shape, types, prepare)                           \
   template <int kSelector>                                                                     \
-  TL_DEVICE void name(void* accumulators, const void* a_registers, const void* b_registers,    \
-                      const void* metadata) {                                                  \
+  TL_DEVICE void mma_sp_##name(void* accumulators, const void* a_registers,                    \
+                               const void* b_registers, const void* metadata) {                \
     TL_MMA_SP_REGISTERS(type)                                                                  \
-    asm volatile("mma.sp::ordered_metadata.sync.aligned." instruction                          \
+    asm volatile("mma.sp::ordered_metadata.sync.aligned." shape ".row.col." types              \
                  " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, " \
                  "%12, %13;"                                                                   \
                  : constraint(d[0]), constraint(d[1]), constraint(d[2]), constraint(d[3])      \
                  : TL_MMA_SP_INPUTS(prepare));                                                 \
   }
 
-TL_MMA_SP(mma_sp_f16_f32, float, "+f", "m16n8k32.row.col.f32.f16.f16.f32", as_it_is)
-TL_MMA_SP(mma_sp_bf16_f32, float, "+f", "m16n8k32.row.col.f32.bf16.bf16.f32", as_it_is)
-TL_MMA_SP(mma_sp_tf32_f32, float, "+f", "m16n8k16.row.col.f32.tf32.tf32.f32", to_tf32)
-TL_MMA_SP(mma_sp_s8_s8, int32_t, "+r", "m16n8k64.row.col.s32.s8.s8.s32", as_it_is)
-TL_MMA_SP(mma_sp_s8_u8, int32_t, "+r", "m16n8k64.row.col.s32.s8.u8.s32", as_it_is)
-TL_MMA_SP(mma_sp_u8_s8, int32_t, "+r", "m16n8k64.row.col.s32.u8.s8.s32", as_it_is)
-TL_MMA_SP(mma_sp_u8_u8, int32_t, "+r", "m16n8k64.row.col.s32.u8.u8.s32", as_it_is)
-#if __CUDA_ARCH__ >= 890
-TL_MMA_SP(mma_sp_e4m3_e4m3, float, "+f", "m16n8k64.row.col.f32.e4m3.e4m3.f32", as_it_is)
-TL_MMA_SP(mma_sp_e4m3_e5m2, float, "+f", "m16n8k64.row.col.f32.e4m3.e5m2.f32", as_it_is)
-TL_MMA_SP(mma_sp_e5m2_e4m3, float, "+f", "m16n8k64.row.col.f32.e5m2.e4m3.f32", as_it_is)
-TL_MMA_SP(mma_sp_e5m2_e5m2, float, "+f", "m16n8k64.row.col.f32.e5m2.e5m2.f32", as_it_is)
-#endif
-#undef TL_MMA_SP
+#include "mma_types_sm80.h"
+#undef TL_MMA
 
 template <int kSelector>
 TL_DEVICE void mma_sp_f16_f16(void* accumulators, const void* a_registers, const void* b_registers,
