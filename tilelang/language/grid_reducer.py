@@ -3,7 +3,8 @@
 A block stores its part, and tells a counter that it has come (release, acquire). The block that
 finds all others there combines the parts, in the order of the blocks, and sets the counter to zero
 for the next launch. No block waits for another, so the grid may be larger than the GPU. The counter
-is zeroed memory of the runtime (src/runtime/zeroed_memory.h).
+is zeroed memory of the runtime (src/runtime/zeroed_memory.h). Blocks that are a cluster store their
+parts in the shared memory of its first one instead.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from ..ir import span
 from ..ir.buffer import Buffer, Region, linear_terms, load, plain, shape_text
 from ..ir.expr import Expr, as_expr
 from ..ir.expr import cast as cast_value
-from .allocate import alloc_var, alloc_workspace
+from .allocate import alloc_scratch, alloc_var, alloc_workspace
 from .atomics import atomic_add
 from .builder import in_kernel
+from .cluster import cluster_sync, copy_cluster
 from .function import macro
 from .grid_plan import GridPlan, choose
 from .ignored import remark_choice
@@ -51,7 +53,7 @@ class GridStage:
     Attributes:
         reducer: whose tile holds the block's part once it is finalized.
         outs: where the results go, for each field.
-        parts: the workspace of each field.
+        parts: the workspace of each field, or the shared memory of the cluster's first block.
     """
 
     def __init__(self, reducer: Any, outs: list[Region], deterministic: bool) -> None:
@@ -64,7 +66,8 @@ class GridStage:
         members = plain(self.team.members)
         obstacle = "deterministic=True" if deterministic else reducer.atomics_obstacle()
         known = members if isinstance(members, int) else None
-        self.plan: GridPlan = choose(known, elements, size, obstacle)
+        clustered = known is not None and _is_cluster(self.team)
+        self.plan: GridPlan = choose(known, elements, size, obstacle, clustered)
         self.stored = False
         self.parts: list[Buffer] = []
         remark_choice(
@@ -93,6 +96,13 @@ class GridStage:
         own = self.team.index * self.team.members + self.team.member
         if self.plan.kind == "block":
             self.finish()
+            return
+        if self.plan.kind == "cluster":
+            for tile in self.reducer.tiles:
+                part = alloc_scratch((self.team.members, *tile.shape), tile.dtype)
+                self.parts.append(part)
+                place = (self.team.member, *(slice(None) for _ in tile.shape))
+                copy_cluster(tile, part[place], dst_block=0)
             return
         adds = self.plan.kind == "atomics"
         for tile in self.reducer.tiles:
@@ -150,6 +160,16 @@ def _choosing(frame: Any, out: Region, low: Any, extent: Any) -> set[int]:
     return found
 
 
+def _is_cluster(team: Team) -> bool:
+    """Whether the blocks of a team are those of a cluster, so that a member's number is its rank."""
+    frame = in_kernel("T.alloc_reducer").kernel
+    cluster = [*frame.attrs.get("cluster_dims", ()), 1, 1, 1]
+    return all(
+        cluster[d] == (1 if d in team.kept else plain(extent))
+        for d, extent in enumerate(frame.grid)
+    )
+
+
 def open_stage(reducer: Any, out: Any, deterministic: bool) -> GridStage:
     """Makes ``reducer`` one of the whole grid, whose result goes to ``out``.
 
@@ -198,7 +218,10 @@ def conclude_grid(stages: list[GridStage]) -> None:
                 span=stage.where,
                 notes=["call T.finalize_reducer after its last contribution"],
             )
-    rest = [stage for stage in stages if stage.plan.kind != "block"]
+    in_cluster = [stage for stage in stages if stage.plan.kind == "cluster"]
+    if in_cluster:
+        _conclude_cluster(in_cluster, in_cluster[0].team)
+    rest = [stage for stage in stages if stage.plan.kind not in ("block", "cluster")]
     while rest:
         same = [s for s in rest if (s.team.kept, s.plan.fan_in) == _key(rest[0])]
         rest = [s for s in rest if not any(s is each for each in same)]
@@ -262,6 +285,13 @@ def is_last(counters: Any, place: Any, others: Any) -> Any:
     if arrived == others:
         counters[place] = 0
     return last
+
+
+@macro
+def _conclude_cluster(stages: Any, team: Any) -> None:
+    cluster_sync()
+    if team.member == 0:
+        _take(stages, 0, team.members, True)
 
 
 @macro

@@ -157,6 +157,38 @@ def test_blocks_of_the_same_out_are_one_team(target):
     assert torch.equal(m.flatten(), x.amax(0).half())
 
 
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_team_that_is_a_cluster(target):
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((60, 48)),
+        W: T.Tensor((48,)),
+        best: T.Tensor((3,)),
+        place: T.Tensor((3,), "int32"),
+    ):
+        with T.Kernel(3, 4, threads=64, cluster_dims=(1, 4, 1)) as (bx, by):
+            left = bx * 16
+            w = T.alloc_reducer((16,), "float32", scope="grid", out=W[left : left + 16])
+            a = T.alloc_reducer(
+                (1,), T.argmax("float32"), scope="grid", out=(best[bx : bx + 1], place[bx : bx + 1])
+            )
+            for i, j in T.Parallel(15, 16):
+                w[j] += X[by * 15 + i, left + j]
+                T.reducer_update(a[0], X[by * 15 + i, left + j], (by * 15 + i) * 16 + j)
+            T.finalize_reducer(w)
+            T.finalize_reducer(a)
+
+    compiled = tilelang.compile(kernel, target=target)
+    assert all("shared memory of the cluster" in text for text in plans_of(compiled))
+    x, w = torch.randn(60, 48), torch.full((48,), torch.nan)
+    best, place = torch.zeros(3), torch.zeros(3).int()
+    compiled(x, w, best, place)
+    torch.testing.assert_close(w.double(), x.double().sum(0), rtol=0, atol=1e-4)
+    tiles = x.view(60, 3, 16).transpose(0, 1).reshape(3, -1)
+    assert torch.equal(best, tiles.amax(1)) and torch.equal(place.long(), tiles.argmax(1))
+
+
 def test_the_choice():
     assert choose(1, 16, 64, "").kind == "block"
     assert choose(264, 16, 64, "no").fan_in == 0
@@ -164,6 +196,8 @@ def test_the_choice():
     assert choose(264, 4096, 16384, "").fan_in == 17
     assert choose(40, 4096, 16384, "").kind == "atomics"
     assert choose(None, 16, 64, "no").kind == "workspace"
+    assert choose(8, 16, 64, "no", clustered=True).kind == "cluster"
+    assert choose(8, 4096, 16384, "no", clustered=True).kind == "workspace"
     for blocks in (2, 3, 10, 100, 5000):
         plan = choose(blocks, 1 << 20, 4 << 20, "no")
         assert plan.fan_in >= 2 or blocks < 5
