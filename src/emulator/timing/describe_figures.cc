@@ -18,7 +18,7 @@ std::string DescribeFigures(const Figures& f) {
   json.Field("float", kQuarters * kWarpLanes / f.fma_cycles);
   json.Field("l2", std::min(f.l2_bytes, L2BytesAt(f, f.tensor_clock_mhz) * f.l2_merge / f.sms));
   json.Field("tensor_memory", f.tmem_columns * kQuarters * kWarpLanes * kCellBytes);
-  json.Field("latency", double{f.l2_latency} + f.tma_latency);
+  json.Field("latency", static_cast<double>(f.l2_latency) + f.tma_latency);
   json.Field("clock", f.clock_mhz);
   json.Close('}');
   return json.Take();
