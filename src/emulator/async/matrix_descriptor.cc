@@ -31,13 +31,16 @@ std::optional<Swizzle> Tcgen05Swizzle(uint32_t code) {
 
 // What only the encoding of tcgen05 has: a constant, an absolute leading offset, a third bit of the
 // swizzle.
-void ParseTcgen05(uint64_t bits, const std::string& where, MatrixDescriptor& d) {
+void ParseTcgen05(uint64_t bits, DescriptorFormat format, const std::string& where,
+                  MatrixDescriptor& d) {
   if (DescriptorField(bits, 14, 2) || DescriptorField(bits, 30, 2) ||
       DescriptorField(bits, 53, 8)) {
     IllegalDescriptor(where + ": reserved bits (15:14, 31:30, 60:53) must be zero");
   }
-  if (DescriptorField(bits, 52, 1)) {
-    IllegalDescriptor(where + ": absolute leading offset (bit 52) does not exist on sm_100a");
+  d.absolute_leading = DescriptorField(bits, 52, 1);
+  if (d.absolute_leading && format != DescriptorFormat::kTcgen05K96) {
+    IllegalDescriptor(where +
+                      ": an absolute leading offset (bit 52) exists on sm_103a, with K = 96");
   }
   const uint32_t code = DescriptorField(bits, 61, 3);
   const auto swizzle = Tcgen05Swizzle(code);
@@ -75,10 +78,10 @@ MatrixDescriptor MatrixDescriptor::Parse(uint64_t bits, DescriptorFormat format,
                                          const char* operand) {
   const std::string where = std::string("descriptor ") + DescriptorHex(bits, 16) + " of " + operand;
   MatrixDescriptor d;
-  if (format == DescriptorFormat::kTcgen05) {
-    ParseTcgen05(bits, where, d);
-  } else {
+  if (format == DescriptorFormat::kWgmma) {
     ParseWgmma(bits, where, d);
+  } else {
+    ParseTcgen05(bits, format, where, d);
   }
   d.start = DescriptorField(bits, 0, 14) << 4;
   d.leading_offset = DescriptorField(bits, 16, 14) << 4;
@@ -104,12 +107,25 @@ uint32_t MatrixDescriptor::AddressOf(uint32_t offset) const {
 
 std::vector<uint32_t> RowUnits(const MatrixDescriptor& d, int rows, int units) {
   std::vector<uint32_t> addresses(static_cast<size_t>(rows) * units);
+  const bool swizzled = d.swizzle != Swizzle::kNone;
   const uint32_t pitch = SwizzleWidth(d.swizzle);
-  const uint32_t step = d.swizzle == Swizzle::kNone ? d.leading_offset : 16;
+  const uint32_t step = swizzled ? 16 : d.leading_offset;
+  const uint32_t first = (d.start - d.PatternStart()) % pitch;  // in its line of the pattern
+  const bool runs_over = swizzled && first + units * step > pitch;
+  if (runs_over && units * step % 32 != 0 && !d.absolute_leading) {
+    IllegalDescriptor("rows of " + std::to_string(units * step) + " bytes from byte " +
+                      std::to_string(first) + " of the swizzle's " + std::to_string(pitch) +
+                      " on go on in the next buffer: its address is an absolute leading offset "
+                      "(bit 52)");
+  }
+  MatrixDescriptor next = d;
+  next.start = d.leading_offset;
   for (int row = 0; row < rows; ++row) {
+    const uint32_t line = (row % 8) * pitch + (row / 8) * d.stride_offset;
     for (int u = 0; u < units; ++u) {
-      const uint32_t offset = (row % 8) * pitch + (row / 8) * d.stride_offset + u * step;
-      addresses[row * units + u] = d.AddressOf(offset);
+      const bool beyond = d.absolute_leading && swizzled && first + u * step >= pitch;
+      addresses[row * units + u] =
+          beyond ? next.AddressOf(line + first + u * step - pitch) : d.AddressOf(line + u * step);
     }
   }
   return addresses;

@@ -11,8 +11,9 @@
 
 namespace tilelang::emulator {
 
-// Whose encoding: they differ in the swizzle codes and in the constant and reserved bits.
-enum class DescriptorFormat : uint8_t { kWgmma, kTcgen05 };
+// Whose encoding: they differ in the swizzle codes and in the constant and reserved bits. With
+// K = 96 tcgen05 takes absolute leading offsets.
+enum class DescriptorFormat : uint8_t { kWgmma, kTcgen05, kTcgen05K96 };
 
 // A decoded descriptor. Offsets are bytes; `start` is relative to the CTA's window, since the
 // descriptor has no room for a cluster rank.
@@ -23,11 +24,14 @@ struct MatrixDescriptor {
   Swizzle swizzle = Swizzle::kNone;
   // Where the swizzle's pattern starts, in 128-byte lines modulo 8.
   uint32_t base_offset = 0;
+  // The leading offset is the address of the next buffer, where rows go on that run over the
+  // swizzle's width.
+  bool absolute_leading = false;
   // Legal, but likely a mistake; empty if nothing is odd.
   std::string warning;
 
-  // EmulatorError "descriptor" for reserved bits, invalid swizzle codes, absolute leading offsets
-  // and a base offset without a swizzle. `operand` names the operand in messages.
+  // EmulatorError "descriptor" for reserved bits, invalid swizzle codes, and absolute leading
+  // offsets and base offsets where there are none. `operand` names the operand in messages.
   static MatrixDescriptor Parse(uint64_t bits, DescriptorFormat format, const char* operand);
   uint32_t PatternStart() const { return base_offset << 7; }
   // The shared address of the byte `offset` after the start, after the swizzle.
@@ -43,7 +47,8 @@ std::vector<uint32_t> OperandUnits(const MatrixDescriptor& descriptor, MajorMode
                                    int depth, int element_bytes, int k_units);
 
 // Addresses of `units` 16-byte units a row, [row * units + u], in K-major order, as tcgen05.cp
-// reads.
+// reads. EmulatorError "descriptor" for rows of 48 bytes that run over the swizzle's width where no
+// buffer follows.
 std::vector<uint32_t> RowUnits(const MatrixDescriptor& descriptor, int rows, int units);
 
 }  // namespace tilelang::emulator

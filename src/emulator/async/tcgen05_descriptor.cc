@@ -80,8 +80,8 @@ void CheckShape(const InstructionDescriptor& d, const std::string& where) {
                       std::to_string(128 * ctas));
   }
   const bool wide = d.kind == MmaKind::kI8 && (d.pair || d.n > 32);
-  const int step = (wide ? 16 : 8) * ctas;
-  const int least = 8 * ctas * (wide && d.pair ? 2 : 1);
+  const int step = d.depth == kLongDepth ? 16 : (wide ? 16 : 8) * ctas;
+  const int least = d.depth == kLongDepth ? 16 : 8 * ctas * (wide && d.pair ? 2 : 1);
   if (d.n < least || d.n > 256 || d.n % step != 0) {
     IllegalDescriptor(shape + ": N is a multiple of " + std::to_string(step) + " in " +
                       std::to_string(least) + "..256");
@@ -131,6 +131,7 @@ InstructionDescriptor InstructionDescriptor::Parse(uint32_t bits, MmaKind kind,
   const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
   InstructionDescriptor d;
   d.kind = kind;
+  d.depth = MmaDepth(kind);
   ParseSparsity(bits, sparse, where, d);
   d.weight_stationary = weight_stationary;
   d.pair = pair;
@@ -176,20 +177,22 @@ void CheckScaleId(int id, int count, const char* name, const std::string& where)
 }  // namespace
 
 InstructionDescriptor InstructionDescriptor::ParseScaled(uint32_t bits, MmaKind kind, int block,
-                                                         bool pair, bool sparse) {
+                                                         bool pair, bool sparse, bool long_k) {
   const std::string where = "instruction descriptor " + DescriptorHex(bits, 8);
   const bool fp4 = IsFp4(kind);
-  if (fp4 && DescriptorField(bits, 31, 1)) {
-    throw EmulatorError("unsupported", where + ": K = 96 (bit 31), which sm_103a has");
+  const bool is_long = fp4 && DescriptorField(bits, 31, 1);
+  if (is_long && (sparse || !long_k)) {
+    IllegalDescriptor(where + ": K = 96 (bit 31) exists on sm_103a, for a dense A");
   }
   if (DescriptorField(bits, 3, 1) || DescriptorField(bits, 6, 1) || DescriptorField(bits, 24, 3) ||
-      DescriptorField(bits, 31, 1) || (fp4 && DescriptorField(bits, 15, 2))) {
+      (!fp4 && DescriptorField(bits, 31, 1)) || (fp4 && DescriptorField(bits, 15, 2))) {
     IllegalDescriptor(where + ": reserved bits (3, 6, 26:24" +
                       (fp4 ? ", 15 and 16 of kind::" + std::string(MmaKindName(kind)) : ", 31") +
                       ") must be zero");
   }
   InstructionDescriptor d;
   d.kind = kind;
+  d.depth = is_long ? kLongDepth : MmaDepth(kind);
   d.pair = pair;
   ParseSparsity(bits, sparse, where, d);
   d.a_type = ParseType(kind, DescriptorField(bits, 7, 3), "A", where);
@@ -201,7 +204,7 @@ InstructionDescriptor InstructionDescriptor::ParseScaled(uint32_t bits, MmaKind 
   d.n = static_cast<int>(DescriptorField(bits, 17, 6)) * 8;
   d.m = static_cast<int>(DescriptorField(bits, 27, 2)) * 128;
   d.scale_type = DescriptorField(bits, 23, 1) ? ScaleType::kUe8m0 : ScaleType::kUe4m3;
-  d.scale_count = MmaDepth(kind) / block;
+  d.scale_count = d.depth / block;
   d.scale_a_id = static_cast<int>(DescriptorField(bits, 29, 2));
   d.scale_b_id = static_cast<int>(DescriptorField(bits, 4, 2));
   if (d.scale_type == ScaleType::kUe4m3 && block != 16) {

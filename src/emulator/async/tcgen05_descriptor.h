@@ -18,7 +18,9 @@ constexpr bool IsBlockScaled(MmaKind kind) { return kind >= MmaKind::kMxf8f6f4; 
 // Two elements of e2m1 in a byte.
 constexpr bool IsFp4(MmaKind kind) { return kind == MmaKind::kMxf4 || kind == MmaKind::kMxf4nvf4; }
 
-// Elements of a row of A in one instruction: 32 bytes. K is twice that if A is sparse.
+// Elements of a row of A in one instruction: 32 bytes. K is twice that if A is sparse. Of e2m1 some
+// devices have K = 96, too.
+constexpr int kLongDepth = 96;
 constexpr int MmaDepth(MmaKind kind) {
   if (kind == MmaKind::kF16) return 16;
   return kind == MmaKind::kTf32 ? 8 : IsFp4(kind) ? 64 : 32;
@@ -32,6 +34,7 @@ struct InstructionDescriptor {
   int selector = 0;     // of the column of a pair that has the metadata of a sparse A
   int m = 0;
   int n = 0;
+  int depth = 0;  // elements of a row of A
   MatrixType a_type = MatrixType::kF16;
   MatrixType b_type = MatrixType::kF16;
   AccumulatorType d_type = AccumulatorType::kF32;
@@ -49,16 +52,17 @@ struct InstructionDescriptor {
 
   int ctas() const { return pair ? 2 : 1; }
   // Elements of a column of B.
-  int lines() const { return MmaDepth(kind) * (sparse ? 2 : 1); }
+  int lines() const { return depth * (sparse ? 2 : 1); }
   // Of A and D, in each CTA.
   int rows() const { return m / ctas(); }
 
   // EmulatorError "descriptor" names the illegal field and the legal values.
   static InstructionDescriptor Parse(uint32_t bits, MmaKind kind, bool weight_stationary, bool pair,
                                      bool sparse);
-  // The encoding of the block-scaled kinds; `block` elements of K share a scale factor.
+  // The encoding of the block-scaled kinds; `block` elements of K share a scale factor. `long_k`:
+  // the device has K = 96.
   static InstructionDescriptor ParseScaled(uint32_t bits, MmaKind kind, int block, bool pair,
-                                           bool sparse);
+                                           bool sparse, bool long_k);
 };
 
 // Which swizzles go with a major-ness and an element type; EmulatorError "descriptor" otherwise.

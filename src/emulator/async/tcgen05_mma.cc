@@ -11,7 +11,16 @@ namespace tilelang::emulator {
 namespace {
 
 constexpr int kOperandColumns = 8;  // a tensor-memory A takes 32 bytes of each lane
-constexpr int kRowUnits = 2;        // and one in shared memory as many of each row
+
+// Units of shared memory that so many elements along K take: 32 bytes of each row of A, or 48.
+int UnitsAlongK(const InstructionDescriptor& in, int elements) {
+  return IsFp4(in.kind) ? elements / 32 : 2 * elements / in.depth;
+}
+
+// Of operands in shared memory.
+DescriptorFormat FormatOf(const InstructionDescriptor& in) {
+  return in.depth == kLongDepth ? DescriptorFormat::kTcgen05K96 : DescriptorFormat::kTcgen05;
+}
 
 [[noreturn]] void IllegalAddress(const std::string& message) {
   throw EmulatorError("tmem", message);
@@ -116,12 +125,15 @@ void PlanA(MmaPlan& plan) {
     if (operands.shift_a) {
       throw EmulatorError("illegal-operand", ".ashift needs A in tensor memory");
     }
-    const MatrixDescriptor a = MatrixDescriptor::Parse(operands.a, DescriptorFormat::kTcgen05, "A");
+    const MatrixDescriptor a = MatrixDescriptor::Parse(operands.a, FormatOf(in), "A");
     CheckOperandLayout(a, in.a_major, in.a_type, "A");
     if (!a.warning.empty()) plan.warnings.push_back(a.warning);
-    plan.a_units =
-        OperandUnits(a, in.a_major, in.rows(), plan.depth, ContainerBytes(in.a_type), kRowUnits);
+    plan.a_units = OperandUnits(a, in.a_major, in.rows(), plan.depth, ContainerBytes(in.a_type),
+                                UnitsAlongK(in, plan.depth));
     return;
+  }
+  if (in.depth == kLongDepth) {
+    throw EmulatorError("unsupported", "A in tensor memory with K = 96: how many columns it takes");
   }
   if (in.a_major != MajorMode::kK) {
     throw EmulatorError("descriptor", "A in tensor memory is always K-major: clear bit 15");
@@ -145,12 +157,11 @@ void PlanB(MmaPlan& plan) {
   // A unit of an MN-major operand holds elements of several columns.
   const int block = in.b_major == MajorMode::kMn ? kUnitBytes / ContainerBytes(in.b_type) : 1;
   plan.b_rows = (in.n / in.ctas() + plan.columns.shift + block - 1) / block * block;
-  const MatrixDescriptor b =
-      MatrixDescriptor::Parse(plan.operands.b, DescriptorFormat::kTcgen05, "B");
+  const MatrixDescriptor b = MatrixDescriptor::Parse(plan.operands.b, FormatOf(in), "B");
   CheckOperandLayout(b, in.b_major, in.b_type, "B");
   if (!b.warning.empty()) plan.warnings.push_back(b.warning);
   plan.b_units = OperandUnits(b, in.b_major, plan.b_rows, in.lines(), ContainerBytes(in.b_type),
-                              in.sparse ? 2 * kRowUnits : kRowUnits);
+                              UnitsAlongK(in, in.lines()));
 }
 
 // Metadata lies in the lanes of A's rows. Of types of 8 and fewer bits each row has 64 bits, in two
@@ -196,14 +207,14 @@ void PlanScales(MmaPlan& plan) {
 MmaPlan PlanMma(const MmaOperands& operands) {
   MmaPlan plan;
   plan.operands = operands;
-  plan.depth = MmaDepth(operands.kind);
   const bool scaled = IsBlockScaled(operands.kind);
   plan.instruction = scaled ? InstructionDescriptor::ParseScaled(
                                   operands.instruction, operands.kind, operands.scale_block,
-                                  operands.pair, operands.sparse)
+                                  operands.pair, operands.sparse, operands.long_k)
                             : InstructionDescriptor::Parse(operands.instruction, operands.kind,
                                                            operands.weight_stationary,
                                                            operands.pair, operands.sparse);
+  plan.depth = plan.instruction.depth;
   plan.layout = AccumulatorLayoutOf(plan.instruction);
   CheckLane(plan, operands.d, "D");
   plan.d_cells = RowRegions(plan, operands.d, plan.layout.segments[0].columns);

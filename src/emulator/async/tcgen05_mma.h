@@ -21,6 +21,7 @@ namespace tilelang::emulator {
 struct MmaOperands {
   MmaKind kind = MmaKind::kF16;
   int scale_block = 0;  // of a block-scaled kind: elements of K that share a scale factor
+  bool long_k = false;  // the device has K = 96
   bool weight_stationary = false;
   bool pair = false;    // .cta_group::2
   bool sparse = false;  // .sp

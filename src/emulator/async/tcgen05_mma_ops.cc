@@ -8,6 +8,7 @@
 #include "emulator/async/matrix_operand.h"
 #include "emulator/async/tcgen05_mma.h"
 #include "emulator/async/tcgen05_pair.h"
+#include "emulator/core/function_decoder.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -75,6 +76,7 @@ struct MmaForm {
   AddressOperand scale_a, scale_b;  // of block-scaled kinds
   AddressOperand metadata;          // of a sparse A
   int scale_block = 0;
+  bool long_k = false;
   bool a_in_tmem = false;
   bool weight_stationary = false;
   bool shift_a = false;
@@ -93,6 +95,7 @@ MmaOperands OperandsOf(Warp& w, const Op& op, int lane) {
   MmaOperands operands;
   operands.kind = form.kind;
   operands.scale_block = form.scale_block;
+  operands.long_k = form.long_k;
   operands.weight_stationary = form.weight_stationary;
   operands.a_in_tmem = form.a_in_tmem;
   operands.shift_a = form.shift_a;
@@ -290,6 +293,8 @@ void TakeTail(Decoder& d, MmaForm& form, size_t next) {
 
 void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   MmaForm& form = d.MakeExtra<MmaForm>();
+  constexpr int kSmWithLongK = 103;
+  form.long_k = d.function().context().device.sm == kSmWithLongK;
   form.weight_stationary = weight_stationary;
   form.sparse = d.mods.Take("sp");
   form.pair = TakeCtaGroup(d);

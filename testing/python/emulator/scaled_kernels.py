@@ -10,6 +10,8 @@ from emulator import scaled_model
 from emulator import tensor_core_model as model
 
 A_AT, B_AT = 0, 32 * 1024
+#: From one buffer of an operand to the next, for rows of K = 96 that run over the first.
+BUFFER = 16 * 1024
 #: Columns of tensor memory: D from 0 on.
 SFA_AT, SFB_AT, TMEM_A_AT = 300, 320, 400
 PARAMS = ", .param .u64 ADESC, .param .u64 BDESC, .param .u32 IDESC, .param .u32 ACCUMULATE"
@@ -30,26 +32,28 @@ def one_cta(instructions):
     return f" @!%p0 bra ISSUED;{OPERANDS}{instructions}{COMMIT}"
 
 
-def place_nibbles(image, start, codes, swizzle, lbo, sbo):
-    """Two elements of four bits in a byte, K-major."""
+def place_nibbles(image, start, codes, swizzle, lbo, sbo, column=0):
+    """Two elements of four bits in a byte, K-major; rows begin at byte ``column`` of a line."""
     xor = model.SWIZZLES[swizzle][2]
     for row, line in enumerate(codes):
-        for byte in range(len(line) // 2):
+        for i in range(len(line) // 2):
+            buffer, byte = divmod(column + i, 128)
             offset = model.element_offset(swizzle, "K", 1, row, byte, lbo, sbo)
-            image[xor(start + offset)] = line[2 * byte] | line[2 * byte + 1] << 4
+            image[xor(start + buffer * BUFFER + offset)] = line[2 * i] | line[2 * i + 1] << 4
 
 
 class ScaledCase:
     def __init__(
         self, kind, a="e2m1", b="e2m1", scale="ue8m0", *, block=32, m=128, n=64, group=1,
         swizzles=("128B", "128B"), majors=("K", "K"), ids=(0, 0), accumulate=True, seed=0,
-        negate=(0, 0), exact=False,
+        negate=(0, 0), exact=False, depth=None, column=0,
     ):  # fmt: skip
         self.rng = rng = np.random.default_rng([seed, m, n, block, group, *map(ord, kind + a + b)])
         self.kind, self.a_kind, self.b_kind, self.scale_kind = kind, a, b, scale
         self.fp4 = kind != "mxf8f6f4"
         self.m, self.n, self.group, self.ids, self.accumulate = m, n, group, ids, accumulate
-        self.depth = 64 if self.fp4 else 32
+        self.depth = depth or (64 if self.fp4 else 32)
+        self.column = column
         self.count = self.depth // block
         self.a_codes, self.a = model.random_operand(rng, a, (m, self.depth))
         self.b_codes, self.b = model.random_operand(rng, b, (n, self.depth))
@@ -79,13 +83,19 @@ class ScaledCase:
             self.ids[1] << 4 | codes[0] << 7 | codes[1] << 10 | negate[0] << 13 | negate[1] << 14
             | (majors[0] == "MN") << 15 | (majors[1] == "MN") << 16 | self.n >> 3 << 17
             | (self.scale_kind == "ue8m0") << 23 | self.m >> 7 << 27 | self.ids[0] << 29
+            | (self.depth == 96) << 31
         )  # fmt: skip
 
     def _place(self, image, codes, kind, at, swizzle, major):
-        lbo, sbo, size = model.offsets_of(swizzle, major, 1, len(codes), 32)
+        row_bytes = self.depth // 2 if self.fp4 else self.depth
+        lbo, sbo, size = model.offsets_of(swizzle, major, 1, len(codes), row_bytes)
         assert size <= 32 * 1024
         if self.fp4:
-            place_nibbles(image, at, codes, swizzle, lbo, sbo)
+            place_nibbles(image, at, codes, swizzle, lbo, sbo, self.column)
+            if self.depth == 96 and swizzle == "128B":
+                start = IMAGE_START + at
+                bits = model.descriptor(start + self.column, start + BUFFER, sbo, swizzle)
+                return bits | 1 << 52
         else:
             if kind in model.MINI:
                 image[at : at + size] = 0
@@ -108,20 +118,24 @@ class ScaledCase:
     def put_scale(self, cta, quarters, row, column, byte, code):
         for quarter in quarters:
             at = (cta, 32 * quarter + row % 32, column + row // 32)
-            cell = int(self.cells[at]) & ~(0xFF << 8 * byte)
-            self.cells[at] = cell | int(code) << 8 * byte
+            cell = int(self.cells[at]) & ~(0xFF << 8 * (byte % 4))
+            self.cells[at] = cell | int(code) << 8 * (byte % 4)
 
     def store_scales(self):
         rows = self.m // self.group
         halves = 2 if self.group == 2 and self.m == 128 else 1
         for j in range(self.count):
+            byte_a, byte_b = self.ids[0] + j, self.ids[1] + j
+            # Four bytes along K are a group of columns.
+            sfa = SFA_AT + byte_a // 4 * 4
+            sfb = SFB_AT + byte_b // 4 * 4 * -(-(self.n // halves) // 128)
             for row, code in enumerate(self.sa[:, j]):
-                self.put_scale(row // rows, range(4), row % rows, SFA_AT, self.ids[0] + j, code)
+                self.put_scale(row // rows, range(4), row % rows, sfa, byte_a, code)
             for column, code in enumerate(self.sb[:, j]):
                 half, own = divmod(column, self.n // halves)
                 quarters = range(4 // halves * half, 4 // halves * (half + 1))
                 for cta in range(self.group):
-                    self.put_scale(cta, quarters, own, SFB_AT, self.ids[1] + j, code)
+                    self.put_scale(cta, quarters, own, sfb, byte_b, code)
 
     def store_a(self):
         """A into tensor memory; elements of eight bits, or nibbles."""

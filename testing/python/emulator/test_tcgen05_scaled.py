@@ -103,6 +103,47 @@ def test_pairs(kind, scale, block, m, schedule):
     case.check(schedule=schedule)
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "scale", "block", "ids"),
+    [
+        (0, "mxf4", "ue8m0", 32, (0, 3)),
+        (48, "mxf4", "ue8m0", 32, (3, 0)),
+        (96, "mxf4", "ue8m0", 32, (2, 1)),
+        (16, "mxf4nvf4", "ue8m0", 32, (1, 2)),
+        (64, "mxf4nvf4", "ue8m0", 16, (0, 2)),
+        (112, "mxf4nvf4", "ue4m3", 16, (2, 0)),
+        (32, "mxf4nvf4", "ue4m3", 16, (2, 2)),
+        (80, "mxf4nvf4", "ue4m3", 16, (0, 0)),
+    ],
+)
+def test_depth_of_96(column, kind, scale, block, ids):
+    """Rows of 48 bytes, eight in three buffers; scale factors run over into the next column."""
+    case = ScaledCase(
+        kind, scale=scale, block=block, n=48, ids=ids, depth=96, column=column, seed=column
+    )
+    case.check(arch="sm_103a")
+
+
+def test_depth_of_96_in_pairs_and_without_swizzle():
+    options = {"scale": "ue4m3", "block": 16, "depth": 96}
+    ScaledCase("mxf4nvf4", m=256, n=96, group=2, column=96, **options).check(arch="sm_103a")
+    ScaledCase("mxf4nvf4", n=16, swizzles=("none", "none"), **options).check(arch="sm_103a")
+
+
+def test_wrong_depths():
+    case = ScaledCase("mxf4", n=48, depth=96, column=96)
+    with pytest.raises(EmulatorError, match="K = 96"):
+        case.check()
+    case.args[0] &= ~(1 << 52)
+    with pytest.raises(EmulatorError, match="go on in the next buffer"):
+        case.check(arch="sm_103a")
+    case = ScaledCase("mxf4", n=24, depth=96)
+    with pytest.raises(EmulatorError, match="multiple of 16"):
+        case.check(arch="sm_103a")
+    with pytest.raises(EmulatorError, match="A in tensor memory with K = 96"):
+        ScaledCase("mxf4", n=48, depth=96).check(a="[%r2+400]", arch="sm_103a")
+
+
 @pytest.mark.parametrize("m", [128, 256])
 @pytest.mark.parametrize("n", [16, 160, 256])
 def test_columns_of_pairs(m, n):
@@ -177,10 +218,6 @@ def test_ids_that_do_not_exist():
         case.args[2] |= sfa << 29 | sfb << 4
         with pytest.raises(EmulatorError, match="scale factors a row"):
             case.check()
-    case = ScaledCase("mxf4", n=16)
-    case.args[2] |= 1 << 31
-    with pytest.raises(EmulatorError, match="K = 96"):
-        case.check()
 
 
 @pytest.mark.parametrize(
