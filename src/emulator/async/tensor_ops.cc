@@ -11,7 +11,7 @@
 namespace tilelang::emulator {
 namespace {
 
-enum class TensorMode : uint8_t { kTile, kGather, kIm2col };
+enum class TensorMode : uint8_t { kTile, kGather, kIm2col, kIm2colWide };
 
 struct TensorForm : TransferForm {
   AddressOperand shared;
@@ -19,9 +19,11 @@ struct TensorForm : TransferForm {
   TensorMode mode = TensorMode::kTile;
   int rank = 1;
   int coordinates = 1;
-  int offsets = 0;          // im2col filter offsets
+  int offsets = 0;          // im2col filter offsets, or the halo and the offset of im2col::w
   bool pair = false;        // .cta_group::2: the mbarrier may be that of the peer CTA
   bool own_shared = false;  // the destination is .shared::cta
+
+  bool im2col() const { return mode == TensorMode::kIm2col || mode == TensorMode::kIm2colWide; }
 };
 
 // Operands: coordinates, then im2col offsets, then the CTA mask of a multicast.
@@ -36,10 +38,10 @@ TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
                                       64, AccessKind::kRead);
   TensorMap map =
       Located(w.Here(lane), address, "tensor map", [&] { return TensorMap::Decode(bytes); });
-  if (map.rank != form.rank || map.im2col != (form.mode == TensorMode::kIm2col)) {
+  if (map.rank != form.rank || map.im2col != form.im2col()) {
     Fail(w.Here(lane), "tensor-map",
          "the instruction is for a " + std::to_string(form.rank) + "-dimensional " +
-             (form.mode == TensorMode::kIm2col ? "im2col" : "tiled") + " map, but the map is a " +
+             (form.im2col() ? "im2col" : "tiled") + " map, but the map is a " +
              std::to_string(map.rank) + "-dimensional " + (map.im2col ? "im2col" : "tiled") +
              " one",
          address, "tensor map");
@@ -78,6 +80,8 @@ TensorRequest RequestOf(Warp& w, const Op& op, int lane) {
         return WalkGather(request.map, at);
       case TensorMode::kIm2col:
         return WalkIm2col(request.map, at, std::span(offsets.data(), form.offsets));
+      case TensorMode::kIm2colWide:
+        return WalkIm2colWide(request.map, at, offsets[0], offsets[1]);
       default:
         return WalkTile(request.map, at);
     }
@@ -295,14 +299,17 @@ void TakeMode(Decoder& d, TensorForm& form) {
   const std::string dims = d.mods.TakeOneOf({"1d", "2d", "3d", "4d", "5d"});
   if (dims.empty()) d.Illegal("a tensor copy needs its number of dimensions, .1d to .5d");
   form.rank = form.coordinates = dims[0] - '0';
-  const std::string mode =
-      d.mods.TakeOneOf({"tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs"});
+  const std::string mode = d.mods.TakeOneOf(
+      {"tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs", "im2col::w"});
   if (mode == "tile::gather4" || mode == "tile::scatter4") {
     form.mode = TensorMode::kGather;
     form.coordinates = 5;
   } else if (mode == "im2col" || mode == "im2col_no_offs") {
     form.mode = TensorMode::kIm2col;
     form.offsets = mode == "im2col" ? form.rank - 2 : 0;
+  } else if (mode == "im2col::w") {
+    form.mode = TensorMode::kIm2colWide;
+    form.offsets = 2;
   }
 }
 

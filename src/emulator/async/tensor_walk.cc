@@ -206,6 +206,49 @@ TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates
   return walk;
 }
 
+TensorWalk WalkIm2colWide(const TensorMap& map, std::span<const int32_t> coordinates, int halo,
+                          int shift) {
+  const Swizzle swizzle = map.swizzle;
+  if (map.Interleaved() || swizzle == Swizzle::kNone || swizzle == Swizzle::k128BAtom32BFlip8B) {
+    throw EmulatorError("tensor-map",
+                        "im2col::w needs a swizzle, without flipped halves, and no interleave");
+  }
+  const Run run = RunOf(map, coordinates[0]);
+  TensorWalk walk{run.elements, {}};
+  std::array<Axis, TensorMap::kMaxRank> axes;
+  for (int d = 1; d < map.rank; ++d) axes[d] = AxisOf(map, d, coordinates[d], 1);
+  Axis& along = axes[1];
+  Axis& image = axes[map.rank - 1];
+  const int64_t lower = int64_t{map.lower[0]} + shift;
+  const int64_t upper = static_cast<int64_t>(along.extent) - 1 + map.upper[0] + shift;
+  along.start += shift;
+  if (along.start > upper) {
+    throw EmulatorError("tensor-map", "im2col::w begins on the right of its bounding box");
+  }
+  bool same_line = true;
+  for (uint32_t p = 0; p < map.pixels + static_cast<uint32_t>(halo); ++p) {
+    if (along.start > upper && p < map.pixels) {
+      along.start = lower;
+      image.start += image.step;
+      same_line = false;
+    }
+    uint64_t line = map.address;
+    bool inside = true;
+    for (int d = 1; d < map.rank; ++d) {
+      inside = inside && axes[d].Contains(axes[d].start);
+      line += static_cast<uint64_t>(axes[d].start) * axes[d].stride;
+    }
+    AppendRow(map, run, line, inside, &walk);
+    along.start += along.step;
+  }
+  if (halo > 0 && !same_line) {
+    throw EmulatorError("unsupported",
+                        "im2col::w with a halo and pixels of several lines: no source tells where "
+                        "the halos of the first ones lie");
+  }
+  return walk;
+}
+
 void ScatterRows(const TensorMap& map, const uint8_t* rows, uint32_t bytes, uint32_t base,
                  uint8_t* shared) {
   ForEachPiece(map, bytes, base, [&](uint32_t at, uint32_t address, uint32_t size) {

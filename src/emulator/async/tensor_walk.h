@@ -33,6 +33,12 @@ TensorWalk WalkGather(const TensorMap& map, std::span<const int32_t> coordinates
 TensorWalk WalkIm2col(const TensorMap& map, std::span<const int32_t> coordinates,
                       std::span<const uint16_t> offsets);
 
+// The same of im2col::w, along dimension W and then the next image: the map's pixels, and `halo`
+// more behind them on the line. `shift` moves pixels and bounding box. EmulatorError "unsupported"
+// for a halo of pixels on several lines.
+TensorWalk WalkIm2colWide(const TensorMap& map, std::span<const int32_t> coordinates, int halo,
+                          int shift);
+
 // Moves `bytes` bytes of rows between the dense block and their places in shared memory, from
 // address `base` on.
 void ScatterRows(const TensorMap& map, const uint8_t* rows, uint32_t bytes, uint32_t base,

@@ -8,6 +8,7 @@ COORDS = "{%r1, %r2, %r3, %r4}"
 _TMA = "cp.async.bulk.tensor"
 _DONE = "mbarrier::complete_tx::bytes"
 _SCALED = "[%r1], %d1, %d2, %r3, [%r4], [%r5], %p1"
+_FOUR = "{%f0, %f1, %f2, %f3}"
 _QUADS = "{%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f4, %f5, %f6, %f7}"
 
 #: Each is accepted by ptxas for some of the targets; the emulator accepts and refuses likewise.
@@ -36,11 +37,30 @@ SUPPORTED = [
     ),
     "tcgen05.ld.red.sync.aligned.32x32b.x2.max.abs.NaN.f32 {%f1, %f2}, %f3, [%r4];",
     *(
+        f"tcgen05.mma.sp.cta_group::1.kind::{kind} [%r1], %d1, %d2, [%r6], {operands};"
+        for kind, operands in {
+            "f16": "%r3, %p1",
+            "i8": "%r3, %p1",
+            "mxf4nvf4.block_scale.block16": "%r3, [%r4], [%r5], %p1",
+            "mxf4.block_scale.block32": "%r3, [%r4], [%r5], %p1",
+        }.items()
+    ),
+    *(
         f"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{kind}.{kind}.f32 {_QUADS};"
         for kind in ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2")
     ),
     "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0"
     f" {_QUADS}, %r8, {{0, 0}}, %r9, {{0, 0}};",
+    *(
+        f"mma.sync.aligned.m16n8k64.row.col.kind::{kind}.f32.e2m1.e2m1.f32.{scale}"
+        f" {_QUADS}, %r8, {{0, 0}}, %r9, {{0, 0}};"
+        for kind, scale in (
+            ("mxf4.block_scale", "ue8m0"),
+            ("mxf4nvf4.block_scale.scale_vec::2X", "ue8m0"),
+            ("mxf4nvf4.block_scale.scale_vec::4X", "ue4m3"),
+        )
+    ),
+    f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_FOUR}, %d1, %d2, 1, 1, 1, 0, 0;",
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
     " [%r1], [%r2];",
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
@@ -57,6 +77,13 @@ SUPPORTED = [
     f"{_TMA}.2d.global.shared::cta.tile::scatter4.bulk_group"
     " [%d1, {%r1, %r2, %r3, %r4, %r5}], [%r8];",
     f"{_TMA}.4d.shared::cta.global.im2col.{_DONE} [%r9], [%d1, {COORDS}], [%r8], {{%h1, %h2}};",
+    f"{_TMA}.4d.shared::cta.global.im2col::w.{_DONE} [%r9], [%d1, {COORDS}], [%r8], {{%h1, %h2}};",
+    f"{_TMA}.2d.cta_group::2.shared::cluster.global.{_DONE} [%r9], [%d1, {{%r1, %r2}}], [%r8];",
+    "cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 [%d1, {%r1, %r2, %r3, %r4, %r5}];",
+    "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%d1], [%r1], 16, %h1;",
+    "add.bf16 %h1, %h2, %h3;",
+    "sub.rn.f32.f16 %f1, %h1, %f2;",
+    "min.xorsign.abs.f32 %f1, %f2, %f3;",
     "tensormap.replace.tile.elemtype.global.b1024.b32 [%d1], 14;",
     "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32 [%d1], 1;",
     "tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%d1], 3;",
@@ -65,6 +92,7 @@ SUPPORTED = [
     "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r1], {%r2};",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r2, %r3}, [%r1];",
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b4x16_p64 {%r2, %r3}, [%r1];",
+    "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {%r2}, [%r1];",
     "cvt.rn.satfinite.e2m1x2.f32 %c1, %f1, %f2;",
     "cvt.rn.f16x2.e2m1x2 %r1, %c1;",
     "cvt.rn.satfinite.e2m3x2.f32 %h1, %f1, %f2;",
@@ -73,9 +101,18 @@ SUPPORTED = [
     "cvt.rn.bf16x2.ue8m0x2 %r1, %h1;",
     "cvt.rs.satfinite.e4m3x4.f32 %r1, {%f1, %f2, %f3, %f4}, %r2;",
     "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
+    "cvt.rs.relu.bf16x2.f32 %r1, %f1, %f2, %r2;",
+    "cvt.rs.satfinite.e2m1x4.f32 %h1, {%f1, %f2, %f3, %f4}, %r2;",
+    "cvt.rs.satfinite.e3m2x4.f32 %r1, {%f1, %f2, %f3, %f4}, %r2;",
+    "cvt.rz.ue8m0x2.bf16x2 %h1, %r1;",
     "st.async.mmio.release.sys.global.b32 [%d1], %r1;",
     "red.async.mmio.release.sys.global.add.u32 [%d1], %r1;",
     "griddepcontrol.wait;",
+    "griddepcontrol.launch_dependents;",
+    "stacksave.u64 %d1;",
+    "stackrestore.u64 %d1;",
+    "alloca.u64 %d1, %d2;",
+    "alloca.u64 %d1, %d2, 64;",
     "elect.sync %r1|%p1, -1;",
     "mapa.shared::cluster.u32 %r1, %r2, %r3;",
     "barrier.cluster.arrive.aligned;",
@@ -86,12 +123,10 @@ REFUSED = [
     ("multimem.ld_reduce.relaxed.gpu.global.add.f32 %f1, [%d1];", "sm_100a", "multimem"),
     ("multimem.st.relaxed.gpu.global.f32 [%d1], %f1;", "sm_100a", "multimem"),
     ("multimem.red.relaxed.gpu.global.add.f32 [%d1], %f1;", "sm_100a", "multimem"),
-    (f"{_TMA}.4d.shared::cta.global.im2col::w.{_DONE} [%r9], [%d1, {COORDS}], [%r8],"
-     " {%h1, %h2};", "sm_100a", "im2col::w"),
+    ("multimem.ld_reduce.relaxed.gpu.global.add.acc::f16.v4.e4m3x4 {%r1, %r2, %r3, %r4}, [%d1];",
+     "sm_100a", "multimem"),
     (f"{_TMA}.4d.shared::cta.global.im2col::w::128.{_DONE} [%r9], [%d1, {COORDS}], [%r8],"
      " {%h1, %h2};", "sm_100a", "im2col::w::128"),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f6}];", "sm_100a", "tex"),
-    ("stacksave.u64 %d1;", "sm_100a", "stacksave"),
-    ("alloca.u64 %d1, %d2;", "sm_100a", "alloca"),
     ("vadd.s32.s32.s32 %r1, %r2.b0, %r3.b1;", "sm_100a", "vadd"),
 ]  # fmt: skip

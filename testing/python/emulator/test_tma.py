@@ -162,6 +162,46 @@ def test_im2col(stride):
     np.testing.assert_array_equal(got, expected)
 
 
+WIDE = {"lower": (0, -1), "upper": (0, -1), "channels": 32}
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("pixels", "halo", "offset"), [(17, 0, 1), (3, 2, 0), (2, 1, 2)])
+def test_im2col_wide(pixels, halo, offset, stride):
+    """Pixels of one row of each image, and on the last line a halo beyond the bounding box."""
+    array = random_array(np.random.default_rng(8), (3, 6, 7, 64), np.uint16)
+    info = Im2col(**WIDE, pixels=pixels)
+    tensor_map = DEVICE.tensor_map(
+        array, im2col=info, element_strides=(1, 1, stride, 1), swizzle="64B"
+    )
+    n, h, w = 1, 4, -1
+    text = {"mode": ".im2col::w", "offsets": f", {{{halo}, {offset}}}"}
+    got = load(tensor_map, (pixels + halo) * 64, [32, w, h, n], 4, **text)
+    expected = np.zeros((pixels + halo, 32), np.uint16)
+    w += offset
+    for p in range(pixels + halo):
+        if p < pixels and w > 7 - 1 - 1 + offset:
+            w, n = -1 + offset, n + 1
+        if n < 3 and 0 <= w < 7:
+            expected[p] = array[n, h, w, 32:]
+        w += stride
+    np.testing.assert_array_equal(got, swizzled(expected, "64B"))
+
+
+def test_wrong_im2col_wide():
+    array = np.zeros((3, 6, 7, 64), np.uint16)
+    for coords, pixels, swizzle, words in [
+        ([0, 0, 0, 0], 9, "64B", "a halo and pixels of several lines"),
+        ([0, 7, 0, 0], 2, "64B", "on the right of its bounding box"),
+        ([0, 0, 0, 0], 2, None, "needs a swizzle"),
+    ]:
+        info = Im2col(**WIDE, pixels=pixels)
+        tensor_map = DEVICE.tensor_map(array, im2col=info, swizzle=swizzle)
+        text = {"mode": ".im2col::w", "offsets": ", {1, 0}"}
+        with pytest.raises(EmulatorError, match=words):
+            load(tensor_map, (pixels + 1) * 64, coords, 4, **text)
+
+
 @pytest.mark.parametrize("kind", ["u4_unpack_u8", "u6_unpack_u8"])
 def test_padded_small_types(kind):
     rng = np.random.default_rng(7)
