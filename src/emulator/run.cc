@@ -41,7 +41,7 @@ std::string DescribeMemory(const Launch& launch, size_t clusters, uint64_t shado
   const uint64_t warps = ctas * ((launch.options.block.count() + kLanes - 1) / kLanes);
   std::string text =
       "for each host thread, registers of " + MiB(warps * kernel.file_bytes) +
-      ", local memory of " + MiB(warps * kLanes * kernel.local_bytes) + ", shared memory of " +
+      ", local memory of " + MiB(warps * kLanes * kernel.thread_bytes()) + ", shared memory of " +
       MiB(ctas * (uint64_t{kernel.dynamic_shared_offset} + launch.options.dynamic_shared));
   if (!launch.options.sanitize) return text;
   return text + ", and " + MiB(shadow_bytes) +

@@ -54,7 +54,7 @@ bool Inside(uint64_t address, uint32_t bytes, uint64_t base, uint64_t size) {
 
 uint8_t* LocalAccess(Warp& warp, int lane, uint64_t address, uint32_t bytes, uint32_t align,
                      AccessKind kind) {
-  uint64_t size = warp.cta.cluster.kernel().local_bytes;
+  const uint64_t size = warp.local_bytes(lane);
   if (!Inside(address, bytes, kLocalBase, size)) {
     Fail(warp.Here(lane), "out-of-bounds",
          std::string(Verb(kind)) + " of " + std::to_string(bytes) +

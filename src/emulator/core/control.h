@@ -13,6 +13,9 @@ namespace tilelang::emulator {
 class FunctionDecoder;
 
 Handler ExitHandler();
+// Of functions that are not inlined; the first wants a CallSite.
+Handler CallHandler();
+Handler ReturnHandler();
 Handler BranchHandler();
 bool ParseSpecial(const std::string& name, Special* special);
 // Clocks and timers: their value depends on when they are read.

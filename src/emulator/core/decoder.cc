@@ -153,8 +153,12 @@ uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width)
     }
     return function_.AddressSlot(placement, operand.offset, bits);
   }
-  if (function_.context().functions.count(operand.name)) {
-    Unsupported("the address of the function '" + operand.name + "' as an operand");
+  if (uint64_t address = function_.context().FunctionAddress(operand.name)) {
+    if (inst.opcode != "mov" || bits != 64 || operand.offset) {
+      Illegal("function '" + operand.name + "' where '" + inst.Spelling() +
+              "' takes a register: mov.u64 loads its address");
+    }
+    return Constant(type, address);
   }
   Illegal("'" + operand.name + "' is not declared");
 }

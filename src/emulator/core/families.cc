@@ -6,11 +6,11 @@ namespace tilelang::emulator {
 
 void RegisterFamilies() {
   static const bool once = [] {
-    for (auto add :
-         {RegisterControl, RegisterInteger, RegisterBitField, RegisterFloat, RegisterTranscendental,
-          RegisterConvert, RegisterCompare, RegisterMove, RegisterMemory, RegisterMatrixMove,
-          RegisterMma, RegisterWmma, RegisterVideo, RegisterAtomics, RegisterWarpOps,
-          RegisterBarriers, RegisterMisc, RegisterCalls, RegisterAsync}) {
+    for (auto add : {RegisterControl,        RegisterInteger,    RegisterBitField, RegisterFloat,
+                     RegisterTranscendental, RegisterConvert,    RegisterCompare,  RegisterMove,
+                     RegisterMemory,         RegisterMatrixMove, RegisterMma,      RegisterWmma,
+                     RegisterVideo,          RegisterAtomics,    RegisterWarpOps,  RegisterBarriers,
+                     RegisterMisc,           RegisterCalls,      RegisterStack,    RegisterAsync}) {
       add();
     }
     return true;

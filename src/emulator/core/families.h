@@ -22,6 +22,7 @@ void RegisterWarpOps();
 void RegisterBarriers();
 void RegisterMisc();
 void RegisterCalls();
+void RegisterStack();
 // mbarrier, cp.async, bulk copies, tensor maps, tcgen05: in src/emulator/async.
 void RegisterAsync();
 

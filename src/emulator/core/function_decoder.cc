@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "emulator/base/demangle.h"
 #include "emulator/core/control.h"
 #include "emulator/core/forms.h"
 #include "emulator/memory/shared.h"
@@ -20,7 +19,6 @@ constexpr uint32_t kMaxShared = (1 << 24) - kSharedReserved;
 // What no compiler comes near and hosts can still hold.
 constexpr uint32_t kMaxFileBytes = 256 << 20;
 constexpr size_t kMaxInstructions = 1 << 20;
-constexpr size_t kMaxCalls = 256;
 
 uint32_t AlignUp(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
@@ -76,6 +74,7 @@ uint32_t FunctionDecoder::Constant(int bits, uint64_t value) {
 
 uint32_t FunctionDecoder::AddressSlot(const Placement& placement, int64_t offset, int bits) {
   uint64_t address = placement.address + static_cast<uint64_t>(offset);
+  if (placement.in_frame) return FrameAddressSlot(address, bits);
   if (placement.space != Space::kShared) return Constant(bits, address);
   Special base = placement.dynamic ? Special::kDynamicSharedBase : Special::kSharedBase;
   auto key = std::make_tuple(bits, static_cast<int>(base), address);
@@ -141,7 +140,7 @@ const FunctionDecoder::Register* FunctionDecoder::FindRegister(const std::string
     const NameScope::Declaration* declaration = scope.names.Find(base);
     if (!declaration) continue;
     if (!IsElement(*declaration, name, base)) return nullptr;
-    const Register entry{NewSlot(TypeBits(declaration->type)), declaration->type};
+    const Register entry{NewRegister(TypeBits(declaration->type)), declaration->type};
     return &scope.registers.emplace(name, entry).first->second;
   }
   return nullptr;
@@ -243,8 +242,14 @@ Placement FunctionDecoder::PlaceShared(const ptx::Variable& variable) {
 
 Placement FunctionDecoder::PlaceLocal(const ptx::Variable& variable) {
   const uint32_t align = std::max(8u, NaturalAlign(variable));
-  return {Space::kLocal, kLocalBase + PlaceAfter(&kernel_.local_bytes, variable, align, kMaxLocal,
-                                                 "the local memory of a thread")};
+  const char* const space = "the local memory of a thread";
+  Placement placement{Space::kLocal};
+  placement.bytes = variable.bytes();
+  placement.in_frame = called_ != nullptr;
+  placement.address =
+      called_ ? PlaceAfter(&called_->frame_bytes, variable, align, kStackBytes, space)
+              : kLocalBase + PlaceAfter(&kernel_.local_bytes, variable, align, kMaxLocal, space);
+  return placement;
 }
 
 void FunctionDecoder::PlaceParameters(const ptx::Function& entry) {
@@ -300,16 +305,22 @@ void FunctionDecoder::Run(const ptx::Function& entry) {
   Body(entry);
   kernel_.dynamic_shared_offset =
       AlignUp(kSharedReserved + kernel_.static_shared, kernel_.dynamic_shared_align);
-  Op exit;
-  exit.handler = ExitHandler();
-  exit.source = static_cast<uint32_t>(kernel_.sources.size());
-  SourceLine end;
-  end.ptx_line = entry.line;
-  end.spelling = "ret";
-  kernel_.sources.push_back(std::move(end));
-  kernel_.code.push_back(exit);
-  pool_offsets_.push_back(kernel_.slot_pool.size());
+  Close(entry, ExitHandler());
+  DecodeCalled();
   PatchAll();
+}
+
+// The return at the end of a body.
+void FunctionDecoder::Close(const ptx::Function& function, Handler handler) {
+  Op end;
+  end.handler = handler;
+  end.source = static_cast<uint32_t>(kernel_.sources.size());
+  SourceLine source;
+  source.ptx_line = function.line;
+  source.spelling = "ret";
+  kernel_.sources.push_back(std::move(source));
+  kernel_.code.push_back(end);
+  pool_offsets_.push_back(kernel_.slot_pool.size());
 }
 
 void FunctionDecoder::AddLabel(const ptx::Statement& statement, Labels* labels) {
@@ -513,68 +524,6 @@ void FunctionDecoder::PatchAll() {
     kernel_.code[index].target = static_cast<uint32_t>(label_pcs_[label]);
   }
   for (auto [target, label] : fixups_) *target = static_cast<uint32_t>(label_pcs_[label]);
-}
-
-// A branch over an inlined body, for lanes where the guard of the call is false.
-void FunctionDecoder::EmitSkip(Decoder& call, int label) {
-  Op op;
-  Decoder skip(*this, call.inst, Modifiers({}), op);
-  op.handler = BranchHandler();
-  op.guard = call.op.guard ^ 1u;
-  pending_target_ = label;
-  Finish(skip);
-  pending_target_ = -1;
-}
-
-void FunctionDecoder::InlineCall(Decoder& decoder, const std::string& name,
-                                 const std::vector<ptx::Operand>& results,
-                                 const std::vector<ptx::Operand>& arguments) {
-  auto found = context_.functions.find(name);
-  if (found == context_.functions.end() || !found->second->has_body) {
-    decoder.Unsupported("call of '" + ShortName(name) + "', which this module does not define");
-  }
-  const ptx::Function& callee = *found->second;
-  for (const Frame& frame : frames_) {
-    if (frame.function == &callee)
-      decoder.Unsupported("recursive call of '" + ShortName(name) + "'");
-  }
-  if (frames_.size() > kMaxCalls) {
-    Error(decoder.inst, kTooLarge,
-          "calls nest deeper than " + std::to_string(kMaxCalls) + " levels");
-  }
-  if (callee.parameters.size() != arguments.size() || callee.results.size() != results.size()) {
-    decoder.Illegal("call of '" + name + "' with a different number of arguments or results");
-  }
-  Scope scope;
-  auto bind = [&](const std::vector<ptx::Variable>& formals,
-                  const std::vector<ptx::Operand>& actuals) {
-    for (size_t i = 0; i < formals.size(); ++i) {
-      const std::string& actual = actuals[i].name;
-      scope.names.Declare(formals[i]);
-      if (formals[i].is_register) {
-        const Register* reg = FindRegister(actual);
-        if (!reg) decoder.Unsupported("argument '" + actual + "' of a register parameter");
-        scope.registers[formals[i].name] = *reg;
-        continue;
-      }
-      Placement placement;
-      if (!FindVariable(actual, &placement)) {
-        decoder.Unsupported("argument '" + actual + "' that is no .param variable");
-      }
-      scope.variables[formals[i].name] = placement;
-    }
-  };
-  bind(callee.parameters, arguments);
-  bind(callee.results, results);
-  int return_label = static_cast<int>(label_pcs_.size());
-  label_pcs_.push_back(-1);
-  if (decoder.op.guard != kNoSlot) EmitSkip(decoder, return_label);
-  frames_.push_back({&callee, scopes_.size(), return_label});
-  scopes_.push_back(std::move(scope));
-  Body(callee);
-  scopes_.pop_back();
-  frames_.pop_back();
-  label_pcs_[return_label] = static_cast<int64_t>(kernel_.code.size());
 }
 
 }  // namespace tilelang::emulator

@@ -2,12 +2,14 @@
 #ifndef TILELANG_EMULATOR_CORE_FUNCTION_DECODER_H_
 #define TILELANG_EMULATOR_CORE_FUNCTION_DECODER_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/core/call_graph.h"
 #include "emulator/core/decoder.h"
 #include "emulator/core/kernel.h"
 #include "emulator/core/name_scope.h"
@@ -19,8 +21,10 @@ namespace tilelang::emulator {
 // Where a variable lives.
 struct Placement {
   Space space = Space::kGlobal;
-  uint64_t address = 0;  // shared: offset in the window; others: address in their space
-  bool dynamic = false;  // dynamic shared memory: `address` counts from its start
+  uint64_t address = 0;   // shared: offset in the window; others: address in their space
+  bool dynamic = false;   // dynamic shared memory: `address` counts from its start
+  bool in_frame = false;  // of a function that is called: `address` counts from its frame
+  uint64_t bytes = 0;     // of local variables
 };
 
 // Everything that a module's kernels share while they are decoded.
@@ -29,9 +33,21 @@ struct ModuleContext {
   Module* module = nullptr;
   Target target;
   Target device;
-  std::unordered_map<std::string, const ptx::Function*> functions;
+  FunctionsByName functions;
+  CallGraph calls;
+  std::unordered_map<std::string, uint64_t> function_addresses;
   std::unordered_map<std::string, const ptx::Variable*> shared_variables;  // module scope
   std::unordered_map<std::string, Placement> placements;  // global and const variables
+
+  bool Defines(const std::string& name) const {
+    const auto found = functions.find(name);
+    return found != functions.end() && found->second->has_body;
+  }
+  // 0 when `name` is no device function.
+  uint64_t FunctionAddress(const std::string& name) const {
+    const auto found = function_addresses.find(name);
+    return found == function_addresses.end() ? 0 : found->second;
+  }
 };
 
 class FunctionDecoder {
@@ -58,13 +74,18 @@ class FunctionDecoder {
   // `*target` becomes the label's program counter.
   void PatchLater(uint32_t* target, const std::string& label, const ptx::Instruction& inst);
   const std::vector<std::string>* BranchTargets(const std::string& name) const;
-  // Inlines a call of a device function.
-  void InlineCall(Decoder& decoder, const std::string& name,
-                  const std::vector<ptx::Operand>& results,
-                  const std::vector<ptx::Operand>& arguments);
+  // A call of a device function: inlines it, if it can be.
+  void Call(Decoder& decoder, const std::string& name, const std::vector<ptx::Operand>& results,
+            const std::vector<ptx::Operand>& arguments);
+  // A call of the function whose address a register holds.
+  void CallByAddress(Decoder& decoder, const ptx::Operand& address,
+                     const std::vector<ptx::Operand>& results,
+                     const std::vector<ptx::Operand>& arguments);
   // Whether the function being decoded names the register of a result in another operand, too.
   bool IsResultRead(const ptx::Operand& result) const;
   bool IsInlined() const { return frames_.size() > 1; }
+  // Whether what is being decoded is the body of a function that calls jump to.
+  bool IsCalled() const { return called_ != nullptr; }
   void SetReturnTarget(Decoder& decoder);
   Kernel& kernel() { return kernel_; }
   ModuleContext& context() { return context_; }
@@ -111,7 +132,21 @@ class FunctionDecoder {
   void NoteUnsupported(const EmulatorError& error);
   // The instruction with names of vectors as lists of their elements.
   ptx::Instruction WithVectorsExpanded(const ptx::Instruction& instruction);
+  void Inline(Decoder& decoder, const ptx::Function& callee,
+              const std::vector<ptx::Operand>& results, const std::vector<ptx::Operand>& arguments);
+  void Bind(Decoder& decoder, const std::vector<ptx::Variable>& formals,
+            const std::vector<ptx::Operand>& actuals, Scope* scope);
   void EmitSkip(Decoder& call, int label);
+  DeviceFunction& CalledFunction(const ptx::Function& function);
+  CallSite& MakeCall(Decoder& decoder, const std::vector<ptx::Operand>& results,
+                     const std::vector<ptx::Operand>& arguments);
+  ValuePlace Actual(Decoder& decoder, const ptx::Operand& operand);
+  std::vector<ValuePlace> Formals(const std::vector<ptx::Variable>& variables);
+  void DecodeCalled();
+  void DecodeBody(const ptx::Function& function, DeviceFunction* called);
+  void Close(const ptx::Function& function, Handler handler);
+  uint32_t NewRegister(int bits);
+  uint32_t FrameAddressSlot(uint64_t offset, int bits);
   int FindLabel(const std::string& name) const;
   Placement PlaceShared(const ptx::Variable& variable);
   Placement PlaceLocal(const ptx::Variable& variable);
@@ -130,6 +165,11 @@ class FunctionDecoder {
   std::vector<std::pair<uint32_t*, int>> fixups_;
   std::vector<size_t> pool_offsets_;  // of each op's slots
   int pending_target_ = -1;
+  // Functions that are called, those that are still to be decoded, and the one being decoded.
+  std::unordered_map<const ptx::Function*, DeviceFunction*> called_functions_;
+  std::deque<const ptx::Function*> undecoded_;
+  DeviceFunction* called_ = nullptr;
+  std::map<std::pair<uint64_t, int>, uint32_t> frame_slots_;  // of it, by offset and width
 };
 
 }  // namespace tilelang::emulator

@@ -3,14 +3,17 @@
 #define TILELANG_EMULATOR_CORE_KERNEL_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/base/error.h"
 #include "emulator/base/types.h"
+#include "emulator/core/device_function.h"
 #include "emulator/core/instruction_class.h"
 #include "emulator/core/op.h"
 
@@ -153,8 +156,11 @@ struct Kernel {
   std::vector<SharedVariable> shared_variables;
   bool uses_dynamic_shared = false;
   uint32_t dynamic_shared_align = 16;
-  uint32_t dynamic_shared_offset = 0;  // in the window, after the static part
-  uint32_t local_bytes = 0;
+  uint32_t dynamic_shared_offset = 0;    // in the window, after the static part
+  uint32_t local_bytes = 0;              // of a thread, without its stack
+  bool uses_stack = false;               // by calls that are not inlined, or alloca
+  std::deque<DeviceFunction> functions;  // those that are not inlined
+  std::unordered_map<uint64_t, const DeviceFunction*> by_address;
   std::vector<int> reqntid, maxntid, reqnctapercluster;
   int minnctapersm = 0, maxnreg = 0;
   bool communicates = false;  // CTAs may exchange values through global memory
@@ -165,6 +171,9 @@ struct Kernel {
   int cta_group = 0;                             // of its tcgen05 instructions; 0: has none
   std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
   std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them
+
+  // Local memory of a thread.
+  uint64_t thread_bytes() const { return uint64_t{local_bytes} + (uses_stack ? kStackBytes : 0); }
 };
 
 // One loaded PTX text. Global variables live in `memory`, constant banks here.
@@ -183,6 +192,7 @@ class Module {
   std::vector<uint8_t> constant_bank;
   std::map<std::string, uint64_t> globals;  // name -> virtual address
   std::vector<uint64_t> owned_globals;      // to unmap
+  std::vector<std::string> functions;       // device functions, by address
 
   const Kernel* Find(const std::string& name) const;
   // Text of the PTX line, names of the source files.

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/core/call_stack.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -164,8 +166,11 @@ Warp::Warp(Cta& cta, uint32_t index) : cta(cta), index(index) {
   storage_.resize(kernel.file_bytes / 8 + 16);
   registers_ = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(storage_.data()) + 63) &
                                           ~uintptr_t{63});
-  local_ = ZeroedBytes(size_t{kernel.local_bytes} * kLanes);
+  local_ = ZeroedBytes(kernel.thread_bytes() * kLanes);
+  if (kernel.uses_stack) calls_ = std::make_unique<CallStack>(*this);
 }
+
+Warp::~Warp() = default;
 
 void Warp::Reset(uint32_t lanes) {
   const Kernel& kernel = cta.cluster.kernel();
@@ -187,10 +192,15 @@ void Warp::Reset(uint32_t lanes) {
   splits_.assign(1, Split{});
   splits_[0].mask = live;
   current_ = 0;
+  if (calls_) calls_->Reset();
 }
 
 uint8_t* Warp::local(int lane) {
-  return local_.data() + size_t{cta.cluster.kernel().local_bytes} * lane;
+  return local_.data() + cta.cluster.kernel().thread_bytes() * lane;
+}
+
+uint64_t Warp::local_bytes(int lane) const {
+  return calls_ ? calls_->top(lane) - kLocalBase : cta.cluster.kernel().local_bytes;
 }
 
 uint32_t Warp::Pc() const { return static_cast<uint32_t>(op - cta.cluster.kernel().code.data()); }
@@ -206,10 +216,11 @@ Flow Warp::Diverge(uint32_t taken, uint32_t pc) {
   return Flow::kJump;
 }
 
-void Warp::SplitOff(uint32_t lanes, uint32_t pc) {
+void Warp::SplitOff(uint32_t lanes, uint32_t pc, int deeper) {
   Split other;
   other.pc = pc;
   other.mask = lanes;
+  other.depth = split().depth + deeper;
   other.last_run = split().last_run;
   other.poll_pc = split().poll_pc;
   other.poll = split().poll;

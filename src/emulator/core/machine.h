@@ -24,6 +24,7 @@
 
 namespace tilelang::emulator {
 
+class CallStack;
 class GridShadow;
 
 constexpr int kLanes = 32;
@@ -43,10 +44,12 @@ struct WaitInfo {
   bool expired = false;
 };
 
-// Lanes of a warp that run together. Splits with equal program counter and resume state merge.
+// Lanes of a warp that run together. Splits with equal program counter, depth and resume state
+// merge.
 struct Split {
   uint32_t pc = 0;
   uint32_t mask = 0;
+  uint32_t depth = 0;  // of calls
   // Scratch of the current instruction between retries; 0 when it starts.
   uint64_t resume = 0;
   bool waiting = false;
@@ -56,6 +59,14 @@ struct Split {
   // Lanes that have exited leave their split empty until the warp's next turn.
   bool empty() const { return mask == 0; }
   bool runnable() const { return !waiting && !empty(); }
+  // Whether its lanes run first, so that they reach those of the other: out of the deepest call,
+  // and from the lowest program counter.
+  bool Before(const Split& other) const {
+    return depth != other.depth ? depth > other.depth : pc < other.pc;
+  }
+  bool Meets(const Split& other) const {
+    return pc == other.pc && depth == other.depth && resume == other.resume;
+  }
   // The last poll of a spin loop that saw nothing new, and where it was.
   static constexpr uint32_t kNoPoll = 0xFFFFFFFFu;
   uint32_t poll_pc = kNoPoll;
@@ -65,6 +76,7 @@ struct Split {
 class Warp {
  public:
   Warp(Cta& cta, uint32_t index);
+  ~Warp();
 
   template <typename T>
   T* Reg(uint32_t slot) {
@@ -121,8 +133,8 @@ class Warp {
   }
   // Lanes in `taken` go to `pc`, the others of the split to the next instruction.
   Flow Diverge(uint32_t taken, uint32_t pc);
-  // The lanes leave the current split and continue at `pc`.
-  void SplitOff(uint32_t lanes, uint32_t pc);
+  // The lanes leave the current split and continue at `pc`, so many calls deeper.
+  void SplitOff(uint32_t lanes, uint32_t pc, int deeper = 0);
   Flow Exit(uint32_t lanes);
   // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
   // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
@@ -139,6 +151,11 @@ class Warp {
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 
   uint8_t* local(int lane);
+  // How much of it the lane may use now.
+  uint64_t local_bytes(int lane) const;
+  // Of kernels that have stacks.
+  CallStack& calls() { return *calls_; }
+  const CallStack& calls() const { return *calls_; }
   // Ends timed waits as if their time were over; true if there were any.
   bool ExpireTimedWaits();
   // All its threads wait.
@@ -155,6 +172,7 @@ class Warp {
   size_t current_ = 0;
   uint64_t split_clock_ = 0;
   ZeroedBytes local_;  // 32 lanes one after the other
+  std::unique_ptr<CallStack> calls_;
 };
 
 // Threads that arrived at a named barrier (bar/barrier.cta).

@@ -54,6 +54,8 @@ class Loader {
         context_.functions[function.name] = &function;
       }
     }
+    context_.calls.Build(program_, context_.functions);
+    PlaceFunctions();
     PlaceVariables();
     for (const ptx::Function& function : program_.functions) {
       if (function.is_entry && function.has_body) DecodeKernel(function);
@@ -73,6 +75,16 @@ class Loader {
     }
     if (ParseTarget(program_.target).sm == 0) {
       throw EmulatorError("target", "there is no .target " + program_.target);
+    }
+  }
+
+  // Each device function has an address.
+  void PlaceFunctions() {
+    for (const ptx::Function& function : program_.functions) {
+      if (function.is_entry || context_.function_addresses.count(function.name)) continue;
+      module_->functions.push_back(function.name);
+      context_.function_addresses[function.name] =
+          kCodeWindow + kFunctionBytes * module_->functions.size();
     }
   }
 
@@ -187,7 +199,8 @@ class Loader {
           return (window ? kConstWindow : 0) + found->second.address +
                  static_cast<uint64_t>(value.offset);
         }
-        if (context_.functions.count(value.name)) return 0;  // tables of functions are not called
+        const uint64_t address = context_.FunctionAddress(value.name);
+        if (address && !value.offset) return address;
         break;
       }
       default:

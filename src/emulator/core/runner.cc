@@ -28,7 +28,7 @@ bool WarpRunner::MergeCurrent(Warp& warp) {
   bool merged = false;
   for (size_t i = 0; i < splits.size();) {
     Split& here = splits[warp.current_];
-    if (i != warp.current_ && splits[i].pc == here.pc && splits[i].resume == here.resume) {
+    if (i != warp.current_ && splits[i].Meets(here)) {
       here.mask |= splits[i].mask;
       here.waiting = false;
       splits.erase(splits.begin() + i);
@@ -45,8 +45,9 @@ int WarpRunner::LowestRunnable(const Warp& warp) {
   int best = -1;
   for (size_t i = 0; i < warp.splits_.size(); ++i) {
     const Split& split = warp.splits_[i];
-    if (split.runnable() && (best < 0 || split.pc < warp.splits_[best].pc))
+    if (split.runnable() && (best < 0 || split.Before(warp.splits_[best]))) {
       best = static_cast<int>(i);
+    }
   }
   return best;
 }

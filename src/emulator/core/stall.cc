@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "emulator/core/call_stack.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -60,7 +62,7 @@ uint64_t PlacesOf(const Warp& warp) {
   uint64_t splits = 0;  // in any order
   for (const Split& split : warp.splits()) {
     const uint64_t place = uint64_t{split.pc} << 32 | split.mask;
-    splits += Mix(Mix(place, split.resume), split.waiting);
+    splits += Mix(Mix(place, split.resume), uint64_t{split.depth} << 1 | split.waiting);
   }
   return splits;
 }
@@ -68,8 +70,9 @@ uint64_t PlacesOf(const Warp& warp) {
 uint64_t StateOf(Warp& warp) {
   const Kernel& kernel = warp.cta.cluster.kernel();
   uint64_t hash = HashBytes(warp.live, warp.Reg<uint8_t>(0), kernel.file_bytes);
-  if (kernel.local_bytes) {
-    hash = HashBytes(hash, warp.local(0), size_t{kernel.local_bytes} * kLanes);
+  for (int lane = 0; kernel.thread_bytes() && lane < kLanes; ++lane) {
+    hash = HashBytes(hash, warp.local(lane), warp.local_bytes(lane));
+    if (kernel.uses_stack) hash = Mix(hash, warp.calls().Digest(lane));
   }
   return Mix(Mix(hash, PlacesOf(warp)), warp.carry);
 }

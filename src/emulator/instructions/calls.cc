@@ -1,4 +1,4 @@
-// call: device functions are inlined; vprintf and __assertfail are built in.
+// call: what it calls; vprintf, __assertfail, malloc and free are built in.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -6,24 +6,35 @@
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
+#include "emulator/memory/hex.h"
 
 namespace tilelang::emulator {
 namespace {
 
-// Addresses, in local memory, of a built-in function's arguments and result.
+// Slots that hold the addresses, in local memory, of a built-in function's arguments and result.
 struct BuiltinCall {
   std::vector<uint32_t> arguments;
-  uint32_t result = 0;  // 0: none
+  uint32_t result = kNoSlot;
 };
 
 template <typename T>
-T ReadLocal(Warp& w, int lane, uint32_t address) {
+T ReadArgument(Warp& w, int lane, const BuiltinCall& call, size_t i) {
+  const uint64_t address = w.Reg<uint64_t>(call.arguments[i])[lane];
   T value;
   std::memcpy(
       &value,
       ThreadAccess(w, lane, Space::kLocal, address, sizeof(T), sizeof(T), AccessKind::kRead),
       sizeof(T));
   return value;
+}
+
+template <typename T>
+void WriteResult(Warp& w, int lane, const BuiltinCall& call, T value) {
+  if (call.result == kNoSlot) return;
+  const uint64_t address = w.Reg<uint64_t>(call.result)[lane];
+  std::memcpy(
+      ThreadAccess(w, lane, Space::kLocal, address, sizeof(T), sizeof(T), AccessKind::kWrite),
+      &value, sizeof(T));
 }
 
 // A zero-terminated string at a generic address.
@@ -55,7 +66,7 @@ class Formatter {
   }
 
   // How many it has taken, which is what CUDA's printf returns.
-  const int32_t& arguments() const { return taken_; }
+  int32_t arguments() const { return taken_; }
 
  private:
   template <typename T>
@@ -148,14 +159,10 @@ void Print(Warp& w, int lane, const std::string& text) {
 Flow Printf(Warp& w, const Op& op, uint32_t mask) {
   const BuiltinCall& call = op.Extra<BuiltinCall>();
   ForEachLane(mask, [&](int lane) {
-    std::string format = ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[0]));
-    uint64_t arguments = ReadLocal<uint64_t>(w, lane, call.arguments[1]);
-    Formatter formatter(w, lane, arguments);
+    std::string format = ReadString(w, lane, ReadArgument<uint64_t>(w, lane, call, 0));
+    Formatter formatter(w, lane, ReadArgument<uint64_t>(w, lane, call, 1));
     const std::string text = formatter.Run(format);
-    if (call.result) {
-      std::memcpy(ThreadAccess(w, lane, Space::kLocal, call.result, 4, 4, AccessKind::kWrite),
-                  &formatter.arguments(), 4);
-    }
+    WriteResult(w, lane, call, formatter.arguments());
     Print(w, lane, text);
   });
   ++w.changes;
@@ -167,9 +174,9 @@ Flow AssertFail(Warp& w, const Op& op, uint32_t mask) {
   const BuiltinCall& call = op.Extra<BuiltinCall>();
   int lane = __builtin_ctz(mask);
   auto text = [&](size_t i) {
-    return ReadString(w, lane, ReadLocal<uint64_t>(w, lane, call.arguments[i]));
+    return ReadString(w, lane, ReadArgument<uint64_t>(w, lane, call, i));
   };
-  uint32_t line = ReadLocal<uint32_t>(w, lane, call.arguments[2]);
+  uint32_t line = ReadArgument<uint32_t>(w, lane, call, 2);
   const Dim3& block = w.cta.cluster.launch.options.block;
   const uint32_t thread = w.index * kLanes + lane;
   std::string threads = "in thread (" + std::to_string(thread % block.x) + ", " +
@@ -182,26 +189,63 @@ Flow AssertFail(Warp& w, const Op& op, uint32_t mask) {
            std::to_string(line) + ")");
 }
 
+// --- the heap of device code ------------------------------------------------------------------
+
+Flow Allocate(Warp& w, const Op& op, uint32_t mask) {
+  const BuiltinCall& call = op.Extra<BuiltinCall>();
+  GlobalMemory& global = w.cta.cluster.launch.global;
+  ForEachLane(mask, [&](int lane) {
+    WriteResult(w, lane, call, global.AllocateOnHeap(ReadArgument<uint64_t>(w, lane, call, 0)));
+  });
+  ++w.changes;
+  return Flow::kNext;
+}
+
+Flow Free(Warp& w, const Op& op, uint32_t mask) {
+  const BuiltinCall& call = op.Extra<BuiltinCall>();
+  GlobalMemory& global = w.cta.cluster.launch.global;
+  ForEachLane(mask, [&](int lane) {
+    const uint64_t address = ReadArgument<uint64_t>(w, lane, call, 0);
+    if (address == 0 || global.FreeOnHeap(address)) return;
+    Fail(w.Here(lane), "illegal-operand",
+         "free of " + Hex(address) + ": malloc of device code gave no such block, or it is freed",
+         address);
+  });
+  ++w.changes;
+  return Flow::kNext;
+}
+
+struct Builtin {
+  const char* name;
+  Handler handler;
+  size_t arguments;
+};
+
+constexpr Builtin kBuiltins[] = {{"vprintf", Printf, 2},
+                                 {"__assertfail", AssertFail, 5},
+                                 {"malloc", Allocate, 1},
+                                 {"free", Free, 1}};
+
 const std::vector<ptx::Operand>& Tuple(const ptx::Operand& operand) { return operand.elements; }
 
-uint32_t LocalAddress(Decoder& d, const ptx::Operand& operand) {
+uint32_t AddressOf(Decoder& d, const ptx::Operand& operand) {
   Placement placement;
   if (!d.function().FindVariable(operand.name, &placement) || placement.space != Space::kLocal) {
     d.Illegal("argument '" + operand.name + "' of a call is no .param variable");
   }
-  return static_cast<uint32_t>(placement.address);
+  return d.function().AddressSlot(placement, 0, 64);
 }
 
-void DecodeBuiltin(Decoder& d, Handler handler, size_t count,
-                   const std::vector<ptx::Operand>& results,
+void DecodeBuiltin(Decoder& d, const Builtin& builtin, const std::vector<ptx::Operand>& results,
                    const std::vector<ptx::Operand>& arguments) {
-  if (arguments.size() != count) d.Illegal("wrong number of arguments of a built-in function");
+  if (arguments.size() != builtin.arguments) {
+    d.Illegal("wrong number of arguments of a built-in function");
+  }
   BuiltinCall call;
-  for (const ptx::Operand& argument : arguments)
-    call.arguments.push_back(LocalAddress(d, argument));
-  if (!results.empty()) call.result = LocalAddress(d, results[0]);
+  for (const ptx::Operand& argument : arguments) call.arguments.push_back(AddressOf(d, argument));
+  if (!results.empty()) call.result = AddressOf(d, results[0]);
   d.MakeExtra<BuiltinCall>(std::move(call));
-  d.op.handler = handler;
+  d.op.handler = builtin.handler;
 }
 
 void DecodeCall(Decoder& d) {
@@ -211,13 +255,17 @@ void DecodeCall(Decoder& d) {
   if (d.operand(0).kind == ptx::Operand::Kind::kTuple) results = Tuple(d.operand(next++));
   const ptx::Operand& callee = d.operand(next++);
   if (d.Has(next)) arguments = Tuple(d.operand(next++));
-  if (d.Has(next) || callee.kind != ptx::Operand::Kind::kName ||
-      d.function().FindRegister(callee.name)) {
-    d.Unsupported("an indirect call");
+  if (callee.kind != ptx::Operand::Kind::kName) d.Illegal("a call names a function or a register");
+  if (d.function().FindRegister(callee.name)) {
+    if (d.Has(next)) d.operand(next);  // prototype: what is passed tells as much
+    return d.function().CallByAddress(d, callee, results, arguments);
   }
-  if (callee.name == "vprintf") return DecodeBuiltin(d, Printf, 2, results, arguments);
-  if (callee.name == "__assertfail") return DecodeBuiltin(d, AssertFail, 5, results, arguments);
-  d.function().InlineCall(d, callee.name, results, arguments);
+  if (!d.function().context().Defines(callee.name)) {
+    for (const Builtin& builtin : kBuiltins) {
+      if (callee.name == builtin.name) return DecodeBuiltin(d, builtin, results, arguments);
+    }
+  }
+  d.function().Call(d, callee.name, results, arguments);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void DecodeReturn(Decoder& d) {
     d.op.handler = Branch;
     d.function().SetReturnTarget(d);
   } else {
-    d.op.handler = Exit;
+    d.op.handler = d.function().IsCalled() ? ReturnHandler() : Exit;
   }
 }
 

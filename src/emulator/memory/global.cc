@@ -160,7 +160,21 @@ uint8_t* GlobalMemory::FindSlow(const GlobalSlice& slice, uint64_t offset, uint6
   return covered >= offset + bytes ? host : nullptr;
 }
 
+uint64_t GlobalMemory::AllocateOnHeap(uint64_t bytes) {
+  const uint64_t offset = heap_.Allocate(bytes);
+  return offset ? kHeapBase + offset : 0;
+}
+
+bool GlobalMemory::FreeOnHeap(uint64_t address) {
+  return address > kHeapBase && heap_.Free(address - kHeapBase);
+}
+
+uint8_t* GlobalMemory::FindInHeap(uint64_t address, uint64_t bytes) const {
+  return address > kHeapBase ? heap_.Find(address - kHeapBase, bytes) : nullptr;
+}
+
 std::string GlobalMemory::NameOf(uint64_t address) const {
+  if (address > kHeapBase) return "malloc";
   const GlobalBuffer* buffer = Nearest(address);
   return buffer ? buffer->name : "";
 }
@@ -173,6 +187,7 @@ uint64_t GlobalMemory::SizeAt(uint64_t address) const {
 std::string GlobalMemory::Describe(uint64_t address) const {
   const GlobalBuffer* buffer = Nearest(address);
   constexpr uint64_t kNearNull = 1 << 20;
+  if (!buffer && address > kHeapBase) return heap_.Describe(address - kHeapBase);
   if (!buffer && address < kNearNull) {
     return "it begins at a null pointer, as an argument has that is None";
   }

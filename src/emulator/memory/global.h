@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "emulator/memory/device_heap.h"
 #include "emulator/memory/zeroed_bytes.h"
 
 namespace tilelang::emulator {
@@ -23,8 +23,9 @@ constexpr uint64_t kParamWindow = 0x9'0000'0000;
 constexpr uint64_t kConstWindow = 0xA'0000'0000;
 // Before this, addresses are taken for null pointers and offsets from them.
 constexpr uint64_t kLeastAddress = uint64_t{1} << 16;
-// Global addresses have 49 bits, as on a GPU.
-constexpr uint64_t kAddressEnd = uint64_t{1} << 49;
+// Global addresses have 49 bits, as on a GPU. The last slice is the heap of device code.
+constexpr uint64_t kHeapBase = (uint64_t{1} << 49) - (uint64_t{1} << kBufferShift);
+constexpr uint64_t kAddressEnd = kHeapBase;
 
 // A part of a slice that lies in one piece on the host. Offsets count from the slice's start.
 struct GlobalBuffer {
@@ -68,7 +69,7 @@ class GlobalMemory {
   // read-only.
   uint8_t* Find(uint64_t address, uint64_t bytes, bool write) const {
     uint64_t index = address >> kBufferShift;
-    if (index >= slices_.size()) return nullptr;
+    if (index >= slices_.size()) return FindInHeap(address, bytes);
     const GlobalSlice& slice = slices_[index];
     uint64_t offset = address & kOffsetMask;
     if (slice.ranges.empty()) return nullptr;
@@ -83,16 +84,21 @@ class GlobalMemory {
   std::string NameOf(uint64_t address) const;
   // Bytes of the buffer at `address`; 0 if there is none.
   uint64_t SizeAt(uint64_t address) const;
+  // Address of a new block, or 0; the heap alone changes while launches run.
+  uint64_t AllocateOnHeap(uint64_t bytes);
+  bool FreeOnHeap(uint64_t address);  // false: it is no block
 
  private:
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << kBufferShift) - 1;
 
+  uint8_t* FindInHeap(uint64_t address, uint64_t bytes) const;
   static uint8_t* FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes, bool write);
   // The buffer at this address, or the one before it in its slice, or the first one; or nullptr.
   const GlobalBuffer* Nearest(uint64_t address) const;
   GlobalBuffer& BufferAt(uint64_t address);
   std::vector<GlobalSlice> slices_;
   std::vector<uint32_t> free_;  // slices without buffers
+  DeviceHeap heap_;
 };
 
 }  // namespace tilelang::emulator

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <set>
 
+#include "emulator/core/control.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -343,6 +345,11 @@ OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures) {
     throw EmulatorError("unsupported", "'" + source.spelling +
                                            "' cannot be timed: the rate of sparse matrix "
                                            "instructions is not known; dense ones can");
+  }
+  if (op.handler == CallHandler()) {
+    throw EmulatorError("unsupported",
+                        "calls that are not inlined cannot be timed: the time of a frame is not "
+                        "known");
   }
   OpCost cost = ClassCost(spelling, source, op, figures);
   cost.waits = cost.unit == Unit::kBarrier || cost.unit == Unit::kWgmma ||

@@ -61,8 +61,19 @@ def test_what_is_no_value(values):
     assert "pointers" in caught.value.ptx_text
 
 
-def test_address_of_a_function_is_refused_by_name():
-    function = ".func (.param .b32 r) g (.param .b32 x) { ret; }"
-    with pytest.raises(EmulatorError, match="address of the function 'g'") as caught:
-        load(function, "mov.u64 %d1, g;").launch(1, 1, [np.zeros(1, np.uint32)])
-    assert caught.value.kind == "unsupported"
+def test_address_of_a_function():
+    """Declared before a table names it, and defined after."""
+    head = ".func (.param .b32 r) g (.param .b32 x)"
+    table = f"{head};\n.func f() {{ ret; }}\n.global .align 8 .u64 table[2] = {{g, f}};\n"
+    body = (
+        "ld.param.u64 %d1, [out]; mov.u64 %d2, g; ld.global.u64 %d3, [table];"
+        "ld.global.u64 %d4, [table+8]; st.global.u64 [%d1], %d2; st.global.u64 [%d1+8], %d3;"
+        "st.global.u64 [%d1+16], %d4;"
+    )
+    out = np.zeros(3, np.uint64)
+    load(f"{table}{head} {{ ret; }}", body).launch(1, 1, [out])
+    assert out[0] == out[1] != out[2] and out.all()
+    with pytest.raises(EmulatorError, match="loads its address"):
+        load(table, "mov.u64 %d2, g+8;").launch(1, 1, [out])
+    with pytest.raises(EmulatorError, match="loads its address"):
+        load(table, "add.u64 %d2, %d2, g;").launch(1, 1, [out])
