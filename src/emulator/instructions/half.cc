@@ -20,19 +20,19 @@ inline float Decode(uint16_t a) {
 }
 
 template <Element kElement>
-inline uint16_t Encode(double value, Rounding rounding = Rounding::kNearestEven) {
-  const bool bfloat = kElement == Element::kBf16;
-  const uint16_t code =
-      static_cast<uint16_t>(EncodeFloat(bfloat ? kBf16 : kF16, value, rounding, false));
+inline uint16_t Encode(float value) {
+  const uint16_t code = kElement == Element::kBf16 ? F32ToBf16(value) : F32ToF16(value);
   return kElement == Element::kF16Flushed ? FlushHalf(code) : code;
 }
 
-// Sources are exact in double, sums and products are rounded to odd there, then once to the type.
+// Sources are exact in f32. Sums are rounded to odd there, then once to the type. Products have at
+// most 22 bits: they are exact, but for those of bf16 below f32's numbers, which are no ties of
+// bf16, and those beyond, which are infinite in both.
 template <Arithmetic kOp>
-inline double Exact(float a, float b) {
-  if constexpr (kOp == Arithmetic::kAdd) return AddToOdd(a, b);
-  if constexpr (kOp == Arithmetic::kSub) return AddToOdd(a, -static_cast<double>(b));
-  return static_cast<double>(a) * b;
+inline float Exact(float a, float b) {
+  if constexpr (kOp == Arithmetic::kAdd) return F32AddToOdd(a, b);
+  if constexpr (kOp == Arithmetic::kSub) return F32AddToOdd(a, -b);
+  return a * b;
 }
 
 enum class Finish : uint8_t { kPlain, kSat, kRelu };
@@ -41,11 +41,11 @@ enum class Finish : uint8_t { kPlain, kSat, kRelu };
 // with either sign, as a factor only, whatever the other operands are.
 constexpr uint16_t kOobNan = 0x7FF7;
 
-template <Finish kFinish>
-inline double Finished(double value) {
-  if constexpr (kFinish == Finish::kSat) return value > 0 ? (value > 1 ? 1.0 : value) : 0.0;
+template <Finish kFinish, typename T>
+inline T Finished(T value) {
+  if constexpr (kFinish == Finish::kSat) return value > 0 ? (value > 1 ? T{1} : value) : T{0};
   // .relu clamps negative results to +0; NaN stays NaN
-  if constexpr (kFinish == Finish::kRelu) return value <= 0 ? 0.0 : value;
+  if constexpr (kFinish == Finish::kRelu) return value <= 0 ? T{0} : value;
   return value;
 }
 
@@ -57,12 +57,25 @@ struct HalfBinary {
   }
 };
 
+// The product must be exact in f32.
 template <Element kElement, Finish kFinish, bool kOob = false>
 struct HalfFma {
   uint16_t operator()(uint16_t a, uint16_t b, uint16_t c) const {
+    const bool oob = kOob && ((a & 0x7FFF) == kOobNan || (b & 0x7FFF) == kOobNan);
+    const float product = Decode<kElement>(a) * Decode<kElement>(b);
+    const float value = F32AddToOdd(product, Decode<kElement>(c));
+    return oob ? 0 : Encode<kElement>(Finished<kFinish>(value));
+  }
+};
+
+// By way of f64, for products of bf16.
+template <Finish kFinish, bool kOob = false>
+struct WideFma {
+  uint16_t operator()(uint16_t a, uint16_t b, uint16_t c) const {
     if (kOob && ((a & 0x7FFF) == kOobNan || (b & 0x7FFF) == kOobNan)) return 0;
-    double value = FmaToOdd(Decode<kElement>(a), Decode<kElement>(b), Decode<kElement>(c));
-    return Encode<kElement>(Finished<kFinish>(value));
+    const double value = FmaToOdd(Bf16ToF32(a), Bf16ToF32(b), Bf16ToF32(c));
+    return static_cast<uint16_t>(
+        EncodeFloat(kBf16, Finished<kFinish>(value), Rounding::kNearestEven, false));
   }
 };
 
@@ -100,17 +113,62 @@ Handler TernaryOf(bool packed) {
   return packed ? Ternary<OnHalves<F>, uint32_t>() : Ternary<F, uint16_t>();
 }
 
+// Not 0 if the product of two pairs of bf16 (or of one, above which zeros are) may be inexact in
+// f32: by the sums of biased exponents, each in 16 bits.
+inline uint32_t MayLose(uint32_t a, uint32_t b) {
+  constexpr uint32_t kBoth = 0x00010001u, kTop = 0x8000u * kBoth;
+  constexpr uint32_t kLeast = 2 * 127 - 100, kBeyond = 2 * 127 + 126;
+  const uint32_t sum = (a >> 7 & 0xFF * kBoth) + (b >> 7 & 0xFF * kBoth);
+  const uint32_t outside = ~(sum + kTop - kLeast * kBoth) | (sum + kTop - kBeyond * kBoth);
+  const uint32_t nonzero = (a & 0x7FFF * kBoth) + 0x7FFF * kBoth;
+  return outside & nonzero & ((b & 0x7FFF * kBoth) + 0x7FFF * kBoth) & kTop;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline bool AnyLoses(const Warp& w, const Op& op) {
+  const T* a = w.Reg<T>(op.a[1]);
+  const T* b = w.Reg<T>(op.a[2]);
+  uint32_t any = 0;
+  for (int i = 0; i < kLanes; ++i) any |= MayLose(a[i], b[i]);
+  return any != 0;
+}
+
+template <typename Narrow, typename Wide, typename T>
+Flow Bf16Fma(Warp& w, const Op& op, uint32_t mask) {
+  return AnyLoses<T>(w, op) ? TernaryBase<Wide, T, T, T, T>(w, op, mask)
+                            : TernaryBase<Narrow, T, T, T, T>(w, op, mask);
+}
+template <typename Narrow, typename Wide, typename T>
+TL_WIDE_TARGET Flow Bf16FmaWide(Warp& w, const Op& op, uint32_t mask) {
+  return AnyLoses<T>(w, op) ? TernaryWide<Wide, T, T, T, T>(w, op, mask)
+                            : TernaryWide<Narrow, T, T, T, T>(w, op, mask);
+}
+
+template <Element kElement, Finish kFinish, bool kOob = false>
+Handler FmaOf(bool packed) {
+  using Narrow = HalfFma<kElement, kFinish, kOob>;
+  using Wide = WideFma<kFinish, kOob>;
+  if constexpr (kElement != Element::kBf16) {
+    return TernaryOf<Narrow>(packed);
+  } else if (packed) {
+    return HasWideTarget() ? Bf16FmaWide<OnHalves<Narrow>, OnHalves<Wide>, uint32_t>
+                           : Bf16Fma<OnHalves<Narrow>, OnHalves<Wide>, uint32_t>;
+  } else {
+    return HasWideTarget() ? Bf16FmaWide<Narrow, Wide, uint16_t> : Bf16Fma<Narrow, Wide, uint16_t>;
+  }
+}
+
 template <Arithmetic kOp, Element kElement>
 Handler OfOperation(const FloatModifiers& m, bool packed) {
   if constexpr (kOp == Arithmetic::kFma) {
     if (m.out_of_bounds) {
       if (kElement == Element::kF16Flushed || m.saturate) return nullptr;
-      return m.relu ? TernaryOf<HalfFma<kElement, Finish::kRelu, true>>(packed)
-                    : TernaryOf<HalfFma<kElement, Finish::kPlain, true>>(packed);
+      return m.relu ? FmaOf<kElement, Finish::kRelu, true>(packed)
+                    : FmaOf<kElement, Finish::kPlain, true>(packed);
     }
-    if (m.saturate) return TernaryOf<HalfFma<kElement, Finish::kSat>>(packed);
-    if (m.relu) return TernaryOf<HalfFma<kElement, Finish::kRelu>>(packed);
-    return TernaryOf<HalfFma<kElement, Finish::kPlain>>(packed);
+    if (m.saturate) return FmaOf<kElement, Finish::kSat>(packed);
+    if (m.relu) return FmaOf<kElement, Finish::kRelu>(packed);
+    return FmaOf<kElement, Finish::kPlain>(packed);
   } else {
     if (m.saturate) return BinaryOf<HalfBinary<kOp, kElement, Finish::kSat>>(packed);
     return BinaryOf<HalfBinary<kOp, kElement, Finish::kPlain>>(packed);

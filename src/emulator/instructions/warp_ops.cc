@@ -15,8 +15,11 @@ namespace {
 Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   const uint32_t* masks = w.Reg<uint32_t>(slot);
   int first = std::countr_zero(mask);
-  uint32_t members = masks[first], same = mask;
-  ForEachLane(mask, [&](int i) { same &= masks[i] == members ? kAllLanes : ~(1u << i); });
+  uint32_t members = masks[first], same = mask, differ = 0;
+  for (int i = 0; i < kLanes; ++i) differ |= masks[i] ^ members;
+  if (differ) {
+    ForEachLane(mask, [&](int i) { same &= masks[i] == members ? kAllLanes : ~(1u << i); });
+  }
   if (uint32_t outside = same & ~members) {
     Fail(w.Here(std::countr_zero(outside)), "illegal-operand",
          "the executing lane is not in the membermask of this .sync instruction");
@@ -42,10 +45,10 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
 
 enum class Shuffle : uint8_t { kUp, kDown, kBfly, kIdx };
 
-// The lane that `lane` reads from; in range or not as PTX ISA, shfl.sync defines it.
+// The lane that `lane` reads from, and 1 or 0: in range or not as PTX ISA, shfl.sync defines it.
 template <Shuffle kMode>
 [[gnu::always_inline]] inline uint32_t SourceLane(uint32_t lane, uint32_t b, uint32_t c,
-                                                  bool* in_range) {
+                                                  uint32_t* in_range) {
   uint32_t segment = (c >> 8) & 31, n = b & 31;
   uint32_t top = (lane & segment) | (c & 31 & ~segment);
   int32_t source =
@@ -54,8 +57,28 @@ template <Shuffle kMode>
                            : kMode == Shuffle::kBfly ? lane ^ n
                                                      : (lane & segment) | (n & ~segment));
   int32_t limit = static_cast<int32_t>(top);
-  *in_range = kMode == Shuffle::kUp ? source >= limit : source <= limit;
+  *in_range = (kMode == Shuffle::kUp ? source >= limit : source <= limit) ? 1 : 0;
   return *in_range ? static_cast<uint32_t>(source) & 31 : lane;
+}
+
+struct ShuffleSources {
+  uint32_t lane[kLanes], in_range[kLanes];
+};
+
+template <Shuffle kMode>
+[[gnu::always_inline]] inline void FindSources(const uint32_t* b, const uint32_t* c,
+                                               ShuffleSources* out) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    out->lane[i] = SourceLane<kMode>(i, b[i], c[i], &out->in_range[i]);
+  }
+}
+template <Shuffle kMode>
+void FindSourcesBase(const uint32_t* b, const uint32_t* c, ShuffleSources* out) {
+  FindSources<kMode>(b, c, out);
+}
+template <Shuffle kMode>
+TL_WIDE_TARGET void FindSourcesWide(const uint32_t* b, const uint32_t* c, ShuffleSources* out) {
+  FindSources<kMode>(b, c, out);
 }
 
 // Slots: d, p (or none), a, b, c, membermask.
@@ -65,15 +88,15 @@ Flow ShuffleLanes(Warp& w, const Op& op, uint32_t mask) {
   if (Flow flow = Gather(w, mask, op.slots[5], &group); flow != Flow::kNext) return flow;
   uint32_t* d = w.Reg<uint32_t>(op.slots[0]);
   const uint32_t* a = w.Reg<uint32_t>(op.slots[2]);
-  const uint32_t* b = w.Reg<uint32_t>(op.slots[3]);
-  const uint32_t* c = w.Reg<uint32_t>(op.slots[4]);
-  uint32_t values[kLanes], predicate = 0;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    bool in_range = false;
-    values[i] = a[SourceLane<kMode>(i, b[i], c[i], &in_range)];
-    predicate |= uint32_t{in_range} << i;
-  }
+  static const auto find = HasWideTarget() ? FindSourcesWide<kMode> : FindSourcesBase<kMode>;
+  ShuffleSources sources;
+  find(w.Reg<uint32_t>(op.slots[3]), w.Reg<uint32_t>(op.slots[4]), &sources);
+  uint32_t values[kLanes];
+  for (int i = 0; i < kLanes; ++i) values[i] = a[sources.lane[i]];
   Lanes(group, [&](int i) { d[i] = values[i]; });
+  if (op.slots[1] == kNoSlot) return Flow::kNext;
+  uint32_t predicate = 0;
+  for (int i = 0; i < kLanes; ++i) predicate |= sources.in_range[i] << i;
   w.SetPredicate(op.slots[1], group, predicate);
   return Flow::kNext;
 }

@@ -158,26 +158,32 @@ inline double DecodeUe8m0(uint32_t code) {
 inline float Bf16ToF32(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
 
 inline float F16ToF32(uint16_t code) {
-  const uint32_t sign = uint32_t{code & 0x8000u} << 16;
   const uint32_t magnitude = code & 0x7FFFu;
-  if (magnitude >= 0x7C00u) {
-    return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  }
   // Interpreting the shifted bits as f32 leaves the exponent 112 too small; the product is exact,
   // also for subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  const uint32_t special = 0x7F800000u | magnitude << 13;
+  const uint32_t bits = magnitude >= 0x7C00u ? special : std::bit_cast<uint32_t>(scaled);
+  return std::bit_cast<float>(bits | uint32_t{code & 0x8000u} << 16);
 }
 
 // .rn without saturation.
 inline uint16_t F32ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FFF;
-  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);
+  const uint32_t code = (bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFu : code);
 }
 
 inline uint16_t F32ToF16(float value) {
-  return static_cast<uint16_t>(EncodeFloat(kF16, value, Rounding::kNearestEven, false));
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const uint32_t normal = (magnitude - 0x38000000u + 0xFFFu + (magnitude >> 13 & 1)) >> 13;
+  // The last place of this sum is that of f16's subnormals.
+  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+  const uint32_t subnormal = std::bit_cast<uint32_t>(sum) - 0x3F000000u;
+  uint32_t code = magnitude < 0x38800000u ? subnormal : normal;
+  code = (magnitude >= 0x47800000u ? 0x7C00u : code) | (bits >> 16 & 0x8000u);
+  return static_cast<uint16_t>(magnitude > 0x7F800000u ? 0x7FFFu : code);
 }
 
 // .ftz: subnormals become zero of the same sign.
@@ -203,6 +209,17 @@ inline double AddToOdd(double a, double b) {
   const double sum = a + b;
   const double b_part = sum - a;
   return RoundedToOdd(sum, (a - (sum - b_part)) + (b - b_part));
+}
+
+// The same in f32, without branches.
+inline float F32AddToOdd(float a, float b) {
+  const float sum = a + b;
+  const float b_part = sum - a;
+  const float error = (a - (sum - b_part)) + (b - b_part);
+  const int32_t bits = std::bit_cast<int32_t>(sum);
+  const int32_t step = (std::bit_cast<int32_t>(error) ^ bits) < 0 ? -1 : 1;
+  const bool lost = error < 0 || error > 0;
+  return std::bit_cast<float>(bits + (lost && (bits & 1) == 0 ? step : 0));
 }
 
 // a * b must be exact in double: factors of f32 or narrower.

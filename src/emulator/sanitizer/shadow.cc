@@ -15,6 +15,15 @@ void Record(Epoch& epoch, const Touch& touch, uint8_t bytes, uint8_t lane) {
   epoch.lane = lane;
 }
 
+// Apart from the loop over lanes, which has no registers to spare for it.
+[[gnu::noinline]] Hazard TouchCarefully(Toucher& toucher, Granule& granule, const Touch& touch,
+                                        uint8_t bytes, uint8_t lane) {
+  Touch careful = touch;
+  careful.self.bytes = bytes;
+  careful.self.lane = lane;
+  return toucher(granule, careful);
+}
+
 // Unordered stores of one value are no hazard; whose it is cannot be told any more.
 bool WritesTheSame(const Touch& touch, uint32_t at, uint32_t bytes, const Hazard& hazard,
                    Granule& granule) {
@@ -170,17 +179,14 @@ Hazard SharedShadow::TouchLanes(uint32_t offset, uint32_t lane_bytes, Touch touc
   const bool lanes = touch.met != nullptr;
   Granule* granule = &granules_[offset / kGranuleBytes];
   for (uint8_t lane = 0; lane < 32; ++lane) {
+    const uint8_t own = lanes ? lane : kAnyLane;
     for (uint32_t at = 0; at < lane_bytes; at += kGranuleBytes, ++granule) {
-      const uint8_t own = lanes ? lane : kAnyLane;
       if (FollowsItself(*granule, touch, own)) {
         if (touch.write) granule->thread_reader.actor = kNoActor;
         Record(touch.write ? granule->writer : granule->thread_reader, touch, bytes, own);
         continue;
       }
-      Touch careful = touch;
-      careful.self.bytes = bytes;
-      careful.self.lane = own;
-      const Hazard hazard = toucher_(*granule, careful);
+      const Hazard hazard = TouchCarefully(toucher_, *granule, touch, bytes, own);
       if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
       const uint32_t place = lane * lane_bytes + at;
       if (WritesTheSame(touch, place, kGranuleBytes, hazard, *granule)) continue;
