@@ -76,6 +76,7 @@ ARGUMENTS = {
     "norm/rms_norm_backward": ["", "--rows 37 --columns 1001", "--rows 5 --columns 9001"],
     "norm/group_norm_backward": ["", "--images 2 --channels 6 --groups 2 --pixels 1501"],
     "norm/group_norm": ["", "--images 1 --channels 8 --groups 2 --pixels 4501"],
+    "gemm/gemm_sparse": ["", "--m 300 --n 264"],
     "quantize/rms_norm_quantize": [
         "--format fp8 --rows 5 --columns 4096",
         "--format nvfp4 --rows 37 --columns 1184",
