@@ -76,7 +76,7 @@ def _step_down(value: Fraction, step: Fraction, mode: str, negative: bool) -> Fr
 
 
 def _exponent(f: Format, magnitude: Fraction) -> int:
-    """The exponent of a number not below 0 in the format: the least one, of subnormals, at least."""
+    """The exponent of a number not below 0: that of subnormals at least."""
     bits = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     floor = bits if magnitude >= Fraction(2) ** bits else bits - 1
     return max(floor, 1 - f.bias)

@@ -161,7 +161,7 @@ def _choosing(frame: Any, out: Region, low: Any, extent: Any) -> set[int]:
 
 
 def _is_cluster(team: Team) -> bool:
-    """Whether the blocks of a team are those of a cluster, so that a member's number is its rank."""
+    """Whether the blocks of a team are a cluster's, so that a member's number is its rank."""
     frame = in_kernel("T.alloc_reducer").kernel
     cluster = [*frame.attrs.get("cluster_dims", ()), 1, 1, 1]
     return all(
