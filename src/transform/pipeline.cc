@@ -51,6 +51,7 @@
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
 #include "transform/trim_loads.h"
+#include "transform/version_launches.h"
 #include "transform/version_strides.h"
 #include "transform/widen_indices.h"
 #include "transform/widen_tiles.h"
@@ -125,6 +126,8 @@ const std::vector<Step>& Pipeline() {
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"split_fragments", SplitFragments},
+      {"version_launches", ForAll(VersionLaunches), std::nullopt, "tl.disable_launch_versions",
+       Unchanged},
       {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"widen_tiles", WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", SliceEpilogue},

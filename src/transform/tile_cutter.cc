@@ -155,6 +155,7 @@ Stmt TileCutter::MutateStmt(const Stmt& s) {
   switch (s->kind) {
     case StmtKind::kSeq:
     case StmtKind::kAlloc:
+    case StmtKind::kAssume:
     case StmtKind::kFor:
     case StmtKind::kParallelFor:
     case StmtKind::kCopy:

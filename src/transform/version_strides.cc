@@ -2,95 +2,22 @@
 
 #include <tvm/ffi/cast.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include "analysis/scoped_mutator.h"
-#include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
-#include "ir/printer.h"
 #include "ir/remark.h"
-#include "op/index_eval.h"
+#include "transform/row_lengths.h"
 
 namespace tilelang::transform {
 
 namespace ffi = tvm::ffi;
 
-using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kVectorBytes = 16;
-
-// A length that decides where rows begin, and a multiple of which they need.
-struct RowLength {
-  Expr length;
-  int64_t multiple;
-  std::vector<std::string> tensors;
-};
-
-// The tensors with rows of unknown length that a kernel goes along.
-class RowFinder : public ir::StmtVisitor {
- public:
-  explicit RowFinder(arith::Analyzer* analyzer) : analyzer_(analyzer) {}
-
-  using StmtVisitor::Visit;
-  void Visit(const ir::AssumeNode* op) override {
-    analyzer_->Assume(op->condition);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::CopyNode* op) override {
-    NoteRegion(op->src);
-    NoteRegion(op->dst);
-    StmtVisitor::Visit(op);
-  }
-  void Visit(const ir::ParallelForNode* op) override {
-    ir::WalkEffects(op->body, [&](const ir::Effect& e) {
-      if (e.indices.empty()) return;
-      auto along = op::MatchVarPlusRest(e.indices.back(), {op->vars.back()});
-      if (along) Note(e.buffer);
-    });
-    StmtVisitor::Visit(op);
-  }
-
-  std::vector<RowLength> lengths;
-
- private:
-  void NoteRegion(const ir::Region& region) {
-    if (region->extents.empty() || ir::IsConst(region->extents.back(), 1)) return;
-    Note(region->buffer);
-  }
-
-  void Note(const Buffer& buffer) {
-    if (!buffer.IsGlobal() || buffer->dtype.bits % 8 != 0) return;
-    int64_t multiple = kVectorBytes / std::max(1, ir::Bytes(buffer->dtype));
-    if (multiple < 2) return;
-    ir::Array<Expr> strides = buffer.Strides();
-    for (size_t d = 0; d + 1 < strides.size(); ++d) {
-      bool known = ir::AsInt(strides[d]) || analyzer_->Divides(strides[d], multiple);
-      // Strides of contiguous tensors are products with that of a row.
-      bool follows = buffer->strides.empty() && d + 2 < strides.size();
-      if (!known && !follows) Add(strides[d], multiple, std::string(buffer->name));
-    }
-  }
-
-  void Add(const Expr& length, int64_t multiple, const std::string& tensor) {
-    for (RowLength& known : lengths) {
-      if (!analyzer_->CanProveEqual(known.length, length)) continue;
-      known.multiple = std::max(known.multiple, multiple);
-      auto at = std::find(known.tensors.begin(), known.tensors.end(), tensor);
-      if (at == known.tensors.end()) known.tensors.push_back(tensor);
-      return;
-    }
-    lengths.push_back({length, multiple, {tensor}});
-  }
-
-  arith::Analyzer* analyzer_;
-};
 
 // Whether the launch consists of what can be there twice.
 bool CanBeCopied(const ir::KernelLaunchNode* launch) {
@@ -150,22 +77,11 @@ class Versioner : public analysis::ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
-    RowFinder finder(&analyzer_);
-    finder.VisitStmt(op->body);
-    if (finder.lengths.empty() || !CanBeCopied(op)) return ffi::GetRef<Stmt>(op);
-    Expr whole = ir::Const(ir::dtypes::kBool, 1);
-    std::string names;
-    std::string test;
-    for (const RowLength& row : finder.lengths) {
-      Expr multiple = ir::Const(row.length.dtype(), row.multiple);
-      Expr zero = ir::Const(row.length.dtype(), 0);
-      whole = whole && ir::MakeEq(ir::FloorMod(row.length, multiple), zero);
-      for (const std::string& tensor : row.tensors) names += (names.empty() ? "" : ", ") + tensor;
-      test += (test.empty() ? "" : " and ") + ir::Print(row.length) + " is a multiple of " +
-              std::to_string(row.multiple);
-    }
+    auto rows = RowsOfUnknownLength(op, &analyzer_);
+    if (!rows || !CanBeCopied(op)) return ffi::GetRef<Stmt>(op);
+    const Expr& whole = rows->whole;
     Remark(op->span, "vectorize",
-           "rows of " + names + " are accessed by vectors where " + test +
+           "rows of " + rows->tensors + " are accessed by vectors where " + rows->text +
                ", and element by element elsewhere: the kernel is there twice. T.assume says that "
                "one of the two is enough");
     Stmt vectors = ByThreads().MutateStmt(Decided(whole).MutateStmt(op->body));

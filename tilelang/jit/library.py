@@ -15,7 +15,7 @@ import tvm_ffi.libinfo
 
 from ..errors import ConfigError
 from ..ir.buffer import Buffer
-from ..ir.expr import Binary, BinaryOp, Cast, IntImm, Operand, Select, Var, as_expr
+from ..ir.expr import Binary, BinaryOp, Cast, IntImm, Operand, Select, Unary, UnaryOp, Var, as_expr
 from ..runtime import cache
 from ..runtime.nvrtc import template_root
 from .lower import lower
@@ -35,6 +35,7 @@ _MAP_TYPES = {
 _INFIX: dict[int, str] = {
     BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.EQ: "==", BinaryOp.NE: "!=",
     BinaryOp.LT: "<", BinaryOp.LE: "<=", BinaryOp.GT: ">", BinaryOp.GE: ">=",
+    BinaryOp.AND: "&&", BinaryOp.OR: "||",
 }  # fmt: skip
 _CALLS: dict[int, str] = {
     BinaryOp.FLOOR_DIV: "FloorDiv", BinaryOp.FLOOR_MOD: "FloorMod", BinaryOp.MIN: "std::min",
@@ -195,7 +196,9 @@ class _Library:
             yield f'  arguments.Extent("{name}", {place}, {dimension}, {expected});'
 
     def _launch(self, number: int, launch: Any) -> Iterator[str]:
-        yield "  {"
+        # No tensor map describes what a launch that is empty for these sizes would copy.
+        first = launch.grid[0]
+        yield f"  if ({self._expr(first.condition)}) {{" if isinstance(first, Select) else "  {"
         pointers = []
         for index, arg in enumerate(launch.args):
             if isinstance(arg, Buffer):
@@ -256,6 +259,8 @@ class _Library:
             return f"({self._expr(expr.a)} {_INFIX[expr.op]} {self._expr(expr.b)})"
         if isinstance(expr, Binary) and expr.op in _CALLS:
             return f"{_CALLS[expr.op]}({self._expr(expr.a)}, {self._expr(expr.b)})"
+        if isinstance(expr, Unary) and expr.op == UnaryOp.NOT:
+            return f"!{self._expr(expr.a)}"
         if isinstance(expr, Select):
             parts = map(self._expr, (expr.condition, expr.true_value, expr.false_value))
             return "({} ? {} : {})".format(*parts)
