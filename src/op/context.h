@@ -84,6 +84,8 @@ struct TensorMemory {
   Map<Buffer, int64_t> columns;  // first column of each buffer
 };
 
+class OneWayTensors;
+
 struct Context {
   Target target;
   ThreadRange threads;  // of this operator
@@ -96,6 +98,9 @@ struct Context {
   bool in_pairs = false;               // the kernel's gemms are computed by pairs of CTAs
   // The index of the thread's warpgroup of the CTA in a uniform register; null before lowering.
   Expr warpgroup = {};
+  // The tensors of which the kernel either reads or writes elements; null outside of layout
+  // inference and lowering.
+  const OneWayTensors* one_way = nullptr;
   // Whether every operator that touches the shared buffer can work with a layout; null outside of
   // layout inference.
   std::function<bool(const Buffer&, const Layout&)> accepted = {};

@@ -8,8 +8,6 @@ namespace tilelang::op {
 
 namespace {
 
-thread_local const OneWayTensors* current = nullptr;
-
 // Where an element lies in its tensor.
 Expr OffsetOf(const Buffer& buffer, const Array<Expr>& indices) {
   Expr offset = ir::Const(ir::dtypes::kInt64, 0);
@@ -23,7 +21,7 @@ Expr OffsetOf(const Buffer& buffer, const Array<Expr>& indices) {
 
 }  // namespace
 
-OneWayTensors::OneWayTensors(const Stmt& launch_body) : outer_(current) {
+OneWayTensors::OneWayTensors(const Stmt& launch_body) {
   struct Use {
     Buffer buffer;
     bool reads, writes;
@@ -40,14 +38,10 @@ OneWayTensors::OneWayTensors(const Stmt& launch_body) : outer_(current) {
   for (const Use& use : uses) {
     if (use.reads != use.writes) tensors_.push_back(use.buffer);
   }
-  current = this;
 }
 
-OneWayTensors::~OneWayTensors() { current = outer_; }
-
-bool OneWayTensors::Contain(const Buffer& buffer) {
-  return current != nullptr &&
-         std::any_of(current->tensors_.begin(), current->tensors_.end(),
+bool OneWayTensors::Contain(const Buffer& buffer) const {
+  return std::any_of(tensors_.begin(), tensors_.end(),
                      [&](const Buffer& each) { return each.same_as(buffer); });
 }
 
@@ -56,7 +50,7 @@ bool MayBeginAnywhere(const Access& access, int64_t width, const ir::ParallelFor
   const Buffer& buffer = access.buffer;
   int bits = buffer->dtype.bits;
   bool fits = (bits == 8 || bits == 16 || bits == 32) && width * ir::Bytes(buffer->dtype) <= 16;
-  return fits && OneWayTensors::Contain(buffer) &&
+  return fits && ctx->one_way != nullptr && ctx->one_way->Contain(buffer) &&
          (access.is_write || BoundsOfUnaligned(access, width, loop, ctx).size() == 2);
 }
 

@@ -12,19 +12,15 @@ namespace tilelang::op {
 // A vector that begins anywhere is loaded as the two aligned ones that it lies in, and stored
 // together with those of the neighbouring lanes (tl_templates/cuda/vector.h). So threads load what
 // others may be writing, and store what others have: only tensors of which a kernel either reads
-// or writes elements are accessed so: while this lives, those of the body of a launch.
+// or writes elements are accessed so: those of the body of a launch.
 class OneWayTensors {
  public:
   explicit OneWayTensors(const Stmt& launch_body);
-  ~OneWayTensors();
-  OneWayTensors(const OneWayTensors&) = delete;
-  OneWayTensors& operator=(const OneWayTensors&) = delete;
 
-  static bool Contain(const Buffer& buffer);
+  bool Contain(const Buffer& buffer) const;
 
  private:
   std::vector<Buffer> tensors_;
-  const OneWayTensors* outer_;
 };
 
 // Whether runs of `width` elements at an access may begin anywhere.

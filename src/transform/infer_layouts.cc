@@ -187,6 +187,7 @@ class KernelInference {
       }
     }
     op::Context ctx{target_, op.threads, threads_.linear, threads_.count, &layouts_, &analyzer};
+    ctx.one_way = &one_way_;
     ctx.accepted = [this](const Buffer& buffer, const layout::Layout& layout) {
       return !HasAddressTaken(buffer) && AllAccept(buffer, layout);
     };

@@ -47,6 +47,7 @@ class KernelLowerer : public analysis::ScopedMutator {
         resources_(launch, target) {
     analyzer_.BindParams(func->params);
     analyzer_.BindLaunch(launch);
+    ctx_.one_way = &one_way_;
     ctx_.tmem = resources_.tensor_memory();
     ctx_.warpgroup = warpgroup_;
     ctx_.in_pairs = resources_.in_pairs();
