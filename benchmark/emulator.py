@@ -41,6 +41,7 @@ _KERNEL = """.version 9.0
  .shared .align 16 .b8 sm[4096];
  mov.u32 %r0, %tid.x; mov.u32 %r1, 0; cvt.rn.f32.u32 %f0, %r0; mov.f32 %f1, 0f3F800001;
  mov.f32 %f2, 0f3F000000; mov.u32 %r5, 3; mov.u32 %r6, 7; mov.f32 %f4, %f0; mov.f32 %f5, %f0;
+ mov.b32 %r20, 0x3F903F80; mov.b32 %r21, 0x3F7F3F7E; mov.b32 %r22, 0x3C003B80;
  ld.param.u64 %d0, [P]; mul.wide.u32 %d1, %r0, 4; add.s64 %d2, %d0, %d1;
  mov.u32 %r11, %ctaid.x; mul.wide.u32 %d1, %r11, 512; add.s64 %d2, %d2, %d1;
  and.b32 %r9, %r0, 127; shl.b32 %r9, %r9, 2; mov.u32 %r10, sm; add.u32 %r9, %r9, %r10;
@@ -58,7 +59,7 @@ _BODIES = {
     "f32": "fma.rn.f32 %f4,%f4,%f1,%f2; fma.rn.f32 %f5,%f5,%f1,%f2; mul.f32 %f4,%f4,%f2;"
     "add.f32 %f5,%f5,%f1; sub.f32 %f6,%f5,%f2;" * 3,
     "f32x2": "fma.rn.f32x2 %d5,%d6,%d7,%d5; mul.rn.f32x2 %d6,%d6,%d7;" * 4,
-    "bf16x2": "fma.rn.bf16x2 %r5,%r6,%r7,%r5; mul.bf16x2 %r6,%r6,%r7;" * 4,
+    "bf16x2": "fma.rn.bf16x2 %r20,%r20,%r21,%r22; mul.bf16x2 %r23,%r20,%r22;" * 4,
     "ex2": "ex2.approx.ftz.f32 %f4,%f2;" * 6,
     "compare, select": "setp.gt.u32 %p1,%r5,%r6; selp.b32 %r5,%r6,%r0,%p1; @%p1 add.u32 %r6,%r6,1;"
     * 4,

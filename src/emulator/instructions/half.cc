@@ -72,10 +72,12 @@ struct HalfFma {
 template <Finish kFinish, bool kOob = false>
 struct WideFma {
   uint16_t operator()(uint16_t a, uint16_t b, uint16_t c) const {
-    if (kOob && ((a & 0x7FFF) == kOobNan || (b & 0x7FFF) == kOobNan)) return 0;
-    const double value = FmaToOdd(Bf16ToF32(a), Bf16ToF32(b), Bf16ToF32(c));
-    return static_cast<uint16_t>(
-        EncodeFloat(kBf16, Finished<kFinish>(value), Rounding::kNearestEven, false));
+    const bool oob = kOob && ((a & 0x7FFF) == kOobNan || (b & 0x7FFF) == kOobNan);
+    const double product = static_cast<double>(Bf16ToF32(a)) * Bf16ToF32(b);
+    const double added = Bf16ToF32(c), sum = product + added;
+    const float nearest = static_cast<float>(sum);
+    const float value = OddNeighbour(nearest, (sum - nearest) + ErrorOfSum(product, added, sum));
+    return oob ? 0 : F32ToBf16(Finished<kFinish>(value));
   }
 };
 

@@ -205,26 +205,31 @@ inline double RoundedToOdd(double result, double error) {
   return std::bit_cast<double>(grows ? bits + 1 : bits - 1);
 }
 
-inline double AddToOdd(double a, double b) {
-  const double sum = a + b;
-  const double b_part = sum - a;
-  return RoundedToOdd(sum, (a - (sum - b_part)) + (b - b_part));
-}
-
-// The same in f32, without branches.
-inline float F32AddToOdd(float a, float b) {
-  const float sum = a + b;
-  const float b_part = sum - a;
-  const float error = (a - (sum - b_part)) + (b - b_part);
-  const int32_t bits = std::bit_cast<int32_t>(sum);
-  const int32_t step = (std::bit_cast<int32_t>(error) ^ bits) < 0 ? -1 : 1;
+// Without branches: the odd float next to the exact value nearest + error.
+template <typename Error>
+inline float OddNeighbour(float nearest, Error error) {
+  const int32_t bits = std::bit_cast<int32_t>(nearest);
+  const int32_t step = (error < 0) == (bits < 0) ? 1 : -1;
   const bool lost = error < 0 || error > 0;
   return std::bit_cast<float>(bits + (lost && (bits & 1) == 0 ? step : 0));
 }
 
-// a * b must be exact in double: factors of f32 or narrower.
-inline double FmaToOdd(float a, float b, float c) {
-  return AddToOdd(static_cast<double>(a) * static_cast<double>(b), c);
+// What the sum of a and b lacks.
+template <typename T>
+inline T ErrorOfSum(T a, T b, T sum) {
+  const T b_part = sum - a;
+  return (a - (sum - b_part)) + (b - b_part);
+}
+
+inline double AddToOdd(double a, double b) {
+  const double sum = a + b;
+  return RoundedToOdd(sum, ErrorOfSum(a, b, sum));
+}
+
+// The sum in f32.
+inline float F32AddToOdd(float a, float b) {
+  const float sum = a + b;
+  return OddNeighbour(sum, ErrorOfSum(a, b, sum));
 }
 
 inline double DivideToOdd(double a, double b) {

@@ -1,6 +1,7 @@
 #include "emulator/sanitizer/shadow.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace tilelang::emulator {
@@ -15,13 +16,24 @@ void Record(Epoch& epoch, const Touch& touch, uint8_t bytes, uint8_t lane) {
   epoch.lane = lane;
 }
 
-// Apart from the loop over lanes, which has no registers to spare for it.
-[[gnu::noinline]] Hazard TouchCarefully(Toucher& toucher, Granule& granule, const Touch& touch,
-                                        uint8_t bytes, uint8_t lane) {
-  Touch careful = touch;
-  careful.self.bytes = bytes;
-  careful.self.lane = lane;
-  return toucher(granule, careful);
+// The loop over the granules of lanes that follow their own accesses, from `first` on: records the
+// touch there, and returns where it ends. Each lane has `per_lane` granules. On its own it has
+// registers for all that it needs.
+template <bool kWrite>
+[[gnu::noinline]] uint32_t FollowLanes(Granule* granules, uint32_t first, uint32_t per_lane,
+                                       const Touch& touch) {
+  const Touch own = touch;
+  const uint8_t bytes = own.self.bytes | Epoch::kBytes;
+  const uint32_t shift = static_cast<uint32_t>(std::countr_zero(per_lane));
+  uint32_t i = first;
+  for (; i < 32 * per_lane; ++i) {
+    Granule& granule = granules[i];
+    const uint8_t lane = own.met ? static_cast<uint8_t>(i >> shift) : kAnyLane;
+    if (!FollowsItself(granule, own, lane)) break;
+    if (kWrite) granule.thread_reader.actor = kNoActor;
+    Record(kWrite ? granule.writer : granule.thread_reader, own, bytes, lane);
+  }
+  return i;
 }
 
 // Unordered stores of one value are no hazard; whose it is cannot be told any more.
@@ -171,28 +183,25 @@ Hazard SharedShadow::TouchRange(uint32_t offset, uint32_t bytes, Touch touch, ui
   return found;
 }
 
-Hazard SharedShadow::TouchLanes(uint32_t offset, uint32_t lane_bytes, Touch touch,
+Hazard SharedShadow::TouchLanes(uint32_t offset, uint32_t lane_bytes, const Touch& touch,
                                 uint32_t* hazard_at) {
   if (lane_bytes < kGranuleBytes) return TouchRange(offset, lane_bytes * 32, touch, hazard_at);
   Hazard found;
-  const uint8_t bytes = touch.self.bytes | Epoch::kBytes;
   const bool lanes = touch.met != nullptr;
-  Granule* granule = &granules_[offset / kGranuleBytes];
-  for (uint8_t lane = 0; lane < 32; ++lane) {
-    const uint8_t own = lanes ? lane : kAnyLane;
-    for (uint32_t at = 0; at < lane_bytes; at += kGranuleBytes, ++granule) {
-      if (FollowsItself(*granule, touch, own)) {
-        if (touch.write) granule->thread_reader.actor = kNoActor;
-        Record(touch.write ? granule->writer : granule->thread_reader, touch, bytes, own);
-        continue;
-      }
-      const Hazard hazard = TouchCarefully(toucher_, *granule, touch, bytes, own);
-      if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
-      const uint32_t place = lane * lane_bytes + at;
-      if (WritesTheSame(touch, place, kGranuleBytes, hazard, *granule)) continue;
-      found = hazard;
-      *hazard_at = offset + place;
-    }
+  const uint32_t per_lane = lane_bytes / kGranuleBytes;
+  Granule* granules = &granules_[offset / kGranuleBytes];
+  const auto follow = touch.write ? FollowLanes<true> : FollowLanes<false>;
+  for (uint32_t i = follow(granules, 0, per_lane, touch); i < 32 * per_lane;
+       i = follow(granules, i + 1, per_lane, touch)) {
+    Touch careful = touch;
+    careful.self.bytes |= Epoch::kBytes;
+    if (lanes) careful.self.lane = static_cast<uint8_t>(i / per_lane);
+    const Hazard hazard = toucher_(granules[i], careful);
+    if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
+    const uint32_t place = i * kGranuleBytes;
+    if (WritesTheSame(touch, place, kGranuleBytes, hazard, granules[i])) continue;
+    found = hazard;
+    *hazard_at = offset + place;
   }
   return found;
 }

@@ -148,7 +148,7 @@ class SharedShadow {
   // `hazard_at` receives the address of the first conflict.
   Hazard TouchRange(uint32_t offset, uint32_t bytes, Touch touch, uint32_t* hazard_at);
   // The same for a whole warp: lane i touches the i-th `lane_bytes` bytes.
-  Hazard TouchLanes(uint32_t offset, uint32_t lane_bytes, Touch touch, uint32_t* hazard_at);
+  Hazard TouchLanes(uint32_t offset, uint32_t lane_bytes, const Touch& touch, uint32_t* hazard_at);
 
  private:
   std::vector<Granule> granules_;
