@@ -2,36 +2,55 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 namespace tilelang::emulator {
 namespace {
 
-// In place of touch.self with other bytes and lane: separate stores, which later loads can forward.
-void Record(Epoch& epoch, const Touch& touch, uint8_t bytes, uint8_t lane) {
-  epoch.step = touch.self.step;
-  epoch.op = touch.self.op;
-  epoch.actor = touch.self.actor;
-  epoch.bytes = bytes;
-  epoch.lane = lane;
+// Actor, bytes and lane of an access as one word: they are stored at once, so that later loads of
+// all or some of them can be forwarded.
+uint32_t TailOf(ActorId actor, uint8_t bytes, uint8_t lane) {
+  return uint32_t{actor} | uint32_t{bytes} << 16 | uint32_t{lane} << 24;
+}
+constexpr uint32_t kOwner = 0xFF00FFFF;  // actor and lane
+
+uint8_t* TailOf(Epoch& epoch) {
+  return reinterpret_cast<uint8_t*>(&epoch) + offsetof(Epoch, actor);
+}
+static_assert(offsetof(Epoch, bytes) == offsetof(Epoch, actor) + 2 &&
+              offsetof(Epoch, lane) == offsetof(Epoch, actor) + 3);
+
+// Whether there is no earlier access, or it was by the same actor and lane.
+bool IsOwn(Epoch& earlier, uint32_t tail) {
+  uint32_t word;
+  std::memcpy(&word, TailOf(earlier), sizeof word);
+  return ((word ^ tail) & kOwner) == 0 || !earlier.exists();
 }
 
-// The loop over the granules of lanes that follow their own accesses, from `first` on: records the
-// touch there, and returns where it ends. Each lane has `per_lane` granules. On its own it has
-// registers for all that it needs.
+// The loop over the granules of lanes that follow nothing but their own accesses, the usual case,
+// from `first` on: records the touch there, and returns where it ends. Each lane has `per_lane`
+// granules. On its own the loop has registers for all that it needs.
 template <bool kWrite>
 [[gnu::noinline]] uint32_t FollowLanes(Granule* granules, uint32_t first, uint32_t per_lane,
                                        const Touch& touch) {
-  const Touch own = touch;
-  const uint8_t bytes = own.self.bytes | Epoch::kBytes;
+  if (!touch.self.generic() || touch.self.actor != touch.in_order_with) return first;
+  const uint32_t step = touch.self.step, op = touch.self.op;
+  const uint8_t bytes = touch.self.bytes | Epoch::kBytes;
+  const uint32_t tail = TailOf(touch.self.actor, bytes, touch.met ? 0 : kAnyLane);
+  const uint32_t lane = touch.met ? 1u << 24 : 0, none = TailOf(kNoActor, 0, kAnyLane);
   const uint32_t shift = static_cast<uint32_t>(std::countr_zero(per_lane));
   uint32_t i = first;
   for (; i < 32 * per_lane; ++i) {
     Granule& granule = granules[i];
-    const uint8_t lane = own.met ? static_cast<uint8_t>(i >> shift) : kAnyLane;
-    if (!FollowsItself(granule, own, lane)) break;
-    if (kWrite) granule.thread_reader.actor = kNoActor;
-    Record(kWrite ? granule.writer : granule.thread_reader, own, bytes, lane);
+    const uint32_t own = tail + (i >> shift) * lane;
+    const bool alone = granule.displaced == 0 && !granule.engine_reader.exists();
+    if (!alone || !IsOwn(granule.writer, own) || !IsOwn(granule.thread_reader, own)) break;
+    if (kWrite) std::memcpy(TailOf(granule.thread_reader), &none, sizeof none);
+    Epoch& epoch = kWrite ? granule.writer : granule.thread_reader;
+    epoch.step = step;
+    epoch.op = op;
+    std::memcpy(TailOf(epoch), &own, sizeof own);
   }
   return i;
 }

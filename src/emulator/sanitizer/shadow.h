@@ -115,15 +115,6 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
          !(earlier.bytes & touch.self.bytes & Epoch::kStrong) && !Ordered(earlier, touch);
 }
 
-// Whether all that `touch` does is to follow its own lane's earlier accesses: the usual case.
-inline bool FollowsItself(const Granule& granule, const Touch& touch, uint8_t lane) {
-  const auto mine = [&](const Epoch& earlier) {
-    return !earlier.exists() || (earlier.actor == touch.in_order_with && earlier.lane == lane);
-  };
-  return touch.self.generic() && granule.displaced == 0 && mine(granule.writer) &&
-         mine(granule.thread_reader) && !granule.engine_reader.exists();
-}
-
 // Checks accesses against granules and records them there.
 class Toucher {
  public:
