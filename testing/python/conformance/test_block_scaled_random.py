@@ -27,7 +27,7 @@ def compiled(seed: int):
     rng = random.Random(seed)
     torch.manual_seed(seed)
     ctas = rng.choice([1, 1, 2])
-    target = "sm_100a" if ctas == 2 else rng.choice(["sm_100a"] * 4 + ["sm_90a"])
+    target = "sm_100a" if ctas == 2 else rng.choice(["sm_100a"] * 3 + ["sm_120a", "sm_90a"])
     stages = rng.choice([1, 2, 3])
     kind = rng.choice([*float4.BLOCKS, "mxfp8"])
     unit = 32 if kind == "mxfp8" else 64
@@ -37,9 +37,11 @@ def compiled(seed: int):
         tiles = (256 // ctas, 128, tiles[2])
     if target == "sm_90a":  # the products of elements and factors lie beside them
         tiles, stages = (128, 128, max(step, unit)), 1
+    elif target == "sm_120a":  # has less shared memory
+        tiles = (128, 128, max(step, unit))
     bits = 8 if kind == "mxfp8" else 4
     slot = (tiles[0] + tiles[1]) * tiles[2] * (bits + 1) // 8  # and factors, at most a bit
-    stages = min(stages, 190_000 // slot)
+    stages = min(stages, (90_000 if target == "sm_120a" else 190_000) // slot)
     m, n = (8 * rng.randint(1, 32) for _ in range(2))
     k = unit * rng.randint(1, 10)
     if kind == "mxfp8":
