@@ -15,8 +15,9 @@ from tilelang.tools.scaled import ATOM, FORMATS, run_gemm
 
 
 def gemm_scaled_pairs(
-    M, N, K, form="nvfp4", block_M=128, block_N=256, blocks=BLOCKS, num_stages=5, columns=64
-):
+    M, N, K, form="nvfp4", block_M=128, block_N=256, blocks=BLOCKS, threads=256, num_stages=5,
+    columns=128,
+):  # fmt: skip
     """Returns C (M, N) of A (M, K), B (N, K) and their factors as a prim_func."""
     elements, kind, packed = FORMATS[form].elements, FORMATS[form].factors, FORMATS[form].packed
     block_K = 256 if packed else 128  # 128 bytes
@@ -34,7 +35,7 @@ def gemm_scaled_pairs(
         scale_B: T.Tensor((T.ceildiv(N, ATOM), depth, 2, 256), kind),
         C: T.Tensor((M, N), T.bfloat16),
     ):
-        with T.Kernel(2 * pairs, threads=128, cluster_dims=2) as block:
+        with T.Kernel(2 * pairs, threads=threads, cluster_dims=2) as block:
             A_shared = T.alloc_shared((block_M, block_K), elements, packed=packed)
             B_shared = T.alloc_shared((block_N // 2, block_K), elements, packed=packed)
             factors_A = T.alloc_shared((rows_A, groups, 2, 256), kind)
