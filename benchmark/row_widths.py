@@ -28,7 +28,6 @@ EXAMPLES = {"softmax": "softmax", "layer_norm": "norm", "rms_norm": "norm"}
 ELEMENTS = 2**27
 #: columns that a block, and a cluster, has in its registers
 LONGEST, CLUSTERS_LONGEST = 2**14, 2**17 - 8
-CLUSTERS = ("softmax", "layer_norm")
 #: columns of which a program of Triton has a row in registers
 TRITON_MOST = 65536
 
@@ -43,7 +42,7 @@ def own(name: str, rows: int, columns: int) -> Callable[..., Any]:
     """Returns the kernel of an example, as a function of the inputs."""
     sys.path.insert(0, str(HERE.parent / "examples" / EXAMPLES[name]))
     # Rows that vectors do not divide, and that no block has in its registers.
-    shared = name in CLUSTERS and columns % 8 != 0 and LONGEST < columns <= CLUSTERS_LONGEST
+    shared = name == "layer_norm" and columns % 8 != 0 and LONGEST < columns <= CLUSTERS_LONGEST
     script = f"{name}_cluster" if shared else name
     function = getattr(__import__(script), script)
     kernel = tilelang.compile(function(rows, columns, "bfloat16"), out_idx=[-1])

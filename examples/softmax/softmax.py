@@ -1,9 +1,8 @@
 """Y = softmax of each row of X, for rows of any length.
 
-A block keeps whole rows in registers where they fit, several where they are short, so that each
-element is read once. Longer rows are divided among blocks: one launch finds the largest element of
-each part and the sum of exp(x - largest), a second one combines them for the row and stores the
-quotients.
+A block keeps whole rows in registers where they fit, several where they are short. Longer rows,
+also those that vectors do not divide, are divided among blocks, which keep their parts in shared
+memory and tell each other what they found in them. So each element is read once, in one launch.
 
     python softmax.py [--rows 101] [--columns 3000] [--dtype bfloat16] [--target sm_90a]
                       [--device cpu]
@@ -15,6 +14,7 @@ import torch
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.row_parts import await_parts, leave_parts, load_part, parts_of, take_part
 from tilelang.tools.rows import LONGEST, tile_of
 
 LOG2E = math.log2(math.e)  # powers of two in place of e
@@ -49,57 +49,63 @@ def whole_rows(rows, columns, dtype):
     return softmax
 
 
-def parts(rows, columns, dtype, chunk=8192, threads=512):
-    """The same of flat X and Y, with a row divided among blocks, in parts of ``chunk`` elements.
+def parts(rows, columns, dtype, threads=128):
+    """The same of flat X and Y, with a row divided among blocks, each of which reads its part once.
 
-    Parts begin at multiples of 16 bytes, so that all of them are vectors: the first one of a row
-    that does not begin so has some elements of the row before, and is that much ahead of it.
+    It tells the others the largest element of the part and the sum of exp(x - largest), and stores
+    the quotients when those of the whole row are there.
     """
+    count, length = parts_of(columns, dtype)
     vector = 128 // T.dtype(dtype).bits
-    most_ahead = vector - 1 if columns % vector else 0
-    count = -(-(columns + most_ahead) // chunk)
-
-    def begin(row, part):
-        return row * columns // vector * vector + part * chunk
 
     @T.prim_func
     def softmax(X: T.Tensor((rows * columns,), dtype), Y: T.Tensor((rows * columns,), dtype)):
-        largest_of = T.alloc_global((rows, count), "float32")
-        total_of = T.alloc_global((rows, count), "float32")
-        with T.Kernel(count, rows, threads=threads) as (part, row):
-            x = T.alloc_fragment((1, chunk), "float32")
-            largest, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
-            first = row * columns - begin(row, part)
-            for i, j in T.Parallel(1, chunk):
-                inside = j >= first and j < first + columns
-                x[i, j] = T.if_then_else(inside, X[begin(row, part) + j], -T.infinity(dtype))
-            T.reduce_max(x, largest, dim=1)
-            T.copy(largest, largest_of[row, part])
-            for i in T.Parallel(1):  # a part may have no element of its row
-                largest[i] = T.if_then_else(largest[i] == -T.infinity("float32"), 0, largest[i])
-            for i, j in T.Parallel(1, chunk):
-                x[i, j] = T.exp2((x[i, j] - largest[i]) * LOG2E)
-            T.reduce_sum(x, total, dim=1)
-            T.copy(total, total_of[row, part])
-        with T.Kernel(count, rows, threads=threads) as (part, row):
-            x = T.alloc_fragment((1, chunk), "float32")
-            each, weight = (T.alloc_fragment((1, count), "float32") for _ in range(2))
-            largest, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
-            first = row * columns - begin(row, part)
-            for i, j in T.Parallel(1, chunk):
-                inside = j >= first and j < first + columns
-                x[i, j] = T.if_then_else(inside, X[begin(row, part) + j], -T.infinity(dtype))
-            T.copy(largest_of[row, 0], each)
-            T.copy(total_of[row, 0], weight)
-            T.reduce_max(each, largest, dim=1)
-            for i, j in T.Parallel(1, count):
-                weight[i, j] *= T.exp2((each[i, j] - largest[i]) * LOG2E)
-            T.reduce_sum(weight, total, dim=1)
-            for i, j in T.Parallel(1, chunk):
-                x[i, j] = T.exp2((x[i, j] - largest[i]) * LOG2E) / total[i]
-            for i, j in T.Parallel(1, chunk):
+        tickets = T.alloc_global((1,), "int32", zeroed=True)
+        arrived = T.alloc_global((rows,), "int32", zeroed=True)
+        found = T.alloc_global((rows, count, 2), "float32")
+        with T.Kernel(rows * count, threads=threads):
+            x = T.alloc_shared((length,), dtype)
+            largest = T.alloc_reducer((1,), "float32", op="max")
+            total = T.alloc_reducer((1,), "float32")
+            scale, most, sum = (T.alloc_fragment((1,), "float32") for _ in range(3))
+            each, weight = (T.alloc_fragment((count,), "float32") for _ in range(2))
+            number = take_part(tickets, rows * count)
+            row, part = number // count, number % count
+            T.assume(row >= 0)
+            T.assume(row < rows)
+            T.assume(part >= 0)
+            T.assume(part < count)
+            begin = row * columns // vector * vector + part * length
+            first = row * columns - begin
+            load_part(X, x, begin, vector)
+            for j in T.Parallel(length):
                 if j >= first and j < first + columns:
-                    Y[begin(row, part) + j] = x[i, j]
+                    largest[0] = T.max(largest[0], T.cast(x[j], "float32"))
+            T.finalize_reducer(largest)
+            for i in T.Parallel(1):  # a part may have no element of its row
+                scale[i] = T.if_then_else(largest[i] == -T.infinity("float32"), 0, largest[i])
+                scale[i] *= LOG2E
+            for j in T.Parallel(length):
+                if j >= first and j < first + columns:
+                    total[0] += T.__exp2(T.cast(x[j], "float32") * LOG2E - scale[0])
+            T.finalize_reducer(total)
+            if T.get_thread_binding() == 0:
+                found[row, part, 0] = scale[0]
+                found[row, part, 1] = total[0]
+            await_parts(arrived, row, count)
+            for j in T.Parallel(count):
+                each[j] = found[row, j, 0]
+                weight[j] = found[row, j, 1]
+            leave_parts(arrived, row, count)
+            T.reduce_max(each, most, dim=0)
+            for j in T.Parallel(count):
+                weight[j] *= T.exp2(each[j] - most[0])
+            T.reduce_sum(weight, sum, dim=0)
+            for i in T.Parallel(1):
+                scale[i] = most[i] + T.log2(sum[i])
+            for j in T.Parallel(length):
+                if j >= first and j < first + columns:
+                    Y[begin + j] = T.__exp2(T.cast(x[j], "float32") * LOG2E - scale[0])
 
     return softmax
 

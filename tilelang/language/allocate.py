@@ -147,8 +147,19 @@ def alloc_tmem(shape: Any, dtype: Any) -> Buffer:
     return _allocate("T.alloc_tmem", dims, dtype_of(dtype), "shared.tmem", {})
 
 
-def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Buffer:
-    """Scratch memory of the device, for the time of the call; extents may be symbolic."""
+def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = False) -> Buffer:
+    """Scratch memory of the device, for the time of the call.
+
+    Args:
+        shape: extents, which may be symbolic.
+        dtype: of the elements.
+        scope: "global".
+        zeroed: it is zero when the call begins. The program leaves it zero: calls of one stream
+            share it.
+
+    Raises:
+        ScopeError: inside of ``T.Kernel``, or another scope.
+    """
     if scope != "global":
         raise errors.ScopeError(f"T.alloc_global in scope {scope!r}", span=span.here())
     builder = current("T.alloc_global")
@@ -159,11 +170,13 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Buffer:
             notes=["allocate before `with T.Kernel(...)`, for all blocks together"],
         )
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return _allocate_global(builder, dims, dtype_of(dtype))
+    return _allocate_global(builder, dims, dtype_of(dtype), {"zeroed": True} if zeroed else {})
 
 
-def _allocate_global(builder: Builder, dims: Sequence[Any], dtype: DType) -> Buffer:
-    buffer = make_buffer(builder.take_hint("workspace"), dtype, dims, "global")
+def _allocate_global(
+    builder: Builder, dims: Sequence[Any], dtype: DType, attrs: dict[str, Any] | None = None
+) -> Buffer:
+    buffer = make_buffer(builder.take_hint("workspace"), dtype, dims, "global", attrs=attrs or {})
     stmt = _alloc(buffer, span.current())
     emit(stmt)
     builder.workspaces.append((buffer, stmt))

@@ -29,9 +29,7 @@ ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
 ONLY |= {"moe/fused_moe_nvfp4": ("sm_100a",)}
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
-ONLY |= {
-    f"{name}_cluster": ("sm_90a", "sm_100a") for name in ("norm/layer_norm", "softmax/softmax")
-}
+ONLY |= {"norm/layer_norm_cluster": ("sm_90a", "sm_100a")}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
@@ -90,13 +88,8 @@ ARGUMENTS = {
     "softmax/softmax": [
         "",
         "--rows 37 --columns 65",
-        "--rows 2 --columns 17001",
-        "--rows 2 --columns 24575",
-    ],
-    "softmax/softmax_cluster": [
-        "",
-        "--rows 3 --columns 17001 --dtype float16",
-        "--rows 1 --columns 131101",
+        "--rows 2 --columns 17001 --dtype float16",
+        "--rows 5 --columns 24575",
     ],
     "topk/sampling": ["", "--vocabulary 4500 --p 1.0 --k 3 --rows 2"],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],

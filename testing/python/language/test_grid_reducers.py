@@ -282,3 +282,24 @@ def test_on_a_gpu_and_in_graphs(deterministic, columns):
         seen.append(w.clone())
     if deterministic:
         assert all(torch.equal(each, seen[0]) for each in seen)
+
+
+@pytest.mark.every_schedule
+def test_counters_of_a_program_are_zero_in_every_call():
+    """Blocks count themselves in two groups; the last of each tells how many there were."""
+
+    @T.prim_func
+    def kernel(N: T.Tensor((2,), "int32")):
+        arrived = T.alloc_global((2,), "int32", zeroed=True)
+        with T.Kernel(7, 2, threads=32) as (_, group):
+            if T.get_thread_binding() == 0:
+                before = T.atomic_add(arrived[group], 1, return_prev=True)
+                if before == 6:
+                    N[group] = before + 1
+                    arrived[group] = 0
+
+    compiled = tilelang.compile(kernel, target="sm_90a")
+    for _ in range(3):
+        counted = torch.zeros(2, dtype=torch.int32)
+        compiled(counted)
+        assert counted.tolist() == [7, 7]
