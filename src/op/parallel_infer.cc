@@ -263,12 +263,67 @@ std::vector<const Access*> Sources(const ParallelInfo& info, bool full, Context*
   return sources;
 }
 
+// The threads of the copies of an element, relative to its first one.
+std::vector<int64_t> ReplicaOffsets(const Fragment& f) { return f->replica->Tabulate(); }
+
+// Why the iterations' threads do not hold (or, for a write, are not exactly) the threads of the
+// elements; empty when they do.
+std::string CompareThreads(const std::vector<int64_t>& elements, const Fragment& f,
+                           const Fragment& loop, bool is_write) {
+  std::vector<int64_t> held = ReplicaOffsets(f);
+  std::set<int64_t> holders(held.begin(), held.end());
+  std::vector<int64_t> copies = ReplicaOffsets(loop);
+  std::set<std::pair<int64_t, int64_t>> writers;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    int64_t first = f->thread->At(elements[i]);
+    int64_t runs_on = loop->thread->At(static_cast<int64_t>(i));
+    for (int64_t copy : copies) {
+      if (holders.count(runs_on + copy - first) == 0) {
+        return "the iteration runs on thread " + std::to_string(runs_on + copy) +
+               ", which does not hold the element (thread " + std::to_string(first) + " does)";
+      }
+      if (is_write) writers.insert({elements[i], runs_on + copy});
+    }
+  }
+  if (!is_write) return "";
+  std::set<int64_t> written(elements.begin(), elements.end());
+  if (writers.size() != written.size() * held.size()) {
+    return "only some of the " + std::to_string(held.size()) +
+           " threads that hold a copy of the element would write it";
+  }
+  return "";
+}
+
+// Iterations run where this layout holds the elements of the fragment that they touch.
+bool Holds(const ParallelInfo& info, const Buffer& buffer, const Fragment& f, const Fragment& loop,
+           Context* ctx) {
+  const auto& accesses = info.accesses();
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    if (!access.buffer.same_as(buffer)) return true;
+    auto elements = info.TouchedElements(access, LowestValues(ctx));
+    return elements && CompareThreads(*elements, f, loop, access.is_write).empty();
+  });
+}
+
+// For a fragment that the loop touches in parts, as pairs of columns: the layout of another one of
+// its shape that serves.
+std::optional<Fragment> LikeAnother(const ParallelInfo& info, const Buffer& buffer,
+                                    const Fragment& loop, Context* ctx) {
+  for (const Access& other : info.accesses()) {
+    bool known = other.buffer.IsFragment() && ctx->layouts->Has(other.buffer);
+    if (!known || StaticShape(other.buffer) != StaticShape(buffer)) continue;
+    Fragment f = *ctx->layouts->GetFragment(other.buffer);
+    if (Holds(info, buffer, f, loop, ctx)) return f;
+  }
+  return std::nullopt;
+}
+
 void InferFragments(const ParallelInfo& info, const Fragment& loop, Context* ctx) {
   for (const Access& access : info.accesses()) {
     if (!access.buffer.IsFragment() || ctx->layouts->Has(access.buffer)) continue;
     auto axes = info.DirectAxes(access);
-    if (!axes) continue;
-    auto f = FromLoop(loop, *axes, StaticShape(access.buffer));
+    auto f = axes ? FromLoop(loop, *axes, StaticShape(access.buffer))
+                  : LikeAnother(info, access.buffer, loop, ctx);
     if (f) ctx->layouts->Set(access.buffer, *f, info.loop()->span);
   }
 }
@@ -408,37 +463,6 @@ std::optional<std::vector<Map<Var, Expr>>> OuterValues(const Access& access,
     if (!bounded) return std::nullopt;
   }
   return combinations;
-}
-
-// The threads of the copies of an element, relative to its first one.
-std::vector<int64_t> ReplicaOffsets(const Fragment& f) { return f->replica->Tabulate(); }
-
-// Why the iterations' threads do not hold (or, for a write, are not exactly) the threads of the
-// elements; empty when they do.
-std::string CompareThreads(const std::vector<int64_t>& elements, const Fragment& f,
-                           const Fragment& loop, bool is_write) {
-  std::vector<int64_t> held = ReplicaOffsets(f);
-  std::set<int64_t> holders(held.begin(), held.end());
-  std::vector<int64_t> copies = ReplicaOffsets(loop);
-  std::set<std::pair<int64_t, int64_t>> writers;
-  for (size_t i = 0; i < elements.size(); ++i) {
-    int64_t first = f->thread->At(elements[i]);
-    int64_t runs_on = loop->thread->At(static_cast<int64_t>(i));
-    for (int64_t copy : copies) {
-      if (holders.count(runs_on + copy - first) == 0) {
-        return "the iteration runs on thread " + std::to_string(runs_on + copy) +
-               ", which does not hold the element (thread " + std::to_string(first) + " does)";
-      }
-      if (is_write) writers.insert({elements[i], runs_on + copy});
-    }
-  }
-  if (!is_write) return "";
-  std::set<int64_t> written(elements.begin(), elements.end());
-  if (writers.size() != written.size() * held.size()) {
-    return "only some of the " + std::to_string(held.size()) +
-           " threads that hold a copy of the element would write it";
-  }
-  return "";
 }
 
 }  // namespace

@@ -168,6 +168,8 @@ def test_pairs_of_columns(monkeypatch, target):
     wanted = reference(a.double(), w.double(), cos.double(), sin.double(), 64)
     function = rotary_gemm(ROWS, 3, 64, DEPTH, "bfloat16", num_stages=2)
     check(function, target, wanted, a, w, cos, sin, torch.empty(ROWS, 192).bfloat16(), width=256)
+    kernel = tilelang.compile(function, target=target)
+    assert not [r for r in kernel.remarks if r.topic == "layout"]  # pairs stay in their threads
 
 
 def test_pairs_of_blocks():
