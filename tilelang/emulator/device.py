@@ -17,6 +17,7 @@ from tilelang import _ffi
 from tilelang.emulator import sample, watch
 from tilelang.emulator.arguments import Binder, Param
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning, error_of
+from tilelang.emulator.extents import Extents
 from tilelang.emulator.inline_assembly import as_one_statement
 from tilelang.emulator.launch_options import Options, current, remark_unused
 from tilelang.emulator.memory import DeviceMemory, Mapping
@@ -36,16 +37,6 @@ if TYPE_CHECKING:
 
 _SCHEDULES = {"late": 0, "eager": 1}
 _RANDOM_SCHEDULE = 2
-# Dynamic plus static shared memory of a CTA, in bytes (CUDA programming guide, technical
-# specifications per compute capability).
-_SHARED_LIMIT = {
-    "sm_80": 166912, "sm_90a": 232448, "sm_100a": 232448, "sm_103a": 232448, "sm_120a": 101376,
-    "sm_121a": 101376,
-}  # fmt: skip
-_MAX_THREADS = 1024
-# Extents of a grid and of a block along x, y, z (the same tables).
-_MAX_EXTENTS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
-_NO_LIMIT = (2**31 - 1,) * 3
 
 
 @dataclass(frozen=True)
@@ -325,6 +316,7 @@ class Kernel:
         args: Iterable[Any],
         *,
         cluster: int | Iterable[int] | None = None,
+        preferred_cluster: int | Iterable[int] | None = None,
         smem: int = 0,
         programmatic: bool = False,
         **options: Any,
@@ -334,6 +326,9 @@ class Kernel:
         Args:
             grid, block, cluster: one to three extents, x first, in CTAs, threads and CTAs;
                 ``cluster`` defaults to the kernel's own attribute, else one CTA.
+            preferred_cluster: a multiple of ``cluster``, for a part of the clusters: all that lie
+                inside of the grid under the schedule ``"late"``, none under ``"eager"``, and some
+                by a seed. Kernels read the size of theirs from ``%cluster_nctaid``.
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
@@ -353,7 +348,7 @@ class Kernel:
         """
         chosen = current(**options)
         smem = integer("smem", smem, 0)
-        dims = _Dims(self, grid, block, cluster, smem)
+        dims = Extents(self, grid, block, cluster, preferred_cluster, smem)
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
             params = binder.pack(args)
@@ -372,8 +367,10 @@ class Kernel:
         return report
 
     def _execute(
-        self, dims: _Dims, smem: int, params: bytes, chosen: Options, programmatic: bool
+        self, dims: Extents, smem: int, params: bytes, chosen: Options, programmatic: bool
     ) -> LaunchReport:
+        if dims.preferred is not None:
+            return self._execute_parts(dims, smem, params, chosen, programmatic)
         count = chosen.sample_size
         selected = None
         if count and not chosen.timing:  # the model of time takes samples of its own
@@ -391,9 +388,20 @@ class Kernel:
         rest = sample.others(dims.grid, dims.cluster, selected)
         return sample.joined(report, self._run(dims, smem, params, unchecked, rest))
 
+    def _execute_parts(
+        self, dims: Extents, smem: int, params: bytes, chosen: Options, programmatic: bool
+    ) -> LaunchReport:
+        if chosen.timing or programmatic:
+            raise UserError("preferred_cluster goes with neither timing nor programmatic=True")
+        reports = [
+            self._run(part, smem, params, chosen, numbers)
+            for part, numbers in dims.parts(chosen.schedule, self.communicates)
+        ]
+        return functools.reduce(sample.joined, reports)
+
     def _run(
         self,
-        dims: _Dims,
+        dims: Extents,
         smem: int,
         params: bytes,
         chosen: Options,
@@ -469,61 +477,6 @@ def _warn_no_overlap(name: str) -> None:
     )
 
 
-class _Dims:
-    """Checked extents of a launch."""
-
-    def __init__(self, kernel: Kernel, grid: Any, block: Any, cluster: Any, smem: int) -> None:
-        self.grid, self.block = _extents("grid", grid), _extents("block", block)
-        self.explicit_cluster = cluster is not None or bool(kernel.cluster)
-        chosen = cluster if cluster is not None else (kernel.cluster or 1)
-        self.cluster = _extents("cluster", chosen)
-        self.flat = [*self.grid, *self.block, *self.cluster]
-        self._check(kernel, smem)
-
-    def _check(self, kernel: Kernel, smem: int) -> None:
-        threads = _product(self.block)
-        if threads > _MAX_THREADS:
-            raise UserError(f"a block of {threads} threads; the limit is {_MAX_THREADS}")
-        if kernel.reqntid and self.block != _extents("reqntid", kernel.reqntid):
-            raise UserError(
-                f"kernel {kernel.name} requires blocks of {kernel.reqntid} threads (.reqntid), "
-                f"got {self.block}"
-            )
-        if kernel.maxntid and threads > _product(kernel.maxntid):
-            raise UserError(
-                f"kernel {kernel.name} allows at most {_product(kernel.maxntid)} threads "
-                f"(.maxntid), got {threads}"
-            )
-        if kernel.cluster and self.cluster != _extents("cluster", kernel.cluster):
-            raise UserError(
-                f"kernel {kernel.name} requires clusters of {kernel.cluster} CTAs, "
-                f"got {self.cluster}"
-            )
-        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
-            raise UserError(f"the grid {self.grid} is no multiple of the cluster {self.cluster}")
-        if _product(self.cluster) > 16:
-            raise UserError(f"a cluster of {_product(self.cluster)} CTAs; the limit is 16")
-        limit = _SHARED_LIMIT[kernel.module.device.arch]
-        if smem + kernel.static_shared > limit:
-            raise UserError(
-                f"{smem} bytes of dynamic and {kernel.static_shared} of static shared memory; "
-                f"the limit is {limit}"
-            )
-
-
-def _extents(what: str, value: Any) -> tuple[int, int, int]:
-    is_sequence = isinstance(value, Iterable) and getattr(value, "shape", None) != ()
-    values = list(value) if is_sequence else [value]
-    if not 1 <= len(values) <= 3:
-        raise UserError(f"{what} must be one to three positive extents, got {value!r}")
-    limits = _MAX_EXTENTS.get(what, _NO_LIMIT)
-    x, y, z = (
-        integer(f"{what}: extent {axis}", extent, 1, limit)
-        for axis, extent, limit in zip("xyz", [*values, 1, 1], limits, strict=False)
-    )
-    return x, y, z
-
-
 def _unsupported(entries: list[dict[str, Any]]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for use in (use for entry in entries for use in entry["unsupported"]):
@@ -543,13 +496,6 @@ def _source(text: Any) -> str:
     if "\0" in text:
         raise UserError(f"this is no PTX text: zero at character {text.index(chr(0))}")
     return text
-
-
-def _product(values: Iterable[int]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result
 
 
 def _schedule(schedule: str | int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ import pytest
 from ptx_kernels import HEADER
 
 from tilelang.emulator import Device, EmulatorError
+from tilelang.errors import UserError
 
 _KERNEL = """
 .visible .entry k(.param .u64 IN, .param .u64 OUT) .reqnctapercluster {size} {{
@@ -110,3 +111,52 @@ def test_address_in_no_cta_is_an_error_where_it_is_used(space, rank):
         launch(2, 1, _WRITE_OWN, first(39))
     assert caught.value.kind == "out-of-bounds"
     assert caught.value.lane == 39 - 32
+
+
+SIZES = (
+    HEADER
+    + """.visible .entry k(.param .u64 out) { .reg .b64 %d<3>; .reg .b32 %r<9>; .reg .pred %p0;
+ .shared .align 4 .b32 mine;
+ ld.param.u64 %d0, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %nctaid.x; mov.u32 %r2, %ctaid.y;
+ mad.lo.u32 %r0, %r2, %r1, %r0; mad.wide.u32 %d0, %r0, 8, %d0; st.shared.u32 [mine], %r0;
+ barrier.cluster.arrive; barrier.cluster.wait;
+ mov.u32 %r3, mine; mapa.shared::cluster.u32 %r3, %r3, 0; ld.shared::cluster.u32 %r4, [%r3];
+ mov.u32 %r5, %cluster_nctarank; st.global.v2.u32 [%d0], {%r4, %r5};
+ barrier.cluster.arrive; barrier.cluster.wait; MORE ret; }"""
+)
+
+
+def sizes(schedule, more=""):
+    """Of the cluster of each block of a grid of 10 x 3, which is checked; clusters of 2 or 4."""
+    out = np.full((3, 10, 2), 99, np.uint32)
+    kernel = Device("sm_90a").load_ptx(SIZES.replace("sm_100a", "sm_90a").replace("MORE", more))
+    kernel["k"].launch((10, 3), 1, [out], cluster=2, preferred_cluster=4, schedule=schedule)
+    first, size = out[..., 0], out[..., 1]
+    blocks = np.arange(30).reshape(3, 10)
+    np.testing.assert_array_equal(first, blocks - blocks % 10 % size)
+    return size
+
+
+def test_preferred_clusters():
+    """The larger ones lie inside of the grid; which there are is up to the schedule."""
+    late, eager = sizes("late"), sizes("eager")
+    assert (late[:, :8] == 4).all() and (late[:, 8:] == 2).all() and (eager == 2).all()
+    seeds = [sizes(seed)[:, :8] for seed in range(6)]
+    assert any(0 < (size == 4).sum() < size.size for size in seeds)
+    assert len({size.tobytes() for size in seeds}) > 1
+    # Blocks that may wait for each other run together, in clusters of one size.
+    assert (sizes("late", "atom.add.u32 %r6, [%d0+4], 0; mov.u32 %r7, %r6;") == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"preferred_cluster": 3}, "no multiple of the cluster"),
+        ({"preferred_cluster": 32}, "the limit is 16"),
+        ({"preferred_cluster": 4, "timing": True}, "neither timing"),
+    ],
+)
+def test_wrong_preferred_clusters(options, words):
+    kernel = Device("sm_100a").load_ptx(SIZES.replace("MORE", ""))["k"]
+    with pytest.raises(UserError, match=words):
+        kernel.launch((10, 3), 1, [np.zeros((3, 10, 2), np.uint32)], cluster=2, **options)
