@@ -34,6 +34,10 @@ const std::unordered_map<std::string_view, CallOrder>& Named() {
       {"tl::tcgen05_before_thread_sync", CallOrder::kTensorBefore},
       {"tcgen05_after_thread_sync", CallOrder::kTensorAfter},
       {"tl::tcgen05_after_thread_sync", CallOrder::kTensorAfter},
+      {"tl::tcgen05_alloc", CallOrder::kTensorAlloc},
+      {"tl::tcgen05_alloc<2>", CallOrder::kTensorAlloc},
+      {"tl::tcgen05_dealloc", CallOrder::kTensorFree},
+      {"tl::tcgen05_dealloc<2>", CallOrder::kTensorFree},
   };
   return table;
 }

@@ -24,6 +24,8 @@ enum class CallOrder : uint8_t {
   kProxyFence,
   kTensorBefore,  // tcgen05.fence
   kTensorAfter,
+  kTensorAlloc,  // all of tensor memory
+  kTensorFree,
   kUnknown,  // a function that neither the compiler nor the language knows
 };
 CallOrder OrderOf(const ir::CallNode* call);

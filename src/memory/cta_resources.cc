@@ -91,7 +91,6 @@ void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
   // The other CTA of a pair is done, too.
   stmts->push_back(Effect(in_pairs_ ? "cluster_sync" : "sync_threads", {}, span_));
-  stmts->push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
   // Reading the slot keeps its bytes from being used for something else meanwhile.
   Expr base = ir::Load(tmem_slot_, {I32(0)});
   const char* dealloc = in_pairs_ ? "tcgen05_dealloc<2>" : "tcgen05_dealloc";
@@ -104,14 +103,9 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   std::vector<Stmt> stmts;
   SetUpBarriers(&stmts);
   AllocateTensorMemory(&stmts);
-  if (columns_ != 0)
-    stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_before_thread_sync", {}, span_));
   // Other blocks run, with their barriers ready, before this one reaches them.
   stmts.push_back(Effect(reaches_blocks_ ? "cluster_sync" : "sync_threads", {}, span_));
-  if (columns_ != 0) {
-    stmts.push_back(DeviceEffect("tcgen_05.h", "tcgen05_after_thread_sync", {}, span_));
-    stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
-  }
+  if (columns_ != 0) stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   for (const auto& [key, ring] : rings_) {
     for (const op::Phase& phase : ring.phases) {
       stmts.push_back(ir::Alloc(phase.parity, span_));

@@ -64,7 +64,7 @@ class UsageFinder : public ir::StmtVisitor {
   }
   void Visit(const ir::GemmNode* op) override {
     // The threads that wait for it say what it uses.
-    if (op::IsOrdered(op)) return;
+    if (op::IsByMmaWarp(op)) return;
     issue_only_ = !op::WaitsItself(op);
     StmtVisitor::Visit(op);
     issue_only_ = false;

@@ -397,7 +397,7 @@ bool WaitsItself(const ir::GemmNode* op) {
   return !op->mbar.defined() && op->annotations.count("is_tcgen05") == 0;
 }
 
-bool IsOrdered(const ir::GemmNode* op) { return op->annotations.count(kTcgen05Ordered) != 0; }
+bool IsByMmaWarp(const ir::GemmNode* op) { return op->annotations.count(kByMmaWarp) != 0; }
 
 bool IsTcgen05Arrive(const ir::CallNode* call) { return call->name == "tcgen05_mma_arrive"; }
 

@@ -34,10 +34,10 @@ std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool re
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
-// A gemm has this annotation (bool) if what threads did before is ordered elsewhere: it is issued
-// without a barrier of its threads.
-inline constexpr const char* kTcgen05Ordered = "tcgen05_ordered";
-bool IsOrdered(const ir::GemmNode* op);
+// A gemm has this annotation (bool) if the compiler's MMA warp issues it: those who wait for it say
+// what tensor memory it uses (kTensorMemoryInUse).
+inline constexpr const char* kByMmaWarp = "by_mma_warp";
+bool IsByMmaWarp(const ir::GemmNode* op);
 
 // An attribute of calls: tensor memory (Array<Buffer>) that gemms of another role use after them,
 // until their threads wait.

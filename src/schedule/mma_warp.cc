@@ -281,7 +281,7 @@ class MmaWarpWriter : public SliceCopier {
       return RowsOf(region, operand->region->extents.size() - *dim, rows.block);
     });
     auto annotations = gemm->annotations;
-    annotations.Set(op::kTcgen05Ordered, true);
+    annotations.Set(op::kByMmaWarp, true);
     if (!commits.defined()) annotations.Set("is_tcgen05", true);
     ir::Gemm issued(operands, Mutate(gemm->clear_accum), commits, annotations, gemm->span);
     const op::TileInstruction* instruction = op::TilePlanOf(gemm)->instruction;

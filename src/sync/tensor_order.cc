@@ -33,16 +33,15 @@ bool MustWait(const TensorAccesses& state, const MemoryAccess& load) {
 
 TensorOrder::TensorOrder(const Stmt& body, const BlockThreads& threads,
                          const AccessContext& context, AccessTable* table, ConflictTable* conflicts)
-    : threads_(threads),
-      conflicts_(conflicts),
-      handovers_(threads),
-      in_use_(context.tensor_memory.defined()) {
-  if (in_use_) handovers_.Find(body, table->Of(body, context));
+    : threads_(threads), conflicts_(conflicts), handovers_(threads) {
+  if (!context.tensor_memory.defined()) return;
+  all_ = WriteOf(context.tensor_memory, {});
+  handovers_.Find(body, table->Of(body, context));
 }
 
 std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr>& accesses,
                                       const ThreadSet& team, TensorAccesses* state) {
-  if (!in_use_) return {};
+  if (!all_) return {};
   team_ = team;
   if (const auto* wait = s.as<WaitNode>()) WaitOn(wait->completion->barrier, state);
   for (const AccessPtr& access : accesses) {
@@ -98,6 +97,12 @@ void TensorOrder::Synchronize(const CallNode* call, TensorAccesses* state, const
     state->unfenced.Clear();
   }
   if (order == CallOrder::kTensorAfter) state->acquired.Clear();
+  if (order == CallOrder::kTensorAlloc) {
+    allocator_ = team_;
+    state->unfenced.Add(all_, depth());
+    state->unsynced.Add(all_, depth());
+  }
+  if (order == CallOrder::kTensorFree) Place(kAfter, depth(), state, span);
 }
 
 // The threads of a barrier synchronize.
@@ -126,8 +131,10 @@ int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& acc
   int deepest = -1;
   for (const auto& [earlier, depth] : state.acquired.Items()) {
     bool engine = earlier->proxy == Proxy::kAsync && access->proxy == Proxy::kAsync;
-    // The pipe of one issuer is in order.
-    if (depth <= deepest || (engine && earlier->actors == access->actors)) continue;
+    // The pipe of one issuer is in order, and so is what the warp does that allocates.
+    bool in_order = (engine && earlier->actors == access->actors) ||
+                    (earlier == all_ && allocator_.Contains(team_));
+    if (depth <= deepest || in_order) continue;
     if (conflicts_->MayConflict(earlier, access, true)) deepest = depth;
   }
   return deepest;

@@ -23,6 +23,8 @@ namespace tilelang::sync {
 //   tensor core       of threads, of another issuer    commit, wait for the phase; fence::after
 //   of another role   any                              the wait for a barrier on which that role
 //                                                      arrives; fence::after
+//   tcgen05.alloc     of other warps                   as tcgen05.ld
+//   any               tcgen05.dealloc                  fence::after
 //
 // wait::st and fence::before stand before the first synchronization after the access, fence::after
 // before the first access that conflicts, all of them before the branches and loops in which
@@ -81,7 +83,8 @@ class TensorOrder {
   const analysis::BlockThreads& threads_;
   analysis::ConflictTable* conflicts_;
   Handovers handovers_;
-  bool in_use_;  // there is tensor memory
+  analysis::AccessPtr all_;  // of tensor memory; null: there is none
+  analysis::ThreadSet allocator_;
   Scopes scopes_;
   std::unordered_set<ir::Stmt, ir::ffi::ObjectPtrHash, ir::ffi::ObjectPtrEqual> placed_;
   // Of the statement that is being asked for.
