@@ -68,17 +68,24 @@ Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {
   if (!uniform) return ProcessBranch(op, state);
   Stmt checked = Leaf(table_.Head(op->condition), state);
   PendingAccesses other = *state;
+  ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
   tensor_.Enter(Acquires(op->condition));
   context_.guards.push_back(op->condition);
   Stmt then_case = ProcessBlock(op->then_case, state);
   context_.guards.back() = Not(op->condition);
   Stmt else_case = op->else_case.defined() ? ProcessBlock(op->else_case, &other) : Stmt();
   context_.guards.pop_back();
+  state->tensor().MergeSides(chosen.threads, other.tensor(), Others(chosen));
+  other.tensor() = {};
   state->Merge(other);
   Stmt result = If(op->condition, then_case, else_case, op->span);
   std::vector<Stmt> before = BarriersOf(checked);
-  Append(tensor_.Leave(op->span, &state->tensor()), &before);
+  Append(tensor_.Leave(op->span, team_.threads, &state->tensor()), &before);
   return Before(before, result);
+}
+
+ThreadSet SyncPlacer::Others(const ThreadSelection& chosen) const {
+  return chosen.rest.empty() ? team_.threads - chosen.threads : team_.threads;
 }
 
 bool SyncPlacer::Acquires(const Expr& condition) const {
@@ -120,14 +127,14 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   Stmt then_case =
       ProcessTeamOnly(op->then_case, op->condition, {chosen.threads, together}, &after_then);
   Stmt else_case;
-  ThreadSet others = known ? team_.threads - chosen.threads : team_.threads;
+  ThreadSet others = Others(chosen);
   if (op->else_case.defined()) {
     else_case = ProcessTeamOnly(op->else_case, Not(op->condition), {others, team_.arrives && known},
                                 &after_else);
   }
   state->tensor() = after_then.tensor();
-  if (!others.IsEmpty()) state->tensor().Merge(after_else.tensor());
-  Append(tensor_.Leave(op->span, &state->tensor()), &before);
+  state->tensor().MergeSides(chosen.threads, after_else.tensor(), others);
+  Append(tensor_.Leave(op->span, team_.threads, &state->tensor()), &before);
   state->phases() = after_then.phases();
   if (known) {
     state->phases() =
@@ -227,7 +234,7 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   const auto* op = loop.as<ForNode>();
   bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
   if (!runs) state->Merge(before);
-  Append(tensor_.Leave(loop.span(), &state->tensor()), &stmts);
+  Append(tensor_.Leave(loop.span(), team_.threads, &state->tensor()), &stmts);
   return Before(stmts, result);
 }
 
@@ -242,7 +249,7 @@ Stmt SyncPlacer::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) 
   carried.tensor() = state->tensor();
   tensor_.Enter(true);
   Stmt result = ProcessBody(loop, &carried);
-  Append(tensor_.Leave(loop.span(), &carried.tensor()), &before);
+  Append(tensor_.Leave(loop.span(), team_.threads, &carried.tensor()), &before);
   state->tensor() = carried.tensor();
   state->phases().Merge(carried.phases());
   team_ = outer;

@@ -112,6 +112,8 @@ class SyncPlacer {
   // Whether a fence::after may stand before a branch: threads that do not take it may have it as
   // well if they belong to the same warp or take it another time.
   bool Acquires(const ir::Expr& condition) const;
+  // Those of the team that may not take a branch.
+  analysis::ThreadSet Others(const analysis::ThreadSelection& chosen) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   void Order(const ir::Buffer& tensor);

@@ -16,17 +16,17 @@ using namespace ir;        // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Whether a load reads what is being stored, or needs the registers.
-bool MustWait(const TensorAccesses& state, const MemoryAccess& load) {
+// Whether a load reads what these threads are storing, or needs the registers.
+bool MustWait(const TensorAccesses& state, const MemoryAccess& load, const ThreadSet& team) {
   constexpr int64_t kMostInFlight = 128;
   if (!load.read || load.proxy != Proxy::kGeneric) return false;
-  int64_t registers = load.registers;
-  bool stored = false;
-  for (const auto& store : state.stored.Items()) {
-    registers += store.access->registers;
-    stored |= ShareCells(*store.access, load);
+  int64_t registers = 0;
+  for (const auto& [store, depth, threads] : state.stored.Items()) {
+    if (!threads.Overlaps(team)) continue;
+    if (ShareCells(*store, load)) return true;
+    registers += store->registers;
   }
-  return stored || (!state.stored.IsEmpty() && registers > kMostInFlight);
+  return registers > 0 && registers + load.registers > kMostInFlight;
 }
 
 }  // namespace
@@ -49,9 +49,10 @@ std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr
   }
   for (const AccessPtr& access : accesses) {
     if (!access->buffer.IsTmem() || access->proxy == Proxy::kAsync) continue;
-    state->unfenced.Add(access, depth());
-    state->unsynced.Add(access, depth());
-    if (access->write) state->stored.Add(access, depth());
+    AccessList::Item item{access, depth(), team};
+    state->unfenced.Add(item);
+    state->unsynced.Add(item);
+    if (access->write) state->stored.Add(item);
   }
   WalkExprs(s, [&](const Expr& e) {
     if (const auto* call = e.as<CallNode>()) Synchronize(call, state, s.span());
@@ -59,25 +60,26 @@ std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr
   });
   if (IsCallThat(s, CallOrder::kUnknown)) {
     Release(state, s.span());
-    state->acquired.Add(handovers_.All(), depth());
+    Learn(handovers_.All(), state);
   }
   return std::exchange(out_, {});
 }
 
 void TensorOrder::Access(const AccessPtr& access, TensorAccesses* state, const Span& span) {
-  if (MustWait(*state, *access)) WaitForStores(state, span);
+  if (MustWait(*state, *access, team_)) WaitForStores(state, span);
   int from = DepthAcquired(*state, access);
   if (from >= 0) Place(kAfter, from, state, span);
 }
 
-std::vector<Stmt> TensorOrder::Leave(const Span& span, TensorAccesses* state) {
+std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& team,
+                                     TensorAccesses* state) {
   Scope scope = scopes_.back();
   scopes_.pop_back();
   std::vector<Stmt> stmts;
   for (Kind kind : {kStores, kBefore, kAfter}) {
     if (!scope.needs[kind]) continue;
     stmts.push_back(Make(kind, span));
-    ListOf(kind, state)->Remove(depth());
+    ListOf(kind, state)->Remove(team, depth());
   }
   state->Leave(depth());
   return stmts;
@@ -94,47 +96,64 @@ void TensorOrder::Synchronize(const CallNode* call, TensorAccesses* state, const
   if (WaitsForPhase(order)) WaitOn(MbarrierOf(call), state);
   if (order == CallOrder::kTensorBefore) {
     WaitForStores(state, span);
-    state->unfenced.Clear();
+    state->unfenced.Remove(team_, depth());
   }
-  if (order == CallOrder::kTensorAfter) state->acquired.Clear();
+  if (order == CallOrder::kTensorAfter) state->acquired.Remove(team_, depth());
   if (order == CallOrder::kTensorAlloc) {
-    allocator_ = team_;
-    state->unfenced.Add(all_, depth());
-    state->unsynced.Add(all_, depth());
+    state->unfenced.Add({all_, depth(), team_});
+    state->learned.Add({all_, depth(), team_});
   }
   if (order == CallOrder::kTensorFree) Place(kAfter, depth(), state, span);
 }
 
 // The threads of a barrier synchronize.
 void TensorOrder::Meet(const CallNode* call, TensorAccesses* state) {
-  CallOrder order = OrderOf(call);
-  state->acquired.AddAll(state->unsynced, depth());
   auto number = [&](size_t i) { return AsInt(call->args[i]).value_or(-1); };
-  bool all = true;
+  bool of_block = OrderOf(call) == CallOrder::kBlock;
+  bool all = of_block || (OrderOf(call) == CallOrder::kWarp && team_.Count() <= kWarp);
   if (call->name == "sync_range") {
-    all = threads_.Of({number(0), number(1)}).Contains(team_);
+    op::ThreadRange range{number(0), number(1)};
+    all = threads_.Of(range).Contains(team_);
+    of_block = range.count == threads_.count();
   } else if (call->name == "sync_threads" && !call->args.empty()) {
-    all = number(1) == threads_.count();
+    all = of_block = number(1) == threads_.count();
     // Others that the program has chosen may be among them.
-    if (!all) state->acquired.Add(handovers_.All(), depth());
-  } else if (order != CallOrder::kBlock) {
-    all = order == CallOrder::kWarp && team_.Count() <= kWarp;
+    if (!all) Learn(handovers_.All(), state);
   }
-  if (all) state->unsynced.Clear();
+  std::vector<AccessPtr> known;
+  for (const AccessList::Item& item : state->unsynced.Items()) {
+    state->acquired.Add({item.access, depth(), team_});
+    known.push_back(item.access);
+  }
+  for (const AccessList::Item& item : state->learned.Items()) {
+    state->acquired.Add({item.access, depth(), team_ - item.threads});
+    known.push_back(item.access);
+  }
+  if (!all) return;
+  state->unsynced.Clear();
+  if (of_block) {
+    state->learned.Clear();
+  } else {
+    state->learned.Add(known, depth(), team_);
+  }
 }
 
 void TensorOrder::WaitOn(const Buffer& barrier, TensorAccesses* state) {
-  if (barrier.defined()) state->acquired.Add(handovers_.To(barrier, team_), depth());
+  if (barrier.defined()) Learn(handovers_.To(barrier, team_), state);
+}
+
+void TensorOrder::Learn(const std::vector<AccessPtr>& accesses, TensorAccesses* state) const {
+  state->acquired.Add(accesses, depth(), team_);
+  state->learned.Add(accesses, depth(), team_);
 }
 
 int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& access) {
   int deepest = -1;
-  for (const auto& [earlier, depth] : state.acquired.Items()) {
+  for (const auto& [earlier, depth, threads] : state.acquired.Items()) {
     bool engine = earlier->proxy == Proxy::kAsync && access->proxy == Proxy::kAsync;
-    // The pipe of one issuer is in order, and so is what the warp does that allocates.
-    bool in_order = (engine && earlier->actors == access->actors) ||
-                    (earlier == all_ && allocator_.Contains(team_));
-    if (depth <= deepest || in_order) continue;
+    // The pipe of one issuer is in order.
+    bool in_order = engine && earlier->actors == access->actors;
+    if (depth <= deepest || in_order || !threads.Overlaps(team_)) continue;
     if (conflicts_->MayConflict(earlier, access, true)) deepest = depth;
   }
   return deepest;
@@ -142,11 +161,13 @@ int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& acc
 
 void TensorOrder::Release(TensorAccesses* state, const Span& span) {
   WaitForStores(state, span);
-  if (!state->unfenced.IsEmpty()) Place(kBefore, state->unfenced.Deepest(), state, span);
+  int from = state->unfenced.Deepest(team_);
+  if (from >= 0) Place(kBefore, from, state, span);
 }
 
 void TensorOrder::WaitForStores(TensorAccesses* state, const Span& span) {
-  if (!state->stored.IsEmpty()) Place(kStores, state->stored.Deepest(), state, span);
+  int from = state->stored.Deepest(team_);
+  if (from >= 0) Place(kStores, from, state, span);
 }
 
 void TensorOrder::Place(Kind kind, int depth, TensorAccesses* state, const Span& span) {
@@ -157,7 +178,7 @@ void TensorOrder::Place(Kind kind, int depth, TensorAccesses* state, const Span&
   } else {
     out_.push_back(Make(kind, span));
   }
-  ListOf(kind, state)->Remove(static_cast<int>(at));
+  ListOf(kind, state)->Remove(team_, static_cast<int>(at));
 }
 
 Stmt TensorOrder::Make(Kind kind, const Span& span) {

@@ -53,8 +53,10 @@ class TensorOrder {
   // Up to the matching call of Leave or Abandon statements are those of a branch or a loop.
   // acquires: a fence::after may stand before it.
   void Enter(bool acquires) { scopes_.push_back({.acquires = acquires}); }
-  // What must stand before it; state: after it, or where it is passed by.
-  std::vector<ir::Stmt> Leave(const ir::Span& span, TensorAccesses* state);
+  // What must stand before it, for all of the team around it; state: after it, or where it is
+  // passed by.
+  std::vector<ir::Stmt> Leave(const ir::Span& span, const analysis::ThreadSet& team,
+                              TensorAccesses* state);
   // The same of one that is walked again later.
   void Abandon() { scopes_.pop_back(); }
   int depth() const { return static_cast<int>(scopes_.size()); }
@@ -74,6 +76,8 @@ class TensorOrder {
   void Access(const analysis::AccessPtr& access, TensorAccesses* state, const ir::Span& span);
   void Synchronize(const ir::CallNode* call, TensorAccesses* state, const ir::Span& span);
   void Meet(const ir::CallNode* call, TensorAccesses* state);
+  // The team comes after what others did.
+  void Learn(const std::vector<analysis::AccessPtr>& accesses, TensorAccesses* state) const;
   void WaitOn(const ir::Buffer& barrier, TensorAccesses* state);
   // How deep those are that a fence::after must stand between them and the access; -1: none.
   int DepthAcquired(const TensorAccesses& state, const analysis::AccessPtr& access);
@@ -84,7 +88,6 @@ class TensorOrder {
   analysis::ConflictTable* conflicts_;
   Handovers handovers_;
   analysis::AccessPtr all_;  // of tensor memory; null: there is none
-  analysis::ThreadSet allocator_;
   Scopes scopes_;
   std::unordered_set<ir::Stmt, ir::ffi::ObjectPtrHash, ir::ffi::ObjectPtrEqual> placed_;
   // Of the statement that is being asked for.

@@ -62,11 +62,10 @@ REDUNDANT = {
     ),
     ("slots_of_clusters", "barrier.cluster.wait.acquire", 1): _ARRIVED,
     ("attention", _BEFORE, 0): _ALLOCATED,
-    ("attention", _AFTER, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
     ("smoke_kernel", _AFTER, 0): _ALLOCATED,
+    ("ring_of_roles", "barrier.sync", 1): _STAGE,
     ("ring_of_roles", "barrier.sync", 2): _STAGE,
-    ("ring_of_roles", "barrier.sync", 3): _STAGE,
     ("smoke_kernel", "bar.warp.sync", 0): (
         "It orders no memory: each lane waits for the mbarrier itself. It makes the warp converge, "
         "for which the emulator waits at the next .aligned instruction anyway."
