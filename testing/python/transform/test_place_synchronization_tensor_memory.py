@@ -29,6 +29,7 @@ WORDS = {
     "tl::mma": "M",
     "tl::ld": "L",
     "tl::st": "S",
+    "tl::tcgen05_alloc": "alloc",
     "tl::tcgen05_commit": "commit",
     "tl::tcgen05_wait_st": "wait::st",
     "tl::tcgen05_before_thread_sync": "before",
@@ -225,3 +226,21 @@ def test_fences_of_roles() -> None:
     assert text == (
         "for{ wait arrive } for{ wait wait after M commit } for{ wait after L before arrive }"
     )
+
+
+def test_allocation_is_an_access_of_all() -> None:
+    """Warps other than the one that allocates have a fence before their first access, once."""
+    c = Case()
+    warp = c.tx // 32
+    sync = evaluate(call("void", "sync_threads"))
+    allocation = if_(warp.eq(0), evaluate(call("void", "tl::tcgen05_alloc", reads=[], writes=[])))
+    text = c.text(allocation, sync, c.mma(0), *(if_(warp.eq(1), c.load(32)) for _ in range(2)))
+    assert text == "alloc before | M commit after L L"
+
+
+def test_what_one_warp_learned_goes_on_by_barriers() -> None:
+    c = Case(threads=160)
+    done = c.barrier("done", of_ring=True)
+    sync = evaluate(call("void", "sync_threads"))
+    issues = if_((c.tx // 32).eq(4), seq(c.mma(0, barrier=done, warp=4), c.wait(done)))
+    assert c.text(issues, sync, if_(c.tx < 128, c.load(0))) == "M commit wait | after L"
