@@ -107,9 +107,7 @@ Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
   }
 }
 
-Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
-  // From the first to the last statement that the program orders, nobody else orders their use of
-  // tensor memory.
+std::pair<size_t, size_t> SyncPlacer::RangeOfProgram(const SeqNode* op) const {
   size_t first = op->stmts.size();
   size_t last = 0;
   for (size_t i = 0; context_.tensor_memory.defined() && i < op->stmts.size(); ++i) {
@@ -117,6 +115,11 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
     first = std::min(first, i);
     last = i;
   }
+  return {first, last};
+}
+
+Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
+  auto [first, last] = RangeOfProgram(op);
   std::vector<Stmt> stmts;
   auto append = [&](const std::vector<Stmt>& barriers) {
     stmts.insert(stmts.end(), barriers.begin(), barriers.end());

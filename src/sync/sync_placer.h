@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "analysis/access_table.h"
@@ -100,6 +101,9 @@ class SyncPlacer {
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // The accesses of a statement, and of those to whom it hands tiles over.
   std::vector<analysis::AccessPtr> NeededBy(const ir::Stmt& s);
+  // The first and the last statement that the program orders: from one to the other nobody else
+  // orders their use of tensor memory.
+  std::pair<size_t, size_t> RangeOfProgram(const ir::SeqNode* op) const;
   // What branches among statements [first, last] do to tensor memory.
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
