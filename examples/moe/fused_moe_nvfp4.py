@@ -172,7 +172,7 @@ def main():
     scale = args.hidden**-0.5
     shapes = [(args.width, args.hidden)] * 2 + [(args.hidden, args.width)]
     stored = [quantised(example.normal(args.experts, *s, scale=scale), FORM) for s in shapes]
-    exact = [values(*pair, FORM) for pair in stored]
+    gate, up, back = (values(*pair, FORM) for pair in stored)
     weights, chosen = example.normal(args.tokens, args.experts).softmax(1).topk(args.k)
     pairs, of_tiles = sort_by_expert(chosen, args.experts, BLOCK)
     sizes = args.tokens, len(of_tiles), args.experts, args.k, args.hidden, args.width
@@ -186,12 +186,12 @@ def main():
         room += [torch.empty(shape, dtype=FACTORS, device=args.device)]
     arguments = x, *operands, weights.flatten(), pairs, of_tiles, *room, y
     kernel(*arguments)
-    want = through_experts(x, *exact, weights.double(), chosen)
+    want = through_experts(x, gate, up, back, weights.double(), chosen)
     example.check("Y", y, want, tolerance=2**-8)
-    wide = [w.transpose(1, 2).bfloat16().contiguous() for w in exact]
+    wide = [w.transpose(1, 2).bfloat16().contiguous() for w in (gate, up, back)]
     example.speed(
         lambda: kernel(*arguments),
-        {"one by one, bfloat16": lambda: reference(x, *wide, weights, chosen)},
+        {"one by one, bfloat16": lambda: reference(x, wide[0], wide[1], wide[2], weights, chosen)},
         flops=6 * args.tokens * args.k * args.hidden * args.width,
     )
 

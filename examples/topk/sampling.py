@@ -39,18 +39,16 @@ def sum_exponentials(X, row, temperature, most, total, chunk):
 
 
 @T.macro
-def sum_above(vocabulary, units, bits, least, total: T.Ref, chunk):
-    """``total`` becomes the units of all tokens whose bits are ``least`` or more."""
+def sum_above(vocabulary, units, bits, least, total, chunk):
+    """``total``, of one element, is the units of all tokens whose bits are ``least`` or more."""
     each = T.alloc_fragment((chunk,), "int32")
-    part = T.alloc_fragment((1,), "int32")
-    total = 0
+    T.clear(total)
     for n in T.serial(T.ceildiv(vocabulary, chunk)):
         for i in T.Parallel(chunk):
             at = T.min(n * chunk + i, vocabulary - 1)
             kept = (n * chunk + i < vocabulary) & (bits(at) >= least)
             each[i] = T.if_then_else(kept, units(at), 0)
-        T.reduce_sum(each, part, dim=0)
-        total += part[0]
+        T.reduce_sum(each, total, dim=0, clear=False)
 
 
 @T.macro
@@ -95,7 +93,7 @@ def sampling(rows, vocabulary, chunk=4096, threads=512):
         with T.Kernel(rows, threads=threads) as row:
             most, exponentials = (T.alloc_fragment((1,), "float32") for _ in range(2))
             least, bound = (T.alloc_var("uint32", init=0) for _ in range(2))
-            missing, total = (T.alloc_var("int32", init=0) for _ in range(2))
+            missing, total = T.alloc_var("int32", init=0), T.alloc_fragment((1,), "int32")
             temperature = Temperature[row]
             sum_exponentials(X, row, temperature, most, exponentials, chunk)
 
@@ -116,11 +114,11 @@ def sampling(rows, vocabulary, chunk=4096, threads=512):
             def of_the_largest(i, own):
                 return T.if_then_else(own >= bound, units(i), 0)
 
-            missing = T.max(T.cast(T.ceil(T.cast(total, "float32") * P[row]), "int32"), 1)
-            missing = T.min(missing, total)
+            missing = T.max(T.cast(T.ceil(T.cast(total[0], "float32") * P[row]), "int32"), 1)
+            missing = T.min(missing, total[0])
             find_least(vocabulary, load, of_the_largest, least, missing, chunk)
             sum_above(vocabulary, units, bits, least, total, chunk)
-            wanted = T.min(T.cast(T.cast(total, "float32") * Random[row], "int32"), total - 1)
+            wanted = T.min(T.cast(T.cast(total[0], "float32") * Random[row], "int32"), total[0] - 1)
             draw(vocabulary, units, bits, least, wanted, Token, row, chunk)
 
     return sampling
