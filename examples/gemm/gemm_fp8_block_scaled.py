@@ -11,47 +11,53 @@ K, and outliers spoil no more than their block.
 import torch
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 SCALED = 128  # columns, and rows of B, that share a scale
 
 
 def gemm_fp8_block_scaled(
-    M, N, K, dtype, out_dtype, block_M=128, block_N=128, threads=256, num_stages=4
+    M, N, K, dtype, out_dtype, blocks, block_M=128, block_N=128, threads=256, num_stages=4
 ):
     """Returns C (M, N) = A (M, K) @ B (N, K)^T of ``dtype`` as a prim_func.
 
     ScaleA (ceil(K / 128), M), so that neighbours in memory are rows, and ScaleB (ceil(N / 128),
-    ceil(K / 128)) are float32. ``block_N`` divides 128, so that a block has one scale of B.
+    ceil(K / 128)) are float32. ``block_N`` divides 128, so that a block has one scale of B. Each of
+    ``blocks`` computes one tile after another.
     """
-    blocks = T.ceildiv(K, SCALED)
+    depth = T.ceildiv(K, SCALED)
+    grid = T.ceildiv(M, block_M), T.ceildiv(N, block_N)
 
     @T.prim_func
     def gemm_fp8_block_scaled(
         A: T.Tensor((M, K), dtype),
         B: T.Tensor((N, K), dtype),
-        ScaleA: T.Tensor((blocks, M), "float32"),
-        ScaleB: T.Tensor((T.ceildiv(N, SCALED), blocks), "float32"),
+        ScaleA: T.Tensor((depth, M), "float32"),
+        ScaleB: T.Tensor((T.ceildiv(N, SCALED), depth), "float32"),
         C: T.Tensor((M, N), out_dtype),
     ):
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        with T.Kernel(blocks, threads=threads) as block:
             A_shared = T.alloc_shared((block_M, SCALED), dtype)
             B_shared = T.alloc_shared((block_N, SCALED), dtype)
+            scales = T.alloc_shared((block_M,), "float32")
             products = T.alloc_fragment((block_M, block_N), "float32")
             C_local = T.alloc_fragment((block_M, block_N), "float32")
-            scale_a = T.alloc_fragment((block_M,), "float32")
+            scale = T.alloc_fragment((block_M,), "float32")
 
-            T.use_swizzle(8)
-            T.clear(C_local)
-            for k in T.Pipelined(blocks, num_stages=num_stages):
-                T.copy(A[by * block_M, k * SCALED], A_shared)
-                T.copy(B[bx * block_N, k * SCALED], B_shared)
-                T.copy(ScaleA[k, by * block_M], scale_a)
-                T.gemm(A_shared, B_shared, products, transpose_B=True, clear_accum=True)
-                scale_b = ScaleB[bx * block_N // SCALED, k]
-                for i, j in T.Parallel(block_M, block_N):
-                    C_local[i, j] += products[i, j] * (scale_a[i] * scale_b)
-            T.copy(C_local, C[by * block_M, bx * block_N])
+            for by, bx in T.Persistent(grid, blocks, block, group_size=8):
+                T.clear(C_local)
+                for k in T.Pipelined(depth, num_stages=num_stages):
+                    T.copy(A[by * block_M, k * SCALED], A_shared)
+                    T.copy(B[bx * block_N, k * SCALED], B_shared)
+                    T.copy(ScaleA[k, by * block_M], scales)
+                    scale_b = ScaleB[bx * block_N // SCALED, k]
+                    for i in T.Parallel(block_M):
+                        scale[i] = scales[i] * scale_b
+                    T.gemm(A_shared, B_shared, products, transpose_B=True, clear_accum=True)
+                    for i, j in T.Parallel(block_M, block_N):
+                        C_local[i, j] += products[i, j] * scale[i]
+                T.copy(C_local, C[by * block_M, bx * block_N])
 
     return gemm_fp8_block_scaled
 
@@ -88,8 +94,9 @@ def main():
     args = example.args
     # Registers of three warpgroups hold 192 rows twice; tcgen05 takes 128 rows at a time.
     tile = {"block_M": 192, "threads": 384} if args.target == "sm_90a" else {}
+    sizes, blocks = (args.m, args.n, args.k), CUDA(args.target).compute_max_core
     kernel = example.compile(
-        gemm_fp8_block_scaled(args.m, args.n, args.k, args.dtype, args.out_dtype, **tile)
+        gemm_fp8_block_scaled(*sizes, args.dtype, args.out_dtype, blocks, **tile)
     )
     kind = getattr(torch, args.dtype)
     # Blocks of very different size, which one scale a row would not hold.
