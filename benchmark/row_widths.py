@@ -26,8 +26,8 @@ import tilelang
 HERE = Path(__file__).parent
 EXAMPLES = {"softmax": "softmax", "layer_norm": "norm", "rms_norm": "norm"}
 ELEMENTS = 2**27
-#: columns that a block, and a cluster, has in its registers
-LONGEST, CLUSTERS_LONGEST = 2**14, 2**17 - 8
+#: columns that a block has in its registers
+LONGEST = 2**14
 #: columns of which a program of Triton has a row in registers
 TRITON_MOST = 65536
 
@@ -41,12 +41,9 @@ def widths(everything: bool) -> list[int]:
 def own(name: str, rows: int, columns: int) -> Callable[..., Any]:
     """Returns the kernel of an example, as a function of the inputs."""
     sys.path.insert(0, str(HERE.parent / "examples" / EXAMPLES[name]))
-    # Rows that vectors do not divide, and that no block has in its registers.
-    shared = name == "layer_norm" and columns % 8 != 0 and LONGEST < columns <= CLUSTERS_LONGEST
-    script = f"{name}_cluster" if shared else name
-    function = getattr(__import__(script), script)
+    function = getattr(__import__(name), name)
     kernel = tilelang.compile(function(rows, columns, "bfloat16"), out_idx=[-1])
-    if shared or (name == "softmax" and columns > LONGEST):  # take flat tensors
+    if name != "rms_norm" and columns > LONGEST:  # take flat tensors
         return lambda x, *rest: kernel(x.view(-1), *rest).view(x.shape)
     return lambda *args: kernel(*args)
 

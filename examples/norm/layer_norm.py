@@ -2,9 +2,9 @@
 
 A block keeps whole rows in registers where they fit, several where they are short. The variance is
 that of the differences from the mean, in a second pass over registers: a sum of squares minus a
-square would cancel where the mean is large. Longer rows are divided among blocks: one launch finds
-the mean of each part and its squared differences, a second one combines them (the formula of Chan,
-Golub and LeVeque) and stores the result.
+square would cancel where the mean is large. Longer rows, also those that vectors do not divide, are
+divided among blocks, which keep their parts in shared memory and tell each other mean and squared
+differences (combined by the formula of Chan, Golub and LeVeque). So each element is read once.
 
     python layer_norm.py [--rows 101] [--columns 1000] [--dtype bfloat16] [--target sm_90a]
                          [--device cpu]
@@ -17,6 +17,7 @@ from rms_norm import EPSILON
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
+from tilelang.tools.row_parts import await_parts, leave_parts, load_part, parts_of, take_part
 from tilelang.tools.rows import IN_REGISTERS, LONGEST, tile_of
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (4096, 16384), (1024, 131072))
@@ -64,54 +65,113 @@ def whole_rows(rows, columns, dtype):
     return layer_norm
 
 
-def parts(rows, columns, dtype, chunk=8192, threads=512):
-    """The same, with a row divided among blocks, in parts of ``chunk`` elements."""
-    count = -(-columns // chunk)
+@T.macro
+def length_of(at, length, columns):
+    """How many elements of its row a part has that begins ``at`` elements before it."""
+    return T.max(0, T.min(length, at + columns) - T.max(at, 0))
+
+
+@T.macro
+def shift(W, B, weights, biases):
+    """Copies W and B behind as many zeros as the row says, and zeros behind them."""
+    places, width = weights.shape
+    with T.Kernel(T.ceildiv(width, 1024), places, threads=256) as (bx, ahead):
+        for j in T.Parallel(1024):
+            at = bx * 1024 + j - ahead
+            if bx * 1024 + j < width:
+                inside = T.And(at >= 0, at < W.shape[0])
+                weights[ahead, bx * 1024 + j] = T.if_then_else(inside, W[at], 0)
+                biases[ahead, bx * 1024 + j] = T.if_then_else(inside, B[at], 0)
+
+
+@T.macro
+def moments(x, first, columns, mean, square):
+    """The mean of the elements of a part that are its row's, and the squares of what is off it."""
+    length = x.shape[0]
+    sum = T.alloc_reducer((1,), "float32")
+    for j in T.Parallel(length):
+        if j >= first and j < first + columns:
+            sum[0] += T.cast(x[j], "float32")
+    T.finalize_reducer(sum)
+    for i in T.Parallel(1):
+        mean[i] = sum[i] / T.max(length_of(first, length, columns), 1)
+    for j in T.Parallel(length):
+        if j >= first and j < first + columns:
+            away = T.cast(x[j], "float32") - mean[0]
+            square[0] += away * away
+    T.finalize_reducer(square)
+
+
+@T.macro
+def combine(found, row, ahead, length, columns, mean, scale):
+    """Mean and scale of a row, of the means and squared differences of its parts."""
+    count = found.shape[1]
+    each, weight = (T.alloc_fragment((count,), "float32") for _ in range(2))
+    for j in T.Parallel(count):
+        weight[j] = length_of(ahead - j * length, length, columns)
+        each[j] = found[row, j, 0] * weight[j] / columns
+    T.reduce_sum(each, mean, dim=0)
+    for j in T.Parallel(count):
+        away = found[row, j, 0] - mean[0]
+        each[j] = found[row, j, 1] + away * away * weight[j]
+    T.reduce_sum(each, scale, dim=0)
+    for i in T.Parallel(1):
+        scale[i] = T.rsqrt(scale[i] / columns + EPSILON)
+
+
+def parts(rows, columns, dtype, threads=128):
+    """The same of flat X and Y, with a row divided among blocks, each of which reads its part once.
+
+    Parts begin at multiples of 16 bytes. Where vectors do not divide rows, W and B would not lie
+    so: a first launch copies them as often as there are places where a row can begin.
+    """
+    count, length = parts_of(columns, dtype)
+    vector = 128 // T.dtype(dtype).bits
+    divided = columns % vector == 0
 
     @T.prim_func
     def layer_norm(
-        X: T.Tensor((rows, columns), dtype),
+        X: T.Tensor((rows * columns,), dtype),
         W: T.Tensor((columns,), dtype),
         B: T.Tensor((columns,), dtype),
-        Y: T.Tensor((rows, columns), dtype),
+        Y: T.Tensor((rows * columns,), dtype),
     ):
-        means = T.alloc_global((rows, count), "float32")
-        squares = T.alloc_global((rows, count), "float32")
-        with T.Kernel(count, rows, threads=threads) as (part, row):
-            x = T.alloc_fragment((1, chunk), "float32")
-            mean, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
-            length = T.min(chunk, columns - part * chunk)
-            T.copy(X[row, part * chunk], x)
-            T.reduce_sum(x, mean, dim=1)
-            for i in T.Parallel(1):
-                mean[i] /= length
-            for i, j in T.Parallel(1, chunk):
-                x[i, j] = T.if_then_else(j < length, x[i, j] - mean[i], 0)
-            for i, j in T.Parallel(1, chunk):
-                x[i, j] *= x[i, j]
-            T.reduce_sum(x, total, dim=1)
-            T.copy(mean, means[row, part])
-            T.copy(total, squares[row, part])
-        with T.Kernel(count, rows, threads=threads) as (part, row):
-            x = T.alloc_fragment((1, chunk), "float32")
-            weight, bias = (T.alloc_fragment((1, chunk), dtype) for _ in range(2))
-            each, square = (T.alloc_fragment((1, count), "float32") for _ in range(2))
+        if not divided:
+            weights, biases = (T.alloc_global((vector, count * length), dtype) for _ in range(2))
+            shift(W, B, weights, biases)
+        tickets = T.alloc_global((1,), "int32", zeroed=True)
+        arrived = T.alloc_global((rows,), "int32", zeroed=True)
+        found = T.alloc_global((rows, count, 2), "float32")
+        with T.Kernel(rows * count, threads=threads):
+            x = T.alloc_shared((length,), dtype)
+            square = T.alloc_reducer((1,), "float32")
             mean, scale = (T.alloc_fragment((1,), "float32") for _ in range(2))
-            T.copy(X[row, part * chunk], x)
-            T.copy(W[part * chunk], weight[0, :])
-            T.copy(B[part * chunk], bias[0, :])
-            for i, j in T.Parallel(1, count):
-                each[i, j] = means[row, j] * T.min(chunk, columns - j * chunk) / columns
-            T.reduce_sum(each, mean, dim=1)
-            for i, j in T.Parallel(1, count):
-                away = means[row, j] - mean[i]
-                square[i, j] = squares[row, j] + away * away * T.min(chunk, columns - j * chunk)
-            T.reduce_sum(square, scale, dim=1)
-            for i in T.Parallel(1):
-                scale[i] = T.rsqrt(scale[i] / columns + EPSILON)
-            for i, j in T.Parallel(1, chunk):
-                x[i, j] = (x[i, j] - mean[i]) * scale[i] * weight[i, j] + bias[i, j]
-            T.copy(x, Y[row, part * chunk])
+            number = take_part(tickets, rows * count)
+            row, part = number // count, number % count
+            T.assume(row >= 0)
+            T.assume(row < rows)
+            T.assume(part >= 0)
+            T.assume(part < count)
+            start = row * columns // vector * vector
+            ahead = row * columns - start
+            begin = start + part * length
+            first = ahead - part * length
+            load_part(X, x, begin, vector)
+            moments(x, first, columns, mean, square)
+            if T.get_thread_binding() == 0:
+                found[row, part, 0] = mean[0]
+                found[row, part, 1] = square[0]
+            await_parts(arrived, row, count)
+            combine(found, row, ahead, length, columns, mean, scale)
+            leave_parts(arrived, row, count)
+            for j in T.Parallel(length):
+                if j >= first and j < first + columns:
+                    normal = (T.cast(x[j], "float32") - mean[0]) * scale[0]
+                    at = part * length + j
+                    if divided:
+                        Y[begin + j] = normal * W[at] + B[at]
+                    else:
+                        Y[begin + j] = normal * weights[ahead, at] + biases[ahead, at]
 
     return layer_norm
 

@@ -29,7 +29,6 @@ ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
 ONLY |= {"moe/fused_moe_nvfp4": ("sm_100a",)}
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
-ONLY |= {"norm/layer_norm_cluster": ("sm_90a", "sm_100a")}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
@@ -64,8 +63,12 @@ ARGUMENTS = {
     ],
     "gemm/gemm_nvfp4": ["--n 136", "--format mxfp8 --m 72 --n 160 --k 224"],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
-    "norm/layer_norm": ["--columns 1001", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
-    "norm/layer_norm_cluster": ["", "--rows 3 --columns 17001 --dtype float16"],
+    "norm/layer_norm": [
+        "--columns 1001",
+        "--rows 37 --columns 66",
+        "--rows 3 --columns 24577",
+        "--rows 2 --columns 24576 --dtype float16",
+    ],
     "norm/layer_norm_backward": [
         "",
         "--rows 131 --columns 1001 --dtype float32",
