@@ -3,9 +3,9 @@
     python benchmark/tensor_pipe.py [--only TEXT]
 
 GEMMs of 4096 x 4096 x 4096 (the persistent one also of 8192) and attention of 4 x 16 heads of 128
-dimensions, 4096 keys, bfloat16, in several tiles. Prints the share of the whole grid's time
-(products at the full rate of all SMs), how busy the pipe is while CTAs run (gemms of 64 columns
-occupy it longer than their products), and what stands in the way.
+dimensions, 4096 keys, bfloat16, in several tiles, and the pass of its gradients. Prints the share
+of the whole grid's time (products at the full rate of all SMs), how busy the pipe is while CTAs run
+(gemms of 64 columns occupy it longer than their products), and what stands in the way.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ os.environ["TILELANG_DEFAULT_TARGET"] = "sm_100a"
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 sys.path[:0] = [str(_EXAMPLES / "gemm_sm100"), str(_EXAMPLES / "flash_attention")]
 
+import attention_backward_tmem as backward  # noqa: E402
 import attention_forward as forward  # noqa: E402
 from gemm_persistent import gemm_persistent  # noqa: E402
 from gemm_persistent_pairs import gemm_persistent_pairs  # noqa: E402
@@ -87,12 +88,28 @@ def _attentions() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]
             yield f"attention {rows} x {keys}{', lazy' if lazy else ''}", make, tensors
 
 
+def _gradients() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
+    shape = forward.Shape(4, _SIZE, _SIZE, 16, 16, 128, 128)
+    of_heads = [torch.zeros(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
+    of_rows = [torch.zeros(4, 16, _SIZE) for _ in range(2)]
+    results = [
+        torch.zeros(4, _SIZE, 16, 128, dtype=t) for t in (torch.float32, *[torch.bfloat16] * 2)
+    ]
+    tiles = backward.Backward.default_tiles(128)
+    function = backward.gradients(shape, False, "bfloat16", tiles)
+
+    def make() -> Any:
+        return tilelang.compile(function, target="sm_100a", pass_configs=forward.PASS_CONFIGS)
+
+    yield f"gradients {tiles[0]} x {tiles[1]}", make, [*of_heads, *of_rows, *results]
+
+
 def main() -> None:
     """Prints a line for each kernel, and the findings of the model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="part of the names")
     arguments = parser.parse_args()
-    for name, make, tensors in (*_gemms(), *_attentions()):
+    for name, make, tensors in (*_gemms(), *_attentions(), *_gradients()):
         if arguments.only not in name:
             continue
         try:

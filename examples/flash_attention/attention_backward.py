@@ -259,10 +259,13 @@ def reference_gradients(q, k, v, d_out, causal):
     return out.detach(), lse.detach(), list(gradients)
 
 
-def main(kernels=Backward, text=__doc__):
-    """Runs the kernels, checks them, and on a GPU compares their speed with torch."""
+def main(kernels=Backward, text=__doc__, **limits):
+    """Runs the kernels, checks them, and on a GPU compares their speed with torch.
+
+    ``limits`` are of Example: the targets that have such kernels.
+    """
     names = "batch queries keys heads kv_heads dim causal dtype"
-    example = Example(text, **options(names, 256, 4096))
+    example = Example(text, **limits, **options(names, 256, 4096))
     args = example.args
     lengths, heads = (args.queries, args.keys), heads_of(args)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)

@@ -53,14 +53,16 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
     has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups. The weights
-    have columns of their own beside the scores, so that the next scores are computed meanwhile.
-    Up to 128 dimensions, where exponentials take longest, a quarter of them are polynomials, and of
-    80 keys less of the pipe's time is lost than of 64.
+    have columns of their own beside the scores, so that the next scores are computed meanwhile. Of
+    80 keys less of the pipe's time is lost than of 64. Up to 128 dimensions, where exponentials
+    take longest, a quarter of them are polynomials.
     """
     if target.startswith("sm_100"):
+        tiles = 2 if dim <= 192 else 1  # of 128 rows
+        columns = 512 // tiles - (dim_v or dim)  # of tensor memory, for the scores of one
         return {
-            "block_M": 256 if dim <= 192 else 128,
-            "block_N": 128 if dim <= 64 else 80 if dim <= 128 else 64,
+            "block_M": 128 * tiles,
+            "block_N": min(128 if dim <= 64 else 80, columns),
             "threads": 256,
             "num_stages": 3 if dim <= 128 else 2,
             "parts": 1,

@@ -27,7 +27,9 @@ SCHEDULES = ("late", "eager", 1)
 _FLOAT8 = ("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled", "flash_attention/sparse_indexer")
 ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
-ONLY |= {"moe/fused_moe_nvfp4": ("sm_100a",)}
+ONLY |= dict.fromkeys(
+    ("moe/fused_moe_nvfp4", "flash_attention/attention_backward_tmem"), ("sm_100a",)
+)
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
@@ -35,6 +37,10 @@ ARGUMENTS = {
     "convolution/conv2d": ["", "--batch 32 --height 4 --width 5 --features 136 --stride 2"],
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
     "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
+    "flash_attention/attention_backward_tmem": [
+        "--queries 130 --keys 200 --dim 64 --causal",
+        "--queries 200 --keys 130 --heads 2 --kv_heads 1",
+    ],
     "flash_attention/attention_forward": [
         "",
         "--queries 77 --keys 200 --causal",
