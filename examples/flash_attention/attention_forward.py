@@ -58,10 +58,10 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     take longest, a quarter of them are polynomials.
     """
     if target.startswith("sm_100"):
-        tiles = 2 if dim <= 192 else 1  # of 128 rows
-        columns = 512 // tiles - (dim_v or dim)  # of tensor memory, for the scores of one
+        halves = 2 if dim <= 192 else 1  # of 128 rows
+        columns = 512 // halves - (dim_v or dim)  # of tensor memory, for the scores of one
         return {
-            "block_M": 128 * tiles,
+            "block_M": 128 * halves,
             "block_N": min(128 if dim <= 64 else 80, columns),
             "threads": 256,
             "num_stages": 3 if dim <= 128 else 2,

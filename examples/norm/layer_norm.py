@@ -136,7 +136,9 @@ def parts(rows, columns, dtype, threads=128):
         B: T.Tensor((columns,), dtype),
         Y: T.Tensor((rows * columns,), dtype),
     ):
-        if not divided:
+        if divided:
+            weights, biases = W, B
+        else:
             weights, biases = (T.alloc_global((vector, count * length), dtype) for _ in range(2))
             shift(W, B, weights, biases)
         tickets = T.alloc_global((1,), "int32", zeroed=True)
@@ -169,7 +171,7 @@ def parts(rows, columns, dtype, threads=128):
                     normal = (T.cast(x[j], "float32") - mean[0]) * scale[0]
                     at = part * length + j
                     if divided:
-                        Y[begin + j] = normal * W[at] + B[at]
+                        Y[begin + j] = normal * weights[at] + biases[at]
                     else:
                         Y[begin + j] = normal * weights[ahead, at] + biases[ahead, at]
 

@@ -61,7 +61,7 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
   auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
-  int64_t depth = ExtentOf(gemm->Operand(ir::GemmOperandKind::kA), ir::GemmDim::kK);
+  int64_t depth = ExtentOf(gemm->Inputs().front(), ir::GemmDim::kK);
   return {BlocksOf(launch),
           {ExtentOf(c, ir::GemmDim::kM), ExtentOf(c, ir::GemmDim::kN)},
           LinesOf(plain),
