@@ -16,9 +16,10 @@ import math
 
 import torch
 from attention_forward import PASS_CONFIGS, hide, online_softmax
-from flash_decoding import combine, default_splits, reference, store_part
+from flash_decoding import combine, reference, store_part
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 STORED = "float8_e4m3fn"
@@ -35,7 +36,7 @@ def start(result, sums, highest):
 @T.macro
 def score(Q, stored, tokens, scales, scores, key, length):
     """Scores of the tokens from ``key`` on: ``stored`` goes through ``tokens``, of Q's type."""
-    T.copy(stored, tokens)
+    T.copy(stored, tokens, coalesced_width=8)  # no conflicts of banks
     T.gemm(Q, tokens, scores, transpose_B=True, clear_accum=True)
     for i, j in T.Parallel(*scores.shape):
         scores[i, j] *= scales[j]
@@ -45,7 +46,7 @@ def score(Q, stored, tokens, scales, scores, key, length):
 
 def paged_decoding_fp8(
     batch, pages, most, page, heads, kv_heads, dim, splits, dtype="float16", threads=128,
-    num_stages=3,
+    num_stages=2,
 ):  # fmt: skip
     """Returns a prim_func of Q and Out (batch, heads, dim), and of the cache.
 
@@ -96,13 +97,22 @@ def paged_decoding_fp8(
                 T.copy(VScales[at, head, 0:page], v_scales)
                 score(Q_shared, K_stored, K_shared, k_scales, scores, key, length)
                 online_softmax(*state, scale, None, of_values=v_scales)
-                T.copy(V_stored, V_shared)
+                T.copy(V_stored, V_shared, coalesced_width=8)
                 T.gemm(weights, V_shared, result)
             store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
 
         combine(Parts, Lse, Out, splits, dim)
 
     return paged_decoding_fp8
+
+
+def default_splits(batch, kv_heads, pages, target):
+    """Returns the parts, of four pages or more, with which blocks are two waves.
+
+    Three of them share a multiprocessor: while one converts, others load.
+    """
+    most = 6 * CUDA(target).compute_max_core // (batch * kv_heads)
+    return max(1, min(most, pages // 4))
 
 
 def stored(x):
@@ -131,7 +141,7 @@ def main():
     args = example.args
     batch, most = len(args.lengths), -(-max(args.lengths) // args.page)
     count = batch * most
-    splits = args.splits or default_splits(batch, args.kv_heads, most * args.page, args.target)
+    splits = args.splits or default_splits(batch, args.kv_heads, most, args.target)
     function = paged_decoding_fp8(
         batch, count, most, args.page, args.heads, args.kv_heads, args.dim, splits
     )
