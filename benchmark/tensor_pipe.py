@@ -95,7 +95,7 @@ def _gradients() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     results = [
         torch.zeros(4, _SIZE, 16, 128, dtype=t) for t in (torch.float32, *[torch.bfloat16] * 2)
     ]
-    tiles = backward.Backward.default_tiles(128)
+    tiles = backward.Backward.default_tiles(128, "sm_100a")
     function = backward.gradients(shape, False, "bfloat16", tiles)
 
     def make() -> Any:

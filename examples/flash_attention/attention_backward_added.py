@@ -161,10 +161,8 @@ class Backward(attention_backward.Backward):
 
     @staticmethod
     def default_tiles(dim, target="sm_90a"):
-        """Returns Tiles that the registers have room for, ``dim`` <= 128."""
-        if target.startswith("sm_100"):
-            return Tiles(128, 64, 256, 2)
-        return Tiles(128, 64 if dim > 64 else 128, 256, 2)
+        """Returns Tiles that registers or tensor memory have room for, ``dim`` <= 128."""
+        return Tiles(128, 64 if dim > 64 or target.startswith("sm_100") else 128, 256, 2)
 
     def __init__(
         self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others

@@ -15,7 +15,7 @@ import math
 
 import attention_backward
 import attention_backward_added
-from attention_backward import Tiles, hide_keys, multiply, weights_and_gradients
+from attention_backward import hide_keys, multiply, weights_and_gradients
 from attention_backward_added import GROUP, add, place, store
 
 import tilelang.language as T
@@ -40,7 +40,7 @@ def multiply_all(P, dS, keys, queries, d_out, dQ, dK, dV):
 def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
     """As that of attention_backward_added."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
-    kept, step, threads, num_stages = tiles or Backward.default_tiles(dim)
+    kept, step, threads, num_stages = tiles or Backward.default_tiles(dim, "sm_100a")
     scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
     group = math.gcd(kv_heads * batch, GROUP) if causal else 1
 
@@ -102,11 +102,6 @@ class Backward(attention_backward_added.Backward):
     """As that of attention_backward_added, of this kernel."""
 
     gradients = staticmethod(gradients)
-
-    @staticmethod
-    def default_tiles(dim, target="sm_100a"):
-        """Returns Tiles that tensor memory has room for, ``dim`` <= 128."""
-        return Tiles(128, 64, 256, 2)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,9 @@ struct TileExtents {
   int64_t columns;
 };
 
-// What 128 bytes of a tile of A or B take from the L2 cache: more where they lie in two of its
-// lines, since rows of the tensor are no multiple of 128 bytes; most where they begin between its
-// sectors of
-// 32. Relative to one line.
+// What 128 bytes of a tile of A or B take from the L2 cache, relative to one of its lines: more
+// where they lie in two, since rows of the tensor are no multiple of 128 bytes; most where they
+// begin between its sectors of 32.
 struct TileLines {
   double of_a = 1;
   double of_b = 1;
