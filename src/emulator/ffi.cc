@@ -1,5 +1,5 @@
-// The only file of the emulator that sees tvm-ffi: it exposes the emulator to Python. Reports
-// travel as JSON texts.
+// Exposes the emulator to Python: beside tensor_map_ffi.cc the only file of it that sees tvm-ffi.
+// Reports travel as JSON texts.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tuple.h>
@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "emulator/core/report.h"
-#include "emulator/core/target_notes.h"
 #include "emulator/memory/global.h"
 #include "emulator/run.h"
 #include "emulator/sanitizer/grid_footprint.h"

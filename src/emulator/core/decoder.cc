@@ -1,10 +1,11 @@
 #include "emulator/core/decoder.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <stdexcept>
 
 #include "emulator/core/function_decoder.h"
-#include "emulator/core/operand_rules.h"
+#include "emulator/isa/family.h"
+#include "emulator/isa/operand_rules.h"
 
 namespace tilelang::emulator {
 
@@ -75,6 +76,15 @@ Space Modifiers::TakeSpace() {
 }
 
 // --- operands ---------------------------------------------------------------------------------
+
+Decoder::Decoder(FunctionDecoder& function, const ptx::Instruction& instruction,
+                 const isa::Family& family, Op& op)
+    : inst(instruction),
+      family(family),
+      mods({inst.modifiers.begin() + static_cast<ptrdiff_t>(family.modifiers),
+            inst.modifiers.end()}),
+      op(op),
+      function_(function) {}
 
 const ptx::Operand& Decoder::operand(size_t i) {
   if (i >= inst.operands.size()) {
@@ -327,30 +337,25 @@ void Decoder::CheckComplete() {
 
 namespace {
 
-std::unordered_map<std::string, DecodeFunction>& Families() {
-  static std::unordered_map<std::string, DecodeFunction> families;
-  return families;
+// By the number of the family; nullptr of one that nothing registered.
+std::vector<DecodeFunction>& DecodeFunctions() {
+  static std::vector<DecodeFunction> functions(isa::Families().size());
+  return functions;
 }
 
 }  // namespace
 
-void FamilyRegistry::Add(std::string_view prefix, DecodeFunction decode) {
-  Families().emplace(prefix, decode);
+void FamilyRegistry::Add(std::string_view name, DecodeFunction decode) {
+  const isa::Family* family = isa::FindFamily(name);
+  if (!family) {
+    throw std::logic_error("no row of emulator/isa describes the family '" + std::string(name) +
+                           "'");
+  }
+  DecodeFunctions()[family->number] = decode;
 }
 
-DecodeFunction FamilyRegistry::Find(const ptx::Instruction& instruction, size_t* consumed) {
-  DecodeFunction best = nullptr;
-  std::string prefix = instruction.opcode;
-  const auto& families = Families();
-  for (size_t i = 0;; ++i) {
-    auto found = families.find(prefix);
-    if (found != families.end()) {
-      best = found->second;
-      *consumed = i;
-    }
-    if (i >= instruction.modifiers.size() || i >= 4) return best;
-    prefix += "." + instruction.modifiers[i];
-  }
+DecodeFunction FamilyRegistry::Find(const isa::Family& family) {
+  return DecodeFunctions()[family.number];
 }
 
 }  // namespace tilelang::emulator

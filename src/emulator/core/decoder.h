@@ -1,4 +1,4 @@
-// Turning parsed instructions into Ops: the registry of instruction families and the services a
+// Turning parsed instructions into Ops: the decode functions of families and the services a
 // family's decode function uses.
 #ifndef TILELANG_EMULATOR_CORE_DECODER_H_
 #define TILELANG_EMULATOR_CORE_DECODER_H_
@@ -17,6 +17,9 @@
 
 namespace tilelang::emulator {
 
+namespace isa {
+struct Family;
+}
 class FunctionDecoder;
 
 // The modifiers of one instruction as a set. Every modifier must be taken by the family's decode
@@ -48,11 +51,11 @@ class Modifiers {
 // Given to the decode function of a family; one per instruction.
 class Decoder {
  public:
-  Decoder(FunctionDecoder& function, const ptx::Instruction& instruction, Modifiers modifiers,
-          Op& op)
-      : inst(instruction), mods(std::move(modifiers)), op(op), function_(function) {}
+  Decoder(FunctionDecoder& function, const ptx::Instruction& instruction, const isa::Family& family,
+          Op& op);
 
   const ptx::Instruction& inst;
+  const isa::Family& family;
   Modifiers mods;  // without those that named the family
   Op& op;
 
@@ -61,7 +64,7 @@ class Decoder {
   const ptx::Operand& operand(size_t i);  // error if absent
 
   // Slots. Source: register, immediate, special register or symbol address converted to `type`.
-  // Registers and constants must fit the type (core/operand_rules.h); `any_width` allows wider
+  // Registers and constants must fit the type (isa/operand_rules.h); `any_width` allows wider
   // registers (ld, st, cvt).
   uint32_t Source(const ptx::Operand& operand, Type type, bool any_width = false);
   uint32_t Destination(const ptx::Operand& operand, Type type, bool any_width = false);
@@ -125,14 +128,13 @@ class Decoder {
 
 using DecodeFunction = void (*)(Decoder& decoder);
 
-// Registers a family under the leading components of its opcode, e.g. "add", "mbarrier.arrive",
-// "cp.async.bulk.tensor", "tcgen05.mma". The longest registered prefix wins; components after
-// it become modifiers, in any order.
+// The decode functions of families (isa/family.h): each has a row. After the name of the family
+// come its modifiers, in any order.
 class FamilyRegistry {
  public:
-  static void Add(std::string_view prefix, DecodeFunction decode);
-  // Longest match for opcode + modifiers; sets `consumed` = modifiers that belong to the prefix.
-  static DecodeFunction Find(const ptx::Instruction& instruction, size_t* consumed);
+  // std::logic_error if no row has that name.
+  static void Add(std::string_view name, DecodeFunction decode);
+  static DecodeFunction Find(const isa::Family& family);  // nullptr if there is none
 };
 
 // Every file of handlers defines one such function and lists it in core/families.cc.

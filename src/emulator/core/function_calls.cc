@@ -63,7 +63,7 @@ void FunctionDecoder::CallByAddress(Decoder& decoder, const ptx::Operand& addres
 // A branch over an inlined body, for lanes where the guard of the call is false.
 void FunctionDecoder::EmitSkip(Decoder& call, int label) {
   Op op;
-  Decoder skip(*this, call.inst, Modifiers({}), op);
+  Decoder skip(*this, call.inst, call.family, op);
   op.handler = BranchHandler();
   op.guard = call.op.guard ^ 1u;
   pending_target_ = label;

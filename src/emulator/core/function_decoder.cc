@@ -4,7 +4,9 @@
 #include <cctype>
 
 #include "emulator/core/control.h"
-#include "emulator/core/forms.h"
+#include "emulator/isa/forms.h"
+#include "emulator/isa/target_notes.h"
+#include "emulator/isa/work.h"
 #include "emulator/memory/shared.h"
 
 namespace tilelang::emulator {
@@ -318,6 +320,7 @@ void FunctionDecoder::Close(const ptx::Function& function, Handler handler) {
   SourceLine source;
   source.ptx_line = function.line;
   source.spelling = "ret";
+  source.row = isa::FindFamily("ret")->row;
   kernel_.sources.push_back(std::move(source));
   kernel_.code.push_back(end);
   pool_offsets_.push_back(kernel_.slot_pool.size());
@@ -448,13 +451,13 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
               " instructions, those of the functions that it calls included");
   }
   const ptx::Instruction instruction = WithVectorsExpanded(source);
-  size_t consumed = 0;
-  DecodeFunction decode = FamilyRegistry::Find(instruction, &consumed);
+  const isa::Family* family = isa::FamilyOf(instruction);
+  const DecodeFunction decode = family ? FamilyRegistry::Find(*family) : nullptr;
   if (!decode) {
     Error(instruction, "unsupported",
           "instruction '" + instruction.Spelling() + "' is not implemented");
   }
-  const std::string missing = MissingTarget(instruction, context_.target);
+  const std::string missing = MissingTarget(instruction, *family->row, context_.target);
   if (!missing.empty()) {
     Error(instruction, "target",
           "'" + instruction.Spelling() + "' needs .target " + missing + ", the module has " +
@@ -466,9 +469,7 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
               " have no " + lacks);
   }
   Op op;
-  Decoder decoder(
-      *this, instruction,
-      Modifiers({instruction.modifiers.begin() + consumed, instruction.modifiers.end()}), op);
+  Decoder decoder(*this, instruction, *family, op);
   if (!instruction.guard.empty()) {
     const Register* guard = FindRegister(instruction.guard);
     if (!guard || guard->type != Type::kPred) {
@@ -477,28 +478,13 @@ void FunctionDecoder::DecodeInstruction(const ptx::Instruction& source) {
     op.guard = guard->slot | (instruction.guard_negated ? 1u : 0u);
   }
   pending_target_ = -1;
-  if (const std::string problem = FormMismatch(instruction, consumed); !problem.empty()) {
+  if (const std::string problem = FormMismatch(instruction, *family); !problem.empty()) {
     decoder.Illegal(problem);
   }
   decode(decoder);
   decoder.CheckComplete();
   if (op.handler) Finish(decoder);
 }
-
-namespace {
-
-OperandUse::Kind UseKind(const ptx::Instruction& inst) {
-  if (inst.opcode == "mov") return OperandUse::Kind::kMove;
-  if (inst.opcode == "selp") return OperandUse::Kind::kSelect;
-  for (const char* opcode : {"shfl", "redux", "match", "movmatrix", "mma", "wmma", "wgmma"}) {
-    if (inst.opcode == opcode) return OperandUse::Kind::kCollective;
-  }
-  if (inst.opcode != "tcgen05" || inst.modifiers.empty()) return OperandUse::Kind::kOther;
-  if (inst.modifiers[0] == "ld") return OperandUse::Kind::kTensorLoad;
-  return inst.modifiers[0] == "wait::ld" ? OperandUse::Kind::kTensorWait : OperandUse::Kind::kOther;
-}
-
-}  // namespace
 
 void FunctionDecoder::Finish(Decoder& decoder) {
   Op& op = decoder.op;
@@ -509,10 +495,10 @@ void FunctionDecoder::Finish(Decoder& decoder) {
   std::copy_n(decoder.slots.begin(), std::min<size_t>(5, decoder.slots.size()), op.a);
   op.source = static_cast<uint32_t>(kernel_.sources.size());
   const ptx::Instruction& inst = decoder.inst;
-  decoder.use.kind = UseKind(inst);
-  kernel_.loads_tensor_memory |= decoder.use.kind == OperandUse::Kind::kTensorLoad;
-  kernel_.sources.push_back({inst.line, inst.Spelling(), inst.location, inst.exact_location,
-                             ClassOf(inst), std::move(decoder.use)});
+  const isa::Row& row = *decoder.family.row;
+  kernel_.loads_tensor_memory |= row.operands == isa::Operands::kTensorLoad;
+  kernel_.sources.push_back({inst.line, inst.Spelling(), inst.location, inst.exact_location, &row,
+                             ClassOf(inst, row), std::move(decoder.use)});
   kernel_.code.push_back(op);
 }
 

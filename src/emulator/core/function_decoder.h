@@ -13,7 +13,7 @@
 #include "emulator/core/decoder.h"
 #include "emulator/core/kernel.h"
 #include "emulator/core/name_scope.h"
-#include "emulator/core/target_notes.h"
+#include "emulator/isa/target.h"
 #include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {

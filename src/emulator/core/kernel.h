@@ -14,11 +14,15 @@
 #include "emulator/base/error.h"
 #include "emulator/base/types.h"
 #include "emulator/core/device_function.h"
-#include "emulator/core/instruction_class.h"
 #include "emulator/core/op.h"
+#include "emulator/isa/instruction_class.h"
+#include "emulator/ptx/source_location.h"
 
 namespace tilelang::emulator {
 
+namespace isa {
+struct Row;
+}
 class GlobalMemory;
 class Module;
 class Warp;
@@ -101,9 +105,6 @@ struct AddressOperand {
 
 // Registers that an instruction reads and writes, for checks of what flows where and for its time.
 struct OperandUse {
-  // kSelect: selp; kCollective: results of a lane depend on operands of others.
-  enum class Kind : uint8_t { kOther, kMove, kSelect, kCollective, kTensorLoad, kTensorWait };
-  Kind kind = Kind::kOther;
   std::vector<uint32_t> reads, writes;  // without predicates
   std::vector<uint32_t> predicate_reads, predicate_writes;
   // Of wgmma: the sanitizer follows them in another way than the accesses of threads.
@@ -115,7 +116,8 @@ struct SourceLine {
   int ptx_line = 0;
   std::string spelling;
   ptx::SourceLocation location, exact_location;  // by .loc; see ptx::Instruction
-  InstructionClass kind = InstructionClass::kControl;
+  const isa::Row* row = nullptr;
+  InstructionClass kind = InstructionClass::kControl;  // by the row and its modifiers
   OperandUse use;
 };
 
@@ -206,6 +208,8 @@ class Module {
 // Parses and decodes every kernel. Throws EmulatorError.
 std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& device,
                                    GlobalMemory& memory);
+// EmulatorError("target") unless a device, "sm_100a", runs what was made for the module's target.
+void CheckRunsOn(const Module& module, const std::string& device);
 
 }  // namespace tilelang::emulator
 

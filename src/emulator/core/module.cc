@@ -278,4 +278,15 @@ std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& d
   return Loader(text, device, memory).Run();
 }
 
+void CheckRunsOn(const Module& module, const std::string& device) {
+  if (RunsOn(ParseTarget(module.target), ParseTarget(device))) return;
+  const auto line = std::find_if(
+      module.lines.begin(), module.lines.end(),
+      [](const std::string& text) { return text.find(".target") != std::string::npos; });
+  const int number = line == module.lines.end() ? 0 : static_cast<int>(line - module.lines.begin());
+  throw EmulatorError("target",
+                      "a module for " + module.target + " does not run on the device, " + device,
+                      module.WhereIs(number + 1, {}, {}));
+}
+
 }  // namespace tilelang::emulator

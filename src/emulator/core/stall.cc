@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
 
 #include "emulator/core/call_stack.h"
+#include "emulator/isa/work.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -16,29 +16,6 @@ constexpr uint64_t kLargestGap = 8192;
 constexpr uint64_t kFirstCheck = 1024;
 // Rounds in which every split of a warp has had its turn.
 constexpr uint64_t kAllTurns = 8;
-
-enum class Effect : uint8_t { kNone, kWrite, kSync };
-
-// What an instruction changes beside registers and local memory. Atomics count in Warp::changes.
-Effect EffectOf(std::string_view spelling) {
-  const auto starts = [&](std::string_view text) { return spelling.starts_with(text); };
-  const auto has = [&](std::string_view text) {
-    return spelling.find(text) != std::string_view::npos;
-  };
-  if (starts("bar.warp") || starts("tcgen05.wait") || starts("tcgen05.fence")) return Effect::kNone;
-  if (starts("tcgen05.ld") || starts("mbarrier.test_wait") || starts("mbarrier.try_wait")) {
-    return Effect::kNone;
-  }
-  if (starts("bar.") || starts("barrier")) return Effect::kSync;
-  if (starts("st.")) return has(".local") || has(".param") ? Effect::kNone : Effect::kWrite;
-  if (starts("red.")) return has("async") ? Effect::kWrite : Effect::kNone;
-  for (const char* opcode :
-       {"stmatrix", "cp.", "tensormap.", "wgmma.", "tcgen05.", "mbarrier.", "multimem.",
-        "clusterlaunchcontrol.", "discard", "alloca", "stackrestore"}) {
-    if (starts(opcode)) return Effect::kWrite;
-  }
-  return Effect::kNone;
-}
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
@@ -97,9 +74,10 @@ bool Blocked(const Warp& warp) {
 
 StallWatch::StallWatch(const Kernel& kernel) {
   for (uint32_t pc = 0; pc < kernel.code.size(); ++pc) {
-    const Effect effect = EffectOf(kernel.sources[kernel.code[pc].source].spelling);
-    if (effect == Effect::kWrite) writes_.push_back(pc);
-    if (effect == Effect::kSync) syncs_.push_back(pc);
+    const SourceLine& source = kernel.sources[kernel.code[pc].source];
+    const isa::Effect effect = isa::EffectOf(*source.row, source.kind);
+    if (effect == isa::Effect::kWrite) writes_.push_back(pc);
+    if (effect == isa::Effect::kSync) syncs_.push_back(pc);
   }
   Restart();
 }

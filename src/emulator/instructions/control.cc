@@ -6,6 +6,7 @@
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
+#include "emulator/isa/family.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -192,7 +193,7 @@ bool IsDynamicSpecial(const std::string& name) { return Clocks().count(name) != 
 void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint32_t slot, int bits,
                         const ptx::Instruction& instruction) {
   Op op;
-  Decoder d(function, instruction, Modifiers({}), op);
+  Decoder d(function, instruction, *isa::FamilyOf(instruction), op);
   op.handler = bits == 64 ? ReadClockInto<uint64_t> : ReadClockInto<uint32_t>;
   op.flags = static_cast<uint16_t>(Clocks().at(name));
   d.Push(slot);

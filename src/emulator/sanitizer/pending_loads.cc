@@ -4,12 +4,13 @@
 #include <string>
 
 #include "emulator/core/machine.h"
+#include "emulator/isa/row.h"
 
 namespace tilelang::emulator {
 namespace {
 
-const OperandUse& UseOf(const Warp& warp, const Op& op) {
-  return warp.cta.cluster.kernel().sources[op.source].use;
+const SourceLine& SourceOf(const Warp& warp, const Op& op) {
+  return warp.cta.cluster.kernel().sources[op.source];
 }
 
 }  // namespace
@@ -40,9 +41,9 @@ void PendingLoads::Clear(uint32_t slot, uint32_t lanes) {
 
 void PendingLoads::Check(const Warp& warp, const Op& op, uint32_t lanes) const {
   if (loads_.empty()) return;
-  const OperandUse& use = UseOf(warp, op);
-  if (use.kind == OperandUse::Kind::kMove) return;
-  const Load read = Read(use, lanes);
+  const SourceLine& source = SourceOf(warp, op);
+  if (source.row->operands == isa::Operands::kMoved) return;
+  const Load read = Read(source.use, lanes);
   if (read.lanes == 0) return;
   Report(warp.Here(std::countr_zero(read.lanes)), "ld-before-wait",
          "reads what the tcgen05.ld at PTX line " +
@@ -51,13 +52,14 @@ void PendingLoads::Check(const Warp& warp, const Op& op, uint32_t lanes) const {
 }
 
 void PendingLoads::Executed(const Warp& warp, const Op& op, uint32_t lanes) {
-  const OperandUse& use = UseOf(warp, op);
-  if (use.kind == OperandUse::Kind::kTensorLoad) {
+  const SourceLine& source = SourceOf(warp, op);
+  const OperandUse& use = source.use;
+  if (source.row->operands == isa::Operands::kTensorLoad) {
     for (uint32_t slot : use.writes) Set(slot, lanes, op.source);
     return;
   }
   if (loads_.empty()) return;
-  if (use.kind == OperandUse::Kind::kTensorWait) {
+  if (source.row->operands == isa::Operands::kTensorWait) {
     loads_.clear();  // all lanes of the warp execute it together
     return;
   }

@@ -3,14 +3,15 @@
 #include <string>
 
 #include "emulator/core/machine.h"
+#include "emulator/isa/row.h"
 
 namespace tilelang::emulator {
 namespace {
 
 // The lanes of `mask` in which the instruction wants the operand.
-uint32_t Wanted(const Warp& warp, const Op& op, OperandUse::Kind kind, uint32_t slot,
+uint32_t Wanted(const Warp& warp, const Op& op, isa::Operands operands, uint32_t slot,
                 uint32_t mask) {
-  if (kind != OperandUse::Kind::kSelect) return mask;
+  if (operands != isa::Operands::kSelected) return mask;
   const uint32_t first = warp.Predicate(op.a[3]);
   return mask & ((slot == op.a[1] ? first : 0) | (slot == op.a[2] ? ~first : 0));
 }
@@ -26,14 +27,16 @@ void UndefinedValues::Mark(const Op& op, uint32_t slot, int lane, uint64_t addre
 
 void UndefinedValues::Check(const Warp& warp, const Op& op, uint32_t mask) {
   if (values_.empty()) return;
-  const OperandUse& use = warp.cta.cluster.kernel().sources[op.source].use;
+  const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
+  const OperandUse& use = source.use;
+  const isa::Operands operands = source.row->operands;
   Value result;
   for (uint32_t slot : use.reads) {
     const auto found = values_.find(slot);
     if (found == values_.end()) continue;
-    const uint32_t lanes = found->second.lanes & Wanted(warp, op, use.kind, slot, mask);
+    const uint32_t lanes = found->second.lanes & Wanted(warp, op, operands, slot, mask);
     if (lanes == 0) continue;
-    if (use.writes.empty() || use.kind == OperandUse::Kind::kCollective) {
+    if (use.writes.empty() || operands == isa::Operands::kCollective) {
       const Value& value = found->second;
       const Kernel& kernel = warp.cta.cluster.kernel();
       ForEachLane(lanes, [&](int lane) {

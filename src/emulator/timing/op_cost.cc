@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
-#include <set>
 
 #include "emulator/core/control.h"
+#include "emulator/isa/row.h"
 
 namespace tilelang::emulator {
 namespace {
+
+using isa::Cost;
 
 bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -39,21 +41,20 @@ OpCost Control(Unit unit, int latency) {
   return cost;
 }
 
-OpCost FloatCost(const Spelling& s, const Figures& f) {
+OpCost Fp64Cost(const Figures& f, int slots, int flops) {
+  OpCost cost = Pipe(Unit::kFp64, f.fp64_cycles, f.fp64_latency, slots);
+  cost.flops = flops;
+  return cost;
+}
+
+// Sums and products; `flops` of one element.
+OpCost FloatCost(const Spelling& s, const Figures& f, int flops) {
+  if (s.Has("f64")) return Fp64Cost(f, 1, flops);
   const bool packed = s.HasAny({"f32x2", "f16x2", "bf16x2"});
-  if (s.Has("f64")) {
-    OpCost cost = Pipe(Unit::kFp64, f.fp64_cycles, f.fp64_latency, s.Is("div") ? 12 : 1);
-    cost.flops = s.Is("fma") ? 2 : 1;
-    return cost;
-  }
-  if (IsOneOf(s.opcode(), {"min", "max", "abs", "neg", "copysign", "testp"})) {
-    const int slots = s.Has("f32x2") ? 2 : 1;
-    return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, slots);
-  }
   const bool halves = s.HasAny({"f16", "f16x2", "bf16", "bf16x2"});
   OpCost cost = Pipe(Unit::kFma, f.fma_cycles * (s.Has("f32x2") ? 2 : 1),
                      halves ? f.half_latency : f.fma_latency);
-  cost.flops = (IsOneOf(s.opcode(), {"fma", "mad"}) ? 2 : 1) * (packed ? 2 : 1);
+  cost.flops = flops * (packed ? 2 : 1);
   return cost;
 }
 
@@ -106,56 +107,72 @@ int DivisionSlots(const Spelling& s, const SourceLine& source) {
   return s.ElementBits() == 64 ? 70 : 18;
 }
 
-OpCost IntegerCost(const Spelling& s, const SourceLine& source, const Figures& f) {
-  const int wide = s.ElementBits() == 64 ? 2 : 1;
-  if (IsOneOf(s.opcode(), {"div", "rem"})) {
-    OpCost cost = Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, DivisionSlots(s, source));
-    // Two conversions and a reciprocal are among them.
-    if (cost.slots > 4) cost.latency += 3 * (f.mufu_latency - f.alu_latency);
-    return cost;
-  }
-  if (IsOneOf(s.opcode(), {"mul", "mad", "mul24", "mad24"})) {
-    // IMAD runs on the multipliers of the FMA pipe.
-    const int slots = s.Has("wide") ? 1 : wide == 2 ? 4 : s.Has("hi") ? 2 : 1;
-    return Pipe(Unit::kFma, f.alu_cycles, f.alu_latency, slots);
-  }
-  if (IsOneOf(s.opcode(), {"popc", "clz", "brev", "bfind"})) {
-    return Pipe(Unit::kMufu, f.mufu_cycles, f.mufu_latency, wide);
-  }
-  if (IsOneOf(s.opcode(), {"add", "sub"})) {
-    return Pipe(Unit::kAdd, f.alu_cycles, f.alu_latency, wide);
-  }
-  const bool shifts = IsOneOf(s.opcode(), {"shl", "shr"});
-  return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, shifts && wide == 2 ? 2 : wide);
+OpCost DivisionCost(const Spelling& s, const SourceLine& source, const Figures& f) {
+  if (s.Has("f32")) return SpecialCost(s, f);
+  if (s.Has("f64")) return Fp64Cost(f, 12, 1);
+  OpCost cost = Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, DivisionSlots(s, source));
+  // Two conversions and a reciprocal are among them.
+  if (cost.slots > 4) cost.latency += 3 * (f.mufu_latency - f.alu_latency);
+  return cost;
+}
+
+int Words(const Spelling& s) { return s.ElementBits() == 64 ? 2 : 1; }
+
+OpCost AluCost(const Spelling& s, const Figures& f) {
+  if (s.Has("f64")) return Fp64Cost(f, 1, 1);
+  return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, Words(s));
+}
+
+OpCost SumCost(const Spelling& s, const SourceLine& source, const Figures& f) {
+  if (source.kind == InstructionClass::kFloat) return FloatCost(s, f, 1);
+  return Pipe(Unit::kAdd, f.alu_cycles, f.alu_latency, Words(s));
+}
+
+// `flops` of one element.
+OpCost ProductCost(const Spelling& s, const SourceLine& source, const Figures& f, int flops) {
+  if (source.kind == InstructionClass::kFloat) return FloatCost(s, f, flops);
+  // IMAD runs on the multipliers of the FMA pipe.
+  const int slots = s.Has("wide") ? 1 : Words(s) == 2 ? 4 : s.Has("hi") ? 2 : 1;
+  return Pipe(Unit::kFma, f.alu_cycles, f.alu_latency, slots);
+}
+
+OpCost ComparisonCost(const Spelling& s, const Figures& f) {
+  if (s.Has("f64")) return Pipe(Unit::kFp64, f.fp64_cycles, f.predicate_latency);
+  return Pipe(Unit::kAlu, f.alu_cycles, f.predicate_latency / Words(s), Words(s));
 }
 
 OpCost MoveCost(const Spelling& s, const SourceLine& source, const Figures& f) {
-  if (IsOneOf(s.opcode(), {"selp", "slct"})) {
-    return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, s.ElementBits() == 64 ? 2 : 1);
-  }
-  const bool packs = s.Is("mov") && s.Has("b32") && source.use.reads.size() >= 2;
+  const bool packs = s.Has("b32") && source.use.reads.size() >= 2;
   return packs ? Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency) : Free();
 }
 
-OpCost MemoryCost(const Spelling& s, Unit unit, const SourceLine& source, const Figures& f) {
+Unit MemoryUnit(InstructionClass kind) {
+  if (kind == InstructionClass::kSharedMemory) return Unit::kShared;
+  return kind == InstructionClass::kGenericMemory ? Unit::kGeneric : Unit::kGlobal;
+}
+
+OpCost MemoryCost(const Spelling& s, const SourceLine& source) {
+  if (source.kind == InstructionClass::kConstantMemory) return Free();
+  const Cost key = source.row->cost;
   OpCost cost;
-  cost.unit = unit;
-  cost.load = IsOneOf(s.opcode(), {"ld", "ldu", "atom", "ldmatrix"});
-  cost.store = IsOneOf(s.opcode(), {"st", "atom", "red", "stmatrix"});
-  cost.atomic = IsOneOf(s.opcode(), {"atom", "red"});
+  cost.unit = MemoryUnit(source.kind);
+  cost.atomic = key == Cost::kAtomic || key == Cost::kReduction;
+  cost.load = key == Cost::kLoad || key == Cost::kMatrixLoad || key == Cost::kAtomic;
+  cost.store = key == Cost::kStore || key == Cost::kMatrixStore || cost.atomic;
   cost.in_order = s.HasAny({"acquire", "release", "acq_rel", "volatile", "relaxed"});
   cost.constant = s.Has("nc");
   cost.past_l1 = cost.in_order || s.HasAny({"cg", "cv"});
   cost.bytes = static_cast<uint16_t>(s.AccessBytes());
   if (!source.use.addresses.empty()) cost.address = &source.use.addresses[0];
-  if (unit == Unit::kMatrixMove) {
-    const std::string_view count = s.Prefixed("x");
-    cost.bytes = static_cast<uint16_t>(16 * (count == "x4" ? 4 : count == "x2" ? 2 : 1));
-    cost.latency = f.matrix_latency;
-  }
-  if (IsOneOf(s.opcode(), {"prefetch", "prefetchu", "discard", "applypriority"})) {
-    cost = Control(Unit::kOther, 1);
-  }
+  return cost;
+}
+
+OpCost MatrixMoveCost(const Spelling& s, const SourceLine& source, const Figures& f) {
+  OpCost cost = MemoryCost(s, source);
+  cost.unit = Unit::kMatrixMove;
+  const std::string_view count = s.Prefixed("x");
+  cost.bytes = static_cast<uint16_t>(16 * (count == "x4" ? 4 : count == "x2" ? 2 : 1));
+  cost.latency = f.matrix_latency;
   return cost;
 }
 
@@ -194,40 +211,29 @@ OpCost WgmmaCost(const Spelling& s, const SourceLine& source) {
   return Control(Unit::kWgmma, std::max(1, from_registers ? eighth : eighth - 4));
 }
 
-OpCost TensorCost(const Spelling& s, const SourceLine& source, const Figures& f) {
-  const std::string_view what = s.part(1);
-  if (what == "ld" || what == "st") {
-    OpCost cost;
-    cost.unit = what == "ld" ? Unit::kTensorLoad : Unit::kTensorStore;
-    const auto& registers = what == "ld" ? source.use.writes : source.use.reads;
-    double columns = static_cast<double>(registers.size() - (what == "st" ? 1 : 0));
-    // Half of the lanes: half of the width of the port, or less.
-    if (s.HasAny({"16x64b", "16x128b"})) columns *= 2;
-    if (s.Has("16x256b")) columns *= 4;
-    if (!s.Prefixed("pack").empty() || !s.Prefixed("unpack").empty()) columns *= 2;
-    cost.cycles = columns / f.tmem_columns;
-    cost.latency = what == "ld" ? f.tmem_load_latency : f.tmem_store_latency;
-    return cost;
-  }
-  if (what.starts_with("wait")) {
-    OpCost cost = Control(Unit::kBarrier, 1);
-    cost.waits_tensor_loads = what == "wait::ld";
-    return cost;
-  }
-  if (what.starts_with("fence") || what == "relinquish_alloc_permit") {
-    return Control(Unit::kFence, 1);
-  }
-  if (what == "alloc") return Control(Unit::kBarrier, f.tmem_alloc);
-  if (what == "dealloc") return Control(Unit::kFence, 8);
-  return Control(Unit::kAsync, 1);
+// tcgen05.ld and tcgen05.st.
+OpCost TensorMoveCost(const Spelling& s, const SourceLine& source, const Figures& f) {
+  const bool loads = source.row->cost == Cost::kTensorLoad;
+  OpCost cost;
+  cost.unit = loads ? Unit::kTensorLoad : Unit::kTensorStore;
+  const auto& registers = loads ? source.use.writes : source.use.reads;
+  double columns = static_cast<double>(registers.size() - (loads ? 0 : 1));
+  // Half of the lanes: half of the width of the port, or less.
+  if (s.HasAny({"16x64b", "16x128b"})) columns *= 2;
+  if (s.Has("16x256b")) columns *= 4;
+  if (!s.Prefixed("pack").empty() || !s.Prefixed("unpack").empty()) columns *= 2;
+  cost.cycles = columns / f.tmem_columns;
+  cost.latency = loads ? f.tmem_load_latency : f.tmem_store_latency;
+  return cost;
 }
 
-OpCost AsyncCost(const Spelling& s, const SourceLine& source, const Op& op, const Figures& f) {
-  if (s.Has("wait_group") || s.Has("wait_all")) return Control(Unit::kBarrier, 1);
-  if (s.Has("bulk") && !s.Has("commit_group")) return Control(Unit::kAsync, f.tma_hold);
-  if (s.Has("commit_group") || s.Has("prefetch") || s.Has("mbarrier") || s.opcode() != "cp") {
-    return Control(Unit::kAsync, 1);
-  }
+OpCost TensorLoadWaitCost() {
+  OpCost cost = Control(Unit::kBarrier, 1);
+  cost.waits_tensor_loads = true;
+  return cost;
+}
+
+OpCost ThreadCopyCost(const SourceLine& source, const Op& op, const Figures& f) {
   OpCost cost;
   cost.unit = Unit::kCopy;
   cost.latency = f.copy_issue;
@@ -238,16 +244,13 @@ OpCost AsyncCost(const Spelling& s, const SourceLine& source, const Op& op, cons
   return cost;
 }
 
-OpCost BarrierCost(const Spelling& s, const Figures& f) {
-  if (s.HasAny({"wait", "try_wait", "test_wait", "sync", "red"}) || s.Is("bar") ||
-      s.Is("barrier")) {
-    return Control(Unit::kBarrier, s.Is("mbarrier") ? f.mbarrier_wake : f.barrier_latency);
-  }
-  if (s.Is("mbarrier")) {
-    OpCost cost = Control(Unit::kBarrier, f.mbarrier_latency);
-    cost.passable = true;
-    return cost;
-  }
+OpCost MbarrierCost(const Figures& f) {
+  OpCost cost = Control(Unit::kBarrier, f.mbarrier_latency);
+  cost.passable = true;
+  return cost;
+}
+
+OpCost FenceCost(const Spelling& s, const Figures& f) {
   // ptxas makes a MEMBAR of most: of the GPU, or of the CTA.
   const bool wide = s.HasAny({"gl", "sys", "gpu"}) || (s.part(2) == "async" && s.size() == 3);
   OpCost cost = Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
@@ -256,102 +259,145 @@ OpCost BarrierCost(const Spelling& s, const Figures& f) {
   return cost;
 }
 
-OpCost WarpCost(const Spelling& s, const Figures& f) {
-  if (s.Is("bar")) return Control(Unit::kVote, 2);
-  if (IsOneOf(s.opcode(), {"shfl", "movmatrix"})) {
-    return Pipe(Unit::kShuffle, 1, f.shuffle_latency);
-  }
-  OpCost cost = Pipe(Unit::kVote, f.alu_cycles, f.vote_latency);
-  if (s.Is("redux")) cost = Pipe(Unit::kMufu, f.mufu_cycles, 44);
+OpCost BranchCost(const Figures& f) {
+  OpCost cost = Control(Unit::kBranch, f.branch_latency);
+  cost.ends_block = true;
+  return cost;
+}
+
+// Results depend on other lanes, too.
+OpCost VoteCost(Unit unit, double cycles, int latency) {
+  OpCost cost = Pipe(unit, cycles, latency);
   cost.pure = false;
   return cost;
 }
 
-OpCost ControlCost(const Spelling& s, const Figures& f) {
-  OpCost cost = Control(Unit::kOther, 1);
-  if (IsOneOf(s.opcode(), {"bra", "brx", "call", "ret", "exit"})) {
-    cost.unit = Unit::kBranch;
-    cost.latency = f.branch_latency;
-    cost.ends_block = true;
-  }
-  if (s.Is("nanosleep")) cost = Control(Unit::kBarrier, 1);
-  if (s.Is("createpolicy")) return Free();
-  return cost;
+[[noreturn]] void Untimed(const SourceLine& source, const std::string& why) {
+  throw EmulatorError("unsupported", "'" + source.spelling + "' cannot be timed: " + why);
 }
 
 OpCost ArithmeticCost(const Spelling& s, const SourceLine& source, const Figures& f) {
-  if (IsOneOf(s.opcode(), {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh"}) ||
-      (s.Is("div") && s.Has("f32"))) {
-    return SpecialCost(s, f);
+  switch (source.row->cost) {
+    case Cost::kAlu:
+      return AluCost(s, f);
+    case Cost::kSum:
+      return SumCost(s, source, f);
+    case Cost::kProduct:
+      return ProductCost(s, source, f, 1);
+    case Cost::kMultiplyAdd:
+      return ProductCost(s, source, f, 2);
+    case Cost::kDivision:
+      return DivisionCost(s, source, f);
+    case Cost::kBitCount:
+      return Pipe(Unit::kMufu, f.mufu_cycles, f.mufu_latency, Words(s));
+    case Cost::kSpecial:
+      return SpecialCost(s, f);
+    case Cost::kComparison:
+      return ComparisonCost(s, f);
+    case Cost::kConversion:
+      return ConversionCost(s, f);
+    case Cost::kMove:
+      return MoveCost(s, source, f);
+    default:
+      return Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, Words(s));  // selections
   }
-  if (IsOneOf(s.opcode(), {"setp", "set"})) {
-    const int slots = s.ElementBits() == 64 && !s.Has("f64") ? 2 : 1;
-    if (s.Has("f64")) return Pipe(Unit::kFp64, f.fp64_cycles, f.predicate_latency);
-    return Pipe(Unit::kAlu, f.alu_cycles, f.predicate_latency / slots, slots);
-  }
-  if (source.kind == InstructionClass::kFloat) return FloatCost(s, f);
-  return IntegerCost(s, source, f);
 }
 
-OpCost ClassCost(const Spelling& s, const SourceLine& source, const Op& op, const Figures& f) {
-  using C = InstructionClass;
-  switch (source.kind) {
-    case C::kInteger:
-    case C::kFloat:
-      return ArithmeticCost(s, source, f);
-    case C::kConversion:
-      return ConversionCost(s, f);
-    case C::kMove:
-      return MoveCost(s, source, f);
-    case C::kWarp:
-      return WarpCost(s, f);
-    case C::kConstantMemory:
+// Of instructions whose other modifiers do not matter.
+OpCost FixedCost(const SourceLine& source, const Figures& f) {
+  switch (source.row->cost) {
+    case Cost::kFree:
       return Free();
-    case C::kGlobalMemory:
-    case C::kLocalMemory:
-      return MemoryCost(s, Unit::kGlobal, source, f);
-    case C::kGenericMemory:
-      return MemoryCost(s, Unit::kGeneric, source, f);
-    case C::kSharedMemory:
-      return MemoryCost(
-          s, IsOneOf(s.opcode(), {"ldmatrix", "stmatrix"}) ? Unit::kMatrixMove : Unit::kShared,
-          source, f);
-    case C::kAsyncCopy:
-      return AsyncCost(s, source, op, f);
-    case C::kTensorMemory:
-    case C::kTensorCore:
-      if (s.Is("mma")) return MmaCost(s, f);
-      if (s.Is("tcgen05")) return TensorCost(s, source, f);
-      if (s.Has("mma_async")) return WgmmaCost(s, source);
-      return s.Has("wait_group") ? Control(Unit::kBarrier, 1) : Control(Unit::kFence, 1);
-    case C::kBarrier:
-      return s.Is("tcgen05") ? TensorCost(s, source, f) : BarrierCost(s, f);
-    case C::kControl:
-      return ControlCost(s, f);
+    case Cost::kCacheHint:
+      return source.kind == InstructionClass::kConstantMemory ? Free() : Control(Unit::kOther, 1);
+    case Cost::kShuffle:
+      return Pipe(Unit::kShuffle, 1, f.shuffle_latency);
+    case Cost::kVote:
+      return VoteCost(Unit::kVote, f.alu_cycles, f.vote_latency);
+    case Cost::kWarpReduction:
+      return VoteCost(Unit::kMufu, f.mufu_cycles, 44);
+    case Cost::kWarpBarrier:
+      return Control(Unit::kVote, 2);
+    case Cost::kBulkCopy:
+      return Control(Unit::kAsync, f.tma_hold);
+    case Cost::kAsync:
+      return Control(Unit::kAsync, 1);
+    case Cost::kWait:
+      return Control(Unit::kBarrier, 1);
+    case Cost::kTensorLoadWait:
+      return TensorLoadWaitCost();
+    case Cost::kEngineFence:
+      return Control(Unit::kFence, 1);
+    case Cost::kTensorAlloc:
+      return Control(Unit::kBarrier, f.tmem_alloc);
+    case Cost::kTensorDealloc:
+      return Control(Unit::kFence, 8);
+    case Cost::kBarrier:
+      return Control(Unit::kBarrier, f.barrier_latency);
+    case Cost::kMbarrier:
+      return MbarrierCost(f);
+    case Cost::kMbarrierWait:
+      return Control(Unit::kBarrier, f.mbarrier_wake);
+    case Cost::kBranch:
+      return BranchCost(f);
+    case Cost::kWmma:
+      Untimed(source, "what ptxas makes of wmma is not known; mma.sync and ldmatrix can");
+    default:
+      return Control(Unit::kOther, 1);
   }
-  return Control(Unit::kOther, 1);
+}
+
+OpCost RowCost(const Spelling& s, const SourceLine& source, const Op& op, const Figures& f) {
+  switch (source.row->cost) {
+    case Cost::kAlu:
+    case Cost::kSum:
+    case Cost::kProduct:
+    case Cost::kMultiplyAdd:
+    case Cost::kDivision:
+    case Cost::kBitCount:
+    case Cost::kSpecial:
+    case Cost::kComparison:
+    case Cost::kConversion:
+    case Cost::kMove:
+    case Cost::kSelect:
+      return ArithmeticCost(s, source, f);
+    case Cost::kLoad:
+    case Cost::kStore:
+    case Cost::kAtomic:
+    case Cost::kReduction:
+      return MemoryCost(s, source);
+    case Cost::kMatrixLoad:
+    case Cost::kMatrixStore:
+      return MatrixMoveCost(s, source, f);
+    case Cost::kThreadCopy:
+      return ThreadCopyCost(source, op, f);
+    case Cost::kMma:
+      return MmaCost(s, f);
+    case Cost::kWgmma:
+      return WgmmaCost(s, source);
+    case Cost::kTensorLoad:
+    case Cost::kTensorStore:
+      return TensorMoveCost(s, source, f);
+    case Cost::kFence:
+      return FenceCost(s, f);
+    default:
+      return FixedCost(source, f);
+  }
 }
 
 }  // namespace
 
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures) {
   const Spelling spelling(source.spelling);
-  if (spelling.Is("wmma")) {
-    throw EmulatorError("unsupported", "'" + source.spelling +
-                                           "' cannot be timed: what ptxas makes of wmma is not "
-                                           "known; mma.sync and ldmatrix can");
-  }
   if (spelling.HasAny({"sp", "sp::ordered_metadata"})) {
-    throw EmulatorError("unsupported", "'" + source.spelling +
-                                           "' cannot be timed: the rate of sparse matrix "
-                                           "instructions is not known; dense ones can");
+    Untimed(source, "the rate of sparse matrix instructions is not known; dense ones can");
   }
   if (op.handler == CallHandler()) {
     throw EmulatorError("unsupported",
                         "calls that are not inlined cannot be timed: the time of a frame is not "
                         "known");
   }
-  OpCost cost = ClassCost(spelling, source, op, figures);
+  OpCost cost = RowCost(spelling, source, op, figures);
   cost.waits = cost.unit == Unit::kBarrier || cost.unit == Unit::kWgmma ||
                cost.unit == Unit::kFence || cost.unit == Unit::kTensorLoad ||
                cost.unit == Unit::kTensorStore || cost.unit == Unit::kMatrixMove ||

@@ -113,6 +113,9 @@ ACCEPTED = [
     "atom.global.add.noftz.f16x2 b32_0, [b64_1], b32_2;",
     "red.global.max.s64 [b64_0], s64_1;",
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.and.b32 [b64_0], [b32_1], b32_2;",
+    *product("mbarrier.init{s}.b64 [b32_0], b32_1;", s=".shared .shared::cta"),
+    *product("mbarrier.inval{s}.b64 [b32_0];", s=".shared .shared::cta"),
+    "mbarrier.pending_count.b64 b32_0, b64_1;",
     "bar.sync 0, 64;",
     "bar.red.and.pred pred_0, 1, 32, pred_1;",
     # names
@@ -205,6 +208,12 @@ REFUSED = [
         o="and.b64 min.u64 add.f32 or.u32",
     ),
     *product("redux.sync.{o} b32_0, b32_1, -1;", o="add.b32 and.u32 min.b32"),
+    *product(
+        "mbarrier.init.{m} [b32_0], b32_1;",
+        m="shared::cta shared::cluster.b64 relaxed.shared::cta.b64 cta.b64 release.cta.b64",
+    ),
+    *product("mbarrier.inval.{m} [b32_0];", m="shared::cta shared::cluster.b64 release.cta.b64"),
+    *product("mbarrier.pending_count{m} b32_0, b64_1;", m=" .shared::cta.b64 .relaxed.b64"),
     *product("bar.red.{o} b32_0, 0, pred_0;", o="and.u32 or.u32"),
     *product("bar.sync {c};", c="16 0,33 0,1"),
     # names

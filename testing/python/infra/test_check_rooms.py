@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import check_rooms
@@ -38,6 +39,20 @@ def test_rooms_of_the_emulator_are_its_folders(tmp_path: Path) -> None:
     assert check_rooms.main(tmp_path) == 0
     write(tmp_path, emulator__ptx__b_h="emulator/run.h")
     assert check_rooms.main(tmp_path) == 1
+
+
+def test_the_guide_tells_what_rooms_of_the_emulator_include() -> None:
+    root = Path(__file__).resolve().parents[3]
+    found = {
+        name.removeprefix("emulator/"): {below.removeprefix("emulator/") for below in belows}
+        for name, belows in check_rooms.includes(root / "src").items()
+        if name.startswith("emulator/")
+    }
+    guide = (root / "docs" / "internals.md").read_text().split("**The rooms of the emulator.**")[1]
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", guide, re.MULTILINE)
+    told = {name: set(re.findall(r"`(\w+)`", below)) for name, below in rows}
+    rooms = {path.name for path in (root / "src" / "emulator").iterdir() if path.is_dir()}
+    assert told == {name: found.get(name, set()) - {"base"} for name in rooms}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 // Which registers and constants an operand of a type takes: PTX ISA, "Operand Type Checking" and
 // "Constants", where it is silent as ptxas has it.
-#ifndef TILELANG_EMULATOR_CORE_OPERAND_RULES_H_
-#define TILELANG_EMULATOR_CORE_OPERAND_RULES_H_
+#ifndef TILELANG_EMULATOR_ISA_OPERAND_RULES_H_
+#define TILELANG_EMULATOR_ISA_OPERAND_RULES_H_
 
 #include <cstdint>
 #include <string>
@@ -21,4 +21,4 @@ uint64_t ConstantBits(const ptx::Operand& operand, Type type);
 
 }  // namespace tilelang::emulator
 
-#endif  // TILELANG_EMULATOR_CORE_OPERAND_RULES_H_
+#endif  // TILELANG_EMULATOR_ISA_OPERAND_RULES_H_

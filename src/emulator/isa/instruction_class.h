@@ -1,10 +1,8 @@
 // What kind of work an instruction is: launches count their instructions by these classes.
-#ifndef TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_
-#define TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_
+#ifndef TILELANG_EMULATOR_ISA_INSTRUCTION_CLASS_H_
+#define TILELANG_EMULATOR_ISA_INSTRUCTION_CLASS_H_
 
 #include <cstdint>
-
-#include "emulator/ptx/ast.h"
 
 namespace tilelang::emulator {
 
@@ -27,8 +25,6 @@ enum class InstructionClass : uint8_t {
 };
 constexpr int kInstructionClasses = static_cast<int>(InstructionClass::kControl) + 1;
 
-// By opcode, types and state space.
-InstructionClass ClassOf(const ptx::Instruction& instruction);
 // "integer", "float", ..., "global memory", ...
 const char* ClassName(InstructionClass kind);
 
@@ -39,4 +35,4 @@ struct InstructionCount {
 
 }  // namespace tilelang::emulator
 
-#endif  // TILELANG_EMULATOR_CORE_INSTRUCTION_CLASS_H_
+#endif  // TILELANG_EMULATOR_ISA_INSTRUCTION_CLASS_H_

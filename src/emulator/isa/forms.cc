@@ -1,16 +1,16 @@
-#include "emulator/core/forms.h"
+#include "emulator/isa/forms.h"
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "emulator/base/types.h"
-#include "emulator/core/form_tables.h"
+#include "emulator/isa/split.h"
 
 namespace tilelang::emulator {
 namespace {
 
+using isa::Split;
 using Names = std::vector<std::string_view>;
 
 struct Group {  // one of `names`
@@ -23,15 +23,29 @@ struct Rule {
   std::vector<Group> groups;
 };
 
-Names Split(std::string_view text, char separator) {
-  Names parts;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    if (end) parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
+constexpr struct {
+  const char* name;
+  const char* expansion;
+} kNamedAlternatives[] = {
+    {"int", "u8/s8/u16/s16/u32/s32/u64/s64"},
+    {"round", "rn/rz/rm/rp"},
+    {"integral", "rni/rzi/rmi/rpi"},
+    {"ordered", "eq/ne/lt/le/gt/ge"},
+    {"combine", "and/or/xor"},
+    {"scope", "cta/cluster/gpu/sys"},
+    {"space",
+     "global/shared/shared::cta/shared::cluster/local/param/param::entry/param::func/const"},
+    {"writable", "global/shared/shared::cta/shared::cluster/local/param/param::func"},
+    {"sharable", "global/shared/shared::cta/shared::cluster"},
+    {"atomic", "relaxed/acquire/release/acq_rel"},
+    {"any8", "b8/u8/s8"},
+    {"any16", "b16/u16/s16"},
+    {"any32", "b32/u32/s32/f32"},
+    {"any64", "b64/u64/s64/f64"},
+    {"l1", "L1::evict_normal/L1::evict_unchanged/L1::evict_first/L1::evict_last/L1::no_allocate"},
+    {"l2", "L2::evict_normal/L2::evict_first/L2::evict_last"},
+    {"prefetch", "L2::64B/L2::128B/L2::256B"},
+};
 
 Names Alternatives(std::string_view text) {
   for (const auto& [name, expansion] : kNamedAlternatives) {
@@ -40,15 +54,15 @@ Names Alternatives(std::string_view text) {
   return Split(text, '/');
 }
 
-Rule ParseRule(const FormRow& row) {
+Rule ParseRule(const isa::Form& form) {
   Rule rule;
-  for (std::string_view types : Split(row.types, ' ')) {
+  for (std::string_view types : Split(form.types, ' ')) {
     rule.types.emplace_back();
     for (std::string_view position : Split(types, '.')) {
       rule.types.back().push_back(Alternatives(position));
     }
   }
-  for (std::string_view group : Split(row.modifiers, ' ')) {
+  for (std::string_view group : Split(form.modifiers, ' ')) {
     const bool optional = group.ends_with('?');
     if (optional) group.remove_suffix(1);
     rule.groups.push_back({Alternatives(group), optional});
@@ -56,18 +70,26 @@ Rule ParseRule(const FormRow& row) {
   return rule;
 }
 
-const std::unordered_map<std::string_view, std::vector<Rule>>& Rules() {
+void AddRules(std::span<const isa::Form> forms, std::vector<Rule>* rules) {
+  for (const isa::Form& form : forms) {
+    if (form.shared) {
+      AddRules({form.shared, form.shared_count}, rules);
+    } else {
+      rules->push_back(ParseRule(form));
+    }
+  }
+}
+
+// Of each family, by its number.
+const std::vector<Rule>& RulesOf(const isa::Family& family) {
   static const auto rules = [] {
-    std::unordered_map<std::string_view, std::vector<Rule>> all;
-    for (const auto& table : FormTables()) {
-      for (const FormRow& row : table) {
-        const Rule rule = ParseRule(row);
-        for (std::string_view opcode : Split(row.opcodes, ' ')) all[opcode].push_back(rule);
-      }
+    std::vector<std::vector<Rule>> all;
+    for (const isa::Family& each : isa::Families()) {
+      AddRules({each.row->forms.begin(), each.row->forms.size()}, &all.emplace_back());
     }
     return all;
   }();
-  return rules;
+  return rules[family.number];
 }
 
 bool Contains(const Names& names, std::string_view name) {
@@ -129,28 +151,26 @@ std::string Dotted(const Names& names) {
 
 }  // namespace
 
-std::string FormMismatch(const ptx::Instruction& instruction, size_t in_name) {
-  std::string family = instruction.opcode;
-  for (size_t i = 0; i < in_name; ++i) family += "." + instruction.modifiers[i];
-  const auto found = Rules().find(family);
-  if (found == Rules().end()) return "";
+std::string FormMismatch(const ptx::Instruction& instruction, const isa::Family& family) {
+  const std::vector<Rule>& rules = RulesOf(family);
+  if (rules.empty()) return "";
   Names types, modifiers;
-  for (size_t i = in_name; i < instruction.modifiers.size(); ++i) {
+  for (size_t i = family.modifiers; i < instruction.modifiers.size(); ++i) {
     const std::string& name = instruction.modifiers[i];
     (ParseType(name) == Type::kNone ? modifiers : types).push_back(name);
   }
   const std::string of = " in '" + instruction.Spelling() + "'";
   const Match* best = nullptr;
   std::vector<Match> matches;
-  matches.reserve(found->second.size());
-  for (const Rule& rule : found->second) {
+  matches.reserve(rules.size());
+  for (const Rule& rule : rules) {
     if (!TypesMatch(rule, types)) continue;
     matches.push_back(MatchModifiers(rule, modifiers));
     if (matches.back().complete) return "";
     if (!best || matches.back().taken > best->taken) best = &matches.back();
   }
   const std::string with = types.empty() ? "without a type" : "with " + Dotted(types);
-  if (!best) return "'" + family + "' does not exist " + with + of;
+  if (!best) return "'" + std::string(family.name) + "' does not exist " + with + of;
   return best->problem + " " + with + of;
 }
 

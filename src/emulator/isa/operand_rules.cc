@@ -1,4 +1,4 @@
-#include "emulator/core/operand_rules.h"
+#include "emulator/isa/operand_rules.h"
 
 #include <bit>
 
