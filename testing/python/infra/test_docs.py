@@ -90,6 +90,13 @@ def test_pictures_of_concepts_are_current(name) -> None:
     assert (DOCS / "pictures" / name).read_text() == draw_concepts.PICTURES_OF[name]()
 
 
+def test_the_row_of_an_instruction_stands_in_the_emulator() -> None:
+    page = (DOCS / "internals.md").read_text()
+    row = re.findall(r"```text\n({\.families.*?)```", page, re.DOTALL)[0]
+    rows = (ROOT / "src" / "emulator" / "isa" / "arithmetic_rows.cc").read_text()
+    assert "".join(row.split()) in "".join(rows.split())
+
+
 def test_every_block_of_code_says_what_it_is() -> None:
     known = {"python", "output", "sh", "console", "text", "toml", "yaml"}
     for page in PAGES:
