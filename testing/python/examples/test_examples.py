@@ -74,6 +74,7 @@ ARGUMENTS = {
         "--rows 37 --columns 66",
         "--rows 3 --columns 24577",
         "--rows 2 --columns 24576 --dtype float16",
+        "--rows 3 --columns 5000",
     ],
     "norm/layer_norm_backward": [
         "",
@@ -99,6 +100,7 @@ ARGUMENTS = {
         "--rows 37 --columns 65",
         "--rows 2 --columns 17001 --dtype float16",
         "--rows 5 --columns 24575",
+        "--rows 3 --columns 9000",
     ],
     "topk/sampling": ["", "--vocabulary 4500 --p 1.0 --k 3 --rows 2"],
     "softmax/softmax_backward": ["", "--rows 70 --columns 72 --dtype float16"],
